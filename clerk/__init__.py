@@ -1,0 +1,1 @@
+"""clerk: public-meeting archives, with Postgres as the only broker."""

@@ -1,0 +1,3 @@
+from clerk.cli import main
+
+main()

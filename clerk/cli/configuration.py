@@ -1,0 +1,34 @@
+"""`clerk config`."""
+
+from __future__ import annotations
+
+import click
+
+from clerk import config as configuration
+from clerk.cli.output import json_option, print_json, table
+
+
+@click.command()
+@json_option
+def config(as_json: bool) -> None:
+    """Show every setting, its value and where it came from; passwords are left out.
+
+    \b
+    Examples:
+      clerk config
+      CLERK_HOME=/var/lib/clerk clerk config --json
+    """
+    settings = configuration.load()
+    rows = [
+        (setting.name, setting.show(getattr(settings, setting.field)), settings.origins[setting.name])
+        for setting in configuration.SETTINGS
+    ]
+    if as_json:
+        print_json([{"name": name, "value": value, "origin": origin} for name, value, origin in rows])
+    else:
+        table(
+            [
+                ("setting", "value", "from"),
+                *((name, value or "(embedded)", origin) for name, value, origin in rows),
+            ]
+        )

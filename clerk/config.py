@@ -1,0 +1,153 @@
+"""The environment, and a `.env` file in the current folder, become one frozen dataclass, read once.
+
+A real environment variable wins over the file. Adding a setting means adding a row to `SETTINGS` and a field
+to `Settings`; `clerk config` and docs/settings.md follow from the rows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from dotenv import dotenv_values
+
+from clerk.errors import SettingError
+
+
+@dataclass(frozen=True)
+class Setting:
+    name: str
+    field: str
+    parse: Callable[[str], Any]
+    """Raises ValueError(problem, remedy), which must not repeat a secret."""
+    default: str
+    """How the default reads in documentation; the value itself is computed in `load`."""
+    help: str
+    show: Callable[[Any], str] = str
+
+
+@dataclass(frozen=True)
+class Settings:
+    database_url: str | None
+    home: Path
+    storage_dir: Path
+    postgres_linger: float
+    lock_timeout: float
+    origins: Mapping[str, str]
+    """Setting name → where its value came from: `environment`, a file's path, or `default`."""
+
+
+def _url(text: str) -> str:
+    scheme, separator, rest = text.partition("://")
+    if not separator or scheme not in ("postgres", "postgresql"):
+        raise ValueError("is not a Postgres URL", "write postgresql://user:password@host:5432/name")
+    return f"postgresql://{rest}"
+
+
+def _folder(text: str) -> Path:
+    path = Path(text).expanduser().absolute()
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"names {path}, which is not a folder", "name a folder, or one that can be made")
+    return path
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds <= 86_400:
+        raise ValueError(f"is {text!r}", "write a number of seconds above 0, at most 86400")
+    return seconds
+
+
+def without_password(url: str | None) -> str:
+    """The URL as it may be shown. The password can hide in the query too, where libpq reads it."""
+    if url is None:
+        return ""
+    parts = urlsplit(url)
+    location = parts.netloc
+    if "@" in location:
+        credentials, _, host = location.rpartition("@")
+        user, colon, _ = credentials.partition(":")
+        location = f"{user}{':***' if colon else ''}@{host}"
+    query = "&".join(
+        f"{key}=***" if "password" in key.lower() else pair
+        for pair in parts.query.split("&")
+        for key in [pair.partition("=")[0]]
+    )
+    return urlunsplit((parts.scheme, location, parts.path, query, parts.fragment))
+
+
+SETTINGS = (
+    Setting(
+        "DATABASE_URL",
+        "database_url",
+        _url,
+        "an embedded Postgres under CLERK_HOME",
+        "The database: postgresql://user:password@host:5432/name (postgres:// is accepted too).",
+        without_password,
+    ),
+    Setting(
+        "CLERK_HOME",
+        "home",
+        _folder,
+        ".clerk in the current folder",
+        "Where clerk keeps what is its own: the embedded Postgres and, unless set, the storage.",
+    ),
+    Setting(
+        "STORAGE_DIR",
+        "storage_dir",
+        _folder,
+        "storage under CLERK_HOME",
+        "Where PDFs, page texts, page images and each site's meetings.db are kept.",
+    ),
+    Setting(
+        "CLERK_POSTGRES_LINGER",
+        "postgres_linger",
+        _seconds,
+        "10",
+        "Seconds the embedded Postgres waits for another user after its last one has left.",
+    ),
+    Setting(
+        "CLERK_LOCK_TIMEOUT",
+        "lock_timeout",
+        _seconds,
+        "2",
+        "Seconds a migration waits for a lock before it lets others through and tries again.",
+    ),
+)
+
+
+def load(environ: Mapping[str, str] = os.environ, folder: Path | None = None) -> Settings:
+    """Read all settings. An empty value counts as not set, as in compose files and shells."""
+    file = (folder or Path.cwd()) / ".env"
+    from_file: Mapping[str, str | None] = dotenv_values(file) if file.is_file() else {}
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for setting in SETTINGS:
+        text, origin = environ.get(setting.name), "environment"
+        if not text:
+            text, origin = from_file.get(setting.name), str(file)
+        if not text:
+            origins[setting.name] = "default"
+            continue
+        try:
+            values[setting.field] = setting.parse(text)
+        except ValueError as error:
+            problem, remedy = error.args
+            raise SettingError(f"{setting.name} (from {origin}) {problem}", remedy) from error
+        origins[setting.name] = origin
+    home = values.get("home") or (folder or Path.cwd()).absolute() / ".clerk"
+    return Settings(
+        database_url=values.get("database_url"),
+        home=home,
+        storage_dir=values.get("storage_dir") or home / "storage",
+        postgres_linger=values.get("postgres_linger", 10.0),
+        lock_timeout=values.get("lock_timeout", 2.0),
+        origins=origins,
+    )

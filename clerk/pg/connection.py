@@ -1,0 +1,110 @@
+"""How to reach the database, and the one place where its errors become sentences."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import psycopg
+from psycopg import sql
+
+from clerk.config import Settings, without_password
+from clerk.errors import ClerkError, DatabaseRefused, DatabaseUnreachable
+from clerk.pg import embedded
+
+_CONNECT_TIMEOUT = 10
+OLDEST_SUPPORTED = 14
+
+
+@contextlib.contextmanager
+def database_url(settings: Settings) -> Iterator[str]:
+    """The URL to use. Without DATABASE_URL the embedded server runs at least as long as this context."""
+    if settings.database_url is not None:
+        yield settings.database_url
+        return
+    with embedded.use(settings.home, settings.postgres_linger) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def connect(settings: Settings) -> Iterator[psycopg.Connection]:
+    """An autocommit connection; errors of the database that a person can mend leave here as ClerkError."""
+    with database_url(settings) as url, connect_to(url) as connection:
+        yield connection
+
+
+@contextlib.contextmanager
+def connect_to(url: str) -> Iterator[psycopg.Connection]:
+    with translated(url):
+        connection = psycopg.connect(url, autocommit=True, connect_timeout=_CONNECT_TIMEOUT, application_name="clerk")
+    with connection, translated(url):
+        # A role may have another search_path set, and clerk's objects live in public.
+        connection.execute("set search_path = public")
+        if connection.info.server_version < OLDEST_SUPPORTED * 10_000:
+            raise DatabaseRefused(
+                f"the server runs Postgres {connection.info.server_version // 10_000}",
+                f"clerk needs Postgres {OLDEST_SUPPORTED} or newer",
+            )
+        yield connection
+
+
+@contextlib.contextmanager
+def translated(url: str) -> Iterator[None]:
+    try:
+        yield
+    except psycopg.Error as error:
+        known = _as_clerk_error(error, url)
+        if known is None:
+            raise
+        raise known from error
+
+
+def _as_clerk_error(error: psycopg.Error, url: str) -> ClerkError | None:
+    said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    where = without_password(url)
+    match error.sqlstate or "":
+        case "" if isinstance(error, psycopg.OperationalError):
+            return _unreachable(said, where)
+        case "" if isinstance(error, psycopg.ProgrammingError):
+            return DatabaseUnreachable(f"{where} is not a URL that libpq understands ({said})", "mend DATABASE_URL")
+        case "28P01" | "28000":
+            return DatabaseUnreachable(
+                f"the database at {where} does not let this user in ({said})",
+                "check user and password in DATABASE_URL",
+            )
+        case "3D000":
+            return DatabaseUnreachable(
+                f"the database named in {where} does not exist", "make it with createdb, or mend DATABASE_URL"
+            )
+        case "42501":
+            return DatabaseRefused(
+                f"the database user may not do this ({said})",
+                "connect as the owner of the database or as a member of clerk_owner",
+            )
+        case "53100":
+            return DatabaseRefused("the database server's disk is full", "make room there and try again")
+        case "53300":
+            return DatabaseUnreachable(
+                "the database server has no connection left to give",
+                "close some, raise max_connections, or put a pooler in front",
+            )
+        case "25006":
+            return DatabaseRefused(
+                f"the database at {where} can only be read ({said})", "connect to the primary server"
+            )
+        case code if code.startswith(("57P", "08")):
+            return _unreachable(said, where)
+    return None
+
+
+def _unreachable(said: str, where: str) -> DatabaseUnreachable:
+    return DatabaseUnreachable(
+        f"the database at {where} cannot be reached ({said})",
+        "start it or mend DATABASE_URL; without DATABASE_URL clerk runs a Postgres of its own",
+    )
+
+
+def count_rows(connection: psycopg.Connection, table: str) -> int:
+    row = connection.execute(sql.SQL("select count(*) from {}").format(sql.Identifier("public", table))).fetchone()
+    assert row is not None
+    return int(row[0])

@@ -1,0 +1,47 @@
+"""The schema as text: what is committed as `sql/schema.snapshot.sql`, and what `verify` holds a database to."""
+
+from __future__ import annotations
+
+import psycopg
+
+from clerk.pg.sqlfiles import SqlFolder
+
+FILE = "schema.snapshot.sql"
+_PREFACE = (
+    "-- The whole schema after every migration, a fact per line. Made by `clerk db snapshot`; never edited by hand.\n"
+)
+
+Sections = dict[str, list[str]]
+"""Section → lines, in order."""
+
+
+def take(connection: psycopg.Connection, folder: SqlFolder) -> Sections:
+    sections: Sections = {}
+    for section, line in connection.execute(folder.read("snapshot.sql").encode()):
+        # A comment of several lines would break the rule of a fact per line.
+        sections.setdefault(section, []).append(line.replace("\n", "\\n"))
+    return sections
+
+
+def render(sections: Sections) -> str:
+    return _PREFACE + "".join(
+        f"\n-- section: {section}\n" + "".join(f"{line}\n" for line in lines) for section, lines in sections.items()
+    )
+
+
+def parse(text: str) -> Sections:
+    sections: Sections = {}
+    lines: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("-- section: "):
+            lines = sections.setdefault(line.removeprefix("-- section: "), [])
+        elif line and sections:
+            lines.append(line)
+    return sections
+
+
+def missing(live: Sections, wanted: Sections) -> Sections:
+    """What `wanted` has and `live` has not: what else a database holds is its own affair."""
+    return {
+        section: [line for line in lines if line not in set(live.get(section, []))] for section, lines in wanted.items()
+    }

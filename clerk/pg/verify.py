@@ -1,0 +1,146 @@
+"""Is the schema the one that this code was written for? Named checks, each with what is wrong in words.
+
+The snapshot in `sql/` says what must be there. More than that may be there: an adopted database keeps its
+unknown columns and tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import psycopg
+
+from clerk.errors import SchemaUnknown
+from clerk.pg import procrastinate_schema, snapshot
+from clerk.pg.migrate import LIVE_CHECKSUMS, State, read_state
+from clerk.pg.sqlfiles import SqlFolder
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    about: str
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+def verify_schema(connection: psycopg.Connection, folder: SqlFolder) -> list[Check]:
+    state = read_state(connection)
+    if state.kind != "ours":
+        return [Check("migrations", "every migration is applied", ["this database has not been migrated"])]
+    live = snapshot.take(connection, folder)
+    lacking = snapshot.missing(live, snapshot.parse(folder.read(snapshot.FILE)))
+    return [
+        Check(
+            "migrations",
+            "every migration is applied, and unchanged since",
+            _migration_problems(state, folder),
+        ),
+        *(
+            Check(section, f"all {section} of the snapshot are there", lacking.get(section, []))
+            for section in ("types", "tables", "columns", "constraints", "indexes", "views")
+        ),
+        Check("triggers", "every trigger is there and enabled", lacking.get("triggers", [])),
+        Check("functions", "functions and triggers are as their files say", _object_problems(connection, folder)),
+        Check("procrastinate", "Procrastinate's schema fits its package", _procrastinate_problems(connection)),
+        Check("ledger_key", "no two ledger rows for one unit", _ledger_duplicates(connection, lacking)),
+        Check("ledger_status", "ledger statuses are among the five", _ledger_statuses(connection, lacking)),
+    ]
+
+
+def require_known_schema(connection: psycopg.Connection, folder: SqlFolder) -> None:
+    """What a worker asks before it starts: cheap, and the first reason is enough to refuse."""
+    state = read_state(connection)
+    problems = _migration_problems(state, folder) if state.kind == "ours" else ["it has not been migrated"]
+    problems = problems or _object_problems(connection, folder) or _procrastinate_problems(connection)
+    if problems:
+        raise SchemaUnknown(
+            f"the database {connection.info.dbname} is not at the schema of this clerk ({problems[0]})",
+            'run "clerk db up", and "clerk db verify" to see more',
+        )
+
+
+def _migration_problems(state: State, folder: SqlFolder) -> list[str]:
+    if state.version > folder.newest:
+        return [f"the database is at {state.version:04}, this clerk knows migrations up to {folder.newest:04}"]
+    problems = []
+    for migration in folder.migrations:
+        if migration.version not in state.applied:
+            problems.append(f"{migration.name} is not applied")
+        elif state.applied[migration.version][1] != migration.checksum:
+            problems.append(f"{migration.name} was changed after it had been applied")
+    return problems
+
+
+def _object_problems(connection: psycopg.Connection, folder: SqlFolder) -> list[str]:
+    recorded = {
+        (kind, name): (checksum, live)
+        for kind, name, checksum, live in connection.execute(
+            "select kind, name, checksum, live_checksum from clerk_schema_objects"
+        )
+    }
+    problems = []
+    for wanted in folder.objects:
+        what = f"{wanted.kind} {wanted.name}"
+        checksum, applied = recorded.get((wanted.kind, wanted.name), (None, None))
+        live = connection.execute(LIVE_CHECKSUMS, [wanted.kind, wanted.name]).fetchall()
+        if checksum is None or not live:
+            problems.append(f"{what} is missing")
+        elif checksum != wanted.checksum:
+            problems.append(f"{what} is another version than this clerk's")
+        # A view's text as Postgres prints it changes with the server's major version, so it is not compared.
+        elif wanted.kind != "view" and [row[2] for row in live] != [applied]:
+            problems.append(f"{what} was changed by hand")
+    problems += [
+        f"trigger {name} is disabled"
+        for (name,) in connection.execute(
+            "select t.tgname from pg_trigger t join clerk_schema_objects o on o.kind = 'trigger' and o.name = t.tgname"
+            " where t.tgenabled = 'D' and not t.tgisinternal"
+        )
+    ]
+    return problems
+
+
+def _procrastinate_problems(connection: psycopg.Connection) -> list[str]:
+    now = procrastinate_schema.installed(connection)
+    brought = procrastinate_schema.package_version()
+    if now is None or now.version != brought:
+        return [f"its schema is at {now.version if now else 'nothing'}, the package at {brought}"]
+    row = connection.execute(
+        "select functions from clerk_procrastinate where complete and version = %s", [str(brought)]
+    ).fetchone()
+    recorded: dict[str, str] = row[0] if row else {}
+    live = procrastinate_schema.function_checksums(connection)
+    return [f"{name} is missing or was changed by hand" for name, md5 in recorded.items() if live.get(name) != md5]
+
+
+def _ledger_duplicates(connection: psycopg.Connection, lacking: snapshot.Sections) -> list[str]:
+    """Looked for row by row only where the unique index, which rules them out, is not in force."""
+    if not _any(lacking, "uix_cips_content_item_pipeline") or _any(lacking, "create table content_item_pipeline_state"):
+        return []
+    return [
+        f"content item {item} has {count} rows for {pipeline}"
+        for item, pipeline, count in connection.execute(
+            "select content_item_id, pipeline, count(*) from content_item_pipeline_state"
+            " group by 1, 2 having count(*) > 1 order by 1, 2 limit 20"
+        )
+    ]
+
+
+def _ledger_statuses(connection: psycopg.Connection, lacking: snapshot.Sections) -> list[str]:
+    if not _any(lacking, "cips_status_check") or _any(lacking, "create table content_item_pipeline_state"):
+        return []
+    return [
+        f"{count} rows have the status {status!r}"
+        for status, count in connection.execute(
+            "select status, count(*) from content_item_pipeline_state where status not in"
+            " ('pending', 'in_progress', 'failed_retryable', 'processed', 'failed_terminal') group by 1"
+        )
+    ]
+
+
+def _any(lacking: snapshot.Sections, part: str) -> bool:
+    return any(part in line for lines in lacking.values() for line in lines)

@@ -1,0 +1,386 @@
+-- The whole schema after every migration, a fact per line. Made by `clerk db snapshot`; never edited by hand.
+
+-- section: types
+create type procrastinate_job_event_type as enum ('deferred', 'started', 'deferred_for_retry', 'failed', 'succeeded', 'cancelled', 'abort_requested', 'aborted', 'scheduled', 'retried');
+create type procrastinate_job_status as enum ('todo', 'doing', 'succeeded', 'failed', 'cancelled', 'aborting', 'aborted');
+create type procrastinate_job_to_defer_v1 as (queue_name character varying, task_name character varying, priority integer, lock text, queueing_lock text, args jsonb, scheduled_at timestamp with time zone);
+
+-- section: tables
+create table adopted_schema ();
+create table adopted_values ();
+create table clerk_migrations ();
+create table clerk_procrastinate ();
+create table clerk_schema_objects ();
+create table content_item_pipeline_state ();
+create table content_items ();
+create table job_claims ();
+create table pipeline_runs ();
+create table pipeline_transitions ();
+create table procrastinate_events ();
+create table procrastinate_jobs ();
+create table procrastinate_periodic_defers ();
+create table procrastinate_workers ();
+create table reconcile_log ();
+create table sites ();
+
+-- section: columns
+alter table adopted_schema add column definition jsonb not null;
+alter table adopted_schema add column kind text not null;
+alter table adopted_schema add column name text not null;
+alter table adopted_values add column column_name text not null;
+alter table adopted_values add column subdomain character varying not null;
+alter table adopted_values add column value text not null;
+alter table clerk_migrations add column applied_at timestamp with time zone not null default now();
+alter table clerk_migrations add column applied_by text not null default CURRENT_USER;
+alter table clerk_migrations add column checksum text not null;
+alter table clerk_migrations add column milliseconds integer not null;
+alter table clerk_migrations add column name text not null;
+alter table clerk_migrations add column version integer not null;
+alter table clerk_procrastinate add column applied_at timestamp with time zone not null default now();
+alter table clerk_procrastinate add column complete boolean not null;
+alter table clerk_procrastinate add column file text not null;
+alter table clerk_procrastinate add column functions jsonb not null;
+alter table clerk_procrastinate add column version text not null;
+alter table clerk_schema_objects add column applied_at timestamp with time zone not null default now();
+alter table clerk_schema_objects add column checksum text not null;
+alter table clerk_schema_objects add column kind text not null;
+alter table clerk_schema_objects add column live_checksum text not null;
+alter table clerk_schema_objects add column name text not null;
+alter table clerk_schema_objects add column needs integer not null;
+alter table content_item_pipeline_state add column attempt_count integer not null default 0;
+alter table content_item_pipeline_state add column content_item_id bigint not null;
+alter table content_item_pipeline_state add column created_at timestamp with time zone not null default now();
+alter table content_item_pipeline_state add column error_code text;
+alter table content_item_pipeline_state add column error_message text;
+alter table content_item_pipeline_state add column id bigint not null generated always as identity;
+alter table content_item_pipeline_state add column job_id bigint;
+alter table content_item_pipeline_state add column last_attempt_at timestamp with time zone;
+alter table content_item_pipeline_state add column pipeline text not null;
+alter table content_item_pipeline_state add column processed_at timestamp with time zone;
+alter table content_item_pipeline_state add column run_id bigint;
+alter table content_item_pipeline_state add column status text not null default 'pending'::text;
+alter table content_item_pipeline_state add column updated_at timestamp with time zone not null default now();
+alter table content_items add column created_at timestamp with time zone not null default now();
+alter table content_items add column date date;
+alter table content_items add column etag text;
+alter table content_items add column id bigint not null generated always as identity;
+alter table content_items add column kind text not null;
+alter table content_items add column last_modified text;
+alter table content_items add column meeting text;
+alter table content_items add column occurrence smallint not null default 1;
+alter table content_items add column page_count integer;
+alter table content_items add column revision smallint not null default 1;
+alter table content_items add column sha256 text;
+alter table content_items add column size_bytes bigint;
+alter table content_items add column source_url text;
+alter table content_items add column storage_key text;
+alter table content_items add column subdomain character varying not null;
+alter table content_items add column updated_at timestamp with time zone not null default now();
+alter table job_claims add column attempt integer not null;
+alter table job_claims add column claimed_at timestamp with time zone not null default now();
+alter table job_claims add column holder text not null;
+alter table job_claims add column job_id bigint not null;
+alter table job_claims add column lease_until timestamp with time zone not null;
+alter table job_claims add column progress integer not null default 0;
+alter table job_claims add column progress_at timestamp with time zone;
+alter table job_claims add column progress_total integer;
+alter table pipeline_runs add column compilation_completed integer;
+alter table pipeline_runs add column compilation_failed integer;
+alter table pipeline_runs add column compilation_total integer;
+alter table pipeline_runs add column deploy_completed integer;
+alter table pipeline_runs add column deploy_failed integer;
+alter table pipeline_runs add column deploy_total integer;
+alter table pipeline_runs add column ended_at timestamp with time zone;
+alter table pipeline_runs add column extraction_completed integer;
+alter table pipeline_runs add column extraction_failed integer;
+alter table pipeline_runs add column extraction_total integer;
+alter table pipeline_runs add column fetch_completed integer;
+alter table pipeline_runs add column fetch_failed integer;
+alter table pipeline_runs add column fetch_total integer;
+alter table pipeline_runs add column ocr_completed integer;
+alter table pipeline_runs add column ocr_failed integer;
+alter table pipeline_runs add column ocr_total integer;
+alter table pipeline_runs add column outcome text;
+alter table pipeline_runs add column outcome_reason text;
+alter table pipeline_runs add column reason text not null;
+alter table pipeline_runs add column run_id bigint not null generated always as identity;
+alter table pipeline_runs add column started_at timestamp with time zone not null default now();
+alter table pipeline_runs add column subdomain character varying not null;
+alter table pipeline_transitions add column advanced_at timestamp with time zone;
+alter table pipeline_transitions add column claimed_at timestamp with time zone not null default now();
+alter table pipeline_transitions add column coordinator_job_id bigint;
+alter table pipeline_transitions add column deferred_count integer not null default 1;
+alter table pipeline_transitions add column last_deferred_at timestamp with time zone not null default now();
+alter table pipeline_transitions add column phase smallint not null;
+alter table pipeline_transitions add column run_id bigint not null;
+alter table procrastinate_events add column at timestamp with time zone default now();
+alter table procrastinate_events add column id bigint not null default nextval('procrastinate_events_id_seq'::regclass);
+alter table procrastinate_events add column job_id bigint not null;
+alter table procrastinate_events add column type procrastinate_job_event_type;
+alter table procrastinate_jobs add column abort_requested boolean not null default false;
+alter table procrastinate_jobs add column args jsonb not null default '{}'::jsonb;
+alter table procrastinate_jobs add column attempts integer not null default 0;
+alter table procrastinate_jobs add column id bigint not null default nextval('procrastinate_jobs_id_seq'::regclass);
+alter table procrastinate_jobs add column lock text;
+alter table procrastinate_jobs add column priority integer not null default 0;
+alter table procrastinate_jobs add column queue_name character varying(128) not null;
+alter table procrastinate_jobs add column queueing_lock text;
+alter table procrastinate_jobs add column scheduled_at timestamp with time zone;
+alter table procrastinate_jobs add column status procrastinate_job_status not null default 'todo'::procrastinate_job_status;
+alter table procrastinate_jobs add column task_name character varying(128) not null;
+alter table procrastinate_jobs add column worker_id bigint;
+alter table procrastinate_periodic_defers add column defer_timestamp bigint;
+alter table procrastinate_periodic_defers add column id bigint not null default nextval('procrastinate_periodic_defers_id_seq'::regclass);
+alter table procrastinate_periodic_defers add column job_id bigint;
+alter table procrastinate_periodic_defers add column periodic_id character varying(128) not null default ''::character varying;
+alter table procrastinate_periodic_defers add column task_name character varying(128) not null;
+alter table procrastinate_workers add column id bigint not null generated always as identity;
+alter table procrastinate_workers add column last_heartbeat timestamp with time zone not null default now();
+alter table reconcile_log add column actor text not null default CURRENT_USER;
+alter table reconcile_log add column after jsonb;
+alter table reconcile_log add column at timestamp with time zone not null default now();
+alter table reconcile_log add column before jsonb;
+alter table reconcile_log add column done text not null;
+alter table reconcile_log add column found text not null;
+alter table reconcile_log add column id bigint not null generated always as identity;
+alter table reconcile_log add column reconciliation uuid not null;
+alter table reconcile_log add column run_id bigint;
+alter table reconcile_log add column stage text;
+alter table reconcile_log add column subdomain character varying;
+alter table reconcile_log add column why text not null;
+alter table sites add column compilation_completed integer not null default 0;
+alter table sites add column compilation_failed integer not null default 0;
+alter table sites add column compilation_total integer not null default 0;
+alter table sites add column coordinator_enqueued boolean not null default false;
+alter table sites add column country character varying;
+alter table sites add column current_stage character varying;
+alter table sites add column deploy_completed integer not null default 0;
+alter table sites add column deploy_failed integer not null default 0;
+alter table sites add column deploy_total integer not null default 0;
+alter table sites add column extra character varying;
+alter table sites add column extraction_completed integer not null default 0;
+alter table sites add column extraction_failed integer not null default 0;
+alter table sites add column extraction_status character varying default 'pending'::character varying;
+alter table sites add column extraction_total integer not null default 0;
+alter table sites add column fetch_completed integer not null default 0;
+alter table sites add column fetch_failed integer not null default 0;
+alter table sites add column fetch_total integer not null default 0;
+alter table sites add column kind character varying;
+alter table sites add column last_deployed character varying;
+alter table sites add column last_error_at timestamp with time zone;
+alter table sites add column last_error_message text;
+alter table sites add column last_error_stage character varying;
+alter table sites add column last_extracted character varying;
+alter table sites add column last_updated character varying;
+alter table sites add column lat character varying;
+alter table sites add column lng character varying;
+alter table sites add column name character varying;
+alter table sites add column ocr_completed integer not null default 0;
+alter table sites add column ocr_failed integer not null default 0;
+alter table sites add column ocr_total integer not null default 0;
+alter table sites add column outcome character varying;
+alter table sites add column pages integer;
+alter table sites add column run_id bigint;
+alter table sites add column scraper character varying;
+alter table sites add column start_year integer;
+alter table sites add column started_at timestamp with time zone;
+alter table sites add column state character varying;
+alter table sites add column status character varying;
+alter table sites add column subdomain character varying not null;
+alter table sites add column updated_at timestamp with time zone;
+
+-- section: options
+alter table content_item_pipeline_state set (fillfactor=80, autovacuum_vacuum_scale_factor=0.02, autovacuum_analyze_scale_factor=0.02);
+alter table job_claims set (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=200);
+alter table sites set (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=200);
+
+-- section: constraints
+alter table adopted_schema add constraint adopted_schema_kind_check CHECK ((kind = ANY (ARRAY['table'::text, 'column'::text, 'index'::text, 'constraint'::text])));
+alter table adopted_schema add constraint adopted_schema_pkey PRIMARY KEY (kind, name);
+alter table adopted_values add constraint adopted_values_pkey PRIMARY KEY (subdomain, column_name);
+alter table clerk_migrations add constraint clerk_migrations_pkey PRIMARY KEY (version);
+alter table clerk_procrastinate add constraint clerk_procrastinate_pkey PRIMARY KEY (file);
+alter table clerk_schema_objects add constraint clerk_schema_objects_kind_check CHECK ((kind = ANY (ARRAY['function'::text, 'trigger'::text, 'view'::text])));
+alter table clerk_schema_objects add constraint clerk_schema_objects_pkey PRIMARY KEY (kind, name);
+alter table content_item_pipeline_state add constraint cips_attempt_count_check CHECK ((attempt_count >= 0));
+alter table content_item_pipeline_state add constraint cips_pipeline_check CHECK ((pipeline = ANY (ARRAY['fetch'::text, 'ocr'::text, 'compilation'::text, 'extraction'::text, 'deploy'::text])));
+alter table content_item_pipeline_state add constraint cips_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'in_progress'::text, 'failed_retryable'::text, 'processed'::text, 'failed_terminal'::text])));
+alter table content_item_pipeline_state add constraint content_item_pipeline_state_content_item_id_fkey FOREIGN KEY (content_item_id) REFERENCES content_items(id) ON DELETE CASCADE;
+alter table content_item_pipeline_state add constraint content_item_pipeline_state_pkey PRIMARY KEY (id);
+alter table content_items add constraint content_items_document_check CHECK (((kind = 'archive'::text) OR ((meeting IS NOT NULL) AND (meeting <> ''::text) AND (date IS NOT NULL))));
+alter table content_items add constraint content_items_kind_check CHECK ((kind = ANY (ARRAY['minutes'::text, 'agenda'::text, 'archive'::text])));
+alter table content_items add constraint content_items_occurrence_check CHECK ((occurrence >= 1));
+alter table content_items add constraint content_items_page_count_check CHECK ((page_count >= 0));
+alter table content_items add constraint content_items_pkey PRIMARY KEY (id);
+alter table content_items add constraint content_items_revision_check CHECK ((revision >= 1));
+alter table content_items add constraint content_items_sha256_check CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text));
+alter table content_items add constraint content_items_size_bytes_check CHECK ((size_bytes >= 0));
+alter table content_items add constraint content_items_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
+alter table job_claims add constraint job_claims_pkey PRIMARY KEY (job_id);
+alter table job_claims add constraint job_claims_progress_check CHECK ((progress >= 0));
+alter table pipeline_runs add constraint pipeline_runs_ended_check CHECK (((ended_at IS NULL) = (outcome IS NULL)));
+alter table pipeline_runs add constraint pipeline_runs_outcome_check CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'partial'::text, 'failed'::text, 'unchanged'::text, 'no_documents'::text, 'cancelled'::text])));
+alter table pipeline_runs add constraint pipeline_runs_pkey PRIMARY KEY (run_id);
+alter table pipeline_runs add constraint pipeline_runs_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
+alter table pipeline_transitions add constraint pipeline_transitions_deferred_count_check CHECK ((deferred_count >= 1));
+alter table pipeline_transitions add constraint pipeline_transitions_phase_check CHECK (((phase >= 1) AND (phase <= 4)));
+alter table pipeline_transitions add constraint pipeline_transitions_pkey PRIMARY KEY (run_id, phase);
+alter table pipeline_transitions add constraint pipeline_transitions_run_id_fkey FOREIGN KEY (run_id) REFERENCES pipeline_runs(run_id) ON DELETE CASCADE;
+alter table procrastinate_events add constraint procrastinate_events_job_id_fkey FOREIGN KEY (job_id) REFERENCES procrastinate_jobs(id) ON DELETE CASCADE;
+alter table procrastinate_events add constraint procrastinate_events_pkey PRIMARY KEY (id);
+alter table procrastinate_jobs add constraint check_not_todo_abort_requested CHECK ((NOT ((status = 'todo'::procrastinate_job_status) AND (abort_requested = true))));
+alter table procrastinate_jobs add constraint procrastinate_jobs_pkey PRIMARY KEY (id);
+alter table procrastinate_jobs add constraint procrastinate_jobs_worker_id_fkey FOREIGN KEY (worker_id) REFERENCES procrastinate_workers(id) ON DELETE SET NULL;
+alter table procrastinate_periodic_defers add constraint procrastinate_periodic_defers_job_id_fkey FOREIGN KEY (job_id) REFERENCES procrastinate_jobs(id);
+alter table procrastinate_periodic_defers add constraint procrastinate_periodic_defers_pkey PRIMARY KEY (id);
+alter table procrastinate_periodic_defers add constraint procrastinate_periodic_defers_unique UNIQUE (task_name, periodic_id, defer_timestamp);
+alter table procrastinate_workers add constraint procrastinate_workers_pkey PRIMARY KEY (id);
+alter table reconcile_log add constraint reconcile_log_pkey PRIMARY KEY (id);
+alter table sites add constraint sites_compilation_counters_check CHECK (((compilation_total >= 0) AND (compilation_completed >= 0) AND (compilation_failed >= 0)));
+alter table sites add constraint sites_current_stage_check CHECK (((current_stage)::text = ANY ((ARRAY['fetch'::character varying, 'ocr'::character varying, 'compilation'::character varying, 'extraction'::character varying, 'deploy'::character varying, 'completed'::character varying])::text[])));
+alter table sites add constraint sites_deploy_counters_check CHECK (((deploy_total >= 0) AND (deploy_completed >= 0) AND (deploy_failed >= 0)));
+alter table sites add constraint sites_extraction_counters_check CHECK (((extraction_total >= 0) AND (extraction_completed >= 0) AND (extraction_failed >= 0)));
+alter table sites add constraint sites_fetch_counters_check CHECK (((fetch_total >= 0) AND (fetch_completed >= 0) AND (fetch_failed >= 0)));
+alter table sites add constraint sites_ocr_counters_check CHECK (((ocr_total >= 0) AND (ocr_completed >= 0) AND (ocr_failed >= 0)));
+alter table sites add constraint sites_outcome_check CHECK (((outcome)::text = ANY ((ARRAY['succeeded'::character varying, 'partial'::character varying, 'failed'::character varying, 'unchanged'::character varying, 'no_documents'::character varying, 'cancelled'::character varying])::text[])));
+alter table sites add constraint sites_pkey PRIMARY KEY (subdomain);
+
+-- section: indexes
+CREATE INDEX idx_cips_content_item_pipeline_status ON content_item_pipeline_state USING btree (content_item_id, pipeline, status) WHERE (status <> 'processed'::text);
+CREATE INDEX idx_cips_error_code ON content_item_pipeline_state USING btree (error_code) WHERE (error_code IS NOT NULL);
+CREATE INDEX idx_cips_pipeline_status_created ON content_item_pipeline_state USING btree (pipeline, status, created_at) WHERE (status <> 'processed'::text);
+CREATE INDEX idx_cips_pipeline_status_last_attempt ON content_item_pipeline_state USING btree (pipeline, status, last_attempt_at) WHERE (status <> 'processed'::text);
+CREATE INDEX idx_cips_updated_at ON content_item_pipeline_state USING btree (updated_at);
+CREATE INDEX idx_content_items_source_url ON content_items USING btree (subdomain, source_url);
+CREATE INDEX idx_pipeline_runs_ended ON pipeline_runs USING btree (ended_at) WHERE (ended_at IS NOT NULL);
+CREATE INDEX idx_pipeline_runs_going ON pipeline_runs USING btree (started_at) WHERE (ended_at IS NULL);
+CREATE INDEX idx_pipeline_runs_subdomain ON pipeline_runs USING btree (subdomain, started_at DESC);
+CREATE INDEX idx_pipeline_transitions_waiting ON pipeline_transitions USING btree (claimed_at) WHERE (advanced_at IS NULL);
+CREATE INDEX idx_procrastinate_jobs_worker_not_null ON procrastinate_jobs USING btree (worker_id) WHERE ((worker_id IS NOT NULL) AND (status = 'doing'::procrastinate_job_status));
+CREATE INDEX idx_procrastinate_workers_last_heartbeat ON procrastinate_workers USING btree (last_heartbeat);
+CREATE INDEX idx_reconcile_log_at ON reconcile_log USING btree (at);
+CREATE INDEX idx_reconcile_log_subdomain ON reconcile_log USING btree (subdomain, at DESC);
+CREATE INDEX idx_sites_coordinator_enqueued ON sites USING btree (coordinator_enqueued) WHERE (coordinator_enqueued = false);
+CREATE INDEX idx_sites_current_stage ON sites USING btree (current_stage);
+CREATE INDEX idx_sites_updated_at ON sites USING btree (updated_at);
+CREATE INDEX procrastinate_events_job_id_fkey_v1 ON procrastinate_events USING btree (job_id);
+CREATE INDEX procrastinate_jobs_id_lock_idx_v1 ON procrastinate_jobs USING btree (id, lock) WHERE (status = ANY (ARRAY['todo'::procrastinate_job_status, 'doing'::procrastinate_job_status]));
+CREATE INDEX procrastinate_jobs_priority_idx_v1 ON procrastinate_jobs USING btree (priority DESC, id) WHERE (status = 'todo'::procrastinate_job_status);
+CREATE INDEX procrastinate_jobs_queue_name_idx_v1 ON procrastinate_jobs USING btree (queue_name);
+CREATE INDEX procrastinate_periodic_defers_job_id_fkey_v1 ON procrastinate_periodic_defers USING btree (job_id);
+CREATE UNIQUE INDEX procrastinate_jobs_lock_idx_v1 ON procrastinate_jobs USING btree (lock) WHERE (status = 'doing'::procrastinate_job_status);
+CREATE UNIQUE INDEX procrastinate_jobs_queueing_lock_idx_v1 ON procrastinate_jobs USING btree (queueing_lock) WHERE (status = 'todo'::procrastinate_job_status);
+CREATE UNIQUE INDEX uix_cips_content_item_pipeline ON content_item_pipeline_state USING btree (content_item_id, pipeline);
+CREATE UNIQUE INDEX uix_content_items_archive ON content_items USING btree (subdomain) WHERE (kind = 'archive'::text);
+CREATE UNIQUE INDEX uix_content_items_document ON content_items USING btree (subdomain, kind, meeting, date, occurrence, revision) WHERE (kind <> 'archive'::text);
+CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (subdomain, storage_key);
+
+-- section: functions
+-- procrastinate_cancel_job_v1(job_id bigint, abort boolean, delete_job boolean) returns bigint, md5 c0d697b1888adf16d461d95a4bd62a91
+-- procrastinate_defer_jobs_v1(jobs procrastinate_job_to_defer_v1[]) returns bigint[], md5 cda05c8fd075e6bddc6009a469277f0a
+-- procrastinate_defer_periodic_job_v2(_queue_name character varying, _lock character varying, _queueing_lock character varying, _task_name character varying, _priority integer, _periodic_id character varying, _defer_timestamp bigint, _args jsonb) returns bigint, md5 cd307268cbf00da43d220607f4825cfc
+-- procrastinate_fetch_job_v2(target_queue_names character varying[], p_worker_id bigint) returns procrastinate_jobs, md5 6e0906e2a5765ba6712446c4b6cdc383
+-- procrastinate_finish_job_v1(job_id bigint, end_status procrastinate_job_status, delete_job boolean) returns void, md5 26122e175ba53dd730dbebfc4fcfcc96
+-- procrastinate_notify_queue_abort_job_v1() returns trigger, md5 1eeb404ee7c38d7a004144859991ff52
+-- procrastinate_notify_queue_job_inserted_v1() returns trigger, md5 b7d5e772d5a8bd7146c945b20ff463cf
+-- procrastinate_prune_stalled_workers_v1(seconds_since_heartbeat double precision) returns TABLE(worker_id bigint), md5 cf97c7f19e278de929667b81ce23a2b5
+-- procrastinate_register_worker_v1() returns TABLE(worker_id bigint), md5 b2d846e95b89d9986755c08dac3bd9ab
+-- procrastinate_retry_job_v1(job_id bigint, retry_at timestamp with time zone, new_priority integer, new_queue_name character varying, new_lock character varying) returns void, md5 e893c44b560b6598398850dca9b90e24
+-- procrastinate_retry_job_v2(job_id bigint, retry_at timestamp with time zone, new_priority integer, new_queue_name character varying, new_lock character varying) returns void, md5 b6ef705ce25cc95d9e874edb7b16c649
+-- procrastinate_trigger_abort_requested_events_procedure_v1() returns trigger, md5 ebfb34a39e7709e3776a621ee0c23c20
+-- procrastinate_trigger_function_scheduled_events_v1() returns trigger, md5 15d83b8cb2ec9005f34a0cac0a968e84
+-- procrastinate_trigger_function_status_events_insert_v1() returns trigger, md5 ca57230cdc4150240877c4af109ca93b
+-- procrastinate_trigger_function_status_events_update_v1() returns trigger, md5 1432879aaa3e839c8d8dba141ea5ce9f
+-- procrastinate_unlink_periodic_defers_v1() returns trigger, md5 42918d9b1db6890656d7b390e368633f
+-- procrastinate_unregister_worker_v1(worker_id bigint) returns void, md5 2e90b448ca8f1ad59108a992fc1460da
+-- procrastinate_update_heartbeat_v1(worker_id bigint) returns void, md5 3be7254d443daa709bf935899e2f8e22
+
+-- section: triggers
+CREATE TRIGGER procrastinate_jobs_notify_queue_job_aborted_v1 AFTER UPDATE OF abort_requested ON procrastinate_jobs FOR EACH ROW WHEN (((old.abort_requested = false) AND (new.abort_requested = true) AND (new.status = 'doing'::procrastinate_job_status))) EXECUTE FUNCTION procrastinate_notify_queue_abort_job_v1();
+CREATE TRIGGER procrastinate_jobs_notify_queue_job_inserted_v1 AFTER INSERT ON procrastinate_jobs FOR EACH ROW WHEN ((new.status = 'todo'::procrastinate_job_status)) EXECUTE FUNCTION procrastinate_notify_queue_job_inserted_v1();
+CREATE TRIGGER procrastinate_trigger_abort_requested_events_v1 AFTER UPDATE OF abort_requested ON procrastinate_jobs FOR EACH ROW WHEN ((new.abort_requested = true)) EXECUTE FUNCTION procrastinate_trigger_abort_requested_events_procedure_v1();
+CREATE TRIGGER procrastinate_trigger_delete_jobs_v1 BEFORE DELETE ON procrastinate_jobs FOR EACH ROW EXECUTE FUNCTION procrastinate_unlink_periodic_defers_v1();
+CREATE TRIGGER procrastinate_trigger_scheduled_events_v1 AFTER INSERT OR UPDATE ON procrastinate_jobs FOR EACH ROW WHEN (((new.scheduled_at IS NOT NULL) AND (new.status = 'todo'::procrastinate_job_status))) EXECUTE FUNCTION procrastinate_trigger_function_scheduled_events_v1();
+CREATE TRIGGER procrastinate_trigger_status_events_insert_v1 AFTER INSERT ON procrastinate_jobs FOR EACH ROW WHEN ((new.status = 'todo'::procrastinate_job_status)) EXECUTE FUNCTION procrastinate_trigger_function_status_events_insert_v1();
+CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF status ON procrastinate_jobs FOR EACH ROW EXECUTE FUNCTION procrastinate_trigger_function_status_events_update_v1();
+
+-- section: views
+-- pipeline_overview (subdomain character varying, name character varying, current_stage character varying, outcome character varying, run_id bigint, started_at timestamp with time zone, updated_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone)
+-- queue_backlog (queue character varying(128), waiting bigint, scheduled bigint, running bigint)
+
+-- section: comments
+comment on column clerk_procrastinate.complete is 'False for a single migration file of an upgrade: should the upgrade be cut short, it goes on after these.';
+comment on column clerk_procrastinate.functions is 'Checksum of each of its functions as installed, so that verify notices one that was changed by hand.';
+comment on column content_item_pipeline_state.attempt_count is 'Attempts begun in the present run.';
+comment on column content_item_pipeline_state.error_code is 'Class of the last error, as in PdfEncrypted.';
+comment on column content_item_pipeline_state.job_id is 'The Procrastinate job that carries the unit; no foreign key, since finished jobs are removed.';
+comment on column content_item_pipeline_state.pipeline is 'The stage: fetch, ocr, compilation, extraction or deploy.';
+comment on column content_item_pipeline_state.run_id is 'The run that this state belongs to.';
+comment on column content_items.last_modified is 'As the server sent it: it is given back word for word.';
+comment on column content_items.meeting is 'The body that met, as named by the source.';
+comment on column content_items.occurrence is 'The body''s first, second, … meeting of that day, so that a second one never hides the first.';
+comment on column content_items.revision is 'The first, second, … PDF published for that meeting: a revised one is a new row, and the older stays known.';
+comment on column content_items.storage_key is 'Path of the PDF below the site''s folder.';
+comment on column job_claims.holder is 'application_name of the worker process, unique per process.';
+comment on column job_claims.progress is 'Steps done, such as pages read, of progress_total.';
+comment on column pipeline_runs.reason is 'Why the run was started, for a person: "scheduled", "late documents healed", …';
+comment on column pipeline_runs.run_id is 'The fencing token: it only grows, so a job of an older run is recognised.';
+comment on column pipeline_transitions.advanced_at is 'When the one accepted advance out of this phase happened.';
+comment on column pipeline_transitions.deferred_count is 'How often the coordinator was deferred: more than once when a lost one was replaced.';
+comment on column reconcile_log.reconciliation is 'Repairs of one pass share this.';
+comment on column reconcile_log.subdomain is 'No foreign key: the log outlives the site.';
+comment on column sites.coordinator_enqueued is 'The coordinator that ends the present phase has been claimed.';
+comment on column sites.current_stage is 'fetch, ocr, compilation, extraction, deploy or completed; NULL before the first run. While compilation and extraction run side by side: extraction.';
+comment on column sites.extra is 'JSON for the fetcher, as text.';
+comment on column sites.extraction_status is 'Older system''s; kept until the clean-up.';
+comment on column sites.last_deployed is 'Older system''s; kept until the clean-up.';
+comment on column sites.last_error_message is '"Class: message", cut to 500 characters.';
+comment on column sites.last_extracted is 'Older system''s; kept until the clean-up.';
+comment on column sites.last_updated is 'Older system''s; kept until the clean-up.';
+comment on column sites.outcome is 'How the last run ended: succeeded, partial, failed, unchanged, no_documents or cancelled; NULL while one is going.';
+comment on column sites.pages is 'Pages in the published archive.';
+comment on column sites.run_id is 'The present run, or the last one: the fencing token of every job.';
+comment on column sites.started_at is 'When the present run, or the last one, began.';
+comment on column sites.status is 'Older system''s; kept until the clean-up.';
+comment on column sites.subdomain is 'The key, everywhere: in URLs, in storage paths, in job arguments.';
+comment on column sites.updated_at is 'Last progress, truncated to the second so that counter updates stay heap-only.';
+comment on table adopted_schema is 'The older system''s sites table as found by the first migration: what going down gives back. Empty if there was none.';
+comment on table adopted_values is 'Values of the older system that the checks on sites would refuse, kept here when they were replaced.';
+comment on table clerk_migrations is 'Which files of sql/migrations have been applied; a file whose checksum differs from the one here is refused.';
+comment on table clerk_procrastinate is 'Files of Procrastinate''s own schema as applied here; the newest complete version is the present one.';
+comment on table clerk_schema_objects is 'Functions, triggers and views as last applied: checksum of the file, and of what the database made of it.';
+comment on table content_item_pipeline_state is 'The ledger: one row per content item and stage. Open: pending, in_progress, failed_retryable. Terminal: processed, failed_terminal.';
+comment on table content_items is 'A thing that stages work on: a document (minutes or agenda), or the site''s own archive item.';
+comment on table job_claims is 'Who holds a running job, at which attempt and until when. Only this claim may settle the job.';
+comment on table pipeline_runs is 'One row per run: when, why, how it ended, and the counters of the site at its end.';
+comment on table pipeline_transitions is 'The exactly-once proof: one row when a phase is complete and its coordinator is claimed, advanced once.';
+comment on table reconcile_log is 'Every repair: what was found, what was done and why, with the rows before and after.';
+comment on table sites is 'One row per municipality: who it is, where its present run stands, how the last one ended.';
+comment on view pipeline_overview is 'A row per site: where its run stands, its counters, and its last error.';
+comment on view queue_backlog is 'Per queue: jobs that wait for a worker, that wait for their time, and that run.';
+
+-- section: grants
+grant delete, insert, select, update on adopted_schema to clerk_worker;
+grant delete, insert, select, update on adopted_values to clerk_worker;
+grant delete, insert, select, update on clerk_migrations to clerk_worker;
+grant delete, insert, select, update on clerk_procrastinate to clerk_worker;
+grant delete, insert, select, update on clerk_schema_objects to clerk_worker;
+grant delete, insert, select, update on content_item_pipeline_state to clerk_worker;
+grant delete, insert, select, update on content_items to clerk_worker;
+grant delete, insert, select, update on job_claims to clerk_worker;
+grant delete, insert, select, update on pipeline_overview to clerk_worker;
+grant delete, insert, select, update on pipeline_runs to clerk_worker;
+grant delete, insert, select, update on pipeline_transitions to clerk_worker;
+grant delete, insert, select, update on procrastinate_events to clerk_worker;
+grant delete, insert, select, update on procrastinate_jobs to clerk_worker;
+grant delete, insert, select, update on procrastinate_periodic_defers to clerk_worker;
+grant delete, insert, select, update on procrastinate_workers to clerk_worker;
+grant delete, insert, select, update on queue_backlog to clerk_worker;
+grant delete, insert, select, update on reconcile_log to clerk_worker;
+grant delete, insert, select, update on sites to clerk_worker;
+grant select on pipeline_overview to clerk_dashboard;
+grant select on queue_backlog to clerk_dashboard;
+grant usage on procrastinate_events_id_seq to clerk_worker;
+grant usage on procrastinate_jobs_id_seq to clerk_worker;
+grant usage on procrastinate_periodic_defers_id_seq to clerk_worker;
+grant usage on procrastinate_workers_id_seq to clerk_worker;
