@@ -343,15 +343,12 @@ class Migrator:
             self._drop_views()
             self._drop_objects(gone)
             changed = [o for o in wanted if o in changed or o.kind == "view"]
-        for sql_object in (o for o in changed if o.kind != "view"):
-            self._create(sql_object)
-        self._create_views([o for o in changed if o.kind == "view"])
+        self._create_all(changed)
         if self.folder.grants.needs <= version:
             self._execute(self.folder.grants.sql)
 
     def _create(self, sql_object: SqlObject) -> None:
-        with _named(sql_object.file):
-            self._execute(sql_object.sql)
+        self._execute(sql_object.sql)
         found = self.connection.execute(LIVE_CHECKSUMS, [sql_object.kind, sql_object.name]).fetchall()
         if len(found) != 1:
             raise MigrationError(
@@ -365,21 +362,21 @@ class Migrator:
             [sql_object.kind, sql_object.name, sql_object.needs, sql_object.checksum, found[0][2]],
         )
 
-    def _create_views(self, views: list[SqlObject]) -> None:
-        """Views may stand on views: those whose ground is missing wait for the next round."""
-        while views:
-            waiting = []
-            for view in views:
+    def _create_all(self, objects: list[SqlObject]) -> None:
+        """Functions may call functions, and views stand on views: what comes too early waits for the next round."""
+        while objects:
+            early: dict[SqlObject, psycopg.Error] = {}
+            for sql_object in objects:
                 try:
-                    with self.connection.transaction():
-                        self._create(view)
-                except errors.UndefinedTable as error:
-                    if len(views) == 1:
-                        raise
-                    waiting.append((view, error))
-            if len(waiting) == len(views):
-                raise waiting[0][1]
-            views = [view for view, _ in waiting]
+                    with _named(sql_object.file, apart_from=_TOO_EARLY), self.connection.transaction():
+                        self._create(sql_object)
+                except _TOO_EARLY as error:
+                    early[sql_object] = error
+            if len(early) == len(objects):
+                for sql_object, error in early.items():
+                    with _named(sql_object.file):
+                        raise error
+            objects = list(early)
 
     def _drop_views(self) -> None:
         views = [name for kind, name, _, _ in self._recorded() if kind == "view"]
@@ -421,17 +418,24 @@ LIVE_CHECKSUMS = """
 """What the database made of a file: kind, what to drop, checksum."""
 
 
+_TOO_EARLY = (errors.UndefinedTable, errors.UndefinedFunction, errors.UndefinedObject)
+
+
 @contextlib.contextmanager
-def _named(file: str) -> Iterator[None]:
+def _named(file: str, apart_from: tuple[type[psycopg.Error], ...] = ()) -> Iterator[None]:
     """An error inside a migration is of little use without the migration's name."""
     try:
         yield
-    except (errors.LockNotAvailable, errors.DeadlockDetected, errors.InsufficientPrivilege, errors.DiskFull):
+    except apart_from:
         raise
     except psycopg.DatabaseError as error:
-        if error.sqlstate is None:
+        if error.sqlstate is None or error.sqlstate.startswith(_NOT_THE_FILES_FAULT):
             raise
         raise MigrationError(
             f"{file} failed and was rolled back ({str(error).strip()})",
             "mend what it names and run this again",
         ) from error
+
+
+_NOT_THE_FILES_FAULT = ("08", "40P01", "42501", "53", "55P03", "57")
+"""SQLSTATEs of the server's own troubles: connection, deadlock, rights, resources, lock timeout, shutdown."""
