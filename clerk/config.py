@@ -37,6 +37,7 @@ class Settings:
     storage_dir: Path
     postgres_linger: float
     lock_timeout: float
+    keep_jobs_hours: float
     origins: Mapping[str, str]
     """Setting name → where its value came from: `environment`, a file's path, or `default`."""
 
@@ -63,6 +64,16 @@ def _seconds(text: str) -> float:
     if not 0 < seconds <= 86_400:
         raise ValueError(f"is {text!r}", "write a number of seconds above 0, at most 86400")
     return seconds
+
+
+def _hours(text: str) -> float:
+    try:
+        hours = float(text)
+    except ValueError:
+        hours = -1.0
+    if not 0 < hours <= 87_600:
+        raise ValueError(f"is {text!r}", "write a number of hours above 0, at most 87600")
+    return hours
 
 
 def without_password(url: str | None) -> str:
@@ -120,6 +131,13 @@ SETTINGS = (
         "2",
         "Seconds a migration waits for a lock before it lets others through and tries again.",
     ),
+    Setting(
+        "CLERK_KEEP_JOBS_HOURS",
+        "keep_jobs_hours",
+        _hours,
+        "24",
+        "Hours for which finished jobs are kept in the queue's tables before they are removed.",
+    ),
 )
 
 
@@ -149,5 +167,6 @@ def load(environ: Mapping[str, str] = os.environ, folder: Path | None = None) ->
         storage_dir=values.get("storage_dir") or home / "storage",
         postgres_linger=values.get("postgres_linger", 10.0),
         lock_timeout=values.get("lock_timeout", 2.0),
+        keep_jobs_hours=values.get("keep_jobs_hours", 24.0),
         origins=origins,
     )

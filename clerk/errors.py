@@ -54,3 +54,51 @@ class ForeignDatabase(MigrationError):
 
 class SchemaUnknown(MigrationError):
     """The schema is not the one this code was written for."""
+
+
+class PipelineError(ClerkError):
+    """A move that the state machine refuses. One subclass per SQLSTATE of class KL."""
+
+    sqlstate: ClassVar[str]
+
+
+class SiteUnknown(PipelineError):
+    """No such site."""
+
+    sqlstate = "KL001"
+    exit_code = USAGE
+
+
+class RunGoing(PipelineError):
+    """The site has a run that has not ended."""
+
+    sqlstate = "KL002"
+
+
+class RunSuperseded(PipelineError):
+    """The run is not, or no longer, the site's present one."""
+
+    sqlstate = "KL003"
+
+
+class StageUnknown(PipelineError):
+    """No such stage."""
+
+    sqlstate = "KL004"
+    exit_code = USAGE
+
+
+REMEDIES: dict[type[PipelineError], str] = {
+    SiteUnknown: "look at the names in `clerk status --json`",
+    RunGoing: "wait for it, or supersede it with --supersede",
+    RunSuperseded: "nothing is to be done, a newer run took over",
+    StageUnknown: "name one of fetch, ocr, compilation, extraction and deploy",
+}
+PIPELINE_ERRORS = {error.sqlstate: error for error in REMEDIES}
+
+
+class PermanentError(Exception):
+    """Base of errors inside a job that another attempt would meet again: a broken PDF, a refused login.
+
+    Their class names are what people see as `error_code`; everything else that a job raises counts as transient.
+    """

@@ -13,7 +13,9 @@ create table clerk_procrastinate ();
 create table clerk_schema_objects ();
 create table content_item_pipeline_state ();
 create table content_items ();
+create table ignored_results ();
 create table job_claims ();
+create table paused_queues ();
 create table pipeline_runs ();
 create table pipeline_transitions ();
 create table procrastinate_events ();
@@ -22,14 +24,14 @@ create table procrastinate_periodic_defers ();
 create table procrastinate_workers ();
 create table reconcile_log ();
 create table sites ();
+create table stage_policy ();
 
 -- section: columns
-alter table adopted_schema add column definition jsonb not null;
+alter table adopted_schema add column found jsonb;
 alter table adopted_schema add column kind text not null;
 alter table adopted_schema add column name text not null;
-alter table adopted_values add column column_name text not null;
+alter table adopted_values add column found jsonb not null;
 alter table adopted_values add column subdomain character varying not null;
-alter table adopted_values add column value text not null;
 alter table clerk_migrations add column applied_at timestamp with time zone not null default now();
 alter table clerk_migrations add column applied_by text not null default CURRENT_USER;
 alter table clerk_migrations add column checksum text not null;
@@ -57,6 +59,7 @@ alter table content_item_pipeline_state add column job_id bigint;
 alter table content_item_pipeline_state add column last_attempt_at timestamp with time zone;
 alter table content_item_pipeline_state add column pipeline text not null;
 alter table content_item_pipeline_state add column processed_at timestamp with time zone;
+alter table content_item_pipeline_state add column reopened_at timestamp with time zone;
 alter table content_item_pipeline_state add column run_id bigint;
 alter table content_item_pipeline_state add column status text not null default 'pending'::text;
 alter table content_item_pipeline_state add column updated_at timestamp with time zone not null default now();
@@ -76,6 +79,17 @@ alter table content_items add column source_url text;
 alter table content_items add column storage_key text;
 alter table content_items add column subdomain character varying not null;
 alter table content_items add column updated_at timestamp with time zone not null default now();
+alter table ignored_results add column at timestamp with time zone not null default now();
+alter table ignored_results add column attempt integer;
+alter table ignored_results add column content_item_id bigint;
+alter table ignored_results add column holder text not null;
+alter table ignored_results add column id bigint not null generated always as identity;
+alter table ignored_results add column job_id bigint not null;
+alter table ignored_results add column run_id bigint;
+alter table ignored_results add column stage text;
+alter table ignored_results add column status text not null;
+alter table ignored_results add column subdomain text;
+alter table ignored_results add column why text not null;
 alter table job_claims add column attempt integer not null;
 alter table job_claims add column claimed_at timestamp with time zone not null default now();
 alter table job_claims add column holder text not null;
@@ -84,6 +98,11 @@ alter table job_claims add column lease_until timestamp with time zone not null;
 alter table job_claims add column progress integer not null default 0;
 alter table job_claims add column progress_at timestamp with time zone;
 alter table job_claims add column progress_total integer;
+alter table job_claims add column settled_as text;
+alter table job_claims add column settled_at timestamp with time zone;
+alter table paused_queues add column paused_at timestamp with time zone not null default now();
+alter table paused_queues add column paused_by text not null;
+alter table paused_queues add column queue_name text not null;
 alter table pipeline_runs add column compilation_completed integer;
 alter table pipeline_runs add column compilation_failed integer;
 alter table pipeline_runs add column compilation_total integer;
@@ -148,6 +167,7 @@ alter table reconcile_log add column run_id bigint;
 alter table reconcile_log add column stage text;
 alter table reconcile_log add column subdomain character varying;
 alter table reconcile_log add column why text not null;
+alter table sites add column cadence interval not null default '23:00:00'::interval;
 alter table sites add column compilation_completed integer not null default 0;
 alter table sites add column compilation_failed integer not null default 0;
 alter table sites add column compilation_total integer not null default 0;
@@ -157,6 +177,7 @@ alter table sites add column current_stage character varying;
 alter table sites add column deploy_completed integer not null default 0;
 alter table sites add column deploy_failed integer not null default 0;
 alter table sites add column deploy_total integer not null default 0;
+alter table sites add column dirty boolean not null default false;
 alter table sites add column extra character varying;
 alter table sites add column extraction_completed integer not null default 0;
 alter table sites add column extraction_failed integer not null default 0;
@@ -180,6 +201,8 @@ alter table sites add column ocr_failed integer not null default 0;
 alter table sites add column ocr_total integer not null default 0;
 alter table sites add column outcome character varying;
 alter table sites add column pages integer;
+alter table sites add column paused_at timestamp with time zone;
+alter table sites add column paused_by text;
 alter table sites add column run_id bigint;
 alter table sites add column scraper character varying;
 alter table sites add column start_year integer;
@@ -188,6 +211,12 @@ alter table sites add column state character varying;
 alter table sites add column status character varying;
 alter table sites add column subdomain character varying not null;
 alter table sites add column updated_at timestamp with time zone;
+alter table stage_policy add column lease interval not null;
+alter table stage_policy add column max_attempts integer not null;
+alter table stage_policy add column phase smallint not null;
+alter table stage_policy add column stage text not null;
+alter table stage_policy add column task_name text not null;
+alter table stage_policy add column time_limit interval not null;
 
 -- section: options
 alter table content_item_pipeline_state set (fillfactor=80, autovacuum_vacuum_scale_factor=0.02, autovacuum_analyze_scale_factor=0.02);
@@ -197,7 +226,7 @@ alter table sites set (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autov
 -- section: constraints
 alter table adopted_schema add constraint adopted_schema_kind_check CHECK ((kind = ANY (ARRAY['table'::text, 'column'::text, 'index'::text, 'constraint'::text])));
 alter table adopted_schema add constraint adopted_schema_pkey PRIMARY KEY (kind, name);
-alter table adopted_values add constraint adopted_values_pkey PRIMARY KEY (subdomain, column_name);
+alter table adopted_values add constraint adopted_values_pkey PRIMARY KEY (subdomain);
 alter table clerk_migrations add constraint clerk_migrations_pkey PRIMARY KEY (version);
 alter table clerk_procrastinate add constraint clerk_procrastinate_pkey PRIMARY KEY (file);
 alter table clerk_schema_objects add constraint clerk_schema_objects_kind_check CHECK ((kind = ANY (ARRAY['function'::text, 'trigger'::text, 'view'::text])));
@@ -216,8 +245,11 @@ alter table content_items add constraint content_items_revision_check CHECK ((re
 alter table content_items add constraint content_items_sha256_check CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text));
 alter table content_items add constraint content_items_size_bytes_check CHECK ((size_bytes >= 0));
 alter table content_items add constraint content_items_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
+alter table ignored_results add constraint ignored_results_pkey PRIMARY KEY (id);
+alter table ignored_results add constraint ignored_results_why_check CHECK ((why = ANY (ARRAY['fenced'::text, 'stale'::text])));
 alter table job_claims add constraint job_claims_pkey PRIMARY KEY (job_id);
 alter table job_claims add constraint job_claims_progress_check CHECK ((progress >= 0));
+alter table paused_queues add constraint paused_queues_pkey PRIMARY KEY (queue_name);
 alter table pipeline_runs add constraint pipeline_runs_ended_check CHECK (((ended_at IS NULL) = (outcome IS NULL)));
 alter table pipeline_runs add constraint pipeline_runs_outcome_check CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'partial'::text, 'failed'::text, 'unchanged'::text, 'no_documents'::text, 'cancelled'::text])));
 alter table pipeline_runs add constraint pipeline_runs_pkey PRIMARY KEY (run_id);
@@ -244,6 +276,12 @@ alter table sites add constraint sites_fetch_counters_check CHECK (((fetch_total
 alter table sites add constraint sites_ocr_counters_check CHECK (((ocr_total >= 0) AND (ocr_completed >= 0) AND (ocr_failed >= 0)));
 alter table sites add constraint sites_outcome_check CHECK (((outcome)::text = ANY ((ARRAY['succeeded'::character varying, 'partial'::character varying, 'failed'::character varying, 'unchanged'::character varying, 'no_documents'::character varying, 'cancelled'::character varying])::text[])));
 alter table sites add constraint sites_pkey PRIMARY KEY (subdomain);
+alter table stage_policy add constraint stage_policy_lease_check CHECK ((lease >= '00:00:01'::interval));
+alter table stage_policy add constraint stage_policy_max_attempts_check CHECK ((max_attempts >= 1));
+alter table stage_policy add constraint stage_policy_phase_check CHECK (((phase >= 1) AND (phase <= 4)));
+alter table stage_policy add constraint stage_policy_pkey PRIMARY KEY (stage);
+alter table stage_policy add constraint stage_policy_stage_check CHECK ((stage = ANY (ARRAY['fetch'::text, 'ocr'::text, 'compilation'::text, 'extraction'::text, 'deploy'::text])));
+alter table stage_policy add constraint stage_policy_time_limit_check CHECK ((time_limit >= lease));
 
 -- section: indexes
 CREATE INDEX idx_cips_content_item_pipeline_status ON content_item_pipeline_state USING btree (content_item_id, pipeline, status) WHERE (status <> 'processed'::text);
@@ -252,10 +290,12 @@ CREATE INDEX idx_cips_pipeline_status_created ON content_item_pipeline_state USI
 CREATE INDEX idx_cips_pipeline_status_last_attempt ON content_item_pipeline_state USING btree (pipeline, status, last_attempt_at) WHERE (status <> 'processed'::text);
 CREATE INDEX idx_cips_updated_at ON content_item_pipeline_state USING btree (updated_at);
 CREATE INDEX idx_content_items_source_url ON content_items USING btree (subdomain, source_url);
+CREATE INDEX idx_ignored_results_at ON ignored_results USING btree (at);
 CREATE INDEX idx_pipeline_runs_ended ON pipeline_runs USING btree (ended_at) WHERE (ended_at IS NOT NULL);
 CREATE INDEX idx_pipeline_runs_going ON pipeline_runs USING btree (started_at) WHERE (ended_at IS NULL);
 CREATE INDEX idx_pipeline_runs_subdomain ON pipeline_runs USING btree (subdomain, started_at DESC);
 CREATE INDEX idx_pipeline_transitions_waiting ON pipeline_transitions USING btree (claimed_at) WHERE (advanced_at IS NULL);
+CREATE INDEX idx_procrastinate_jobs_queue_todo ON procrastinate_jobs USING btree (queue_name, priority DESC, id) WHERE (status = 'todo'::procrastinate_job_status);
 CREATE INDEX idx_procrastinate_jobs_worker_not_null ON procrastinate_jobs USING btree (worker_id) WHERE ((worker_id IS NOT NULL) AND (status = 'doing'::procrastinate_job_status));
 CREATE INDEX idx_procrastinate_workers_last_heartbeat ON procrastinate_workers USING btree (last_heartbeat);
 CREATE INDEX idx_reconcile_log_at ON reconcile_log USING btree (at);
@@ -276,6 +316,55 @@ CREATE UNIQUE INDEX uix_content_items_document ON content_items USING btree (sub
 CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (subdomain, storage_key);
 
 -- section: functions
+-- clerk_add_to_counters(p_subdomain text, p_run_id bigint, p_stage text, p_completed integer, p_failed integer) returns void set search_path=pg_catalog, public, pg_temp, md5 39897d2dfd9ec8eb67b0c589c37ccbc6
+-- clerk_advance(p_subdomain text, p_run_id bigint, p_phase integer) returns text set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_advance, md5 40eb228584ca94493aab5d314162961a
+-- clerk_after_job_change() returns trigger set search_path=pg_catalog, public, pg_temp, md5 5f590fec27dbbdaa8fc06e3012ee83c3
+-- clerk_after_job_delete() returns trigger set search_path=pg_catalog, public, pg_temp, md5 27c4abed30a5903a2389bb691abdf9ba
+-- clerk_before_job_change() returns trigger set search_path=pg_catalog, public, pg_temp, md5 1231cfe7388dfe93def105a24399988c
+-- clerk_before_job_insert() returns trigger set search_path=pg_catalog, public, pg_temp, md5 8b82e31ab0340f9b9be6d9abec4493d8
+-- clerk_bring_forward(p_subdomain text, p_run_id bigint, p_stage text) returns integer set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_bring_forward, md5 b7f79ae91bc96fb742ef01f6a1bdf4c5
+-- clerk_cancel(p_subdomain text, p_reason text) returns bigint set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_cancel, md5 cb462b28e3f998f2449a659741ebb944
+-- clerk_claim_coordinator_enqueue(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 bf2b4e2db8fb41ed1df241015b8822ef
+-- clerk_defer_coordinator(p_subdomain text, p_run_id bigint, p_phase integer) returns bigint set search_path=pg_catalog, public, pg_temp, md5 e0ff27cce3e31fb71b39c6c6962425f4
+-- clerk_defer_refresh(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 bb76be7c01cedbc5b0393b3e68c6698b
+-- clerk_defer_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 78507bb85fa27cb9eabf2bf415267fe3
+-- clerk_end_run(p_subdomain text, p_run_id bigint, p_outcome text, p_reason text, p_error_code text) returns void set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_end_run, md5 2242ca7587206ce3828cb978327e518a
+-- clerk_failed_for_good(p_status text, p_error_code text) returns boolean immutable set search_path=pg_catalog, public, pg_temp, md5 5bb1e3d9b8708c5e45be143ad3dc90eb
+-- clerk_held_back_until() returns timestamp with time zone immutable set search_path=pg_catalog, public, pg_temp, md5 e897e6274c073f4477e9eaa99862daac
+-- clerk_increment_completed(p_subdomain text, p_stage text) returns void set search_path=pg_catalog, public, pg_temp, md5 5fb99893bd942436bdc409083db8392a
+-- clerk_increment_failed(p_subdomain text, p_stage text, p_message text, p_class text) returns void set search_path=pg_catalog, public, pg_temp, md5 b00c4a8bb6c5c76d814f6fcb054b4be8
+-- clerk_initialize_stage(p_subdomain text, p_stage text, p_total_jobs integer) returns void set search_path=pg_catalog, public, pg_temp, md5 80903daf8abee9300405a9e6b582be84
+-- clerk_now() returns timestamp with time zone stable set search_path=pg_catalog, public, pg_temp, md5 b1737b58bab44c9dd2ac98d5a3b79031
+-- clerk_pause_queue(p_queue text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_pause_queue, md5 797fcc5e1812835556d2f20e9a5f1727
+-- clerk_pause_site(p_subdomain text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_pause_site, md5 e26f973dafa5fe218827205889cbaa13
+-- clerk_phase(p_stage text) returns integer immutable set search_path=pg_catalog, public, pg_temp, md5 d8f72868b124b6e106b1fea8d7c2f6d8
+-- clerk_recount_site(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_recount_site, md5 9e7c7cc34b47e38a367c612f30ca7a4b
+-- clerk_redefer_coordinator(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_redefer_coordinator, md5 2414b81dbaf0c6923ca8e057c8e980e7
+-- clerk_redefer_unit(p_content_item_id bigint, p_stage text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_redefer_unit, md5 a15e62c9bfbf47d0e55e7fbede469913
+-- clerk_refresh(p_subdomain text) returns bigint set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_refresh, md5 e5f8ed4d5a361688d1221909a3fa7e4e
+-- clerk_release_held_back() returns integer set search_path=pg_catalog, public, pg_temp, md5 9fa83989726d7e8bfc3a7216d7190fbf
+-- clerk_remove_finished_jobs(p_before timestamp with time zone, p_batch integer) returns integer set search_path=pg_catalog, public, pg_temp, md5 35989e62cc25565e3199aa35c03e0b4c
+-- clerk_renew_leases(p_jobs bigint[]) returns SETOF bigint set search_path=pg_catalog, public, pg_temp, md5 3f46df9c0e0da431288b3008409c867e
+-- clerk_reopen_failed(p_subdomain text, p_run_id bigint, p_stage text) returns integer set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_reopen_failed, md5 dfdc454e8863a0dd4b91ef308e5415e1
+-- clerk_reopen_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns text set search_path=pg_catalog, public, pg_temp, md5 b579a4b0fdc412a2347ac9455fd8d480
+-- clerk_report_progress(p_job_id bigint, p_attempt integer, p_done integer, p_total integer) returns boolean set search_path=pg_catalog, public, pg_temp, md5 c5dde7285f54f7f3a8a53abbb35e7994
+-- clerk_rescue_job(p_job_id bigint) returns text set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_rescue_job set clerk.error_code=WorkerLost set clerk.error_message=the worker died, froze or ran past its time limit, md5 1734e7aa25a1812ae1daa80b50779c14
+-- clerk_resume_queue(p_queue text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_resume_queue, md5 18f1c2b521a2ffbb23b544bc959b14ba
+-- clerk_resume_site(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_resume_site, md5 e8cf287af0a184614c979f99b57bc036
+-- clerk_retry(p_subdomain text, p_stage text, p_failed_only boolean, OUT run_id bigint, OUT stage text, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_retry, md5 ed06cdee7ed39789197ea144d5cda2f3
+-- clerk_rewind(p_subdomain text, p_stage text) returns bigint set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_rewind, md5 122f4a5bf7b56c5fd1e16550d4b5a0d3
+-- clerk_run_is_going(p_run_id bigint) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 03385cc3d6421b2efeaeb981ccc55ab5
+-- clerk_settle_late_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean) returns boolean set search_path=pg_catalog, public, pg_temp, md5 8a97511d32a7ecfdf110cb8958400dc3
+-- clerk_settle_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean, p_error_code text, p_error_message text) returns text set search_path=pg_catalog, public, pg_temp, md5 3369489fdc3c2251341e29406792ba8b
+-- clerk_should_trigger_coordinator(p_subdomain text, p_stage text) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 78d4a890a83e72acf3212278465c2316
+-- clerk_start_next_due_site(p_reason text) returns text set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_start_next_due_site, md5 9f09a01de9623b591dd33d0d4b69bb80
+-- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_start_phase, md5 631358ab14194233165b1b1afff06000
+-- clerk_start_run(p_subdomain text, p_reason text, p_supersede boolean, p_first_phase integer, p_units bigint[]) returns bigint set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_start_run, md5 49a348454551d15a96e7e5cd14eba321
+-- clerk_stop_jobs(p_jobs bigint[]) returns void set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_stop_jobs, md5 552b8c977d7251ba14c243cae51e7bf6
+-- clerk_units_of_phase(p_subdomain text, p_phase integer, p_units bigint[]) returns TABLE(content_item_id bigint, stage text) stable set search_path=pg_catalog, public, pg_temp, md5 12536570080698b4561efce46e7323fe
+-- clerk_verdict(p_subdomain text, p_phase integer, OUT outcome text, OUT reason text) returns record stable set search_path=pg_catalog, public, pg_temp, md5 d04b55303a352b2254e05997cd56fa0b
+-- clerk_wake(p_queue text) returns void set search_path=pg_catalog, public, pg_temp, md5 ac854943b67c80105934f4b0de96ae26
+-- clerk_whose_result(p_job_id bigint, p_attempt integer, p_status text) returns text set search_path=pg_catalog, public, pg_temp, md5 57300ffcd9d5febd6ae5c42f7be3aa3c
 -- procrastinate_cancel_job_v1(job_id bigint, abort boolean, delete_job boolean) returns bigint, md5 c0d697b1888adf16d461d95a4bd62a91
 -- procrastinate_defer_jobs_v1(jobs procrastinate_job_to_defer_v1[]) returns bigint[], md5 cda05c8fd075e6bddc6009a469277f0a
 -- procrastinate_defer_periodic_job_v2(_queue_name character varying, _lock character varying, _queueing_lock character varying, _task_name character varying, _priority integer, _periodic_id character varying, _defer_timestamp bigint, _args jsonb) returns bigint, md5 cd307268cbf00da43d220607f4825cfc
@@ -296,6 +385,11 @@ CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (
 -- procrastinate_update_heartbeat_v1(worker_id bigint) returns void, md5 3be7254d443daa709bf935899e2f8e22
 
 -- section: triggers
+CREATE TRIGGER clerk_book_change AFTER UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN ((old.status IS DISTINCT FROM new.status)) EXECUTE FUNCTION clerk_after_job_change();
+CREATE TRIGGER clerk_book_delete AFTER DELETE ON procrastinate_jobs FOR EACH ROW EXECUTE FUNCTION clerk_after_job_delete();
+CREATE TRIGGER clerk_fence BEFORE UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN ((old.status IS DISTINCT FROM new.status)) EXECUTE FUNCTION clerk_before_job_change();
+CREATE TRIGGER clerk_hold_back BEFORE INSERT ON procrastinate_jobs FOR EACH ROW WHEN ((new.status = 'todo'::procrastinate_job_status)) EXECUTE FUNCTION clerk_before_job_insert();
+CREATE TRIGGER clerk_hold_back_retry BEFORE UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN (((new.status = 'todo'::procrastinate_job_status) AND (old.status IS DISTINCT FROM new.status))) EXECUTE FUNCTION clerk_before_job_insert();
 CREATE TRIGGER procrastinate_jobs_notify_queue_job_aborted_v1 AFTER UPDATE OF abort_requested ON procrastinate_jobs FOR EACH ROW WHEN (((old.abort_requested = false) AND (new.abort_requested = true) AND (new.status = 'doing'::procrastinate_job_status))) EXECUTE FUNCTION procrastinate_notify_queue_abort_job_v1();
 CREATE TRIGGER procrastinate_jobs_notify_queue_job_inserted_v1 AFTER INSERT ON procrastinate_jobs FOR EACH ROW WHEN ((new.status = 'todo'::procrastinate_job_status)) EXECUTE FUNCTION procrastinate_notify_queue_job_inserted_v1();
 CREATE TRIGGER procrastinate_trigger_abort_requested_events_v1 AFTER UPDATE OF abort_requested ON procrastinate_jobs FOR EACH ROW WHEN ((new.abort_requested = true)) EXECUTE FUNCTION procrastinate_trigger_abort_requested_events_procedure_v1();
@@ -305,16 +399,23 @@ CREATE TRIGGER procrastinate_trigger_status_events_insert_v1 AFTER INSERT ON pro
 CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF status ON procrastinate_jobs FOR EACH ROW EXECUTE FUNCTION procrastinate_trigger_function_status_events_update_v1();
 
 -- section: views
+-- expired_claims (job_id bigint, queue_name character varying(128), task_name character varying(128), subdomain text, stage text, holder text, attempt integer, lease_until timestamp with time zone)
+-- ledger_counters (subdomain character varying, run_id bigint, fetch_total bigint, fetch_completed bigint, fetch_failed bigint, ocr_total bigint, ocr_completed bigint, ocr_failed bigint, compilation_total bigint, compilation_completed bigint, compilation_failed bigint, extraction_total bigint, extraction_completed bigint, extraction_failed bigint, deploy_total bigint, deploy_completed bigint, deploy_failed bigint)
+-- lost_coordinators (subdomain character varying, run_id bigint, phase integer, claimed_at timestamp with time zone, deferred_count integer)
+-- orphaned_units (subdomain character varying, run_id bigint, stage text, content_item_id bigint, status text, job_id bigint, updated_at timestamp with time zone)
+-- pipeline_conservation (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
 -- pipeline_overview (subdomain character varying, name character varying, current_stage character varying, outcome character varying, run_id bigint, started_at timestamp with time zone, updated_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone)
 -- queue_backlog (queue character varying(128), waiting bigint, scheduled bigint, running bigint)
 
 -- section: comments
+comment on column adopted_schema.found is 'NULL for what the migration added.';
 comment on column clerk_procrastinate.complete is 'False for a single migration file of an upgrade: should the upgrade be cut short, it goes on after these.';
 comment on column clerk_procrastinate.functions is 'Checksum of each of its functions as installed, so that verify notices one that was changed by hand.';
 comment on column content_item_pipeline_state.attempt_count is 'Attempts begun in the present run.';
 comment on column content_item_pipeline_state.error_code is 'Class of the last error, as in PdfEncrypted.';
 comment on column content_item_pipeline_state.job_id is 'The Procrastinate job that carries the unit; no foreign key, since finished jobs are removed.';
 comment on column content_item_pipeline_state.pipeline is 'The stage: fetch, ocr, compilation, extraction or deploy.';
+comment on column content_item_pipeline_state.reopened_at is 'An operator retried the failed unit after its phase: if it succeeds the books are put right and the site is dirty.';
 comment on column content_item_pipeline_state.run_id is 'The run that this state belongs to.';
 comment on column content_items.last_modified is 'As the server sent it: it is given back word for word.';
 comment on column content_items.meeting is 'The body that met, as named by the source.';
@@ -323,14 +424,17 @@ comment on column content_items.revision is 'The first, second, … PDF publishe
 comment on column content_items.storage_key is 'Path of the PDF below the site''s folder.';
 comment on column job_claims.holder is 'application_name of the worker process, unique per process.';
 comment on column job_claims.progress is 'Steps done, such as pages read, of progress_total.';
+comment on column job_claims.settled_as is 'How this claim ended: the status that the job went to. A worker whose answer got lost recognises its own result by it.';
 comment on column pipeline_runs.reason is 'Why the run was started, for a person: "scheduled", "late documents healed", …';
 comment on column pipeline_runs.run_id is 'The fencing token: it only grows, so a job of an older run is recognised.';
 comment on column pipeline_transitions.advanced_at is 'When the one accepted advance out of this phase happened.';
 comment on column pipeline_transitions.deferred_count is 'How often the coordinator was deferred: more than once when a lost one was replaced.';
 comment on column reconcile_log.reconciliation is 'Repairs of one pass share this.';
 comment on column reconcile_log.subdomain is 'No foreign key: the log outlives the site.';
+comment on column sites.cadence is 'A site is due for its next run this long after its last progress.';
 comment on column sites.coordinator_enqueued is 'The coordinator that ends the present phase has been claimed.';
 comment on column sites.current_stage is 'fetch, ocr, compilation, extraction, deploy or completed; NULL before the first run. While compilation and extraction run side by side: extraction.';
+comment on column sites.dirty is 'A document was healed after its phase: the archive wants a run from phase 3.';
 comment on column sites.extra is 'JSON for the fetcher, as text.';
 comment on column sites.extraction_status is 'Older system''s; kept until the clean-up.';
 comment on column sites.last_deployed is 'Older system''s; kept until the clean-up.';
@@ -339,48 +443,34 @@ comment on column sites.last_extracted is 'Older system''s; kept until the clean
 comment on column sites.last_updated is 'Older system''s; kept until the clean-up.';
 comment on column sites.outcome is 'How the last run ended: succeeded, partial, failed, unchanged, no_documents or cancelled; NULL while one is going.';
 comment on column sites.pages is 'Pages in the published archive.';
+comment on column sites.paused_at is 'Since when the site''s jobs are held back; NULL when they are not.';
+comment on column sites.paused_by is 'Who paused it and why, for a person.';
 comment on column sites.run_id is 'The present run, or the last one: the fencing token of every job.';
 comment on column sites.started_at is 'When the present run, or the last one, began.';
 comment on column sites.status is 'Older system''s; kept until the clean-up.';
 comment on column sites.subdomain is 'The key, everywhere: in URLs, in storage paths, in job arguments.';
 comment on column sites.updated_at is 'Last progress, truncated to the second so that counter updates stay heap-only.';
-comment on table adopted_schema is 'The older system''s sites table as found by the first migration: what going down gives back. Empty if there was none.';
-comment on table adopted_values is 'Values of the older system that the checks on sites would refuse, kept here when they were replaced.';
+comment on column stage_policy.lease is 'How long a claim holds without a sign of life; workers renew at a third of it.';
+comment on column stage_policy.time_limit is 'After this long a job''s claim is no longer renewed and the job is aborted.';
+comment on table adopted_schema is 'The older system''s sites table as the first migration found it: what going down gives back. Empty if there was none.';
+comment on table adopted_values is 'Values of the older system that the checks on sites refuse (no counter, a negative one, an unknown stage), as found.';
 comment on table clerk_migrations is 'Which files of sql/migrations have been applied; a file whose checksum differs from the one here is refused.';
 comment on table clerk_procrastinate is 'Files of Procrastinate''s own schema as applied here; the newest complete version is the present one.';
 comment on table clerk_schema_objects is 'Functions, triggers and views as last applied: checksum of the file, and of what the database made of it.';
 comment on table content_item_pipeline_state is 'The ledger: one row per content item and stage. Open: pending, in_progress, failed_retryable. Terminal: processed, failed_terminal.';
 comment on table content_items is 'A thing that stages work on: a document (minutes or agenda), or the site''s own archive item.';
+comment on table ignored_results is 'Results that changed nothing. fenced: another claim held the job. stale: the run was over, or the unit had moved on.';
 comment on table job_claims is 'Who holds a running job, at which attempt and until when. Only this claim may settle the job.';
+comment on table paused_queues is 'Queues whose jobs are held back, and who said so.';
 comment on table pipeline_runs is 'One row per run: when, why, how it ended, and the counters of the site at its end.';
 comment on table pipeline_transitions is 'The exactly-once proof: one row when a phase is complete and its coordinator is claimed, advanced once.';
 comment on table reconcile_log is 'Every repair: what was found, what was done and why, with the rows before and after.';
 comment on table sites is 'One row per municipality: who it is, where its present run stands, how the last one ended.';
+comment on table stage_policy is 'How each stage is run. Operators may change numbers here; workers and repairs read them.';
+comment on view expired_claims is 'Jobs that run without a live lease (invariant I7): their worker died, froze or ran past its limit.';
+comment on view ledger_counters is 'What the counters of a site should be: counted from the ledger rows of its present run.';
+comment on view lost_coordinators is 'Phases that are complete and not advanced, with no coordinator waiting or running.';
+comment on view orphaned_units is 'Open units of a present run whose job is neither waiting nor running.';
+comment on view pipeline_conservation is 'A row per broken invariant that SQL can see; empty when all is well.';
 comment on view pipeline_overview is 'A row per site: where its run stands, its counters, and its last error.';
 comment on view queue_backlog is 'Per queue: jobs that wait for a worker, that wait for their time, and that run.';
-
--- section: grants
-grant delete, insert, select, update on adopted_schema to clerk_worker;
-grant delete, insert, select, update on adopted_values to clerk_worker;
-grant delete, insert, select, update on clerk_migrations to clerk_worker;
-grant delete, insert, select, update on clerk_procrastinate to clerk_worker;
-grant delete, insert, select, update on clerk_schema_objects to clerk_worker;
-grant delete, insert, select, update on content_item_pipeline_state to clerk_worker;
-grant delete, insert, select, update on content_items to clerk_worker;
-grant delete, insert, select, update on job_claims to clerk_worker;
-grant delete, insert, select, update on pipeline_overview to clerk_worker;
-grant delete, insert, select, update on pipeline_runs to clerk_worker;
-grant delete, insert, select, update on pipeline_transitions to clerk_worker;
-grant delete, insert, select, update on procrastinate_events to clerk_worker;
-grant delete, insert, select, update on procrastinate_jobs to clerk_worker;
-grant delete, insert, select, update on procrastinate_periodic_defers to clerk_worker;
-grant delete, insert, select, update on procrastinate_workers to clerk_worker;
-grant delete, insert, select, update on queue_backlog to clerk_worker;
-grant delete, insert, select, update on reconcile_log to clerk_worker;
-grant delete, insert, select, update on sites to clerk_worker;
-grant select on pipeline_overview to clerk_dashboard;
-grant select on queue_backlog to clerk_dashboard;
-grant usage on procrastinate_events_id_seq to clerk_worker;
-grant usage on procrastinate_jobs_id_seq to clerk_worker;
-grant usage on procrastinate_periodic_defers_id_seq to clerk_worker;
-grant usage on procrastinate_workers_id_seq to clerk_worker;

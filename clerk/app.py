@@ -1,0 +1,28 @@
+"""The Procrastinate app: the composition root. `procrastinate --app=clerk.app.app worker` works as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from procrastinate import App
+
+from clerk.pg.connector import ClerkConnector
+from clerk.pg.job_manager import ClerkJobManager
+from clerk.stages import coordinate
+from clerk.worker import ClerkWorker
+
+
+class ClerkApp(App):
+    """An App whose workers keep claims, and whose manager keeps the fence."""
+
+    def __init__(self) -> None:
+        connector = ClerkConnector()
+        super().__init__(connector=connector)
+        self.job_manager = ClerkJobManager(connector)
+        coordinate.register(self)
+
+    def _worker(self, **options: Any) -> ClerkWorker:
+        return ClerkWorker(app=self, **{**self.worker_defaults, **options})
+
+
+app = ClerkApp()

@@ -1,0 +1,159 @@
+"""Procrastinate's job manager, with the fence: every finish and retry says which attempt it speaks for.
+
+Also safe against lost answers: a finish that was committed is recognised as ours, and a job that was fetched for
+us without our hearing of it is picked up.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString
+
+import psycopg
+from procrastinate import exceptions, jobs
+from procrastinate.manager import JobManager
+
+from clerk.pg.connector import ClerkConnector
+
+logger = logging.getLogger(__name__)
+
+# Said in one statement, and so in one transaction, with what follows: `said` is evaluated before the function.
+_FINISH = """
+with said as materialized (
+    select set_config('clerk.attempt', %(attempt)s::text, true),
+           set_config('clerk.error_code', %(error_code)s::text, true),
+           set_config('clerk.error_message', %(error_message)s::text, true)
+)
+select procrastinate_finish_job_v1(%(job_id)s, %(status)s, false) from said
+"""
+_RETRY = """
+with said as materialized (
+    select set_config('clerk.attempt', %(attempt)s::text, true),
+           set_config('clerk.error_code', %(error_code)s::text, true),
+           set_config('clerk.error_message', %(error_message)s::text, true)
+)
+select procrastinate_retry_job_v2(%(job_id)s, %(retry_at)s, %(new_priority)s, %(new_queue_name)s, %(new_lock)s)
+from said
+"""
+_WHOSE_RESULT = "select clerk_whose_result(%(job_id)s, %(attempt)s, %(status)s) as whose"
+_HELD_BY_US = """
+select j.id, j.status, j.task_name, j.priority, j.lock, j.queueing_lock, j.args, j.scheduled_at, j.queue_name,
+       j.attempts, j.worker_id
+from job_claims c
+join procrastinate_jobs j on j.id = c.job_id
+where c.holder = %(holder)s and c.settled_as is null and j.status = 'doing' and j.worker_id = %(worker_id)s
+  and j.id <> all (%(known)s)
+limit 1
+"""
+# A worker that was pruned while it was away is simply there again, under its old number.
+_HEARTBEAT = """
+insert into procrastinate_workers (id, last_heartbeat) overriding system value values (%(worker_id)s, now())
+on conflict (id) do update set last_heartbeat = now()
+"""
+_REFUSED = "P0001"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What the ledger will say about an attempt that failed."""
+
+    code: str
+    message: str
+
+
+class ClerkJobManager(JobManager):
+    connector: ClerkConnector
+
+    def __init__(self, connector: ClerkConnector) -> None:
+        super().__init__(connector)
+        self.failures: dict[int, Failure] = {}
+        """Job → why its present attempt failed; put here by the worker just before the job is given back."""
+        self.max_attempts: dict[str, int] = {}
+        """Stage → how often a unit of it is tried; read from stage_policy when a worker starts."""
+        self._running: dict[int, set[int]] = {}
+        """Worker → jobs that it was given and has not given back."""
+        self._answers_lost = 0
+
+    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> jobs.Job | None:
+        running = self._running.setdefault(worker_id, set())
+        if self.connector.lost_answers != self._answers_lost:
+            self._answers_lost = self.connector.lost_answers
+            rows = await self.connector.execute_query_all_async(
+                query=_HELD_BY_US, holder=self.connector.holder, worker_id=worker_id, known=list(running)
+            )
+            if rows:
+                self._answers_lost -= 1  # there may be more of them
+                return self._took(jobs.Job.from_row(rows[0]), running)
+        try:
+            job = await super().fetch_job(queues, worker_id)
+        except exceptions.ConnectorException as error:
+            if not isinstance(error.__cause__, psycopg.errors.ForeignKeyViolation):
+                raise
+            await self.update_heartbeat(worker_id)
+            job = await super().fetch_job(queues, worker_id)
+        return job and self._took(job, running)
+
+    def _took(self, job: jobs.Job, running: set[int]) -> jobs.Job:
+        assert job.id is not None
+        running.add(job.id)
+        return job
+
+    async def finish_job(self, job: jobs.Job, status: jobs.Status, delete_job: bool) -> None:
+        """`delete_job` is passed over: with a deleted row success and failure look alike. Retention deletes."""
+        await self._settle(job, status.value, _FINISH, {"status": status.value})
+
+    async def retry_job(
+        self,
+        job: jobs.Job,
+        retry_at: datetime | None = None,
+        priority: int | None = None,
+        queue: str | None = None,
+        lock: str | None = None,
+    ) -> None:
+        arguments = {"retry_at": retry_at, "new_priority": priority, "new_queue_name": queue, "new_lock": lock}
+        try:
+            await self._settle(job, jobs.Status.TODO.value, _RETRY, arguments)
+        except exceptions.UniqueViolation:
+            # Its twin waits in the queue already (a coordinator deferred again): one of them is enough.
+            logger.info("job %s is not retried: the same one waits already", job.id)
+            await self._settle(job, jobs.Status.FAILED.value, _FINISH, {"status": jobs.Status.FAILED.value})
+
+    async def _settle(self, job: jobs.Job, status: str, query: LiteralString, arguments: dict[str, Any]) -> None:
+        assert job.id is not None
+        failure = self.failures.get(job.id, Failure("", ""))
+        try:
+            await self.connector.execute_query_async(
+                query=query,
+                job_id=job.id,
+                attempt=str(job.attempts),
+                error_code=failure.code,
+                error_message=failure.message,
+                **arguments,
+            )
+        except exceptions.ConnectorException as error:
+            if not isinstance(error.__cause__, psycopg.Error) or error.__cause__.sqlstate != _REFUSED:
+                raise
+            await self._refused(job, status)
+        self.failures.pop(job.id, None)
+        for running in self._running.values():
+            running.discard(job.id)
+
+    async def _refused(self, job: jobs.Job, status: str) -> None:
+        row = await self.connector.execute_query_one_async(
+            query=_WHOSE_RESULT, job_id=job.id, attempt=job.attempts, status=status
+        )
+        if row["whose"] == "fenced":
+            logger.warning("the result of job %s (attempt %s) came too late and was ignored", job.id, job.attempts)
+
+    async def update_heartbeat(self, worker_id: int) -> None:
+        await self.connector.execute_query_async(query=_HEARTBEAT, worker_id=worker_id)
+
+    async def renew_leases(self, job_ids: list[int]) -> set[int]:
+        """Which of these jobs we still hold."""
+        rows = await self.connector.execute_query_all_async(
+            query="select clerk_renew_leases(%(job_ids)s) as id", job_ids=job_ids
+        )
+        return {row["id"] for row in rows}

@@ -1,0 +1,15 @@
+-- needs: 0006
+-- Holds back jobs of a paused queue or site: they are scheduled for a day that resuming brings forward.
+-- Also fires when a job goes back to `todo`, so that a retry does not escape the pause.
+create or replace function clerk_before_job_insert() returns trigger
+language plpgsql volatile
+set search_path = pg_catalog, public, pg_temp
+as $$
+begin
+    if exists (select from paused_queues q where q.queue_name = new.queue_name)
+       or exists (select from sites s where s.subdomain = new.args ->> 'subdomain' and s.paused_at is not null) then
+        new.scheduled_at := clerk_held_back_until();
+    end if;
+    return new;
+end;
+$$;

@@ -1,0 +1,33 @@
+-- needs: 0006
+-- Jobs of a run that wait for the time of their retry are due at once.
+create or replace function clerk_bring_forward(p_subdomain text, p_run_id bigint, p_stage text default null)
+returns integer
+language plpgsql volatile
+set search_path = pg_catalog, public, pg_temp
+set clerk.actor = 'clerk_bring_forward'
+as $$
+declare
+    v_queue text;
+    v_jobs integer := 0;
+begin
+    for v_queue in
+        update procrastinate_jobs j
+        set scheduled_at = null
+        where j.id in (
+            select w.id
+            from content_items i
+            join content_item_pipeline_state l on l.content_item_id = i.id
+            join procrastinate_jobs w on w.id = l.job_id
+            where i.subdomain = p_subdomain and l.run_id = p_run_id and (p_stage is null or l.pipeline = p_stage)
+              and l.status in ('pending', 'failed_retryable') and w.status = 'todo' and w.scheduled_at > clerk_now()
+              and w.scheduled_at < clerk_held_back_until()
+            for update of w skip locked
+        )
+        returning j.queue_name
+    loop
+        v_jobs := v_jobs + 1;
+        perform clerk_wake(v_queue);
+    end loop;
+    return v_jobs;
+end;
+$$;

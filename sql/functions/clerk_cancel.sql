@@ -1,0 +1,22 @@
+-- needs: 0006
+-- Ends the run that is going. Returns its run_id, or NULL if none was.
+create or replace function clerk_cancel(p_subdomain text, p_reason text default 'cancelled by an operator')
+returns bigint
+language plpgsql volatile
+set search_path = pg_catalog, public, pg_temp
+set clerk.actor = 'clerk_cancel'
+as $$
+declare
+    v_site sites;
+begin
+    select * into v_site from sites s where s.subdomain = p_subdomain for no key update;
+    if not found then
+        raise exception using errcode = 'KL001', message = format('there is no site %s', p_subdomain);
+    end if;
+    if not clerk_run_is_going(v_site.run_id) then
+        return null;
+    end if;
+    perform clerk_end_run(p_subdomain, v_site.run_id, 'cancelled', p_reason, 'RunCancelled');
+    return v_site.run_id;
+end;
+$$;

@@ -1,0 +1,32 @@
+-- needs: 0006
+-- Sets the site's counters to what the ledger says of its present run, and claims the coordinator if that makes
+-- the phase complete. Stages of phases to come stay at zero.
+create or replace function clerk_recount_site(p_subdomain text) returns void
+language plpgsql volatile
+set search_path = pg_catalog, public, pg_temp
+set clerk.actor = 'clerk_recount_site'
+as $$
+declare
+    v_site sites;
+begin
+    perform from sites s where s.subdomain = p_subdomain for no key update;
+    update sites s
+    set fetch_total = n.fetch_total, fetch_completed = n.fetch_completed, fetch_failed = n.fetch_failed,
+        ocr_total = n.ocr_total, ocr_completed = n.ocr_completed, ocr_failed = n.ocr_failed,
+        compilation_total = n.compilation_total, compilation_completed = n.compilation_completed,
+        compilation_failed = n.compilation_failed,
+        extraction_total = n.extraction_total, extraction_completed = n.extraction_completed,
+        extraction_failed = n.extraction_failed,
+        deploy_total = n.deploy_total, deploy_completed = n.deploy_completed, deploy_failed = n.deploy_failed,
+        updated_at = date_trunc('second', clerk_now())
+    from ledger_counters n
+    where s.subdomain = p_subdomain and n.subdomain = s.subdomain;
+
+    select * into v_site from sites s where s.subdomain = p_subdomain;
+    if not v_site.coordinator_enqueued and clerk_run_is_going(v_site.run_id)
+       and clerk_should_trigger_coordinator(p_subdomain, v_site.current_stage) then
+        update sites s set coordinator_enqueued = true where s.subdomain = p_subdomain;
+        perform clerk_defer_coordinator(p_subdomain, v_site.run_id, clerk_phase(v_site.current_stage));
+    end if;
+end;
+$$;

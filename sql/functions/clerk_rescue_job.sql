@@ -1,0 +1,37 @@
+-- needs: 0006
+-- A job whose worker is gone or whose lease is over: another attempt, or failed when its attempts are used up.
+-- The lease is read again once the job is locked; its holder may have come back meanwhile.
+create or replace function clerk_rescue_job(p_job_id bigint) returns text
+language plpgsql volatile
+set search_path = pg_catalog, public, pg_temp
+set clerk.actor = 'clerk_rescue_job'
+set clerk.error_code = 'WorkerLost'
+set clerk.error_message = 'the worker died, froze or ran past its time limit'
+as $$
+declare
+    v_job procrastinate_jobs;
+    v_claim job_claims;
+    v_max_attempts integer;
+begin
+    select * into v_job from procrastinate_jobs j where j.id = p_job_id and j.status = 'doing' for update skip locked;
+    if not found then
+        return 'left alone';
+    end if;
+    select * into v_claim from job_claims c where c.job_id = p_job_id;
+    if found and v_claim.settled_as is null and v_claim.lease_until > clerk_now() then
+        return 'left alone';
+    end if;
+    v_max_attempts := coalesce((select p.max_attempts from stage_policy p where p.stage = v_job.args ->> 'stage'), 10);
+    if v_job.attempts + 1 >= v_max_attempts then
+        update procrastinate_jobs j
+        set status = 'failed', attempts = j.attempts + 1, abort_requested = false
+        where j.id = p_job_id;
+        return 'failed';
+    end if;
+    update procrastinate_jobs j
+    set status = 'todo', attempts = j.attempts + 1, abort_requested = false, scheduled_at = null
+    where j.id = p_job_id;
+    perform clerk_wake(v_job.queue_name);
+    return 'rescued';
+end;
+$$;

@@ -1,0 +1,15 @@
+-- needs: 0006
+create or replace function clerk_resume_queue(p_queue text) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, public, pg_temp
+set clerk.actor = 'clerk_resume_queue'
+as $$
+begin
+    delete from paused_queues q where q.queue_name = p_queue;
+    if not found then
+        return false;
+    end if;
+    perform clerk_release_held_back();
+    return true;
+end;
+$$;

@@ -1,0 +1,16 @@
+-- needs: 0006
+-- Does a stage again, for every document, and all that follows. A run that is going is superseded.
+create or replace function clerk_rewind(p_subdomain text, p_stage text) returns bigint
+language plpgsql volatile
+set search_path = pg_catalog, public, pg_temp
+set clerk.actor = 'clerk_rewind'
+as $$
+begin
+    if clerk_phase(p_stage) is null then
+        raise exception using errcode = 'KL004', message = format('%s is not a stage', p_stage);
+    end if;
+    return clerk_start_run(
+        p_subdomain, format('rewound to %s', p_stage), true, clerk_phase(p_stage),
+        array(select i.id from content_items i where i.subdomain = p_subdomain and i.kind in ('minutes', 'agenda')));
+end;
+$$;

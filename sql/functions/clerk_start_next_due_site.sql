@@ -1,0 +1,25 @@
+-- needs: 0006
+-- Starts one site that is due and says which; NULL when none is. Any number of schedulers may call it: each
+-- site is picked once, the one that waited longest first. One site per call, so one site per transaction.
+create or replace function clerk_start_next_due_site(p_reason text default 'scheduled') returns text
+language plpgsql volatile
+set search_path = pg_catalog, public, pg_temp
+set clerk.actor = 'clerk_start_next_due_site'
+as $$
+declare
+    v_subdomain text;
+begin
+    select s.subdomain into v_subdomain
+    from sites s
+    where (s.current_stage is null or s.current_stage = 'completed') and s.paused_at is null
+      and (s.updated_at is null or s.updated_at < clerk_now() - s.cadence)
+      and s.scraper is not null
+    order by s.updated_at nulls first, s.subdomain
+    limit 1
+    for no key update skip locked;
+    if found then
+        perform clerk_start_run(v_subdomain, p_reason);
+    end if;
+    return v_subdomain;
+end;
+$$;

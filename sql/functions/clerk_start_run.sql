@@ -1,0 +1,44 @@
+-- needs: 0006
+-- A new run of a site, from phase 1 unless told otherwise. Refuses while one is going, unless told to
+-- supersede it. p_units: the documents of the first phase; NULL lets the phase choose.
+create or replace function clerk_start_run(
+    p_subdomain text, p_reason text default 'requested', p_supersede boolean default false,
+    p_first_phase integer default 1, p_units bigint[] default null
+) returns bigint
+language plpgsql volatile
+set search_path = pg_catalog, public, pg_temp
+set clerk.actor = 'clerk_start_run'
+as $$
+declare
+    v_site sites;
+    v_run_id bigint;
+begin
+    select * into v_site from sites s where s.subdomain = p_subdomain for no key update;
+    if not found then
+        raise exception using errcode = 'KL001', message = format('there is no site %s', p_subdomain);
+    end if;
+    if clerk_run_is_going(v_site.run_id) then
+        if not p_supersede then
+            raise exception using errcode = 'KL002',
+                message = format('run %s of %s is still going (%s)', v_site.run_id, p_subdomain, v_site.current_stage);
+        end if;
+        perform clerk_end_run(p_subdomain, v_site.run_id, 'cancelled', 'superseded: ' || p_reason, 'Superseded');
+    end if;
+
+    insert into pipeline_runs (subdomain, reason, started_at) values (p_subdomain, p_reason, clerk_now())
+    returning run_id into v_run_id;
+    insert into content_items (subdomain, kind) values (p_subdomain, 'archive') on conflict do nothing;
+    update sites s
+    set run_id = v_run_id, outcome = null, started_at = clerk_now(),
+        -- A run from here on takes every healed document along.
+        dirty = s.dirty and p_first_phase > 3,
+        fetch_total = 0, fetch_completed = 0, fetch_failed = 0,
+        ocr_total = 0, ocr_completed = 0, ocr_failed = 0,
+        compilation_total = 0, compilation_completed = 0, compilation_failed = 0,
+        extraction_total = 0, extraction_completed = 0, extraction_failed = 0,
+        deploy_total = 0, deploy_completed = 0, deploy_failed = 0
+    where s.subdomain = p_subdomain;
+    perform clerk_start_phase(p_subdomain, v_run_id, p_first_phase, p_units);
+    return v_run_id;
+end;
+$$;

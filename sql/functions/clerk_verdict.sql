@@ -1,0 +1,57 @@
+-- needs: 0006
+-- After a phase: NULL to go on, or the outcome that ends the run. Best effort: failed documents never stop a
+-- site; no document at all, none that can be read, and none new are three different ends.
+create or replace function clerk_verdict(p_subdomain text, p_phase integer, out outcome text, out reason text)
+language plpgsql stable
+set search_path = pg_catalog, public, pg_temp
+as $$
+declare
+    v_site sites;
+    v_documents integer;
+    v_readable integer;
+    v_published boolean;
+begin
+    select * into v_site from sites s where s.subdomain = p_subdomain;
+
+    if p_phase = 2 then
+        select count(*), count(*) filter (where l.status = 'processed') into v_documents, v_readable
+        from content_items i
+        left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
+        where i.subdomain = p_subdomain and i.kind in ('minutes', 'agenda');
+        select exists (
+            select from content_items i
+            join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'deploy'
+            where i.subdomain = p_subdomain and i.kind = 'archive' and l.status = 'processed'
+        ) into v_published;
+        if v_documents = 0 and v_site.fetch_failed > 0 then
+            outcome := 'failed'; reason := 'fetching failed, and there are no documents from before';
+        elsif v_documents = 0 then
+            outcome := 'no_documents'; reason := 'the source has no documents';
+        elsif v_readable = 0 then
+            outcome := 'failed'; reason := format('none of %s documents could be read', v_documents);
+        elsif v_site.ocr_completed = 0 and v_published and not v_site.dirty then
+            if v_site.fetch_failed > 0 then
+                outcome := 'failed'; reason := 'fetching failed; the published archive stays as it was';
+            elsif v_site.ocr_failed > 0 then
+                outcome := 'partial'; reason := format('%s new documents, none of them readable', v_site.ocr_failed);
+            else
+                outcome := 'unchanged'; reason := 'no new documents';
+            end if;
+        end if;
+    elsif p_phase = 3 and v_site.compilation_completed = 0 then
+        outcome := 'failed'; reason := 'compilation failed; the published archive stays as it was';
+    elsif p_phase = 4 then
+        if v_site.deploy_completed = 0 then
+            outcome := 'failed'; reason := 'deploying failed; the published archive stays as it was';
+        elsif v_site.fetch_failed + v_site.ocr_failed + v_site.extraction_failed > 0 then
+            outcome := 'partial';
+            reason := concat_ws(', ', case when v_site.fetch_failed > 0 then 'fetching failed' end,
+                                case when v_site.ocr_failed > 0 then format('%s documents unread', v_site.ocr_failed) end,
+                                case when v_site.extraction_failed > 0
+                                     then format('%s documents without people and votes', v_site.extraction_failed) end);
+        else
+            outcome := 'succeeded'; reason := 'all done';
+        end if;
+    end if;
+end;
+$$;
