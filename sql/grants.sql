@@ -1,71 +1,90 @@
 -- needs: 0005
--- Who may do what. Applied after every change of the schema, so that new and re-made objects are covered.
+-- Who may do what: the commands that are not in force yet, in their order. The migrator runs them after every
+-- change of the schema, so that new and re-made objects are covered, and roles that an administrator made later.
 --
 --   clerk_owner      owns everything here; members may migrate
 --   clerk_worker     what a worker needs: rows of every table and view, every function
 --   clerk_dashboard  SELECT on the views, and on nothing else
 --
--- A role that does not exist is passed over, and ownership where the migrating user may not give it away.
--- The commands are collected first: a table cannot be altered while a query that reads it is open.
+-- A role that does not exist is passed over, and so is what the migrating user may not give.
 
-do $$
-declare
-    v_tables constant text[] := array[
-        'sites', 'content_items', 'content_item_pipeline_state', 'pipeline_runs', 'pipeline_transitions',
-        'job_claims', 'reconcile_log', 'adopted_schema', 'adopted_values',
-        'clerk_migrations', 'clerk_schema_objects', 'clerk_procrastinate',
-        'procrastinate_jobs', 'procrastinate_events', 'procrastinate_workers', 'procrastinate_periodic_defers'];
-    v_commands text[];
-    v_command text;
-begin
-    with relation as (
-        select c.oid::regclass as name, c.relkind as kind, c.relowner as owner
-        from pg_class c
-        where c.relnamespace = 'public'::regnamespace
-          and (c.relkind = 'r' and c.relname = any (v_tables)
-               or c.relkind = 'S' and c.relname like 'procrastinate\_%'
-               or c.relkind = 'v' and c.relname in (select o.name from clerk_schema_objects o where o.kind = 'view'))
-    ), owned as (
-        select 'table' as kind, r.name::text, r.owner from relation r where r.kind <> 'S'
-        union all
-        select 'function', p.oid::regprocedure::text, p.proowner
-        from pg_proc p
-        where p.pronamespace = 'public'::regnamespace
-          and (p.proname like 'procrastinate\_%'
-               or p.proname in (select o.name from clerk_schema_objects o where o.kind = 'function'))
-        union all
-        select 'type', t.oid::regtype::text, t.typowner
-        from pg_type t
-        left join pg_class c on c.oid = t.typrelid
-        where t.typnamespace = 'public'::regnamespace and t.typname like 'procrastinate\_%'
-          and (t.typtype = 'e' or c.relkind = 'c')
-    ), command (place, text) as (
-        select 1, format('grant usage%s on schema public to %I',
-                         case role.rolname when 'clerk_owner' then ', create' else '' end, role.rolname)
-        from pg_roles role
-        where role.rolname in ('clerk_owner', 'clerk_worker', 'clerk_dashboard')
-        union all
-        select 2, format('alter %s %s owner to clerk_owner', owned.kind, owned.name)
-        from owned
-        join pg_roles role on role.rolname = 'clerk_owner'
-        where owned.owner <> role.oid
-          and pg_has_role(current_user, role.oid, 'member') and pg_has_role(current_user, owned.owner, 'member')
-        union all
-        select 3, format('grant %s on %s%s to clerk_worker',
-                         case relation.kind when 'S' then 'usage' else 'select, insert, update, delete' end,
-                         case relation.kind when 'S' then 'sequence ' else '' end, relation.name)
-        from relation
-        join pg_roles role on role.rolname = 'clerk_worker'
-        union all
-        select 4, format('grant select on %s to clerk_dashboard', relation.name)
-        from relation
-        join pg_roles role on role.rolname = 'clerk_dashboard'
-        where relation.kind = 'v'
-    )
-    select array_agg(command.text order by command.place, command.text) into v_commands from command;
-
-    foreach v_command in array coalesce(v_commands, '{}') loop
-        execute v_command;
-    end loop;
-end;
-$$;
+with role as (
+    select r.oid, r.rolname as name, r.rolname = 'clerk_owner' as owns
+    from pg_roles r
+    where r.rolname in ('clerk_owner', 'clerk_worker', 'clerk_dashboard')
+), schema_right as (
+    select role.name as role, asked.privilege,
+           has_schema_privilege(role.oid, 'public', asked.privilege) as has,
+           has_schema_privilege('public', asked.privilege || ' with grant option') as may_give
+    from role
+    join (values ('usage', false), ('create', true)) asked (privilege, for_owner) on role.owns or not asked.for_owner
+), relation as (
+    select c.oid, c.oid::regclass::text as name, c.relkind as kind, c.relowner as owner,
+           case when c.relkind = 'S' then array['usage']
+                when c.relname like any (array['clerk\_%', 'adopted\_%']) then array['select']
+                else array['select', 'insert', 'update', 'delete'] end as worker_rights
+    from pg_class c
+    where c.relnamespace = 'public'::regnamespace
+      and (c.relkind = 'r'
+               and c.relname in (
+                   'sites', 'content_items', 'content_item_pipeline_state', 'pipeline_runs', 'pipeline_transitions',
+                   'job_claims', 'reconcile_log', 'stage_policy', 'paused_queues', 'ignored_results',
+                   'adopted_schema', 'adopted_values', 'clerk_migrations', 'clerk_schema_objects', 'clerk_procrastinate',
+                   'procrastinate_jobs', 'procrastinate_events', 'procrastinate_workers',
+                   'procrastinate_periodic_defers')
+           or c.relkind = 'S' and c.relname like 'procrastinate\_%'
+           or c.relkind = 'v' and c.relname in (select o.name from clerk_schema_objects o where o.kind = 'view'))
+), object as (
+    select 'table' as kind, r.name, r.owner from relation r where r.kind <> 'S'
+    union all
+    select 'function', p.oid::regprocedure::text, p.proowner
+    from pg_proc p
+    where p.pronamespace = 'public'::regnamespace
+      and (p.proname like 'procrastinate\_%'
+           or p.proname in (select o.name from clerk_schema_objects o where o.kind = 'function'))
+    union all
+    select 'type', t.oid::regtype::text, t.typowner
+    from pg_type t
+    left join pg_class c on c.oid = t.typrelid
+    where t.typnamespace = 'public'::regnamespace and t.typname like 'procrastinate\_%'
+      and (t.typtype = 'e' or c.relkind = 'c')
+), handed_over as (
+    select object.*
+    from object
+    join role on role.owns
+    where object.owner <> role.oid
+      and pg_has_role(object.owner, 'usage') and pg_has_role(role.oid, 'usage')
+      -- Since Postgres 16 a member may be kept from acting as the role.
+      and case when current_setting('server_version_num')::integer >= 160000
+               then pg_has_role(role.oid, 'set') else true end
+      and (select s.has or s.may_give from schema_right s where s.role = role.name and s.privilege = 'create')
+), command (place, text) as (
+    select 1, format('grant %s on schema public to %I', s.privilege, s.role)
+    from schema_right s
+    where not s.has and s.may_give
+    union all
+    select 2, format('alter %s %s owner to clerk_owner', h.kind, h.name)
+    from handed_over h
+    union all
+    -- Whoever owned an adopted table goes on reading and writing it: the older system, a web site.
+    select 3, format('grant all on %s to %I', h.name, pg_get_userbyid(h.owner))
+    from handed_over h
+    where h.kind = 'table' and pg_get_userbyid(h.owner) <> current_user
+    union all
+    select 4, format('grant %s on %s%s to clerk_worker', string_agg(asked.privilege, ', ' order by asked.place),
+                     case relation.kind when 'S' then 'sequence ' else '' end, relation.name)
+    from relation
+    join role on role.name = 'clerk_worker'
+    cross join unnest(relation.worker_rights) with ordinality asked (privilege, place)
+    where pg_has_role(relation.owner, 'usage')
+      and not case relation.kind when 'S' then has_sequence_privilege(role.oid, relation.oid, asked.privilege)
+                                 else has_table_privilege(role.oid, relation.oid, asked.privilege) end
+    group by relation.kind, relation.name
+    union all
+    select 5, format('grant select on %s to clerk_dashboard', relation.name)
+    from relation
+    join role on role.name = 'clerk_dashboard'
+    where relation.kind = 'v' and pg_has_role(relation.owner, 'usage')
+      and not has_table_privilege(role.oid, relation.oid, 'select')
+)
+select command.text from command order by command.place, command.text;

@@ -27,10 +27,10 @@ create table sites ();
 create table stage_policy ();
 
 -- section: columns
-alter table adopted_schema add column found jsonb;
+alter table adopted_schema add column as_found jsonb;
 alter table adopted_schema add column kind text not null;
 alter table adopted_schema add column name text not null;
-alter table adopted_values add column found jsonb not null;
+alter table adopted_values add column as_found jsonb not null;
 alter table adopted_values add column subdomain character varying not null;
 alter table clerk_migrations add column applied_at timestamp with time zone not null default now();
 alter table clerk_migrations add column applied_by text not null default CURRENT_USER;
@@ -408,7 +408,7 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- queue_backlog (queue character varying(128), waiting bigint, scheduled bigint, running bigint)
 
 -- section: comments
-comment on column adopted_schema.found is 'NULL for what the migration added.';
+comment on column adopted_schema.as_found is 'NULL for what the migration added.';
 comment on column clerk_procrastinate.complete is 'False for a single migration file of an upgrade: should the upgrade be cut short, it goes on after these.';
 comment on column clerk_procrastinate.functions is 'Checksum of each of its functions as installed, so that verify notices one that was changed by hand.';
 comment on column content_item_pipeline_state.attempt_count is 'Attempts begun in the present run.';
@@ -474,3 +474,42 @@ comment on view orphaned_units is 'Open units of a present run whose job is neit
 comment on view pipeline_conservation is 'A row per broken invariant that SQL can see; empty when all is well.';
 comment on view pipeline_overview is 'A row per site: where its run stands, its counters, and its last error.';
 comment on view queue_backlog is 'Per queue: jobs that wait for a worker, that wait for their time, and that run.';
+
+-- section: grants
+grant delete, insert, select, update on content_item_pipeline_state to clerk_worker;
+grant delete, insert, select, update on content_items to clerk_worker;
+grant delete, insert, select, update on expired_claims to clerk_worker;
+grant delete, insert, select, update on ignored_results to clerk_worker;
+grant delete, insert, select, update on job_claims to clerk_worker;
+grant delete, insert, select, update on ledger_counters to clerk_worker;
+grant delete, insert, select, update on lost_coordinators to clerk_worker;
+grant delete, insert, select, update on orphaned_units to clerk_worker;
+grant delete, insert, select, update on paused_queues to clerk_worker;
+grant delete, insert, select, update on pipeline_conservation to clerk_worker;
+grant delete, insert, select, update on pipeline_overview to clerk_worker;
+grant delete, insert, select, update on pipeline_runs to clerk_worker;
+grant delete, insert, select, update on pipeline_transitions to clerk_worker;
+grant delete, insert, select, update on procrastinate_events to clerk_worker;
+grant delete, insert, select, update on procrastinate_jobs to clerk_worker;
+grant delete, insert, select, update on procrastinate_periodic_defers to clerk_worker;
+grant delete, insert, select, update on procrastinate_workers to clerk_worker;
+grant delete, insert, select, update on queue_backlog to clerk_worker;
+grant delete, insert, select, update on reconcile_log to clerk_worker;
+grant delete, insert, select, update on sites to clerk_worker;
+grant delete, insert, select, update on stage_policy to clerk_worker;
+grant select on adopted_schema to clerk_worker;
+grant select on adopted_values to clerk_worker;
+grant select on clerk_migrations to clerk_worker;
+grant select on clerk_procrastinate to clerk_worker;
+grant select on clerk_schema_objects to clerk_worker;
+grant select on expired_claims to clerk_dashboard;
+grant select on ledger_counters to clerk_dashboard;
+grant select on lost_coordinators to clerk_dashboard;
+grant select on orphaned_units to clerk_dashboard;
+grant select on pipeline_conservation to clerk_dashboard;
+grant select on pipeline_overview to clerk_dashboard;
+grant select on queue_backlog to clerk_dashboard;
+grant usage on procrastinate_events_id_seq to clerk_worker;
+grant usage on procrastinate_jobs_id_seq to clerk_worker;
+grant usage on procrastinate_periodic_defers_id_seq to clerk_worker;
+grant usage on procrastinate_workers_id_seq to clerk_worker;

@@ -54,14 +54,17 @@ with relation as (
     where r.kind in ('r', 'p')
       and not exists (select from pg_constraint c where c.conindid = i.indexrelid and c.conrelid = i.indrelid)
     union all
-    select 7, 'functions', format('-- %s(%s) returns %s, md5 %s', p.proname,
+    select 7, 'functions', format('-- %s(%s) returns %s%s%s%s, md5 %s', p.proname,
                                   pg_get_function_identity_arguments(p.oid), pg_get_function_result(p.oid),
+                                  case p.provolatile when 'i' then ' immutable' when 's' then ' stable' end,
+                                  case when p.prosecdef then ' security definer' end,
+                                  (select string_agg(' set ' || setting, '') from unnest(p.proconfig) setting),
                                   md5(p.prosrc))
     from pg_proc p
     where p.pronamespace = 'public'::regnamespace and p.prokind = 'f'
     union all
     select 8, 'triggers', replace(pg_get_triggerdef(t.oid), ' public.', ' ') || ';'
-                          || case when t.tgenabled = 'D' then ' -- disabled' else '' end
+                          || case when t.tgenabled in ('D', 'R') then ' -- disabled' else '' end
     from relation r
     join pg_trigger t on t.tgrelid = r.oid and not t.tgisinternal
     union all

@@ -71,7 +71,29 @@ def release(file: Path) -> Version:
     return Version(".".join(str(int(part)) for part in file.name.split("_")[0].split(".")))
 
 
-def record(connection: psycopg.Connection, file: str, version: Version, *, complete: bool) -> None:
+def is_behind(now: Installed | None) -> bool:
+    return bool(pending(now)) or now is None or now.version < package_version()
+
+
+def record(connection: psycopg.Connection, file: Path) -> None:
+    _record(connection, file.name, release(file), complete=file == whole_schema())
+
+
+def record_as_complete(connection: psycopg.Connection) -> None:
+    """The last file is in, or the tables were found as they should be: from here on this is the version."""
+    version = package_version()
+    known = connection.execute("select from clerk_procrastinate where complete and version = %s", [str(version)])
+    if not known.fetchone():
+        _record(connection, f"as of {version}", version, complete=True)
+
+
+def is_ours(connection: psycopg.Connection) -> bool:
+    """Did clerk make the tables, or find them?"""
+    rows = connection.execute("select from clerk_procrastinate where file = %s", [whole_schema().name])
+    return rows.fetchone() is not None
+
+
+def _record(connection: psycopg.Connection, file: str, version: Version, *, complete: bool) -> None:
     connection.execute(
         "insert into clerk_procrastinate (file, version, complete, functions) values (%s, %s, %s, %s)"
         " on conflict (file) do update set version = excluded.version, functions = excluded.functions",

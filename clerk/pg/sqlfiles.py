@@ -101,7 +101,9 @@ class SqlFolder:
             down = path.with_name(path.name.replace(".up.sql", ".down.sql"))
             if not down.exists():
                 raise MigrationError(f"{path.name} has no way back", f"write {down.name} beside it")
-            found.append(Migration(int(match[1]), match[2], path.read_text(), down.read_text()))
+            found.append(
+                Migration(int(match[1]), match[2], path.read_text(encoding="utf-8"), down.read_text(encoding="utf-8"))
+            )
         versions = [migration.version for migration in found]
         if versions != list(range(1, len(found) + 1)):
             raise MigrationError(
@@ -112,7 +114,7 @@ class SqlFolder:
     @cached_property
     def objects(self) -> tuple[SqlObject, ...]:
         return tuple(
-            SqlObject(kind, path.stem, path.read_text())
+            SqlObject(kind, path.stem, path.read_text(encoding="utf-8"))
             for kind, folder in KINDS.items()
             for path in sorted((self.root / folder).glob("*.sql"))
         )
@@ -126,7 +128,7 @@ class SqlFolder:
         return SqlObject("grants", "grants", self.read("grants.sql"))
 
     def read(self, name: str) -> str:
-        return (self.root / name).read_text()
+        return (self.root / name).read_text(encoding="utf-8")
 
 
 def default_folder() -> SqlFolder:

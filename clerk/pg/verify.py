@@ -12,7 +12,8 @@ import psycopg
 
 from clerk.errors import SchemaUnknown
 from clerk.pg import procrastinate_schema, snapshot
-from clerk.pg.migrate import LIVE_CHECKSUMS, State, read_state
+from clerk.pg.migrate import State, read_state
+from clerk.pg.objects import live_objects
 from clerk.pg.sqlfiles import SqlFolder
 
 
@@ -77,28 +78,27 @@ def _migration_problems(state: State, folder: SqlFolder) -> list[str]:
 
 def _object_problems(connection: psycopg.Connection, folder: SqlFolder) -> list[str]:
     recorded = {
-        (kind, name): (checksum, live)
-        for kind, name, checksum, live in connection.execute(
+        (kind, name): (checksum, applied)
+        for kind, name, checksum, applied in connection.execute(
             "select kind, name, checksum, live_checksum from clerk_schema_objects"
         )
     }
+    live = [(o.kind, o.name, o.checksum) for o in live_objects(connection)]
+    there = {(kind, name) for kind, name, _ in live}
     problems = []
     for wanted in folder.objects:
-        what = f"{wanted.kind} {wanted.name}"
-        checksum, applied = recorded.get((wanted.kind, wanted.name), (None, None))
-        live = connection.execute(LIVE_CHECKSUMS, [wanted.kind, wanted.name]).fetchall()
-        if checksum is None or not live:
+        key, what = (wanted.kind, wanted.name), f"{wanted.kind} {wanted.name}"
+        if key not in recorded or key not in there:
             problems.append(f"{what} is missing")
-        elif checksum != wanted.checksum:
+        elif recorded[key][0] != wanted.checksum:
             problems.append(f"{what} is another version than this clerk's")
-        # A view's text as Postgres prints it changes with the server's major version, so it is not compared.
-        elif wanted.kind != "view" and [row[2] for row in live] != [applied]:
+        elif [o for o in live if o[:2] == key] != [(*key, recorded[key][1])]:
             problems.append(f"{what} was changed by hand")
     problems += [
         f"trigger {name} is disabled"
         for (name,) in connection.execute(
             "select t.tgname from pg_trigger t join clerk_schema_objects o on o.kind = 'trigger' and o.name = t.tgname"
-            " where t.tgenabled = 'D' and not t.tgisinternal"
+            " where t.tgenabled in ('D', 'R') and not t.tgisinternal"
         )
     ]
     return problems

@@ -4,46 +4,45 @@
 create table adopted_schema (
     kind text not null check (kind in ('table', 'column', 'index', 'constraint')),
     name text not null,
-    definition jsonb not null,
+    as_found jsonb,
     primary key (kind, name)
 );
 comment on table adopted_schema is
-    'The older system''s sites table as found by the first migration: what going down gives back. Empty if there was none.';
+    'The older system''s sites table as the first migration found it: what going down gives back. Empty if there was none.';
+comment on column adopted_schema.as_found is 'NULL for what the migration added.';
 
-insert into adopted_schema
-select 'table', c.relname,
+-- Asked twice, before and after, and then dropped.
+create view sites_part as
+select 'table' as kind, c.relname::text as name,
        jsonb_build_object('options', c.reloptions, 'owner', pg_get_userbyid(c.relowner),
-                          'comment', obj_description(c.oid, 'pg_class'))
+                          'comment', obj_description(c.oid, 'pg_class')) as as_found
 from pg_class c
-where c.oid = to_regclass('public.sites');
-
-insert into adopted_schema
+where c.oid = to_regclass('public.sites')
+union all
 select 'column', a.attname,
        jsonb_build_object('type', format_type(a.atttypid, a.atttypmod), 'not_null', a.attnotnull,
                           'default', pg_get_expr(d.adbin, d.adrelid),
                           'comment', col_description(a.attrelid, a.attnum))
 from pg_attribute a
 left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
-where a.attrelid = to_regclass('public.sites') and a.attnum > 0 and not a.attisdropped;
-
-insert into adopted_schema
+where a.attrelid = to_regclass('public.sites') and a.attnum > 0 and not a.attisdropped
+union all
 select 'index', i.indexrelid::regclass::text, to_jsonb(pg_get_indexdef(i.indexrelid))
 from pg_index i
-where i.indrelid = to_regclass('public.sites');
-
-insert into adopted_schema
+where i.indrelid = to_regclass('public.sites')
+union all
 select 'constraint', c.conname, to_jsonb(pg_get_constraintdef(c.oid))
 from pg_constraint c
-where c.conrelid = to_regclass('public.sites');
+where c.conrelid = to_regclass('public.sites') and c.contype <> 'n';
+
+insert into adopted_schema select kind, name, as_found from sites_part;
 
 create table adopted_values (
-    subdomain varchar not null,
-    column_name text not null,
-    value text not null,
-    primary key (subdomain, column_name)
+    subdomain varchar primary key,
+    as_found jsonb not null
 );
 comment on table adopted_values is
-    'Values of the older system that the checks on sites would refuse, kept here when they were replaced.';
+    'Values of the older system that the checks on sites refuse (no counter, a negative one, an unknown stage), as found.';
 
 create table if not exists sites (
     subdomain varchar primary key
@@ -68,37 +67,49 @@ alter table sites
     add column if not exists current_stage varchar,
     add column if not exists started_at timestamptz,
     add column if not exists updated_at timestamptz,
-    add column if not exists fetch_total integer,
-    add column if not exists fetch_completed integer,
-    add column if not exists fetch_failed integer,
-    add column if not exists ocr_total integer,
-    add column if not exists ocr_completed integer,
-    add column if not exists ocr_failed integer,
-    add column if not exists compilation_total integer,
-    add column if not exists compilation_completed integer,
-    add column if not exists compilation_failed integer,
-    add column if not exists extraction_total integer,
-    add column if not exists extraction_completed integer,
-    add column if not exists extraction_failed integer,
-    add column if not exists deploy_total integer,
-    add column if not exists deploy_completed integer,
-    add column if not exists deploy_failed integer,
-    add column if not exists coordinator_enqueued boolean,
+    add column if not exists fetch_total integer not null default 0,
+    add column if not exists fetch_completed integer not null default 0,
+    add column if not exists fetch_failed integer not null default 0,
+    add column if not exists ocr_total integer not null default 0,
+    add column if not exists ocr_completed integer not null default 0,
+    add column if not exists ocr_failed integer not null default 0,
+    add column if not exists compilation_total integer not null default 0,
+    add column if not exists compilation_completed integer not null default 0,
+    add column if not exists compilation_failed integer not null default 0,
+    add column if not exists extraction_total integer not null default 0,
+    add column if not exists extraction_completed integer not null default 0,
+    add column if not exists extraction_failed integer not null default 0,
+    add column if not exists deploy_total integer not null default 0,
+    add column if not exists deploy_completed integer not null default 0,
+    add column if not exists deploy_failed integer not null default 0,
+    add column if not exists coordinator_enqueued boolean not null default false,
     add column if not exists last_error_stage varchar,
     add column if not exists last_error_message text,
     add column if not exists last_error_at timestamptz,
     add column if not exists run_id bigint,
     add column if not exists outcome varchar;
 
-insert into adopted_values (subdomain, column_name, value)
-select s.subdomain, v.key, v.value
+insert into adopted_values
+select s.subdomain, jsonb_object_agg(v.key, v.value)
 from sites s
-cross join jsonb_each_text(to_jsonb(s)) v
-where (v.key = 'current_stage'
-       and v.value not in ('fetch', 'ocr', 'compilation', 'extraction', 'deploy', 'completed'))
-   or (v.key ~ '^(fetch|ocr|compilation|extraction|deploy)_(total|completed|failed)$' and v.value::integer < 0);
+cross join jsonb_each(jsonb_build_object(
+    'current_stage', s.current_stage, 'coordinator_enqueued', s.coordinator_enqueued,
+    'fetch_total', s.fetch_total, 'fetch_completed', s.fetch_completed, 'fetch_failed', s.fetch_failed,
+    'ocr_total', s.ocr_total, 'ocr_completed', s.ocr_completed, 'ocr_failed', s.ocr_failed,
+    'compilation_total', s.compilation_total, 'compilation_completed', s.compilation_completed,
+    'compilation_failed', s.compilation_failed,
+    'extraction_total', s.extraction_total, 'extraction_completed', s.extraction_completed,
+    'extraction_failed', s.extraction_failed,
+    'deploy_total', s.deploy_total, 'deploy_completed', s.deploy_completed, 'deploy_failed', s.deploy_failed)) v
+where case v.key
+          when 'current_stage' then
+              v.value #>> '{}' not in ('fetch', 'ocr', 'compilation', 'extraction', 'deploy', 'completed')
+          when 'coordinator_enqueued' then v.value = 'null'
+          else v.value = 'null' or v.value < '0'
+      end
+group by s.subdomain;
 
-update sites set
+update sites s set
     current_stage = case when current_stage in ('fetch', 'ocr', 'compilation', 'extraction', 'deploy', 'completed')
                          then current_stage end,
     fetch_total = greatest(fetch_total, 0),
@@ -117,17 +128,8 @@ update sites set
     deploy_completed = greatest(deploy_completed, 0),
     deploy_failed = greatest(deploy_failed, 0),
     coordinator_enqueued = coalesce(coordinator_enqueued, false)
--- Sum and least are NULL, or negative, exactly where one of the counters is: rows that are fine stay untouched.
-where current_stage not in ('fetch', 'ocr', 'compilation', 'extraction', 'deploy', 'completed')
-   or coordinator_enqueued is null
-   or fetch_total + fetch_completed + fetch_failed + ocr_total + ocr_completed + ocr_failed
-      + compilation_total + compilation_completed + compilation_failed
-      + extraction_total + extraction_completed + extraction_failed
-      + deploy_total + deploy_completed + deploy_failed is null
-   or least(fetch_total, fetch_completed, fetch_failed, ocr_total, ocr_completed, ocr_failed,
-            compilation_total, compilation_completed, compilation_failed,
-            extraction_total, extraction_completed, extraction_failed,
-            deploy_total, deploy_completed, deploy_failed) < 0;
+from adopted_values v
+where v.subdomain = s.subdomain;
 
 -- Plain timestamps of the older system were written in UTC. With this zone set the change of type neither
 -- rewrites the table nor touches columns that are timestamptz already.
@@ -177,6 +179,13 @@ create index if not exists idx_sites_current_stage on sites (current_stage);
 create index if not exists idx_sites_updated_at on sites (updated_at);
 create index if not exists idx_sites_coordinator_enqueued on sites (coordinator_enqueued)
     where coordinator_enqueued = false;
+
+insert into adopted_schema (kind, name)
+select kind, name from sites_part
+where exists (select from adopted_schema where kind = 'table')
+on conflict do nothing;
+
+drop view sites_part;
 
 comment on table sites is 'One row per municipality: who it is, where its present run stands, how the last one ended.';
 comment on column sites.subdomain is 'The key, everywhere: in URLs, in storage paths, in job arguments.';
