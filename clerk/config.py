@@ -7,13 +7,16 @@ to `Settings`; `clerk config` and docs/settings.md follow from the rows.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote
 
+import psycopg
 from dotenv import dotenv_values
+from psycopg import conninfo
 
 from clerk.errors import SettingError
 
@@ -46,12 +49,32 @@ def _url(text: str) -> str:
     scheme, separator, rest = text.partition("://")
     if not separator or scheme not in ("postgres", "postgresql"):
         raise ValueError("is not a Postgres URL", "write postgresql://user:password@host:5432/name")
-    return f"postgresql://{rest}"
+    url = f"postgresql://{rest}"
+    # What libpq says of a wrong one, or does with it, may lay bare a part of the password: it is not asked twice.
+    credentials = rest.partition("?")[0].rpartition("@")[0]
+    if not set("@/").isdisjoint(credentials) or not _is_understood(url):
+        raise ValueError(
+            "is not a URL that Postgres understands",
+            "write postgresql://user:password@host:5432/name, with special characters as %XX (@ is %40, / is %2F)",
+        )
+    return url
+
+
+def _is_understood(url: str) -> bool:
+    try:
+        ports = str(conninfo.conninfo_to_dict(url).get("port", ""))
+    except psycopg.ProgrammingError:
+        return False
+    return all(port.isdecimal() for port in ports.split(",") if port)
 
 
 def _folder(text: str) -> Path:
-    path = Path(text).expanduser().absolute()
-    if path.exists() and not path.is_dir():
+    try:
+        path = Path(text).expanduser().absolute()
+        usable = path.is_dir() or not path.exists()
+    except (OSError, RuntimeError) as error:
+        raise ValueError(f"names {text}, which cannot be looked at ({error})", "name a folder of your own") from error
+    if not usable:
         raise ValueError(f"names {path}, which is not a folder", "name a folder, or one that can be made")
     return path
 
@@ -77,21 +100,25 @@ def _hours(text: str) -> float:
 
 
 def without_password(url: str | None) -> str:
-    """The URL as it may be shown. The password can hide in the query too, where libpq reads it."""
+    """The URL as it may be shown. The password can hide in the query too, where libpq reads it.
+
+    By hand, since a password with an unescaped / ? # or @ in it is just what a URL parser takes apart wrongly.
+    """
     if url is None:
         return ""
-    parts = urlsplit(url)
-    location = parts.netloc
-    if "@" in location:
-        credentials, _, host = location.rpartition("@")
-        user, colon, _ = credentials.partition(":")
-        location = f"{user}{':***' if colon else ''}@{host}"
-    query = "&".join(
-        f"{key}=***" if "password" in key.lower() else pair
-        for pair in parts.query.split("&")
+    scheme, separator, rest = url.partition("://")
+    end = rest.partition("?")[0].rfind("@")
+    if end < 0 and (with_question_mark := re.match(r"[^/@]*@", rest)):
+        end = with_question_mark.end() - 1
+    credentials, place = rest[: end + 1], rest[end + 1 :]
+    credentials = re.sub(r":.*@", ":***@", credentials, flags=re.DOTALL)
+    place, question_mark, query = place.partition("?")
+    pairs = [
+        f"{key}=***" if "password" in unquote(key).lower() else pair
+        for pair in query.split("&")
         for key in [pair.partition("=")[0]]
-    )
-    return urlunsplit((parts.scheme, location, parts.path, query, parts.fragment))
+    ]
+    return f"{scheme}{separator}{credentials}{place}{question_mark}{'&'.join(pairs)}"
 
 
 SETTINGS = (
@@ -143,30 +170,38 @@ SETTINGS = (
 
 def load(environ: Mapping[str, str] = os.environ, folder: Path | None = None) -> Settings:
     """Read all settings. An empty value counts as not set, as in compose files and shells."""
-    file = (folder or Path.cwd()) / ".env"
-    from_file: Mapping[str, str | None] = dotenv_values(file) if file.is_file() else {}
+    folder = folder or Path.cwd()
+    file = folder / ".env"
+    sources = {"environment": environ, str(file): _from_file(file)}
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for setting in SETTINGS:
-        text, origin = environ.get(setting.name), "environment"
-        if not text:
-            text, origin = from_file.get(setting.name), str(file)
-        if not text:
-            origins[setting.name] = "default"
-            continue
-        try:
-            values[setting.field] = setting.parse(text)
-        except ValueError as error:
-            problem, remedy = error.args
-            raise SettingError(f"{setting.name} (from {origin}) {problem}", remedy) from error
-        origins[setting.name] = origin
-    home = values.get("home") or (folder or Path.cwd()).absolute() / ".clerk"
+        origins[setting.name] = "default"
+        for origin, source in sources.items():
+            text = (source.get(setting.name) or "").strip()
+            if not text:
+                continue
+            try:
+                values[setting.field] = setting.parse(text)
+            except ValueError as error:
+                problem, remedy = error.args
+                raise SettingError(f"{setting.name} (from {origin}) {problem}", remedy) from error
+            origins[setting.name] = origin
+            break
+    home = values.get("home", folder.absolute() / ".clerk")
     return Settings(
         database_url=values.get("database_url"),
         home=home,
-        storage_dir=values.get("storage_dir") or home / "storage",
+        storage_dir=values.get("storage_dir", home / "storage"),
         postgres_linger=values.get("postgres_linger", 10.0),
         lock_timeout=values.get("lock_timeout", 2.0),
         keep_jobs_hours=values.get("keep_jobs_hours", 24.0),
         origins=origins,
     )
+
+
+def _from_file(file: Path) -> Mapping[str, str | None]:
+    try:
+        return dotenv_values(file) if file.is_file() else {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingError(f"{file} cannot be read ({error})", "mend it or move it away") from error

@@ -357,7 +357,7 @@ CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (
 -- clerk_settle_late_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean) returns boolean set search_path=pg_catalog, public, pg_temp, md5 8a97511d32a7ecfdf110cb8958400dc3
 -- clerk_settle_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean, p_error_code text, p_error_message text) returns text set search_path=pg_catalog, public, pg_temp, md5 3369489fdc3c2251341e29406792ba8b
 -- clerk_should_trigger_coordinator(p_subdomain text, p_stage text) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 78d4a890a83e72acf3212278465c2316
--- clerk_start_next_due_site(p_reason text) returns text set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_start_next_due_site, md5 9f09a01de9623b591dd33d0d4b69bb80
+-- clerk_start_next_due_site(p_reason text) returns text set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_start_next_due_site, md5 315d4b1217e4a7f1f6db2e6f006e482c
 -- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_start_phase, md5 631358ab14194233165b1b1afff06000
 -- clerk_start_run(p_subdomain text, p_reason text, p_supersede boolean, p_first_phase integer, p_units bigint[]) returns bigint set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_start_run, md5 49a348454551d15a96e7e5cd14eba321
 -- clerk_stop_jobs(p_jobs bigint[]) returns void set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_stop_jobs, md5 552b8c977d7251ba14c243cae51e7bf6
@@ -399,7 +399,9 @@ CREATE TRIGGER procrastinate_trigger_status_events_insert_v1 AFTER INSERT ON pro
 CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF status ON procrastinate_jobs FOR EACH ROW EXECUTE FUNCTION procrastinate_trigger_function_status_events_update_v1();
 
 -- section: views
+-- due_sites (subdomain character varying, updated_at timestamp with time zone, cadence interval)
 -- expired_claims (job_id bigint, queue_name character varying(128), task_name character varying(128), subdomain text, stage text, holder text, attempt integer, lease_until timestamp with time zone)
+-- failing_documents (subdomain character varying, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, error_code text, error_message text, last_attempt_at timestamp with time zone, run_id bigint)
 -- ledger_counters (subdomain character varying, run_id bigint, fetch_total bigint, fetch_completed bigint, fetch_failed bigint, ocr_total bigint, ocr_completed bigint, ocr_failed bigint, compilation_total bigint, compilation_completed bigint, compilation_failed bigint, extraction_total bigint, extraction_completed bigint, extraction_failed bigint, deploy_total bigint, deploy_completed bigint, deploy_failed bigint)
 -- lost_coordinators (subdomain character varying, run_id bigint, phase integer, claimed_at timestamp with time zone, deferred_count integer)
 -- orphaned_units (subdomain character varying, run_id bigint, stage text, content_item_id bigint, status text, job_id bigint, updated_at timestamp with time zone)
@@ -467,7 +469,9 @@ comment on table pipeline_transitions is 'The exactly-once proof: one row when a
 comment on table reconcile_log is 'Every repair: what was found, what was done and why, with the rows before and after.';
 comment on table sites is 'One row per municipality: who it is, where its present run stands, how the last one ended.';
 comment on table stage_policy is 'How each stage is run. Operators may change numbers here; workers and repairs read them.';
+comment on view due_sites is 'Sites that the scheduler will start, the one that has waited longest first.';
 comment on view expired_claims is 'Jobs that run without a live lease (invariant I7): their worker died, froze or ran past its limit.';
+comment on view failing_documents is 'Units whose last attempt failed, for good or to be tried again, and why.';
 comment on view ledger_counters is 'What the counters of a site should be: counted from the ledger rows of its present run.';
 comment on view lost_coordinators is 'Phases that are complete and not advanced, with no coordinator waiting or running.';
 comment on view orphaned_units is 'Open units of a present run whose job is neither waiting nor running.';
@@ -478,7 +482,9 @@ comment on view queue_backlog is 'Per queue: jobs that wait for a worker, that w
 -- section: grants
 grant delete, insert, select, update on content_item_pipeline_state to clerk_worker;
 grant delete, insert, select, update on content_items to clerk_worker;
+grant delete, insert, select, update on due_sites to clerk_worker;
 grant delete, insert, select, update on expired_claims to clerk_worker;
+grant delete, insert, select, update on failing_documents to clerk_worker;
 grant delete, insert, select, update on ignored_results to clerk_worker;
 grant delete, insert, select, update on job_claims to clerk_worker;
 grant delete, insert, select, update on ledger_counters to clerk_worker;
@@ -502,7 +508,9 @@ grant select on adopted_values to clerk_worker;
 grant select on clerk_migrations to clerk_worker;
 grant select on clerk_procrastinate to clerk_worker;
 grant select on clerk_schema_objects to clerk_worker;
+grant select on due_sites to clerk_dashboard;
 grant select on expired_claims to clerk_dashboard;
+grant select on failing_documents to clerk_dashboard;
 grant select on ledger_counters to clerk_dashboard;
 grant select on lost_coordinators to clerk_dashboard;
 grant select on orphaned_units to clerk_dashboard;

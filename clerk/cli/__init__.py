@@ -9,8 +9,11 @@ import click
 
 from clerk.cli.configuration import config
 from clerk.cli.database import db
+from clerk.cli.pipeline import cancel, pause, resume, retry, rewind, update
+from clerk.cli.reconciliation import reconcile_pipeline
 from clerk.cli.status import status
 from clerk.cli.verification import verify
+from clerk.cli.worker import worker
 from clerk.errors import WRONG, ClerkError
 
 
@@ -31,10 +34,21 @@ def cli(context: click.Context, debug: bool) -> None:
     """
 
 
-cli.add_command(config)
-cli.add_command(db)
-cli.add_command(status)
-cli.add_command(verify)
+for command in (
+    cancel,
+    config,
+    db,
+    pause,
+    reconcile_pipeline,
+    resume,
+    retry,
+    rewind,
+    status,
+    update,
+    verify,
+    worker,
+):
+    cli.add_command(command)
 
 
 def main() -> None:

@@ -103,6 +103,9 @@ class ClerkJobManager(JobManager):
 
     async def finish_job(self, job: jobs.Job, status: jobs.Status, delete_job: bool) -> None:
         """`delete_job` is passed over: with a deleted row success and failure look alike. Retention deletes."""
+        if status == jobs.Status.FAILED and job.id is not None:
+            # Every error of a task is noted by the worker; only a task that nobody knows fails without one.
+            self.failures.setdefault(job.id, Failure("TaskNotFound", f"this worker knows no task {job.task_name}"))
         await self._settle(job, status.value, _FINISH, {"status": status.value})
 
     async def retry_job(

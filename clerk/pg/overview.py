@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import psycopg
 
@@ -24,3 +25,66 @@ def read_overview(connection: psycopg.Connection) -> Overview:
         dict(stages),
         {queue: {"waiting": waiting, "scheduled": later, "running": now} for queue, waiting, later, now in queues},
     )
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a site's present run is."""
+
+    subdomain: str
+    run_id: int | None
+    stage: str | None
+    outcome: str | None
+    done: int
+    failed: int
+    total: int
+    last_error: str | None
+
+    def __str__(self) -> str:
+        failed = f", {self.failed} failed" if self.failed else ""
+        if self.outcome is not None:
+            error = f" ({self.last_error})" if self.outcome == "failed" and self.last_error else ""
+            return f"{self.subdomain}: {self.outcome}{failed}{error}"
+        return f"{self.subdomain}: {self.stage} {self.done}/{self.total}{failed}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def read_progress(connection: psycopg.Connection, subdomains: list[str]) -> list[Progress]:
+    rows = connection.execute(
+        """
+        select o.subdomain, o.run_id, o.current_stage, o.outcome,
+               case o.current_stage when 'fetch' then o.fetch_completed
+                                    when 'ocr' then o.ocr_completed
+                                    when 'extraction' then o.compilation_completed + o.extraction_completed
+                                    when 'deploy' then o.deploy_completed else 0 end,
+               o.fetch_failed + o.ocr_failed + o.compilation_failed + o.extraction_failed + o.deploy_failed,
+               case o.current_stage when 'fetch' then o.fetch_total
+                                    when 'ocr' then o.ocr_total
+                                    when 'extraction' then o.compilation_total + o.extraction_total
+                                    when 'deploy' then o.deploy_total else 0 end,
+               o.last_error_message
+        from pipeline_overview o
+        where o.subdomain = any (%s)
+        order by o.subdomain
+        """,
+        [subdomains],
+    ).fetchall()
+    return [Progress(*row) for row in rows]
+
+
+def due_sites(connection: psycopg.Connection, limit: int | None) -> list[str]:
+    """The sites that the scheduler would start now, in its order."""
+    rows = connection.execute("select subdomain from due_sites limit %s", [limit]).fetchall()
+    return [subdomain for (subdomain,) in rows]
+
+
+def retryable_units(connection: psycopg.Connection, subdomain: str, stage: str | None) -> list[dict[str, Any]]:
+    """Failed units by stage and error."""
+    rows = connection.execute(
+        "select stage, coalesce(error_code, 'unknown'), count(*) from failing_documents"
+        " where subdomain = %s and (%s::text is null or stage = %s) group by 1, 2 order by 1, 2",
+        [subdomain, stage, stage],
+    ).fetchall()
+    return [{"stage": found, "error_code": code, "units": units} for found, code, units in rows]

@@ -13,7 +13,6 @@ begin
     from sites s
     where (s.current_stage is null or s.current_stage = 'completed') and s.paused_at is null
       and (s.updated_at is null or s.updated_at < clerk_now() - s.cadence)
-      and s.scraper is not null
     order by s.updated_at nulls first, s.subdomain
     limit 1
     for no key update skip locked;
