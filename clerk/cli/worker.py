@@ -108,7 +108,9 @@ def _chosen(queues: str | None) -> tuple[str, ...]:
 async def _run(member: Member, grace: float | None) -> None:
     async with app.open_async():
         await app.run_worker_async(
-            queues=list(member.queues), concurrency=member.concurrency, shutdown_graceful_timeout=grace
+            queues=list(member.queues),
+            concurrency=member.concurrency,
+            **({} if grace is None else {"shutdown_graceful_timeout": grace}),
         )
 
 
