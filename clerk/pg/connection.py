@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 
 import psycopg
@@ -36,7 +37,14 @@ def connect(settings: Settings) -> Iterator[psycopg.Connection]:
 @contextlib.contextmanager
 def connect_to(url: str) -> Iterator[psycopg.Connection]:
     with translated(url):
-        connection = psycopg.connect(url, autocommit=True, connect_timeout=_CONNECT_TIMEOUT, application_name="clerk")
+        try:
+            connection = psycopg.connect(
+                url, autocommit=True, connect_timeout=_CONNECT_TIMEOUT, application_name="clerk"
+            )
+        except psycopg.ProgrammingError as error:  # libpq's own words may repeat the password
+            raise DatabaseUnreachable(
+                f"{without_password(url)} is not a URL that Postgres understands", "mend DATABASE_URL"
+            ) from error
     with connection, translated(url):
         # A role may have another search_path set, and clerk's objects live in public.
         connection.execute("set search_path = public")
@@ -65,29 +73,18 @@ def _as_clerk_error(error: psycopg.Error, url: str) -> ClerkError | None:
     match error.sqlstate or "":
         case "" if isinstance(error, psycopg.OperationalError):
             return _unreachable(said, where)
-        case "" if isinstance(error, psycopg.ProgrammingError):
-            return DatabaseUnreachable(f"{where} is not a URL that libpq understands ({said})", "mend DATABASE_URL")
-        case "28P01" | "28000":
-            return DatabaseUnreachable(
-                f"the database at {where} does not let this user in ({said})",
-                "check user and password in DATABASE_URL",
-            )
-        case "3D000":
-            return DatabaseUnreachable(
-                f"the database named in {where} does not exist", "make it with createdb, or mend DATABASE_URL"
-            )
         case "42501":
             return DatabaseRefused(
                 f"the database user may not do this ({said})",
                 "connect as the owner of the database or as a member of clerk_owner",
             )
+        case "3F000":
+            return DatabaseRefused(
+                f"the database at {where} has no schema public, where clerk's tables live",
+                "make it: create schema public",
+            )
         case "53100":
             return DatabaseRefused("the database server's disk is full", "make room there and try again")
-        case "53300":
-            return DatabaseUnreachable(
-                "the database server has no connection left to give",
-                "close some, raise max_connections, or put a pooler in front",
-            )
         case "25006":
             return DatabaseRefused(
                 f"the database at {where} can only be read ({said})", "connect to the primary server"
@@ -97,7 +94,24 @@ def _as_clerk_error(error: psycopg.Error, url: str) -> ClerkError | None:
     return None
 
 
+_REFUSALS = (
+    (r'database ".*" does not exist', "make it with createdb, or mend the name in DATABASE_URL"),
+    (
+        r"authentication|no password supplied|role .* does not exist|no pg_hba.conf entry",
+        "check user and password in DATABASE_URL, and pg_hba.conf on the server",
+    ),
+    (
+        r"too many (clients|connections)|remaining connection slots",
+        "close some connections, raise max_connections, or put a pooler in front",
+    ),
+)
+"""Before a session exists libpq gives words and no SQLSTATE: what they hold, and the remedy."""
+
+
 def _unreachable(said: str, where: str) -> DatabaseUnreachable:
+    for words, remedy in _REFUSALS:
+        if re.search(words, said):
+            return DatabaseUnreachable(f"the database at {where} does not let us in ({said})", remedy)
     return DatabaseUnreachable(
         f"the database at {where} cannot be reached ({said})",
         "start it or mend DATABASE_URL; without DATABASE_URL clerk runs a Postgres of its own",

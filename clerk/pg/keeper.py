@@ -2,28 +2,25 @@
 
 Started by `clerk.pg.embedded.use`. The process that was started returns 0 as soon as the server answers; its
 fork stays as the keeper. At most one keeper per home: it holds the lock on `postgres.keeper`. Killed with
-`kill -9`, it leaves the server running, and the next user's keeper takes that server over.
+`kill -9`, it leaves the server running, and the keeper that the next user starts takes that server over.
 """
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import IO
 
 from clerk.errors import EmbeddedServerError
-from clerk.pg.embedded import Home, try_lock
+from clerk.pg.embedded import Home, folder_error, try_lock
+from clerk.pg.server import STARTING_TAKES_AT_MOST
 
 _LOOKS_EVERY = 0.25
-
-
-class _AskedToStop(Exception):
-    pass
 
 
 def main() -> None:
@@ -33,24 +30,46 @@ def main() -> None:
             if not _become_keeper(home, lock):
                 return
             _ensure_running(home)
-            if os.fork() > 0:
-                # Not sys.exit: closing `lock` here is harmless, but buffers and exit hooks are the child's.
+            keeper = os.fork()
+            if keeper > 0:
+                _write(lock, str(keeper))
+                # Not sys.exit: exit hooks are the keeper's.
                 os._exit(0)
             _detach(home)
-            _write_pid(lock)
             _keep(home, linger)
+    except OSError as error:
+        _give_up(folder_error(home.folder, error))
     except EmbeddedServerError as error:
-        sys.stderr.write(f"{error.what}\n{error.remedy}\n")
-        sys.exit(1)
+        _give_up(error)
+
+
+def _give_up(error: EmbeddedServerError) -> None:
+    sys.stderr.write(f"{error.what}\n{error.remedy}\n")
+    sys.exit(1)
 
 
 def _become_keeper(home: Home, lock: IO[str]) -> bool:
     """Wait for the keeper's lock; give up as soon as another keeper has the server answering."""
+    deadline = time.monotonic() + STARTING_TAKES_AT_MOST
     while not try_lock(lock.fileno()):
-        if home.server.answers():
-            return False
         time.sleep(_LOOKS_EVERY)
+        # Only a keeper holds the lock for that long; others just look whether one does.
+        if home.keeper_pid() is not None and home.server.answers():
+            return False
+        if time.monotonic() > deadline:
+            raise EmbeddedServerError(
+                f"the embedded Postgres in {home.folder} does not answer, and its keeper cannot start it",
+                f"look at {home.folder}/postgres.log and postgres.keeper.log",
+            )
+    # Whose pid is in there is gone; nobody may signal it.
+    _write(lock, "")
     return True
+
+
+def _write(lock: IO[str], pid: str) -> None:
+    lock.truncate(0)
+    lock.write(pid)
+    lock.flush()
 
 
 def _ensure_running(home: Home) -> None:
@@ -71,42 +90,40 @@ def _detach(home: Home) -> None:
     os.close(log)
 
 
-def _write_pid(lock: IO[str]) -> None:
-    lock.truncate(0)
-    lock.write(str(os.getpid()))
-    lock.flush()
-
-
 def _keep(home: Home, linger: float) -> None:
-    signal.signal(signal.SIGTERM, _on_sigterm)
+    asked_to_stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: asked_to_stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with home.users_lock.open("a") as users:
-        with contextlib.suppress(_AskedToStop):
-            _wait_until_unused(home, users, linger)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        # Whoever comes now waits for the users' lock, which is ours until the server is down.
+        idle_since: float | None = None
+        while not asked_to_stop.wait(_LOOKS_EVERY):
+            if not _is_idle(home, users):
+                idle_since = None
+            elif idle_since is None:
+                idle_since = time.monotonic()
+            elif time.monotonic() - idle_since >= linger and try_lock(users.fileno()) and home.server.clients() == 0:
+                # Whoever comes now waits for the users' lock, which is ours until the server is down.
+                break
+            fcntl.flock(users.fileno(), fcntl.LOCK_UN)
         home.server.stop()
 
 
-def _wait_until_unused(home: Home, users: IO[str], linger: float) -> None:
-    """Returns with the users' lock held, so that nobody can slip in between the last look and the stop."""
-    idle_since: float | None = None
-    while True:
-        time.sleep(_LOOKS_EVERY)
-        alone = try_lock(users.fileno())
-        if not alone and home.server.pid is None:
-            _ensure_running(home)
-        if not alone or home.stay_mark.exists() or home.server.clients() > 0:
-            idle_since = None
-        elif idle_since is None:
-            idle_since = time.monotonic()
-        elif time.monotonic() - idle_since >= linger:
-            return
-        fcntl.flock(users.fileno(), fcntl.LOCK_UN)
+def _is_idle(home: Home, users: IO[str]) -> bool:
+    unused = try_lock(users.fileno())
+    fcntl.flock(users.fileno(), fcntl.LOCK_UN)
+    wanted = not unused or home.stay_mark.exists()
+    if wanted and home.server.pid is None:
+        _bring_back(home)
+    return not wanted and home.server.clients() == 0
 
 
-def _on_sigterm(*_: object) -> None:
-    raise _AskedToStop
+def _bring_back(home: Home) -> None:
+    try:
+        _ensure_running(home)
+    except EmbeddedServerError as error:
+        # Sessions of the dead server may still be ending, or a disk be full: the next look tries again.
+        sys.stderr.write(f"{error}\n")
+        sys.stderr.flush()
 
 
 if __name__ == "__main__":
