@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import click
 
@@ -106,12 +107,11 @@ def _chosen(queues: str | None) -> tuple[str, ...]:
 
 
 async def _run(member: Member, grace: float | None) -> None:
+    options: dict[str, Any] = {"queues": list(member.queues), "concurrency": member.concurrency}
+    if grace is not None:
+        options["shutdown_graceful_timeout"] = grace
     async with app.open_async():
-        await app.run_worker_async(
-            queues=list(member.queues),
-            concurrency=member.concurrency,
-            **({} if grace is None else {"shutdown_graceful_timeout": grace}),
-        )
+        await app.run_worker_async(**options)
 
 
 def _nothing_to_do(settings: config.Settings, queues: tuple[str, ...]) -> bool:
