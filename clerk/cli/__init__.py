@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from importlib import metadata
 
 import click
 
@@ -14,14 +15,20 @@ from clerk.cli.reconciliation import reconcile_pipeline
 from clerk.cli.status import status
 from clerk.cli.verification import verify
 from clerk.cli.worker import worker
-from clerk.errors import WRONG, ClerkError
+from clerk.errors import OK, WRONG, ClerkError
+
+
+def _version() -> str:
+    try:
+        return metadata.version("clerk")
+    except metadata.PackageNotFoundError:
+        return "unknown (run from a checkout that is not installed)"
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="clerk")
+@click.version_option(_version())
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-@click.pass_context
-def cli(context: click.Context, debug: bool) -> None:
+def cli(debug: bool) -> None:
     """Keep public-meeting archives: fetch, read, compile and publish what towns put out as PDFs.
 
     Without DATABASE_URL clerk runs a Postgres of its own under .clerk in the current folder.
@@ -52,29 +59,24 @@ for command in (
 
 
 def main() -> None:
-    debug = "--debug" in sys.argv[1:]
+    # Accepted anywhere, for it is typed after the fact: at the end of the line that went wrong.
+    debug = "--debug" in sys.argv
     try:
-        cli.main(standalone_mode=False)
-    except click.exceptions.Exit as leaving:
-        sys.exit(leaving.exit_code)
+        code = cli.main([argument for argument in sys.argv[1:] if argument != "--debug"], standalone_mode=False)
+        # Without standalone mode Click hands over what ctx.exit() was given.
+        sys.exit(code if isinstance(code, int) else OK)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("clerk: stopped.", err=True)
         sys.exit(130)
-    except BrokenPipeError:
-        # The reader of our output (head, less) has left, which is its right. Python would complain at exit.
-        sys.stderr.close()
-        sys.exit(WRONG)
     except ClerkError as error:
         _explain(str(error), debug)
         sys.exit(error.exit_code)
     except Exception as error:  # noqa: BLE001 (the last place where it can become a sentence)
-        _explain(
-            f"unexpected {type(error).__name__} ({error}): please report it with the output of --debug.",
-            debug,
-        )
+        said = " ".join(str(error).split())
+        _explain(f"unexpected {type(error).__name__} ({said}): please report it with the output of --debug.", debug)
         sys.exit(WRONG)
 
 

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
-import psycopg
 
 from clerk import config
 from clerk.cli.output import dry_run_option, json_option, print_json, say, table
@@ -38,14 +37,7 @@ def db() -> None:
 def _migrator() -> Iterator[Migrator]:
     settings = config.load()
     with connect(settings) as connection:
-        connection.add_notice_handler(_notice)
         yield Migrator(connection, default_folder(), settings.lock_timeout, say)
-
-
-def _notice(notice: psycopg.errors.Diagnostic) -> None:
-    # Only what our own migrations have to say: they raise notices without a condition, Postgres with one.
-    if notice.sqlstate == "00000" and notice.message_primary and notice.context:
-        say(f"note: {notice.message_primary}")
 
 
 def _report(steps: list[Step], as_json: bool, nothing: str, done: str) -> None:
@@ -181,24 +173,30 @@ def verify_command(apply_migration: bool, as_json: bool) -> None:
 
 
 @db.command()
-def url() -> None:
-    """Print the database's URL, for psql and any other client.
+@json_option
+def url(as_json: bool) -> None:
+    """Print the database's URL, for psql and any other client. A password in it is printed too.
 
     An embedded server is started for it, and stays while anybody is connected.
 
     \b
-    Example:
+    Examples:
       psql "$(clerk db url)"
+      clerk db url --json
     """
     settings = config.load()
     with database_url(settings) as found:
-        click.echo(found)
+        if as_json:
+            print_json({"url": found})
+        else:
+            click.echo(found)
     if settings.database_url is None and sys.stdout.isatty():
         say(f"(stops {settings.postgres_linger:g} s after its last user has left; `clerk db start` keeps it up)")
 
 
 @db.command()
-def start() -> None:
+@dry_run_option
+def start(dry_run: bool) -> None:
     """Start the embedded Postgres and keep it up until `clerk db stop`.
 
     \b
@@ -207,6 +205,10 @@ def start() -> None:
     """
     settings = config.load()
     home = embedded.Home(_embedded_only(settings))
+    if dry_run:
+        running = home.server.pid is not None
+        click.echo(f"Would {'keep up' if running else 'start'} the embedded Postgres in {home.folder}.")
+        return
     with database_url(settings) as found:
         home.stay_mark.touch()
     click.echo(f"The embedded Postgres runs: {found}")
@@ -214,15 +216,23 @@ def start() -> None:
 
 @db.command()
 @click.option("--force", is_flag=True, help="Even while other clerk processes use it.")
-def stop(force: bool) -> None:
+@dry_run_option
+def stop(force: bool, dry_run: bool) -> None:
     """Stop the embedded Postgres.
 
     \b
-    Example:
+    Examples:
       clerk db stop
+      clerk db stop --force
     """
-    stopped = embedded.stop(_embedded_only(config.load()), force=force)
-    click.echo("The embedded Postgres has stopped." if stopped else "No embedded Postgres is running here.")
+    folder = _embedded_only(config.load())
+    running = embedded.stop(folder, force=force, dry_run=dry_run)
+    if not running:
+        click.echo("No embedded Postgres is running here.")
+    elif dry_run:
+        click.echo(f"Would stop the embedded Postgres in {folder}.")
+    else:
+        click.echo("The embedded Postgres has stopped.")
 
 
 @db.command("snapshot", hidden=True)

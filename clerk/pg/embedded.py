@@ -128,17 +128,17 @@ def _start_keeper(home: Home, linger: float) -> None:
         raise EmbeddedServerError(what or "the keeper of the embedded Postgres failed", remedy)
 
 
-def stop(folder: Path, *, force: bool = False) -> bool:
+def stop(folder: Path, *, force: bool = False, dry_run: bool = False) -> bool:
     """Stop the server of this folder, and say whether one was running."""
     home = Home(folder)
-    if home.server.pid is None:
-        home.stay_mark.unlink(missing_ok=True)
-        return False
-    if home.is_used() and not force:
+    running = home.server.pid is not None
+    if running and home.is_used() and not force:
         raise EmbeddedServerError(
             f"other clerk processes are using the embedded Postgres in {folder}",
             "stop them first, or add --force to end their sessions",
         )
+    if dry_run:
+        return running
     home.stay_mark.unlink(missing_ok=True)
     keeper = home.keeper_pid()
     if keeper:
@@ -147,7 +147,7 @@ def stop(folder: Path, *, force: bool = False) -> bool:
         while home.keeper_pid() == keeper and time.monotonic() < deadline:
             time.sleep(0.02)
     home.server.stop()
-    return True
+    return running
 
 
 def folder_error(folder: Path, error: OSError) -> EmbeddedServerError:

@@ -240,11 +240,18 @@ class Migrator:
                 self.say("another migrator is at work on this database: waiting for it")
                 told = True
             time.sleep(0.2)
+        self.connection.add_notice_handler(self._note)
         try:
             yield
         finally:
+            self.connection.remove_notice_handler(self._note)
             if not self.connection.closed and not self.connection.broken:
                 self.connection.execute("select pg_advisory_unlock(%s)", [_LOCK_KEY])
+
+    def _note(self, notice: errors.Diagnostic) -> None:
+        # Migrations mark with this what a person should read; Postgres itself has much to say.
+        if notice.sqlstate == "KL000":
+            self.say(f"note: {notice.message_primary}")
 
     def _try_advisory_lock(self) -> bool:
         row = self.connection.execute("select pg_try_advisory_lock(%s)", [_LOCK_KEY]).fetchone()

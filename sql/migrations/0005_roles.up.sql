@@ -3,19 +3,26 @@
 
 do $$
 declare
+    v_missing constant text[] := array(
+        select wanted.name
+        from unnest(array['clerk_owner', 'clerk_worker', 'clerk_dashboard']) wanted (name)
+        where not exists (select from pg_roles where rolname = wanted.name));
+    v_me constant pg_roles := (select r from pg_roles r where r.rolname = current_user);
     v_role text;
 begin
-    foreach v_role in array array['clerk_owner', 'clerk_worker', 'clerk_dashboard'] loop
-        continue when exists (select from pg_roles where rolname = v_role);
-        if not exists (select from pg_roles where rolname = current_user and (rolsuper or rolcreaterole)) then
-            raise notice using message = format(
-                'the role %s was not made, for %s may not create roles: let an administrator run'
-                ' "create role %s nologin" and then run "clerk db up" again', v_role, current_user, v_role);
-            continue;
-        end if;
+    if v_missing <> '{}' and not (v_me.rolsuper or v_me.rolcreaterole) then
+        -- KL000 marks a notice that the migrator shows.
+        raise notice using errcode = 'KL000', message = format(
+            '%1$s may not create roles, so %2$s do not exist, and all else is done: if you want them, let an'
+            ' administrator run "create role" for each and "grant clerk_owner to %1$s", then run "clerk db up" again',
+            quote_ident(current_user), array_to_string(v_missing, ', '));
+        return;
+    end if;
+
+    foreach v_role in array v_missing loop
         begin
             execute format('create role %I nologin', v_role);
-            if not (select rolsuper from pg_roles where rolname = current_user) then
+            if not v_me.rolsuper then
                 execute format('grant %I to %I', v_role, current_user);
             end if;
         exception
