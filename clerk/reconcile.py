@@ -37,7 +37,7 @@ def make_plan(connection: Connection, site: str | None = None) -> list[Repair]:
     """What would be mended now, in the order in which it would be."""
     return [
         repair
-        for find in (_expired, _orphaned, _miscounted, _without_coordinator, _dirty)
+        for find in _FINDERS
         for repair in find(connection)
         if site is None or repair.subdomain == site
     ]
@@ -51,7 +51,7 @@ def reconcile_once(connection: Connection, site: str | None = None) -> list[Repa
         reconciliation = uuid.uuid4()
         done = []
         # One kind after the other: a job that is given back may settle the books that the next look is about.
-        for find in (_expired, _orphaned, _miscounted, _without_coordinator, _dirty):
+        for find in _FINDERS:
             for repair in find(connection):
                 if (site is None or repair.subdomain == site) and _mend(connection, reconciliation, repair):
                     done.append(repair)
@@ -187,3 +187,23 @@ def _dirty(connection: Connection) -> list[Repair]:
             "select s.subdomain, s.run_id from sites s where s.dirty and s.current_stage = 'completed' order by 1"
         ).fetchall()
     ]
+
+
+def _stranded(connection: Connection) -> list[Repair]:
+    return [
+        Repair(
+            subdomain,
+            None,
+            None,
+            f"{jobs} jobs are held back although nothing is paused",
+            "due at once",
+            "they were given back in the very moment of resuming",
+            engine.release_held_back,
+        )
+        for subdomain, jobs in connection.execute(
+            "select subdomain, count(*) from stranded_jobs group by 1 order by 1"
+        ).fetchall()
+    ]
+
+
+_FINDERS = (_expired, _orphaned, _miscounted, _without_coordinator, _dirty, _stranded)

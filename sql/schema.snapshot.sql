@@ -100,6 +100,7 @@ alter table job_claims add column progress_at timestamp with time zone;
 alter table job_claims add column progress_total integer;
 alter table job_claims add column settled_as text;
 alter table job_claims add column settled_at timestamp with time zone;
+alter table job_claims add column settled_by text;
 alter table paused_queues add column paused_at timestamp with time zone not null default now();
 alter table paused_queues add column paused_by text not null;
 alter table paused_queues add column queue_name text not null;
@@ -318,8 +319,8 @@ CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (
 -- section: functions
 -- clerk_add_to_counters(p_subdomain text, p_run_id bigint, p_stage text, p_completed integer, p_failed integer) returns void set search_path=pg_catalog, public, pg_temp, md5 39897d2dfd9ec8eb67b0c589c37ccbc6
 -- clerk_advance(p_subdomain text, p_run_id bigint, p_phase integer) returns text set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_advance, md5 40eb228584ca94493aab5d314162961a
--- clerk_after_job_change() returns trigger set search_path=pg_catalog, public, pg_temp, md5 5f590fec27dbbdaa8fc06e3012ee83c3
--- clerk_after_job_delete() returns trigger set search_path=pg_catalog, public, pg_temp, md5 27c4abed30a5903a2389bb691abdf9ba
+-- clerk_after_job_change() returns trigger set search_path=pg_catalog, public, pg_temp, md5 4b08f7dc8576c4ff6b07846b6f5a08f9
+-- clerk_after_job_delete() returns trigger set search_path=pg_catalog, public, pg_temp, md5 c528dd975096744839cabaea25eed985
 -- clerk_before_job_change() returns trigger set search_path=pg_catalog, public, pg_temp, md5 1231cfe7388dfe93def105a24399988c
 -- clerk_before_job_insert() returns trigger set search_path=pg_catalog, public, pg_temp, md5 8b82e31ab0340f9b9be6d9abec4493d8
 -- clerk_bring_forward(p_subdomain text, p_run_id bigint, p_stage text) returns integer set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_bring_forward, md5 b7f79ae91bc96fb742ef01f6a1bdf4c5
@@ -327,7 +328,7 @@ CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (
 -- clerk_claim_coordinator_enqueue(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 bf2b4e2db8fb41ed1df241015b8822ef
 -- clerk_defer_coordinator(p_subdomain text, p_run_id bigint, p_phase integer) returns bigint set search_path=pg_catalog, public, pg_temp, md5 e0ff27cce3e31fb71b39c6c6962425f4
 -- clerk_defer_refresh(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 bb76be7c01cedbc5b0393b3e68c6698b
--- clerk_defer_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 78507bb85fa27cb9eabf2bf415267fe3
+-- clerk_defer_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 5c344df9a9d6aef90eac0c23cc80c88b
 -- clerk_end_run(p_subdomain text, p_run_id bigint, p_outcome text, p_reason text, p_error_code text) returns void set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_end_run, md5 2242ca7587206ce3828cb978327e518a
 -- clerk_failed_for_good(p_status text, p_error_code text) returns boolean immutable set search_path=pg_catalog, public, pg_temp, md5 5bb1e3d9b8708c5e45be143ad3dc90eb
 -- clerk_held_back_until() returns timestamp with time zone immutable set search_path=pg_catalog, public, pg_temp, md5 e897e6274c073f4477e9eaa99862daac
@@ -342,29 +343,29 @@ CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (
 -- clerk_redefer_coordinator(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_redefer_coordinator, md5 2414b81dbaf0c6923ca8e057c8e980e7
 -- clerk_redefer_unit(p_content_item_id bigint, p_stage text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_redefer_unit, md5 a15e62c9bfbf47d0e55e7fbede469913
 -- clerk_refresh(p_subdomain text) returns bigint set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_refresh, md5 e5f8ed4d5a361688d1221909a3fa7e4e
--- clerk_release_held_back() returns integer set search_path=pg_catalog, public, pg_temp, md5 9fa83989726d7e8bfc3a7216d7190fbf
--- clerk_remove_finished_jobs(p_before timestamp with time zone, p_batch integer) returns integer set search_path=pg_catalog, public, pg_temp, md5 35989e62cc25565e3199aa35c03e0b4c
+-- clerk_release_held_back() returns integer set search_path=pg_catalog, public, pg_temp, md5 e5f0010763fc3e20811d293c88e9dc67
+-- clerk_remove_finished_jobs(p_before timestamp with time zone, p_batch integer) returns integer set search_path=pg_catalog, public, pg_temp, md5 087d4a667cbea186115d0d027c469e52
 -- clerk_renew_leases(p_jobs bigint[]) returns SETOF bigint set search_path=pg_catalog, public, pg_temp, md5 3f46df9c0e0da431288b3008409c867e
--- clerk_reopen_failed(p_subdomain text, p_run_id bigint, p_stage text) returns integer set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_reopen_failed, md5 dfdc454e8863a0dd4b91ef308e5415e1
+-- clerk_reopen_failed(p_subdomain text, p_run_id bigint, p_stage text) returns integer set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_reopen_failed, md5 2386f7451ab2f0cf38de7e48b37a45d4
 -- clerk_reopen_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns text set search_path=pg_catalog, public, pg_temp, md5 b579a4b0fdc412a2347ac9455fd8d480
 -- clerk_report_progress(p_job_id bigint, p_attempt integer, p_done integer, p_total integer) returns boolean set search_path=pg_catalog, public, pg_temp, md5 c5dde7285f54f7f3a8a53abbb35e7994
--- clerk_rescue_job(p_job_id bigint) returns text set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_rescue_job set clerk.error_code=WorkerLost set clerk.error_message=the worker died, froze or ran past its time limit, md5 1734e7aa25a1812ae1daa80b50779c14
+-- clerk_rescue_job(p_job_id bigint) returns text set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_rescue_job set clerk.error_code=WorkerLost set clerk.error_message=the worker died, froze or ran past its time limit, md5 fed68464c9671db913c04757cb451f27
 -- clerk_resume_queue(p_queue text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_resume_queue, md5 18f1c2b521a2ffbb23b544bc959b14ba
 -- clerk_resume_site(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_resume_site, md5 e8cf287af0a184614c979f99b57bc036
--- clerk_retry(p_subdomain text, p_stage text, p_failed_only boolean, OUT run_id bigint, OUT stage text, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_retry, md5 ed06cdee7ed39789197ea144d5cda2f3
--- clerk_rewind(p_subdomain text, p_stage text) returns bigint set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_rewind, md5 122f4a5bf7b56c5fd1e16550d4b5a0d3
+-- clerk_retry(p_subdomain text, p_stage text, p_failed_only boolean, OUT run_id bigint, OUT stage text, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_retry, md5 96179067511a426ec33678fd3787217c
+-- clerk_rewind(p_subdomain text, p_stage text) returns bigint set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_rewind, md5 a4a7be1811abf84086f880331dde18f6
 -- clerk_run_is_going(p_run_id bigint) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 03385cc3d6421b2efeaeb981ccc55ab5
 -- clerk_settle_late_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean) returns boolean set search_path=pg_catalog, public, pg_temp, md5 8a97511d32a7ecfdf110cb8958400dc3
 -- clerk_settle_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean, p_error_code text, p_error_message text) returns text set search_path=pg_catalog, public, pg_temp, md5 3369489fdc3c2251341e29406792ba8b
 -- clerk_should_trigger_coordinator(p_subdomain text, p_stage text) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 78d4a890a83e72acf3212278465c2316
--- clerk_start_next_due_site(p_reason text) returns text set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_start_next_due_site, md5 315d4b1217e4a7f1f6db2e6f006e482c
--- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_start_phase, md5 631358ab14194233165b1b1afff06000
--- clerk_start_run(p_subdomain text, p_reason text, p_supersede boolean, p_first_phase integer, p_units bigint[]) returns bigint set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_start_run, md5 49a348454551d15a96e7e5cd14eba321
+-- clerk_start_next_due_site(p_reason text) returns text set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_start_next_due_site, md5 f2a351678a696c7396325ba962bbbcfa
+-- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_start_phase, md5 4754b7745f6bd44ae0c63acb692593bd
+-- clerk_start_run(p_subdomain text, p_reason text, p_supersede boolean, p_first_phase integer, p_units bigint[]) returns bigint set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_start_run, md5 2445d700cdf20f57d15393839c0e5c33
 -- clerk_stop_jobs(p_jobs bigint[]) returns void set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_stop_jobs, md5 552b8c977d7251ba14c243cae51e7bf6
--- clerk_units_of_phase(p_subdomain text, p_phase integer, p_units bigint[]) returns TABLE(content_item_id bigint, stage text) stable set search_path=pg_catalog, public, pg_temp, md5 12536570080698b4561efce46e7323fe
--- clerk_verdict(p_subdomain text, p_phase integer, OUT outcome text, OUT reason text) returns record stable set search_path=pg_catalog, public, pg_temp, md5 d04b55303a352b2254e05997cd56fa0b
+-- clerk_units_of_phase(p_subdomain text, p_phase integer, p_units bigint[]) returns TABLE(content_item_id bigint, stage text) stable set search_path=pg_catalog, public, pg_temp, md5 fa3f8ac6ef921de3ae4e00898abeb304
+-- clerk_verdict(p_subdomain text, p_phase integer, OUT outcome text, OUT reason text) returns record stable set search_path=pg_catalog, public, pg_temp, md5 46877389ecc2283956f83e66e8bd59f0
 -- clerk_wake(p_queue text) returns void set search_path=pg_catalog, public, pg_temp, md5 ac854943b67c80105934f4b0de96ae26
--- clerk_whose_result(p_job_id bigint, p_attempt integer, p_status text) returns text set search_path=pg_catalog, public, pg_temp, md5 57300ffcd9d5febd6ae5c42f7be3aa3c
+-- clerk_whose_result(p_job_id bigint, p_attempt integer, p_status text) returns text set search_path=pg_catalog, public, pg_temp, md5 defaf3985cf2895eec8a1b9d738c745e
 -- procrastinate_cancel_job_v1(job_id bigint, abort boolean, delete_job boolean) returns bigint, md5 c0d697b1888adf16d461d95a4bd62a91
 -- procrastinate_defer_jobs_v1(jobs procrastinate_job_to_defer_v1[]) returns bigint[], md5 cda05c8fd075e6bddc6009a469277f0a
 -- procrastinate_defer_periodic_job_v2(_queue_name character varying, _lock character varying, _queueing_lock character varying, _task_name character varying, _priority integer, _periodic_id character varying, _defer_timestamp bigint, _args jsonb) returns bigint, md5 cd307268cbf00da43d220607f4825cfc
@@ -408,6 +409,7 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- pipeline_conservation (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
 -- pipeline_overview (subdomain character varying, name character varying, current_stage character varying, outcome character varying, run_id bigint, started_at timestamp with time zone, updated_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone)
 -- queue_backlog (queue character varying(128), waiting bigint, scheduled bigint, running bigint)
+-- stranded_jobs (job_id bigint, queue_name character varying(128), subdomain text)
 
 -- section: comments
 comment on column adopted_schema.as_found is 'NULL for what the migration added.';
@@ -427,6 +429,7 @@ comment on column content_items.storage_key is 'Path of the PDF below the site''
 comment on column job_claims.holder is 'application_name of the worker process, unique per process.';
 comment on column job_claims.progress is 'Steps done, such as pages read, of progress_total.';
 comment on column job_claims.settled_as is 'How this claim ended: the status that the job went to. A worker whose answer got lost recognises its own result by it.';
+comment on column job_claims.settled_by is 'Its holder, or the repair or operator''s move that took the job away.';
 comment on column pipeline_runs.reason is 'Why the run was started, for a person: "scheduled", "late documents healed", …';
 comment on column pipeline_runs.run_id is 'The fencing token: it only grows, so a job of an older run is recognised.';
 comment on column pipeline_transitions.advanced_at is 'When the one accepted advance out of this phase happened.';
@@ -478,6 +481,7 @@ comment on view orphaned_units is 'Open units of a present run whose job is neit
 comment on view pipeline_conservation is 'A row per broken invariant that SQL can see; empty when all is well.';
 comment on view pipeline_overview is 'A row per site: where its run stands, its counters, and its last error.';
 comment on view queue_backlog is 'Per queue: jobs that wait for a worker, that wait for their time, and that run.';
+comment on view stranded_jobs is 'Jobs that are held back although neither their queue nor their site is paused (any more).';
 
 -- section: grants
 grant delete, insert, select, update on content_item_pipeline_state to clerk_worker;
@@ -503,6 +507,7 @@ grant delete, insert, select, update on queue_backlog to clerk_worker;
 grant delete, insert, select, update on reconcile_log to clerk_worker;
 grant delete, insert, select, update on sites to clerk_worker;
 grant delete, insert, select, update on stage_policy to clerk_worker;
+grant delete, insert, select, update on stranded_jobs to clerk_worker;
 grant select on adopted_schema to clerk_worker;
 grant select on adopted_values to clerk_worker;
 grant select on clerk_migrations to clerk_worker;
@@ -517,6 +522,7 @@ grant select on orphaned_units to clerk_dashboard;
 grant select on pipeline_conservation to clerk_dashboard;
 grant select on pipeline_overview to clerk_dashboard;
 grant select on queue_backlog to clerk_dashboard;
+grant select on stranded_jobs to clerk_dashboard;
 grant usage on procrastinate_events_id_seq to clerk_worker;
 grant usage on procrastinate_jobs_id_seq to clerk_worker;
 grant usage on procrastinate_periodic_defers_id_seq to clerk_worker;

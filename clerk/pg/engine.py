@@ -117,6 +117,11 @@ def rescue_job(connection: Connection, job_id: int) -> str:
     return str(_call(connection, "clerk_rescue_job", locals()))
 
 
+def release_held_back(connection: Connection) -> int:
+    """Jobs that are still held back although nothing they belong to is paused any more; returns how many."""
+    return int(_call(connection, "clerk_release_held_back", locals()))
+
+
 def redefer_unit(connection: Connection, content_item_id: int, stage: str) -> bool:
     return bool(_call(connection, "clerk_redefer_unit", locals()))
 

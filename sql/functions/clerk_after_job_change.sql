@@ -24,10 +24,10 @@ begin
         on conflict (job_id) do update
         set holder = excluded.holder, attempt = excluded.attempt, claimed_at = excluded.claimed_at,
             lease_until = excluded.lease_until, progress = 0, progress_total = null, progress_at = null,
-            settled_as = null, settled_at = null;
+            settled_as = null, settled_at = null, settled_by = null;
         if v_is_unit then
             update content_item_pipeline_state l
-            set status = 'in_progress', attempt_count = new.attempts + 1, last_attempt_at = clerk_now(),
+            set status = 'in_progress', attempt_count = l.attempt_count + 1, last_attempt_at = clerk_now(),
                 updated_at = clerk_now()
             where l.content_item_id = v_item and l.pipeline = v_stage and l.run_id = v_run_id and l.job_id = new.id
               and l.status in ('pending', 'in_progress', 'failed_retryable');
@@ -36,7 +36,10 @@ begin
     end if;
 
     if old.status = 'doing' or new.status <> 'todo' then
-        update job_claims c set settled_as = new.status, settled_at = clerk_now() where c.job_id = new.id;
+        update job_claims c
+        set settled_as = new.status, settled_at = clerk_now(),
+            settled_by = coalesce(nullif(current_setting('clerk.actor', true), ''), current_setting('application_name'))
+        where c.job_id = new.id;
     end if;
     if not v_is_unit then
         return null;

@@ -9,12 +9,14 @@ declare
     v_item bigint := case when old.args ->> 'content_item_id' ~ '^[0-9]{1,18}$'
                           then (old.args ->> 'content_item_id')::bigint end;
 begin
+    -- The claim before the site, as when a job ends: a renewal holds several claims and may wait for one whose
+    -- holder waits for the site.
+    delete from job_claims c where c.job_id = old.id;
     if old.status in ('todo', 'doing') and v_run_id is not null and v_item is not null
        and clerk_phase(old.args ->> 'stage') is not null and old.args ->> 'subdomain' is not null then
         perform clerk_settle_unit(old.id, old.args ->> 'subdomain', v_run_id, old.args ->> 'stage', v_item, false,
                                   'JobDeleted', 'the job was deleted before it had ended');
     end if;
-    delete from job_claims c where c.job_id = old.id;
     return null;
 end;
 $$;

@@ -18,7 +18,7 @@ begin
     returning id into v_job_id;
 
     update content_item_pipeline_state l
-    set status = 'pending', attempt_count = 0, processed_at = null, reopened_at = null, job_id = v_job_id,
+    set status = 'pending', processed_at = null, reopened_at = null, job_id = v_job_id,
         run_id = p_run_id, updated_at = clerk_now()
     where l.content_item_id = p_content_item_id and l.pipeline = p_stage;
     return v_job_id;

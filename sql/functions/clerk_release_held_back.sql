@@ -1,5 +1,6 @@
 -- needs: 0006
--- Every job that was held back and whose queue and site go again is due at once.
+-- Every job that was held back and whose queue and site go again is due at once. One that was just being given
+-- back is passed over, or held back an instant too late: reconciling releases it.
 create or replace function clerk_release_held_back() returns integer
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
@@ -10,9 +11,13 @@ declare
 begin
     for v_queue in
         update procrastinate_jobs j set scheduled_at = null
-        where j.status = 'todo' and j.scheduled_at = clerk_held_back_until()
-          and not exists (select from paused_queues q where q.queue_name = j.queue_name)
-          and not exists (select from sites s where s.subdomain = j.args ->> 'subdomain' and s.paused_at is not null)
+        where j.id in (
+            select w.job_id
+            from stranded_jobs w
+            join procrastinate_jobs l on l.id = w.job_id and l.status = 'todo'
+            -- The site may be locked by now, and whoever holds a site never waits for a job row.
+            for update of l skip locked
+        )
         returning j.queue_name
     loop
         v_jobs := v_jobs + 1;

@@ -14,7 +14,9 @@ begin
         select j.id
         from procrastinate_jobs j
         where j.status not in ('todo', 'doing')
-          and not exists (select from procrastinate_events e where e.job_id = j.id and e.at >= p_before)
+          -- 'scheduled' is stamped with the time that was planned: year 9000 for a job that was once held back.
+          and not exists (select from procrastinate_events e
+                          where e.job_id = j.id and e.at >= p_before and e.type is distinct from 'scheduled')
           and not (case when j.args ->> 'run_id' ~ '^[0-9]{1,18}$'
                         then clerk_run_is_going((j.args ->> 'run_id')::bigint) else false end)
         order by j.id

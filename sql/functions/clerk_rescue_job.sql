@@ -22,16 +22,23 @@ begin
         return 'left alone';
     end if;
     v_max_attempts := coalesce((select p.max_attempts from stage_policy p where p.stage = v_job.args ->> 'stage'), 10);
-    if v_job.attempts + 1 >= v_max_attempts then
-        update procrastinate_jobs j
-        set status = 'failed', attempts = j.attempts + 1, abort_requested = false
-        where j.id = p_job_id;
-        return 'failed';
+    if not v_job.abort_requested and v_job.attempts + 1 < v_max_attempts then
+        begin
+            update procrastinate_jobs j
+            set status = 'todo', attempts = j.attempts + 1, scheduled_at = null
+            where j.id = p_job_id;
+            perform clerk_wake(v_job.queue_name);
+            return 'rescued';
+        exception
+            -- Its twin waits already (a periodic task's next turn, a coordinator deferred again): one is enough.
+            when unique_violation then null;
+        end;
     end if;
+    -- Somebody had asked it to stop, or it has had its chances.
     update procrastinate_jobs j
-    set status = 'todo', attempts = j.attempts + 1, abort_requested = false, scheduled_at = null
+    set status = case when v_job.abort_requested then 'aborted' else 'failed' end::procrastinate_job_status,
+        attempts = j.attempts + 1, abort_requested = false
     where j.id = p_job_id;
-    perform clerk_wake(v_job.queue_name);
-    return 'rescued';
+    return 'failed';
 end;
 $$;

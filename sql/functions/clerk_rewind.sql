@@ -11,6 +11,9 @@ begin
     end if;
     return clerk_start_run(
         p_subdomain, format('rewound to %s', p_stage), true, clerk_phase(p_stage),
-        array(select i.id from content_items i where i.subdomain = p_subdomain and i.kind in ('minutes', 'agenda')));
+        -- Compiling or deploying again asks no document to be done again.
+        case when p_stage in ('ocr', 'extraction') then
+            array(select i.id from content_items i where i.subdomain = p_subdomain and i.kind in ('minutes', 'agenda'))
+        end);
 end;
 $$;

@@ -11,7 +11,9 @@ declare
 begin
     select s.subdomain into v_subdomain
     from sites s
-    where (s.current_stage is null or s.current_stage = 'completed') and s.paused_at is null
+    -- Not "current_stage is completed": a site that the older system left in mid-stage has no run, and is due.
+    where s.paused_at is null
+      and not exists (select from pipeline_runs r where r.run_id = s.run_id and r.ended_at is null)
       and (s.updated_at is null or s.updated_at < clerk_now() - s.cadence)
     order by s.updated_at nulls first, s.subdomain
     limit 1

@@ -14,7 +14,7 @@ declare
     v_units integer;
 begin
     perform from sites s where s.subdomain = p_subdomain and s.run_id = p_run_id for no key update;
-    if not found then
+    if not found or not clerk_run_is_going(p_run_id) then
         raise exception using errcode = 'KL003',
             message = format('run %s is not the present run of %s', p_run_id, p_subdomain);
     end if;
@@ -58,6 +58,8 @@ begin
         deploy_total = case when p_phase = 4 then coalesce((v_totals ->> 'deploy')::integer, 0)
                             else s.deploy_total end,
         coordinator_enqueued = v_units = 0,
+        -- What is compiled from here on has every healed document in it.
+        dirty = s.dirty and p_phase <> 3,
         updated_at = date_trunc('second', clerk_now())
     where s.subdomain = p_subdomain;
 

@@ -30,8 +30,6 @@ begin
     insert into content_items (subdomain, kind) values (p_subdomain, 'archive') on conflict do nothing;
     update sites s
     set run_id = v_run_id, outcome = null, started_at = clerk_now(),
-        -- A run from here on takes every healed document along.
-        dirty = s.dirty and p_first_phase > 3,
         fetch_total = 0, fetch_completed = 0, fetch_failed = 0,
         ocr_total = 0, ocr_completed = 0, ocr_failed = 0,
         compilation_total = 0, compilation_completed = 0, compilation_failed = 0,

@@ -20,5 +20,7 @@ as $$
       and (s.stage = 'ocr' or read.status = 'processed')
       and case when p_units is not null then i.id = any (p_units)
                else own.status is null or own.status <> 'processed' and not clerk_failed_for_good(own.status, own.error_code)
+                    -- Read anew since: what was made of the older text is void.
+                    or s.stage = 'extraction' and read.processed_at > coalesce(own.processed_at, own.updated_at)
           end
 $$;

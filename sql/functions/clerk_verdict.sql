@@ -9,7 +9,7 @@ declare
     v_site sites;
     v_documents integer;
     v_readable integer;
-    v_published boolean;
+    v_current boolean;
 begin
     select * into v_site from sites s where s.subdomain = p_subdomain;
 
@@ -18,18 +18,27 @@ begin
         from content_items i
         left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
         where i.subdomain = p_subdomain and i.kind in ('minutes', 'agenda');
+        -- Published, and with every document in it that could be read: a run may have been cancelled, or have
+        -- failed, between reading and deploying.
         select exists (
             select from content_items i
-            join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'deploy'
-            where i.subdomain = p_subdomain and i.kind = 'archive' and l.status = 'processed'
-        ) into v_published;
+            join content_item_pipeline_state d on d.content_item_id = i.id and d.pipeline = 'deploy'
+            join content_item_pipeline_state c on c.content_item_id = i.id and c.pipeline = 'compilation'
+            where i.subdomain = p_subdomain and i.kind = 'archive' and d.status = 'processed' and c.status = 'processed'
+              and d.processed_at >= c.processed_at
+              and not exists (
+                  select from content_items document
+                  join content_item_pipeline_state l on l.content_item_id = document.id and l.pipeline = 'ocr'
+                  where document.subdomain = p_subdomain and l.status = 'processed' and l.processed_at > c.processed_at
+              )
+        ) into v_current;
         if v_documents = 0 and v_site.fetch_failed > 0 then
             outcome := 'failed'; reason := 'fetching failed, and there are no documents from before';
         elsif v_documents = 0 then
             outcome := 'no_documents'; reason := 'the source has no documents';
         elsif v_readable = 0 then
             outcome := 'failed'; reason := format('none of %s documents could be read', v_documents);
-        elsif v_site.ocr_completed = 0 and v_published and not v_site.dirty then
+        elsif v_site.ocr_completed = 0 and v_current and not v_site.dirty then
             if v_site.fetch_failed > 0 then
                 outcome := 'failed'; reason := 'fetching failed; the published archive stays as it was';
             elsif v_site.ocr_failed > 0 then

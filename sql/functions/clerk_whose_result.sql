@@ -9,7 +9,9 @@ as $$
 begin
     if exists (select from job_claims c
                where c.job_id = p_job_id and c.attempt = p_attempt and c.settled_as = p_status
-                 and c.holder = current_setting('application_name')) then
+                 and c.holder = current_setting('application_name')
+                 -- A rescue gives back the job too: that is not the holder's own retry.
+                 and c.settled_by = c.holder) then
         return 'mine';
     end if;
     insert into ignored_results (why, job_id, status, holder, attempt, subdomain, run_id, stage, content_item_id)

@@ -50,7 +50,9 @@ comment on column content_item_pipeline_state.reopened_at is
 
 alter table job_claims
     add column settled_as text,
-    add column settled_at timestamptz;
+    add column settled_at timestamptz,
+    add column settled_by text;
+comment on column job_claims.settled_by is 'Its holder, or the repair or operator''s move that took the job away.';
 comment on column job_claims.settled_as is
     'How this claim ended: the status that the job went to. A worker whose answer got lost recognises its own result by it.';
 
