@@ -22,36 +22,45 @@ from clerk.pg.job_manager import ClerkJobManager, Failure
 logger = logging.getLogger(__name__)
 
 CUT_OFF = 75
-"""Exit code when database or listener were gone for too long (EX_TEMPFAIL): the supervisor starts another."""
-_RENEW_EVERY = 20.0
+"""Exit code of a worker that is of no more use (EX_TEMPFAIL): the supervisor starts another."""
+_RENEW_AT_LEAST_EVERY = 20.0
 _LOOK_EVERY = 5.0
 _ROUND_TRIP_TAKES_AT_MOST = 10.0
+
+
+class TimeLimitExceeded(Exception):
+    """The job ran longer than its stage allows, and stopped when it was asked to. Another attempt may be quicker."""
 
 
 async def note_failure(
     call_next: Callable[[], Awaitable[Any]], context: job_context.JobContext, running_in: worker.Worker
 ) -> Any:
     """Outermost around every job: names it in the logs, and keeps the reason of a failure for the ledger."""
-    manager = context.app.job_manager
-    assert isinstance(manager, ClerkJobManager)
-    assert context.job.id is not None
+    assert isinstance(running_in, ClerkWorker)
+    running_in.begin(context)
     with logs.about(context.job):
         try:
             return await call_next()
-        except (exceptions.JobAborted, asyncio.CancelledError):
-            manager.failures[context.job.id] = Failure("JobAborted", "the job was asked to stop")
+        except (exceptions.JobAborted, asyncio.CancelledError) as error:
+            if running_in.is_out_of_time(context):
+                late = TimeLimitExceeded("the job ran past the time limit of its stage")
+                running_in.note(context, late)
+                raise late from error
+            running_in.note(context, exceptions.JobAborted("the job was asked to stop"))
             raise
         except BaseException as error:
-            # A NUL cannot be stored, and a hostile document can put one into a message.
-            manager.failures[context.job.id] = Failure(type(error).__name__, str(error).replace("\0", "")[:500])
+            running_in.note(context, error)
             raise
 
 
 class ClerkWorker(worker.Worker):
-    def __init__(self, *arguments: Any, cut_off_after: float = 300.0, **options: Any) -> None:
+    def __init__(self, *arguments: Any, cut_off_after: float = 300.0, deaf_after: float = 60.0, **options: Any) -> None:
         options["worker_middleware"] = [note_failure, *(options.get("worker_middleware") or [])]
         super().__init__(*arguments, **options)
         self.cut_off_after = cut_off_after
+        self.deaf_after = deaf_after
+        self._out_of_time: dict[tuple[int, int], float] = {}
+        """Job and attempt → since when we know that its claim is not ours, or no longer."""
 
     @property
     def _manager(self) -> ClerkJobManager:
@@ -79,16 +88,45 @@ class ClerkWorker(worker.Worker):
                 task.cancel()
             await asyncio.gather(*draining, return_exceptions=True)
 
+    def begin(self, context: job_context.JobContext) -> None:
+        """A process can be given back a job that was taken from it: what was said to the older attempt is not for
+        the new one."""
+        self._job_ids_to_abort.pop(_attempt(context)[0], None)
+
+    def is_out_of_time(self, context: job_context.JobContext) -> bool:
+        return _attempt(context) in self._out_of_time
+
+    def note(self, context: job_context.JobContext, error: BaseException) -> None:
+        # A NUL cannot be stored, and a hostile document can put one into a message.
+        message = str(error).replace("\0", "")[:500]
+        self._manager.failures[_attempt(context)] = Failure(type(error).__name__, message)
+
     async def _renew_leases(self) -> None:
         while True:
-            await asyncio.sleep(_RENEW_EVERY)
-            running = {context.job.id: (task, context) for task, context in self._running_jobs.items()}
-            held = await self._manager.renew_leases([job_id for job_id in running if job_id is not None])
-            for job_id, (task, context) in running.items():
+            await asyncio.sleep(self._manager.renew_every)
+            running = {_attempt(context): task for task, context in self._running_jobs.items()}
+            held = await self._manager.renew_leases(list(running))
+            for attempt, task in running.items():
                 # Finished meanwhile is not lost.
-                if job_id is not None and job_id not in held and task in self._running_jobs:
-                    logger.warning("job %s is no longer ours or ran past its time limit: asking it to stop", job_id)
-                    self._abort_job(task, context, job_context.AbortReason.USER_REQUEST)
+                if attempt not in held and task in self._running_jobs and attempt not in self._out_of_time:
+                    logger.warning("job %s is no longer ours or ran past its time limit: asking it to stop", attempt[0])
+                    self._out_of_time[attempt] = time.monotonic()
+                    if max(number for job, number in running if job == attempt[0]) == attempt[1]:
+                        self._abort_job(task, self._running_jobs[task], job_context.AbortReason.USER_REQUEST)
+            self._leave_the_deaf()
+
+    def _leave_the_deaf(self) -> None:
+        """A thread that does not stop cannot be stopped, and keeps its place for ever: end the process instead, once
+        its other jobs are done. Nothing is lost, since the claim of such a job is."""
+        running = {_attempt(context) for context in self._running_jobs.values()}
+        self._out_of_time = {attempt: since for attempt, since in self._out_of_time.items() if attempt in running}
+        deaf = {a for a, since in self._out_of_time.items() if time.monotonic() - since > self.deaf_after}
+        if deaf:
+            self.stop()
+        if deaf and deaf == running:
+            logger.critical("jobs %s did not stop: ending, so that a supervisor starts anew", [job for job, _ in deaf])
+            logging.shutdown()
+            os._exit(CUT_OFF)
 
     async def _watch(self) -> None:
         """A real round trip, again and again. A connection that hangs half-open would hang the worker for ever."""
@@ -119,10 +157,19 @@ class ClerkWorker(worker.Worker):
         await super().run()
 
 
+def _attempt(context: job_context.JobContext) -> tuple[int, int]:
+    """Which attempt at which job: one process may run two attempts at the same."""
+    assert context.job.id is not None
+    return context.job.id, context.job.attempts
+
+
 async def load_policy(manager: ClerkJobManager) -> None:
-    """How often each stage is tried, from the table that operators may change."""
-    rows = await manager.connector.execute_query_all_async(query="select stage, max_attempts from stage_policy")
+    """How often each stage is tried and how long a lease holds, from the table that operators may change."""
+    rows = await manager.connector.execute_query_all_async(
+        query="select stage, max_attempts, extract(epoch from lease)::float8 as lease from stage_policy"
+    )
     manager.max_attempts = {row["stage"]: row["max_attempts"] for row in rows}
+    manager.renew_every = min([_RENEW_AT_LEAST_EVERY, *(row["lease"] / 3 for row in rows)])
 
 
 def notify_systemd(message: str) -> None:

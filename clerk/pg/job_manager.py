@@ -45,8 +45,13 @@ select j.id, j.status, j.task_name, j.priority, j.lock, j.queueing_lock, j.args,
 from job_claims c
 join procrastinate_jobs j on j.id = c.job_id
 where c.holder = %(holder)s and c.settled_as is null and j.status = 'doing' and j.worker_id = %(worker_id)s
-  and j.id <> all (%(known)s)
-limit 1
+order by j.id
+"""
+# The claim says whose attempt was renewed: a process that was given back its own job speaks for two of them.
+_RENEW = """
+select c.job_id, c.attempt
+from clerk_renew_leases(%(job_ids)s) as renewed
+join job_claims c on c.job_id = renewed
 """
 # A worker that was pruned while it was away is simply there again, under its old number.
 _HEARTBEAT = """
@@ -54,6 +59,8 @@ insert into procrastinate_workers (id, last_heartbeat) overriding system value v
 on conflict (id) do update set last_heartbeat = now()
 """
 _REFUSED = "P0001"
+Attempt = tuple[int, int]
+"""Job and number of its attempt: one process may run two attempts at the same job, if the first was taken from it."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +76,14 @@ class ClerkJobManager(JobManager):
 
     def __init__(self, connector: ClerkConnector) -> None:
         super().__init__(connector)
-        self.failures: dict[int, Failure] = {}
-        """Job → why its present attempt failed; put here by the worker just before the job is given back."""
+        self.failures: dict[Attempt, Failure] = {}
+        """Why an attempt failed; put here by the worker just before the job is given back."""
         self.max_attempts: dict[str, int] = {}
         """Stage → how often a unit of it is tried; read from stage_policy when a worker starts."""
-        self._running: dict[int, set[int]] = {}
-        """Worker → jobs that it was given and has not given back."""
+        self.renew_every = 20.0
+        """Seconds between two renewals of our leases: a third of the shortest; read likewise."""
+        self._running: dict[int, set[Attempt]] = {}
+        """Worker → attempts that it was given and has not given back."""
         self._answers_lost = 0
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> jobs.Job | None:
@@ -82,11 +91,12 @@ class ClerkJobManager(JobManager):
         if self.connector.lost_answers != self._answers_lost:
             self._answers_lost = self.connector.lost_answers
             rows = await self.connector.execute_query_all_async(
-                query=_HELD_BY_US, holder=self.connector.holder, worker_id=worker_id, known=list(running)
+                query=_HELD_BY_US, holder=self.connector.holder, worker_id=worker_id
             )
-            if rows:
-                self._answers_lost -= 1  # there may be more of them
-                return self._took(jobs.Job.from_row(rows[0]), running)
+            for row in rows:
+                if (row["id"], row["attempts"]) not in running:
+                    self._answers_lost -= 1  # there may be more of them
+                    return self._took(jobs.Job.from_row(row), running)
         try:
             job = await super().fetch_job(queues, worker_id)
         except exceptions.ConnectorException as error:
@@ -96,16 +106,17 @@ class ClerkJobManager(JobManager):
             job = await super().fetch_job(queues, worker_id)
         return job and self._took(job, running)
 
-    def _took(self, job: jobs.Job, running: set[int]) -> jobs.Job:
+    def _took(self, job: jobs.Job, running: set[Attempt]) -> jobs.Job:
         assert job.id is not None
-        running.add(job.id)
+        running.add((job.id, job.attempts))
         return job
 
     async def finish_job(self, job: jobs.Job, status: jobs.Status, delete_job: bool) -> None:
         """`delete_job` is passed over: with a deleted row success and failure look alike. Retention deletes."""
         if status == jobs.Status.FAILED and job.id is not None:
             # Every error of a task is noted by the worker; only a task that nobody knows fails without one.
-            self.failures.setdefault(job.id, Failure("TaskNotFound", f"this worker knows no task {job.task_name}"))
+            unknown = Failure("TaskNotFound", f"this worker knows no task {job.task_name}")
+            self.failures.setdefault((job.id, job.attempts), unknown)
         await self._settle(job, status.value, _FINISH, {"status": status.value})
 
     async def retry_job(
@@ -126,7 +137,8 @@ class ClerkJobManager(JobManager):
 
     async def _settle(self, job: jobs.Job, status: str, query: LiteralString, arguments: dict[str, Any]) -> None:
         assert job.id is not None
-        failure = self.failures.get(job.id, Failure("", ""))
+        attempt = (job.id, job.attempts)
+        failure = self.failures.get(attempt, Failure("", ""))
         try:
             await self.connector.execute_query_async(
                 query=query,
@@ -140,9 +152,9 @@ class ClerkJobManager(JobManager):
             if not isinstance(error.__cause__, psycopg.Error) or error.__cause__.sqlstate != _REFUSED:
                 raise
             await self._refused(job, status)
-        self.failures.pop(job.id, None)
+        self.failures.pop(attempt, None)
         for running in self._running.values():
-            running.discard(job.id)
+            running.discard(attempt)
 
     async def _refused(self, job: jobs.Job, status: str) -> None:
         row = await self.connector.execute_query_one_async(
@@ -154,9 +166,7 @@ class ClerkJobManager(JobManager):
     async def update_heartbeat(self, worker_id: int) -> None:
         await self.connector.execute_query_async(query=_HEARTBEAT, worker_id=worker_id)
 
-    async def renew_leases(self, job_ids: list[int]) -> set[int]:
-        """Which of these jobs we still hold."""
-        rows = await self.connector.execute_query_all_async(
-            query="select clerk_renew_leases(%(job_ids)s) as id", job_ids=job_ids
-        )
-        return {row["id"] for row in rows}
+    async def renew_leases(self, attempts: list[Attempt]) -> set[Attempt]:
+        """Which of these we still hold."""
+        rows = await self.connector.execute_query_all_async(query=_RENEW, job_ids=[job for job, _ in attempts])
+        return {(row["job_id"], row["attempt"]) for row in rows}

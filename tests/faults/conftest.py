@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.pipeline import Pipeline, pipeline_on
+
+
+@pytest.fixture
+def pipeline(database: str, tmp_path: Path) -> Iterator[Pipeline]:
+    with pipeline_on(database, tmp_path) as pipeline:
+        yield pipeline
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """A failed test shows what its workers had to say."""
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]
+    if report.when == "call" and report.failed and isinstance(item, pytest.Function):
+        folder = item.funcargs.get("tmp_path")
+        if isinstance(folder, Path):
+            for log in sorted(folder.glob("worker-*.log")):
+                report.sections.append((log.name, log.read_text(errors="replace")[-6000:]))
