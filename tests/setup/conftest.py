@@ -1,0 +1,58 @@
+"""One checkout that is really set up, shared by all test processes, since making it takes ten seconds."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.setup.machine import Machine, Result, copy_checkout, finish
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """Has Python and the programs that clerk calls."""
+    machine = Machine(tmp_path / "bin")
+    machine.put_python()
+    machine.put_programs()
+    return machine
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """For reading only: tests that change a checkout copy it."""
+
+    root: Path
+    runs: list[Result]  # of two bin/setup at once, after one that was killed half-way
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    root, notes = base / "prepared", base / "prepared.json"
+    with (base / "prepared.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not notes.exists():
+            runs = prepare(copy_checkout(root), Machine(base / "prepared-bin"))
+            notes.write_text(json.dumps([asdict(run) for run in runs]))
+    return Prepared(root, [Result(**run) for run in json.loads(notes.read_text())])
+
+
+def prepare(root: Path, machine: Machine) -> list[Result]:
+    machine.put_python()
+    machine.put_programs()
+    with machine.start(root / "bin/setup") as killed:
+        deadline = time.monotonic() + 60
+        while not (root / ".venv/bin/python").exists() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        os.killpg(killed.pid, signal.SIGKILL)
+    both = [machine.start(root / "bin/setup") for _ in range(2)]
+    return [finish(process) for process in both]

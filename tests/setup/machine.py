@@ -1,0 +1,112 @@
+"""Copies of the checkout, and machines made of a PATH folder: what is not put there does not exist."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+Process = subprocess.Popen[str]
+Environment = Mapping[str, str]
+NOTHING: Environment = {}
+
+SOURCE = Path(__file__).resolve().parents[2]
+PYTHON = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+
+# What every system has. Python, the package managers and the programs that setup looks for are not among them.
+EVERYWHERE = (
+    *("awk", "basename", "bash", "cat", "chmod", "cmp", "cp", "dirname", "env", "grep", "head", "id", "ls", "mkdir"),
+    *("mktemp", "mv", "readlink", "rm", "sed", "setpriv", "sh", "tail", "tr", "uname"),
+)
+
+
+def copy_checkout(to: Path) -> Path:
+    left_out = (".git", ".venv", ".clerk", ".env", "__pycache__", "*_cache", ".hypothesis", "tests")
+    shutil.copytree(SOURCE, to, ignore=shutil.ignore_patterns(*left_out))
+    return to
+
+
+@dataclass
+class Machine:
+    """Runs programs with a PATH of its own, and otherwise as whoever runs the tests."""
+
+    bin: Path
+
+    def __post_init__(self) -> None:
+        self.bin.mkdir(parents=True)
+        for name in EVERYWHERE:
+            if real := shutil.which(name):  # a Mac has no setpriv
+                (self.bin / name).symlink_to(real)
+
+    def put(self, name: str, script: str) -> None:
+        """A stand-in program: a shell script of the given lines."""
+        program = self.bin / name
+        program.unlink(missing_ok=True)
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+
+    def put_python(self) -> None:
+        self.put("python3", f'exec {PYTHON} "$@"')
+
+    def put_programs(self) -> None:
+        for name in ("tesseract", "pdftoppm"):
+            self.put(name, "exit 0")
+
+    def put_user(self, *, may_sudo: bool = False) -> None:
+        """Someone who is not root."""
+        self.put("id", "case $1 in -u) echo 1000 ;; *) echo pat ;; esac")
+        self.put("sudo", 'shift; exec "$@"' if may_sudo else "echo 'sudo: a password is required' >&2; exit 1")
+
+    def put_installer(self, name: str) -> Path:
+        """A package manager that installs what setup looks for; returns the file it notes its calls in."""
+        log = self.bin / f"{name}.log"
+        self.put("true", "exit 0")
+        self.put(
+            name,
+            f'echo "$DEBIAN_FRONTEND $PG_CLUSTER_CONF_ROOT $*" >>{log}\n'
+            'case " $* " in *" install "*)\n'
+            f"  cd {self.bin} && for name in tesseract pdftoppm chromium; do cp true $name; done ;;\n"
+            "esac",
+        )
+        return log
+
+    def start(self, *command: str | Path, cwd: Path | None = None, environment: Environment = NOTHING) -> Process:
+        kept = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
+        return subprocess.Popen(
+            [str(word) for word in command],
+            cwd=cwd,
+            env={**kept, **environment, "PATH": str(self.bin)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, *command: str | Path, cwd: Path | None = None, environment: Environment = NOTHING) -> Result:
+        return finish(self.start(*command, cwd=cwd, environment=environment))
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def silent(self) -> bool:
+        return (self.code, self.out, self.err) == (0, "", "")
+
+    @property
+    def last_line(self) -> str:
+        return self.err.splitlines()[-1]
+
+
+def finish(process: Process) -> Result:
+    with process:
+        out, err = process.communicate()
+    return Result(process.returncode, out, err)

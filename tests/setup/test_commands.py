@@ -1,0 +1,87 @@
+"""bin/clerk, bin/migrate, bin/demo and bin/test run what they should, where they should, and add nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.setup.conftest import Prepared
+from tests.setup.machine import Machine
+
+
+@pytest.fixture
+def checkout(prepared: Prepared, tmp_path: Path) -> Path:
+    """The prepared one at a place of its own; the stamp is told so, or setup would make .venv anew."""
+    root = tmp_path / "a checkout"
+    shutil.copytree(prepared.root, root, symlinks=True, copy_function=os.link)
+    stamp = root / ".venv/clerk-setup"
+    text = stamp.read_text().replace(str(prepared.root), str(root), 1)
+    stamp.unlink()
+    stamp.write_text(text)
+    return root
+
+
+def test_clerk_stays_in_the_folder_it_was_called_from(machine: Machine, prepared: Prepared, tmp_path: Path) -> None:
+    link = tmp_path / "clerk"
+    link.symlink_to(prepared.root / "bin/clerk")
+    result = machine.run(link, "config", "--json", cwd=tmp_path)
+    assert (result.code, result.err) == (0, "")
+    settings = {setting["name"]: setting["value"] for setting in json.loads(result.out)}
+    assert settings["CLERK_HOME"] == str(tmp_path / ".clerk")
+
+
+def test_migrate_is_clerk_db(machine: Machine, prepared: Prepared, tmp_path: Path) -> None:
+    assert "Usage: clerk db down" in machine.run(prepared.root / "bin/migrate", "down", "--help", cwd=tmp_path).out
+    wrong = machine.run(prepared.root / "bin/migrate", "sideways", cwd=tmp_path)
+    assert wrong.code == 2
+    assert "No such command 'sideways'" in wrong.err
+
+
+def test_demo_keeps_to_a_database_of_its_own(machine: Machine, checkout: Path, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("DATABASE_URL=postgresql://127.0.0.1:1/production\n")
+    result = machine.run(checkout / "bin/demo", cwd=tmp_path)
+    home = checkout / ".clerk/demo"
+    try:
+        assert result.code == 0, result.err
+        assert [line for line in result.out.splitlines() if line.startswith("$ ")] == [
+            "$ clerk db up",
+            "$ clerk db status",
+            "$ clerk status",
+        ]
+        assert (home / "postgres/PG_VERSION").exists()
+    finally:
+        machine.run(checkout / "bin/clerk", "db", "stop", cwd=home, environment={"CLERK_HOME": str(home)})
+
+
+def put_tools(root: Path, failing: str = "") -> None:
+    """Stand-ins for the checking tools: they say how they were called."""
+    for name in ("ruff", "mypy", "lint-imports", "shellcheck", "pytest"):
+        tool = root / ".venv/bin" / name
+        tool.unlink()
+        tool.write_text(f'#!/bin/sh\necho "{name} $*"\n[ {name} != "{failing}" ]\n')
+        tool.chmod(0o755)
+
+
+def test_test_runs_every_step(machine: Machine, checkout: Path) -> None:
+    put_tools(checkout)
+    result = machine.run(checkout / "bin/test", "--no-system", "--long", "tests/pg")
+    assert (result.code, result.err) == (0, "")
+    headings = [line.removeprefix("== ") for line in result.out.splitlines() if line.startswith("== ")]
+    assert headings == [
+        "setup", "ruff check", "ruff format", "mypy", "import contracts", "shellcheck", "uv.lock", "tests",
+    ]  # fmt: skip
+    assert result.out.splitlines()[-1] == "pytest -n 2 --long tests/pg"
+
+
+def test_test_stops_at_the_first_step_that_fails(machine: Machine, checkout: Path) -> None:
+    put_tools(checkout, failing="mypy")
+    result = machine.run(checkout / "bin/test", "--no-system")
+    assert result.code == 1
+    assert result.err == "bin/test: failed at: mypy\n"
+    assert "== import contracts" not in result.out
+    alone = machine.run(checkout / "bin/test", "--no-lint", "--no-system", "-k", "x")
+    assert (alone.code, alone.out) == (0, "== setup\n== tests\npytest -n 2 -k x\n")
