@@ -66,6 +66,12 @@ def _planned(context: JobContext, *keys: str) -> str:
 
 
 def _do(what: str, context: JobContext) -> None:
+    """One thing, or several with commas between them."""
+    for step in what.split(","):
+        _do_one(step, context)
+
+
+def _do_one(what: str, context: JobContext) -> None:
     verb, _, rest = what.partition(":")
     match verb:
         case "ok":
