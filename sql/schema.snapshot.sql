@@ -220,9 +220,15 @@ alter table stage_policy add column task_name text not null;
 alter table stage_policy add column time_limit interval not null;
 
 -- section: options
-alter table content_item_pipeline_state set (fillfactor=80, autovacuum_vacuum_scale_factor=0.02, autovacuum_analyze_scale_factor=0.02);
-alter table job_claims set (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=200);
-alter table sites set (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=200);
+alter table content_item_pipeline_state set (autovacuum_analyze_scale_factor=0.02);
+alter table content_item_pipeline_state set (autovacuum_vacuum_scale_factor=0.02);
+alter table content_item_pipeline_state set (fillfactor=80);
+alter table job_claims set (autovacuum_vacuum_scale_factor=0.02);
+alter table job_claims set (autovacuum_vacuum_threshold=200);
+alter table job_claims set (fillfactor=50);
+alter table sites set (autovacuum_vacuum_scale_factor=0.02);
+alter table sites set (autovacuum_vacuum_threshold=200);
+alter table sites set (fillfactor=50);
 
 -- section: constraints
 alter table adopted_schema add constraint adopted_schema_kind_check CHECK ((kind = ANY (ARRAY['table'::text, 'column'::text, 'index'::text, 'constraint'::text])));
@@ -319,7 +325,7 @@ CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (
 -- section: functions
 -- clerk_add_to_counters(p_subdomain text, p_run_id bigint, p_stage text, p_completed integer, p_failed integer) returns void set search_path=pg_catalog, public, pg_temp, md5 39897d2dfd9ec8eb67b0c589c37ccbc6
 -- clerk_advance(p_subdomain text, p_run_id bigint, p_phase integer) returns text set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_advance, md5 40eb228584ca94493aab5d314162961a
--- clerk_after_job_change() returns trigger set search_path=pg_catalog, public, pg_temp, md5 4b08f7dc8576c4ff6b07846b6f5a08f9
+-- clerk_after_job_change() returns trigger set search_path=pg_catalog, public, pg_temp, md5 74a6c92813f3c88139e9f49af184191f
 -- clerk_after_job_delete() returns trigger set search_path=pg_catalog, public, pg_temp, md5 c528dd975096744839cabaea25eed985
 -- clerk_before_job_change() returns trigger set search_path=pg_catalog, public, pg_temp, md5 1231cfe7388dfe93def105a24399988c
 -- clerk_before_job_insert() returns trigger set search_path=pg_catalog, public, pg_temp, md5 8b82e31ab0340f9b9be6d9abec4493d8
@@ -331,6 +337,8 @@ CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (
 -- clerk_defer_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 5c344df9a9d6aef90eac0c23cc80c88b
 -- clerk_end_run(p_subdomain text, p_run_id bigint, p_outcome text, p_reason text, p_error_code text) returns void set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_end_run, md5 2242ca7587206ce3828cb978327e518a
 -- clerk_failed_for_good(p_status text, p_error_code text) returns boolean immutable set search_path=pg_catalog, public, pg_temp, md5 5bb1e3d9b8708c5e45be143ad3dc90eb
+-- clerk_fetch_job(p_queues text[], p_worker_id bigint) returns procrastinate_jobs set search_path=pg_catalog, public, pg_temp, md5 111a7adfd111fb0472254a4beb9a7db5
+-- clerk_fetch_job(p_queues text[], p_worker_id bigint) returns procrastinate_jobs set search_path=pg_catalog, public, pg_temp, md5 111a7adfd111fb0472254a4beb9a7db5
 -- clerk_held_back_until() returns timestamp with time zone immutable set search_path=pg_catalog, public, pg_temp, md5 e897e6274c073f4477e9eaa99862daac
 -- clerk_increment_completed(p_subdomain text, p_stage text) returns void set search_path=pg_catalog, public, pg_temp, md5 5fb99893bd942436bdc409083db8392a
 -- clerk_increment_failed(p_subdomain text, p_stage text, p_message text, p_class text) returns void set search_path=pg_catalog, public, pg_temp, md5 b00c4a8bb6c5c76d814f6fcb054b4be8
@@ -356,7 +364,7 @@ CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (
 -- clerk_rewind(p_subdomain text, p_stage text) returns bigint set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_rewind, md5 a4a7be1811abf84086f880331dde18f6
 -- clerk_run_is_going(p_run_id bigint) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 03385cc3d6421b2efeaeb981ccc55ab5
 -- clerk_settle_late_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean) returns boolean set search_path=pg_catalog, public, pg_temp, md5 8a97511d32a7ecfdf110cb8958400dc3
--- clerk_settle_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean, p_error_code text, p_error_message text) returns text set search_path=pg_catalog, public, pg_temp, md5 3369489fdc3c2251341e29406792ba8b
+-- clerk_settle_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean, p_error_code text, p_error_message text) returns text set search_path=pg_catalog, public, pg_temp, md5 2581c13cb2309cd36ac6ca32a662991c
 -- clerk_should_trigger_coordinator(p_subdomain text, p_stage text) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 78d4a890a83e72acf3212278465c2316
 -- clerk_start_next_due_site(p_reason text) returns text set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_start_next_due_site, md5 f2a351678a696c7396325ba962bbbcfa
 -- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_start_phase, md5 4754b7745f6bd44ae0c63acb692593bd

@@ -53,6 +53,11 @@ select c.job_id, c.attempt
 from clerk_renew_leases(%(job_ids)s) as renewed
 join job_claims c on c.job_id = renewed
 """
+# Procrastinate's own walks past the waiting jobs of all other queues.
+_FETCH = """
+select id, status, task_name, priority, lock, queueing_lock, args, scheduled_at, queue_name, attempts, worker_id
+from clerk_fetch_job(%(queues)s::text[], %(worker_id)s)
+"""
 # A worker that was pruned while it was away is simply there again, under its old number.
 _HEARTBEAT = """
 insert into procrastinate_workers (id, last_heartbeat) overriding system value values (%(worker_id)s, now())
@@ -98,13 +103,19 @@ class ClerkJobManager(JobManager):
                     self._answers_lost -= 1  # there may be more of them
                     return self._took(jobs.Job.from_row(row), running)
         try:
-            job = await super().fetch_job(queues, worker_id)
+            job = await self._fetch(queues, worker_id)
         except exceptions.ConnectorException as error:
             if not isinstance(error.__cause__, psycopg.errors.ForeignKeyViolation):
                 raise
             await self.update_heartbeat(worker_id)
-            job = await super().fetch_job(queues, worker_id)
+            job = await self._fetch(queues, worker_id)
         return job and self._took(job, running)
+
+    async def _fetch(self, queues: Iterable[str] | None, worker_id: int) -> jobs.Job | None:
+        row = await self.connector.execute_query_one_async(
+            query=_FETCH, queues=None if queues is None else list(queues), worker_id=worker_id
+        )
+        return None if row["id"] is None else jobs.Job.from_row(row)
 
     def _took(self, job: jobs.Job, running: set[Attempt]) -> jobs.Job:
         assert job.id is not None

@@ -74,6 +74,6 @@ create index idx_ignored_results_at on ignored_results (at);
 comment on table ignored_results is
     'Results that changed nothing. fenced: another claim held the job. stale: the run was over, or the unit had moved on.';
 
--- fetch_job for one queue walks past the waiting jobs of all others without this.
+-- The first waiting job of a queue, for clerk_fetch_job.
 create index idx_procrastinate_jobs_queue_todo on procrastinate_jobs (queue_name, priority desc, id)
     where status = 'todo';
