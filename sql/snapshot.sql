@@ -37,9 +37,10 @@ with relation as (
     left join pg_attrdef d on d.adrelid = r.oid and d.adnum = a.attnum
     where r.kind in ('r', 'p')
     union all
-    select 4, 'options', format('alter table %I set (%s);', r.name, array_to_string(r.options, ', '))
+    select 4, 'options', format('alter table %I set (%s);', r.name, option)
     from relation r
-    where r.kind = 'r' and r.options is not null
+    cross join unnest(r.options) option
+    where r.kind = 'r'
     union all
     -- Postgres 18 lists not-null constraints too; the columns above have said so already.
     select 5, 'constraints', format('alter table %I add constraint %I %s;', r.name, c.conname,

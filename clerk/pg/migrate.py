@@ -325,6 +325,9 @@ class Migrator:
             self.say(f"applying Procrastinate's {file.name}")
 
             def work(file: Path = file) -> None:
+                if state.version > 0:
+                    # They stand on its tables and would stop it; `up` makes them again at its end.
+                    self._objects.drop_views()
                 with named(f"Procrastinate's {file.name}"):
                     self._execute(file.read_text(encoding="utf-8"))
                 procrastinate_schema.record(self.connection, file)

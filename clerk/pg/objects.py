@@ -129,33 +129,38 @@ class Objects:
 
     def _create_all(self, objects: list[SqlObject]) -> None:
         """Functions may call functions, and views stand on views: what comes too early waits for the next round."""
-        while objects:
+        waiting = objects
+        while waiting:
             early: dict[SqlObject, psycopg.Error] = {}
-            for sql_object in objects:
+            for sql_object in waiting:
                 try:
                     with named(sql_object.file, apart_from=_TOO_EARLY), self.connection.transaction():
-                        self._create(sql_object)
+                        self._execute(sql_object.sql)
                 except _TOO_EARLY as error:
                     early[sql_object] = error
-            if len(early) == len(objects):
-                with named(objects[0].file):
-                    raise early[objects[0]]
-            objects = list(early)
+            if len(early) == len(waiting):
+                with named(waiting[0].file):
+                    raise early[waiting[0]]
+            waiting = list(early)
+        self._record(objects)
 
-    def _create(self, sql_object: SqlObject) -> None:
-        self._execute(sql_object.sql)
-        live = self._live(sql_object.kind, sql_object.name)
-        if len(live) != 1:
-            raise MigrationError(
-                f"{sql_object.file} left {len(live)} objects of that name",
-                "name the file after what it makes; after a change of arguments, drop the old function in a migration",
+    def _record(self, objects: list[SqlObject]) -> None:
+        made: dict[tuple[str, str], list[Live]] = {}
+        for live in live_objects(self.connection):
+            made.setdefault((live.kind, live.name), []).append(live)
+        for sql_object in objects:
+            found = made.get((sql_object.kind, sql_object.name), [])
+            if len(found) != 1:
+                raise MigrationError(
+                    f"{sql_object.file} left {len(found)} objects of that name",
+                    "name the file after what it makes; if its arguments changed, drop the old function in a migration",
+                )
+            self.connection.execute(
+                "insert into clerk_schema_objects (kind, name, needs, checksum, live_checksum)"
+                " values (%s, %s, %s, %s, %s) on conflict (kind, name) do update set needs = excluded.needs,"
+                " checksum = excluded.checksum, live_checksum = excluded.live_checksum, applied_at = now()",
+                [sql_object.kind, sql_object.name, sql_object.needs, sql_object.checksum, found[0].checksum],
             )
-        self.connection.execute(
-            "insert into clerk_schema_objects (kind, name, needs, checksum, live_checksum) values (%s, %s, %s, %s, %s)"
-            " on conflict (kind, name) do update set needs = excluded.needs, checksum = excluded.checksum,"
-            " live_checksum = excluded.live_checksum, applied_at = now()",
-            [sql_object.kind, sql_object.name, sql_object.needs, sql_object.checksum, live[0].checksum],
-        )
 
     def _drop(self, rows: list[Recorded]) -> None:
         for row in sorted(rows, key=lambda row: row.kind != "trigger"):
