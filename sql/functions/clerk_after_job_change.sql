@@ -6,6 +6,7 @@ language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
 as $$
 declare
+    v_now timestamptz := clerk_now();
     v_subdomain text := new.args ->> 'subdomain';
     v_stage text := new.args ->> 'stage';
     v_run_id bigint := case when new.args ->> 'run_id' ~ '^[0-9]{1,18}$' then (new.args ->> 'run_id')::bigint end;
@@ -18,8 +19,8 @@ declare
 begin
     if new.status = 'doing' then
         insert into job_claims as c (job_id, holder, attempt, claimed_at, lease_until)
-        values (new.id, current_setting('application_name'), new.attempts, clerk_now(),
-                clerk_now() + coalesce((select p.lease from stage_policy p where p.stage = v_stage),
+        values (new.id, current_setting('application_name'), new.attempts, v_now,
+                v_now + coalesce((select p.lease from stage_policy p where p.stage = v_stage),
                                        interval '2 minutes'))
         on conflict (job_id) do update
         set holder = excluded.holder, attempt = excluded.attempt, claimed_at = excluded.claimed_at,
@@ -27,8 +28,8 @@ begin
             settled_as = null, settled_at = null, settled_by = null;
         if v_is_unit then
             update content_item_pipeline_state l
-            set status = 'in_progress', attempt_count = l.attempt_count + 1, last_attempt_at = clerk_now(),
-                updated_at = clerk_now()
+            set status = 'in_progress', attempt_count = l.attempt_count + 1, last_attempt_at = v_now,
+                updated_at = v_now
             where l.content_item_id = v_item and l.pipeline = v_stage and l.run_id = v_run_id and l.job_id = new.id
               and l.status in ('pending', 'in_progress', 'failed_retryable');
         end if;
@@ -37,7 +38,7 @@ begin
 
     if old.status = 'doing' or new.status <> 'todo' then
         update job_claims c
-        set settled_as = new.status, settled_at = clerk_now(),
+        set settled_as = new.status, settled_at = v_now,
             settled_by = coalesce(nullif(current_setting('clerk.actor', true), ''), current_setting('application_name'))
         where c.job_id = new.id;
     end if;
@@ -54,7 +55,7 @@ begin
     elsif old.status = 'doing' then
         update content_item_pipeline_state l
         set status = 'failed_retryable', error_code = coalesce(v_error_code, 'JobFailed'),
-            error_message = left(v_error_message, 500), updated_at = clerk_now()
+            error_message = left(v_error_message, 500), updated_at = v_now
         where l.content_item_id = v_item and l.pipeline = v_stage and l.run_id = v_run_id and l.job_id = new.id
           and l.status in ('pending', 'in_progress', 'failed_retryable');
     else

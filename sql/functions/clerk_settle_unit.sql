@@ -10,6 +10,7 @@ set search_path = pg_catalog, public, pg_temp
 as $$
 declare
     v_site sites;
+    v_now timestamptz := clerk_now();
     v_phase integer := clerk_phase(p_stage);
     v_left integer;
     v_last boolean;
@@ -21,8 +22,8 @@ begin
     set status = case when p_succeeded then 'processed' else 'failed_terminal' end,
         error_code = case when not p_succeeded then p_error_code end,
         error_message = case when not p_succeeded then left(p_error_message, 500) end,
-        processed_at = case when p_succeeded then clerk_now() end,
-        updated_at = clerk_now()
+        processed_at = case when p_succeeded then v_now end,
+        updated_at = v_now
     where l.content_item_id = p_content_item_id and l.pipeline = p_stage and l.run_id = p_run_id
       and l.job_id = p_job_id and l.status in ('pending', 'in_progress', 'failed_retryable');
 
@@ -60,11 +61,11 @@ begin
         deploy_completed = s.deploy_completed + (p_succeeded and p_stage = 'deploy')::integer,
         deploy_failed = s.deploy_failed + (not p_succeeded and p_stage = 'deploy')::integer,
         coordinator_enqueued = s.coordinator_enqueued or v_last,
-        updated_at = date_trunc('second', clerk_now()),
+        updated_at = date_trunc('second', v_now),
         last_error_stage = case when p_succeeded then s.last_error_stage else p_stage end,
         last_error_message = case when p_succeeded then s.last_error_message
                                   else left(concat_ws(': ', p_error_code, p_error_message), 500) end,
-        last_error_at = case when p_succeeded then s.last_error_at else clerk_now() end
+        last_error_at = case when p_succeeded then s.last_error_at else v_now end
     where s.subdomain = p_subdomain;
 
     if v_last then
