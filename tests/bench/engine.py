@@ -1,0 +1,202 @@
+"""What the accounting costs: no-op jobs per second of one worker process, three ways, side by side in one run.
+
+stock      Procrastinate as it comes, in a database with nothing but its schema
+connector  the same database, clerk's connector
+whole      clerk's worker in clerk's database: claims, ledger, counters, coordinators
+
+Also: the time from the last member's end to the coordinator's start. Machines are noisy and this one may be busy;
+only the ratios of one run mean something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import procrastinate
+import psycopg
+
+from clerk.pg import engine
+from clerk.pg.connection import connect_to
+from clerk.pg.migrate import Migrator
+from clerk.pg.server import Server
+from clerk.pg.sqlfiles import default_folder
+from tests.conftest import Databases, Url, running
+
+WAYS = ("stock", "connector", "whole")
+SETTINGS = {"fsync": "on", "max_wal_size": "2GB", "checkpoint_timeout": "30min"}
+
+
+async def member(**_: Any) -> None:
+    """Does nothing: what is measured is everything around it."""
+
+
+def make_app(way: str, url: Url) -> procrastinate.App:
+    if way == "stock":
+        return procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=url, max_size=12))
+    if way == "connector":
+        from clerk.pg import connector
+
+        # Its database has no schema of clerk's on purpose.
+        connector.require_known_schema = lambda *_: None  # type: ignore[attr-defined]
+        return procrastinate.App(connector=connector.ClerkConnector())
+    from clerk.app import ClerkApp
+
+    return ClerkApp()
+
+
+def work(way: str, url: Url) -> None:
+    """One worker process: runs until the queue is empty."""
+    os.environ["DATABASE_URL"] = url
+    app = make_app(way, url)
+    for stage in ("fetch", "ocr", "compilation", "extraction", "deploy"):
+        app.task(name=f"clerk.{stage}", queue=stage)(member)
+
+    async def run() -> None:
+        async with app.open_async():
+            await app.run_worker_async(queues=["ocr"], concurrency=10, wait=False, listen_notify=False)
+
+    asyncio.run(run())
+
+
+def prepare(url: Url, way: str, sites: int, members: int) -> None:
+    """`members` jobs in the queue ocr, spread over `sites`."""
+    if way != "whole":
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(procrastinate.schema.SchemaManager.get_schema())
+            connection.execute(
+                "insert into procrastinate_jobs (queue_name, task_name, args) select 'ocr', 'clerk.ocr',"
+                " jsonb_build_object('subdomain', 'site' || n %% %s, 'run_id', 1, 'stage', 'ocr', 'content_item_id', n)"
+                " from generate_series(1, %s) n",
+                [sites, members],
+            )
+            connection.execute("analyze")
+        return
+    with connect_to(url) as connection:
+        Migrator(connection, default_folder()).up()
+        for number in range(sites):
+            subdomain = f"site{number}"
+            connection.execute("insert into sites (subdomain) values (%s)", [subdomain])
+            connection.execute(
+                "insert into content_items (subdomain, kind, meeting, date)"
+                " select %s, 'minutes', 'Council', date '2000-01-01' + n from generate_series(1, %s) n",
+                [subdomain, members // sites],
+            )
+            engine.start_run(connection, subdomain, first_phase=2)
+        connection.execute("analyze")
+
+
+def jobs_per_second(url: Url, members: int) -> float:
+    with psycopg.connect(url) as connection:
+        row = connection.execute(
+            "select count(*) filter (where e.type = 'succeeded'), extract(epoch from max(e.at) - min(e.at))"
+            " from procrastinate_events e join procrastinate_jobs j on j.id = e.job_id"
+            " where j.queue_name = 'ocr' and e.type in ('started', 'succeeded')"
+        ).fetchone()
+    assert row is not None
+    if row[0] != members:
+        raise SystemExit(f"only {row[0]} of {members} jobs were done")
+    return members / float(row[1])
+
+
+def measure(databases: Databases, way: str, sites: int, members: int) -> float:
+    url = databases.create()
+    prepare(url, way, sites, members)
+    subprocess.run([sys.executable, "-m", "tests.bench.engine", "--work", way, url], check=True)
+    if way == "whole":
+        with psycopg.connect(url) as connection:
+            broken = connection.execute("select * from pipeline_conservation").fetchall()
+            waiting = connection.execute("select count(*) from pipeline_transitions").fetchone()
+        if broken or waiting != (sites,):
+            raise SystemExit(f"the books are wrong: {broken} {waiting}")
+    result = jobs_per_second(url, members)
+    databases.drop_all()
+    return result
+
+
+def handover(databases: Databases, rounds: int) -> list[float]:
+    """Milliseconds from the last member's end to the coordinator's start, with a worker that listens."""
+    url = databases.create()
+    with connect_to(url) as connection:
+        Migrator(connection, default_folder()).up()
+        for number in range(rounds):
+            # Updated just now, so that the scheduler leaves them to us.
+            connection.execute("insert into sites (subdomain, updated_at) values (%s, now())", [f"site{number}"])
+        worker = subprocess.Popen([sys.executable, "-m", "tests.bench.engine", "--work", "listen", url])
+        try:
+            for number in range(rounds):
+                run_id = engine.start_run(connection, f"site{number}")
+                while not connection.execute(
+                    "select 1 from pipeline_transitions where run_id = %s and phase = 1 and advanced_at is not null",
+                    [run_id],
+                ).fetchone():
+                    pass
+            rows = connection.execute(
+                "select 1000 * extract(epoch from started.at - ended.at) from pipeline_transitions t"
+                " join procrastinate_jobs c on c.id = t.coordinator_job_id"
+                " join procrastinate_events started on started.job_id = c.id and started.type = 'started'"
+                " join procrastinate_jobs m on m.args ->> 'run_id' = t.run_id::text and m.queue_name = 'fetch'"
+                " join procrastinate_events ended on ended.job_id = m.id and ended.type = 'succeeded'"
+                " where t.phase = 1"
+            ).fetchall()
+        finally:
+            worker.terminate()
+            worker.wait()
+    databases.drop_all()
+    return [float(milliseconds) for (milliseconds,) in rows]
+
+
+def listen(url: Url) -> None:
+    os.environ["DATABASE_URL"] = url
+    app = make_app("whole", url)
+    app.task(name="clerk.fetch", queue="fetch")(member)
+    app.run_worker(queues=["fetch", "coordinator"], concurrency=10)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="bin/bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--members", type=int, default=3000, help="jobs per measurement (default: 3000)")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (default: 3)")
+    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.work:
+        way, url = arguments.work
+        listen(url) if way == "listen" else work(way, url)
+        return
+
+    results: dict[str, dict[str, float]] = {}
+    with tempfile.TemporaryDirectory() as folder, running(Server(Path(folder) / "postgres", options=SETTINGS)) as url:
+        databases = Databases(url)
+        for sites in (1, 40):
+            measured: dict[str, list[float]] = {way: [] for way in WAYS}
+            for number in range(arguments.rounds):
+                for way in WAYS:
+                    measured[way].append(measure(databases, way, sites, arguments.members // sites * sites))
+                    print(f"  {sites} sites, round {number + 1}, {way}: {measured[way][-1]:.0f}/s", file=sys.stderr)  # noqa: T201
+            medians = {way: statistics.median(values) for way, values in measured.items()}
+            results[f"{sites} sites"] = medians | {"whole / stock": medians["whole"] / medians["stock"]}
+        times = handover(databases, 100)
+    results["last member's end to coordinator's start, ms"] = {
+        "median": statistics.median(times),
+        "p95": statistics.quantiles(times, n=20)[-1],
+    }
+    if arguments.json:
+        print(json.dumps(results, indent=2))  # noqa: T201
+        return
+    for title, figures in results.items():
+        print(title + ": " + ", ".join(f"{name} {value:.2f}" for name, value in figures.items()))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
