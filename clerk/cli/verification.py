@@ -10,7 +10,7 @@ from clerk.errors import WRONG
 from clerk.pg.connection import connect
 from clerk.pg.migrate import Migrator
 from clerk.pg.sqlfiles import default_folder
-from clerk.pg.verify import Check, verify_schema
+from clerk.pg.verify import Check, require_known_schema, verify_invariants, verify_schema
 
 
 def check_schema(*, apply_migration: bool, as_json: bool) -> None:
@@ -19,6 +19,20 @@ def check_schema(*, apply_migration: bool, as_json: bool) -> None:
         if apply_migration:
             Migrator(connection, folder, settings.lock_timeout, say).up()
         checks = verify_schema(connection, folder)
+    _report(checks, as_json)
+
+
+def check_books(*, apply_migration: bool, as_json: bool) -> None:
+    settings, folder = config.load(), default_folder()
+    with connect(settings) as connection:
+        if apply_migration:
+            Migrator(connection, folder, settings.lock_timeout, say).up()
+        require_known_schema(connection, folder)
+        checks = verify_invariants(connection)
+    _report(checks, as_json)
+
+
+def _report(checks: list[Check], as_json: bool) -> None:
     ok = all(check.ok for check in checks)
     if as_json:
         print_json(
@@ -44,15 +58,17 @@ def _print(check: Check) -> None:
 
 
 @click.command()
-@click.option("--schema", is_flag=True, required=True, help="Check the schema.")
+@click.option("--schema", is_flag=True, help="Check the schema instead of the books.")
 @click.option("--apply-migration", is_flag=True, help="Migrate first.")
 @json_option
 def verify(schema: bool, apply_migration: bool, as_json: bool) -> None:
-    """Check that the database is as it should be. Exit code 0: yes, 1: no, 3: it cannot be reached.
+    """Check the pipeline's books: the invariants that hold whatever dies. With --schema, the schema.
+
+    Exit code 0: as it should be, 1: not, 3: the database cannot be reached.
 
     \b
     Examples:
-      clerk verify --schema
+      clerk verify
       clerk verify --schema --json
     """
-    check_schema(apply_migration=apply_migration, as_json=as_json)
+    (check_schema if schema else check_books)(apply_migration=apply_migration, as_json=as_json)

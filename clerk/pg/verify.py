@@ -52,6 +52,27 @@ def verify_schema(connection: psycopg.Connection, folder: SqlFolder) -> list[Che
     ]
 
 
+INVARIANTS = {
+    "I1": "every unit of a finished run is in one terminal state",
+    "I2": "counters say what the ledger says",
+    "I3": "one accepted advance per run and phase",
+    "I4": "every run ends, and its site says how",
+    "I7": "no job runs without a live lease",
+    "I8": "one accepted result per job and attempt",
+}
+"""Those of the design's invariants that the database can see by itself."""
+
+
+def verify_invariants(connection: psycopg.Connection) -> list[Check]:
+    problems: dict[str, list[str]] = {}
+    for invariant, subdomain, stage, problem in connection.execute(
+        "select invariant, subdomain, stage, problem from pipeline_conservation order by 1, 2, 3"
+    ):
+        where = " ".join(filter(None, (subdomain, stage))) or "pipeline"
+        problems.setdefault(invariant, []).append(f"{where}: {problem}")
+    return [Check(name, about, problems.get(name, [])) for name, about in INVARIANTS.items()]
+
+
 def require_known_schema(connection: psycopg.Connection, folder: SqlFolder) -> None:
     """What a worker asks before it starts: cheap, and the first reason is enough to refuse."""
     state = read_state(connection)
