@@ -1,0 +1,32 @@
+"""The SQL is tested with the same hands as the engine. One database per session, emptied for each test: there are
+hundreds of small ones, and a clone for each would take longer than all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.conftest import Databases, Url
+from tests.engine.conftest import new_worker as new_worker
+
+_EMPTY = """
+truncate sites, content_items, content_item_pipeline_state, pipeline_runs, pipeline_transitions, job_claims,
+    reconcile_log, paused_queues, ignored_results, procrastinate_jobs, procrastinate_events, procrastinate_workers,
+    procrastinate_periodic_defers restart identity
+"""
+
+
+@pytest.fixture(scope="session")
+def _one_for_all(server: Url, template: str) -> Iterator[Url]:
+    databases = Databases(server)
+    yield databases.create(template)
+    databases.drop_all()
+
+
+@pytest.fixture
+def database(_one_for_all: Url) -> Url:
+    with psycopg.connect(_one_for_all, autocommit=True) as connection:
+        connection.execute(_EMPTY)
+    return _one_for_all

@@ -1,0 +1,379 @@
+"""Every change of a job's status, and what it does to ledger, counters, coordinator, claim and ignored results.
+
+The table of sql/README.md, as tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from psycopg.types.json import Jsonb
+
+from tests.engine.driving import (
+    Connection,
+    Job,
+    Worker,
+    add_site,
+    broken_invariants,
+    coordinators,
+    counters,
+    ignored,
+    job_status,
+    one,
+    rows,
+    site,
+    start,
+    unit,
+)
+
+DELETED = "deleted"
+ENDED = ("succeeded", "failed", "aborted", "cancelled")
+
+
+def bring(hand: Worker, job_id: int, status: str) -> Job:
+    """Take a waiting job to a status, as workers and operators do; the result speaks for the attempt that was made."""
+    if status == "cancelled":
+        one(hand.connection, "select procrastinate_cancel_job_v1(%s, false, false)", [job_id])
+    elif status != "todo":
+        hand.connection.execute(
+            "update procrastinate_jobs set status = 'doing', worker_id = %s where id = %s", [hand.number, job_id]
+        )
+        if status != "doing":
+            assert hand.finish(known(hand.connection, job_id), status)
+    assert job_status(hand.connection, job_id) == status
+    return known(hand.connection, job_id)
+
+
+def known(connection: Connection, job_id: int) -> Job:
+    return Job(
+        *rows(connection, "select id, attempts, queue_name, args from procrastinate_jobs where id = %s", [job_id])[0]
+    )
+
+
+def move(hand: Worker, job: Job, old: str, new: str) -> None:
+    """One change of status by whoever makes it in life: the holder, Procrastinate's functions, or a bare UPDATE."""
+    connection = hand.connection
+    if new == DELETED:
+        connection.execute("delete from procrastinate_jobs where id = %s", [job.id])
+    elif new == "doing":
+        bring(hand, job.id, "doing")
+    elif old == "doing" and new == "todo":
+        assert hand.retry(job)
+    elif old == "doing":
+        assert hand.finish(job, new)
+    elif new == "cancelled":
+        one(connection, "select procrastinate_cancel_job_v1(%s, false, false)", [job.id])
+    elif old == "todo":
+        connection.execute("select procrastinate_finish_job_v1(%s, %s, false)", [job.id, new])
+    elif old == "failed":
+        connection.execute("select procrastinate_retry_job_v2(%s, null, null, null, null)", [job.id])
+    else:
+        connection.execute("update procrastinate_jobs set status = 'todo' where id = %s", [job.id])
+    assert job_status(connection, job.id) == (None if new == DELETED else new)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Of one move on the unit, and on its stage of two."""
+
+    ledger: str
+    completed: int = 0
+    failed: int = 0
+    error_code: str | None = None
+    claim: str | None = "none"
+    """`settled_as` of the claim; "none" if there is no claim."""
+
+
+FAILED = "failed_terminal"
+IN_THE_PHASE = {
+    ("todo", "doing"): Effect("in_progress", claim=None),
+    ("doing", "succeeded"): Effect("processed", completed=1, claim="succeeded"),
+    ("doing", "failed"): Effect(FAILED, failed=1, error_code="JobFailed", claim="failed"),
+    ("doing", "aborted"): Effect(FAILED, failed=1, error_code="JobAborted", claim="aborted"),
+    ("doing", "todo"): Effect("failed_retryable", error_code="JobFailed", claim="todo"),
+    ("todo", "succeeded"): Effect("processed", completed=1),
+    ("todo", "failed"): Effect(FAILED, failed=1, error_code="JobFailed"),
+    ("todo", "cancelled"): Effect(FAILED, failed=1, error_code="JobCancelled"),
+    ("failed", "todo"): Effect("pending", error_code="JobFailed", claim="failed"),
+    ("aborted", "todo"): Effect("pending", error_code="JobAborted", claim="aborted"),
+    ("cancelled", "todo"): Effect("pending", error_code="JobCancelled"),
+    ("succeeded", "todo"): Effect("pending", claim="succeeded"),
+    ("todo", DELETED): Effect(FAILED, failed=1, error_code="JobDeleted"),
+    ("doing", DELETED): Effect(FAILED, failed=1, error_code="JobDeleted"),
+    ("succeeded", DELETED): Effect("processed", completed=1),
+    ("failed", DELETED): Effect(FAILED, failed=1, error_code="JobFailed"),
+    ("aborted", DELETED): Effect(FAILED, failed=1, error_code="JobAborted"),
+    ("cancelled", DELETED): Effect(FAILED, failed=1, error_code="JobCancelled"),
+}
+
+
+def claim_of(connection: Connection, job_id: int) -> str | None:
+    found = rows(connection, "select settled_as from job_claims where job_id = %s", [job_id])
+    return found[0][0] if found else "none"
+
+
+@pytest.mark.parametrize(("old", "new"), IN_THE_PHASE)
+def test_unit_of_the_present_phase(connection: Connection, old: str, new: str) -> None:
+    items = add_site(connection, documents=2)
+    run = start(connection, phase=2)
+    hand = Worker(connection)
+    job = bring(hand, unit(connection, items[0])["job_id"], old)
+
+    move(hand, job, old, new)
+
+    effect = IN_THE_PHASE[old, new]
+    ledger = unit(connection, items[0])
+    assert (ledger["status"], ledger["error_code"]) == (effect.ledger, effect.error_code)
+    assert counters(connection, "ocr") == (2, effect.completed, effect.failed)
+    assert claim_of(connection, job.id) == effect.claim
+    assert coordinators(connection, run, 2) == 0, "the other document is still open"
+    assert ignored(connection) == []
+    assert broken_invariants(connection) == []
+
+
+@pytest.mark.parametrize(("old", "new"), [move for move in IN_THE_PHASE if move[0] in ("todo", "doing")])
+def test_last_unit_of_the_phase_brings_the_coordinator(connection: Connection, old: str, new: str) -> None:
+    items = add_site(connection, documents=1)
+    run = start(connection, phase=2)
+    hand = Worker(connection)
+    job = bring(hand, unit(connection, items[0])["job_id"], old)
+
+    move(hand, job, old, new)
+
+    ended = new in ENDED or new == DELETED
+    assert coordinators(connection, run, 2) == int(ended)
+    assert site(connection)["coordinator_enqueued"] is ended
+    assert rows(
+        connection, "select phase, deferred_count from pipeline_transitions where run_id = %s and phase = 2", [run]
+    ) == ([(2, 1)] if ended else [])
+    assert broken_invariants(connection) == []
+
+
+@pytest.mark.parametrize("advanced", [False, True], ids=["coordinator claimed", "next phase runs"])
+@pytest.mark.parametrize("then", [*ENDED, DELETED])
+@pytest.mark.parametrize("old", ENDED)
+def test_unit_retried_by_hand_after_its_phase(connection: Connection, old: str, then: str, advanced: bool) -> None:
+    """Books stay as they are until it succeeds; then they are put right and the site is dirty."""
+    items = add_site(connection, documents=2)
+    run = start(connection, phase=2)
+    hand = Worker(connection)
+    bring(hand, unit(connection, items[1])["job_id"], "succeeded")
+    job = bring(hand, unit(connection, items[0])["job_id"], old)
+    if advanced:
+        hand.coordinate(hand.take("coordinator"))
+        assert site(connection)["phase"] == 3
+    before, ledger_before = counters(connection, "ocr"), unit(connection, items[0])
+
+    move(hand, job, old, "todo")
+    assert counters(connection, "ocr") == before
+    assert unit(connection, items[0])["status"] == ledger_before["status"]
+    move(hand, known(connection, job.id), "todo", "doing")
+    assert unit(connection, items[0])["status"] == ledger_before["status"]
+    move(hand, known(connection, job.id), "doing", DELETED if then == "cancelled" else then)
+
+    heals = old != "succeeded" and then == "succeeded"
+    assert counters(connection, "ocr") == ((2, 2, 0) if heals else before)
+    assert unit(connection, items[0])["status"] == ("processed" if heals else ledger_before["status"])
+    assert unit(connection, items[0])["reopened_at"] is None
+    assert site(connection)["dirty"] is heals
+    assert one(connection, "select count(*) from procrastinate_jobs where task_name = 'clerk.refresh'") == int(heals)
+    assert coordinators(connection, run, 2) == 1
+    # A unit that had been processed is not reopened: what its second time brings is ignored, and visibly so.
+    assert ignored(connection) == (["stale"] if old == "succeeded" else [])
+    assert broken_invariants(connection) == []
+
+
+@pytest.mark.parametrize(("old", "new"), [move for move in IN_THE_PHASE if move != ("doing", "todo")])
+def test_job_of_a_superseded_run_changes_nothing(connection: Connection, old: str, new: str) -> None:
+    items = add_site(connection, documents=2)
+    start(connection, phase=2)
+    hand = Worker(connection)
+    job_id = unit(connection, items[0])["job_id"]
+    if old == "doing":
+        bring(hand, job_id, "doing")
+    start(connection, phase=2)  # supersedes; cancels what waits, and takes the documents over
+    assert unit(connection, items[0])["job_id"] != job_id
+    if old not in ("doing", "cancelled"):
+        # As it is for a job whose row was locked while the new run began, and which was therefore passed over.
+        connection.execute("update procrastinate_jobs set status = 'todo' where id = %s", [job_id])
+        bring(hand, job_id, old)
+    before, ledger_before = site(connection), rows(connection, "select * from content_item_pipeline_state order by id")
+    seen = len(ignored(connection))
+
+    move(hand, known(connection, job_id), old, new)
+
+    assert site(connection) == before
+    assert rows(connection, "select * from content_item_pipeline_state order by id") == ledger_before
+    stale = new in ENDED or (new == DELETED and old in ("todo", "doing"))
+    assert ignored(connection)[seen:] == (["stale"] if stale else [])
+    assert broken_invariants(connection) == []
+
+
+def test_retry_of_a_job_that_was_asked_to_stop_is_its_end(connection: Connection) -> None:
+    add_site(connection, documents=1)
+    start(connection, phase=2)
+    hand = Worker(connection)
+    job = hand.take("ocr")
+    one(connection, "select clerk_cancel('town')")
+
+    assert hand.retry(job)
+
+    assert job_status(connection, job.id) == "failed"
+    assert ignored(connection) == ["stale"]
+    assert broken_invariants(connection) == []
+
+
+@pytest.mark.parametrize(("old", "new"), IN_THE_PHASE)
+def test_coordinator_has_a_claim_and_no_books(connection: Connection, old: str, new: str) -> None:
+    items = add_site(connection, documents=1)
+    start(connection, phase=2)
+    hand = Worker(connection)
+    bring(hand, unit(connection, items[0])["job_id"], "succeeded")
+    job_id = one(
+        connection, "select id from procrastinate_jobs where task_name = 'clerk.coordinate' and status = 'todo'"
+    )
+    job = bring(hand, job_id, old)
+    before, ledger_before = site(connection), rows(connection, "select * from content_item_pipeline_state order by id")
+
+    move(hand, job, old, new)
+
+    assert claim_of(connection, job_id) == IN_THE_PHASE[old, new].claim
+    assert site(connection) == before
+    assert rows(connection, "select * from content_item_pipeline_state order by id") == ledger_before
+    assert ignored(connection) == []
+    assert broken_invariants(connection) == []
+
+
+GOOD_ARGUMENTS = {"subdomain": "town", "run_id": 1, "stage": "ocr", "content_item_id": 1}
+BAD_ARGUMENTS: list[Any] = [
+    *[None, True, 7, "text", [], [1, 2], [{"run_id": 1}], {}],
+    *[
+        GOOD_ARGUMENTS | {key: value}
+        for key in ("run_id", "content_item_id")
+        for value in [None, True, "x", "", [], {}, -1, 1.5, 1e30, 99999999999999999999, "1; drop", "1\n", "1"]
+    ],
+    *[GOOD_ARGUMENTS | {"stage": value} for value in (None, 7, [], {}, "nap", "completed")],
+    *[GOOD_ARGUMENTS | {"subdomain": value} for value in (None, 7, [], {}, "nowhere")],
+    *[{key: GOOD_ARGUMENTS[key] for key in GOOD_ARGUMENTS if key != left_out} for left_out in GOOD_ARGUMENTS],
+]
+
+
+def test_bad_arguments_never_raise_and_change_nothing(connection: Connection) -> None:
+    """A trigger that raises leaves the job `doing` under a live worker, where no rescue looks; and one bad job at
+    the head of a queue would stop everybody who fetches."""
+    add_site(connection, documents=1)
+    start(connection, phase=2)
+    hand = Worker(connection)
+    connection.execute("update procrastinate_jobs set scheduled_at = now() + interval '1 day' where status = 'todo'")
+    before, ledger_before = site(connection), rows(connection, "select * from content_item_pipeline_state order by id")
+
+    for args in BAD_ARGUMENTS:
+        for old, new in IN_THE_PHASE:
+            job_id = one(
+                connection,
+                "insert into procrastinate_jobs (queue_name, task_name, args) values ('odd', 'other', %s) returning id",
+                [Jsonb(args)],
+            )
+            if old == "todo" and new == "doing":
+                assert hand.take("odd").id == job_id, args
+            else:
+                move(hand, bring(hand, job_id, old), old, new)
+            one(connection, "select count(*) from clerk_renew_leases(array[%s::bigint])", [job_id])
+            one(connection, "select clerk_whose_result(%s, 0, 'failed')", [job_id])
+            connection.execute("delete from procrastinate_jobs where id = %s", [job_id])
+
+    assert site(connection) == before
+    assert rows(connection, "select * from content_item_pipeline_state order by id") == ledger_before
+    assert one(connection, "select count(*) from clerk_remove_finished_jobs(now() + interval '1 day')") == 1
+    assert broken_invariants(connection) == []
+
+
+def test_site_that_is_gone(connection: Connection) -> None:
+    """Its jobs end without a word."""
+    items = add_site(connection, documents=2)
+    run = start(connection, phase=2)
+    hand = Worker(connection)
+    job = bring(hand, unit(connection, items[0])["job_id"], "doing")
+    connection.execute("delete from sites")
+
+    assert hand.finish(job)
+    assert one(connection, "select clerk_advance('town', %s, 2)", [run]) == "stale"
+    assert ignored(connection) == ["stale"]
+    assert broken_invariants(connection) == []
+
+
+def test_messages_are_class_and_message_cut_to_500(connection: Connection) -> None:
+    items = add_site(connection, documents=1)
+    start(connection, phase=2)
+    hand = Worker(connection)
+    job = hand.take("ocr")
+
+    hand.finish(job, "failed", "PdfEncrypted", "é" * 600)
+
+    ledger = unit(connection, items[0])
+    assert (ledger["error_code"], ledger["error_message"]) == ("PdfEncrypted", "é" * 500)
+    assert site(connection)["last_error_message"] == ("PdfEncrypted: " + "é" * 600)[:500]
+    assert site(connection)["last_error_stage"] == "ocr"
+    assert site(connection)["last_error_at"] is not None
+
+
+def test_attempts_and_errors_are_true_in_the_ledger(connection: Connection) -> None:
+    """Also when Procrastinate's own retry of a failed job counts `attempts` up twice."""
+    items = add_site(connection, documents=2)
+    start(connection, phase=2)
+    hand = Worker(connection)
+    job_id = unit(connection, items[0])["job_id"]
+    job = bring(hand, job_id, "doing")
+    assert unit(connection, items[0])["attempt_count"] == 1
+    assert unit(connection, items[0])["last_attempt_at"] is not None
+
+    hand.retry(job, code="Timeout", message="slow")
+    ledger = unit(connection, items[0])
+    assert (ledger["status"], ledger["error_code"], ledger["error_message"]) == ("failed_retryable", "Timeout", "slow")
+    job = bring(hand, job_id, "doing")
+    assert unit(connection, items[0])["attempt_count"] == 2
+    hand.finish(job, "failed", "PdfBroken", "no trailer")
+    connection.execute("select procrastinate_retry_job_v2(%s, null, null, null, null)", [job_id])
+    job = bring(hand, job_id, "doing")
+    assert unit(connection, items[0])["attempt_count"] == 3
+    hand.finish(job)
+    ledger = unit(connection, items[0])
+    assert (ledger["status"], ledger["error_code"], ledger["error_message"]) == ("processed", None, None)
+    assert ledger["processed_at"] is not None
+
+
+def test_deleting_when_done_looks_like_failure(connection: Connection) -> None:
+    """`--delete-jobs` of a worker that is not ours: success and failure look alike, so the unit did not succeed."""
+    items = add_site(connection, documents=1)
+    run = start(connection, phase=2)
+    hand = Worker(connection)
+    job = hand.take("ocr")
+
+    connection.execute("select procrastinate_finish_job_v1(%s, 'succeeded', true)", [job.id])
+
+    assert unit(connection, items[0])["error_code"] == "JobDeleted"
+    assert coordinators(connection, run, 2) == 1
+
+
+@pytest.mark.parametrize("finder", ["zombie", "stranger"])
+def test_refused_results_are_told_apart(
+    connection: Connection, new_worker: Callable[[str], Worker], finder: str
+) -> None:
+    items = add_site(connection, documents=1)
+    start(connection, phase=2)
+    holder, other = new_worker("holder"), new_worker("other")
+    job = holder.take("ocr")
+    if finder == "stranger":
+        assert not other.finish(job), "another process"
+        assert other.whose(job, "succeeded") == "fenced"
+        assert holder.finish(job)
+    else:
+        assert holder.finish(job)
+        assert not holder.finish(job), "finished already"
+        assert holder.whose(job, "succeeded") == "mine"
+        assert holder.whose(job, "failed") == "fenced", "that is not how it ended"
+    assert unit(connection, items[0])["status"] == "processed"
+    assert ignored(connection) == ["fenced"]
