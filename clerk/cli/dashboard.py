@@ -1,0 +1,86 @@
+"""`clerk dashboard`."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+
+import click
+
+from clerk import config, logs
+from clerk.cli.output import say
+from clerk.errors import SettingError
+from clerk.pg.connection import database_url
+from clerk.web.guard import is_loopback
+
+_STOPPING_TAKES_AT_MOST = 5
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8010, show_default=True, help="0: any that is free.")
+@click.option(
+    "--token",
+    envvar="CLERK_DASHBOARD_TOKEN",
+    show_envvar=True,
+    help="What a visitor must show, as the password with any user name. Others can see what stands on a command"
+    " line: rather set the variable.",
+)
+def dashboard(host: str, port: int, token: str | None) -> None:
+    """Show the pipeline in a browser. It only reads.
+
+    Beyond this machine (--host) it wants a token, and something in front of it that speaks HTTPS.
+
+    \b
+    Examples:
+      clerk dashboard
+      clerk dashboard --port 9000
+      CLERK_DASHBOARD_TOKEN=... clerk dashboard --host 0.0.0.0
+    """
+    token = (token or "").strip() or None
+    if token is None and not is_loopback(host):
+        raise SettingError(
+            f"on {host or 'every address'} others could read the dashboard",
+            "set CLERK_DASHBOARD_TOKEN, or leave --host at 127.0.0.1",
+        )
+    # Only this command needs a web server: the others start quicker without.
+    import uvicorn
+
+    from clerk.web.app import create_app
+    from clerk.web.reading import Reader
+
+    logs.configure("human")
+    # As an exception, so that the embedded Postgres learns that we have left.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with database_url(config.load()) as url, _listening(host, port) as listener, Reader(url).opened() as reader:
+        reader.take_role()
+        reader.check()
+        shown = f"[{host}]" if ":" in host else host
+        say(f"The dashboard is at http://{shown}:{listener.getsockname()[1]}/ (Ctrl-C stops it).")
+        server = uvicorn.Server(
+            uvicorn.Config(
+                create_app(reader, token),
+                log_config=None,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=_STOPPING_TAKES_AT_MOST,
+            )
+        )
+        try:
+            server.run(sockets=[listener])
+        except KeyboardInterrupt:
+            return
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Bound before anything else is started, so that a taken port is one sentence and not a log."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise SettingError(
+            f"cannot listen on {host} port {port} ({error.strerror or error})", "choose another --host or --port"
+        ) from error

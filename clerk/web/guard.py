@@ -1,0 +1,76 @@
+"""Who may see the dashboard, and what a browser may do with its pages. Stands in front of everything, errors too."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import ipaddress
+
+from starlette.datastructures import URL, Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+OPEN_TO_ALL = ("/livez", "/readyz")
+"""Probes carry no token, and learn nothing but whether it works."""
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self';"
+    " base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class Guard:
+    def __init__(self, app: ASGIApp, token: str | None) -> None:
+        self.app = app
+        self.token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_HEADERS)
+            await send(message)
+
+        refusal = None if scope["path"] in OPEN_TO_ALL else self._refusal(scope)
+        await (refusal or self.app)(scope, receive, send_with_headers)
+
+    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+        if self.token is not None:
+            if _shows(Headers(scope=scope).get("authorization", ""), self.token):
+                return None
+            return PlainTextResponse(
+                "This dashboard wants its token: as the password, with any user name, or as a bearer token.\n",
+                401,
+                {"WWW-Authenticate": 'Basic realm="clerk", charset="UTF-8"'},
+            )
+        # Without a token, a hostile web page could make its own host name point at 127.0.0.1 and read along.
+        if is_loopback(URL(scope=scope).hostname or ""):
+            return None
+        return PlainTextResponse(
+            "This dashboard has no token, so it answers to localhost only: start it with CLERK_DASHBOARD_TOKEN set.\n",
+            403,
+        )
+
+
+def _shows(authorization: str, token: str) -> bool:
+    scheme, _, given = authorization.partition(" ")
+    shown = given.strip().encode()
+    if scheme.lower() == "basic":
+        try:
+            shown = base64.b64decode(shown, validate=True).partition(b":")[2]
+        except binascii.Error:
+            return False
+    return scheme.lower() in ("basic", "bearer") and hmac.compare_digest(shown, token.encode())
