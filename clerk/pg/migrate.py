@@ -230,6 +230,8 @@ class Migrator:
         """
         deadline = time.monotonic() + _MIGRATOR_WAITS_AT_MOST
         told = False
+        # Limits that an administrator has set for everyday queries are not meant for this.
+        self._execute("set statement_timeout = 0; set lock_timeout = 0")
         while not self._try_advisory_lock():
             if time.monotonic() > deadline:
                 raise DatabaseRefused(
@@ -247,6 +249,7 @@ class Migrator:
             self.connection.remove_notice_handler(self._note)
             if not self.connection.closed and not self.connection.broken:
                 self.connection.execute("select pg_advisory_unlock(%s)", [_LOCK_KEY])
+                self._execute("reset statement_timeout; reset lock_timeout")
 
     def _note(self, notice: errors.Diagnostic) -> None:
         # Migrations mark with this what a person should read; Postgres itself has much to say.
@@ -263,10 +266,8 @@ class Migrator:
             try:
                 with self.connection.transaction(force_rollback=rehearse):
                     # At least a millisecond: 0 would mean to wait for ever.
-                    self.connection.execute(
-                        "select set_config('lock_timeout', %s, true), set_config('statement_timeout', '0', true)",
-                        [f"{max(1, int(self.lock_timeout * 1000))}ms"],
-                    )
+                    timeout = f"{max(1, int(self.lock_timeout * 1000))}ms"
+                    self.connection.execute("select set_config('lock_timeout', %s, true)", [timeout])
                     work()
                 return
             except (errors.LockNotAvailable, errors.DeadlockDetected) as error:
@@ -302,7 +303,6 @@ class Migrator:
 
     def _apply_one_by_one(self, migration: Migration) -> None:
         """Outside a transaction, waiting as long as it takes: a concurrent index build blocks nobody."""
-        self._execute("set lock_timeout = 0; set statement_timeout = 0")
         with named(migration.name):
             for statement in statements(migration.up):
                 self._execute(statement)

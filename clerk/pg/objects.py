@@ -20,7 +20,7 @@ from clerk.pg.sqlfiles import SqlFolder, SqlObject
 
 _LIVE = """
     select 'function', p.proname, p.oid::regprocedure::text,
-           md5(concat(p.prosrc, p.provolatile, p.prosecdef, p.proconfig))
+           md5(concat(p.prosrc, pg_get_function_sqlbody(p.oid), p.provolatile, p.prosecdef, p.proconfig))
     from pg_proc p
     where p.pronamespace = 'public'::regnamespace and p.prokind = 'f'
     union all
@@ -42,6 +42,8 @@ _RIGHTS_ON_VIEWS = """
     from pg_class c
     cross join aclexplode(c.relacl) acl
     where c.relnamespace = 'public'::regnamespace and c.relname = any (%s) and acl.grantee <> c.relowner
+      -- What these have is the business of sql/grants.sql.
+      and acl.grantee::regrole::text not in ('clerk_owner', 'clerk_worker', 'clerk_dashboard')
 """
 
 

@@ -135,7 +135,7 @@ class Server:
                     # The same order everywhere, whatever the locales of the machine; older ones have no builtin one.
                     *(
                         ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
-                        if self._version_of_binaries() >= 17
+                        if self.version >= 17
                         else ["--locale=C"]
                     ),
                     "--no-instructions",
@@ -221,12 +221,14 @@ class Server:
                 _, _, rest = file.read_bytes().partition(b"\n")
                 file.write_bytes(b"%d\n%s" % (os.getpid(), rest))
 
-    def _version_of_binaries(self) -> int:
+    @property
+    def version(self) -> int:
+        """The major version of the binaries."""
         output = subprocess.run([self.binaries / "postgres", "--version"], capture_output=True, text=True, check=True)
         return int(output.stdout.split()[2].split(".")[0])
 
     def _check_version(self) -> None:
-        found, brought = int((self.data / "PG_VERSION").read_text()), self._version_of_binaries()
+        found, brought = int((self.data / "PG_VERSION").read_text()), self.version
         if found != brought:
             raise EmbeddedServerError(
                 f"{self.data} was made by Postgres {found}, and this clerk brings Postgres {brought}",
