@@ -135,7 +135,7 @@ class ClerkWorker(worker.Worker):
         answered_at = connector.listener_heard_at = time.monotonic()
         notify_systemd("READY=1")
         while True:
-            await asyncio.sleep(_LOOK_EVERY)
+            await asyncio.sleep(min(_LOOK_EVERY, self.cut_off_after / 3))
             try:
                 async with asyncio.timeout(_ROUND_TRIP_TAKES_AT_MOST):
                     async with connector.pool.connection() as connection:

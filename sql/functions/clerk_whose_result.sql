@@ -8,7 +8,9 @@ set search_path = pg_catalog, public, pg_temp
 as $$
 begin
     if exists (select from job_claims c
-               where c.job_id = p_job_id and c.attempt = p_attempt and c.settled_as = p_status
+               where c.job_id = p_job_id and c.attempt = p_attempt
+                 -- Procrastinate makes a failure of the retry of a job that was asked to stop.
+                 and (c.settled_as = p_status or p_status = 'todo' and c.settled_as = 'failed')
                  and c.holder = current_setting('application_name')
                  -- A rescue gives back the job too: that is not the holder's own retry.
                  and c.settled_by = c.holder) then

@@ -167,6 +167,7 @@ class Pipeline:
         concurrency: int = 1,
         options: tuple[str, ...] = (),
         deaf_after: float = 60.0,
+        cut_off_after: float = 300.0,
     ) -> Worker:
         """The stock command line; without queues, all of them."""
         queues = queues or (*STAGES, "coordinator")
@@ -175,7 +176,7 @@ class Pipeline:
             "DATABASE_URL": url or self.url,
             "FAULTS_FOLDER": str(self.folder),
             "PYTHONPATH": str(ROOT),
-            "FAULTS_DEAF_AFTER": str(deaf_after),
+            "FAULTS_WORKER": json.dumps({"deaf_after": deaf_after, "cut_off_after": cut_off_after}),
         }
         command = [
             *[sys.executable, "-m", "procrastinate", "--app=tests.faults.worker_app.app", "worker"],
@@ -189,10 +190,11 @@ class Pipeline:
     # --- what the books say --------------------------------------------------------------------------------
 
     def all(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        return self.connection.execute(query.encode(), values).fetchall()
+        # Without values a percent sign is just that.
+        return self.connection.execute(query.encode(), values or None).fetchall()
 
     def one(self, query: str, *values: Any) -> Any:
-        row = self.connection.execute(query.encode(), values).fetchone()
+        row = self.connection.execute(query.encode(), values or None).fetchone()
         assert row is not None, query
         return row[0]
 
@@ -262,6 +264,11 @@ class Pipeline:
             "update procrastinate_jobs set scheduled_at = null where status = 'todo' and task_name = %s", [task]
         )
 
+    def reconnect(self) -> None:
+        """After a restart of the server."""
+        self.connection.close()
+        self.connection = psycopg.connect(self.url, autocommit=True)
+
     # --- the invariants ------------------------------------------------------------------------------------
 
     def check(self) -> None:
@@ -325,10 +332,10 @@ class Pipeline:
 @contextlib.contextmanager
 def pipeline_on(url: str, folder: Path) -> Iterator[Pipeline]:
     """Every worker that was started is gone afterwards, frozen ones too."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        pipeline = Pipeline(url, connection, folder)
-        try:
-            yield pipeline
-        finally:
-            for worker in pipeline.workers:
-                worker.destroy()
+    pipeline = Pipeline(url, psycopg.connect(url, autocommit=True), folder)
+    try:
+        yield pipeline
+    finally:
+        for worker in pipeline.workers:
+            worker.destroy()
+        pipeline.connection.close()

@@ -139,7 +139,7 @@ def _body(context: JobContext, subdomain: str, run_id: int, stage: str, content_
 
 
 app = ClerkApp()
-app.worker_defaults = {"deaf_after": float(os.environ.get("FAULTS_DEAF_AFTER", "60"))}  # type: ignore[typeddict-unknown-key]
+app.worker_defaults = json.loads(os.environ.get("FAULTS_WORKER", "{}"))
 assert isinstance(app.job_manager, ClerkJobManager)
 for _stage in STAGES:
     app.task(
