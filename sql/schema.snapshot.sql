@@ -291,11 +291,11 @@ alter table stage_policy add constraint stage_policy_stage_check CHECK ((stage =
 alter table stage_policy add constraint stage_policy_time_limit_check CHECK ((time_limit >= lease));
 
 -- section: indexes
-CREATE INDEX idx_cips_content_item_pipeline_status ON content_item_pipeline_state USING btree (content_item_id, pipeline, status) WHERE (status <> 'processed'::text);
+CREATE INDEX idx_cips_content_item_pipeline_status ON content_item_pipeline_state USING btree (content_item_id, pipeline, status) WHERE (status = ANY (ARRAY['failed_retryable'::text, 'failed_terminal'::text]));
 CREATE INDEX idx_cips_error_code ON content_item_pipeline_state USING btree (error_code) WHERE (error_code IS NOT NULL);
-CREATE INDEX idx_cips_pipeline_status_created ON content_item_pipeline_state USING btree (pipeline, status, created_at) WHERE (status <> 'processed'::text);
-CREATE INDEX idx_cips_pipeline_status_last_attempt ON content_item_pipeline_state USING btree (pipeline, status, last_attempt_at) WHERE (status <> 'processed'::text);
-CREATE INDEX idx_cips_updated_at ON content_item_pipeline_state USING btree (updated_at);
+CREATE INDEX idx_cips_pipeline_status_created ON content_item_pipeline_state USING btree (pipeline, status, created_at) WHERE (status = ANY (ARRAY['pending'::text, 'in_progress'::text, 'failed_retryable'::text]));
+CREATE INDEX idx_cips_pipeline_status_last_attempt ON content_item_pipeline_state USING btree (pipeline, status, last_attempt_at) WHERE (status = ANY (ARRAY['failed_retryable'::text, 'failed_terminal'::text]));
+CREATE INDEX idx_cips_updated_at ON content_item_pipeline_state USING btree (updated_at) WHERE (status = ANY (ARRAY['failed_retryable'::text, 'failed_terminal'::text]));
 CREATE INDEX idx_content_items_source_url ON content_items USING btree (subdomain, source_url);
 CREATE INDEX idx_ignored_results_at ON ignored_results USING btree (at);
 CREATE INDEX idx_pipeline_runs_ended ON pipeline_runs USING btree (ended_at) WHERE (ended_at IS NOT NULL);
@@ -342,10 +342,10 @@ CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (
 -- clerk_increment_completed(p_subdomain text, p_stage text) returns void set search_path=pg_catalog, public, pg_temp, md5 5fb99893bd942436bdc409083db8392a
 -- clerk_increment_failed(p_subdomain text, p_stage text, p_message text, p_class text) returns void set search_path=pg_catalog, public, pg_temp, md5 b00c4a8bb6c5c76d814f6fcb054b4be8
 -- clerk_initialize_stage(p_subdomain text, p_stage text, p_total_jobs integer) returns void set search_path=pg_catalog, public, pg_temp, md5 80903daf8abee9300405a9e6b582be84
--- clerk_now() returns timestamp with time zone stable set search_path=pg_catalog, public, pg_temp, md5 b1737b58bab44c9dd2ac98d5a3b79031
+-- clerk_now() returns timestamp with time zone stable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_pause_queue(p_queue text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_pause_queue, md5 797fcc5e1812835556d2f20e9a5f1727
 -- clerk_pause_site(p_subdomain text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_pause_site, md5 e26f973dafa5fe218827205889cbaa13
--- clerk_phase(p_stage text) returns integer immutable set search_path=pg_catalog, public, pg_temp, md5 d8f72868b124b6e106b1fea8d7c2f6d8
+-- clerk_phase(p_stage text) returns integer immutable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_recount_site(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_recount_site, md5 9e7c7cc34b47e38a367c612f30ca7a4b
 -- clerk_redefer_coordinator(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_redefer_coordinator, md5 2414b81dbaf0c6923ca8e057c8e980e7
 -- clerk_redefer_unit(p_content_item_id bigint, p_stage text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_redefer_unit, md5 a15e62c9bfbf47d0e55e7fbede469913
