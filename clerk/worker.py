@@ -61,6 +61,7 @@ class ClerkWorker(worker.Worker):
         self.deaf_after = deaf_after
         self._out_of_time: dict[tuple[int, int], float] = {}
         """Job and attempt → since when we know that its claim is not ours, or no longer."""
+        self._unreported: Exception | None = None
 
     @property
     def _manager(self) -> ClerkJobManager:
@@ -152,9 +153,20 @@ class ClerkWorker(worker.Worker):
                 os._exit(CUT_OFF)
             notify_systemd("WATCHDOG=1")
 
+    async def _persist_job_status(self, *arguments: Any, **options: Any) -> None:
+        """Procrastinate forgets an error here, and goes on to break the next job. What nobody foresaw ends us."""
+        try:
+            await super()._persist_job_status(*arguments, **options)
+        except Exception as error:
+            self._unreported = error
+            self.stop()
+            raise
+
     async def run(self) -> None:
         await load_policy(self._manager)
         await super().run()
+        if self._unreported is not None:
+            raise self._unreported
 
 
 def _attempt(context: job_context.JobContext) -> tuple[int, int]:
