@@ -327,7 +327,7 @@ CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (
 -- clerk_advance(p_subdomain text, p_run_id bigint, p_phase integer) returns text set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_advance, md5 40eb228584ca94493aab5d314162961a
 -- clerk_after_job_change() returns trigger set search_path=pg_catalog, public, pg_temp, md5 74a6c92813f3c88139e9f49af184191f
 -- clerk_after_job_delete() returns trigger set search_path=pg_catalog, public, pg_temp, md5 c528dd975096744839cabaea25eed985
--- clerk_before_job_change() returns trigger set search_path=pg_catalog, public, pg_temp, md5 1231cfe7388dfe93def105a24399988c
+-- clerk_before_job_change() returns trigger set search_path=pg_catalog, public, pg_temp, md5 b48fce033fbddcdfbf1c70b68b7d4791
 -- clerk_before_job_insert() returns trigger set search_path=pg_catalog, public, pg_temp, md5 8b82e31ab0340f9b9be6d9abec4493d8
 -- clerk_bring_forward(p_subdomain text, p_run_id bigint, p_stage text) returns integer set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_bring_forward, md5 b7f79ae91bc96fb742ef01f6a1bdf4c5
 -- clerk_cancel(p_subdomain text, p_reason text) returns bigint set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_cancel, md5 cb462b28e3f998f2449a659741ebb944
@@ -337,7 +337,7 @@ CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (
 -- clerk_defer_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 5c344df9a9d6aef90eac0c23cc80c88b
 -- clerk_end_run(p_subdomain text, p_run_id bigint, p_outcome text, p_reason text, p_error_code text) returns void set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_end_run, md5 2242ca7587206ce3828cb978327e518a
 -- clerk_failed_for_good(p_status text, p_error_code text) returns boolean immutable set search_path=pg_catalog, public, pg_temp, md5 5bb1e3d9b8708c5e45be143ad3dc90eb
--- clerk_fetch_job(p_queues text[], p_worker_id bigint) returns procrastinate_jobs set search_path=pg_catalog, public, pg_temp, md5 111a7adfd111fb0472254a4beb9a7db5
+-- clerk_fetch_job(p_queues text[], p_worker_id bigint) returns procrastinate_jobs set search_path=pg_catalog, public, pg_temp, md5 7a627f56cd93bc7958b5e64f132dd710
 -- clerk_held_back_until() returns timestamp with time zone immutable set search_path=pg_catalog, public, pg_temp, md5 e897e6274c073f4477e9eaa99862daac
 -- clerk_increment_completed(p_subdomain text, p_stage text) returns void set search_path=pg_catalog, public, pg_temp, md5 5fb99893bd942436bdc409083db8392a
 -- clerk_increment_failed(p_subdomain text, p_stage text, p_message text, p_class text) returns void set search_path=pg_catalog, public, pg_temp, md5 b00c4a8bb6c5c76d814f6fcb054b4be8

@@ -13,7 +13,7 @@ declare
     v_actor text := coalesce(current_setting('clerk.actor', true), '');
     v_attempt text := coalesce(current_setting('clerk.attempt', true), '');
 begin
-    if v_actor <> '' then
+    if v_actor <> '' or new.status = 'doing' then
         return new;
     end if;
     -- A worker that speaks of a job nobody is running was frozen while others took its job away.

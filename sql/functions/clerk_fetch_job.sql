@@ -29,6 +29,13 @@ begin
             select j.priority, j.id
             from procrastinate_jobs j
             where j.status = 'todo' and j.queue_name = q.name and (j.scheduled_at is null or j.scheduled_at <= now())
+              and (j.lock is null
+                   or not exists (
+                       select from procrastinate_jobs o
+                       where o.lock = j.lock
+                         and (o.status = 'doing'
+                              or o.status = 'todo' and (o.priority > j.priority or o.priority = j.priority and o.id < j.id))
+                   ))
             order by j.priority desc, j.id
             limit 1
         ) first

@@ -120,7 +120,7 @@ def add_documents(connection: Connection, subdomain: str, documents: int) -> lis
             connection,
             "insert into content_items (subdomain, kind, meeting, date)"
             " select %(site)s::text, 'minutes', 'Council',"
-            " date '2000-01-01' + (select count(*) from content_items i where i.subdomain = %(site)s::text)::integer + n"
+            " date '2000-01-01' + (select count(*) from content_items where subdomain = %(site)s::text)::integer + n"
             " from generate_series(1, %(documents)s) n returning id",
             {"site": subdomain, "documents": documents},
         )
@@ -223,3 +223,41 @@ def drain(helper: Worker, status: str = "succeeded") -> int:
         done += 1
         assert done < 10_000, "this never ends"
     return done
+
+
+def finish_phase(hand: Worker, failing: tuple[int, ...] = ()) -> None:
+    """All units of the present phase end, those of some items as failed; then the coordinator runs."""
+    while job := hand.fetch(*STAGES):
+        failed = job.args["content_item_id"] in failing
+        assert hand.finish(job, "failed" if failed else "succeeded", "PdfBroken" if failed else "")
+    hand.coordinate(hand.take("coordinator"))
+
+
+def run_with(hand: Worker, *failing_stages: str, items: tuple[int, ...] = ()) -> str:
+    """A run of the town in which some stages fail, for some items or for all; returns how it ended."""
+    one(hand.connection, "select clerk_start_run('town')")
+    while job := hand.fetch():
+        if job.queue == "coordinator":
+            hand.coordinate(job)
+            continue
+        failed = job.queue in failing_stages and (not items or job.args["content_item_id"] in items)
+        hand.finish(job, "failed" if failed else "succeeded", "PdfBroken" if failed else "")
+    assert broken_invariants(hand.connection) == []
+    reason = one(hand.connection, "select outcome_reason from pipeline_runs order by run_id desc limit 1")
+    return f"{site(hand.connection)['outcome']}: {reason}"
+
+
+def waiting(connection: Connection, queue: str) -> list[int]:
+    """Content items with a waiting job in a queue."""
+    found = rows(
+        connection,
+        "select (args ->> 'content_item_id')::integer from procrastinate_jobs"
+        " where status = 'todo' and queue_name = %s order by 1",
+        [queue],
+    )
+    return [row[0] for row in found]
+
+
+def expire(connection: Connection, job: Job) -> None:
+    """Its worker has not been heard of for too long."""
+    connection.execute("update job_claims set lease_until = now() - interval '1 second' where job_id = %s", [job.id])

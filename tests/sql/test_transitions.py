@@ -248,15 +248,14 @@ def test_coordinator_has_a_claim_and_no_books(connection: Connection, old: str, 
 
 
 GOOD_ARGUMENTS = {"subdomain": "town", "run_id": 1, "stage": "ocr", "content_item_id": 1}
+_NO_NUMBERS: list[Any] = [None, True, "x", "", [], {}, -1, 1.5, 1e30, 99999999999999999999, "1; drop", "1\n", "1"]
+_NO_STAGES: list[Any] = [None, 7, [], {}, "nap", "completed"]
+_NO_SITES: list[Any] = [None, 7, [], {}, "nowhere"]
 BAD_ARGUMENTS: list[Any] = [
     *[None, True, 7, "text", [], [1, 2], [{"run_id": 1}], {}],
-    *[
-        GOOD_ARGUMENTS | {key: value}
-        for key in ("run_id", "content_item_id")
-        for value in [None, True, "x", "", [], {}, -1, 1.5, 1e30, 99999999999999999999, "1; drop", "1\n", "1"]
-    ],
-    *[GOOD_ARGUMENTS | {"stage": value} for value in (None, 7, [], {}, "nap", "completed")],
-    *[GOOD_ARGUMENTS | {"subdomain": value} for value in (None, 7, [], {}, "nowhere")],
+    *[GOOD_ARGUMENTS | {key: value} for key in ("run_id", "content_item_id") for value in _NO_NUMBERS],
+    *[GOOD_ARGUMENTS | {"stage": value} for value in _NO_STAGES],
+    *[GOOD_ARGUMENTS | {"subdomain": value} for value in _NO_SITES],
     *[{key: GOOD_ARGUMENTS[key] for key in GOOD_ARGUMENTS if key != left_out} for left_out in GOOD_ARGUMENTS],
 ]
 

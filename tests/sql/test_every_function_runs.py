@@ -1,0 +1,96 @@
+"""plpgsql bodies are not checked when they are made: a function that no test runs may not even parse."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+
+from clerk.pg import engine
+from clerk.pg.sqlfiles import SqlFolder
+from clerk.reconcile import reconcile_once
+from tests.engine.driving import (
+    Worker,
+    add_site,
+    archive,
+    drain,
+    expire,
+    finish_phase,
+    one,
+    rows,
+    site,
+    start,
+    unit,
+    worker,
+)
+from tests.waiting import until
+
+
+def tour(hand: Worker) -> None:
+    """A day in the life of a town in which everything happens once."""
+    connection = hand.connection
+    items = add_site(connection, documents=3)
+    assert engine.start_next_due_site(connection) == "town"
+    engine.pause_site(connection, "town", "me")
+    engine.resume_site(connection, "town")
+    engine.pause_queue(connection, "fetch", "me")
+    engine.resume_queue(connection, "fetch")
+    finish_phase(hand)
+    job = hand.take("ocr")
+    engine.report_progress(connection, job.id, job.attempts, 1, 2)
+    expire(connection, job)
+    reconcile_once(connection)
+    assert not hand.finish(job)
+    hand.whose(job, "succeeded")
+    hand.finish(hand.take("ocr"), "failed")
+    hand.retry(hand.take("ocr"), at=datetime.now(UTC) + timedelta(hours=1))
+    engine.retry(connection, "town")
+    with connection.transaction():
+        connection.execute("set local session_replication_role = replica")
+        connection.execute("delete from procrastinate_jobs where status = 'todo'")
+    connection.execute("update sites set ocr_completed = 1")
+    reconcile_once(connection)
+    finish_phase(hand, failing=(items[0],))
+    connection.execute(
+        "select procrastinate_retry_job_v2(%s, null, null, null, null)", [unit(connection, items[0])["job_id"]]
+    )
+    hand.finish(hand.take("ocr"))
+    drain(hand)
+    engine.refresh(connection, "town")
+    while not site(connection)["coordinator_enqueued"]:
+        hand.finish(hand.take("compilation", "extraction"))
+    connection.execute("delete from procrastinate_jobs where status = 'todo' and queue_name = 'coordinator'")
+    reconcile_once(connection)
+    drain(hand)
+    engine.rewind(connection, "town", "extraction")
+    engine.rewind(connection, "town", "ocr")
+    connection.execute("delete from procrastinate_jobs where status = 'todo' and queue_name = 'ocr'")
+    engine.cancel(connection, "town")
+    engine.remove_finished_jobs(connection, datetime.now(UTC) + timedelta(days=1))
+    engine.initialize_stage(connection, "town", "ocr", 2)
+    engine.increment_completed(connection, "town", "ocr")
+    engine.increment_failed(connection, "town", "ocr", "message", "Class")
+    engine.should_trigger_coordinator(connection, "town", "ocr")
+    engine.claim_coordinator_enqueue(connection, "town")
+    start(connection, phase=4)
+    assert archive(connection)
+
+
+def test_every_function_runs(database: str, folder: SqlFolder) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        # A body that is an expression is checked when it is made, and callers inline it.
+        checked = rows(connection, "select proname from pg_proc where prosqlbody is not null")
+        wanted = {item.name for item in folder.objects if item.kind == "function"} - {row[0] for row in checked}
+        connection.execute("select pg_stat_reset()")
+        with worker(database, "tourist") as hand:
+            hand.connection.execute("set track_functions = 'all'")
+            tour(hand)
+
+        def never_called() -> set[str]:
+            connection.execute("select pg_stat_clear_snapshot()")
+            called = rows(connection, "select funcname from pg_stat_user_functions where calls > 0")
+            return wanted - {row[0] for row in called}
+
+        # A session reports what it called when it ends, and its end is not waited for.
+        until(lambda: one(connection, "select count(*) from pg_stat_activity where application_name = 'tourist'") == 0)
+        assert never_called() == set()

@@ -1,0 +1,173 @@
+"""The queries that every job runs stay cheap behind a long queue: their plans, not their times, are tested.
+
+Behind 100,000 waiting jobs of other queues and of its own, a queue's next job is read from an index; nothing that a
+worker or a minute's rescue does reads all jobs, or all of the ledger.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from tests.conftest import Databases, Url
+from tests.engine.driving import Connection, Worker, add_site, one, rows, worker
+
+WAITING = 100_000
+TABLES = {"procrastinate_jobs", "content_item_pipeline_state"}
+
+
+@contextmanager
+def rolled_back(connection: Connection) -> Iterator[None]:
+    with connection.transaction(force_rollback=True):
+        yield
+
+
+def crowd(url: Url) -> None:
+    """A town's jobs behind 100,000 of fetch and 100,000 of ocr, and a ledger of 20,000 units."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        add_site(connection, "crowd", documents=WAITING // 5)
+        with connection.transaction():
+            connection.execute("set local session_replication_role = replica")
+            for queue in ("fetch", "ocr"):
+                connection.execute(
+                    "insert into procrastinate_jobs (queue_name, task_name, args)"
+                    " select %s, 'clerk.' || %s, jsonb_build_object('subdomain', 'crowd', 'run_id', 1, 'n', n)"
+                    " from generate_series(1, %s) n",
+                    [queue, queue, WAITING],
+                )
+            connection.execute(
+                "insert into content_item_pipeline_state (content_item_id, pipeline, status, run_id)"
+                " select id, 'ocr', case when id %% 100 = 0 then 'failed_terminal' else 'processed' end, 1"
+                " from content_items where subdomain = %s",
+                ["crowd"],
+            )
+        add_site(connection, "town", documents=3)
+        connection.execute("select clerk_start_run('town', p_first_phase => 3)")
+        connection.execute("vacuum analyze")
+
+
+def touched(connection: Connection, table: str) -> dict[str, int]:
+    """What this transaction has read of a table so far: rows by sequential scan, rows by index."""
+    found = rows(
+        connection,
+        "select seq_tup_read, coalesce(idx_tup_fetch, 0) from pg_stat_xact_user_tables where relname = %s",
+        [table],
+    )
+    return {"sequentially": found[0][0], "by index": found[0][1]}
+
+
+QUEUES = [
+    ["deploy"],
+    ["compilation"],
+    ["coordinator"],
+    ["ocr"],
+    ["deploy", "coordinator"],
+    ["fetch", "ocr", "deploy"],
+    [],
+]
+
+
+def fetch_reads_a_few_rows(url: Url, queues: list[str], analysed: bool) -> None:
+    """Counted by the server over some executions: the first plans are made for their arguments, later ones are not."""
+    with worker(url, "fetcher") as hand, rolled_back(hand.connection):
+        if not analysed:
+            hand.connection.execute("delete from pg_statistic where starelid = 'procrastinate_jobs'::regclass")
+        for _ in range(8):
+            hand.fetch(*queues)
+        read = touched(hand.connection, "procrastinate_jobs")
+    assert read["sequentially"] == 0, (queues, analysed)
+    assert read["by index"] < 300, (queues, analysed)
+
+
+def stock_fetch_reads_everything(url: Url) -> None:
+    """Why there is clerk_fetch_job at all. If this fails, Procrastinate has become better: then drop ours."""
+    with worker(url, "stock") as hand, rolled_back(hand.connection):
+        stock = "select id from procrastinate_fetch_job_v2(array['coordinator'], %s)"
+        for _ in range(8):
+            one(hand.connection, stock, [hand.number])
+        read = touched(hand.connection, "procrastinate_jobs")
+    assert read["sequentially"] + read["by index"] > WAITING
+
+
+def test_fetch_gives_what_procrastinate_gives(connection: Connection) -> None:
+    """Priority, then age; not before its time; one job at a time per lock."""
+    hand = Worker(connection)
+    connection.execute(
+        "insert into procrastinate_jobs (queue_name, task_name, priority, lock, scheduled_at)"
+        " select (array['fetch', 'ocr', 'deploy', 'coordinator', 'compilation'])[1 + n % 5], 'x', n % 3,"
+        " case when n % 4 = 0 then 'lock ' || n % 3 end, case when n % 7 = 0 then now() + interval '1 hour' end"
+        " from generate_series(1, 60) n"
+    )
+    for queues in QUEUES:
+        ours, theirs = [], []
+        with rolled_back(connection):
+            while job := hand.fetch(*queues):
+                ours.append(job.id)
+        stock = "select id from procrastinate_fetch_job_v2(%s::varchar[], %s)"
+        with rolled_back(connection):
+            while job_id := one(connection, stock, [queues or None, hand.number]):
+                theirs.append(job_id)
+        assert ours == theirs, queues
+
+
+def whole_life_of_a_unit_reads_a_few_rows(url: Url) -> None:
+    """Fetch, progress, retry, fetch, finish; then the coordinator and the next phase."""
+    with worker(url, "worker") as hand, rolled_back(hand.connection):
+        job = hand.take("compilation")
+        one(hand.connection, "select clerk_report_progress(%s, %s, 1, 2)", [job.id, job.attempts])
+        hand.retry(job)
+        hand.finish(hand.take("compilation"))
+        hand.coordinate(hand.take("coordinator"))
+        hand.finish(hand.take("deploy"))
+        for table in TABLES:
+            read = touched(hand.connection, table)
+            assert read["sequentially"] == 0, table
+            assert read["by index"] < 300, table
+
+
+def plan_of(connection: Connection, query: str) -> dict[str, Any]:
+    found = one(connection, f"explain (format json) {query}")
+    parsed = json.loads(found) if isinstance(found, str) else found
+    plan = parsed[0]["Plan"]
+    assert isinstance(plan, dict)
+    return plan
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", []):
+        yield from nodes(child)
+
+
+def scans(plan: dict[str, Any]) -> list[str]:
+    return [node["Relation Name"] for node in nodes(plan) if node["Node Type"] == "Seq Scan"]
+
+
+def reconciler_scans_no_big_table(url: Url, view: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        plan = plan_of(connection, f"select * from {view}")
+        assert not TABLES & set(scans(plan)), json.dumps(plan, indent=1)
+        with rolled_back(connection):
+            rows(connection, f"select * from {view}")
+            assert sum(touched(connection, "procrastinate_jobs").values()) < 300, view
+
+
+def test_behind_a_long_queue(server: Url, template: str) -> None:
+    """One test, since two processes would fill the queue twice."""
+    databases = Databases(server)
+    url = databases.create(template)
+    try:
+        crowd(url)
+        for queues in QUEUES:
+            fetch_reads_a_few_rows(url, queues, analysed=True)
+            fetch_reads_a_few_rows(url, queues, analysed=False)
+        stock_fetch_reads_everything(url)
+        whole_life_of_a_unit_reads_a_few_rows(url)
+        for view in ("expired_claims", "lost_coordinators", "orphaned_units"):
+            reconciler_scans_no_big_table(url, view)
+    finally:
+        databases.drop_all()
