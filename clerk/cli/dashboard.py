@@ -11,7 +11,7 @@ import click
 from clerk import config, logs
 from clerk.cli.output import say
 from clerk.errors import SettingError
-from clerk.pg.connection import database_url
+from clerk.pg.connection import connect_to, database_url
 from clerk.web.guard import is_loopback
 
 _STOPPING_TAKES_AT_MOST = 5
@@ -54,7 +54,9 @@ def dashboard(host: str, port: int, token: str | None) -> None:
     # As an exception, so that the embedded Postgres learns that we have left.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with database_url(config.load()) as url, _listening(host, port) as listener, Reader(url).opened() as reader:
-        reader.take_role()
+        # Asked directly, the database says at once what is wrong; the pool only that it waited.
+        with connect_to(url):
+            reader.take_role()
         reader.check()
         shown = f"[{host}]" if ":" in host else host
         say(f"The dashboard is at http://{shown}:{listener.getsockname()[1]}/ (Ctrl-C stops it).")

@@ -67,7 +67,7 @@ class Guard:
 
 def _shows(authorization: str, token: str) -> bool:
     scheme, _, given = authorization.partition(" ")
-    shown = given.strip().encode()
+    shown = given.strip().encode("latin-1")  # as Starlette decoded it: these are the bytes that were sent
     if scheme.lower() == "basic":
         try:
             shown = base64.b64decode(shown, validate=True).partition(b":")[2]

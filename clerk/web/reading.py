@@ -104,7 +104,7 @@ class Choice:
             text.replace("\0", "")[:100].strip(),
             stage if stage in (*STAGES, "completed", "never run") else "",
             order if order in SITES else "site",
-            int(page) if page.isascii() and page.isdigit() and 0 < len(page) < 8 else 1,
+            max(1, int(page)) if page.isascii() and page.isdigit() and len(page) < 8 else 1,
         )
 
 
