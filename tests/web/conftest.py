@@ -13,6 +13,11 @@ from tests.conftest import Url
 HOSTILE = "<script>alert(1)</script>"
 
 
+@pytest.fixture(autouse=True)
+def _no_token_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CLERK_DASHBOARD_TOKEN", raising=False)
+
+
 @pytest.fixture
 def reader(database: Url) -> Iterator[Reader]:
     with Reader(database).opened() as reader:
