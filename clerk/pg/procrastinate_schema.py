@@ -83,7 +83,7 @@ def record_as_complete(connection: psycopg.Connection) -> None:
     """The last file is in, or the tables were found as they should be: from here on this is the version."""
     version = package_version()
     known = connection.execute("select from clerk_procrastinate where complete and version = %s", [str(version)])
-    if not known.fetchone():
+    if known.fetchone() is None:
         _record(connection, f"as of {version}", version, complete=True)
 
 

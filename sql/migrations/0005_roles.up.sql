@@ -5,8 +5,9 @@ do $$
 declare
     v_missing constant text[] := array(
         select wanted.name
-        from unnest(array['clerk_owner', 'clerk_worker', 'clerk_dashboard']) wanted (name)
-        where not exists (select from pg_roles where rolname = wanted.name));
+        from unnest(array['clerk_owner', 'clerk_worker', 'clerk_dashboard']) with ordinality wanted (name, place)
+        where not exists (select from pg_roles where rolname = wanted.name)
+        order by wanted.place);
     v_me constant pg_roles := (select r from pg_roles r where r.rolname = current_user);
     v_role text;
 begin
