@@ -95,11 +95,13 @@ class ClerkJobManager(JobManager):
         running = self._running.setdefault(worker_id, set())
         if self.connector.lost_answers != self._answers_lost:
             self._answers_lost = self.connector.lost_answers
+            # As of before the question: a job may end, and be forgotten, while its row is on the way to us.
+            known = set(running)
             rows = await self.connector.execute_query_all_async(
                 query=_HELD_BY_US, holder=self.connector.holder, worker_id=worker_id
             )
             for row in rows:
-                if (row["id"], row["attempts"]) not in running:
+                if (row["id"], row["attempts"]) not in known:
                     self._answers_lost -= 1  # there may be more of them
                     return self._took(jobs.Job.from_row(row), running)
         try:

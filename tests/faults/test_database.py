@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
+from procrastinate import jobs
 
+from clerk.app import ClerkApp
 from clerk.pg.connection import connect_to
+from clerk.pg.connector import ClerkConnector
 from clerk.pg.migrate import Migrator
 from clerk.pg.server import Server
 from clerk.pg.sqlfiles import SqlFolder
@@ -175,6 +180,38 @@ def test_answer_to_a_fetch_is_lost(pipeline: Pipeline, proxy: Proxy, concurrency
     pipeline.worker()
     assert pipeline.until_ended(run) == "succeeded"
     assert worker.stop() == 0
+    pipeline.check()
+
+
+def test_job_that_ends_while_we_ask_for_lost_ones_is_not_done_again(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row that is on its way to us says that it runs; when it arrives, the job has ended and is forgotten."""
+    monkeypatch.setenv("DATABASE_URL", pipeline.url)
+    pipeline.site(documents=1)
+    pipeline.start(first_phase=2)
+
+    async def scene() -> None:
+        async with ClerkApp().open_async() as app:
+            manager, connector = app.job_manager, app.connector
+            assert isinstance(connector, ClerkConnector)
+            worker = await manager.register_worker()
+            job = await manager.fetch_job(["ocr"], worker)
+            assert job is not None
+            ask = connector.execute_query_all_async
+
+            async def ask_slowly(query: LiteralString, **arguments: Any) -> list[dict[str, Any]]:
+                rows = await ask(query, **arguments)
+                await manager.finish_job(job, jobs.Status.SUCCEEDED, delete_job=False)
+                return rows
+
+            monkeypatch.setattr(connector, "execute_query_all_async", ask_slowly)
+            connector.lost_answers += 1
+            assert await manager.fetch_job(["ocr"], worker) is None
+
+    asyncio.run(scene())
+    pipeline.worker()
+    assert pipeline.until_ended(1) == "succeeded"
     pipeline.check()
 
 
