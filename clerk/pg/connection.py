@@ -97,7 +97,7 @@ def _as_clerk_error(error: psycopg.Error, url: str) -> ClerkError | None:
 _REFUSALS = (
     (r'database ".*" does not exist', "make it with createdb, or mend the name in DATABASE_URL"),
     (
-        r"authentication|no password supplied|role .* does not exist|no pg_hba.conf entry",
+        r"authentication|no password supplied|role .* does not exist|pg_hba\.conf",
         "check user and password in DATABASE_URL, and pg_hba.conf on the server",
     ),
     (
