@@ -6,9 +6,15 @@ language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
 as $$
 begin
+    -- Procrastinate fails a retried job that was asked to stop, and leaves the request standing: its next retry
+    -- would break check_not_todo_abort_requested.
+    new.abort_requested := false;
     if exists (select from paused_queues q where q.queue_name = new.queue_name)
        or exists (select from sites s where s.subdomain = new.args ->> 'subdomain' and s.paused_at is not null) then
         new.scheduled_at := clerk_held_back_until();
+    elsif new.scheduled_at = clerk_held_back_until() then
+        -- Cancelled while it was held back, and retried by hand after the pause.
+        new.scheduled_at := null;
     end if;
     return new;
 end;

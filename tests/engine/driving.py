@@ -67,12 +67,15 @@ class Worker:
         return str(one(self.connection, _WHOSE_RESULT, asked))
 
     def coordinate(self, job: Job) -> str:
-        """The body of a coordinator, and its end."""
-        said = one(
-            self.connection,
-            "select clerk_advance(%s, %s, %s)",
-            [job.args["subdomain"], job.args["run_id"], job.args["phase"]],
-        )
+        """The body of a coordinator, or of a refresh, and its end."""
+        if "phase" in job.args:
+            said = one(
+                self.connection,
+                "select clerk_advance(%s, %s, %s)",
+                [job.args["subdomain"], job.args["run_id"], job.args["phase"]],
+            )
+        else:
+            said = one(self.connection, "select clerk_refresh(%s)", [job.args["subdomain"]])
         self.finish(job)
         return str(said)
 
@@ -216,10 +219,10 @@ def drain(helper: Worker, status: str = "succeeded") -> int:
     """Do all that waits, every unit with the same end; returns how many jobs."""
     done = 0
     while job := helper.fetch():
-        if job.queue == "coordinator" and "phase" in job.args:
-            helper.coordinate(job)
+        if job.is_unit:
+            helper.finish(job, status)
         else:
-            helper.finish(job, status if job.is_unit else "succeeded")
+            helper.coordinate(job)
         done += 1
         assert done < 10_000, "this never ends"
     return done

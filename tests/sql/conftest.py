@@ -12,7 +12,7 @@ from psycopg import sql
 from tests.conftest import Databases, Url
 from tests.engine.conftest import new_worker as new_worker
 
-_TABLES = [
+TABLES = [
     "sites",
     "content_items",
     "content_item_pipeline_state",
@@ -41,6 +41,6 @@ def database(_one_for_all: Url) -> Url:
     with psycopg.connect(_one_for_all, autocommit=True) as connection:
         # No triggers and no truncate, which makes files anew for every table and index.
         connection.execute("set session_replication_role = replica")
-        for table in _TABLES:
+        for table in TABLES:
             connection.execute(sql.SQL("delete from {}").format(sql.Identifier(table)))
     return _one_for_all

@@ -1,0 +1,365 @@
+"""The engine in a few plain objects, without locks, clocks or SQL: what the database is compared with.
+
+Jobs are born without a number; the machine reads it from the database when it has found the same births there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import count
+
+PHASES = {1: ("fetch",), 2: ("ocr",), 3: ("compilation", "extraction"), 4: ("deploy",)}
+PHASE_OF = {stage: phase for phase, stages in PHASES.items() for stage in stages}
+OVER = 5
+MAX_ATTEMPTS = {"fetch": 5, "ocr": 3, "compilation": 5, "extraction": 3, "deploy": 8, "coordinator": 10}
+OPEN = ("pending", "in_progress", "failed_retryable")
+NOT_ITS_FAULT = ("Superseded", "RunCancelled", "RunEnded", "JobCancelled", "JobAborted", "JobDeleted")
+LIVE = ("todo", "doing")
+
+
+@dataclass
+class Job:
+    site: str
+    run: int
+    queue: str
+    item: int | None = None
+    phase: int | None = None
+    id: int = 0
+    status: str = "todo"
+    attempts: int = 0
+    holder: str | None = None
+    attempt: int | None = None
+    asked_to_stop: bool = False
+    expired: bool = False
+    held_back: bool = False
+
+    @property
+    def key(self) -> tuple[str, int, str, int]:
+        return self.site, self.run, self.queue, self.item or self.phase or 0
+
+
+@dataclass
+class Unit:
+    run: int
+    job: Job
+    touched: int
+    status: str = "pending"
+    code: str | None = None
+    late: bool = False
+    processed: int | None = None
+
+    @property
+    def failed_for_good(self) -> bool:
+        return self.status == "failed_terminal" and self.code not in NOT_ITS_FAULT
+
+
+@dataclass
+class Site:
+    archive: int
+    documents: list[int]
+    run: int | None = None
+    phase: int | None = None
+    claimed: bool = False
+    dirty: bool = False
+    paused: bool = False
+    outcome: str | None = None
+
+    @property
+    def going(self) -> bool:
+        return self.phase is not None and self.phase != OVER
+
+
+@dataclass
+class Model:
+    next_run: int
+    sites: dict[str, Site] = field(default_factory=dict)
+    ledger: dict[tuple[int, str], Unit] = field(default_factory=dict)
+    jobs: dict[int, Job] = field(default_factory=dict)
+    births: list[Job] = field(default_factory=list)
+    coordinator: dict[tuple[int, int], Job] = field(default_factory=dict)
+    outcomes: dict[int, str | None] = field(default_factory=dict)
+    advances: dict[tuple[int, int], int] = field(default_factory=dict)
+    clock: count[int] = field(default_factory=lambda: count(1))
+
+    # What can be asked
+
+    def units(self, site: str, stage: str | None = None, run: int | None = None) -> list[tuple[int, str, Unit]]:
+        items = [self.sites[site].archive, *self.sites[site].documents]
+        return [
+            (item, pipeline, unit)
+            for (item, pipeline), unit in sorted(self.ledger.items())
+            if item in items and stage in (None, pipeline) and run in (None, unit.run)
+        ]
+
+    def counters(self, site: str, stage: str) -> tuple[int, int, int]:
+        run = self.sites[site].run
+        found = [unit.status for _, _, unit in self.units(site, stage) if unit.run == run]
+        return len(found), found.count("processed"), found.count("failed_terminal")
+
+    def complete(self, site: str, phase: int) -> bool:
+        return all(
+            unit.status not in OPEN
+            for stage in PHASES[phase]
+            for _, _, unit in self.units(site, stage, self.sites[site].run)
+        )
+
+    def unit_of(self, job: Job) -> Unit | None:
+        """The unit that this job still speaks for."""
+        unit = self.ledger.get((job.item or 0, job.queue))
+        return unit if unit is not None and unit.job is job and unit.run == job.run else None
+
+    # Jobs
+
+    def _bear(self, job: Job) -> Job:
+        job.held_back = self.sites[job.site].paused
+        self.births.append(job)
+        return job
+
+    def _to_todo(self, job: Job) -> None:
+        job.status = "todo"
+        job.held_back = self.sites[job.site].paused
+
+    def claim(self, job: Job, holder: str) -> None:
+        job.status, job.holder, job.attempt, job.expired = "doing", holder, job.attempts, False
+        unit = self.unit_of(job)
+        if unit and unit.status in OPEN:
+            unit.status, unit.touched = "in_progress", next(self.clock)
+
+    def holds(self, job: Job, holder: str, attempt: int) -> bool:
+        return job.id in self.jobs and job.status == "doing" and (job.holder, job.attempt) == (holder, attempt)
+
+    def end_job(self, job: Job, status: str, code: str) -> None:
+        if job.status == "doing":
+            job.attempts += 1
+        job.status, job.asked_to_stop, job.expired = status, False, False
+        self.settle(job, status == "succeeded", code)
+
+    def give_back(self, job: Job, code: str) -> None:
+        if job.asked_to_stop:
+            job.attempts -= 1  # Procrastinate fails it without counting
+            self.end_job(job, "failed", code)
+            return
+        self._to_todo(job)
+        job.attempts += 1
+        job.expired = False
+        unit = self.unit_of(job)
+        if unit and unit.status in OPEN:
+            unit.status, unit.code, unit.touched = "failed_retryable", code, next(self.clock)
+
+    def twin_waits(self, job: Job) -> bool:
+        return job.phase is not None and any(
+            other is not job and other.key == job.key and other.status == "todo" for other in self.jobs.values()
+        )
+
+    def rescue(self, job: Job) -> str:
+        if job.asked_to_stop:
+            self.end_job(job, "aborted", "WorkerLost")
+            return "failed"
+        if job.attempts + 1 >= MAX_ATTEMPTS[job.queue] or self.twin_waits(job):
+            self.end_job(job, "failed", "WorkerLost")
+            return "failed"
+        self.give_back(job, "WorkerLost")
+        return "rescued"
+
+    def delete(self, job: Job) -> None:
+        del self.jobs[job.id]
+        if job.status in LIVE:
+            self.settle(job, False, "JobDeleted")
+
+    def retry_by_hand(self, job: Job) -> None:
+        job.attempts += job.status == "failed"
+        self._to_todo(job)
+        unit, site = self.unit_of(job), self.sites[job.site]
+        if unit is None or unit.status in OPEN:
+            return
+        if site.run == job.run and site.phase == PHASE_OF[job.queue] and not site.claimed:
+            unit.status, unit.processed, unit.touched = "pending", None, next(self.clock)
+        elif unit.status == "failed_terminal":
+            unit.late, unit.touched = True, next(self.clock)
+
+    def settle(self, job: Job, succeeded: bool, code: str) -> None:
+        unit, site = self.unit_of(job), self.sites[job.site]
+        if unit is None or (unit.status not in OPEN and not unit.late):
+            return  # stale
+        late = unit.status not in OPEN
+        if late and not succeeded:
+            unit.late, unit.touched = False, next(self.clock)
+            return
+        now = next(self.clock)
+        unit.status = "processed" if succeeded else "failed_terminal"
+        unit.code, unit.processed, unit.touched = (None if succeeded else code), (now if succeeded else None), now
+        if late:
+            unit.late, site.dirty = False, True
+            return
+        phase = PHASE_OF[job.queue]
+        if site.phase == phase and not site.claimed and self.complete(job.site, phase):
+            self._claim_coordinator(job.site)
+
+    # Runs
+
+    def _claim_coordinator(self, name: str) -> None:
+        site = self.sites[name]
+        assert site.run is not None
+        assert site.phase is not None
+        site.claimed = True
+        job = Job(name, site.run, "coordinator", phase=site.phase)
+        waits = [other for other in self.jobs.values() if other.key == job.key and other.status == "todo"]
+        if not waits:
+            self.coordinator[site.run, site.phase] = self._bear(job)
+
+    def start(self, name: str, first_phase: int = 1, units: Iterable[int] | None = None) -> None:
+        site = self.sites[name]
+        if site.going:
+            self.end(name, "cancelled", "Superseded")
+        site.run, site.outcome = self.next_run, None
+        self.outcomes[site.run] = None
+        self.next_run += 1
+        self._start_phase(name, first_phase, units)
+
+    def _start_phase(self, name: str, phase: int, units: Iterable[int] | None = None) -> None:
+        site = self.sites[name]
+        assert site.run is not None
+        site.phase, site.claimed = phase, False
+        chosen = None if units is None else set(units)
+        begun = [
+            (item, stage)
+            for stage in PHASES[phase]
+            for item in ([site.archive] if stage not in ("ocr", "extraction") else site.documents)
+            if stage not in ("ocr", "extraction") or self._has_to_do(item, stage, chosen)
+        ]
+        for item, stage in begun:
+            job = self._bear(Job(name, site.run, stage, item=item))
+            self.ledger[item, stage] = Unit(site.run, job, next(self.clock))
+        if phase == 3:
+            site.dirty = False
+        if not begun:
+            self._claim_coordinator(name)
+
+    def _has_to_do(self, item: int, stage: str, chosen: set[int] | None) -> bool:
+        own, read = self.ledger.get((item, stage)), self.ledger.get((item, "ocr"))
+        if stage == "extraction" and (read is None or read.status != "processed"):
+            return False
+        if chosen is not None:
+            return item in chosen
+        if own is None or (own.status != "processed" and not own.failed_for_good):
+            return True
+        return stage == "extraction" and (read.processed or 0) > (own.processed or own.touched)  # type: ignore[union-attr]
+
+    def end(self, name: str, outcome: str, code: str) -> None:
+        site = self.sites[name]
+        assert site.run is not None
+        for _, _, unit in self.units(name, run=site.run):
+            if unit.status in OPEN:
+                unit.status, unit.code, unit.touched = "failed_terminal", code, next(self.clock)
+                if unit.job.status == "todo":
+                    unit.job.status = "cancelled"
+                elif unit.job.status == "doing":
+                    unit.job.asked_to_stop = True
+        site.phase, site.outcome, site.claimed = OVER, outcome, False
+        self.outcomes[site.run] = outcome
+
+    def advance(self, name: str, run: int, phase: int) -> bool:
+        site = self.sites[name]
+        if (site.run, site.phase) != (run, phase) or not site.claimed:
+            return False
+        self.advances[run, phase] = self.advances.get((run, phase), 0) + 1
+        outcome = self._verdict(name, phase)
+        if outcome:
+            self.end(name, outcome, "RunEnded")
+        else:
+            self._start_phase(name, phase + 1)
+        return True
+
+    def _verdict(self, name: str, phase: int) -> str | None:
+        site = self.sites[name]
+        failed = {stage: self.counters(name, stage)[2] for stage in PHASE_OF}
+        completed = {stage: self.counters(name, stage)[1] for stage in PHASE_OF}
+        if phase == 2:
+            read = [unit for item in site.documents if (unit := self.ledger.get((item, "ocr")))]
+            readable = [unit for unit in read if unit.status == "processed"]
+            if not site.documents:
+                return "failed" if failed["fetch"] else "no_documents"
+            if not readable:
+                return "failed"
+            if not completed["ocr"] and not site.dirty and self._published_is_current(name, readable):
+                return "failed" if failed["fetch"] else "partial" if failed["ocr"] else "unchanged"
+        if phase == 3 and not completed["compilation"]:
+            return "failed"
+        if phase == 4:
+            if not completed["deploy"]:
+                return "failed"
+            return "partial" if failed["fetch"] + failed["ocr"] + failed["extraction"] else "succeeded"
+        return None
+
+    def _published_is_current(self, name: str, readable: list[Unit]) -> bool:
+        archive = self.sites[name].archive
+        compiled, deployed = self.ledger.get((archive, "compilation")), self.ledger.get((archive, "deploy"))
+        if not compiled or not deployed or not compiled.processed or not deployed.processed:
+            return False
+        return deployed.processed > compiled.processed and all(
+            (unit.processed or 0) < compiled.processed for unit in readable
+        )
+
+    # Operators and the reconciler
+
+    def retry(self, name: str, stage: str | None) -> tuple[int | None, str | None, int]:
+        site = self.sites[name]
+        failed = [
+            (PHASE_OF[s], s, item) for item, s, unit in self.units(name, stage) if unit.status == "failed_terminal"
+        ]
+        if not failed:
+            return site.run, None, 0
+        phase, stage, _ = min(failed)
+        items = [item for _, s, item in failed if s == stage]
+        if site.going and site.phase == phase and not site.claimed:
+            assert site.run is not None
+            for item in items:
+                unit = self.ledger[item, stage]
+                unit.job = self._bear(Job(name, site.run, stage, item=item))
+                unit.status, unit.run, unit.late, unit.processed = "pending", site.run, False, None
+                unit.touched = next(self.clock)
+        elif site.going and (site.phase or 0) < phase:
+            for item in items:
+                del self.ledger[item, stage]
+        else:
+            self.start(name, phase, items if stage in ("ocr", "extraction") else None)
+        return site.run, stage, len(items)
+
+    def rewind(self, name: str, stage: str) -> None:
+        documents = self.sites[name].documents
+        self.start(name, PHASE_OF[stage], documents if stage in ("ocr", "extraction") else None)
+
+    def pause(self, name: str, paused: bool) -> None:
+        self.sites[name].paused = paused
+        for job in self.jobs.values():
+            if job.site == name and job.status == "todo":
+                job.held_back = paused
+
+    def refresh(self, name: str) -> bool:
+        site = self.sites[name]
+        if not site.dirty or site.going:
+            return False
+        self.start(name, 3)
+        return True
+
+    def reconcile(self) -> int:
+        """Number of repairs."""
+        done = 0
+        for job in sorted(self.jobs.values(), key=lambda job: job.id):
+            if job.status == "doing" and job.expired:
+                self.rescue(job)
+                done += 1
+        for name, site in sorted(self.sites.items()):
+            if site.going and site.claimed and site.run is not None and site.phase is not None:
+                job = self.coordinator[site.run, site.phase]
+                if job not in self.births and (job.id not in self.jobs or job.status not in LIVE):
+                    self._claim_coordinator(name)
+                    done += 1
+        return done + sum(self.refresh(name) for name in sorted(self.sites))
+
+    def forget_finished(self) -> None:
+        """Retention."""
+        for job in list(self.jobs.values()):
+            if job.status not in LIVE and self.outcomes[job.run] is not None:
+                del self.jobs[job.id]

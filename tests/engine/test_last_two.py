@@ -1,0 +1,100 @@
+"""The last two members of a phase finish at the same instant, thousands of times: one coordinator each time.
+
+Two threads with a connection each meet at a barrier before every finish. In half of the cases the two are members of
+one stage, in the other half the last of compilation and the last of extraction: the join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Barrier, Thread
+
+import pytest
+
+from tests.engine.driving import Connection, Job, Worker, broken_invariants, one, rows
+
+ROUNDS, ROUNDS_LONG = 2_000, 10_000
+CHUNK = 500
+
+
+def prepare(connection: Connection, chunk: int, towns: int) -> None:
+    """Towns whose present phase has just two units left: two documents to read, or compilation and one extraction."""
+    connection.execute(
+        "insert into sites (subdomain, scraper) select format('town-%%s-%%s', %s::integer, n), 'x'"
+        " from generate_series(1, %s) n",
+        [chunk, towns],
+    )
+    connection.execute(
+        "insert into content_items (subdomain, kind, meeting, date)"
+        " select s.subdomain, 'minutes', 'Council', date '2000-01-01' + n from sites s, generate_series(1, 2) n"
+        " where s.run_id is null and (n = 1 or split_part(s.subdomain, '-', 3)::integer % 2 = 0)"
+    )
+    # The odd ones have one document, and it has been read.
+    connection.execute(
+        "insert into content_item_pipeline_state (content_item_id, pipeline, status, processed_at)"
+        " select i.id, 'ocr', 'processed', now() from content_items i join sites s using (subdomain)"
+        " where s.run_id is null and split_part(s.subdomain, '-', 3)::integer % 2 = 1"
+    )
+    connection.execute(
+        "select clerk_start_run(subdomain,"
+        " p_first_phase => 2 + split_part(subdomain, '-', 3)::integer % 2) from sites where run_id is null"
+    )
+
+
+def pairs(connection: Connection, first: Worker, second: Worker) -> list[tuple[Job, Job]]:
+    """The two open jobs of every town, one claimed by each worker."""
+    for hand in (first, second):
+        hand.connection.execute(
+            "update procrastinate_jobs set status = 'doing', worker_id = %s where id in ("
+            " select min(id) from procrastinate_jobs where status = 'todo'"
+            " and queue_name in ('ocr', 'compilation', 'extraction') group by args ->> 'subdomain')",
+            [hand.number],
+        )
+    found = rows(
+        connection,
+        "select array_agg(id order by id) from procrastinate_jobs where status = 'doing' group by args ->> 'subdomain'",
+    )
+    assert all(len(ids) == 2 for (ids,) in found)
+    return [(Job(ids[0], 0, "ocr", {}), Job(ids[1], 0, "ocr", {})) for (ids,) in found]
+
+
+def test_one_coordinator_each_time(
+    connection: Connection, new_worker: Callable[[str], Worker], request: pytest.FixtureRequest
+) -> None:
+    rounds = ROUNDS_LONG if request.config.getoption("--long") else ROUNDS
+    first, second = new_worker("first"), new_worker("second")
+    barrier = Barrier(2, timeout=60)
+    refused: list[int] = []
+
+    def finish_all(hand: Worker, jobs: list[Job]) -> None:
+        for number, job in enumerate(jobs):
+            # Failures count as well as successes, in every combination.
+            status = "failed" if number % (5 if hand is first else 3) == 0 else "succeeded"
+            barrier.wait()
+            if not hand.finish(job, status):
+                refused.append(job.id)
+
+    for chunk in range(rounds // CHUNK):
+        prepare(connection, chunk, CHUNK)
+        jobs = pairs(connection, first, second)
+        assert len(jobs) == CHUNK
+        threads = [
+            Thread(target=finish_all, args=(first, [pair[0] for pair in jobs])),
+            Thread(target=finish_all, args=(second, [pair[1] for pair in jobs])),
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        connection.execute("vacuum analyze procrastinate_jobs, sites")
+
+    assert refused == []
+    coordinators = rows(
+        connection,
+        "select count(*), count(distinct args ->> 'run_id') from procrastinate_jobs"
+        " where task_name = 'clerk.coordinate'",
+    )
+    assert coordinators == [(rounds, rounds)]
+    assert one(connection, "select count(*) from pipeline_transitions where deferred_count = 1") == rounds
+    assert one(connection, "select count(*) from sites where coordinator_enqueued") == rounds
+    assert broken_invariants(connection) == []

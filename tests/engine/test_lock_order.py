@@ -1,0 +1,311 @@
+"""The lock order, watched: real sessions wait for real locks, and whoever holds a site never waits for a job.
+
+one job's change of status:   job → claim → site → ledger → new jobs
+a claim:                      job → claim → ledger, never the site
+whole-site moves:             site → ledger → jobs with SKIP LOCKED only
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from threading import Barrier, Thread
+from typing import Any
+
+import psycopg
+import pytest
+
+from clerk.errors import RunGoing
+from clerk.pg import engine
+from clerk.reconcile import reconcile_once
+from tests.conftest import Url
+from tests.engine.driving import (
+    Connection,
+    Worker,
+    add_site,
+    broken_invariants,
+    counters,
+    drain,
+    ignored,
+    job_status,
+    one,
+    rows,
+    site,
+    start,
+    unit,
+    worker,
+)
+from tests.waiting import until
+
+
+@contextmanager
+def session(url: Url, name: str) -> Iterator[Worker]:
+    with worker(url, name) as hand:
+        # A test that waits where it should not fails instead of hanging.
+        hand.connection.execute("set statement_timeout = '60s'")
+        yield hand
+
+
+@contextmanager
+def meanwhile(action: Callable[[], object]) -> Iterator[None]:
+    """`action` runs in a thread beside the block, and must have ended well after it."""
+    problems: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            action()
+        except BaseException as problem:  # noqa: BLE001 (raised again below, in the test's own thread)
+            problems.append(problem)
+
+    thread = Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+    for problem in problems:
+        raise problem
+
+
+def waits_for(connection: Connection, waiter: str) -> list[tuple[Any, ...]]:
+    """Whom a session waits for, and with which statement."""
+    return rows(
+        connection,
+        "select b.application_name, left(w.query, 60) from pg_stat_activity w"
+        " cross join unnest(pg_blocking_pids(w.pid)) blocker join pg_stat_activity b on b.pid = blocker"
+        " where w.application_name = %s and w.datname = current_database() and w.wait_event_type = 'Lock'",
+        [waiter],
+    )
+
+
+MOVES: dict[str, Callable[[Connection], object]] = {
+    "supersede": lambda c: engine.start_run(c, "town", supersede=True),
+    "cancel": lambda c: engine.cancel(c, "town"),
+    "retry": lambda c: engine.retry(c, "town"),
+    "rewind": lambda c: engine.rewind(c, "town", "ocr"),
+    "recount": lambda c: engine.recount_site(c, "town"),
+    "pause": lambda c: engine.pause_site(c, "town", "me"),
+    "redefer coordinator": lambda c: engine.redefer_coordinator(c, "town"),
+}
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_a_finish_waits_for_the_move_that_holds_the_site(connection: Connection, database: Url, move: str) -> None:
+    add_site(connection, documents=3)
+    start(connection, phase=2)
+    with session(database, "worker") as hand, session(database, "operator") as operator:
+        job = hand.take("ocr")
+        operator.connection.execute("begin")
+        one(operator.connection, "select 1 from sites where subdomain = 'town' for no key update")
+        with meanwhile(lambda: hand.finish(job)):
+            until(lambda: waits_for(connection, "worker"))
+            assert {row[0] for row in waits_for(connection, "worker")} == {"operator"}
+            # The finish has its job row locked, and waits. The move goes through all the same.
+            MOVES[move](operator.connection)
+            assert waits_for(connection, "operator") == []
+            operator.connection.execute("commit")
+    assert job_status(connection, job.id) == "succeeded"
+    assert broken_invariants(connection) == []
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_no_move_waits_for_a_job_row(connection: Connection, database: Url, move: str) -> None:
+    """Rows of waiting, running and failed jobs are all locked by others; the move ends nevertheless."""
+    add_site(connection, documents=4)
+    start(connection, phase=2)
+    with session(database, "worker") as hand, session(database, "operator") as operator:
+        hand.take("ocr")
+        hand.finish(hand.take("ocr"), "failed")
+        with hand.connection.transaction():
+            one(hand.connection, "select count(*) from (select from procrastinate_jobs for update) locked")
+            operator.connection.execute("set statement_timeout = '20s'")
+            MOVES[move](operator.connection)
+    assert broken_invariants(connection) == []
+    drain(Worker(connection))
+    assert reconcile_once(connection) == []
+    assert broken_invariants(connection) == []
+
+
+def test_no_resume_waits_for_a_job_row(connection: Connection, database: Url) -> None:
+    add_site(connection, documents=2)
+    start(connection, phase=2)
+    engine.pause_site(connection, "town", "me")
+    with session(database, "worker") as hand, session(database, "operator") as operator, hand.connection.transaction():
+        one(hand.connection, "select count(*) from (select from procrastinate_jobs for update) locked")
+        operator.connection.execute("set statement_timeout = '20s'")
+        assert engine.resume_site(operator.connection, "town")
+    assert len(reconcile_once(connection)) == 1, "what was passed over is let go by the reconciler"
+    assert len(list(iter(Worker(connection).fetch, None))) == 2
+
+
+def test_a_claim_never_waits_for_the_site(connection: Connection, database: Url) -> None:
+    add_site(connection, documents=1)
+    start(connection, phase=2)
+    with session(database, "worker") as hand, session(database, "operator") as operator:
+        with operator.connection.transaction():
+            one(operator.connection, "select 1 from sites where subdomain = 'town' for no key update")
+            hand.connection.execute("set statement_timeout = '20s'")
+            job = hand.take("ocr")
+        assert hand.finish(job)
+
+
+def test_a_rescue_passes_over_a_job_that_is_just_ending(connection: Connection, database: Url) -> None:
+    items = add_site(connection, documents=1)
+    start(connection, phase=2)
+    with session(database, "worker") as hand, session(database, "rescuer") as rescuer:
+        job = hand.take("ocr")
+        connection.execute("update job_claims set lease_until = now() - interval '1 s' where job_id = %s", [job.id])
+        with hand.connection.transaction():
+            assert hand.finish(job)
+            rescuer.connection.execute("set statement_timeout = '20s'")
+            assert engine.rescue_job(rescuer.connection, job.id) == "left alone"
+    assert unit(connection, items[0])["status"] == "processed"
+
+
+def test_a_finish_that_waited_for_the_supersede_is_stale(connection: Connection, database: Url) -> None:
+    items = add_site(connection, documents=2)
+    start(connection, phase=2)
+    with session(database, "worker") as hand, session(database, "operator") as operator:
+        job = hand.take("ocr")
+        operator.connection.execute("begin")
+        one(operator.connection, "select 1 from sites where subdomain = 'town' for no key update")
+        with meanwhile(lambda: hand.finish(job)):
+            until(lambda: waits_for(connection, "worker"))
+            engine.start_run(operator.connection, "town", supersede=True)
+            operator.connection.execute("commit")
+    assert counters(connection, "ocr") == (0, 0, 0)
+    assert unit(connection, items[0])["error_code"] == "Superseded"
+    assert ignored(connection) == ["stale"]
+    assert broken_invariants(connection) == []
+
+
+def deadlocks(connection: Connection) -> int:
+    connection.execute("select pg_stat_clear_snapshot()")
+    return int(one(connection, "select deadlocks from pg_stat_database where datname = current_database()"))
+
+
+def test_everybody_at_once_without_a_deadlock(
+    connection: Connection, database: Url, request: pytest.FixtureRequest
+) -> None:
+    """Finishers, coordinators, renewals, operators, rescuers and two reconcilers on the same three sites."""
+    rounds = 3_000 if request.config.getoption("--long") else 300
+    names = ["town-1", "town-2", "town-3"]
+    for name in names:
+        add_site(connection, name, documents=6)
+        engine.start_run(connection, name)
+    barrier = Barrier(8, timeout=60)
+
+    def work(hand: Worker, chance: random.Random) -> None:
+        held = []
+        for _ in range(rounds):
+            while len(held) < 3 and (job := hand.fetch()):
+                held.append(job)
+            if not held:
+                continue
+            held_ids = [job.id for job in held]
+            rows(hand.connection, "select clerk_renew_leases(%s::bigint[])", [chance.sample(held_ids, len(held_ids))])
+            job = held.pop(chance.randrange(len(held)))
+            if not job.is_unit:
+                hand.coordinate(job)
+            elif chance.random() < 0.15:
+                hand.retry(job)
+            elif chance.random() < 0.05:
+                hand.connection.execute("delete from procrastinate_jobs where id = %s", [job.id])
+            else:
+                hand.finish(job, chance.choice(["succeeded", "succeeded", "succeeded", "failed", "aborted"]))
+
+    def operate(hand: Worker, chance: random.Random) -> None:
+        for _ in range(rounds // 3):
+            name = chance.choice(names)
+            moves: list[Callable[[], object]] = [
+                partial(engine.start_run, hand.connection, name),
+                partial(engine.start_run, hand.connection, name, supersede=True),
+                partial(engine.cancel, hand.connection, name),
+                partial(engine.retry, hand.connection, name),
+                partial(engine.rewind, hand.connection, name, chance.choice(["ocr", "extraction"])),
+                partial(engine.refresh, hand.connection, name),
+                partial(engine.pause_site, hand.connection, name, "me"),
+                partial(engine.resume_site, hand.connection, name),
+            ]
+            with suppress(RunGoing):
+                chance.choice(moves)()
+            failed = rows(
+                hand.connection, "select id from procrastinate_jobs where status = 'failed' order by random() limit 1"
+            )
+            for (job_id,) in failed:
+                hand.connection.execute(
+                    "update procrastinate_jobs set status = 'todo' where id = %s and status = 'failed'"
+                    " and queueing_lock is null",
+                    [job_id],
+                )
+
+    def mend(hand: Worker, chance: random.Random) -> None:
+        for _ in range(rounds // 6):
+            hand.connection.execute(
+                "update job_claims set lease_until = now() - interval '1 s' where job_id ="
+                " (select job_id from job_claims where settled_as is null order by random() limit 1)"
+            )
+            reconcile_once(hand.connection)
+            engine.remove_finished_jobs(hand.connection, one(hand.connection, "select now() - interval '1 s'"), 5)
+
+    problems: list[BaseException] = []
+
+    def run(role: Callable[[Worker, random.Random], None], number: int) -> None:
+        try:
+            with session(database, f"{role.__name__} {number}") as hand:
+                barrier.wait()
+                role(hand, random.Random(number))  # noqa: S311
+        except BaseException as problem:  # noqa: BLE001 (shown by the test)
+            problems.append(problem)
+            barrier.abort()
+
+    roles = [work, work, work, work, operate, operate, mend, mend]
+    threads = [Thread(target=run, args=(role, number)) for number, role in enumerate(roles)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert problems == []
+    assert deadlocks(connection) == 0
+    assert [row for row in broken_invariants(connection) if row[0] != "I7"] == []
+    for name in names:
+        engine.resume_site(connection, name)
+    connection.execute("update job_claims set lease_until = now() - interval '1 s'")
+    hand = Worker(connection)
+    for _ in range(20):
+        connection.execute("update procrastinate_jobs set scheduled_at = null where task_name = 'clerk.refresh'")
+        if not drain(hand) + len(reconcile_once(connection)):
+            break
+    assert reconcile_once(connection) == []
+    assert rows(connection, "select run_id from pipeline_runs where ended_at is null") == []
+    assert rows(connection, "select phase, run_id from pipeline_transitions group by 1, 2 having count(*) > 1") == []
+    assert {site(connection, name)["current_stage"] for name in names} == {"completed"}
+    assert broken_invariants(connection) == []
+
+
+def test_psycopg_reports_a_deadlock_as_one(connection: Connection, database: Url) -> None:
+    """That the stress would have noticed: two rows, two orders."""
+    add_site(connection, "a", documents=0)
+    add_site(connection, "b", documents=0)
+    before = deadlocks(connection)
+    barrier = Barrier(2, timeout=60)
+    seen: list[type[BaseException]] = []
+
+    def lock(order: tuple[str, str]) -> None:
+        with session(database, order[0]) as hand:
+            hand.connection.execute("set deadlock_timeout = '50ms'")
+            try:
+                with hand.connection.transaction():
+                    hand.connection.execute("update sites set name = 'x' where subdomain = %s", [order[0]])
+                    barrier.wait()
+                    hand.connection.execute("update sites set name = 'x' where subdomain = %s", [order[1]])
+            except psycopg.errors.DeadlockDetected as problem:
+                seen.append(type(problem))
+
+    with meanwhile(lambda: lock(("a", "b"))):
+        lock(("b", "a"))
+    assert len(seen) == 1
+    until(lambda: deadlocks(connection) == before + 1)

@@ -1,0 +1,354 @@
+"""Random operations from several connections, each compared with a small model in Python.
+
+After every step ledger, counters, claims, coordinators and jobs must be what the model says, and no invariant may be
+broken. At the end everything is drained, and every run must have ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, ClassVar
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from psycopg import sql
+
+from clerk.errors import RunGoing
+from clerk.pg import engine
+from clerk.reconcile import reconcile_once
+from tests.conftest import Url
+from tests.engine import driving
+from tests.engine.driving import Worker, broken_invariants, one, rows
+from tests.engine.model import PHASE_OF, Job, Model, Site
+from tests.sql.conftest import TABLES
+
+STEPS_AT_LEAST = 2_000
+SITES = st.sampled_from(["town", "village"])
+STAGES = st.sampled_from(list(PHASE_OF))
+PICK = st.integers(min_value=0, max_value=10_000)
+
+
+class Machine(RuleBasedStateMachine):
+    url: ClassVar[Url]
+    steps: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open = contextlib.ExitStack()
+        names = ("operator", "first", "second", "third")
+        self.operator, *self.workers = [self.open.enter_context(driving.worker(self.url, name)) for name in names]
+        self.db = self.operator.connection
+        self.holdings: list[tuple[Worker, driving.Job]] = []
+        """Attempts that some worker believes it holds; zombies are among them."""
+        with self.db.transaction():
+            self.db.execute("set local session_replication_role = replica")
+            for table in TABLES:
+                self.db.execute(sql.SQL("delete from {}").format(sql.Identifier(table)))
+        for number, hand in enumerate((self.operator, *self.workers), 1):
+            self.db.execute("insert into procrastinate_workers (id) overriding system value values (%s)", [hand.number])
+            assert number
+        self.seen_job = one(self.db, "select nextval('procrastinate_jobs_id_seq')")
+        self.model = Model(one(self.db, "select nextval(pg_get_serial_sequence('pipeline_runs', 'run_id'))") + 1)
+
+    @initialize(documents=st.tuples(st.integers(0, 3), st.integers(0, 2)))
+    def make_sites(self, documents: tuple[int, int]) -> None:
+        for name, number in zip(("town", "village"), documents, strict=True):
+            items = driving.add_site(self.db, name, number)
+            archive = one(
+                self.db, "insert into content_items (subdomain, kind) values (%s, 'archive') returning id", [name]
+            )
+            self.model.sites[name] = Site(archive, items)
+
+    # What is compared after each step
+
+    @invariant()
+    def same_as_the_model(self) -> None:
+        type(self).steps += 1
+        self._adopt()
+        model = self.model
+        assert self._ledger() == {
+            key: (unit.status, unit.run, unit.job.id, unit.code, unit.late) for key, unit in model.ledger.items()
+        }
+        assert self._jobs() == {
+            job.id: (job.status, job.attempts, job.asked_to_stop, job.held_back and job.status == "todo")
+            for job in model.jobs.values()
+        }
+        for name, site in model.sites.items():
+            row = driving.site(self.db, name)
+            phase = None if row["current_stage"] is None else row["phase"]
+            assert (row["run_id"], phase) == (site.run, site.phase)
+            assert (row["coordinator_enqueued"], row["dirty"], row["outcome"]) == (
+                site.claimed,
+                site.dirty,
+                site.outcome,
+            )
+            for stage in PHASE_OF:
+                assert driving.counters(self.db, stage, name) == model.counters(name, stage), (name, stage)
+        assert dict(rows(self.db, "select run_id, outcome from pipeline_runs")) == model.outcomes
+        advanced = rows(self.db, "select run_id, phase from pipeline_transitions where advanced_at is not null")
+        assert sorted(advanced) == sorted(model.advances)
+        assert set(model.advances.values()) <= {1}
+        expired = sorted(job.id for job in model.jobs.values() if job.expired and job.status == "doing")
+        broken = broken_invariants(self.db)
+        assert [row for row in broken if row[0] != "I7"] == []
+        assert len(broken) == len(expired)
+
+    def _adopt(self) -> None:
+        """Births in the model and in the database are the same; only the database knows the numbers."""
+        found = rows(
+            self.db,
+            "select id, args ->> 'subdomain', (args ->> 'run_id')::bigint, queue_name,"
+            " coalesce(args ->> 'content_item_id', args ->> 'phase')::bigint from procrastinate_jobs"
+            " where id > %s and task_name <> 'clerk.refresh' order by id",
+            [self.seen_job],
+        )
+        born = {job.key: job for job in self.model.births}
+        assert sorted(row[1:] for row in found) == sorted(born)
+        for job_id, *key in found:
+            site, run, queue, number = key
+            job = born[site, run, queue, number]
+            job.id = job_id
+            self.model.jobs[job_id] = job
+            self.seen_job = max(self.seen_job, job_id)
+        self.model.births.clear()
+
+    def _ledger(self) -> dict[tuple[int, str], Any]:
+        found = rows(
+            self.db,
+            "select content_item_id, pipeline, status, run_id, job_id, error_code, reopened_at is not null"
+            " from content_item_pipeline_state",
+        )
+        return {(item, stage): tuple(more) for item, stage, *more in found}
+
+    def _jobs(self) -> dict[int, Any]:
+        found = rows(
+            self.db,
+            "select id, status::text, attempts, abort_requested,"
+            " coalesce(scheduled_at = clerk_held_back_until(), false)"
+            " from procrastinate_jobs where task_name <> 'clerk.refresh'",
+        )
+        return {
+            job_id: (status, attempts, asked and status == "doing", held and status == "todo")
+            for job_id, status, attempts, asked, held in found
+        }
+
+    # Workers
+
+    @rule(pick=PICK, queues=st.sampled_from([(), ("ocr",), ("coordinator",), ("fetch", "ocr", "deploy")]))
+    def fetch(self, pick: int, queues: tuple[str, ...]) -> None:
+        worker = self.workers[pick % len(self.workers)]
+        job = worker.fetch(*queues)
+        if job is None:
+            assert not [
+                j
+                for j in self.model.jobs.values()
+                if j.status == "todo" and not j.held_back and (not queues or j.queue in queues)
+            ]
+        elif "run_id" not in job.args:
+            assert worker.finish(job)
+            assert (engine.refresh(self.db, job.args["subdomain"]) is not None) is self.model.refresh(
+                job.args["subdomain"]
+            )
+        else:
+            claimed = self.model.jobs[job.id]
+            assert (claimed.status, claimed.attempts, claimed.held_back) == ("todo", job.attempts, False)
+            self.model.claim(claimed, worker.name)
+            self.holdings.append((worker, job))
+
+    @rule(pick=PICK, succeeds=st.booleans())
+    def finish(self, pick: int, succeeds: bool) -> None:
+        """By the holder, or by one who thinks so: frozen, rescued and thawed."""
+        if not self.holdings:
+            return
+        worker, job = self.holdings.pop(pick % len(self.holdings))
+        known = self.model.jobs.get(job.id)
+        mine = known is not None and self.model.holds(known, worker.name, job.attempts)
+        status = "succeeded" if succeeds else "failed"
+        assert worker.finish(job, status, "" if succeeds else "PdfBroken") is mine
+        if known is not None and mine:
+            self.model.end_job(known, status, "PdfBroken")
+        else:
+            assert worker.whose(job, status) == "fenced"
+
+    @rule(pick=PICK)
+    def give_back(self, pick: int) -> None:
+        if not self.holdings:
+            return
+        place = pick % len(self.holdings)
+        worker, job = self.holdings[place]
+        known = self.model.jobs.get(job.id)
+        if known is not None and self.model.twin_waits(known):
+            return  # 23505; the job manager's tests have it
+        del self.holdings[place]
+        mine = known is not None and self.model.holds(known, worker.name, job.attempts)
+        assert worker.retry(job, code="Timeout") is mine
+        if known is not None and mine:
+            self.model.give_back(known, "Timeout")
+        else:
+            assert worker.whose(job, "todo") == "fenced"
+
+    @rule(pick=PICK, times=st.integers(1, 2))
+    def coordinate(self, pick: int, times: int) -> None:
+        """A coordinator does its work, perhaps twice; whether it ever says so is another rule's."""
+        held = [job for _, job in self.holdings if not job.is_unit]
+        if not held:
+            return
+        args = held[pick % len(held)].args
+        for _ in range(times):
+            accepted = self.model.advance(args["subdomain"], args["run_id"], args["phase"])
+            said = engine.advance(self.db, args["subdomain"], args["run_id"], args["phase"])
+            assert (said != "stale") is accepted
+
+    @rule(pick=PICK)
+    def lease_runs_out(self, pick: int) -> None:
+        running = [job for job in self.model.jobs.values() if job.status == "doing"]
+        if running:
+            job = running[pick % len(running)]
+            self.db.execute("update job_claims set lease_until = now() - interval '1 s' where job_id = %s", [job.id])
+            job.expired = True
+
+    @rule(pick=PICK)
+    def rescue(self, pick: int) -> None:
+        running = [job for job in self.model.jobs.values() if job.status == "doing"]
+        if running:
+            job = running[pick % len(running)]
+            expected = self.model.rescue(job) if job.expired else "left alone"
+            assert engine.rescue_job(self.db, job.id) == expected
+
+    # Hands on single jobs
+
+    def _pick(self, pick: int, *statuses: str) -> Job | None:
+        found = [job for _, job in sorted(self.model.jobs.items()) if job.status in statuses]
+        return found[pick % len(found)] if found else None
+
+    @rule(pick=PICK)
+    def cancel_job(self, pick: int) -> None:
+        if job := self._pick(pick, "todo"):
+            assert one(self.db, "select procrastinate_cancel_job_v1(%s, false, false)", [job.id]) == job.id
+            self.model.end_job(job, "cancelled", "JobCancelled")
+
+    @rule(pick=PICK)
+    def finish_waiting_job(self, pick: int) -> None:
+        if job := self._pick(pick, "todo"):
+            self.db.execute("select procrastinate_finish_job_v1(%s, 'succeeded', false)", [job.id])
+            self.model.end_job(job, "succeeded", "")
+
+    @rule(pick=PICK)
+    def delete_job(self, pick: int) -> None:
+        if job := self._pick(pick, "todo", "doing", "succeeded", "failed", "cancelled", "aborted"):
+            self.db.execute("delete from procrastinate_jobs where id = %s", [job.id])
+            self.model.delete(job)
+
+    @rule(pick=PICK)
+    def retry_by_hand(self, pick: int) -> None:
+        job = self._pick(pick, "failed", "succeeded", "cancelled", "aborted")
+        if job is None or self.model.twin_waits(job):
+            return
+        if job.status == "failed":
+            self.db.execute("select procrastinate_retry_job_v2(%s, null, null, null, null)", [job.id])
+        else:
+            self.db.execute("update procrastinate_jobs set status = 'todo' where id = %s", [job.id])
+        self.model.retry_by_hand(job)
+
+    # Whole sites
+
+    @rule(site=SITES, supersede=st.booleans())
+    def start(self, site: str, supersede: bool) -> None:
+        if self.model.sites[site].going and not supersede:
+            with pytest.raises(RunGoing):
+                engine.start_run(self.db, site)
+            return
+        self.model.start(site)
+        assert engine.start_run(self.db, site, supersede=supersede) == self.model.sites[site].run
+
+    @rule(site=SITES)
+    def a_document_appears(self, site: str) -> None:
+        documents = self.model.sites[site].documents
+        if len(documents) < 4:
+            documents += driving.add_documents(self.db, site, 1)
+
+    @rule(site=SITES)
+    def cancel(self, site: str) -> None:
+        going = self.model.sites[site].going
+        assert engine.cancel(self.db, site) == (self.model.sites[site].run if going else None)
+        if going:
+            self.model.end(site, "cancelled", "RunCancelled")
+
+    @rule(site=SITES, stage=st.none() | STAGES, failed_only=st.booleans())
+    def retry(self, site: str, stage: str | None, failed_only: bool) -> None:
+        expected = self.model.retry(site, stage)
+        done = engine.retry(self.db, site, stage, failed_only)
+        assert (done.run_id, done.stage, done.units) == expected
+
+    @rule(site=SITES, stage=STAGES)
+    def rewind(self, site: str, stage: str) -> None:
+        self.model.rewind(site, stage)
+        assert engine.rewind(self.db, site, stage) == self.model.sites[site].run
+
+    @rule(site=SITES)
+    def pause_or_resume(self, site: str) -> None:
+        paused = not self.model.sites[site].paused
+        done = engine.pause_site(self.db, site, "a test") if paused else engine.resume_site(self.db, site)
+        assert done
+        self.model.pause(site, paused)
+
+    @rule(site=SITES)
+    def refresh(self, site: str) -> None:
+        expected = self.model.refresh(site)
+        assert (engine.refresh(self.db, site) is not None) is expected
+
+    @rule()
+    def reconcile(self) -> None:
+        assert len(reconcile_once(self.db)) == self.model.reconcile()
+
+    @rule()
+    def retention(self) -> None:
+        one(self.db, "select clerk_remove_finished_jobs(now() + interval '1 day')")
+        self.model.forget_finished()
+
+    # The end
+
+    def teardown(self) -> None:
+        with self.open:
+            if self.model.sites:
+                self._drain()
+
+    def _drain(self) -> None:
+        """Whatever state this is: let workers and reconciler go on, and every run ends."""
+        for site in self.model.sites:
+            engine.resume_site(self.db, site)
+        self.db.execute("update job_claims set lease_until = now() - interval '1 s'")
+        for _ in range(20):
+            self.db.execute("update procrastinate_jobs set scheduled_at = null where task_name = 'clerk.refresh'")
+            if not driving.drain(self.workers[0]) + len(reconcile_once(self.db)):
+                break
+        assert reconcile_once(self.db) == []
+        assert rows(self.db, "select * from pipeline_runs where ended_at is null") == []
+        assert rows(self.db, "select * from procrastinate_jobs where status in ('todo', 'doing')") == []
+        assert rows(self.db, "select subdomain from sites where dirty or current_stage <> 'completed'") == []
+        assert broken_invariants(self.db) == []
+
+
+def test_the_engine_is_its_model(database: Url, request: pytest.FixtureRequest) -> None:
+    long = bool(request.config.getoption("--long"))
+    machine = type("MachineHere", (Machine,), {"url": database, "steps": 0})
+    with psycopg.connect(database, autocommit=True) as connection:
+        # An operator's settings for the test: nothing waits for the disk.
+        connection.execute("set synchronous_commit = off")
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=600 if long else 50,
+            stateful_step_count=100 if long else 60,
+            derandomize=not long,
+            database=None,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.explicit, Phase.generate, Phase.shrink],
+            print_blob=True,
+        ),
+    )
+    assert machine.steps >= (20 * STEPS_AT_LEAST if long else STEPS_AT_LEAST)
