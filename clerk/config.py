@@ -41,6 +41,15 @@ class Settings:
     postgres_linger: float
     lock_timeout: float
     keep_jobs_hours: float
+    plugins_dir: Path | None
+    plugin_time_limit: float
+    user_agent: str
+    host_interval: float
+    host_concurrency: int
+    request_timeout: float
+    download_time_limit: float
+    max_download_bytes: int
+    allow_loopback: bool
     origins: Mapping[str, str]
     """Setting name → where its value came from: `environment`, a file's path, or `default`."""
 
@@ -97,6 +106,39 @@ def _hours(text: str) -> float:
     if not 0 < hours <= 87_600:
         raise ValueError(f"is {text!r}", "write a number of hours above 0, at most 87600")
     return hours
+
+
+def _existing_folder(text: str) -> Path:
+    path = _folder(text)
+    if not path.is_dir():
+        raise ValueError(f"names {path}, which does not exist", "make that folder, or name another")
+    return path
+
+
+def _pause(text: str) -> float:
+    return 0.0 if text == "0" else _seconds(text)
+
+
+def _whole(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or not 0 < int(text) <= 1_000_000:
+        raise ValueError(f"is {text!r}", "write a whole number above 0, at most 1000000")
+    return int(text)
+
+
+def _megabytes(text: str) -> int:
+    return _whole(text) * 1_000_000
+
+
+def _yes_or_no(text: str) -> bool:
+    if text.lower() not in ("1", "true", "yes", "on", "0", "false", "no", "off"):
+        raise ValueError(f"is {text!r}", "write yes or no")
+    return text.lower() in ("1", "true", "yes", "on")
+
+
+def _header_value(text: str) -> str:
+    if not text.isascii() or not text.isprintable():
+        raise ValueError("has characters that cannot stand in an HTTP header", "write it in printable ASCII")
+    return text
 
 
 def without_password(url: str | None) -> str:
@@ -165,6 +207,72 @@ SETTINGS = (
         "24",
         "Hours for which finished jobs are kept in the queue's tables before they are removed.",
     ),
+    Setting(
+        "CLERK_PLUGINS_DIR",
+        "plugins_dir",
+        _existing_folder,
+        "none",
+        "A folder of plugins: Python files and packages that lie directly in it. Also --plugins-dir.",
+        lambda path: "(none)" if path is None else str(path),
+    ),
+    Setting(
+        "CLERK_PLUGIN_TIME_LIMIT",
+        "plugin_time_limit",
+        _seconds,
+        "900",
+        "Seconds after which a plugin that shows no sign of life is given up.",
+    ),
+    Setting(
+        "CLERK_USER_AGENT",
+        "user_agent",
+        _header_value,
+        "clerk (archives of public meetings)",
+        "How clerk names itself to the sites it fetches from. Say here how you can be reached.",
+    ),
+    Setting(
+        "CLERK_HOST_INTERVAL",
+        "host_interval",
+        _pause,
+        "0.5",
+        "Seconds between two requests to one host, counted over all workers; 0 for none.",
+    ),
+    Setting(
+        "CLERK_HOST_CONCURRENCY",
+        "host_concurrency",
+        _whole,
+        "2",
+        "Requests to one host at a time, counted over all workers.",
+    ),
+    Setting(
+        "CLERK_REQUEST_TIMEOUT",
+        "request_timeout",
+        _seconds,
+        "30",
+        "Seconds to wait for a connection, and for each next piece of an answer.",
+    ),
+    Setting(
+        "CLERK_DOWNLOAD_TIME_LIMIT",
+        "download_time_limit",
+        _seconds,
+        "900",
+        "Seconds that one answer may take altogether, however slowly it trickles in.",
+    ),
+    Setting(
+        "CLERK_MAX_DOWNLOAD_MB",
+        "max_download_bytes",
+        _megabytes,
+        "500",
+        "Megabytes of one document at most, as received and as decompressed.",
+        lambda size: str(size // 1_000_000),
+    ),
+    Setting(
+        "CLERK_ALLOW_LOOPBACK",
+        "allow_loopback",
+        _yes_or_no,
+        "no",
+        "Whether fetchers may also fetch from this machine (127.0.0.1, ::1). For tests and demonstrations.",
+        lambda allowed: "yes" if allowed else "no",
+    ),
 )
 
 
@@ -196,6 +304,15 @@ def load(environ: Mapping[str, str] = os.environ, folder: Path | None = None) ->
         postgres_linger=values.get("postgres_linger", 10.0),
         lock_timeout=values.get("lock_timeout", 2.0),
         keep_jobs_hours=values.get("keep_jobs_hours", 24.0),
+        plugins_dir=values.get("plugins_dir"),
+        plugin_time_limit=values.get("plugin_time_limit", 900.0),
+        user_agent=values.get("user_agent", "clerk (archives of public meetings)"),
+        host_interval=values.get("host_interval", 0.5),
+        host_concurrency=values.get("host_concurrency", 2),
+        request_timeout=values.get("request_timeout", 30.0),
+        download_time_limit=values.get("download_time_limit", 900.0),
+        max_download_bytes=values.get("max_download_bytes", 500_000_000),
+        allow_loopback=values.get("allow_loopback", False),
         origins=origins,
     )
 

@@ -1,0 +1,87 @@
+"""What a fetcher is: it says which documents a source has, and gets one when asked. The rest is clerk's.
+
+A fetcher lists; clerk decides what is new, downloads, checks, hashes, names files and keeps the books. So a fetcher
+never writes a file, never sees the database, and reaches the network through the polite client only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from clerk.documents.storage import Document
+    from clerk.fetching.client import Answer, PoliteClient, Sink, Validators
+
+KINDS = ("minutes", "agenda")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A document that the source has."""
+
+    url: str
+    meeting: str
+    """The body that met, as the source calls it."""
+    date: date
+    kind: str = "minutes"
+    key: str = ""
+    """What stays the same when the document is revised or its address changes: the vendor's id. Default: the url."""
+    version: str = ""
+    """What changes with the content, if the source tells (a publication time). Same version: no request is made."""
+
+    @property
+    def identity(self) -> str:
+        return self.key or self.url
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a fetcher may know about the site it works for."""
+
+    subdomain: str
+    name: str
+    extra: Mapping[str, Any]
+    """The site's `extra`, over the defaults of the plugin's `fetcher_extra`."""
+    start_year: int | None = None
+
+
+class Fetcher:
+    """Base of all fetchers. A subclass writes `documents`; `check` too, to tell mistakes in `extra` when a site is added."""
+
+    extra_help: ClassVar[Mapping[str, str]] = {}
+    """Key of `extra` → what it is for. Shown by `clerk plugins` and in messages."""
+    required: ClassVar[tuple[str, ...]] = ()
+    """Keys of `extra` without which it cannot work."""
+
+    def __init__(self, site: Site, client: PoliteClient) -> None:
+        self.site = site
+        self.client = client
+
+    @classmethod
+    def check(cls, extra: Mapping[str, Any]) -> None:
+        """Raise ValueError with a sentence for people if `extra` cannot be right."""
+        for key in cls.required:
+            if not extra.get(key):
+                raise ValueError(f"extra needs {key!r}: {cls.extra_help.get(key, 'see the documentation')}")
+
+    def documents(self) -> AsyncIterator[Found]:
+        """All documents that the source has now. Ending early means that the rest has vanished: raise instead."""
+        raise NotImplementedError
+
+    def covers(self, document: Document) -> bool:
+        """Would the listing have named this known document, were it still there? A listing since a date says no to older ones."""
+        return True
+
+    async def download(self, found: Found, validators: Validators, sink: Sink) -> Answer:
+        """Get one document into `sink`. Only for sources where a plain GET of its url is not the way."""
+        return await self.client.download(found.url, validators, sink)
+
+    @property
+    def first_day(self) -> date | None:
+        """The day before which nothing is wanted: `since` of `extra`, or the site's start_year."""
+        if since := self.site.extra.get("since"):
+            return date.fromisoformat(str(since))
+        return date(self.site.start_year, 1, 1) if self.site.start_year else None
