@@ -13,6 +13,8 @@ create table clerk_procrastinate ();
 create table clerk_schema_objects ();
 create table content_item_pipeline_state ();
 create table content_items ();
+create table fetch_hosts ();
+create table fetch_slots ();
 create table ignored_results ();
 create table job_claims ();
 create table paused_queues ();
@@ -63,9 +65,14 @@ alter table content_item_pipeline_state add column reopened_at timestamp with ti
 alter table content_item_pipeline_state add column run_id bigint;
 alter table content_item_pipeline_state add column status text not null default 'pending'::text;
 alter table content_item_pipeline_state add column updated_at timestamp with time zone not null default now();
+alter table content_items add column checked_at timestamp with time zone;
 alter table content_items add column created_at timestamp with time zone not null default now();
 alter table content_items add column date date;
 alter table content_items add column etag text;
+alter table content_items add column fetch_error_code text;
+alter table content_items add column fetch_error_message text;
+alter table content_items add column fetch_failed_at timestamp with time zone;
+alter table content_items add column fetched_at timestamp with time zone;
 alter table content_items add column id bigint not null generated always as identity;
 alter table content_items add column kind text not null;
 alter table content_items add column last_modified text;
@@ -73,12 +80,25 @@ alter table content_items add column meeting text;
 alter table content_items add column occurrence smallint not null default 1;
 alter table content_items add column page_count integer;
 alter table content_items add column revision smallint not null default 1;
+alter table content_items add column series bigint;
 alter table content_items add column sha256 text;
 alter table content_items add column size_bytes bigint;
+alter table content_items add column source_key text;
 alter table content_items add column source_url text;
+alter table content_items add column source_version text;
 alter table content_items add column storage_key text;
 alter table content_items add column subdomain character varying not null;
+alter table content_items add column superseded_at timestamp with time zone;
 alter table content_items add column updated_at timestamp with time zone not null default now();
+alter table content_items add column vanished_at timestamp with time zone;
+alter table fetch_hosts add column held_until timestamp with time zone;
+alter table fetch_hosts add column held_why text;
+alter table fetch_hosts add column host text not null;
+alter table fetch_hosts add column next_at timestamp with time zone not null;
+alter table fetch_slots add column holder text not null default current_setting('application_name'::text);
+alter table fetch_slots add column host text not null;
+alter table fetch_slots add column id bigint not null generated always as identity;
+alter table fetch_slots add column lease_until timestamp with time zone not null;
 alter table ignored_results add column at timestamp with time zone not null default now();
 alter table ignored_results add column attempt integer;
 alter table ignored_results add column content_item_id bigint;
@@ -220,6 +240,7 @@ alter table stage_policy add column time_limit interval not null;
 
 -- section: options
 alter table content_item_pipeline_state set (fillfactor=80, autovacuum_vacuum_scale_factor=0.02, autovacuum_analyze_scale_factor=0.02);
+alter table fetch_hosts set (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=200);
 alter table job_claims set (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=200);
 alter table sites set (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=200);
 
@@ -245,6 +266,9 @@ alter table content_items add constraint content_items_revision_check CHECK ((re
 alter table content_items add constraint content_items_sha256_check CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text));
 alter table content_items add constraint content_items_size_bytes_check CHECK ((size_bytes >= 0));
 alter table content_items add constraint content_items_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
+alter table fetch_hosts add constraint fetch_hosts_pkey PRIMARY KEY (host);
+alter table fetch_slots add constraint fetch_slots_host_fkey FOREIGN KEY (host) REFERENCES fetch_hosts(host) ON DELETE CASCADE;
+alter table fetch_slots add constraint fetch_slots_pkey PRIMARY KEY (id);
 alter table ignored_results add constraint ignored_results_pkey PRIMARY KEY (id);
 alter table ignored_results add constraint ignored_results_why_check CHECK ((why = ANY (ARRAY['fenced'::text, 'stale'::text])));
 alter table job_claims add constraint job_claims_pkey PRIMARY KEY (job_id);
@@ -290,6 +314,7 @@ CREATE INDEX idx_cips_pipeline_status_created ON content_item_pipeline_state USI
 CREATE INDEX idx_cips_pipeline_status_last_attempt ON content_item_pipeline_state USING btree (pipeline, status, last_attempt_at) WHERE (status <> 'processed'::text);
 CREATE INDEX idx_cips_updated_at ON content_item_pipeline_state USING btree (updated_at);
 CREATE INDEX idx_content_items_source_url ON content_items USING btree (subdomain, source_url);
+CREATE INDEX idx_fetch_slots_host ON fetch_slots USING btree (host);
 CREATE INDEX idx_ignored_results_at ON ignored_results USING btree (at);
 CREATE INDEX idx_pipeline_runs_ended ON pipeline_runs USING btree (ended_at) WHERE (ended_at IS NOT NULL);
 CREATE INDEX idx_pipeline_runs_going ON pipeline_runs USING btree (started_at) WHERE (ended_at IS NULL);
@@ -313,6 +338,7 @@ CREATE UNIQUE INDEX procrastinate_jobs_queueing_lock_idx_v1 ON procrastinate_job
 CREATE UNIQUE INDEX uix_cips_content_item_pipeline ON content_item_pipeline_state USING btree (content_item_id, pipeline);
 CREATE UNIQUE INDEX uix_content_items_archive ON content_items USING btree (subdomain) WHERE (kind = 'archive'::text);
 CREATE UNIQUE INDEX uix_content_items_document ON content_items USING btree (subdomain, kind, meeting, date, occurrence, revision) WHERE (kind <> 'archive'::text);
+CREATE UNIQUE INDEX uix_content_items_source_key ON content_items USING btree (subdomain, source_key) WHERE ((source_key IS NOT NULL) AND (superseded_at IS NULL));
 CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (subdomain, storage_key);
 
 -- section: functions
@@ -331,6 +357,7 @@ CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (
 -- clerk_end_run(p_subdomain text, p_run_id bigint, p_outcome text, p_reason text, p_error_code text) returns void set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_end_run, md5 2242ca7587206ce3828cb978327e518a
 -- clerk_failed_for_good(p_status text, p_error_code text) returns boolean immutable set search_path=pg_catalog, public, pg_temp, md5 5bb1e3d9b8708c5e45be143ad3dc90eb
 -- clerk_held_back_until() returns timestamp with time zone immutable set search_path=pg_catalog, public, pg_temp, md5 e897e6274c073f4477e9eaa99862daac
+-- clerk_hold_host(p_host text, p_for interval, p_why text) returns timestamp with time zone set search_path=pg_catalog, public, pg_temp, md5 1f0a40d08c7d9d256c9d07c08bf3dca0
 -- clerk_increment_completed(p_subdomain text, p_stage text) returns void set search_path=pg_catalog, public, pg_temp, md5 5fb99893bd942436bdc409083db8392a
 -- clerk_increment_failed(p_subdomain text, p_stage text, p_message text, p_class text) returns void set search_path=pg_catalog, public, pg_temp, md5 b00c4a8bb6c5c76d814f6fcb054b4be8
 -- clerk_initialize_stage(p_subdomain text, p_stage text, p_total_jobs integer) returns void set search_path=pg_catalog, public, pg_temp, md5 80903daf8abee9300405a9e6b582be84
@@ -343,12 +370,15 @@ CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (
 -- clerk_redefer_unit(p_content_item_id bigint, p_stage text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_redefer_unit, md5 a15e62c9bfbf47d0e55e7fbede469913
 -- clerk_refresh(p_subdomain text) returns bigint set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_refresh, md5 e5f8ed4d5a361688d1221909a3fa7e4e
 -- clerk_release_held_back() returns integer set search_path=pg_catalog, public, pg_temp, md5 9fa83989726d7e8bfc3a7216d7190fbf
+-- clerk_release_host(p_slot_id bigint) returns void set search_path=pg_catalog, public, pg_temp, md5 afdbcfbb4a33b3396a37d9afd262be75
 -- clerk_remove_finished_jobs(p_before timestamp with time zone, p_batch integer) returns integer set search_path=pg_catalog, public, pg_temp, md5 35989e62cc25565e3199aa35c03e0b4c
+-- clerk_renew_host(p_slot_id bigint, p_lease interval) returns boolean set search_path=pg_catalog, public, pg_temp, md5 9cec0c9fd7d08ae22ca03b235c65aeab
 -- clerk_renew_leases(p_jobs bigint[]) returns SETOF bigint set search_path=pg_catalog, public, pg_temp, md5 3f46df9c0e0da431288b3008409c867e
 -- clerk_reopen_failed(p_subdomain text, p_run_id bigint, p_stage text) returns integer set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_reopen_failed, md5 dfdc454e8863a0dd4b91ef308e5415e1
 -- clerk_reopen_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns text set search_path=pg_catalog, public, pg_temp, md5 b579a4b0fdc412a2347ac9455fd8d480
 -- clerk_report_progress(p_job_id bigint, p_attempt integer, p_done integer, p_total integer) returns boolean set search_path=pg_catalog, public, pg_temp, md5 c5dde7285f54f7f3a8a53abbb35e7994
 -- clerk_rescue_job(p_job_id bigint) returns text set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_rescue_job set clerk.error_code=WorkerLost set clerk.error_message=the worker died, froze or ran past its time limit, md5 1734e7aa25a1812ae1daa80b50779c14
+-- clerk_reserve_host(p_host text, p_interval interval, p_concurrency integer, p_lease interval, OUT slot_id bigint, OUT wait interval) returns record set search_path=pg_catalog, public, pg_temp, md5 14e5cdb6227cfc1a89e2e7afa5244b68
 -- clerk_resume_queue(p_queue text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_resume_queue, md5 18f1c2b521a2ffbb23b544bc959b14ba
 -- clerk_resume_site(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_resume_site, md5 e8cf287af0a184614c979f99b57bc036
 -- clerk_retry(p_subdomain text, p_stage text, p_failed_only boolean, OUT run_id bigint, OUT stage text, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_retry, md5 ed06cdee7ed39789197ea144d5cda2f3
@@ -361,7 +391,7 @@ CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (
 -- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_start_phase, md5 631358ab14194233165b1b1afff06000
 -- clerk_start_run(p_subdomain text, p_reason text, p_supersede boolean, p_first_phase integer, p_units bigint[]) returns bigint set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_start_run, md5 49a348454551d15a96e7e5cd14eba321
 -- clerk_stop_jobs(p_jobs bigint[]) returns void set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_stop_jobs, md5 552b8c977d7251ba14c243cae51e7bf6
--- clerk_units_of_phase(p_subdomain text, p_phase integer, p_units bigint[]) returns TABLE(content_item_id bigint, stage text) stable set search_path=pg_catalog, public, pg_temp, md5 12536570080698b4561efce46e7323fe
+-- clerk_units_of_phase(p_subdomain text, p_phase integer, p_units bigint[]) returns TABLE(content_item_id bigint, stage text) stable set search_path=pg_catalog, public, pg_temp, md5 af08fec88de8afd43fb054c642db2eb8
 -- clerk_verdict(p_subdomain text, p_phase integer, OUT outcome text, OUT reason text) returns record stable set search_path=pg_catalog, public, pg_temp, md5 d04b55303a352b2254e05997cd56fa0b
 -- clerk_wake(p_queue text) returns void set search_path=pg_catalog, public, pg_temp, md5 ac854943b67c80105934f4b0de96ae26
 -- clerk_whose_result(p_job_id bigint, p_attempt integer, p_status text) returns text set search_path=pg_catalog, public, pg_temp, md5 57300ffcd9d5febd6ae5c42f7be3aa3c
@@ -419,11 +449,21 @@ comment on column content_item_pipeline_state.job_id is 'The Procrastinate job t
 comment on column content_item_pipeline_state.pipeline is 'The stage: fetch, ocr, compilation, extraction or deploy.';
 comment on column content_item_pipeline_state.reopened_at is 'An operator retried the failed unit after its phase: if it succeeds the books are put right and the site is dirty.';
 comment on column content_item_pipeline_state.run_id is 'The run that this state belongs to.';
+comment on column content_items.checked_at is 'When the source last confirmed this content.';
+comment on column content_items.fetch_error_code is 'Why the last try to get it failed; NULL when it did not.';
+comment on column content_items.fetch_failed_at is 'When a failure that counts happened: a new one, or one that may pass.';
+comment on column content_items.fetched_at is 'When this content arrived; later than the ledger''s word on it means: read it again.';
 comment on column content_items.last_modified is 'As the server sent it: it is given back word for word.';
 comment on column content_items.meeting is 'The body that met, as named by the source.';
 comment on column content_items.occurrence is 'The body''s first, second, … meeting of that day, so that a second one never hides the first.';
 comment on column content_items.revision is 'The first, second, … PDF published for that meeting: a revised one is a new row, and the older stays known.';
+comment on column content_items.series is 'Id of the first content item of this document''s history (NULL: itself); revisions and moves to another day share it.';
+comment on column content_items.source_key is 'What stays the same at the source when the document is revised: the vendor''s id, or the address.';
+comment on column content_items.source_version is 'The source''s own word for this content, such as a publication time; the same word means no request.';
 comment on column content_items.storage_key is 'Path of the PDF below the site''s folder.';
+comment on column content_items.superseded_at is 'Since when a later revision is known. The archive shows the newest of a series that could be read.';
+comment on column content_items.vanished_at is 'Since when the source no longer lists it. It stays in the archive: that is what an archive is for.';
+comment on column fetch_hosts.held_until is 'The host asked to be left alone until then (Retry-After).';
 comment on column job_claims.holder is 'application_name of the worker process, unique per process.';
 comment on column job_claims.progress is 'Steps done, such as pages read, of progress_total.';
 comment on column job_claims.settled_as is 'How this claim ended: the status that the job went to. A worker whose answer got lost recognises its own result by it.';
@@ -461,6 +501,8 @@ comment on table clerk_procrastinate is 'Files of Procrastinate''s own schema as
 comment on table clerk_schema_objects is 'Functions, triggers and views as last applied: checksum of the file, and of what the database made of it.';
 comment on table content_item_pipeline_state is 'The ledger: one row per content item and stage. Open: pending, in_progress, failed_retryable. Terminal: processed, failed_terminal.';
 comment on table content_items is 'A thing that stages work on: a document (minutes or agenda), or the site''s own archive item.';
+comment on table fetch_hosts is 'A row per host that we fetch from: when it may be asked next, by any worker.';
+comment on table fetch_slots is 'A row per request that is under way. One whose worker died counts until its lease is over.';
 comment on table ignored_results is 'Results that changed nothing. fenced: another claim held the job. stale: the run was over, or the unit had moved on.';
 comment on table job_claims is 'Who holds a running job, at which attempt and until when. Only this claim may settle the job.';
 comment on table paused_queues is 'Queues whose jobs are held back, and who said so.';
@@ -485,6 +527,8 @@ grant delete, insert, select, update on content_items to clerk_worker;
 grant delete, insert, select, update on due_sites to clerk_worker;
 grant delete, insert, select, update on expired_claims to clerk_worker;
 grant delete, insert, select, update on failing_documents to clerk_worker;
+grant delete, insert, select, update on fetch_hosts to clerk_worker;
+grant delete, insert, select, update on fetch_slots to clerk_worker;
 grant delete, insert, select, update on ignored_results to clerk_worker;
 grant delete, insert, select, update on job_claims to clerk_worker;
 grant delete, insert, select, update on ledger_counters to clerk_worker;

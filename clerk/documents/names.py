@@ -26,3 +26,9 @@ def folder_name(meeting: str) -> str:
     while len(name.encode()) > _LONGEST:
         name = name[:-1]
     return name or "Meeting"
+
+
+def readable(text: str, longest: int = 200) -> str:
+    """A name from outside as one clean line: no control characters (a NUL cannot be stored), no runs of blanks."""
+    shown = "".join(" " if unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") else letter for letter in text)
+    return " ".join(unicodedata.normalize("NFC", shown).split())[:longest].strip()

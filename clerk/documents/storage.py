@@ -36,6 +36,9 @@ class Document:
     revision: int = 1
     sha256: str | None = None
     source_url: str | None = None
+    fetch_error_code: str | None = None
+    """Why it could not be had, or could not be checked for news, the last time that was tried."""
+    fetch_error_message: str | None = None
 
     @property
     def stem(self) -> str:

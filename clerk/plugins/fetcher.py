@@ -11,30 +11,13 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from clerk.documents.catalogue import Found
+
 if TYPE_CHECKING:
     from clerk.documents.storage import Document
     from clerk.fetching.client import Answer, PoliteClient, Sink, Validators
 
 KINDS = ("minutes", "agenda")
-
-
-@dataclass(frozen=True)
-class Found:
-    """A document that the source has."""
-
-    url: str
-    meeting: str
-    """The body that met, as the source calls it."""
-    date: date
-    kind: str = "minutes"
-    key: str = ""
-    """What stays the same when the document is revised or its address changes: the vendor's id. Default: the url."""
-    version: str = ""
-    """What changes with the content, if the source tells (a publication time). Same version: no request is made."""
-
-    @property
-    def identity(self) -> str:
-        return self.key or self.url
 
 
 @dataclass(frozen=True)

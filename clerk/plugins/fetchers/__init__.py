@@ -1,0 +1,1 @@
+"""clerk's own fetchers."""
