@@ -64,6 +64,8 @@ class Known:
     etag: str | None
     last_modified: str | None
     fetch_error_code: str | None
+    is_read: bool = False
+    """Its pages are in storage: the PDF itself is not needed any more."""
 
     @property
     def is_held(self) -> bool:
@@ -128,10 +130,12 @@ def known_documents(connection: Connection, subdomain: str) -> list[Known]:
         return cursor.execute(
             """
             select i.id, i.source_key, i.kind, i.meeting, i.date, i.sha256, i.source_version, i.etag,
-                   i.last_modified, i.fetch_error_code
+                   i.last_modified, i.fetch_error_code, coalesce(l.status = 'processed', false) as is_read
             from content_items i
+            left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
             where i.subdomain = %s and i.kind in ('minutes', 'agenda') and i.source_key is not null
               and i.superseded_at is null
+            order by i.id
             """,
             [subdomain],
         ).fetchall()
@@ -167,8 +171,7 @@ def record_content(
 
 def record_unchanged(connection: Connection, known: Known, found: Found) -> None:
     """The source says that it is still the same: by its version, or by answering 304."""
-    content = Content(known.sha256 or "", 0, known.etag, known.last_modified)
-    _confirm(connection, known.id, found, content)
+    _confirm(connection, known.id, found, Content("", 0, known.etag, known.last_modified))
 
 
 def record_failure(
@@ -193,9 +196,9 @@ def record_failure(
         connection.execute(
             """
             update content_items i
-            set fetch_failed_at = case when i.sha256 is not null then i.fetch_failed_at
-                                       when %(may_pass)s or i.fetch_error_code is distinct from %(code)s then clerk_now()
-                                       else i.fetch_failed_at end,
+            set fetch_failed_at = case when i.sha256 is null
+                                            and (%(may_pass)s or i.fetch_error_code is distinct from %(code)s)
+                                       then clerk_now() else i.fetch_failed_at end,
                 fetch_error_code = %(code)s, fetch_error_message = left(%(message)s, 500),
                 vanished_at = null, updated_at = clerk_now()
             where i.id = %(id)s

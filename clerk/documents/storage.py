@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -113,6 +114,43 @@ def written(path: Path) -> Iterator[BinaryIO]:
         Path(temporary).unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """Content whose final name is not known yet; removed unless it is given one."""
+
+    file: BinaryIO
+    path: Path
+
+    def keep_as(self, final: Path) -> None:
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        final.parent.mkdir(parents=True, exist_ok=True)
+        self.path.chmod(0o644)
+        self.path.replace(final)
+        sync_folder(final.parent)
+
+
+@contextlib.contextmanager
+def incoming(folder: Path) -> Iterator[Incoming]:
+    """A file on the same disk as where it will go."""
+    waiting = folder / ".incoming"
+    waiting.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(suffix=".part", dir=waiting)
+    try:
+        with os.fdopen(descriptor, "w+b") as file:
+            yield Incoming(file, Path(temporary))
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def forget_abandoned(folder: Path, older_than: float) -> None:
+    """Removes what workers that died left in `incoming`: files untouched for so many seconds."""
+    for path in (folder / ".incoming").glob("*.part"):
+        with contextlib.suppress(FileNotFoundError):
+            if path.stat().st_mtime < time.time() - older_than:
+                path.unlink()
 
 
 def write(path: Path, content: bytes | str) -> None:

@@ -6,16 +6,18 @@ never writes a file, never sees the database, and reaches the network through th
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from clerk.documents.catalogue import Found
+from clerk.documents.catalogue import Found, Known
 
 if TYPE_CHECKING:
-    from clerk.documents.storage import Document
     from clerk.fetching.client import Answer, PoliteClient, Sink, Validators
+
+logger = logging.getLogger(__name__)
 
 KINDS = ("minutes", "agenda")
 
@@ -32,7 +34,7 @@ class Site:
 
 
 class Fetcher:
-    """Base of all fetchers. A subclass writes `documents`; `check` too, to tell mistakes in `extra` when a site is added."""
+    """Base of all fetchers. A subclass writes `documents`; and `check`, to tell mistakes when a site is added."""
 
     extra_help: ClassVar[Mapping[str, str]] = {}
     """Key of `extra` → what it is for. Shown by `clerk plugins` and in messages."""
@@ -42,6 +44,8 @@ class Fetcher:
     def __init__(self, site: Site, client: PoliteClient) -> None:
         self.site = site
         self.client = client
+        self.skipped: list[str] = []
+        """Entries of the listing that no document can be made of, each with its reason. See `skip`."""
 
     @classmethod
     def check(cls, extra: Mapping[str, Any]) -> None:
@@ -54,8 +58,13 @@ class Fetcher:
         """All documents that the source has now. Ending early means that the rest has vanished: raise instead."""
         raise NotImplementedError
 
-    def covers(self, document: Document) -> bool:
-        """Would the listing have named this known document, were it still there? A listing since a date says no to older ones."""
+    def skip(self, why: str) -> None:
+        """Pass over an entry that cannot be used, and say why. A listing of nothing but such ones fails."""
+        logger.warning("%s: %s", self.site.subdomain, why)
+        self.skipped.append(why)
+
+    def covers(self, known: Known) -> bool:
+        """Would the listing have named this, were it still there? One since a date says no to what is older."""
         return True
 
     async def download(self, found: Found, validators: Validators, sink: Sink) -> Answer:

@@ -79,9 +79,9 @@ class Plugins:
     def add_from(self, name: str, origin: str, load: Callable[[], object]) -> None:
         try:
             plugin = load()
+        except KeyboardInterrupt:
+            raise
         except BaseException as error:  # noqa: BLE001 (a module may even call sys.exit)
-            if isinstance(error, KeyboardInterrupt):
-                raise
             self._problem(name, origin, error)
             return
         self.add(plugin, name, origin)
@@ -109,7 +109,7 @@ class Plugins:
         return next(self.call_each(hook, limit, **arguments), None)
 
     def provided(self, hook: str, label: str, kind: type | None = None) -> tuple[str, Any]:
-        """What a plugin provides under a label: a class derived from `kind` if given. Raises PluginMissing if none does."""
+        """What a plugin provides under a label, and which: a class derived from `kind`, if that is given."""
         found = self.call_first(hook, label=label)
         if found is None:
             broken = ", ".join(f"{problem.name} ({problem.error})" for problem in self.problems)
@@ -119,9 +119,8 @@ class Plugins:
             )
         plugin, value = found
         if kind is not None and not (inspect.isclass(value) and issubclass(value, kind)):
-            raise PluginNonsense(
-                f"plugin {plugin} returned {str(value)[:100]!r} from {hook}({label!r}), not a class derived from {kind.__name__}"
-            )
+            said = f"plugin {plugin} returned {str(value)[:100]!r} from {hook}({label!r})"
+            raise PluginNonsense(f"{said}, not a class derived from {kind.__name__}")
         return plugin, value
 
 
