@@ -13,6 +13,7 @@ import io
 import json
 import logging
 import random
+import re
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ logger = logging.getLogger(__name__)
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MAY_PASS = {408, 423, 425, 429}
 _ASKS_FOR_A_PAUSE = {429, 503}
+_SECRET = re.compile(r"(?i)([?&](?:[a-z_-]*token|[a-z_-]*key|sig|signature|secret|password))=[^&#]*")
 _MOST_HOPS = 6
 _PAGE_LIMIT = 50_000_000
 
@@ -112,7 +114,7 @@ class Page:
         try:
             return json.loads(self.content)
         except ValueError as error:
-            raise DownloadFailed(f"{self.url} did not answer with JSON ({self.text[:80]!r})") from error
+            raise DownloadFailed(f"{shown(self.url)} did not answer with JSON ({self.text[:80]!r})") from error
 
 
 class _Again(Exception):
@@ -185,8 +187,8 @@ class PoliteClient:
                 pause = self.limits.first_pause * 4 ** (attempt - 1) * random.uniform(0.75, 1.25)  # noqa: S311 (jitter)
                 pause = max(pause, again.after or 0.0)
                 if attempt >= self.limits.attempts or pause > self.limits.patience:
-                    raise DownloadFailed(f"{url}: {again}") from again
-                logger.info("%s: %s; again in %.1f s", url, again, pause)
+                    raise DownloadFailed(f"{shown(url)}: {again}") from again
+                logger.info("%s: %s; again in %.1f s", shown(url), again, pause)
             self.alive()
             # Without a slot: others may be served meanwhile. A pause that the host asked for holds for them too.
             await asyncio.sleep(pause)
@@ -201,7 +203,7 @@ class PoliteClient:
             if isinstance(answer, Answer):
                 return answer
             url = answer
-        raise DownloadRefused(f"{url}: more than {_MOST_HOPS - 1} redirects")
+        raise DownloadRefused(f"{shown(url)}: more than {_MOST_HOPS - 1} redirects")
 
     async def _once(self, url: httpx.URL, validators: Validators, sink: Sink, slot: Slot) -> Answer | str:
         """One request: an answer, or where it sends us."""
@@ -242,12 +244,13 @@ class PoliteClient:
             if after is not None and status in _ASKS_FOR_A_PAUSE:
                 await self.hosts.hold(response.url.host, after, said)
             raise _Again(said, after)
-        raise DownloadRefused(f"{response.url}: {said}")
+        raise DownloadRefused(f"{shown(str(response.url))}: {said}")
 
     async def _receive(self, response: httpx.Response, sink: Sink, slot: Slot) -> None:
         promised = response.headers.get("content-length", "")
         if promised.isdecimal() and int(promised) > sink.limit:
-            raise PdfTooLarge(f"{response.url} has {int(promised):,} bytes, more than the {sink.limit:,} allowed")
+            said = f"{shown(str(response.url))} has {int(promised):,} bytes"
+            raise PdfTooLarge(f"{said}, more than the {sink.limit:,} allowed")
         decoder = Decoder(response.headers.get("content-encoding", ""), sink)
         try:
             async for piece in response.aiter_raw():
@@ -256,9 +259,14 @@ class PoliteClient:
                 await slot.keep()
             decoder.finish()
         except PdfTooLarge as error:
-            raise PdfTooLarge(f"{response.url}: {error}") from error
+            raise PdfTooLarge(f"{shown(str(response.url))}: {error}") from error
         except DownloadFailed as error:
             raise _Again(str(error)) from error
+
+
+def shown(url: str) -> str:
+    """An address as it may be written down: without what an API token or a signature says."""
+    return _SECRET.sub(r"\1=***", url)[:500]
 
 
 def _checked(url: str) -> httpx.URL:

@@ -11,8 +11,7 @@ from urllib.parse import urljoin
 
 from clerk.documents.names import readable
 
-_MONTHS = ("january", "february", "march", "april", "may", "june", "july")
-_MONTHS += ("august", "september", "october", "november", "december")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = r"(?P<word>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
 _DATES = (
@@ -45,7 +44,7 @@ def _as_date(match: re.Match[str], day_first: bool) -> date | None:
     year += 2000 if year < 70 else 1900 if year < 100 else 0
     day = int(parts["day"])
     if word := parts.get("word"):
-        month = next(number for number, name in enumerate(_MONTHS, 1) if name.startswith(word.lower()))
+        month = _MONTHS.index(word.lower()) + 1
     else:
         month = int(parts["month"])
         if day_first and match.start("month") < match.start("year"):
@@ -124,7 +123,7 @@ class _Links(HTMLParser):
             self._silent = max(self._silent - 1, 0)
         elif (tag in self._HEADINGS or tag == "title") and self._heading is not None:
             # Arrows and bullets that open and close a section are not part of its name.
-            text = readable("".join(self._heading)).strip("▲▼►◄▶◀•·+-–— ")
+            text = readable("".join(self._heading)).strip("▲▼►◄▶◀•·+- ")
             if tag == "title":
                 self.title = text
             else:
