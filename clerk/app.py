@@ -8,7 +8,7 @@ from procrastinate import App
 
 from clerk.pg.connector import ClerkConnector
 from clerk.pg.job_manager import ClerkJobManager
-from clerk.stages import coordinate, fetch
+from clerk.stages import coordinate, fetch, ocr
 from clerk.worker import ClerkWorker
 
 
@@ -21,6 +21,7 @@ class ClerkApp(App):
         self.job_manager = ClerkJobManager(connector)
         coordinate.register(self)
         fetch.register(self)
+        ocr.register(self)
 
     def _worker(self, **options: Any) -> ClerkWorker:
         return ClerkWorker(app=self, **{**self.worker_defaults, **options})

@@ -50,6 +50,12 @@ class Settings:
     download_time_limit: float
     max_download_bytes: int
     allow_loopback: bool
+    keep_images: str
+    ocr_dpi: float
+    ocr_memory_bytes: int
+    ocr_page_seconds: float
+    ocr_max_pages: int
+    ocr_failed_percent: float
     origins: Mapping[str, str]
     """Setting name → where its value came from: `environment`, a file's path, or `default`."""
 
@@ -133,6 +139,36 @@ def _yes_or_no(text: str) -> bool:
     if text.lower() not in ("1", "true", "yes", "on", "0", "false", "no", "off"):
         raise ValueError(f"is {text!r}", "write yes or no")
     return text.lower() in ("1", "true", "yes", "on")
+
+
+def _which_images(text: str) -> str:
+    if text.lower() not in ("scanned", "all", "none"):
+        raise ValueError(f"is {text!r}", "write scanned, all or none")
+    return text.lower()
+
+
+def _dpi(text: str) -> float:
+    dots = _whole(text)
+    if not 72 <= dots <= 600:
+        raise ValueError(f"is {text!r}", "write a number of dots per inch from 72 to 600")
+    return float(dots)
+
+
+def _memory(text: str) -> int:
+    megabytes = _whole(text)
+    if megabytes < 256:
+        raise ValueError(f"is {text!r}", "write a number of megabytes, at least 256")
+    return megabytes << 20
+
+
+def _percent(text: str) -> float:
+    try:
+        percent = float(text)
+    except ValueError:
+        percent = -1.0
+    if not 0 <= percent <= 100:
+        raise ValueError(f"is {text!r}", "write a number from 0 to 100")
+    return percent
 
 
 def _header_value(text: str) -> str:
@@ -273,6 +309,49 @@ SETTINGS = (
         "Whether fetchers may also fetch from this machine (127.0.0.1, ::1). For tests and demonstrations.",
         lambda allowed: "yes" if allowed else "no",
     ),
+    Setting(
+        "CLERK_KEEP_IMAGES",
+        "keep_images",
+        _which_images,
+        "scanned",
+        "Of which pages an image is kept for readers: scanned (those that had to be looked at), all or none.",
+    ),
+    Setting(
+        "CLERK_OCR_DPI",
+        "ocr_dpi",
+        _dpi,
+        "150",
+        "Dots per inch at which pages are read. More than 200 costs time and gains nothing on usual documents.",
+    ),
+    Setting(
+        "CLERK_OCR_MEMORY_MB",
+        "ocr_memory_bytes",
+        _memory,
+        "1024",
+        "Megabytes that reading one document may take; one that needs more fails with PdfMemory.",
+        lambda size: str(size >> 20),
+    ),
+    Setting(
+        "CLERK_OCR_PAGE_SECONDS",
+        "ocr_page_seconds",
+        _seconds,
+        "40",
+        "Seconds of CPU time that one page may take, and all failing pages of a document together.",
+    ),
+    Setting(
+        "CLERK_OCR_MAX_PAGES",
+        "ocr_max_pages",
+        _whole,
+        "10000",
+        "Pages that a document may have; one with more fails with PdfTooLarge.",
+    ),
+    Setting(
+        "CLERK_OCR_FAILED_PERCENT",
+        "ocr_failed_percent",
+        _percent,
+        "10",
+        "Up to this share of failed pages a document counts as read, with a note; above it, it fails.",
+    ),
 )
 
 
@@ -313,6 +392,12 @@ def load(environ: Mapping[str, str] = os.environ, folder: Path | None = None) ->
         download_time_limit=values.get("download_time_limit", 900.0),
         max_download_bytes=values.get("max_download_bytes", 500_000_000),
         allow_loopback=values.get("allow_loopback", False),
+        keep_images=values.get("keep_images", "scanned"),
+        ocr_dpi=values.get("ocr_dpi", 150.0),
+        ocr_memory_bytes=values.get("ocr_memory_bytes", 1 << 30),
+        ocr_page_seconds=values.get("ocr_page_seconds", 40.0),
+        ocr_max_pages=values.get("ocr_max_pages", 10_000),
+        ocr_failed_percent=values.get("ocr_failed_percent", 10.0),
         origins=origins,
     )
 

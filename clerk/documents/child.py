@@ -26,6 +26,7 @@ from clerk.documents.failures import PdfError, PdfTimeout
 from clerk.documents.inspection import Inspection, inspect
 from clerk.documents.manifest import EMPTY, FAILED, OCR, TEXT_LAYER
 from clerk.documents.protocol import PageResult, Task
+from clerk.exec import poppler
 from clerk.exec.limited import (
     Limits,
     Orphaned,
@@ -37,7 +38,6 @@ from clerk.exec.limited import (
     set_own_cpu_limit,
     set_own_limits,
 )
-from clerk.exec.poppler import Box
 from clerk.exec.tesseract import Reading
 
 _INSPECTION_SECONDS = 8.0
@@ -190,13 +190,14 @@ class Reader:
         image = self.scratch / f"{page}-{dpi:.0f}.pgm"
         complaints = self.engine.render(page, dpi, image, seconds)
         size = picture.size(image)
-        complaint = (complaints.strip().splitlines() or ["no message"])[-1][:200]
+        errors = poppler.errors(complaints, self.inspection.complaints)
+        complaint = (errors or ["no message"])[-1][:200]
         if size is None:
             raise PageFailed("PdfBroken", f"it was not rendered ({complaint})")
         expected = box.width * dpi / 72, box.height * dpi / 72
         if any(abs(got - want) > 2 for got, want in zip(size, expected, strict=True)):
             raise PageFailed("PdfBroken", f"it was rendered as {size[0]} x {size[1]} pixels, not as its box says")
-        if complaints.strip() and picture.is_blank(image):
+        if errors and picture.is_blank(image):
             raise PageFailed("PdfBroken", f"it was rendered blank ({complaint})")
         return image, dpi
 
@@ -280,7 +281,7 @@ def _is_poor(reading: Reading) -> bool:
     return reading.confidence is None or reading.confidence < _POOR
 
 
-def _fitting(box: Box, dpi: float) -> float:
+def _fitting(box: poppler.Box, dpi: float) -> float:
     """As fine as asked for, or as the largest image that is allowed permits."""
     if box.pixels(dpi) <= _MOST_PIXELS:
         return dpi

@@ -32,6 +32,7 @@ _MOST_OBJECTS_LOOKED_AT = 200
 class Inspection:
     page_count: int
     boxes: dict[int, poppler.Box]
+    complaints: frozenset[str]
     remarks: list[str] = field(default_factory=list)
     ends_early: bool = False
     reader: pypdf.PdfReader | None = None
@@ -55,16 +56,16 @@ def inspect(run: poppler.Run, pdf: Path, scratch: Path, most_pages: int, cpu_sec
     ends_early = b"%%EOF" not in tail and b"startxref" not in tail
     broken = PdfTruncated if ends_early else PdfBroken
     try:
-        in_poppler, boxes = poppler.boxes(run, pdf, scratch / "info", most_pages, cpu_seconds)
-        complaint = "poppler finds no page"
+        facts = poppler.facts(run, pdf, scratch / "info", most_pages, cpu_seconds)
+        complaint = "poppler finds none"
     except poppler.PasswordNeeded as error:
         raise PdfEncrypted(str(error)) from error
     except poppler.Unreadable as error:
-        in_poppler, boxes, complaint = 0, {}, str(error)
-    if in_poppler > most_pages:
-        raise PdfTooLarge(f"{in_poppler} pages, of which {most_pages} are allowed")
+        facts, complaint = poppler.Facts(0, {}, frozenset()), str(error)
+    if facts.page_count > most_pages:
+        raise PdfTooLarge(f"{facts.page_count} pages, of which {most_pages} are allowed")
 
-    found = Inspection(0, boxes, ends_early=ends_early)
+    found = Inspection(0, facts.boxes, facts.complaints, ends_early=ends_early)
     in_pypdf = 0
     try:
         found.reader, in_pypdf = within(cpu_seconds, lambda: _open(pdf, most_pages))
@@ -72,8 +73,8 @@ def inspect(run: poppler.Run, pdf: Path, scratch: Path, most_pages: int, cpu_sec
         raise
     except Exception:  # noqa: BLE001 (pypdf raises whatever it stumbles over, and poppler may still read it)
         found.reader = None
-    known_to_poppler = max(boxes, default=0)
-    found.page_count = max(in_pypdf, known_to_poppler) or in_poppler
+    known_to_poppler = max(facts.boxes, default=0)
+    found.page_count = max(in_pypdf, known_to_poppler) or facts.page_count
     if found.page_count == 0:
         if in_pypdf == 0 and found.reader is not None and not ends_early:
             raise PdfEmpty("the document has no page")

@@ -31,6 +31,17 @@ class Unreadable(ToolFailed):
 
 
 @dataclass(frozen=True)
+class Facts:
+    """What pdfinfo says of a document."""
+
+    page_count: int
+    boxes: dict[int, Box]
+    """Page → its box; a page without one is not there."""
+    complaints: frozenset[str]
+    """About the document as a whole: they come with every page, and say nothing about any."""
+
+
+@dataclass(frozen=True)
 class Box:
     """A page as it is shown: points, after the page's own rotation."""
 
@@ -51,8 +62,8 @@ def version() -> str:
     return done.stderr.splitlines()[0].rpartition(" ")[2]
 
 
-def boxes(run: Run, pdf: Path, output: Path, last: int, cpu_seconds: float) -> tuple[int, dict[int, Box]]:
-    """The number of pages that poppler finds, and the box of each up to `last`; no box, no such page."""
+def facts(run: Run, pdf: Path, output: Path, last: int, cpu_seconds: float) -> Facts:
+    """The number of pages that poppler finds, and the boxes of those up to `last`."""
     ended = run("pdfinfo", "-f", "1", "-l", str(last), pdf, cpu_seconds=cpu_seconds, stdout=output)
     if "incorrect password" in ended.stderr.lower():
         raise PasswordNeeded("the document opens only with a password")
@@ -68,7 +79,12 @@ def boxes(run: Run, pdf: Path, output: Path, last: int, cpu_seconds: float) -> t
             box = Box(box.height, box.width)
         if box.width > 0 and box.height > 0:
             found[int(page)] = box
-    return int(pages[1]), found
+    return Facts(int(pages[1]), found, frozenset(ended.stderr.splitlines()))
+
+
+def errors(said: str, known: frozenset[str]) -> list[str]:
+    """What is wrong with a page, from what was said while it was rendered: no warnings, nothing about the document."""
+    return [line for line in said.splitlines() if line.strip() and line not in known and "Warning" not in line]
 
 
 def text(run: Run, pdf: Path, first: int, last: int, output: Path, cpu_seconds: float) -> list[str] | None:
