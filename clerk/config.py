@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +57,11 @@ class Settings:
     ocr_page_seconds: float
     ocr_max_pages: int
     ocr_failed_percent: float
+    extractor: str
+    publish_dir: Path
+    keep_versions: int
+    deploy_command: tuple[str, ...] | None
+    deploy_time_limit: float
     origins: Mapping[str, str]
     """Setting name → where its value came from: `environment`, a file's path, or `default`."""
 
@@ -175,6 +181,22 @@ def _header_value(text: str) -> str:
     if not text.isascii() or not text.isprintable():
         raise ValueError("has characters that cannot stand in an HTTP header", "write it in printable ASCII")
     return text
+
+
+def _label(text: str) -> str:
+    if not text.replace("-", "").replace("_", "").isalnum():
+        raise ValueError(f"is {text!r}", "write the name of an extractor, such as rules")
+    return text
+
+
+def _command(text: str) -> tuple[str, ...]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"cannot be taken apart ({error})", "quote it as for a shell") from error
+    if not words or not words[0]:
+        raise ValueError("names no program", "write a program and its arguments")
+    return tuple(words)
 
 
 def without_password(url: str | None) -> str:
@@ -352,6 +374,42 @@ SETTINGS = (
         "10",
         "Up to this share of failed pages a document counts as read, with a note; above it, it fails.",
     ),
+    Setting(
+        "CLERK_EXTRACTOR",
+        "extractor",
+        _label,
+        "rules",
+        "Which extractor finds people and votes; a site's extra may name another.",
+    ),
+    Setting(
+        "CLERK_PUBLISH_DIR",
+        "publish_dir",
+        _folder,
+        "_published under STORAGE_DIR",
+        "Where the deployer `local` publishes: a folder per site, with its versions and a link to the current one.",
+    ),
+    Setting(
+        "CLERK_KEEP_VERSIONS",
+        "keep_versions",
+        _whole,
+        "5",
+        "Versions of a site's archive that the deployer `local` keeps, the current one included.",
+    ),
+    Setting(
+        "CLERK_DEPLOY_COMMAND",
+        "deploy_command",
+        _command,
+        "none",
+        "What the deployer `command` runs; the path of the database is added. Split into words as a shell would.",
+        lambda words: "(none)" if words is None else shlex.join(words),
+    ),
+    Setting(
+        "CLERK_DEPLOY_TIME_LIMIT",
+        "deploy_time_limit",
+        _seconds,
+        "900",
+        "Seconds after which that command is ended, with all that it started.",
+    ),
 )
 
 
@@ -392,6 +450,11 @@ def load(environ: Mapping[str, str] = os.environ, folder: Path | None = None) ->
         download_time_limit=values.get("download_time_limit", 900.0),
         max_download_bytes=values.get("max_download_bytes", 500_000_000),
         allow_loopback=values.get("allow_loopback", False),
+        extractor=values.get("extractor", "rules"),
+        publish_dir=values.get("publish_dir", values.get("storage_dir", home / "storage") / "_published"),
+        keep_versions=values.get("keep_versions", 5),
+        deploy_command=values.get("deploy_command"),
+        deploy_time_limit=values.get("deploy_time_limit", 900.0),
         keep_images=values.get("keep_images", "scanned"),
         ocr_dpi=values.get("ocr_dpi", 150.0),
         ocr_memory_bytes=values.get("ocr_memory_bytes", 1 << 30),

@@ -7,6 +7,7 @@ import traceback
 
 import click
 
+from clerk.cli.archive import build_all, rollback
 from clerk.cli.configuration import config
 from clerk.cli.database import db
 from clerk.cli.pipeline import cancel, pause, resume, retry, rewind, update
@@ -35,6 +36,7 @@ def cli(context: click.Context, debug: bool) -> None:
 
 
 for command in (
+    build_all,
     cancel,
     config,
     db,
@@ -43,6 +45,7 @@ for command in (
     resume,
     retry,
     rewind,
+    rollback,
     status,
     update,
     verify,

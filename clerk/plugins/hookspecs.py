@@ -33,12 +33,16 @@ def fetcher_extra(label: str) -> Mapping[str, Any] | None:
 
 @hookspec(firstresult=True)
 def extractor(label: str) -> Any:
-    """The extractor of people and votes of this name: see clerk.plugins.extractors for what it must have."""
+    """The extractor of people and votes of this name: see clerk.extraction.contract for what it must have."""
 
 
 @hookspec
 def deploy_municipality(subdomain: str) -> Any:
-    """Publish a site's archive. Called once per deploy for every plugin that has it; raising fails the deploy."""
+    """Publish a site's archive, STORAGE_DIR/{subdomain}/meetings.db. Raising fails the deploy.
+
+    Called for every new content of a site that names this plugin in its extra (or names no deployer at all). After a
+    crash it may be called again for the same content. What it returns is kept as text: say where the archive went.
+    """
 
 
 @hookspec
@@ -63,7 +67,11 @@ def pre_compilation(subdomain: str, run_id: int) -> None:
 
 @hookspec
 def post_compilation(subdomain: str, database_path: Path, run_id: int) -> None:
-    """meetings.db is built and in its place. Raising fails the compilation."""
+    """meetings.db is built, and takes its place when every plugin has seen it. Raising fails the compilation.
+
+    database_path is the draft: tables that you add to it are published with the rest, and if anything fails, the
+    archive stays as it was. It has another name afterwards, so do not keep the path.
+    """
 
 
 @hookspec

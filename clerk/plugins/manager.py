@@ -28,7 +28,12 @@ from clerk.plugins.isolation import HOOK_TAKES_AT_MOST, PluginMissing, PluginNon
 logger = logging.getLogger(__name__)
 
 GROUP = "clerk.plugins"
-BUILT_IN = ("clerk.plugins.fetchers", "clerk.plugins.extractors", "clerk.plugins.deployers")
+BUILT_IN = (
+    "clerk.plugins.fetchers",
+    "clerk.plugins.extractors",
+    "clerk.plugins.deployers.local",
+    "clerk.plugins.deployers.command",
+)
 
 
 @dataclass(frozen=True)
