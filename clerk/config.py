@@ -357,7 +357,7 @@ SETTINGS = (
         "CLERK_OCR_PAGE_SECONDS",
         "ocr_page_seconds",
         _seconds,
-        "40",
+        "30",
         "Seconds of CPU time that one page may take, and all failing pages of a document together.",
     ),
     Setting(
@@ -458,7 +458,7 @@ def load(environ: Mapping[str, str] = os.environ, folder: Path | None = None) ->
         keep_images=values.get("keep_images", "scanned"),
         ocr_dpi=values.get("ocr_dpi", 150.0),
         ocr_memory_bytes=values.get("ocr_memory_bytes", 1 << 30),
-        ocr_page_seconds=values.get("ocr_page_seconds", 40.0),
+        ocr_page_seconds=values.get("ocr_page_seconds", 30.0),
         ocr_max_pages=values.get("ocr_max_pages", 10_000),
         ocr_failed_percent=values.get("ocr_failed_percent", 10.0),
         origins=origins,

@@ -205,7 +205,7 @@ class Reader:
         """Read it; if the reading is poor, look for the reason. Each remedy costs as much as reading: only then."""
         read = self.engine.read
         best = Looked(read(image, dpi, self.task.languages, budget.left()), image, 0)
-        if not _is_poor(best.reading):
+        if not _is_poor(best.reading) and not best.reading.is_sideways:
             return best
         try:
             best = self._turned(best, dpi, budget)
@@ -230,7 +230,10 @@ class Reader:
         image = best.image.with_suffix(f".turned{degrees}.pgm")
         picture.turn(best.image, degrees, image)
         reading = self.engine.read(image, dpi, self.task.languages, budget.left())
-        return max(best, Looked(reading, image, degrees), key=lambda looked: looked.reading.score)
+        turned = Looked(reading, image, degrees)
+        if best.reading.is_sideways and reading.score > 0.9 * best.reading.score:
+            return turned
+        return max(best, turned, key=lambda looked: looked.reading.score)
 
     def _straightened(self, best: Looked, dpi: float, budget: Budget) -> Looked:
         angle = picture.skew(best.image)

@@ -74,7 +74,8 @@ def inspect(run: poppler.Run, pdf: Path, scratch: Path, most_pages: int, cpu_sec
     except Exception:  # noqa: BLE001 (pypdf raises whatever it stumbles over, and poppler may still read it)
         found.reader = None
     known_to_poppler = max(facts.boxes, default=0)
-    found.page_count = max(in_pypdf, known_to_poppler) or facts.page_count
+    # A document can claim pages that it does not have, but only pypdf, having walked the tree, may say so.
+    found.page_count = facts.page_count if found.reader is None else max(in_pypdf, known_to_poppler)
     if found.page_count == 0:
         if in_pypdf == 0 and found.reader is not None and not ends_early:
             raise PdfEmpty("the document has no page")

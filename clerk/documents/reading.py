@@ -53,9 +53,9 @@ class Options:
     images: str = "scanned"
     dpi: float = 150.0
     memory: int = 1 << 30
-    page_seconds: float = 40.0
-    wasted_seconds: float = 40.0
-    document_seconds: float = 50.0
+    page_seconds: float = 30.0
+    wasted_seconds: float = 30.0
+    document_seconds: float = 40.0
     further_page_seconds: float = 10.0
     most_pages: int = 10_000
     failed_share: float = 0.1

@@ -110,7 +110,8 @@ def run(
     def limit() -> None:
         _limit(resource.RLIMIT_AS, limits.memory)
         _limit(resource.RLIMIT_FSIZE, limits.file_size)
-        _limit(resource.RLIMIT_CPU, math.ceil(cpu_seconds))
+        # One second later it is SIGKILL, for a program that does not heed SIGXCPU.
+        _limit(resource.RLIMIT_CPU, math.ceil(cpu_seconds), math.ceil(cpu_seconds) + 1)
         # Neither poppler nor tesseract (with OMP_THREAD_LIMIT=1) starts anything. Root is exempt from this one.
         _limit(resource.RLIMIT_NPROC, 0)
 
@@ -170,7 +171,7 @@ def _judge(ended: Ended, cpu_seconds: float, in_time: bool) -> None:
     program, code = ended.program, ended.code
     if not in_time:
         raise OutOfTime(f"{program} did not end within {cpu_seconds * _WALL_PER_CPU_SECOND:.0f} s")
-    if -code == signal.SIGXCPU or (-code == signal.SIGKILL and ended.cpu_seconds >= cpu_seconds):
+    if -code == signal.SIGXCPU or (-code == signal.SIGKILL and ended.cpu_seconds >= 0.9 * cpu_seconds):
         raise OutOfTime(f"{program} took more than {math.ceil(cpu_seconds)} s of CPU time")
     # Exit codes lie: pdftoppm says "Out of memory", leaves a blank image and exits with 0.
     if any(words in ended.stderr.lower() for words in _NO_MEMORY):

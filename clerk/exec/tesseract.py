@@ -27,6 +27,8 @@ class Reading:
     """Mean over words, weighted by length; None without words."""
     letters: int
     """In words that were recognised."""
+    is_sideways: bool = False
+    """The words stand upright: tesseract reads lines that run upwards, but whoever looks at the page must not."""
 
     @property
     def score(self) -> float:
@@ -69,13 +71,18 @@ def read(run: Run, image: Path, dpi: float, languages: str, cpu_seconds: float) 
 def _reading(text: str, words: str) -> Reading:
     letters = 0
     sum_of_confidence = 0.0
+    upright = lying = 0
     for line in words.splitlines()[1:]:
         cells = line.split("\t")
         if len(cells) == 12 and cells[0] == _WORD:
             length = sum(character.isalnum() for character in cells[11])
             letters += length
             sum_of_confidence += length * float(cells[10])
-    return Reading(text, sum_of_confidence / letters if letters else None, letters)
+            if length >= 4:
+                width, height = int(cells[8]), int(cells[9])
+                lying += width > height
+                upright += height > width
+    return Reading(text, sum_of_confidence / letters if letters else None, letters, upright > lying)
 
 
 def orientation(run: Run, image: Path, dpi: float, cpu_seconds: float) -> tuple[int, float]:
