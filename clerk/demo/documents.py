@@ -214,8 +214,8 @@ def _minutes(r: random.Random, spanish: bool) -> list[str]:
     return [
         f"The meeting was called to order at {r.randint(5, 8)}:00 p.m. Present: {', '.join(others)}.",
         f"Motion by {mover}, seconded by {seconder}, to approve {topic}. Motion carried {ayes}-{5 - ayes}.",
-        f"The board discussed {second} at length. {r.choice(others)} asked staff to report back in "
-        f"{r.randint(2, 6)} weeks with an estimate not to exceed ${r.randint(5, 90)},000.",
+        f"The board discussed {second} at length, with an estimate not to exceed ${r.randint(5, 90)},000.",
+        f"{r.choice(others)} asked staff to report back in {r.randint(2, 6)} weeks.",
         f"There being no further business, the meeting was adjourned at {r.randint(9, 11)}:{r.randint(10, 59)} p.m.",
     ]
 
