@@ -24,6 +24,8 @@ create table procrastinate_events ();
 create table procrastinate_jobs ();
 create table procrastinate_periodic_defers ();
 create table procrastinate_workers ();
+create table publication_steps ();
+create table publications ();
 create table reconcile_log ();
 create table sites ();
 create table stage_policy ();
@@ -175,6 +177,21 @@ alter table procrastinate_periodic_defers add column periodic_id character varyi
 alter table procrastinate_periodic_defers add column task_name character varying(128) not null;
 alter table procrastinate_workers add column id bigint not null generated always as identity;
 alter table procrastinate_workers add column last_heartbeat timestamp with time zone not null default now();
+alter table publication_steps add column done_at timestamp with time zone not null default now();
+alter table publication_steps add column name text not null;
+alter table publication_steps add column publication_id bigint not null;
+alter table publication_steps add column result text;
+alter table publication_steps add column step text not null;
+alter table publications add column announced_at timestamp with time zone;
+alter table publications add column begun_at timestamp with time zone not null default now();
+alter table publications add column content_hash text not null;
+alter table publications add column deployed_at timestamp with time zone;
+alter table publications add column id bigint not null generated always as identity;
+alter table publications add column pages integer not null;
+alter table publications add column run_id bigint not null;
+alter table publications add column subdomain character varying not null;
+alter table publications add column withdrawn_at timestamp with time zone;
+alter table publications add column withdrawn_by text;
 alter table reconcile_log add column actor text not null default CURRENT_USER;
 alter table reconcile_log add column after jsonb;
 alter table reconcile_log add column at timestamp with time zone not null default now();
@@ -291,6 +308,15 @@ alter table procrastinate_periodic_defers add constraint procrastinate_periodic_
 alter table procrastinate_periodic_defers add constraint procrastinate_periodic_defers_pkey PRIMARY KEY (id);
 alter table procrastinate_periodic_defers add constraint procrastinate_periodic_defers_unique UNIQUE (task_name, periodic_id, defer_timestamp);
 alter table procrastinate_workers add constraint procrastinate_workers_pkey PRIMARY KEY (id);
+alter table publication_steps add constraint publication_steps_pkey PRIMARY KEY (publication_id, step, name);
+alter table publication_steps add constraint publication_steps_publication_id_fkey FOREIGN KEY (publication_id) REFERENCES publications(id) ON DELETE CASCADE;
+alter table publication_steps add constraint publication_steps_step_check CHECK ((step = ANY (ARRAY['deploy'::text, 'post_deploy'::text])));
+alter table publications add constraint publications_announced_check CHECK (((announced_at IS NULL) OR (deployed_at IS NOT NULL)));
+alter table publications add constraint publications_content_hash_check CHECK ((content_hash ~ '^[0-9a-f]{64}$'::text));
+alter table publications add constraint publications_pages_check CHECK ((pages >= 0));
+alter table publications add constraint publications_pkey PRIMARY KEY (id);
+alter table publications add constraint publications_run_id_fkey FOREIGN KEY (run_id) REFERENCES pipeline_runs(run_id) ON DELETE CASCADE;
+alter table publications add constraint publications_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
 alter table reconcile_log add constraint reconcile_log_pkey PRIMARY KEY (id);
 alter table sites add constraint sites_compilation_counters_check CHECK (((compilation_total >= 0) AND (compilation_completed >= 0) AND (compilation_failed >= 0)));
 alter table sites add constraint sites_current_stage_check CHECK (((current_stage)::text = ANY ((ARRAY['fetch'::character varying, 'ocr'::character varying, 'compilation'::character varying, 'extraction'::character varying, 'deploy'::character varying, 'completed'::character varying])::text[])));
@@ -323,6 +349,7 @@ CREATE INDEX idx_pipeline_transitions_waiting ON pipeline_transitions USING btre
 CREATE INDEX idx_procrastinate_jobs_queue_todo ON procrastinate_jobs USING btree (queue_name, priority DESC, id) WHERE (status = 'todo'::procrastinate_job_status);
 CREATE INDEX idx_procrastinate_jobs_worker_not_null ON procrastinate_jobs USING btree (worker_id) WHERE ((worker_id IS NOT NULL) AND (status = 'doing'::procrastinate_job_status));
 CREATE INDEX idx_procrastinate_workers_last_heartbeat ON procrastinate_workers USING btree (last_heartbeat);
+CREATE INDEX idx_publications_subdomain ON publications USING btree (subdomain, id DESC);
 CREATE INDEX idx_reconcile_log_at ON reconcile_log USING btree (at);
 CREATE INDEX idx_reconcile_log_subdomain ON reconcile_log USING btree (subdomain, at DESC);
 CREATE INDEX idx_sites_coordinator_enqueued ON sites USING btree (coordinator_enqueued) WHERE (coordinator_enqueued = false);
@@ -340,6 +367,7 @@ CREATE UNIQUE INDEX uix_content_items_archive ON content_items USING btree (subd
 CREATE UNIQUE INDEX uix_content_items_document ON content_items USING btree (subdomain, kind, meeting, date, occurrence, revision) WHERE (kind <> 'archive'::text);
 CREATE UNIQUE INDEX uix_content_items_source_key ON content_items USING btree (subdomain, source_key) WHERE ((source_key IS NOT NULL) AND (superseded_at IS NULL));
 CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (subdomain, storage_key);
+CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (run_id, content_hash);
 
 -- section: functions
 -- clerk_add_to_counters(p_subdomain text, p_run_id bigint, p_stage text, p_completed integer, p_failed integer) returns void set search_path=pg_catalog, public, pg_temp, md5 39897d2dfd9ec8eb67b0c589c37ccbc6
@@ -471,6 +499,11 @@ comment on column pipeline_runs.reason is 'Why the run was started, for a person
 comment on column pipeline_runs.run_id is 'The fencing token: it only grows, so a job of an older run is recognised.';
 comment on column pipeline_transitions.advanced_at is 'When the one accepted advance out of this phase happened.';
 comment on column pipeline_transitions.deferred_count is 'How often the coordinator was deferred: more than once when a lost one was replaced.';
+comment on column publication_steps.result is 'What the deployer said, such as where it put the archive.';
+comment on column publications.announced_at is 'When every post_deploy hook was done.';
+comment on column publications.content_hash is 'Of the whole database; docs/archive.md says how it is made.';
+comment on column publications.deployed_at is 'When the last of the site''s deployers was done.';
+comment on column publications.withdrawn_at is 'When an operator rolled it back: the same content is not published again on its own.';
 comment on column reconcile_log.reconciliation is 'Repairs of one pass share this.';
 comment on column reconcile_log.subdomain is 'No foreign key: the log outlives the site.';
 comment on column sites.cadence is 'A site is due for its next run this long after its last progress.';
@@ -508,6 +541,8 @@ comment on table job_claims is 'Who holds a running job, at which attempt and un
 comment on table paused_queues is 'Queues whose jobs are held back, and who said so.';
 comment on table pipeline_runs is 'One row per run: when, why, how it ended, and the counters of the site at its end.';
 comment on table pipeline_transitions is 'The exactly-once proof: one row when a phase is complete and its coordinator is claimed, advanced once.';
+comment on table publication_steps is 'What of a publication is done, by deployer or plugin: a retry goes on with the rest.';
+comment on table publications is 'One row per archive that was published: at most one per run and content.';
 comment on table reconcile_log is 'Every repair: what was found, what was done and why, with the rows before and after.';
 comment on table sites is 'One row per municipality: who it is, where its present run stands, how the last one ended.';
 comment on table stage_policy is 'How each stage is run. Operators may change numbers here; workers and repairs read them.';
@@ -543,6 +578,8 @@ grant delete, insert, select, update on procrastinate_events to clerk_worker;
 grant delete, insert, select, update on procrastinate_jobs to clerk_worker;
 grant delete, insert, select, update on procrastinate_periodic_defers to clerk_worker;
 grant delete, insert, select, update on procrastinate_workers to clerk_worker;
+grant delete, insert, select, update on publication_steps to clerk_worker;
+grant delete, insert, select, update on publications to clerk_worker;
 grant delete, insert, select, update on queue_backlog to clerk_worker;
 grant delete, insert, select, update on reconcile_log to clerk_worker;
 grant delete, insert, select, update on sites to clerk_worker;

@@ -1,4 +1,4 @@
-"""One database of all sites: every site's meetings.db, with the columns `subdomain` and `municipality` before the others.
+"""One database of all sites: every site's meetings.db, with the columns `subdomain` and `municipality` added.
 
 A site without an archive is passed over, one whose archive is damaged is left out and named: the others are not to
 wait for it. Built from nothing each time, since copying rows is quicker than comparing them.

@@ -2,8 +2,8 @@
 
 The content hash says whether two databases hold the same, whatever the order in which they were filled: for each
 table (search indexes, which follow from the rest, left out) the sum modulo 2^256 of the SHA-256 of every row, written
-as a JSON array of its values in the order of the columns' names; then the SHA-256 of the JSON list of [table, [columns],
-rows, sum in hex], by table name.
+as a JSON array of its values in the order of the columns' names; then the SHA-256 of the JSON list of
+[table, [columns], rows, sum in hex], by table name.
 """
 
 from __future__ import annotations
@@ -18,17 +18,11 @@ from typing import Any
 
 from clerk.errors import PermanentError
 
-_TABLES = """
-select m.name from sqlite_master m
-where m.type = 'table' and m.name not like 'sqlite\\_%' escape '\\' and lower(m.sql) not like 'create virtual%'
-  and not exists (select from_fts.name from sqlite_master from_fts
-                  where lower(from_fts.sql) like 'create virtual%using fts%' and m.name like from_fts.name || '\\_%' escape '\\'
-                    and substr(m.name, length(from_fts.name) + 2) in ('data', 'idx', 'content', 'docsize', 'config'))
-order by m.name
-"""
 _SEARCH_TABLES = (
     "select name from sqlite_master where type = 'table' and lower(sql) like 'create virtual%using fts5%' order by name"
 )
+_TABLES = "select name, sql from sqlite_master where type = 'table' order by name"
+_OF_A_SEARCH_TABLE = ("_data", "_idx", "_content", "_docsize", "_config")
 _ALL = 1 << 256
 
 
@@ -55,15 +49,24 @@ def quoted(name: str) -> str:
 
 
 def content_hash(connection: sqlite3.Connection) -> str:
-    return hashlib.sha256(
-        json.dumps([_table(connection, name) for (name,) in connection.execute(_TABLES).fetchall()]).encode()
-    ).hexdigest()
+    tables = [_table(connection, name) for name in _tables(connection)]
+    return hashlib.sha256(json.dumps(tables).encode()).hexdigest()
+
+
+def _tables(connection: sqlite3.Connection) -> list[str]:
+    """Those that hold something of their own."""
+    follow = {f"{name}{end}" for (name,) in connection.execute(_SEARCH_TABLES) for end in _OF_A_SEARCH_TABLE}
+    return [
+        name
+        for name, made_by in connection.execute(_TABLES).fetchall()
+        if not name.startswith("sqlite_") and name not in follow and not made_by.lower().startswith("create virtual")
+    ]
 
 
 def _table(connection: sqlite3.Connection, name: str) -> list[Any]:
     columns = sorted(row[0] for row in connection.execute("select name from pragma_table_info(?)", [name]))
     total = rows = 0
-    query = "select " + ", ".join(map(quoted, columns)) + " from " + quoted(name)
+    query = "select " + ", ".join(map(quoted, columns)) + " from " + quoted(name)  # noqa: S608 (quoted)
     for row in connection.execute(query):
         total += int.from_bytes(hashlib.sha256(json.dumps(row, default=_as_hex).encode()).digest())
         rows += 1
@@ -91,6 +94,6 @@ def check(connection: sqlite3.Connection) -> None:
         for (name,) in connection.execute(_SEARCH_TABLES).fetchall():
             # With 1 for the rank, the index is compared with the rows that it is about.
             table = quoted(name)
-            connection.execute(f"insert into {table} ({table}, rank) values ('integrity-check', 1)")  # noqa: S608
+            connection.execute(f"insert into {table} ({table}, rank) values ('integrity-check', 1)")  # noqa: S608 (quoted)
     except sqlite3.DatabaseError as error:
         raise ArchiveDamaged(f"integrity check: {error}") from error

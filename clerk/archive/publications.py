@@ -26,7 +26,7 @@ class Publication:
 
 
 def begin(connection: Connection, subdomain: str, run_id: int, built: Built) -> Publication:
-    """The run's publication of this content, new or taken up again. Raises Superseded if the run is not the present one."""
+    """The run's publication of this content, new or taken up again; Superseded if it is not the present run."""
     connection.execute(
         """
         insert into publications (subdomain, run_id, content_hash, pages, begun_at)
@@ -49,7 +49,7 @@ def begin(connection: Connection, subdomain: str, run_id: int, built: Built) -> 
 
 
 def unannounced(connection: Connection, subdomain: str, content_hash: str) -> Publication | None:
-    """The newest publication, if it is of this content, and went out without every post_deploy hook having been heard."""
+    """The newest publication, if it is of this content and went out before every post_deploy hook was done."""
     row = connection.execute(
         """
         select p.id, p.content_hash = %(content)s and p.announced_at is null and p.deployed_at is not null

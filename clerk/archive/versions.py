@@ -71,10 +71,10 @@ class Published:
     @property
     def current(self) -> Version | None:
         try:
-            target = os.readlink(self.link)
+            target = self.link.readlink()
         except OSError:
             return None
-        return _read(self.versions_folder / Path(target).name)
+        return _read(self.versions_folder / target.name)
 
     def versions(self) -> list[Version]:
         """Oldest first: names begin with the time."""
@@ -108,13 +108,14 @@ class Published:
                 return existing[-1]
             building.make_durable(copy)
             now = datetime.now(UTC)
-            facts = {"content_hash": content_hash, "pages": pages, "published_at": now.isoformat(timespec="seconds")}
+            published_at = now.isoformat(timespec="seconds")
+            facts = {"content_hash": content_hash, "pages": pages, "published_at": published_at}
             write(draft / _FACTS, json.dumps(facts) + "\n")
             draft.chmod(0o755)
             final = self.versions_folder / f"{self._stamp(now)}-{content_hash[:12]}"
             draft.rename(final)
             sync_folder(self.versions_folder)
-            return Version(final, content_hash, pages, facts["published_at"])
+            return Version(final, content_hash, pages, published_at)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
@@ -128,7 +129,7 @@ class Published:
         """One rename: whoever looks sees the old version or the new one."""
         target = f"versions/{version.name}"
         with contextlib.suppress(OSError):
-            if os.readlink(self.link) == target:
+            if self.link.readlink() == Path(target):
                 return
         temporary = self.folder / f".current.{os.getpid()}.{time.monotonic_ns()}.part"
         temporary.symlink_to(target, target_is_directory=True)

@@ -1,7 +1,7 @@
 """What was found in a document, kept in extracted.json beside its texts.
 
-It is good for just the texts it was made from: another text, and it counts for nothing. Another version of the extractor
-has the document extracted again, but until then what the older one found is better than nothing.
+It is good for just the texts it was made from: another text, and it counts for nothing. Another version of the
+extractor has the document extracted again, but until then what the older one found is better than nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""People, organisations and places on a page. Each rule has a confidence: about the share of its findings that are right.
+"""People, organisations and places on a page. Each rule has a confidence: roughly the share
+of its findings that are right.
 
 | confidence | rule |
 | --- | --- |
@@ -7,7 +8,7 @@
 | 0.85 | person: a role and a surname; body with a plain name, `Planning Commission` |
 | 0.8  | person: in a list of those present; full name before its role, `Jane Smith, City Manager`; place with state |
 | 0.7  | person: Mr., Ms., Dr. and a name; organisation by its kind, `Friends of the Library`; street without number |
-| −0.05 | the same full name elsewhere in the document, without what gave it away |
+| less 0.05 | the same full name elsewhere in the document, without what gave it away |
 """
 
 from __future__ import annotations
@@ -17,71 +18,57 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from clerk.extraction.names import HONORIFICS, NOT_NAMES, Person, Token, people_at, person_at, title_at
+from clerk.extraction.names import (
+    HONORIFICS,
+    NOT_NAMES,
+    Person,
+    Token,
+    lines,
+    people_at,
+    person_at,
+    title_at,
+    vocabulary,
+)
 
 VOTED = 0.9
 _ROLE_AND_FULL_NAME, _ROLE_AND_SURNAME, _LISTED, _NAME_THEN_ROLE, _HONORIFIC, _AGAIN = 0.95, 0.85, 0.8, 0.8, 0.7, 0.05
 _PRESENT = re.compile(
-    r"\b(?:members? |council ?members? |commissioners? |trustees |directors |board members? )?(?:present|absent|attending|in attendance|also present|excused)"
-    r"(?: ?:| ?\d{1,2} [-–] )|\broll call ?:",
+    r"\b(?:(?:council ?|board )?members? |commissioners? |trustees |directors )?"
+    r"(?:present|absent|attending|in attendance|also present|excused)"
+    r"(?: ?:| ?\d{1,2} - )|\broll call ?:",
     re.IGNORECASE,
 )
-_ROLES_AFTER = frozenset(
-    """mayor councilmember councilman councilwoman council commissioner alderman supervisor trustee president chair chairman chairwoman
-    chairperson vice city town village county director clerk manager attorney secretary treasurer superintendent chief sheriff
-    deputy assistant""".split()
-)
+_ROLES_AFTER = vocabulary("roles_after.txt")
 
-_BODIES = frozenset("Commission Committee Council Board Authority District Department Subcommittee".split())
-_KINDS = frozenset(
-    """Agency Association Foundation University College Corporation Company Bureau Coalition Alliance Partnership Institute Society
-    Union Church Cooperative Consortium Bank Hospital""".split()
+_BODIES = frozenset(
+    {"Commission", "Committee", "Council", "Board", "Authority", "District", "Department", "Subcommittee"}
 )
-_HEADS = frozenset(
-    "Department Division Bureau Office Board Friends League Chamber Bank University Society Commission Committee Council Institute".split()
-)
+_KINDS = vocabulary("kinds_of_organisation.txt")
+_HEADS = vocabulary("heads_of_organisations.txt")
 """Words after which `of …` belongs to the name."""
 _LEGAL_FORMS = frozenset(
     {"inc", "llc", "l.l.c", "corp", "ltd", "llp", "l.p", "lp", "pllc", "p.c", "co", "incorporated"}
 )
-_LEAD = frozenset(
-    """the a an and of for by to in on at with from said that this our its all any each such whereas resolved be it if when while within
-    outside between during after before until unless regular special joint meeting meetings notice agenda minutes approve
-    approval approved accept adopt adopted authorize watch making addressing tentative monday tuesday wednesday thursday friday
-    saturday sunday january february march april may june july august september october november december honorable mayor
-    president chair chairman vice clerk director councilmember councilman councilmen commissioner member members part regarding
-    ordinance resolution motion recommendation dear page item action consider consideration appoint appointment presentation
-    report reports contact attachment section under per also upon since where no none as is are was were not new former
-    agreement contract both read other various via through about against re mr ms mrs dr ms. mr. mrs. dr. subject whereas
-    council's city's comments comment public-comment amend amending directing direct request requests proposed interim acting
-    i ii iii iv""".split()
+_LEAD = vocabulary("not_in_organisations.txt")
+_NO_DISTRICT = vocabulary("no_district_bodies.txt")
+_STREET = (
+    "Street|Avenue|Boulevard|Road|Drive|Lane|Court|Place|Way|Parkway|Highway|Circle|Terrace|Trail|Square|Alley"
+    "|Expressway|Turnpike|Freeway"
 )
-_NO_DISTRICT = frozenset(
-    "zoning council business supervisorial historic overlay hazard commercial residential industrial school".split()
-)
-_STREET = "Street|Avenue|Boulevard|Road|Drive|Lane|Court|Place|Way|Parkway|Highway|Circle|Terrace|Trail|Square|Alley|Expressway|Turnpike|Freeway"
 _STREET_SHORT = "St|Ave|Blvd|Rd|Dr|Ln|Ct|Pl|Pkwy|Hwy|Cir|Ter|Sq|Expy"
-_STREET_WORD = r"(?:[A-ZÀ-Þ][a-zà-ÿ'’]{1,20}|\d{1,3}(?:st|nd|rd|th)|[NSEW]\.?|MLK)"
+_STREET_WORD = r"(?:[A-ZÀ-Þ][a-zà-ÿ']{1,20}|\d{1,3}(?:st|nd|rd|th)|[NSEW]\.?|MLK)"
 _ADDRESS = re.compile(
-    rf"\b\d{{1,5}}(?:-\d{{1,5}})? (?:{_STREET_WORD} ){{1,4}}(?:{_STREET}|{_STREET_SHORT})\b\.?(?: (?:N|S|E|W|NE|NW|SE|SW)\b)?"
+    rf"\b\d{{1,5}}(?:-\d{{1,5}})? (?:{_STREET_WORD} ){{1,4}}(?:{_STREET}|{_STREET_SHORT})\b\.?"
+    r"(?: (?:N|S|E|W|NE|NW|SE|SW)\b)?"
 )
 _STREET_NAME = re.compile(rf"(?<!\d )\b(?:{_STREET_WORD} ){{1,3}}(?:{_STREET})\b")
-_STATES = (
-    "AL|AK|AZ|AR|CA|CO|CT|DE|DC|FL|GA|HI|ID|IL|IN|IA|KS|KY|LA|ME|MD|MA|MI|MN|MS|MO|MT|NE|NV|NH|NJ|NM|NY|NC|ND|OH|OK|OR|PA|RI|SC"
-    "|SD|TN|TX|UT|VT|VA|WA|WV|WI|WY|Alabama|Alaska|Arizona|Arkansas|California|Colorado|Connecticut|Delaware|Florida|Georgia|Hawaii"
-    "|Idaho|Illinois|Indiana|Iowa|Kansas|Kentucky|Louisiana|Maine|Maryland|Massachusetts|Michigan|Minnesota|Mississippi|Missouri"
-    "|Montana|Nebraska|Nevada|New Hampshire|New Jersey|New Mexico|New York|North Carolina|North Dakota|Ohio|Oklahoma|Oregon"
-    "|Pennsylvania|Rhode Island|South Carolina|South Dakota|Tennessee|Texas|Utah|Vermont|Virginia|Washington|West Virginia"
-    "|Wisconsin|Wyoming"
-)
-_PLACE_WORD = r"[A-ZÀ-Þ][a-zà-ÿ'’-]{1,20}"
+_STATES = "|".join(lines("states.txt"))
+_PLACE_WORD = r"[A-ZÀ-Þ][a-zà-ÿ'-]{1,20}"
 _CITY_STATE = re.compile(rf"\b((?:{_PLACE_WORD} ){{0,2}}{_PLACE_WORD}), ({_STATES})\b\.?(?: \d{{5}}(?:-\d{{4}})?)?")
 _CITY_OF = re.compile(rf"\b(?:City|Town|Village|County|Township|Borough) of ({_PLACE_WORD}(?: {_PLACE_WORD}){{0,2}})")
 _COUNTY = re.compile(rf"\b((?:{_PLACE_WORD} ){{1,2}})(County|Township|Parish)\b")
 _GENERIC = NOT_NAMES | {"st", "said", "honorable", "adjacent", "street", "avenue", "road"}
-_NO_PLACE = frozenset(
-    "the this that said each such our any per of in at on and for approve every other county city town".split()
-)
+_NO_PLACE = vocabulary("not_in_places.txt")
 
 
 @dataclass(frozen=True)
@@ -157,7 +144,7 @@ def _before_role(words: list[Token], at: int) -> list[Mention]:
         or not person.is_full
         or person.titled
         or person.end + 1 >= len(words)
-        or words[person.end].text not in (",", "-", "–", "—")
+        or words[person.end].text not in (",", "-")
     ):
         return []
     title = title_at(words, person.end + 1)
@@ -182,9 +169,7 @@ def organisations(words: list[Token]) -> list[Mention]:
         elif bare in _BODIES or bare in _KINDS:
             name = _named_before(words, at)
             full = " ".join(part for part in (name, bare, "" if bare != word.text else _of_after(words, at)) if part)
-            if " " in full and not (
-                bare == "District" and name.split()[-1].lower() in _NO_DISTRICT and len(name.split()) < 3
-            ):
+            if " " in full and not (bare == "District" and _is_land(name.split())):
                 found.append(Mention(full, 0.85 if bare in _BODIES else 0.7))
         elif (
             word.text in _HEADS and (rest := _of_after(words, at)) and (at == 0 or not words[at - 1].text[0].isupper())
@@ -201,16 +186,16 @@ def _named_before(words: list[Token], at: int, *, commas: bool = False) -> str:
     while index >= 0 and len(parts) < 7:
         text = words[index].text
         if (
-            text in ("and", "&")
-            and parts
-            and index > 0
-            and words[index - 1].text[0].isupper()
-            and words[index - 1].lower not in _LEAD
+            (
+                text in ("and", "&")
+                and parts
+                and index > 0
+                and words[index - 1].text[0].isupper()
+                and words[index - 1].lower not in _LEAD
+            )
+            or (text in ("of", "of the", "on", "for") and parts and index > 0 and words[index - 1].text in _HEADS)
+            or (text[0].isupper() and _is_part(text))
         ):
-            parts.insert(0, text)
-        elif text in ("of", "of the", "on", "for") and parts and index > 0 and words[index - 1].text in _HEADS:
-            parts.insert(0, text)
-        elif text[0].isupper() and _is_part(text):
             parts.insert(0, text)
         else:
             break
@@ -220,12 +205,17 @@ def _named_before(words: list[Token], at: int, *, commas: bool = False) -> str:
     return " ".join(parts)
 
 
+def _is_land(words: list[str]) -> bool:
+    """`Planned Development Zoning District` is no body; `School District` alone is nobody's name."""
+    return words == ["School"] or words[-1].lower() in _NO_DISTRICT
+
+
 def _is_part(text: str) -> bool:
-    if text.endswith(".") and len(text) > 3 and text.count(".") == 1:
-        return False  # the end of a sentence
+    if "." in text.rstrip(".")[3:] or (text.endswith(".") and len(text) > 3 and text.count(".") == 1):
+        return False  # a file or an address, or the end of a sentence
     return (
         len(text) <= 30
-        and all(character.isalnum() or character in "&'’.-" for character in text)
+        and all(character.isalnum() or character in "&'.-" for character in text)
         and any(map(str.isalpha, text))
     )
 
@@ -304,7 +294,7 @@ def _until_generic(words: list[str]) -> list[str]:
             "port",
         } or (kept and word.endswith("ing")):
             break
-        kept.append(word.removesuffix("'s").removesuffix("’s"))
+        kept.append(word.removesuffix("'s"))
         if kept[-1] != word:
             break
     return kept

@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from importlib import resources
 
-TITLES = (
-    "mayor pro tempore", "mayor pro tem", "vice mayor", "deputy mayor", "acting mayor", "lord mayor", "mayor",
-    "council president pro tem", "council president", "council vice president", "council chair",
-    "council members", "council member", "councilmembers", "councilmember", "councilmen", "councilman", "councilwoman",
-    "councilwomen", "councilperson", "councilors", "councilor", "councillors", "councillor", "council woman", "council man",
-    "county commissioner", "commissioners", "commissioner", "aldermen", "alderman", "alderwoman", "alderperson", "alder",
-    "supervisors", "supervisor", "trustees", "trustee", "selectmen", "selectman", "selectwoman", "selectperson",
-    "select board member", "board members", "board member", "committee members", "committee member", "members", "member",
-    "board president", "vice president", "president pro tem", "president", "vice chairman", "vice chairwoman",
-    "vice chairperson", "vice-chairman", "vice-chair", "vice chair", "chairman", "chairwoman", "chairperson", "co-chair",
-    "chair", "deputy city manager", "assistant city manager", "city manager", "town manager", "village manager",
-    "county manager", "county administrator", "city administrator", "town administrator", "village administrator",
-    "assistant city attorney", "deputy city attorney", "city attorney", "town attorney", "village attorney",
-    "county attorney", "county counsel", "city solicitor", "solicitor", "deputy city clerk", "deputy town clerk",
-    "city clerk", "town clerk", "village clerk", "county clerk", "clerk of council", "recording secretary", "secretary",
-    "treasurer", "finance director", "public works director", "planning director", "community development director",
-    "director", "superintendent", "police chief", "fire chief", "chief", "sheriff", "city engineer", "town engineer",
-    "county engineer", "city planner", "senator", "representative", "judge", "justice", "reverend", "rev.", "pastor",
-    "hon.", "honorable", "dr.", "mr.", "mrs.", "ms.", "miss",
-)  # fmt: skip
+
+def lines(name: str) -> list[str]:
+    return resources.files("clerk.extraction").joinpath(name).read_text(encoding="utf-8").splitlines()
+
+
+def vocabulary(name: str) -> frozenset[str]:
+    return frozenset(word for line in lines(name) for word in line.split())
+
+
+TITLES = frozenset(lines("titles.txt"))
 HONORIFICS = frozenset(
     {"hon.", "honorable", "dr.", "mr.", "mrs.", "ms.", "miss", "rev.", "reverend", "members", "member"}
 )
 """Polite, but no role."""
+BALLOT = "(?:aye|yea|yes|nay|no|abstain(?:ed)?|absent|excused)"
 _ABBREVIATED = {
     "cm": "Council Member", "c/m": "Council Member", "clr.": "Councillor", "cllr": "Councillor", "cllr.": "Councillor",
     "councilmem.": "Council Member", "ald.": "Alderman", "comm.": "Commissioner", "supv.": "Supervisor",
@@ -38,48 +30,14 @@ _PARTICLES = frozenset(
     {"de", "la", "del", "van", "von", "der", "den", "di", "da", "dos", "st.", "las", "los", "el", "bin", "al"}
 )
 _SUFFIXES = frozenset({"jr", "jr.", "sr", "sr.", "ii", "iii", "iv", "esq.", "m.d.", "phd", "ph.d."})
-NOT_NAMES = frozenset(
-    """a about absent abstain abstained action adjourn adjourned adjournment administration administrative adoption after agenda
-    agency agreement all amend amended amendment amendments america american an and any application appointment appointments
-    approval approve approved april are article as assistant association at attachment attendance attorney august authority
-    authorize authorizing aves avenue ave aye ayes bay be before bid bids bill board boulevard blvd budget building bureau
-    business but by calendar call called carried center central certificate chamber chambers change charter chief city civic
-    clerk closed code commission committee committees community comments conference consent consideration continued contract
-    corporation council county court date day december deferred department departments development director directors discussion
-    district division drive during each east economic election elementary emergency engineer environmental equity excused
-    exhibit ext facilities february federal finance fire first following for fourth friday from fund further general
-    government grant gulf hall he health hearing hearings her high highway his home hospital housing human if in inc information
-    introduction invocation issue it item items january judicial july june lane land law legal legislative library license local
-    majority management manager march may mayor meeting meetings members membership memorial minutes monday monthly motion moved
-    municipal nation national nay nays new next no noes none north not notice november now oath october of office officer
-    officers official on open opposed or order ordinance ordinances organization other our oversight page park parks parking
-    passed permit personnel place planning pledge plan plaza point police policy port president presentation presentations
-    proclamation program project property proposed public purchase purpose quarterly question recess recognition recommendation
-    recommended recreation redevelopment regional regular regarding report reports representatives republic request resolution
-    resolutions resolved result results retirement review road roll room rules safety said saturday savings school second
-    seconded section senate september series service services session she sewer shall should social solid south special staff
-    state states statement street study subject such suite summary sunday superintendent supervisors tax telephone that the
-    their there these they third this those through thursday title to town township traffic training transit transportation
-    treasurer trust tuesday under unanimous unanimously union united university upon update urban utilities utility vacant
-    valley village vote voted votes voting was waste water we wednesday welcome west when whereas which who will with work works
-    workshop would year yeas yea yes you zone zoning avenue members member both were has have had attendees also
-    via zoom remote remotely teleconference teleconferencing telephonically virtual webinar streaming amended
-    advisor analyst attest moved motioned chairs consultant coordinator specialist inspector
-    one two three four five six seven eight nine ten permanent hundred thousand
-    dissenting recused recusing declined unfinished old""".split()
-)  # fmt: skip
-SURNAMES_TOO = frozenset(
-    """hall park parks day may lane grant page west law church chambers place march bay land bill august north east central
-    street port fire rules young field state""".split()
-)
+NOT_NAMES = vocabulary("not_names.txt")
+"""Words that begin with a capital in minutes, and are nobody's name."""
+SURNAMES_TOO = vocabulary("surnames_too.txt")
 """Plain words that are surnames where a title or a list says so."""
-# A dash that binds a word to a vote ("Smith-Aye") is a token of its own, one inside a name is not.
-_TOKEN = re.compile(
-    r"(?<=\w)[-–](?=(?:aye|nay|yea|yes|no|abstain|absent)\b)|(?:(?![-–](?:[Aa]ye|AYE|[Nn]ay|NAY|[Yy]ea|YEA|[Yy]es|YES|[Nn]o|NO|[Aa]bstain|ABSTAIN|[Aa]bsent|ABSENT)\b)[^\s,;:()\[\]{}|•·<>*_=\"“”/])+|[,;:()\[\]{}|•·<>*_=\"“”/]|[-–]|\n",
-    re.IGNORECASE,
-)
+_MARKS = r",;:()\[\]{}|•·<>*_=\"/"
+# A dash that binds a name to a vote ("Smith-Aye") is a token of its own; one inside a name is not.
+_TOKEN = re.compile(rf"(?:(?!-{BALLOT}\b)[^\s{_MARKS}])+|[{_MARKS}]|-|\n", re.IGNORECASE)
 _TITLE_STARTS = frozenset(title.split()[0] for title in TITLES)
-_TITLE_SET = frozenset(TITLES)
 _LONGEST_TITLE = max(len(title.split()) for title in TITLES)
 
 
@@ -123,12 +81,13 @@ def title_at(words: list[Token], at: int) -> tuple[str, int] | None:
     if first not in _TITLE_STARTS or not words[at].text[0].isupper():
         return None
     for length in range(_LONGEST_TITLE, 0, -1):
-        parts, index = [], at
+        parts: list[str] = []
+        index = at
         while index < len(words) and len(parts) < length:
             if words[index].text != "\n" or not parts:
                 parts.append(words[index].lower)
             index += 1
-        if " ".join(parts) in _TITLE_SET:
+        if " ".join(parts) in TITLES:
             return _proper(" ".join(parts)), index
     return None
 
@@ -178,11 +137,11 @@ def person_at(words: list[Token], at: int, *, across_lines: bool = False, listed
             parts.append(text)
             at += 1
             break
-        if word.lower in _PARTICLES and text.islower() and at + 1 < len(words) and _is_name(words[at + 1].text):
+        if (
+            word.lower in _PARTICLES and text.islower() and at + 1 < len(words) and _is_name(words[at + 1].text)
+        ) or _is_initial(text):
             parts.append(text)
-        elif _is_initial(text):
-            parts.append(text)
-        elif text in ('"', "“") and names and at + 2 < len(words) and words[at + 2].text in ('"', "”"):
+        elif text == '"' and names and at + 2 < len(words) and words[at + 2].text == '"':
             at += 3  # a nickname
             continue
         elif _is_name(clean) and (
@@ -233,15 +192,15 @@ def _is_initial(text: str) -> bool:
 def _is_name(text: str) -> bool:
     if len(text) < 2 or not text[0].isupper() or len(text) > 30:
         return False
-    return all(character.isalpha() or character in "'’-" for character in text) and text[-1] not in "'’-"
+    return all(character.isalpha() or character in "'-" for character in text) and text[-1] not in "'-"
 
 
 def _possessive(text: str) -> str:
-    return text[:-2] if text.endswith(("'s", "’s", "'S", "’S")) and len(text) > 4 else text
+    return text[:-2] if text.endswith(("'s", "'S")) and len(text) > 4 else text
 
 
 def _unshouted(part: str) -> str:
-    return part if _is_initial(part) or part.lower() in ("ii", "iii", "iv") else part.title().replace("’S", "’s")
+    return part if _is_initial(part) or part.lower() in ("ii", "iii", "iv") else part.title().replace("'S", "'s")
 
 
 def people_at(words: list[Token], at: int, *, most: int = 40) -> tuple[list[Person], int]:
@@ -258,7 +217,7 @@ def people_at(words: list[Token], at: int, *, most: int = 40) -> tuple[list[Pers
                 break
             at += 1
             continue
-        if word.text in (",", ";", "•", "·", "*", "/", "|") or word.lower in ("and", "&", "-", "–"):
+        if word.text in (",", ";", "•", "·", "*", "/", "|") or word.lower in ("and", "&", "-"):
             breaks = 0
             at += 1
             continue

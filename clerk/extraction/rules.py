@@ -21,6 +21,10 @@ _OVERLAP = 1500
 """Characters of the next page that are looked at for the end of a vote."""
 _MOST = 500
 _MOST_KNOWN = 300
+_PLAIN = str.maketrans(
+    {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-", "\f": "\n", "\r": "\n"}
+)
+"""Quotation marks and dashes of typesetters; the rules know plain ones only."""
 _SPACES = re.compile(r"[^\S\n]+")
 _LINES = re.compile(r" ?\n[ \n]*\n")
 _EDGES = re.compile(r" ?\n ?")
@@ -44,8 +48,8 @@ class Rules:
 
 
 def readable(text: str) -> str:
-    """Single spaces, at most one empty line, words put together again that were split at a line's end."""
-    text = _SPACES.sub(" ", text[:_LARGEST_PAGE].replace("\f", "\n").replace("\r", "\n"))
+    """Plain marks, single spaces, at most one empty line, words put together again that were split at a line's end."""
+    text = _SPACES.sub(" ", text[:_LARGEST_PAGE].translate(_PLAIN))
     text = _HYPHENS.sub(r"\1\2", _EDGES.sub("\n", _LINES.sub("\n\n", text))).strip()
     return _WRAPPED.sub(" ", text)
 
