@@ -10,8 +10,10 @@ import click
 from clerk.cli.archive import build_all, rollback
 from clerk.cli.configuration import config
 from clerk.cli.database import db
+from clerk.cli.demo import demo
 from clerk.cli.pipeline import cancel, pause, resume, retry, rewind, update
 from clerk.cli.reconciliation import reconcile_pipeline
+from clerk.cli.search import search_command
 from clerk.cli.status import status
 from clerk.cli.verification import verify
 from clerk.cli.worker import worker
@@ -40,11 +42,13 @@ for command in (
     cancel,
     config,
     db,
+    demo,
     pause,
     reconcile_pipeline,
     resume,
     retry,
     rewind,
+    search_command,
     rollback,
     status,
     update,
