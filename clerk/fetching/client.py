@@ -40,6 +40,7 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _MAY_PASS = {408, 423, 425, 429}
 _ASKS_FOR_A_PAUSE = {429, 503}
 _SECRET = re.compile(r"(?i)([?&](?:[a-z_-]*token|[a-z_-]*key|sig|signature|secret|password))=[^&#]*")
+_HOST = re.compile(rb"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 _MOST_HOPS = 6
 _PAGE_LIMIT = 50_000_000
 
@@ -276,6 +277,8 @@ def _checked(url: str) -> httpx.URL:
         raise AddressForbidden(f"{url[:200]!r} is not an address ({error})") from error
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise AddressForbidden(f"{url[:200]!r} is not an http or https address")
+    if not _HOST.fullmatch(parsed.raw_host):
+        raise AddressForbidden(f"{url[:200]!r} has no name or number of a host in it")
     if parsed.userinfo:
         raise AddressForbidden(f"the address at {parsed.host} has a user name or password in it")
     return parsed.copy_with(fragment=None)

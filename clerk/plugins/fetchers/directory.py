@@ -36,7 +36,7 @@ class Directory(Fetcher):
     extra_help: ClassVar[Mapping[str, str]] = {
         "path": "the folder; PDFs in folders below it are found too",
         "meeting": "the meeting's name, if neither folders nor file names tell",
-        "undated": "files without a date in their names: `skip` (default), or `modified` for the day they were last changed",
+        "undated": "files without a date in the name: `skip` (default), or `modified` for the day of their last change",
         "day_first": "true if 03-04-2025 is the 3rd of April",
     }
     required = ("path",)
