@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
 
@@ -126,15 +127,21 @@ class _Again(Exception):
         self.after = after
 
 
+@lru_cache(maxsize=1)
+def _trust() -> ssl.SSLContext:
+    """Whom we believe: the authorities that the system knows, and certifi's. Read once, it takes a while."""
+    context = ssl.create_default_context()
+    context.load_verify_locations(certifi.where())
+    return context
+
+
 class _Transport(httpx.AsyncHTTPTransport):
     """httpx's own, on a pool that connects to checked addresses only."""
 
     def __init__(self, limits: Limits) -> None:
-        context = ssl.create_default_context()
-        context.load_verify_locations(certifi.where())
-        super().__init__(verify=context, trust_env=False)
+        super().__init__(verify=_trust(), trust_env=False)
         self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=context,
+            ssl_context=_trust(),
             max_connections=20,
             keepalive_expiry=5.0,
             network_backend=CheckedNetwork(limits.allow_loopback),

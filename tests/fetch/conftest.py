@@ -1,21 +1,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import io
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import psycopg
+import psycopg_pool
 import pytest
 
 from clerk.documents.storage import SiteStorage
 from clerk.fetching.body import Sink
 from clerk.fetching.client import Answer, Limits, PoliteClient, Validators
 from clerk.fetching.gather import Gathering, Tally
-from clerk.pg.connection import connect_to
 from clerk.plugins.fetcher import Fetcher, Site
 from clerk.plugins.fetchers import BUILT_IN
 from tests.conftest import Databases
@@ -35,16 +35,14 @@ def web() -> Iterator[Web]:
 class Browser:
     """The polite client, for use without an event loop."""
 
-    database: str
+    pool: psycopg_pool.ConnectionPool[Any]
     limits: Limits = QUICK
 
-    @contextlib.contextmanager
-    def connect(self) -> Iterator[psycopg.Connection[Any]]:
-        with connect_to(self.database) as connection:
-            yield connection
+    def connect(self) -> AbstractContextManager[psycopg.Connection[Any]]:
+        return self.pool.connection()
 
     def with_limits(self, **changes: Any) -> Browser:
-        return Browser(self.database, replace(self.limits, **changes))
+        return Browser(self.pool, replace(self.limits, **changes))
 
     def use(self, what: Callable[[PoliteClient], Awaitable[Result]]) -> Result:
         async def run() -> Result:
@@ -61,16 +59,18 @@ class Browser:
 
 
 @pytest.fixture(scope="module")
-def shared_database(server: str, template: str) -> Iterator[str]:
-    """One for all tests of a file that leave nothing behind but what `browser` clears away: a clone takes a second."""
+def pool(server: str, template: str) -> Iterator[psycopg_pool.ConnectionPool[Any]]:
+    """On one database for all tests of a file: they leave nothing behind but what `browser` clears away."""
     databases = Databases(server)
-    yield databases.create(template)
+    options = {"autocommit": True, "options": "-c search_path=public"}
+    with psycopg_pool.ConnectionPool(databases.create(template), kwargs=options, min_size=1, max_size=16) as pool:
+        yield pool
     databases.drop_all()
 
 
 @pytest.fixture
-def browser(shared_database: str) -> Browser:
-    browser = Browser(shared_database)
+def browser(pool: psycopg_pool.ConnectionPool[Any]) -> Browser:
+    browser = Browser(pool)
     with browser.connect() as connection:
         connection.execute("truncate fetch_hosts, fetch_slots, sites cascade")
     return browser
