@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pypdf
+from pypdf.errors import LimitReachedError
 from pypdf.generic import DictionaryObject, IndirectObject
 
 from clerk.documents.failures import NotAPdf, PdfBroken, PdfEmpty, PdfEncrypted, PdfTooLarge, PdfTruncated
@@ -71,6 +72,9 @@ def inspect(run: poppler.Run, pdf: Path, scratch: Path, most_pages: int, cpu_sec
         found.reader, in_pypdf = within(cpu_seconds, lambda: _open(pdf, most_pages))
     except PdfTooLarge:
         raise
+    except LimitReachedError as error:
+        if facts.page_count == 0:
+            raise PdfTooLarge(f"it has more of something than any document needs ({error})") from error
     except Exception:  # noqa: BLE001 (pypdf raises whatever it stumbles over, and poppler may still read it)
         found.reader = None
     known_to_poppler = max(facts.boxes, default=0)

@@ -43,7 +43,7 @@ from clerk.exec.limited import ToolMissing
 
 _LONGEST_LINE = 256 << 20
 _LISTEN_SECONDS = 1.0
-_STALLED_AFTER_PAGES = 6
+_STALLED_AFTER_PAGES = 10
 """Wall-clock silence, in times of the CPU seconds that a page may have."""
 
 

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_WALL_PER_CPU_SECOND = 4.0
+_WALL_PER_CPU_SECOND = 8.0
 _STDERR_KEPT = 16 * 1024
 _NO_MEMORY = ("out of memory", "bad_alloc", "cannot allocate", "gmalloc", "memory allocation", "bogus memory")
 
