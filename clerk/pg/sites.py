@@ -68,6 +68,23 @@ def read_sites(connection: Connection, scraper: str | None = None, state: str | 
         return cursor.execute(query, {"scraper": scraper, "state": state}).fetchall()
 
 
+def count_documents(connection: Connection, subdomain: str) -> dict[str, int]:
+    """How many there are, and how many of them in which state."""
+    row = connection.execute(
+        """
+        select count(*), count(*) filter (where l.status = 'processed'),
+               count(*) filter (where l.status = 'failed_terminal'),
+               count(*) filter (where i.superseded_at is not null), count(*) filter (where i.vanished_at is not null)
+        from content_items i
+        left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
+        where i.subdomain = %s and i.kind <> 'archive'
+        """,
+        [subdomain],
+    ).fetchone()
+    assert row is not None
+    return dict(zip(("known", "read", "failed", "superseded", "vanished"), row, strict=True))
+
+
 def add_site(connection: Connection, subdomain: str, values: Mapping[str, Any]) -> bool:
     """False if there is one of that name already."""
     columns = [column for column in EDITABLE if column in values]

@@ -118,10 +118,7 @@ class Plugins:
         found = self.call_first(hook, label=label)
         if found is None:
             broken = ", ".join(f"{problem.name} ({problem.error})" for problem in self.problems)
-            raise PluginMissing(
-                f"no plugin provides {hook}({label!r}): install one, or see `clerk plugins` for what there is"
-                + (f"; not loaded: {broken}" if broken else "")
-            )
+            raise PluginMissing(f"no plugin provides {hook}({label!r})" + (f"; not loaded: {broken}" if broken else ""))
         plugin, value = found
         if kind is not None and not (inspect.isclass(value) and issubclass(value, kind)):
             said = f"plugin {plugin} returned {str(value)[:100]!r} from {hook}({label!r})"
