@@ -88,8 +88,7 @@ def with_ids(found: Iterable[Page | Kept], length: int = _ID_LENGTH) -> Iterator
             yield page
             continue
         digest = page.digest
-        start = 0
-        while (page.table, digest[start : start + length]) in taken:
-            start += 1
-        taken.add((page.table, digest[start : start + length]))
-        yield digest[start : start + length], page
+        candidates = (digest[start : start + length] for start in range(len(digest) - length + 1))
+        key = next(candidate for candidate in candidates if (page.table, candidate) not in taken)
+        taken.add((page.table, key))
+        yield key, page

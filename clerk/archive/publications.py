@@ -105,14 +105,16 @@ def record_announced(connection: Connection, publication: Publication) -> None:
     )
 
 
-def record_withdrawn(connection: Connection, subdomain: str, content_hashes: list[str], by: str) -> None:
-    """Publications of content that an operator rolled back."""
+def record_rollback(connection: Connection, subdomain: str, to: str, withdrawn: list[str], by: str) -> None:
+    """Content hashes: of what is shown again, and of what was taken back for it."""
     connection.execute(
         """
-        update publications set withdrawn_at = clerk_now(), withdrawn_by = left(%s, 500)
-        where subdomain = %s and content_hash = any (%s) and withdrawn_at is null
+        update publications p
+        set withdrawn_at = case when p.content_hash <> %(to)s then coalesce(p.withdrawn_at, clerk_now()) end,
+            withdrawn_by = case when p.content_hash <> %(to)s then coalesce(p.withdrawn_by, left(%(by)s, 500)) end
+        where p.subdomain = %(site)s and (p.content_hash = any (%(withdrawn)s) or p.content_hash = %(to)s)
         """,
-        [by, subdomain, content_hashes],
+        {"site": subdomain, "to": to, "withdrawn": withdrawn, "by": by},
     )
 
 

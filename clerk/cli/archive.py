@@ -97,7 +97,8 @@ def rollback(site: str, name: str | None, only_list: bool, dry_run: bool, as_jso
         if not dry_run:
             published.switch_to(target)
             newer = [version.content_hash for version in published.versions() if version.name > target.name]
-            publications.record_withdrawn(connection, site, newer, f"rolled back by {getpass.getuser()}")
+            by = f"rolled back by {getpass.getuser()}"
+            publications.record_rollback(connection, site, target.content_hash, newer, by)
     if as_json:
         print_json(
             {"site": site, "from": current and current.name, "to": target.name, "content_hash": target.content_hash}
