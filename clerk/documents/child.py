@@ -42,6 +42,8 @@ from clerk.exec.tesseract import Reading
 
 _INSPECTION_SECONDS = 8.0
 _TEXT_SECONDS = 8.0
+_IMAGE_SECONDS = 2.0
+_MOSTLY = 0.5
 _PAGES_PER_LAYER_RUN = 50
 _OWN_SHARE_OF_MEMORY = 0.3
 _FINE_DPI = 300.0
@@ -126,8 +128,18 @@ class Reader:
         """Whether there is a large image is asked last: a page full of text is taken either way."""
         verdict = quality.judge(layer, has_large_image=False)
         if verdict is quality.Verdict.TAKE and quality.letters(layer) < quality.FULL_PAGE:
-            return quality.judge(layer, self.inspection.has_large_image(page, 1.0))
+            return quality.judge(layer, self._is_mostly_image(page))
         return verdict
+
+    def _is_mostly_image(self, page: int) -> bool:
+        """Also if that cannot be told: then the page is looked at."""
+        box = self.inspection.boxes.get(page)
+        try:
+            return box is None or self.engine.share_of_images(page, box, _IMAGE_SECONDS) >= _MOSTLY
+        except ToolMissing:
+            raise
+        except (ToolFailed, ValueError):
+            return True
 
     def _with_image(self, result: PageResult) -> PageResult:
         """Readers may want to see pages that need no looking at. If that fails, the text is still good."""

@@ -1,7 +1,7 @@
 """What turns a page into an image and an image into text: a small interface, and poppler with tesseract behind it.
 
 An engine lives for one document, inside the reading child, and may raise any ToolFailed. Another one, in process
-for instance, needs these four methods and nothing else.
+for instance, needs these five methods and nothing else.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Protocol
 
 from clerk.exec import limited, poppler, tesseract
 from clerk.exec.limited import Limits
+from clerk.exec.poppler import Box
 from clerk.exec.tesseract import Reading
 
 
@@ -22,6 +23,9 @@ class Engine(Protocol):
 
     def text_layer(self, first: int, last: int, cpu_seconds: float) -> list[str] | None:
         """Of each page from `first` to `last`; None if it cannot be told which text is whose."""
+
+    def share_of_images(self, page: int, box: Box, cpu_seconds: float) -> float:
+        """How much of the page is covered by images, 0 to 1 or more."""
 
     def render(self, page: int, dpi: float, image: Path, cpu_seconds: float) -> str:
         """Write `image`; returns what was complained of on the way. The caller checks the image."""
@@ -40,6 +44,9 @@ class PopplerAndTesseract:
 
     def text_layer(self, first: int, last: int, cpu_seconds: float) -> list[str] | None:
         return poppler.text(self.run, self.pdf, first, last, self.scratch / "layer.txt", cpu_seconds)
+
+    def share_of_images(self, page: int, box: Box, cpu_seconds: float) -> float:
+        return poppler.share_of_images(self.run, self.pdf, page, box, self.scratch / "images.txt", cpu_seconds)
 
     def render(self, page: int, dpi: float, image: Path, cpu_seconds: float) -> str:
         return poppler.render(self.run, self.pdf, page, dpi, image, cpu_seconds).stderr

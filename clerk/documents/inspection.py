@@ -12,11 +12,10 @@ import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pypdf
 from pypdf.errors import LimitReachedError
-from pypdf.generic import DictionaryObject, IndirectObject
 
 from clerk.documents.failures import NotAPdf, PdfBroken, PdfEmpty, PdfEncrypted, PdfTooLarge, PdfTruncated
 from clerk.exec import poppler
@@ -26,7 +25,6 @@ Result = TypeVar("Result")
 
 _HEADER_WITHIN = 1024
 _END_WITHIN = 2048
-_MOST_OBJECTS_LOOKED_AT = 200
 
 
 @dataclass
@@ -36,19 +34,6 @@ class Inspection:
     complaints: frozenset[str]
     remarks: list[str] = field(default_factory=list)
     ends_early: bool = False
-    reader: pypdf.PdfReader | None = None
-
-    def has_large_image(self, page: int, cpu_seconds: float) -> bool:
-        """Does the page list an image large enough to be a scan of it? Also true if that cannot be told."""
-        box = self.boxes.get(page)
-        if self.reader is None or box is None:
-            return True
-        reader = self.reader
-        try:
-            largest = within(cpu_seconds, lambda: _largest_image(reader.pages[page - 1]))
-        except Exception:  # noqa: BLE001 (whatever a hostile file makes pypdf raise, the answer is the same)
-            return True
-        return largest >= 0.5 * box.width * box.height
 
 
 def inspect(run: poppler.Run, pdf: Path, scratch: Path, most_pages: int, cpu_seconds: float) -> Inspection:
@@ -67,24 +52,24 @@ def inspect(run: poppler.Run, pdf: Path, scratch: Path, most_pages: int, cpu_sec
         raise PdfTooLarge(f"{facts.page_count} pages, of which {most_pages} are allowed")
 
     found = Inspection(0, facts.boxes, facts.complaints, ends_early=ends_early)
-    in_pypdf = 0
+    in_pypdf: int | None = None
     try:
-        found.reader, in_pypdf = within(cpu_seconds, lambda: _open(pdf, most_pages))
+        in_pypdf = within(cpu_seconds, lambda: _count(pdf, most_pages))
     except PdfTooLarge:
         raise
     except LimitReachedError as error:
         if facts.page_count == 0:
             raise PdfTooLarge(f"it has more of something than any document needs ({error})") from error
-    except Exception:  # noqa: BLE001 (pypdf raises whatever it stumbles over, and poppler may still read it)
-        found.reader = None
+    except Exception:  # noqa: BLE001, S110 (pypdf raises whatever it stumbles over, and poppler may still read it)
+        pass
     known_to_poppler = max(facts.boxes, default=0)
     # A document can claim pages that it does not have, but only pypdf, having walked the tree, may say so.
-    found.page_count = facts.page_count if found.reader is None else max(in_pypdf, known_to_poppler)
+    found.page_count = facts.page_count if in_pypdf is None else max(in_pypdf, known_to_poppler)
     if found.page_count == 0:
-        if in_pypdf == 0 and found.reader is not None and not ends_early:
+        if in_pypdf == 0 and not ends_early:
             raise PdfEmpty("the document has no page")
         raise broken(f"no page can be found ({complaint})")
-    if found.reader is not None and in_pypdf != known_to_poppler:
+    if in_pypdf not in (None, known_to_poppler):
         found.remarks.append(f"poppler finds {known_to_poppler} pages, pypdf {in_pypdf}")
     if ends_early:
         found.remarks.append("the file has no end mark")
@@ -127,45 +112,20 @@ def _edges(pdf: Path) -> tuple[bytes, bytes]:
         return head, file.read()
 
 
-def _open(pdf: Path, most_pages: int) -> tuple[pypdf.PdfReader, int]:
-    reader = pypdf.PdfReader(pdf.open("rb"))
-    if reader.is_encrypted:
-        reader.decrypt("")
-    declared = reader.root_object["/Pages"].get("/Count", 0)  # type: ignore[attr-defined]
-    kids = reader.root_object["/Pages"].get("/Kids", ())  # type: ignore[attr-defined]
-    if isinstance(declared, int) and declared > most_pages and len(kids) > most_pages:
-        raise PdfTooLarge(f"{declared} pages, of which {most_pages} are allowed")
-    pages = len(reader.pages)
+def _count(pdf: Path, most_pages: int) -> int:
+    """Of the pages in the tree, walked one by one."""
+    with pdf.open("rb") as file:
+        reader = pypdf.PdfReader(file)
+        if reader.is_encrypted:
+            reader.decrypt("")
+        declared = reader.root_object["/Pages"].get("/Count", 0)  # type: ignore[attr-defined]
+        kids = reader.root_object["/Pages"].get("/Kids", ())  # type: ignore[attr-defined]
+        if isinstance(declared, int) and declared > most_pages and len(kids) > most_pages:
+            raise PdfTooLarge(f"{declared} pages, of which {most_pages} are allowed")
+        pages = len(reader.pages)
     if pages > most_pages:
         raise PdfTooLarge(f"{pages} pages, of which {most_pages} are allowed")
-    return reader, pages
-
-
-def _largest_image(page: Any) -> int:
-    """In pixels, over the page's resources and the forms in them; the page's contents are not looked at."""
-    largest, looked_at = 0, 0
-    waiting, seen = [page.get("/Resources")], set[int]()
-    while waiting and looked_at < _MOST_OBJECTS_LOOKED_AT:
-        resources = _resolved(waiting.pop())
-        listed = _resolved(resources.get("/XObject")) if isinstance(resources, DictionaryObject) else None
-        if not isinstance(listed, DictionaryObject):
-            continue
-        for reference in listed.values():
-            looked_at += 1
-            number = reference.idnum if isinstance(reference, IndirectObject) else -looked_at
-            thing = _resolved(reference)
-            if number in seen or looked_at > _MOST_OBJECTS_LOOKED_AT or not isinstance(thing, DictionaryObject):
-                continue
-            seen.add(number)
-            if thing.get("/Subtype") == "/Image":
-                largest = max(largest, int(thing.get("/Width", 0)) * int(thing.get("/Height", 0)))
-            else:
-                waiting.append(thing.get("/Resources"))
-    return largest
-
-
-def _resolved(thing: Any) -> Any:
-    return thing.get_object() if isinstance(thing, IndirectObject) else thing
+    return pages
 
 
 def within(cpu_seconds: float, work: Callable[[], Result]) -> Result:

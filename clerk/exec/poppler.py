@@ -1,4 +1,4 @@
-"""Poppler: pdfinfo, pdftotext and pdftoppm. Asking what is installed is apart from running it."""
+"""Poppler: pdfinfo, pdftotext, pdfimages and pdftoppm. Asking what is installed is apart from running it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 
 from clerk.exec.limited import Ended, ToolFailed, ToolMissing
 
-PROGRAMS = ("pdfinfo", "pdftotext", "pdftoppm")
+PROGRAMS = ("pdfinfo", "pdftotext", "pdfimages", "pdftoppm")
 _PAGES = re.compile(r"^Pages: +(\d+)", re.MULTILINE)
 _SIZE = re.compile(r"^Page +(\d+) size: +(\S+) x (\S+) pts", re.MULTILINE)
 _ROTATION = re.compile(r"^Page +(\d+) rot: +(\d+)", re.MULTILINE)
@@ -99,6 +99,19 @@ def text(run: Run, pdf: Path, first: int, last: int, output: Path, cpu_seconds: 
         return ["\n".join(pages)]
     # A page that cannot be had has no form feed, and a font can map a glyph to one.
     return pages[:-1] if len(pages) == last - first + 2 else None
+
+
+def share_of_images(run: Run, pdf: Path, page: int, box: Box, output: Path, cpu_seconds: float) -> float:
+    """How much of the page its images cover, as drawn: all of it for a scan, in one piece or in strips."""
+    run("pdfimages", "-list", "-f", str(page), "-l", str(page), pdf, cpu_seconds=cpu_seconds, stdout=output)
+    covered = 0.0
+    for line in output.read_text(errors="replace").splitlines()[2:]:
+        cells = line.split()
+        if len(cells) >= 14 and cells[2] in ("image", "stencil"):
+            width, height, across, down = (float(cells[place]) for place in (3, 4, -4, -3))
+            if across > 0 and down > 0:
+                covered += width / across * height / down
+    return covered / (box.width * box.height / 72**2)
 
 
 def render(run: Run, pdf: Path, page: int, dpi: float, target: Path, cpu_seconds: float) -> Ended:

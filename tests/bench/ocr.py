@@ -355,13 +355,14 @@ def digital(ours: Ours, folder: Path) -> dict[str, Any]:
     with measuring() as measured:
         ours.work(1)
     cpu, seconds = measured().cpu, ours.seconds("digital")
+    storage = SiteStorage(ours.root, "digital")
     methods: dict[str, int] = {}
-    reading = 0
+    unseen: list[int] = []
     for document in documents:
-        listed = json.loads(SiteStorage(ours.root, "digital").manifest(document).read_text())["pages"]
-        for page in listed:
+        for page in json.loads(storage.manifest(document).read_text())["pages"]:
             methods[page["method"]] = methods.get(page["method"], 0) + 1
-            reading += page["milliseconds"] if page["method"] == "text-layer" else 0
+            if not storage.page_image(document, page["page"]).exists():
+                unseen.append(page["milliseconds"])
     pages = sum(methods.values())
     with measuring() as measured:
         for file in files:
@@ -372,7 +373,8 @@ def digital(ours: Ours, folder: Path) -> dict[str, Any]:
             "methods": methods,
             "share_of_text_layer": round(methods.get("text-layer", 0) / pages, 3),
             "pages_per_second_through_the_job": round(pages / seconds, 1),
-            "pages_per_second_text_layer_path": round(methods.get("text-layer", 0) * 1000 / max(reading, 1), 1),
+            "pages_taken_without_a_look": len(unseen),
+            "pages_per_second_of_these_in_the_child": round(len(unseen) * 1000 / max(sum(unseen), 1), 1),
             "cpu_seconds_through_the_job": round(cpu, 2),
             "pages_per_second_pdftotext": round(pages / measured().wall, 1),
         }
