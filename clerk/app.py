@@ -8,7 +8,7 @@ from procrastinate import App
 
 from clerk.pg.connector import ClerkConnector
 from clerk.pg.job_manager import ClerkJobManager
-from clerk.stages import coordinate
+from clerk.stages import compilation, coordinate, deploy, extraction, fetch, ocr
 from clerk.worker import ClerkWorker
 
 
@@ -20,6 +20,11 @@ class ClerkApp(App):
         super().__init__(connector=connector)
         self.job_manager = ClerkJobManager(connector)
         coordinate.register(self)
+        fetch.register(self)
+        compilation.register(self)
+        extraction.register(self)
+        deploy.register(self)
+        ocr.register(self)
 
     def _worker(self, **options: Any) -> ClerkWorker:
         return ClerkWorker(app=self, **{**self.worker_defaults, **options})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,26 @@ class Settings:
     postgres_linger: float
     lock_timeout: float
     keep_jobs_hours: float
+    plugins_dir: Path | None
+    plugin_time_limit: float
+    user_agent: str
+    host_interval: float
+    host_concurrency: int
+    request_timeout: float
+    download_time_limit: float
+    max_download_bytes: int
+    allow_loopback: bool
+    keep_images: str
+    ocr_dpi: float
+    ocr_memory_bytes: int
+    ocr_page_seconds: float
+    ocr_max_pages: int
+    ocr_failed_percent: float
+    extractor: str
+    publish_dir: Path
+    keep_versions: int
+    deploy_command: tuple[str, ...] | None
+    deploy_time_limit: float
     origins: Mapping[str, str]
     """Setting name → where its value came from: `environment`, a file's path, or `default`."""
 
@@ -97,6 +118,85 @@ def _hours(text: str) -> float:
     if not 0 < hours <= 87_600:
         raise ValueError(f"is {text!r}", "write a number of hours above 0, at most 87600")
     return hours
+
+
+def _existing_folder(text: str) -> Path:
+    path = _folder(text)
+    if not path.is_dir():
+        raise ValueError(f"names {path}, which does not exist", "make that folder, or name another")
+    return path
+
+
+def _pause(text: str) -> float:
+    return 0.0 if text == "0" else _seconds(text)
+
+
+def _whole(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or not 0 < int(text) <= 1_000_000:
+        raise ValueError(f"is {text!r}", "write a whole number above 0, at most 1000000")
+    return int(text)
+
+
+def _megabytes(text: str) -> int:
+    return _whole(text) * 1_000_000
+
+
+def _yes_or_no(text: str) -> bool:
+    if text.lower() not in ("1", "true", "yes", "on", "0", "false", "no", "off"):
+        raise ValueError(f"is {text!r}", "write yes or no")
+    return text.lower() in ("1", "true", "yes", "on")
+
+
+def _which_images(text: str) -> str:
+    if text.lower() not in ("scanned", "all", "none"):
+        raise ValueError(f"is {text!r}", "write scanned, all or none")
+    return text.lower()
+
+
+def _dpi(text: str) -> float:
+    dots = _whole(text)
+    if not 72 <= dots <= 600:
+        raise ValueError(f"is {text!r}", "write a number of dots per inch from 72 to 600")
+    return float(dots)
+
+
+def _memory(text: str) -> int:
+    megabytes = _whole(text)
+    if megabytes < 256:
+        raise ValueError(f"is {text!r}", "write a number of megabytes, at least 256")
+    return megabytes << 20
+
+
+def _percent(text: str) -> float:
+    try:
+        percent = float(text)
+    except ValueError:
+        percent = -1.0
+    if not 0 <= percent <= 100:
+        raise ValueError(f"is {text!r}", "write a number from 0 to 100")
+    return percent
+
+
+def _header_value(text: str) -> str:
+    if not text.isascii() or not text.isprintable():
+        raise ValueError("has characters that cannot stand in an HTTP header", "write it in printable ASCII")
+    return text
+
+
+def _label(text: str) -> str:
+    if not text.replace("-", "").replace("_", "").isalnum():
+        raise ValueError(f"is {text!r}", "write the name of an extractor, such as rules")
+    return text
+
+
+def _command(text: str) -> tuple[str, ...]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"cannot be taken apart ({error})", "quote it as for a shell") from error
+    if not words or not words[0]:
+        raise ValueError("names no program", "write a program and its arguments")
+    return tuple(words)
 
 
 def without_password(url: str | None) -> str:
@@ -165,6 +265,151 @@ SETTINGS = (
         "24",
         "Hours for which finished jobs are kept in the queue's tables before they are removed.",
     ),
+    Setting(
+        "CLERK_PLUGINS_DIR",
+        "plugins_dir",
+        _existing_folder,
+        "none",
+        "A folder of plugins: Python files and packages that lie directly in it. Also --plugins-dir.",
+        lambda path: "(none)" if path is None else str(path),
+    ),
+    Setting(
+        "CLERK_PLUGIN_TIME_LIMIT",
+        "plugin_time_limit",
+        _seconds,
+        "900",
+        "Seconds after which a plugin that shows no sign of life is given up.",
+    ),
+    Setting(
+        "CLERK_USER_AGENT",
+        "user_agent",
+        _header_value,
+        "clerk (archives of public meetings)",
+        "How clerk names itself to the sites it fetches from. Say here how you can be reached.",
+    ),
+    Setting(
+        "CLERK_HOST_INTERVAL",
+        "host_interval",
+        _pause,
+        "0.5",
+        "Seconds between two requests to one host, counted over all workers; 0 for none.",
+    ),
+    Setting(
+        "CLERK_HOST_CONCURRENCY",
+        "host_concurrency",
+        _whole,
+        "2",
+        "Requests to one host at a time, counted over all workers.",
+    ),
+    Setting(
+        "CLERK_REQUEST_TIMEOUT",
+        "request_timeout",
+        _seconds,
+        "30",
+        "Seconds to wait for a connection, and for each next piece of an answer.",
+    ),
+    Setting(
+        "CLERK_DOWNLOAD_TIME_LIMIT",
+        "download_time_limit",
+        _seconds,
+        "900",
+        "Seconds that one answer may take altogether, however slowly it trickles in.",
+    ),
+    Setting(
+        "CLERK_MAX_DOWNLOAD_MB",
+        "max_download_bytes",
+        _megabytes,
+        "500",
+        "Megabytes of one document at most, as received and as decompressed.",
+        lambda size: str(size // 1_000_000),
+    ),
+    Setting(
+        "CLERK_ALLOW_LOOPBACK",
+        "allow_loopback",
+        _yes_or_no,
+        "no",
+        "Whether fetchers may also fetch from this machine (127.0.0.1, ::1). For tests and demonstrations.",
+        lambda allowed: "yes" if allowed else "no",
+    ),
+    Setting(
+        "CLERK_KEEP_IMAGES",
+        "keep_images",
+        _which_images,
+        "scanned",
+        "Of which pages an image is kept for readers: scanned (those that had to be looked at), all or none.",
+    ),
+    Setting(
+        "CLERK_OCR_DPI",
+        "ocr_dpi",
+        _dpi,
+        "150",
+        "Dots per inch at which pages are read. More than 200 costs time and gains nothing on usual documents.",
+    ),
+    Setting(
+        "CLERK_OCR_MEMORY_MB",
+        "ocr_memory_bytes",
+        _memory,
+        "1024",
+        "Megabytes that reading one document may take; one that needs more fails with PdfMemory.",
+        lambda size: str(size >> 20),
+    ),
+    Setting(
+        "CLERK_OCR_PAGE_SECONDS",
+        "ocr_page_seconds",
+        _seconds,
+        "30",
+        "Seconds of CPU time that one page may take, and all failing pages of a document together.",
+    ),
+    Setting(
+        "CLERK_OCR_MAX_PAGES",
+        "ocr_max_pages",
+        _whole,
+        "10000",
+        "Pages that a document may have; one with more fails with PdfTooLarge.",
+    ),
+    Setting(
+        "CLERK_OCR_FAILED_PERCENT",
+        "ocr_failed_percent",
+        _percent,
+        "10",
+        "Up to this share of failed pages a document counts as read, with a note; above it, it fails.",
+    ),
+    Setting(
+        "CLERK_EXTRACTOR",
+        "extractor",
+        _label,
+        "rules",
+        "Which extractor finds people and votes; a site's extra may name another.",
+    ),
+    Setting(
+        "CLERK_PUBLISH_DIR",
+        "publish_dir",
+        _folder,
+        "_published under STORAGE_DIR",
+        "Where the deployer `local` publishes: a folder per site, with its versions and a link to the current one.",
+    ),
+    Setting(
+        "CLERK_KEEP_VERSIONS",
+        "keep_versions",
+        _whole,
+        "5",
+        "Versions of a site's archive that the deployer `local` keeps, the current one included.",
+    ),
+    Setting(
+        "CLERK_DEPLOY_COMMAND",
+        "deploy_command",
+        _command,
+        "none",
+        "What the deployer `command` runs; the path of the database is added. Split into words as a shell would.",
+        lambda words: "(none)" if words is None else shlex.join(words),
+    ),
+    Setting(
+        "CLERK_DEPLOY_TIME_LIMIT",
+        "deploy_time_limit",
+        _seconds,
+        "900",
+        "Seconds after which that command is ended, with all that it started.",
+    ),
 )
 
 
@@ -196,6 +441,26 @@ def load(environ: Mapping[str, str] = os.environ, folder: Path | None = None) ->
         postgres_linger=values.get("postgres_linger", 10.0),
         lock_timeout=values.get("lock_timeout", 2.0),
         keep_jobs_hours=values.get("keep_jobs_hours", 24.0),
+        plugins_dir=values.get("plugins_dir"),
+        plugin_time_limit=values.get("plugin_time_limit", 900.0),
+        user_agent=values.get("user_agent", "clerk (archives of public meetings)"),
+        host_interval=values.get("host_interval", 0.5),
+        host_concurrency=values.get("host_concurrency", 2),
+        request_timeout=values.get("request_timeout", 30.0),
+        download_time_limit=values.get("download_time_limit", 900.0),
+        max_download_bytes=values.get("max_download_bytes", 500_000_000),
+        allow_loopback=values.get("allow_loopback", False),
+        extractor=values.get("extractor", "rules"),
+        publish_dir=values.get("publish_dir", values.get("storage_dir", home / "storage") / "_published"),
+        keep_versions=values.get("keep_versions", 5),
+        deploy_command=values.get("deploy_command"),
+        deploy_time_limit=values.get("deploy_time_limit", 900.0),
+        keep_images=values.get("keep_images", "scanned"),
+        ocr_dpi=values.get("ocr_dpi", 150.0),
+        ocr_memory_bytes=values.get("ocr_memory_bytes", 1 << 30),
+        ocr_page_seconds=values.get("ocr_page_seconds", 30.0),
+        ocr_max_pages=values.get("ocr_max_pages", 10_000),
+        ocr_failed_percent=values.get("ocr_failed_percent", 10.0),
         origins=origins,
     )
 

@@ -13,6 +13,8 @@ create table clerk_procrastinate ();
 create table clerk_schema_objects ();
 create table content_item_pipeline_state ();
 create table content_items ();
+create table fetch_hosts ();
+create table fetch_slots ();
 create table ignored_results ();
 create table job_claims ();
 create table paused_queues ();
@@ -22,6 +24,8 @@ create table procrastinate_events ();
 create table procrastinate_jobs ();
 create table procrastinate_periodic_defers ();
 create table procrastinate_workers ();
+create table publication_steps ();
+create table publications ();
 create table reconcile_log ();
 create table sites ();
 create table stage_policy ();
@@ -63,9 +67,14 @@ alter table content_item_pipeline_state add column reopened_at timestamp with ti
 alter table content_item_pipeline_state add column run_id bigint;
 alter table content_item_pipeline_state add column status text not null default 'pending'::text;
 alter table content_item_pipeline_state add column updated_at timestamp with time zone not null default now();
+alter table content_items add column checked_at timestamp with time zone;
 alter table content_items add column created_at timestamp with time zone not null default now();
 alter table content_items add column date date;
 alter table content_items add column etag text;
+alter table content_items add column fetch_error_code text;
+alter table content_items add column fetch_error_message text;
+alter table content_items add column fetch_failed_at timestamp with time zone;
+alter table content_items add column fetched_at timestamp with time zone;
 alter table content_items add column id bigint not null generated always as identity;
 alter table content_items add column kind text not null;
 alter table content_items add column last_modified text;
@@ -73,12 +82,25 @@ alter table content_items add column meeting text;
 alter table content_items add column occurrence smallint not null default 1;
 alter table content_items add column page_count integer;
 alter table content_items add column revision smallint not null default 1;
+alter table content_items add column series bigint;
 alter table content_items add column sha256 text;
 alter table content_items add column size_bytes bigint;
+alter table content_items add column source_key text;
 alter table content_items add column source_url text;
+alter table content_items add column source_version text;
 alter table content_items add column storage_key text;
 alter table content_items add column subdomain character varying not null;
+alter table content_items add column superseded_at timestamp with time zone;
 alter table content_items add column updated_at timestamp with time zone not null default now();
+alter table content_items add column vanished_at timestamp with time zone;
+alter table fetch_hosts add column held_until timestamp with time zone;
+alter table fetch_hosts add column held_why text;
+alter table fetch_hosts add column host text not null;
+alter table fetch_hosts add column next_at timestamp with time zone not null;
+alter table fetch_slots add column holder text not null default current_setting('application_name'::text);
+alter table fetch_slots add column host text not null;
+alter table fetch_slots add column id bigint not null generated always as identity;
+alter table fetch_slots add column lease_until timestamp with time zone not null;
 alter table ignored_results add column at timestamp with time zone not null default now();
 alter table ignored_results add column attempt integer;
 alter table ignored_results add column content_item_id bigint;
@@ -156,6 +178,21 @@ alter table procrastinate_periodic_defers add column periodic_id character varyi
 alter table procrastinate_periodic_defers add column task_name character varying(128) not null;
 alter table procrastinate_workers add column id bigint not null generated always as identity;
 alter table procrastinate_workers add column last_heartbeat timestamp with time zone not null default now();
+alter table publication_steps add column done_at timestamp with time zone not null default now();
+alter table publication_steps add column name text not null;
+alter table publication_steps add column publication_id bigint not null;
+alter table publication_steps add column result text;
+alter table publication_steps add column step text not null;
+alter table publications add column announced_at timestamp with time zone;
+alter table publications add column begun_at timestamp with time zone not null default now();
+alter table publications add column content_hash text not null;
+alter table publications add column deployed_at timestamp with time zone;
+alter table publications add column id bigint not null generated always as identity;
+alter table publications add column pages integer not null;
+alter table publications add column run_id bigint not null;
+alter table publications add column subdomain character varying not null;
+alter table publications add column withdrawn_at timestamp with time zone;
+alter table publications add column withdrawn_by text;
 alter table reconcile_log add column actor text not null default CURRENT_USER;
 alter table reconcile_log add column after jsonb;
 alter table reconcile_log add column at timestamp with time zone not null default now();
@@ -223,6 +260,9 @@ alter table stage_policy add column time_limit interval not null;
 alter table content_item_pipeline_state set (autovacuum_analyze_scale_factor=0.02);
 alter table content_item_pipeline_state set (autovacuum_vacuum_scale_factor=0.02);
 alter table content_item_pipeline_state set (fillfactor=80);
+alter table fetch_hosts set (autovacuum_vacuum_scale_factor=0.02);
+alter table fetch_hosts set (autovacuum_vacuum_threshold=200);
+alter table fetch_hosts set (fillfactor=50);
 alter table job_claims set (autovacuum_vacuum_scale_factor=0.02);
 alter table job_claims set (autovacuum_vacuum_threshold=200);
 alter table job_claims set (fillfactor=50);
@@ -252,6 +292,9 @@ alter table content_items add constraint content_items_revision_check CHECK ((re
 alter table content_items add constraint content_items_sha256_check CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text));
 alter table content_items add constraint content_items_size_bytes_check CHECK ((size_bytes >= 0));
 alter table content_items add constraint content_items_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
+alter table fetch_hosts add constraint fetch_hosts_pkey PRIMARY KEY (host);
+alter table fetch_slots add constraint fetch_slots_host_fkey FOREIGN KEY (host) REFERENCES fetch_hosts(host) ON DELETE CASCADE;
+alter table fetch_slots add constraint fetch_slots_pkey PRIMARY KEY (id);
 alter table ignored_results add constraint ignored_results_pkey PRIMARY KEY (id);
 alter table ignored_results add constraint ignored_results_why_check CHECK ((why = ANY (ARRAY['fenced'::text, 'stale'::text])));
 alter table job_claims add constraint job_claims_pkey PRIMARY KEY (job_id);
@@ -274,6 +317,15 @@ alter table procrastinate_periodic_defers add constraint procrastinate_periodic_
 alter table procrastinate_periodic_defers add constraint procrastinate_periodic_defers_pkey PRIMARY KEY (id);
 alter table procrastinate_periodic_defers add constraint procrastinate_periodic_defers_unique UNIQUE (task_name, periodic_id, defer_timestamp);
 alter table procrastinate_workers add constraint procrastinate_workers_pkey PRIMARY KEY (id);
+alter table publication_steps add constraint publication_steps_pkey PRIMARY KEY (publication_id, step, name);
+alter table publication_steps add constraint publication_steps_publication_id_fkey FOREIGN KEY (publication_id) REFERENCES publications(id) ON DELETE CASCADE;
+alter table publication_steps add constraint publication_steps_step_check CHECK ((step = ANY (ARRAY['deploy'::text, 'post_deploy'::text])));
+alter table publications add constraint publications_announced_check CHECK (((announced_at IS NULL) OR (deployed_at IS NOT NULL)));
+alter table publications add constraint publications_content_hash_check CHECK ((content_hash ~ '^[0-9a-f]{64}$'::text));
+alter table publications add constraint publications_pages_check CHECK ((pages >= 0));
+alter table publications add constraint publications_pkey PRIMARY KEY (id);
+alter table publications add constraint publications_run_id_fkey FOREIGN KEY (run_id) REFERENCES pipeline_runs(run_id) ON DELETE CASCADE;
+alter table publications add constraint publications_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
 alter table reconcile_log add constraint reconcile_log_pkey PRIMARY KEY (id);
 alter table sites add constraint sites_compilation_counters_check CHECK (((compilation_total >= 0) AND (compilation_completed >= 0) AND (compilation_failed >= 0)));
 alter table sites add constraint sites_current_stage_check CHECK (((current_stage)::text = ANY ((ARRAY['fetch'::character varying, 'ocr'::character varying, 'compilation'::character varying, 'extraction'::character varying, 'deploy'::character varying, 'completed'::character varying])::text[])));
@@ -297,6 +349,7 @@ CREATE INDEX idx_cips_pipeline_status_created ON content_item_pipeline_state USI
 CREATE INDEX idx_cips_pipeline_status_last_attempt ON content_item_pipeline_state USING btree (pipeline, status, last_attempt_at) WHERE (status = ANY (ARRAY['failed_retryable'::text, 'failed_terminal'::text]));
 CREATE INDEX idx_cips_updated_at ON content_item_pipeline_state USING btree (updated_at) WHERE (status = ANY (ARRAY['failed_retryable'::text, 'failed_terminal'::text]));
 CREATE INDEX idx_content_items_source_url ON content_items USING btree (subdomain, source_url);
+CREATE INDEX idx_fetch_slots_host ON fetch_slots USING btree (host);
 CREATE INDEX idx_ignored_results_at ON ignored_results USING btree (at);
 CREATE INDEX idx_pipeline_runs_ended ON pipeline_runs USING btree (ended_at) WHERE (ended_at IS NOT NULL);
 CREATE INDEX idx_pipeline_runs_going ON pipeline_runs USING btree (started_at) WHERE (ended_at IS NULL);
@@ -305,6 +358,7 @@ CREATE INDEX idx_pipeline_transitions_waiting ON pipeline_transitions USING btre
 CREATE INDEX idx_procrastinate_jobs_queue_todo ON procrastinate_jobs USING btree (queue_name, priority DESC, id) WHERE (status = 'todo'::procrastinate_job_status);
 CREATE INDEX idx_procrastinate_jobs_worker_not_null ON procrastinate_jobs USING btree (worker_id) WHERE ((worker_id IS NOT NULL) AND (status = 'doing'::procrastinate_job_status));
 CREATE INDEX idx_procrastinate_workers_last_heartbeat ON procrastinate_workers USING btree (last_heartbeat);
+CREATE INDEX idx_publications_subdomain ON publications USING btree (subdomain, id DESC);
 CREATE INDEX idx_reconcile_log_at ON reconcile_log USING btree (at);
 CREATE INDEX idx_reconcile_log_subdomain ON reconcile_log USING btree (subdomain, at DESC);
 CREATE INDEX idx_sites_coordinator_enqueued ON sites USING btree (coordinator_enqueued) WHERE (coordinator_enqueued = false);
@@ -320,7 +374,9 @@ CREATE UNIQUE INDEX procrastinate_jobs_queueing_lock_idx_v1 ON procrastinate_job
 CREATE UNIQUE INDEX uix_cips_content_item_pipeline ON content_item_pipeline_state USING btree (content_item_id, pipeline);
 CREATE UNIQUE INDEX uix_content_items_archive ON content_items USING btree (subdomain) WHERE (kind = 'archive'::text);
 CREATE UNIQUE INDEX uix_content_items_document ON content_items USING btree (subdomain, kind, meeting, date, occurrence, revision) WHERE (kind <> 'archive'::text);
+CREATE UNIQUE INDEX uix_content_items_source_key ON content_items USING btree (subdomain, source_key) WHERE ((source_key IS NOT NULL) AND (superseded_at IS NULL));
 CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (subdomain, storage_key);
+CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (run_id, content_hash);
 
 -- section: functions
 -- clerk_add_to_counters(p_subdomain text, p_run_id bigint, p_stage text, p_completed integer, p_failed integer) returns void set search_path=pg_catalog, public, pg_temp, md5 39897d2dfd9ec8eb67b0c589c37ccbc6
@@ -328,7 +384,7 @@ CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (
 -- clerk_after_job_change() returns trigger set search_path=pg_catalog, public, pg_temp, md5 74a6c92813f3c88139e9f49af184191f
 -- clerk_after_job_delete() returns trigger set search_path=pg_catalog, public, pg_temp, md5 c528dd975096744839cabaea25eed985
 -- clerk_before_job_change() returns trigger set search_path=pg_catalog, public, pg_temp, md5 b48fce033fbddcdfbf1c70b68b7d4791
--- clerk_before_job_insert() returns trigger set search_path=pg_catalog, public, pg_temp, md5 8b82e31ab0340f9b9be6d9abec4493d8
+-- clerk_before_job_insert() returns trigger set search_path=pg_catalog, public, pg_temp, md5 d4c6f845ec2fd280fdf2bc1bb080e07b
 -- clerk_bring_forward(p_subdomain text, p_run_id bigint, p_stage text) returns integer set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_bring_forward, md5 b7f79ae91bc96fb742ef01f6a1bdf4c5
 -- clerk_cancel(p_subdomain text, p_reason text) returns bigint set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_cancel, md5 cb462b28e3f998f2449a659741ebb944
 -- clerk_claim_coordinator_enqueue(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 bf2b4e2db8fb41ed1df241015b8822ef
@@ -339,6 +395,7 @@ CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (
 -- clerk_failed_for_good(p_status text, p_error_code text) returns boolean immutable set search_path=pg_catalog, public, pg_temp, md5 5bb1e3d9b8708c5e45be143ad3dc90eb
 -- clerk_fetch_job(p_queues text[], p_worker_id bigint) returns procrastinate_jobs set search_path=pg_catalog, public, pg_temp, md5 7a627f56cd93bc7958b5e64f132dd710
 -- clerk_held_back_until() returns timestamp with time zone immutable set search_path=pg_catalog, public, pg_temp, md5 e897e6274c073f4477e9eaa99862daac
+-- clerk_hold_host(p_host text, p_for interval, p_why text) returns timestamp with time zone set search_path=pg_catalog, public, pg_temp, md5 1f0a40d08c7d9d256c9d07c08bf3dca0
 -- clerk_increment_completed(p_subdomain text, p_stage text) returns void set search_path=pg_catalog, public, pg_temp, md5 5fb99893bd942436bdc409083db8392a
 -- clerk_increment_failed(p_subdomain text, p_stage text, p_message text, p_class text) returns void set search_path=pg_catalog, public, pg_temp, md5 b00c4a8bb6c5c76d814f6fcb054b4be8
 -- clerk_initialize_stage(p_subdomain text, p_stage text, p_total_jobs integer) returns void set search_path=pg_catalog, public, pg_temp, md5 80903daf8abee9300405a9e6b582be84
@@ -351,12 +408,15 @@ CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (
 -- clerk_redefer_unit(p_content_item_id bigint, p_stage text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_redefer_unit, md5 a15e62c9bfbf47d0e55e7fbede469913
 -- clerk_refresh(p_subdomain text) returns bigint set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_refresh, md5 e5f8ed4d5a361688d1221909a3fa7e4e
 -- clerk_release_held_back() returns integer set search_path=pg_catalog, public, pg_temp, md5 e5f0010763fc3e20811d293c88e9dc67
+-- clerk_release_host(p_slot_id bigint) returns void set search_path=pg_catalog, public, pg_temp, md5 afdbcfbb4a33b3396a37d9afd262be75
 -- clerk_remove_finished_jobs(p_before timestamp with time zone, p_batch integer) returns integer set search_path=pg_catalog, public, pg_temp, md5 087d4a667cbea186115d0d027c469e52
+-- clerk_renew_host(p_slot_id bigint, p_lease interval) returns boolean set search_path=pg_catalog, public, pg_temp, md5 9cec0c9fd7d08ae22ca03b235c65aeab
 -- clerk_renew_leases(p_jobs bigint[]) returns SETOF bigint set search_path=pg_catalog, public, pg_temp, md5 3f46df9c0e0da431288b3008409c867e
 -- clerk_reopen_failed(p_subdomain text, p_run_id bigint, p_stage text) returns integer set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_reopen_failed, md5 2386f7451ab2f0cf38de7e48b37a45d4
 -- clerk_reopen_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns text set search_path=pg_catalog, public, pg_temp, md5 b579a4b0fdc412a2347ac9455fd8d480
 -- clerk_report_progress(p_job_id bigint, p_attempt integer, p_done integer, p_total integer) returns boolean set search_path=pg_catalog, public, pg_temp, md5 c5dde7285f54f7f3a8a53abbb35e7994
 -- clerk_rescue_job(p_job_id bigint) returns text set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_rescue_job set clerk.error_code=WorkerLost set clerk.error_message=the worker died, froze or ran past its time limit, md5 fed68464c9671db913c04757cb451f27
+-- clerk_reserve_host(p_host text, p_interval interval, p_concurrency integer, p_lease interval, OUT slot_id bigint, OUT wait interval) returns record set search_path=pg_catalog, public, pg_temp, md5 14e5cdb6227cfc1a89e2e7afa5244b68
 -- clerk_resume_queue(p_queue text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_resume_queue, md5 18f1c2b521a2ffbb23b544bc959b14ba
 -- clerk_resume_site(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_resume_site, md5 e8cf287af0a184614c979f99b57bc036
 -- clerk_retry(p_subdomain text, p_stage text, p_failed_only boolean, OUT run_id bigint, OUT stage text, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_retry, md5 96179067511a426ec33678fd3787217c
@@ -369,7 +429,7 @@ CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (
 -- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_start_phase, md5 4754b7745f6bd44ae0c63acb692593bd
 -- clerk_start_run(p_subdomain text, p_reason text, p_supersede boolean, p_first_phase integer, p_units bigint[]) returns bigint set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_start_run, md5 2445d700cdf20f57d15393839c0e5c33
 -- clerk_stop_jobs(p_jobs bigint[]) returns void set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_stop_jobs, md5 552b8c977d7251ba14c243cae51e7bf6
--- clerk_units_of_phase(p_subdomain text, p_phase integer, p_units bigint[]) returns TABLE(content_item_id bigint, stage text) stable set search_path=pg_catalog, public, pg_temp, md5 fa3f8ac6ef921de3ae4e00898abeb304
+-- clerk_units_of_phase(p_subdomain text, p_phase integer, p_units bigint[]) returns TABLE(content_item_id bigint, stage text) stable set search_path=pg_catalog, public, pg_temp, md5 204c576647f2491da4fda38314912604
 -- clerk_verdict(p_subdomain text, p_phase integer, OUT outcome text, OUT reason text) returns record stable set search_path=pg_catalog, public, pg_temp, md5 46877389ecc2283956f83e66e8bd59f0
 -- clerk_wake(p_queue text) returns void set search_path=pg_catalog, public, pg_temp, md5 ac854943b67c80105934f4b0de96ae26
 -- clerk_whose_result(p_job_id bigint, p_attempt integer, p_status text) returns text set search_path=pg_catalog, public, pg_temp, md5 cea542523671d929a92b4a23840c13da
@@ -428,11 +488,21 @@ comment on column content_item_pipeline_state.job_id is 'The Procrastinate job t
 comment on column content_item_pipeline_state.pipeline is 'The stage: fetch, ocr, compilation, extraction or deploy.';
 comment on column content_item_pipeline_state.reopened_at is 'An operator retried the failed unit after its phase: if it succeeds the books are put right and the site is dirty.';
 comment on column content_item_pipeline_state.run_id is 'The run that this state belongs to.';
+comment on column content_items.checked_at is 'When the source last confirmed this content.';
+comment on column content_items.fetch_error_code is 'Why the last try to get it failed; NULL when it did not.';
+comment on column content_items.fetch_failed_at is 'When a failure that counts happened: a new one, or one that may pass.';
+comment on column content_items.fetched_at is 'When this content arrived; later than the ledger''s word on it means: read it again.';
 comment on column content_items.last_modified is 'As the server sent it: it is given back word for word.';
 comment on column content_items.meeting is 'The body that met, as named by the source.';
 comment on column content_items.occurrence is 'The body''s first, second, … meeting of that day, so that a second one never hides the first.';
 comment on column content_items.revision is 'The first, second, … PDF published for that meeting: a revised one is a new row, and the older stays known.';
+comment on column content_items.series is 'Id of the first content item of this document''s history (NULL: itself); revisions and moves to another day share it.';
+comment on column content_items.source_key is 'What stays the same at the source when the document is revised: the vendor''s id, or the address.';
+comment on column content_items.source_version is 'The source''s own word for this content, such as a publication time; the same word means no request.';
 comment on column content_items.storage_key is 'Path of the PDF below the site''s folder.';
+comment on column content_items.superseded_at is 'Since when a later revision is known. The archive shows the newest of a series that could be read.';
+comment on column content_items.vanished_at is 'Since when the source no longer lists it. It stays in the archive: that is what an archive is for.';
+comment on column fetch_hosts.held_until is 'The host asked to be left alone until then (Retry-After).';
 comment on column job_claims.holder is 'application_name of the worker process, unique per process.';
 comment on column job_claims.progress is 'Steps done, such as pages read, of progress_total.';
 comment on column job_claims.settled_as is 'How this claim ended: the status that the job went to. A worker whose answer got lost recognises its own result by it.';
@@ -441,6 +511,11 @@ comment on column pipeline_runs.reason is 'Why the run was started, for a person
 comment on column pipeline_runs.run_id is 'The fencing token: it only grows, so a job of an older run is recognised.';
 comment on column pipeline_transitions.advanced_at is 'When the one accepted advance out of this phase happened.';
 comment on column pipeline_transitions.deferred_count is 'How often the coordinator was deferred: more than once when a lost one was replaced.';
+comment on column publication_steps.result is 'What the deployer said, such as where it put the archive.';
+comment on column publications.announced_at is 'When every post_deploy hook was done.';
+comment on column publications.content_hash is 'Of the whole database; docs/archive.md says how it is made.';
+comment on column publications.deployed_at is 'When the last of the site''s deployers was done.';
+comment on column publications.withdrawn_at is 'When an operator rolled it back: the same content is not published again on its own.';
 comment on column reconcile_log.reconciliation is 'Repairs of one pass share this.';
 comment on column reconcile_log.subdomain is 'No foreign key: the log outlives the site.';
 comment on column sites.cadence is 'A site is due for its next run this long after its last progress.';
@@ -471,11 +546,15 @@ comment on table clerk_procrastinate is 'Files of Procrastinate''s own schema as
 comment on table clerk_schema_objects is 'Functions, triggers and views as last applied: checksum of the file, and of what the database made of it.';
 comment on table content_item_pipeline_state is 'The ledger: one row per content item and stage. Open: pending, in_progress, failed_retryable. Terminal: processed, failed_terminal.';
 comment on table content_items is 'A thing that stages work on: a document (minutes or agenda), or the site''s own archive item.';
+comment on table fetch_hosts is 'A row per host that we fetch from: when it may be asked next, by any worker.';
+comment on table fetch_slots is 'A row per request that is under way. One whose worker died counts until its lease is over.';
 comment on table ignored_results is 'Results that changed nothing. fenced: another claim held the job. stale: the run was over, or the unit had moved on.';
 comment on table job_claims is 'Who holds a running job, at which attempt and until when. Only this claim may settle the job.';
 comment on table paused_queues is 'Queues whose jobs are held back, and who said so.';
 comment on table pipeline_runs is 'One row per run: when, why, how it ended, and the counters of the site at its end.';
 comment on table pipeline_transitions is 'The exactly-once proof: one row when a phase is complete and its coordinator is claimed, advanced once.';
+comment on table publication_steps is 'What of a publication is done, by deployer or plugin: a retry goes on with the rest.';
+comment on table publications is 'One row per archive that was published: at most one per run and content.';
 comment on table reconcile_log is 'Every repair: what was found, what was done and why, with the rows before and after.';
 comment on table sites is 'One row per municipality: who it is, where its present run stands, how the last one ended.';
 comment on table stage_policy is 'How each stage is run. Operators may change numbers here; workers and repairs read them.';
@@ -496,6 +575,8 @@ grant delete, insert, select, update on content_items to clerk_worker;
 grant delete, insert, select, update on due_sites to clerk_worker;
 grant delete, insert, select, update on expired_claims to clerk_worker;
 grant delete, insert, select, update on failing_documents to clerk_worker;
+grant delete, insert, select, update on fetch_hosts to clerk_worker;
+grant delete, insert, select, update on fetch_slots to clerk_worker;
 grant delete, insert, select, update on ignored_results to clerk_worker;
 grant delete, insert, select, update on job_claims to clerk_worker;
 grant delete, insert, select, update on ledger_counters to clerk_worker;
@@ -510,6 +591,8 @@ grant delete, insert, select, update on procrastinate_events to clerk_worker;
 grant delete, insert, select, update on procrastinate_jobs to clerk_worker;
 grant delete, insert, select, update on procrastinate_periodic_defers to clerk_worker;
 grant delete, insert, select, update on procrastinate_workers to clerk_worker;
+grant delete, insert, select, update on publication_steps to clerk_worker;
+grant delete, insert, select, update on publications to clerk_worker;
 grant delete, insert, select, update on queue_backlog to clerk_worker;
 grant delete, insert, select, update on reconcile_log to clerk_worker;
 grant delete, insert, select, update on sites to clerk_worker;

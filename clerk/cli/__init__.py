@@ -8,11 +8,16 @@ from importlib import metadata
 
 import click
 
+from clerk.cli.archive import build_all, rollback
 from clerk.cli.configuration import config
 from clerk.cli.dashboard import dashboard
 from clerk.cli.database import db
+from clerk.cli.demo import demo
 from clerk.cli.pipeline import cancel, pause, resume, retry, rewind, update
+from clerk.cli.plugins import GroupWithPlugins, plugins, plugins_dir_option
 from clerk.cli.reconciliation import reconcile_pipeline
+from clerk.cli.search import search_command
+from clerk.cli.site import site
 from clerk.cli.status import status
 from clerk.cli.verification import verify
 from clerk.cli.worker import worker
@@ -26,9 +31,10 @@ def _version() -> str:
         return "unknown (run from a checkout that is not installed)"
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=GroupWithPlugins, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(_version())
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@plugins_dir_option
 def cli(debug: bool) -> None:
     """Keep public-meeting archives: fetch, read, compile and publish what towns put out as PDFs.
 
@@ -37,21 +43,28 @@ def cli(debug: bool) -> None:
     \b
     Start here:
       clerk db up        make or migrate the database
+      clerk site add     say where a town's documents are
       clerk status       what is there, and how it is going
       clerk config       the settings, and where each came from
     """
 
 
 for command in (
+    build_all,
     cancel,
     config,
     dashboard,
     db,
+    demo,
     pause,
+    plugins,
     reconcile_pipeline,
     resume,
     retry,
     rewind,
+    search_command,
+    rollback,
+    site,
     status,
     update,
     verify,

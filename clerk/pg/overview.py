@@ -88,3 +88,52 @@ def retryable_units(connection: psycopg.Connection, subdomain: str, stage: str |
         [subdomain, stage, stage],
     ).fetchall()
     return [{"stage": found, "error_code": code, "units": units} for found, code, units in rows]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a site has after its last run."""
+
+    subdomain: str
+    stage: str | None
+    outcome: str | None
+    pages: int
+    documents: int
+    failing: int
+
+
+def read_results(connection: psycopg.Connection, subdomains: list[str]) -> list[Result]:
+    rows = connection.execute(
+        """
+        select s.subdomain, s.current_stage, s.outcome, coalesce(s.pages, 0),
+               (select count(*) from content_items i where i.subdomain = s.subdomain and i.kind <> 'archive'),
+               (select count(*) from failing_documents f where f.subdomain = s.subdomain)
+        from sites s
+        where s.subdomain = any (%s)
+        order by s.subdomain
+        """,
+        [subdomains],
+    ).fetchall()
+    return [Result(*row) for row in rows]
+
+
+@dataclass(frozen=True)
+class FailingDocument:
+    subdomain: str
+    document: str
+    error_code: str
+    error_message: str
+
+
+def read_failures(connection: psycopg.Connection, subdomains: list[str]) -> list[FailingDocument]:
+    rows = connection.execute(
+        """
+        select f.subdomain, concat_ws(', ', f.meeting, f.date), coalesce(f.error_code, 'unknown'),
+               coalesce(f.error_message, '')
+        from failing_documents f
+        where f.subdomain = any (%s)
+        order by f.subdomain, f.meeting, f.date
+        """,
+        [subdomains],
+    ).fetchall()
+    return [FailingDocument(*row) for row in rows]

@@ -1,0 +1,54 @@
+-- The form of the database of all sites: as meetings.db, with the site. An id is unique within its site only.
+create table minutes (
+    subdomain text not null,
+    municipality text not null,
+    id text not null,
+    meeting text not null,
+    date text not null,
+    page integer not null,
+    text text not null,
+    page_image text,
+    entities_json text,
+    votes_json text,
+    primary key (subdomain, id)
+);
+create index idx_minutes_date on minutes (date);
+create index idx_minutes_meeting on minutes (meeting);
+create virtual table minutes_fts using fts5 (text, tokenize='unicode61 remove_diacritics 2', content=[minutes]);
+create trigger minutes_ai after insert on minutes begin
+    insert into minutes_fts (rowid, text) values (new.rowid, new.text);
+end;
+create trigger minutes_ad after delete on minutes begin
+    insert into minutes_fts (minutes_fts, rowid, text) values ('delete', old.rowid, old.text);
+end;
+create trigger minutes_au after update of text on minutes begin
+    insert into minutes_fts (minutes_fts, rowid, text) values ('delete', old.rowid, old.text);
+    insert into minutes_fts (rowid, text) values (new.rowid, new.text);
+end;
+
+create table agendas (
+    subdomain text not null,
+    municipality text not null,
+    id text not null,
+    meeting text not null,
+    date text not null,
+    page integer not null,
+    text text not null,
+    page_image text,
+    entities_json text,
+    votes_json text,
+    primary key (subdomain, id)
+);
+create index idx_agendas_date on agendas (date);
+create index idx_agendas_meeting on agendas (meeting);
+create virtual table agendas_fts using fts5 (text, tokenize='unicode61 remove_diacritics 2', content=[agendas]);
+create trigger agendas_ai after insert on agendas begin
+    insert into agendas_fts (rowid, text) values (new.rowid, new.text);
+end;
+create trigger agendas_ad after delete on agendas begin
+    insert into agendas_fts (agendas_fts, rowid, text) values ('delete', old.rowid, old.text);
+end;
+create trigger agendas_au after update of text on agendas begin
+    insert into agendas_fts (agendas_fts, rowid, text) values ('delete', old.rowid, old.text);
+    insert into agendas_fts (rowid, text) values (new.rowid, new.text);
+end;

@@ -1,0 +1,73 @@
+"""One database of all sites: every site's meetings.db, with the columns `subdomain` and `municipality` added.
+
+A site without an archive is passed over, one whose archive is damaged is left out and named: the others are not to
+wait for it. Built from nothing each time, since copying rows is quicker than comparing them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from clerk.archive.building import Built, build, schema_of
+from clerk.documents.storage import SiteStorage
+
+_COPY = """
+insert into main.PAGES (subdomain, municipality, id, meeting, date, page, text, page_image, entities_json, votes_json)
+select ?, ?, id, meeting, date, page, text, page_image, entities_json, votes_json from site.PAGES order by id
+"""
+
+
+@dataclass
+class Collected:
+    built: Built | None = None
+    sites: list[str] = field(default_factory=list)
+    without_archive: list[str] = field(default_factory=list)
+    damaged: dict[str, str] = field(default_factory=dict)
+
+
+def build_all(storage_dir: Path, sites: Iterable[tuple[str, str]], output: Path) -> Collected:
+    """`sites`: subdomain and name."""
+    collected = Collected()
+    sites = sorted(sites)
+
+    def fill(connection: sqlite3.Connection) -> None:
+        for subdomain, name in sites:
+            database = SiteStorage(storage_dir, subdomain).database
+            if not database.is_file():
+                collected.without_archive.append(subdomain)
+                continue
+            # ATTACH cannot be used within a transaction.
+            connection.execute("commit")
+            try:
+                _copy(connection, subdomain, name, database)
+                collected.sites.append(subdomain)
+            except sqlite3.DatabaseError as error:
+                collected.damaged[subdomain] = str(error)
+            finally:
+                connection.execute("begin")
+
+    collected.built = build(output, schema_of("all_sites.sql"), fill, anew=True)
+    return collected
+
+
+def _copy(connection: sqlite3.Connection, subdomain: str, name: str, database: Path) -> None:
+    # A name with ? or # in it would end a URI: as_uri quotes both.
+    connection.execute("attach ? as site", [f"{database.absolute().as_uri()}?mode=ro"])
+    try:
+        problems = [row[0] for row in connection.execute("pragma site.quick_check(1)")]
+        if problems != ["ok"]:
+            raise sqlite3.DatabaseError(problems[0])
+        connection.execute("savepoint one_site")
+        try:
+            for table in ("minutes", "agendas"):
+                connection.execute(_COPY.replace("PAGES", table), [subdomain, name])
+        except BaseException:
+            connection.execute("rollback to one_site")
+            raise
+        finally:
+            connection.execute("release one_site")
+    finally:
+        connection.execute("detach site")

@@ -1,0 +1,48 @@
+-- The form of meetings.db. FTS tables keep no text of their own and are spelled as Datasette looks for them.
+create table minutes (
+    id text primary key,
+    meeting text not null,
+    date text not null,
+    page integer not null,
+    text text not null,
+    page_image text,
+    entities_json text,
+    votes_json text
+);
+create index idx_minutes_date on minutes (date);
+create index idx_minutes_meeting on minutes (meeting);
+create virtual table minutes_fts using fts5 (text, tokenize='unicode61 remove_diacritics 2', content=[minutes]);
+create trigger minutes_ai after insert on minutes begin
+    insert into minutes_fts (rowid, text) values (new.rowid, new.text);
+end;
+create trigger minutes_ad after delete on minutes begin
+    insert into minutes_fts (minutes_fts, rowid, text) values ('delete', old.rowid, old.text);
+end;
+create trigger minutes_au after update of text on minutes begin
+    insert into minutes_fts (minutes_fts, rowid, text) values ('delete', old.rowid, old.text);
+    insert into minutes_fts (rowid, text) values (new.rowid, new.text);
+end;
+
+create table agendas (
+    id text primary key,
+    meeting text not null,
+    date text not null,
+    page integer not null,
+    text text not null,
+    page_image text,
+    entities_json text,
+    votes_json text
+);
+create index idx_agendas_date on agendas (date);
+create index idx_agendas_meeting on agendas (meeting);
+create virtual table agendas_fts using fts5 (text, tokenize='unicode61 remove_diacritics 2', content=[agendas]);
+create trigger agendas_ai after insert on agendas begin
+    insert into agendas_fts (rowid, text) values (new.rowid, new.text);
+end;
+create trigger agendas_ad after delete on agendas begin
+    insert into agendas_fts (agendas_fts, rowid, text) values ('delete', old.rowid, old.text);
+end;
+create trigger agendas_au after update of text on agendas begin
+    insert into agendas_fts (agendas_fts, rowid, text) values ('delete', old.rowid, old.text);
+    insert into agendas_fts (rowid, text) values (new.rowid, new.text);
+end;

@@ -1,0 +1,1 @@
+"""People, organisations, places and votes, found in page texts."""

@@ -1,0 +1,322 @@
+"""People, organisations and places on a page. Each rule has a confidence: roughly the share
+of its findings that are right.
+
+| confidence | rule |
+| --- | --- |
+| 0.95 | person: a role and a full name, `Mayor Jane Smith`; address with number and kind of street |
+| 0.9  | person: cast a vote in a roll, moved or seconded; `City of X`, `X County`; organisation with a legal form |
+| 0.85 | person: a role and a surname; body with a plain name, `Planning Commission` |
+| 0.8  | person: in a list of those present; full name before its role, `Jane Smith, City Manager`; place with state |
+| 0.7  | person: Mr., Ms., Dr. and a name; organisation by its kind, `Friends of the Library`; street without number |
+| less 0.05 | the same full name elsewhere in the document, without what gave it away |
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from clerk.extraction.names import (
+    HONORIFICS,
+    NOT_NAMES,
+    Person,
+    Token,
+    lines,
+    people_at,
+    person_at,
+    title_at,
+    vocabulary,
+)
+
+VOTED = 0.9
+_ROLE_AND_FULL_NAME, _ROLE_AND_SURNAME, _LISTED, _NAME_THEN_ROLE, _HONORIFIC, _AGAIN = 0.95, 0.85, 0.8, 0.8, 0.7, 0.05
+_PRESENT = re.compile(
+    r"\b(?:(?:council ?|board )?members? |commissioners? |trustees |directors )?"
+    r"(?:present|absent|attending|in attendance|also present|excused)"
+    r"(?: ?:| ?\d{1,2} - )|\broll call ?:",
+    re.IGNORECASE,
+)
+_ROLES_AFTER = vocabulary("roles_after.txt")
+
+_BODIES = frozenset(
+    {"Commission", "Committee", "Council", "Board", "Authority", "District", "Department", "Subcommittee"}
+)
+_KINDS = vocabulary("kinds_of_organisation.txt")
+_HEADS = vocabulary("heads_of_organisations.txt")
+"""Words after which `of …` belongs to the name."""
+_LEGAL_FORMS = frozenset(
+    {"inc", "llc", "l.l.c", "corp", "ltd", "llp", "l.p", "lp", "pllc", "p.c", "co", "incorporated"}
+)
+_LEAD = vocabulary("not_in_organisations.txt")
+_NO_DISTRICT = vocabulary("no_district_bodies.txt")
+_STREET = (
+    "Street|Avenue|Boulevard|Road|Drive|Lane|Court|Place|Way|Parkway|Highway|Circle|Terrace|Trail|Square|Alley"
+    "|Expressway|Turnpike|Freeway"
+)
+_STREET_SHORT = "St|Ave|Blvd|Rd|Dr|Ln|Ct|Pl|Pkwy|Hwy|Cir|Ter|Sq|Expy"
+_STREET_WORD = r"(?:[A-ZÀ-Þ][a-zà-ÿ']{1,20}|\d{1,3}(?:st|nd|rd|th)|[NSEW]\.?|MLK)"
+_ADDRESS = re.compile(
+    rf"\b\d{{1,5}}(?:-\d{{1,5}})? (?:{_STREET_WORD} ){{1,4}}(?:{_STREET}|{_STREET_SHORT})\b\.?"
+    r"(?: (?:N|S|E|W|NE|NW|SE|SW)\b)?"
+)
+_STREET_NAME = re.compile(rf"(?<!\d )\b(?:{_STREET_WORD} ){{1,3}}(?:{_STREET})\b")
+_STATES = "|".join(lines("states.txt"))
+_PLACE_WORD = r"[A-ZÀ-Þ][a-zà-ÿ'-]{1,20}"
+_CITY_STATE = re.compile(rf"\b((?:{_PLACE_WORD} ){{0,2}}{_PLACE_WORD}), ({_STATES})\b\.?(?: \d{{5}}(?:-\d{{4}})?)?")
+_CITY_OF = re.compile(rf"\b(?:City|Town|Village|County|Township|Borough) of ({_PLACE_WORD}(?: {_PLACE_WORD}){{0,2}})")
+_COUNTY = re.compile(rf"\b((?:{_PLACE_WORD} ){{1,2}})(County|Township|Parish)\b")
+_GENERIC = NOT_NAMES | {"st", "said", "honorable", "adjacent", "street", "avenue", "road"}
+_NO_PLACE = vocabulary("not_in_places.txt")
+
+
+@dataclass(frozen=True)
+class Mention:
+    text: str
+    confidence: float
+    role: str | None = None
+
+
+def people(text: str, words: list[Token]) -> list[Mention]:
+    """Those whom a title, a list or a role gives away. Bare names are not guessed at."""
+    found: list[Mention] = []
+    at = 0
+    while at < len(words):
+        title = title_at(words, at)
+        person = person_at(words, at) if title is not None else None
+        if title is None or person is None:
+            found += _before_role(words, at)
+            at += 1
+            continue
+        if at > 0 and words[at - 1].lower == "of":  # "Board of Trustees"
+            at = title[1]
+            continue
+        if (
+            words[at].lower in ("dr.", "dr")
+            and at > 0
+            and words[at - 1].text[0].isalnum()
+            and words[at - 1].text not in ("and", "by")
+        ):
+            at += 1  # a drive
+            continue
+        if (
+            words[at].lower in ("mr.", "mrs.", "ms.", "miss", "dr.", "rev.", "mr", "mrs", "ms", "dr")
+            and person.role is None
+        ):
+            found.append(Mention(person.text, _HONORIFIC))
+        elif title[0].lower() in HONORIFICS and not person.is_full:
+            pass  # "Members Approved"
+        elif _plausible(person):
+            group, end = (
+                people_at(words, at) if words[at].lower.endswith(("s", "men", "women")) else ([person], person.end)
+            )
+            for one in group or [person]:
+                found.append(Mention(one.text, _ROLE_AND_FULL_NAME if one.is_full else _ROLE_AND_SURNAME, one.role))
+            at = max(end, person.end)
+            continue
+        at = person.end
+    starts = [word.start for word in words]
+    for match in _PRESENT.finditer(text):
+        group, _ = people_at(words, bisect.bisect_left(starts, match.end()))
+        found += [Mention(one.text, max(_LISTED, _confidence(one)), one.role) for one in group]
+    return found
+
+
+def _confidence(person: Person) -> float:
+    return (_ROLE_AND_FULL_NAME if person.is_full else _ROLE_AND_SURNAME) if person.role else 0.0
+
+
+def _plausible(person: Person) -> bool:
+    return person.is_full or len(person.text) > 2
+
+
+def _before_role(words: list[Token], at: int) -> list[Mention]:
+    """`Jane Smith, City Manager`, or with a dash: a full name and a role that ends there."""
+    word = words[at]
+    if not word.text[0].isupper() or (
+        at > 0 and words[at - 1].text[0].isupper() and words[at - 1].lower not in ("and", "by")
+    ):
+        return []
+    person = person_at(words, at, across_lines=False)
+    if (
+        person is None
+        or not person.is_full
+        or person.titled
+        or person.end + 1 >= len(words)
+        or words[person.end].text not in (",", "-")
+    ):
+        return []
+    title = title_at(words, person.end + 1)
+    if title is None or title[0].lower() in HONORIFICS or words[person.end + 1].lower not in _ROLES_AFTER:
+        return []
+    after = words[title[1]].text if title[1] < len(words) else "\n"
+    if after[0].isupper() and after.lower() not in ("and", "of"):
+        return []
+    return [Mention(person.text, _NAME_THEN_ROLE, title[0])]
+
+
+def organisations(words: list[Token]) -> list[Mention]:
+    """Read backwards from the word that makes it an organisation: `Board`, `Inc.`"""
+    found: list[Mention] = []
+    for at, word in enumerate(words):
+        bare = word.text.rstrip(".")
+        if bare.lower() in _LEGAL_FORMS and word.text[0].isupper():
+            if name := _named_before(words, at, commas=True):
+                found.append(
+                    Mention(f"{name} {word.text if at + 1 < len(words) and word.text.endswith('.') else bare}", 0.9)
+                )
+        elif bare in _BODIES or bare in _KINDS:
+            name = _named_before(words, at)
+            full = " ".join(part for part in (name, bare, "" if bare != word.text else _of_after(words, at)) if part)
+            if " " in full and not (bare == "District" and _is_land(name.split())):
+                found.append(Mention(full, 0.85 if bare in _BODIES else 0.7))
+        elif (
+            word.text in _HEADS and (rest := _of_after(words, at)) and (at == 0 or not words[at - 1].text[0].isupper())
+        ):
+            found.append(Mention(f"{word.text} {rest}", 0.7))
+    return [one for one in found if 4 < len(one.text) <= 100]
+
+
+def _named_before(words: list[Token], at: int, *, commas: bool = False) -> str:
+    parts: list[str] = []
+    index = at - 1
+    if commas and index >= 0 and words[index].text == ",":
+        index -= 1
+    while index >= 0 and len(parts) < 7:
+        text = words[index].text
+        if (
+            (
+                text in ("and", "&")
+                and parts
+                and index > 0
+                and words[index - 1].text[0].isupper()
+                and words[index - 1].lower not in _LEAD
+            )
+            or (text in ("of", "of the", "on", "for") and parts and index > 0 and words[index - 1].text in _HEADS)
+            or (text[0].isupper() and _is_part(text))
+        ):
+            parts.insert(0, text)
+        else:
+            break
+        index -= 1
+    while parts and (parts[0].lower().rstrip(".,") in _LEAD or parts[0] == "&"):
+        parts.pop(0)
+    return " ".join(parts)
+
+
+def _is_land(words: list[str]) -> bool:
+    """`Planned Development Zoning District` is no body; `School District` alone is nobody's name."""
+    return words == ["School"] or words[-1].lower() in _NO_DISTRICT
+
+
+def _is_part(text: str) -> bool:
+    if "." in text.rstrip(".")[3:] or (text.endswith(".") and len(text) > 3 and text.count(".") == 1):
+        return False  # a file or an address, or the end of a sentence
+    return (
+        len(text) <= 30
+        and all(character.isalnum() or character in "&'.-" for character in text)
+        and any(map(str.isalpha, text))
+    )
+
+
+def _of_after(words: list[Token], at: int) -> str:
+    """`of Public Works`, `of the City Clerk` after a head word."""
+    if at + 2 >= len(words) or words[at].text not in _HEADS or words[at + 1].text != "of":
+        return ""
+    parts, index = ["of"], at + 2
+    if words[index].text == "the":
+        parts.append("the")
+        index += 1
+    real = 0
+    while index < len(words) and real < 4:
+        text = words[index].text
+        clean = text.rstrip(".")
+        if text in ("and", "&") and real and index + 1 < len(words) and words[index + 1].text[0].isupper():
+            parts.append(text)
+        elif (
+            text[0].isupper()
+            and _is_part(clean)
+            and (clean.lower() not in _LEAD or clean in ("Clerk", "Director", "Mayor"))
+        ):
+            parts.append(clean)
+            real += 1
+            if clean != text:
+                break
+        else:
+            break
+        index += 1
+    while parts and parts[-1] in ("and", "&"):
+        parts.pop()
+    return " ".join(parts) if real else ""
+
+
+def places(flat: str) -> list[Mention]:
+    found = [Mention(match[0].rstrip(". "), 0.95) for match in _ADDRESS.finditer(flat)]
+    for match in _CITY_OF.finditer(flat):
+        words = _until_generic(match[1].split())
+        if words:
+            found.append(Mention(f"{match[0].split()[0]} of {' '.join(words)}", 0.9))
+    for match in _COUNTY.finditer(flat):
+        words = [word for word in match[1].split() if word.lower() not in _NO_PLACE]
+        if words and not any(word.lower() in _GENERIC for word in words):
+            found.append(Mention(f"{' '.join(words)} {match[2]}", 0.9))
+    for match in _CITY_STATE.finditer(flat):
+        if not any(word.lower() in _GENERIC for word in match[1].split()[-1:]):
+            words = match[1].split()
+            while words and (words[0].lower() in _GENERIC or words[0] in _STREET.split("|") + _STREET_SHORT.split("|")):
+                words.pop(0)
+            if words:
+                found.append(Mention(f"{' '.join(words)}, {match[2]}", 0.8))
+    for match in _STREET_NAME.finditer(flat):
+        words = match[0].split()
+        while len(words) > 1 and words[0].lower() in _GENERIC - {"north", "south", "east", "west"}:
+            words.pop(0)
+        if len(words) > 1 and not all(word.lower() in _GENERIC for word in words):
+            found.append(Mention(" ".join(words), 0.7))
+    return found
+
+
+def _until_generic(words: list[str]) -> list[str]:
+    """`San José Enacting an` is San José."""
+    kept: list[str] = []
+    for word in words:
+        if word.lower() in _GENERIC - {
+            "new",
+            "north",
+            "south",
+            "east",
+            "west",
+            "park",
+            "point",
+            "bay",
+            "valley",
+            "port",
+        } or (kept and word.endswith("ing")):
+            break
+        kept.append(word.removesuffix("'s"))
+        if kept[-1] != word:
+            break
+    return kept
+
+
+def merged(mentions: Iterable[Mention]) -> list[Mention]:
+    """One per name, with its best confidence, in the order of the page."""
+    best: dict[str, Mention] = {}
+    for one in mentions:
+        known = best.get(one.text)
+        if known is None:
+            best[one.text] = one
+        else:
+            first = known if known.confidence >= one.confidence else one
+            best[one.text] = Mention(one.text, first.confidence, first.role or known.role or one.role)
+    return list(best.values())
+
+
+def again(text: str, known: Iterable[Mention]) -> list[Mention]:
+    """Full names of this document that stand here without what gave them away."""
+    return [
+        Mention(one.text, round(one.confidence - _AGAIN, 3), one.role)
+        for one in known
+        if " " in one.text and one.text in text
+    ]

@@ -1,0 +1,256 @@
+"""Names of people as they stand in minutes: read token by token, so that the time taken grows with the text only."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib import resources
+
+
+def lines(name: str) -> list[str]:
+    return resources.files("clerk.extraction").joinpath(name).read_text(encoding="utf-8").splitlines()
+
+
+def vocabulary(name: str) -> frozenset[str]:
+    return frozenset(word for line in lines(name) for word in line.split())
+
+
+TITLES = frozenset(lines("titles.txt"))
+HONORIFICS = frozenset(
+    {"hon.", "honorable", "dr.", "mr.", "mrs.", "ms.", "miss", "rev.", "reverend", "members", "member"}
+)
+"""Polite, but no role."""
+BALLOT = "(?:aye|yea|yes|nay|no|abstain(?:ed)?|absent|excused)"
+_ABBREVIATED = {
+    "cm": "Council Member", "c/m": "Council Member", "clr.": "Councillor", "cllr": "Councillor", "cllr.": "Councillor",
+    "councilmem.": "Council Member", "ald.": "Alderman", "comm.": "Commissioner", "supv.": "Supervisor",
+    "mr": "Mr.", "mrs": "Mrs.", "ms": "Ms.", "dr": "Dr.", "rev": "Rev.",
+}  # fmt: skip
+_PARTICLES = frozenset(
+    {"de", "la", "del", "van", "von", "der", "den", "di", "da", "dos", "st.", "las", "los", "el", "bin", "al"}
+)
+_SUFFIXES = frozenset({"jr", "jr.", "sr", "sr.", "ii", "iii", "iv", "esq.", "m.d.", "phd", "ph.d."})
+NOT_NAMES = vocabulary("not_names.txt")
+"""Words that begin with a capital in minutes, and are nobody's name."""
+SURNAMES_TOO = vocabulary("surnames_too.txt")
+"""Plain words that are surnames where a title or a list says so."""
+_MARKS = r",;:()\[\]{}|•·<>*_=\"/"
+# A dash that binds a name to a vote ("Smith-Aye") is a token of its own; one inside a name is not.
+_TOKEN = re.compile(rf"(?:(?!-{BALLOT}\b)[^\s{_MARKS}])+|[{_MARKS}]|-|\n", re.IGNORECASE)
+_TITLE_STARTS = frozenset(title.split()[0] for title in TITLES)
+_LONGEST_TITLE = max(len(title.split()) for title in TITLES)
+
+
+@dataclass(frozen=True)
+class Token:
+    text: str
+    start: int
+    end: int
+
+    @property
+    def lower(self) -> str:
+        return self.text.lower()
+
+
+@dataclass(frozen=True)
+class Person:
+    text: str
+    role: str | None
+    start: int
+    end: int
+    """Index of the token after the last of it."""
+    titled: bool
+
+    @property
+    def is_full(self) -> bool:
+        return len([word for word in self.text.split() if word.lower() not in _SUFFIXES]) > 1
+
+
+def tokens(text: str) -> list[Token]:
+    """Words and marks. A new line is a token of its own, since lists in minutes are often made of lines only."""
+    return [Token(match[0], match.start(), match.end()) for match in _TOKEN.finditer(text)]
+
+
+def title_at(words: list[Token], at: int) -> tuple[str, int] | None:
+    """The longest title that stands here, and the index after it."""
+    if at >= len(words):
+        return None
+    first = words[at].lower
+    if first in _ABBREVIATED and words[at].text[0].isupper():
+        return _ABBREVIATED[first], at + 1
+    if first not in _TITLE_STARTS or not words[at].text[0].isupper():
+        return None
+    for length in range(_LONGEST_TITLE, 0, -1):
+        parts: list[str] = []
+        index = at
+        while index < len(words) and len(parts) < length:
+            if words[index].text != "\n" or not parts:
+                parts.append(words[index].lower)
+            index += 1
+        if " ".join(parts) in TITLES:
+            return _proper(" ".join(parts)), index
+    return None
+
+
+def _proper(title: str) -> str:
+    """As a role reads: singular, in capitals."""
+    singular = {
+        "councilmen": "Councilman", "councilwomen": "Councilwoman", "aldermen": "Alderman", "selectmen": "Selectman",
+        "councilmember": "Council Member", "councilmembers": "Council Member",
+    }.get(title)  # fmt: skip
+    if singular:
+        return singular
+    if title.endswith("s") and title not in ("public works",):
+        title = title.removesuffix("s")
+    return title.title()
+
+
+def person_at(words: list[Token], at: int, *, across_lines: bool = False, listed: bool = False) -> Person | None:
+    """The name that stands here, with or without a title before it. `listed`: among names, where `Hall` is one too."""
+    start, role, titled, shouted = at, None, False, False
+    if (title := title_at(words, at)) is not None:
+        shouted = words[at].text.isupper() and len(words[at].text) > 2
+        role, at = title
+        titled = True
+        if role.lower() in HONORIFICS:
+            role = None
+            if (second := title_at(words, at)) is not None:  # "Hon. Mayor Smith"
+                role, at = second
+        if at < len(words) and words[at].text == "\n" and across_lines:
+            at += 1
+    parts: list[str] = []
+    names = 0
+    while at < len(words) and len(parts) < 6:
+        word = words[at]
+        text = word.text
+        if text == "\n" and names == 1 and across_lines and _may_go_on(words, at + 1):
+            at += 1
+            continue
+        if text == "," and at + 1 < len(words) and words[at + 1].lower in _SUFFIXES and names:
+            at += 1
+            continue
+        ends = (
+            len(text) > 2 and text.endswith(".") and word.lower not in _SUFFIXES | _PARTICLES and not _is_initial(text)
+        )
+        clean = _possessive(text.rstrip(".") if ends else text)
+        if word.lower in _SUFFIXES and names:
+            parts.append(text)
+            at += 1
+            break
+        if (
+            word.lower in _PARTICLES and text.islower() and at + 1 < len(words) and _is_name(words[at + 1].text)
+        ) or _is_initial(text):
+            parts.append(text)
+        elif text == '"' and names and at + 2 < len(words) and words[at + 2].text == '"':
+            at += 3  # a nickname
+            continue
+        elif _is_name(clean) and (
+            clean.lower() not in NOT_NAMES
+            or (clean.lower() in SURNAMES_TOO and _alone(words, at, names, titled or listed))
+        ):
+            if names == 4:
+                break
+            parts.append(clean)
+            names += 1
+        else:
+            break
+        at += 1
+        if ends or clean != text:
+            break
+    while parts and (_is_initial(parts[-1]) or parts[-1] in _PARTICLES) and names and len(parts) > names:
+        parts.pop()
+    if not names or (names == 1 and not titled and len(parts[0]) < 2):
+        return None
+    if shouted or all(part.isupper() for part in parts):
+        parts = [_unshouted(part) for part in parts]
+    return Person(" ".join(parts), role, start, at, titled)
+
+
+def _alone(words: list[Token], at: int, names: int, expected: bool) -> bool:
+    """A plain word is a surname if a name is expected and none follows that it could be part of: not `Hall Street`."""
+    following = words[at + 1].text if at + 1 < len(words) else "\n"
+    return (expected or names == 1) and names < 2 and not following[0].isupper()
+
+
+def _may_go_on(words: list[Token], at: int) -> bool:
+    """After a single word at a line's end the next line may bring the surname, but not a label or a new sentence."""
+    if at + 1 >= len(words) or not _is_name(words[at].text.rstrip(".")) or words[at].text.isupper():
+        return False
+    return words[at].lower.rstrip(".") not in NOT_NAMES and words[at + 1].text != ":" and title_at(words, at) is None
+
+
+def _is_initial(text: str) -> bool:
+    return (
+        len(text) <= 4
+        and text[0].isupper()
+        and (text.endswith(".") or len(text) == 1)
+        and text.replace(".", "").isupper()
+        and len(text.replace(".", "")) <= 2
+    )
+
+
+def _is_name(text: str) -> bool:
+    if len(text) < 2 or not text[0].isupper() or len(text) > 30:
+        return False
+    return all(character.isalpha() or character in "'-" for character in text) and text[-1] not in "'-"
+
+
+def _possessive(text: str) -> str:
+    return text[:-2] if text.endswith(("'s", "'S")) and len(text) > 4 else text
+
+
+def _unshouted(part: str) -> str:
+    return part if _is_initial(part) or part.lower() in ("ii", "iii", "iv") else part.title().replace("'S", "'s")
+
+
+def people_at(words: list[Token], at: int, *, most: int = 40) -> tuple[list[Person], int]:
+    """A list of names: `Smith, Jones and Council Member Lee`, one a line, or with numbers and bullets between."""
+    found: list[Person] = []
+    role: str | None = None
+    end = at
+    breaks = 0
+    while at < len(words) and len(found) < most:
+        word = words[at]
+        if word.text == "\n":
+            breaks += 1
+            if breaks > 1 and found:
+                break
+            at += 1
+            continue
+        if word.text in (",", ";", "•", "·", "*", "/", "|") or word.lower in ("and", "&", "-"):
+            breaks = 0
+            at += 1
+            continue
+        if word.text == "(":  # a remark: "(via Zoom)", "(arrived at 7:05)"
+            closing = next((i for i in range(at, min(at + 12, len(words))) if words[i].text == ")"), None)
+            if closing is None:
+                break
+            at = closing + 1
+            continue
+        if found and (title := title_at(words, at)) is not None and person_at(words, at) is None:  # "Jane Smith, Mayor"
+            if found[-1].role is None:
+                last = found[-1]
+                found[-1] = Person(last.text, title[0], last.start, last.end, titled=True)
+            at = end = title[1]
+            continue
+        # A name on the next line without a mark between is one more of the list only if it could not be prose.
+        person = person_at(words, at, listed=True)
+        if person is None:
+            break
+        following = words[person.end].text if person.end < len(words) else "\n"
+        if following == ":":
+            break  # the next label
+        if person.titled and person.role:
+            role = person.role
+        found.append(
+            person if person.role or role is None else Person(person.text, role, person.start, person.end, False)
+        )
+        at = end = person.end
+        breaks = 0
+        if (
+            words[at - 1].text.endswith(".")
+            and not _is_initial(words[at - 1].text)
+            and words[at - 1].lower not in _SUFFIXES
+        ):
+            break
+    return found, end

@@ -1,0 +1,277 @@
+"""One site's fetch, as the data flows: list what the source has, compare with what is known, get the rest, record.
+
+A document that cannot be had is recorded with its reason and fails when its turn to be read comes; it never fails
+the site. A listing that breaks off does, after what it named was fetched; nothing counts as vanished then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any
+
+from clerk.documents import catalogue
+from clerk.documents.catalogue import Change, Content, Found, Known
+from clerk.documents.names import readable
+from clerk.documents.storage import Document, Incoming, SiteStorage, forget_abandoned, incoming
+from clerk.errors import PermanentError
+from clerk.fetching.client import Answer, Sink, Validators
+from clerk.fetching.hosts import Connect
+from clerk.fetching.problems import DownloadFailed, FetchProblem, NotAPdf, PdfEmpty, SourceUnreadable
+from clerk.plugins.fetcher import KINDS, Fetcher
+from clerk.plugins.isolation import PluginNonsense
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE = 6
+"""Documents under way at a time; hosts have their own, smaller number."""
+_OUR_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
+_MOST_DOCUMENTS = 500_000
+_ABANDONED_AFTER = 86_400.0
+
+
+class ClaimLost(Exception):
+    """Somebody else has this job by now: nothing that we do would count."""
+
+
+@dataclass
+class Tally:
+    """How a fetch went."""
+
+    changes: Counter[Change] = field(default_factory=Counter)
+    vanished: int = 0
+
+    def __str__(self) -> str:
+        counts = [f"{self.changes[change]} {change}" for change in Change] + [f"{self.vanished} vanished"]
+        return ", ".join(counts)
+
+
+@dataclass(frozen=True)
+class Errand:
+    """A document to see about, and what is known of it."""
+
+    found: Found
+    known: Known | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    errands: list[Errand]
+    vanished: list[Known]
+
+
+def make_plan(listed: list[Found], known: list[Known], complete: bool) -> Plan:
+    """Who is who. The same key is the same document. A new key for a meeting whose old key is gone is a document that
+    moved to another address; a new key beside one that is still listed is a second meeting of that day."""
+    by_key = {one.source_key: one for one in known}
+    listed = list({found.identity: found for found in reversed(listed)}.values())[::-1]
+    keys = {found.identity for found in listed}
+    gone = [one for one in known if one.source_key not in keys] if complete else []
+    errands = []
+    for found in listed:
+        before = by_key.get(found.identity)
+        if before is None and (before := next((one for one in gone if one.is_about(found)), None)) is not None:
+            gone.remove(before)
+        errands.append(Errand(found, before))
+    return Plan(errands, gone)
+
+
+class Gathering:
+    def __init__(
+        self,
+        plugin: str,
+        fetcher: Fetcher,
+        storage: SiteStorage,
+        connect: Connect,
+        max_bytes: int,
+        report: Callable[[int, int], bool],
+    ) -> None:
+        self.plugin = plugin
+        self.fetcher = fetcher
+        self.storage = storage
+        self.connect = connect
+        self.max_bytes = max_bytes
+        self.report = report
+        self.tally = Tally()
+
+    async def run(self) -> Tally:
+        await asyncio.to_thread(forget_abandoned, self.storage.folder, _ABANDONED_AFTER)
+        listed: list[Found] = []
+        problem = await self._list(listed)
+        plan = make_plan(listed, await asyncio.to_thread(self._known), complete=problem is None)
+        await self._do_all(plan.errands)
+        if problem is not None:
+            raise problem
+        await asyncio.to_thread(self._note_vanished, plan.vanished)
+        if self.fetcher.skipped and not listed:
+            raise SourceUnreadable(f"nothing in the listing can be used; the first: {self.fetcher.skipped[0]}")
+        return self.tally
+
+    async def _list(self, listed: list[Found]) -> Exception | None:
+        """Fills `listed`; returns what broke the listing off."""
+        documents: object = self.fetcher.documents()
+        if not isinstance(documents, AsyncIterator):
+            raise PluginNonsense(f"plugin {self.plugin} lists documents as {type(documents).__name__}, not with yield")
+        try:
+            async for found in documents:
+                listed.append(self._sane(found))
+                self.fetcher.client.alive()
+                if len(listed) > _MOST_DOCUMENTS:
+                    raise PluginNonsense(f"plugin {self.plugin} lists more than {_MOST_DOCUMENTS} documents")
+        except Exception as error:  # noqa: BLE001 (raised again when what was listed is safe)
+            return error
+        return None
+
+    def _sane(self, found: object) -> Found:
+        """Names from outside made clean; what is not a document at all is the plugin's fault."""
+        if not isinstance(found, Found):
+            raise PluginNonsense(f"plugin {self.plugin} listed {str(found)[:100]!r}, which is not a Found")
+        texts = (found.url, found.meeting, found.kind, found.key, found.version)
+        if not all(isinstance(text, str) for text in texts) or found.kind not in KINDS:
+            raise PluginNonsense(f"plugin {self.plugin} listed {str(found)[:200]!r}, which has wrong values")
+        if type(found.date) is not date:
+            raise PluginNonsense(f"plugin {self.plugin} listed {str(found)[:200]!r}, whose date is not a date")
+        return replace(
+            found,
+            url=found.url.replace("\0", ""),
+            meeting=readable(found.meeting) or "Meeting",
+            key=readable(found.key, 500),
+            version=readable(found.version),
+        )
+
+    async def _do_all(self, errands: list[Errand]) -> None:
+        waiting = iter(errands)
+        total = len(errands)
+
+        async def work() -> None:
+            for errand in waiting:
+                change = await self._do(errand)
+                self.tally.changes[change] += 1
+                await self._report(total)
+
+        await self._report(total)
+        with _first_of_many():
+            await self._side_by_side(work, min(_AT_ONCE, total))
+
+    async def _side_by_side(self, work: Callable[[], Coroutine[Any, Any, None]], number: int) -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(number):
+                group.create_task(work())
+
+    async def _report(self, total: int) -> None:
+        if not await asyncio.to_thread(self.report, self.tally.changes.total(), total):
+            raise ClaimLost("another worker has taken over this fetch")
+
+    async def _do(self, errand: Errand) -> Change:
+        known, found = errand.known, errand.found
+        fresh = known is not None and known.is_about(found) and known.is_held and self._is_there(known)
+        if known and fresh and found.version and found.version == known.source_version:
+            await asyncio.to_thread(self._record_unchanged, known, found)
+            return Change.UNCHANGED
+        validators = Validators(known.etag, known.last_modified) if known and fresh else Validators()
+        try:
+            with incoming(self.storage.folder) as arrival:
+                sink = Sink(arrival.file, self.max_bytes)
+                answer = await self._download(found, validators, sink)
+                self.fetcher.client.alive()
+                if answer.not_modified and known is not None:
+                    await asyncio.to_thread(self._record_unchanged, known, found)
+                    return Change.UNCHANGED
+                require_pdf(sink, answer.content_type)
+                content = Content(sink.sha256, sink.size, answer.validators.etag, answer.validators.last_modified)
+                return await asyncio.to_thread(self._record_content, errand, content, arrival)
+        except FetchProblem as problem:
+            logger.info("%s cannot be had: %s", found.url, problem)
+            await asyncio.to_thread(self._record_failure, errand, problem)
+            return Change.FAILED
+
+    async def _download(self, found: Found, validators: Validators, sink: Sink) -> Answer:
+        """A plugin's own way to download may go wrong in any way; that is one document's failure, not the site's."""
+        try:
+            answer: object = await self.fetcher.download(found, validators, sink)
+        except FetchProblem:
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in _OUR_DISK:
+                raise
+            raise DownloadFailed(f"plugin {self.plugin} raised {type(error).__name__}: {error}") from error
+        if not isinstance(answer, Answer):
+            raise PluginNonsense(f"plugin {self.plugin} returned {str(answer)[:100]!r} from download, not an Answer")
+        return answer
+
+    def _is_there(self, known: Known) -> bool:
+        """A PDF that is still to be read must lie in storage; one that was read may have been cleared away."""
+        if known.is_read:
+            return True
+        with self.connect() as connection:
+            return self.storage.pdf(catalogue.document_by_id(connection, known.id)).is_file()
+
+    def _known(self) -> list[Known]:
+        with self.connect() as connection:
+            return catalogue.known_documents(connection, self.storage.subdomain)
+
+    def _record_unchanged(self, known: Known, found: Found) -> None:
+        with self.connect() as connection:
+            catalogue.record_unchanged(connection, known, found)
+
+    def _record_content(self, errand: Errand, content: Content, arrival: Incoming) -> Change:
+        def place(document: Document) -> str:
+            arrival.keep_as(self.storage.pdf(document))
+            return self.storage.storage_key(document)
+
+        known = errand.known
+        with self.connect() as connection:
+            change = catalogue.record_content(
+                connection, self.storage.subdomain, errand.found, content, place, known.id if known else None
+            )
+            if change is Change.UNCHANGED and known is not None and not self._is_there(known):
+                place(catalogue.document_by_id(connection, known.id))
+        return change
+
+    def _record_failure(self, errand: Errand, problem: FetchProblem) -> None:
+        with self.connect() as connection:
+            catalogue.record_failure(
+                connection,
+                self.storage.subdomain,
+                errand.found,
+                type(problem).__name__,
+                str(problem),
+                not isinstance(problem, PermanentError),
+                errand.known.id if errand.known else None,
+            )
+
+    def _note_vanished(self, gone: list[Known]) -> None:
+        with self.connect() as connection:
+            self.tally.vanished = catalogue.record_vanished(
+                connection, [one.id for one in gone if self.fetcher.covers(one)]
+            )
+
+
+def require_pdf(sink: Sink, content_type: str = "") -> None:
+    """As readers of PDFs do it: the mark may come late, but within the first kilobyte."""
+    if sink.size == 0:
+        raise PdfEmpty("the answer is empty")
+    if b"%PDF-" not in sink.head:
+        start = sink.head.lstrip()[:200].lower()
+        page = any(mark in start for mark in (b"<!doctype", b"<html", b"<head", b"<?xml"))
+        said = readable(sink.head[:80].decode("utf-8", "replace"))
+        what = "a web page" if page else f"something else ({content_type or 'of no said type'})"
+        raise NotAPdf(f"{what} came in place of a PDF, beginning with {said!r}")
+
+
+@contextlib.contextmanager
+def _first_of_many() -> Iterator[None]:
+    """A task group raises all that went wrong; the first is enough to say."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None

@@ -1,0 +1,55 @@
+"""The compilation stage: a unit per site. Page texts become meetings.db."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from procrastinate import App, JobContext
+
+from clerk.archive import publications, selection
+from clerk.archive.building import Built
+from clerk.archive.compiling import compile_site
+from clerk.documents.storage import SiteStorage
+from clerk.pg.job_manager import ClerkJobManager
+from clerk.plugins import manager
+from clerk.stages.claim import Claim
+from clerk.stages.retrying import StageRetry
+
+logger = logging.getLogger(__name__)
+
+
+def compilation(
+    context: JobContext, subdomain: str, run_id: int, stage: str, content_item_id: int
+) -> dict[str, object]:
+    """Bring meetings.db up to date with the page texts, and with what is known of people and votes so far."""
+    claim = Claim(context)
+    plugins = manager.load(claim.settings)
+    for _ in plugins.call_each("pre_compilation", claim.settings.plugin_time_limit, subdomain=subdomain, run_id=run_id):
+        pass
+    built = build(claim, plugins, subdomain, run_id, hooks_always=True)
+    with claim.connection() as connection:
+        publications.record_pages(connection, subdomain, run_id, built.pages)
+    logger.info("compiled %s pages%s", built.pages, "" if built.changed else ", as before")
+    return {"pages": built.pages, "changed": built.changed, "content": built.content_hash}
+
+
+def build(claim: Claim, plugins: manager.Plugins, subdomain: str, run_id: int, *, hooks_always: bool) -> Built:
+    """The post_compilation hooks see the draft: what they add comes into place with the rest, or not at all."""
+    storage = SiteStorage(claim.settings.storage_dir, subdomain)
+    with claim.connection() as connection:
+        shown = selection.select(storage, selection.candidates(connection, subdomain))
+
+    def finish(draft: Path, fresh: bool) -> None:
+        if fresh or hooks_always:
+            arguments = {"subdomain": subdomain, "database_path": draft, "run_id": run_id}
+            for _ in plugins.call_each("post_compilation", claim.settings.plugin_time_limit, **arguments):
+                pass
+
+    return compile_site(storage, shown, finish, before_rename=claim.require)
+
+
+def register(app: App) -> None:
+    assert isinstance(app.job_manager, ClerkJobManager)
+    retry = StageRetry(app.job_manager, "compilation")
+    app.task(name="clerk.compilation", queue="compilation", retry=retry, pass_context=True)(compilation)

@@ -1,0 +1,126 @@
+"""The deploy stage: a unit per site. People and votes are merged into meetings.db, and the result is published.
+
+What was done is written down step by step: a retry goes on where the last attempt ended, and content that a deployer
+has published already is not given to it again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from procrastinate import App, JobContext
+
+from clerk.archive import publications
+from clerk.archive.building import Built
+from clerk.archive.publications import Publication
+from clerk.archive.versions import Published
+from clerk.errors import PermanentError
+from clerk.pg.job_manager import ClerkJobManager
+from clerk.pg.sites import read_site
+from clerk.plugins import manager
+from clerk.plugins.isolation import guarded
+from clerk.stages.claim import Claim
+from clerk.stages.compilation import build
+from clerk.stages.retrying import StageRetry
+
+logger = logging.getLogger(__name__)
+
+LOCAL, NONE = "local", "none"
+_BUILT_IN = "clerk.plugins.deployers."
+_MARGIN = 60.0
+"""Seconds beyond the command's own limit before its thread is given up."""
+
+
+class DeployerUnknown(PermanentError):
+    """The site's extra names a deployer that no plugin has."""
+
+
+class SiteMisdescribed(PermanentError):
+    """The site's extra does not say in a usable form how to deploy it."""
+
+
+def deploy(context: JobContext, subdomain: str, run_id: int, stage: str, content_item_id: int) -> str:
+    """Publish the site's archive, if it differs from what is published."""
+    claim = Claim(context)
+    plugins = manager.load(claim.settings)
+    deployers = chosen(claim, plugins, subdomain)
+    built = build(claim, plugins, subdomain, run_id, hooks_always=False)
+    with claim.connection() as connection:
+        publications.record_pages(connection, subdomain, run_id, built.pages)
+        due = [name for name in deployers if not _is_published(claim, connection, subdomain, name, built)]
+        if due:
+            publication = publications.begin(connection, subdomain, run_id, built)
+        elif (waiting := publications.unannounced(connection, subdomain, built.content_hash)) is not None:
+            publication = waiting
+        else:
+            logger.info("nothing to publish: the content is as it was")
+            return "unchanged"
+    for place, name in enumerate(due):
+        if ("deploy", name) not in publication.done:
+            claim.require(place, len(due))
+            limit = max(claim.settings.plugin_time_limit, claim.settings.deploy_time_limit + _MARGIN)
+            result = guarded(
+                name, "deploy_municipality", deployers[name], limit=limit, while_waiting=claim.leave_if_asked
+            )
+            with claim.connection() as connection:
+                publications.record_step(
+                    connection, publication, "deploy", name, None if result is None else str(result)
+                )
+    with claim.connection() as connection:
+        publications.record_deployed(connection, publication)
+    _announce(claim, plugins, subdomain, publication)
+    return "published"
+
+
+def chosen(claim: Claim, plugins: manager.Plugins, subdomain: str) -> dict[str, Callable[[], Any]]:
+    """Deployers by name. Unless the site says otherwise: `local`, and every plugin that is not clerk's own."""
+    there = {
+        name.removeprefix(_BUILT_IN): call
+        for name, call in plugins.implementations("deploy_municipality", subdomain=subdomain)
+    }
+    built_in = {loaded.name.removeprefix(_BUILT_IN) for loaded in plugins.loaded if loaded.name.startswith(_BUILT_IN)}
+    with claim.connection() as connection:
+        site = read_site(connection, subdomain)
+    try:
+        wanted = site.extra_values.get("deploy") if site is not None else None
+    except ValueError as error:
+        raise SiteMisdescribed(f"the extra of {subdomain} is not a JSON object ({error})") from error
+    if wanted is None:
+        wanted = [LOCAL, *(name for name in there if name not in built_in)]
+    wanted = [wanted] if isinstance(wanted, str) else wanted
+    if not isinstance(wanted, list) or not all(isinstance(name, str) for name in wanted):
+        raise SiteMisdescribed(f'the extra of {subdomain} has "deploy": {wanted!r}, not a list of names')
+    if missing := [name for name in wanted if name not in there and name != NONE]:
+        raise DeployerUnknown(f"{subdomain} is to be deployed by {missing[0]!r}; there are {', '.join([*there, NONE])}")
+    return {name: there[name] for name in wanted if name != NONE}
+
+
+def _is_published(claim: Claim, connection: Any, subdomain: str, name: str, built: Built) -> bool:
+    if publications.last_deployed(connection, subdomain, name) != built.content_hash:
+        return False
+    # Somebody may have emptied the folder; what was rolled back stays rolled back.
+    return name != LOCAL or Published(claim.settings.publish_dir, subdomain).current is not None
+
+
+def _announce(claim: Claim, plugins: manager.Plugins, subdomain: str, publication: Publication) -> None:
+    with claim.connection() as connection:
+        row = read_site(connection, subdomain)
+    site = row.as_dict() if row is not None else {"subdomain": subdomain}
+    for name, call in plugins.implementations("post_deploy", site=site):
+        if ("post_deploy", name) not in publication.done:
+            claim.require()
+            guarded(
+                name, "post_deploy", call, limit=claim.settings.plugin_time_limit, while_waiting=claim.leave_if_asked
+            )
+            with claim.connection() as connection:
+                publications.record_step(connection, publication, "post_deploy", name, None)
+    with claim.connection() as connection:
+        publications.record_announced(connection, publication)
+
+
+def register(app: App) -> None:
+    assert isinstance(app.job_manager, ClerkJobManager)
+    retry = StageRetry(app.job_manager, "deploy")
+    app.task(name="clerk.deploy", queue="deploy", retry=retry, pass_context=True)(deploy)

@@ -1,0 +1,2 @@
+drop table publication_steps;
+drop table publications;

@@ -1,0 +1,108 @@
+"""Documents that were read, made for tests: rows, texts and manifests, as the stages before would leave them."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from clerk.archive.selection import Candidate
+from clerk.documents import manifest
+from clerk.documents.storage import Document, SiteStorage, write
+
+Connection = psycopg.Connection[Any]
+DAY = date(2024, 3, 5)
+
+
+def write_texts(storage: SiteStorage, document: Document, texts: list[str | None]) -> None:
+    """None is a page that failed."""
+    pages = []
+    for number, text in enumerate(texts, 1):
+        if text is None:
+            pages.append(manifest.Page(number, manifest.FAILED, 0, None, 1, 0, None, "Boom: it burst"))
+            continue
+        write(storage.page_text(document, number), text)
+        digest = manifest.digest(text.encode())
+        pages.append(manifest.Page(number, manifest.TEXT_LAYER, len(text), None, 1, 0, digest))
+    known = manifest.Manifest(document.sha256 or "0" * 64, len(pages), "eng", tuple(pages))
+    manifest.save(storage.manifest(document), known)
+
+
+class Shelf:
+    """Documents of a site without a database."""
+
+    def __init__(self, root: Path, subdomain: str = "springfield") -> None:
+        self.storage = SiteStorage(root, subdomain)
+        self.candidates: dict[int, Candidate] = {}
+
+    def put(
+        self,
+        *texts: str | None,
+        kind: str = "minutes",
+        meeting: str = "City Council",
+        day: date = DAY,
+        occurrence: int = 1,
+        revision: int = 1,
+        series: int | None = None,
+        is_read: bool = True,
+        number: int | None = None,
+    ) -> Document:
+        number = number or len(self.candidates) + 1
+        document = Document(number, self.storage.subdomain, kind, meeting, day, occurrence, revision)
+        if texts:
+            write_texts(self.storage, document, list(texts))
+        self.candidates[number] = Candidate(document, series or number, is_read)
+        return document
+
+    def take_away(self, document: Document) -> None:
+        del self.candidates[document.id]
+
+
+def rows(database: Path, query: str, *arguments: object) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
+        return connection.execute(query, arguments).fetchall()
+
+
+def is_whole(database: Path) -> bool:
+    """Asked of SQLite itself, not of clerk."""
+    with closing(sqlite3.connect(database)) as connection:
+        for table in ("minutes_fts", "agendas_fts"):
+            connection.execute(f"insert into {table} ({table}, rank) values ('integrity-check', 1)")
+        return connection.execute("pragma integrity_check").fetchall() == [("ok",)]
+
+
+def add_site(connection: Connection, subdomain: str = "springfield", extra: str | None = None) -> None:
+    connection.execute(
+        "insert into sites (subdomain, name, scraper, extra) values (%s, initcap(%s), 'none', %s)",
+        [subdomain, subdomain, extra],
+    )
+
+
+def add_document(
+    connection: Connection,
+    storage: SiteStorage,
+    *texts: str | None,
+    kind: str = "minutes",
+    meeting: str = "City Council",
+    day: date = DAY,
+    status: str = "processed",
+) -> Document:
+    """A document in the ledger, read unless told otherwise."""
+    row = connection.execute(
+        "insert into content_items (subdomain, kind, meeting, date) values (%s, %s, %s, %s) returning id",
+        [storage.subdomain, kind, meeting, day],
+    ).fetchone()
+    assert row is not None
+    connection.execute(
+        "insert into content_item_pipeline_state (content_item_id, pipeline, status, processed_at)"
+        " values (%s, 'ocr', %s, now())",
+        [row[0], status],
+    )
+    document = Document(row[0], storage.subdomain, kind, meeting, day)
+    if texts:
+        write_texts(storage, document, list(texts))
+    return document

@@ -1,0 +1,427 @@
+"""How fast, and how rightly, pages are read: ours through the real job, against what else one could do. One run.
+
+Needs ../shared/samples/civic (or another folder of born-digital PDFs), and the network once, to put OCRmyPDF,
+pdf2image and pytesseract into a venv of their own. Other work on the machine falsifies it: close the browser.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+from PIL import Image
+
+from clerk.documents.manifest import page_texts
+from clerk.documents.storage import Document, SiteStorage
+from clerk.pg import engine
+from clerk.pg.connection import connect_to
+from clerk.pg.migrate import Migrator
+from clerk.pg.server import Server
+from clerk.pg.sqlfiles import default_folder
+from tests.conftest import QUICK, running
+from tests.documents import pdfs
+
+ROOT = Path(__file__).parents[2]
+CIVIC = ROOT.parent / "shared" / "samples" / "civic"
+ONE_THREAD = {**os.environ, "OMP_THREAD_LIMIT": "1"}
+PAGES_PER_DOCUMENT = 6
+
+NAIVE = """
+import sys
+from pdf2image import convert_from_path
+from pytesseract import image_to_string
+for pdf in sys.argv[1:]:
+    for image in convert_from_path(pdf):
+        sys.stdout.write(image_to_string(image) + "\\f")
+"""
+
+
+# --- what is measured
+
+
+@dataclass(frozen=True)
+class Measured:
+    wall: float
+    cpu: float
+
+
+@contextlib.contextmanager
+def measuring() -> Iterator[Callable[[], Measured]]:
+    """CPU time is that of processes which were started and ended inside."""
+    began, before = time.monotonic(), _cpu_of_children()
+    result: list[Measured] = []
+    yield lambda: result[0]
+    result.append(Measured(time.monotonic() - began, _cpu_of_children() - before))
+
+
+def _cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def distance(one: str, other: str) -> int:
+    """Edits from one text to the other: Myers' bit vectors, with Python's integers as the vectors."""
+    if not one:
+        return len(other)
+    places: dict[str, int] = {}
+    for place, character in enumerate(one):
+        places[character] = places.get(character, 0) | 1 << place
+    last, everything = 1 << (len(one) - 1), (1 << len(one)) - 1
+    up, down, edits = everything, 0, len(one)
+    for character in other:
+        same = places.get(character, 0)
+        vertical = same | down
+        horizontal = (((same & up) + up) ^ up) | same
+        plus, minus = down | ~(horizontal | up) & everything, up & horizontal
+        edits += bool(plus & last) - bool(minus & last)
+        plus, minus = (plus << 1 | 1) & everything, minus << 1 & everything
+        up, down = minus | ~(vertical | plus) & everything, plus & vertical
+    return edits
+
+
+def normal(text: str) -> str:
+    for shape, plain in {"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "ﬁ": "fi", "ﬂ": "fl"}.items():  # noqa: RUF001
+        text = text.replace(shape, plain)
+    return " ".join(text.split())
+
+
+def error_rate(truth: Sequence[str], found: Sequence[str]) -> float:
+    pairs = [(normal(right), normal(got)) for right, got in zip(truth, found, strict=True)]
+    return 100 * sum(distance(*pair) for pair in pairs) / sum(len(right) for right, _ in pairs)
+
+
+# --- what is read
+
+
+def text_of(pdf: Path, page: int, *options: str) -> str:
+    command = ["pdftotext", *options, "-f", str(page), "-l", str(page), str(pdf), "-"]
+    return subprocess.run(command, capture_output=True, check=True).stdout.decode(errors="replace")
+
+
+def chosen(folder: Path, count: int) -> list[tuple[Path, int, str]]:
+    """Pages of plain text, spread over all documents; where columns or tables make the order a matter of taste
+    (with and without layout differ), there is no truth to compare with."""
+    by_document: list[list[tuple[Path, int, str]]] = []
+    for pdf in sorted(folder.glob("*.pdf")):
+        said = subprocess.run(["pdfinfo", str(pdf)], capture_output=True, check=True).stdout.decode(errors="replace")
+        pages = next(int(line.split()[1]) for line in said.splitlines() if line.startswith("Pages:"))
+        usable = []
+        for page in range(1, pages + 1):
+            text = text_of(pdf, page)
+            if len(normal(text)) > 700 and normal(text) == normal(text_of(pdf, page, "-layout")):
+                usable.append((pdf, page, text))
+        by_document.append(usable)
+    found: list[tuple[Path, int, str]] = []
+    while len(found) < count and any(by_document):
+        found += [usable.pop(0) for usable in by_document if usable][: count - len(found)]
+    return found
+
+
+def rasterised(pages: Sequence[tuple[Path, int, str]], folder: Path) -> list[Path]:
+    """Image-only PDFs of a few pages each, at 200, 250 and 300 dpi in turn."""
+    made = []
+    for start in range(0, len(pages), PAGES_PER_DOCUMENT):
+        dpi = (200, 250, 300)[start // PAGES_PER_DOCUMENT % 3]
+        images = []
+        for pdf, page, _ in pages[start : start + PAGES_PER_DOCUMENT]:
+            base = folder / "page"
+            command = ["pdftoppm", "-gray", "-r", str(dpi), "-f", str(page), "-l", str(page), "-singlefile"]
+            subprocess.run([*command, str(pdf), str(base)], check=True, capture_output=True)
+            images.append(Image.open(base.with_suffix(".pgm")).copy())
+        made.append(folder / f"{start // PAGES_PER_DOCUMENT:02}.pdf")
+        made[-1].write_bytes(pdfs.scanned(images, dpi))
+    return made
+
+
+# --- ours
+
+
+class Ours:
+    """A database, a storage and workers, as an operator has them."""
+
+    def __init__(self, url: str, connection: psycopg.Connection[Any], folder: Path) -> None:
+        self.url = url
+        self.connection = connection
+        self.root = folder
+        self.peak = 0
+
+    def site(self, subdomain: str, files: Sequence[Path]) -> list[Document]:
+        self.connection.execute("insert into sites (subdomain, name) values (%s, %s)", [subdomain, subdomain])
+        self.connection.execute("insert into content_items (subdomain, kind) values (%s, 'archive')", [subdomain])
+        storage, documents = SiteStorage(self.root, subdomain), []
+        for number, file in enumerate(files):
+            day = date(2024, 1, 1) + timedelta(days=number)
+            row = self.connection.execute(
+                "insert into content_items (subdomain, kind, meeting, date) values (%s, 'minutes', 'Council', %s)"
+                " returning id",
+                [subdomain, day],
+            ).fetchone()
+            assert row is not None
+            documents.append(Document(row[0], subdomain, "minutes", "Council", day))
+            path = storage.pdf(documents[-1])
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, path)
+        ids = [document.id for document in documents]
+        engine.start_run(self.connection, subdomain, first_phase=2, units=ids)
+        return documents
+
+    def worker(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "procrastinate", "--app=clerk.app.app", "worker", "--queues=ocr", "--one-shot"]
+        environment = {**os.environ, "DATABASE_URL": self.url, "STORAGE_DIR": str(self.root), "PYTHONPATH": str(ROOT)}
+        return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def work(self, workers: int) -> None:
+        running = [self.worker() for _ in range(workers)]
+        stop = threading.Event()
+        watch = threading.Thread(target=self._watch, args=(running[0].pid, stop))
+        watch.start()
+        for worker in running:
+            worker.wait()
+        stop.set()
+        watch.join()
+
+    def _watch(self, pid: int, stop: threading.Event) -> None:
+        while not stop.wait(0.2):
+            with contextlib.suppress(psutil.Error):
+                worker = psutil.Process(pid)
+                tree = [worker, *worker.children(recursive=True)]
+                self.peak = max(self.peak, sum(process.memory_info().rss for process in tree))
+
+    def seconds(self, subdomain: str) -> float:
+        """From the first claim to the last result, as the ledger has it: without the start of a worker."""
+        row = self.connection.execute(
+            """
+            select extract(epoch from max(l.processed_at) - min(c.claimed_at)),
+                   count(*) filter (where l.status <> 'processed')
+            from content_item_pipeline_state l
+            join content_items i on i.id = l.content_item_id
+            left join job_claims c on c.job_id = l.job_id
+            where i.subdomain = %s and l.pipeline = 'ocr'
+            """,
+            [subdomain],
+        ).fetchone()
+        assert row is not None
+        assert row[1] == 0, f"{row[1]} documents were not read"
+        return float(row[0])
+
+    def texts(self, documents: Sequence[Document]) -> list[str]:
+        storage = SiteStorage(self.root, documents[0].subdomain)
+        return [text for document in documents for _, text in page_texts(storage, document)]
+
+
+# --- the others
+
+
+def side_by_side(commands: Sequence[Sequence[str]], environment: dict[str, str]) -> list[str]:
+    running = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) for command in commands]
+    return [process.communicate()[0].decode(errors="replace") for process in running]
+
+
+def venv_of_others() -> Path:
+    folder = Path(tempfile.gettempdir()) / "clerk-bench-ocr-venv"
+    if not (folder / "bin" / "ocrmypdf").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        packages = ["ocrmypdf", "pdf2image", "pytesseract"]
+        subprocess.run([str(folder / "bin" / "pip"), "install", "-q", *packages], check=True)
+    return folder
+
+
+def naive(files: Sequence[Path], venv: Path) -> list[str]:
+    python = str(venv / "bin" / "python")
+    halves = [files[::2], files[1::2]]
+    said = side_by_side([[python, "-c", NAIVE, *map(str, half)] for half in halves if half], dict(os.environ))
+    by_half = [text.split("\f")[:-1] for text in said]
+    pages: list[str] = []
+    for number in range(len(files)):
+        half, place = by_half[number % 2], number // 2 * PAGES_PER_DOCUMENT
+        # Tesseract ends each page with a form feed of its own: two per page.
+        pages += half[2 * place : 2 * (place + PAGES_PER_DOCUMENT) : 2]
+    return pages
+
+
+def ocrmypdf(files: Sequence[Path], venv: Path, folder: Path) -> list[str]:
+    """In one document of all pages, which suits it best: with several, its cores wait at each end."""
+    everything, sidecar = folder / "all.pdf", folder / "all.txt"
+    if not everything.exists():
+        subprocess.run(["pdfunite", *map(str, files), str(everything)], check=True)
+    command = [str(venv / "bin" / "ocrmypdf"), "-q", "-j2", "--sidecar", str(sidecar)]
+    environment = {**os.environ, "PATH": f"{venv / 'bin'}:{os.environ['PATH']}"}
+    subprocess.run([*command, str(everything), str(folder / "out.pdf")], env=environment, check=True)
+    return sidecar.read_text().split("\f")[: len(files) * PAGES_PER_DOCUMENT]
+
+
+def tesseract_alone(images: Sequence[Path]) -> None:
+    def one(share: Sequence[Path]) -> None:
+        for image in share:
+            command = ["tesseract", str(image), str(image.with_suffix("")), "--dpi", "150", "txt", "tsv"]
+            subprocess.run(command, env=ONE_THREAD, check=True, capture_output=True)
+
+    threads = [threading.Thread(target=one, args=(images[start::2],)) for start in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+# --- the figures
+
+
+def figures(folder: Path, count: int, naive_documents: int, parts: Sequence[str], scratch: Path) -> dict[str, Any]:
+    found: dict[str, Any] = {"load_before": os.getloadavg()[0], "cores": os.cpu_count()}
+    with running(Server(scratch / "postgres", options=QUICK)) as url, connect_to(url) as connection:
+        Migrator(connection, default_folder()).up()
+        ours = Ours(url, connection, scratch / "storage")
+        if "scanned" in parts:
+            found |= scanned(ours, folder, count, naive_documents, scratch)
+        if "digital" in parts:
+            found |= digital(ours, folder)
+        if "resumed" in parts:
+            found |= resumed(ours, scratch)
+        found["peak_megabytes_of_a_worker_and_its_child"] = round(ours.peak / 1e6)
+    return found | {"load_after": os.getloadavg()[0]}
+
+
+def scanned(ours: Ours, folder: Path, count: int, naive_documents: int, scratch: Path) -> dict[str, Any]:
+    pages = chosen(folder, count)
+    files = rasterised(pages, scratch)
+    truth = [text for _, _, text in pages]
+    venv = venv_of_others()
+    found: dict[str, Any] = {"pages": len(pages), "documents": len(files)}
+
+    documents = ours.site("scanned", files)
+    with measuring() as measured:
+        ours.work(2)
+    cpu = measured().cpu
+    seconds = ours.seconds("scanned")
+    found["ours"] = _row(len(pages), seconds, cpu, error_rate(truth, ours.texts(documents)))
+
+    with measuring() as measured:
+        texts = ocrmypdf(files, venv, scratch)
+    found["ocrmypdf -j2"] = _row(len(pages), measured().wall, measured().cpu, error_rate(truth, texts))
+
+    images = []
+    for number, file in enumerate(files):
+        subprocess.run(["pdftoppm", "-gray", "-r", "150", str(file), str(scratch / f"alone-{number:02}")], check=True)
+    images = sorted(scratch.glob("alone-*.pgm"))
+    with measuring() as measured:
+        tesseract_alone(images)
+    alone = [image.with_suffix(".txt").read_text() for image in images]
+    found["tesseract alone"] = _row(len(pages), measured().wall, measured().cpu, error_rate(truth, alone))
+
+    some = files[:naive_documents]
+    first = truth[: len(some) * PAGES_PER_DOCUMENT]
+    with measuring() as measured:
+        texts = naive(some, venv)
+    found["naive loop"] = _row(len(first), measured().wall, measured().cpu, error_rate(first, texts))
+
+    def ratio(one: str, other: str, what: str) -> float:
+        return round(float(found[one][what] / found[other][what]), 2)
+
+    found["pages/s, ours to ocrmypdf"] = ratio("ours", "ocrmypdf -j2", "pages_per_second")
+    found["pages/s, ours to naive"] = ratio("ours", "naive loop", "pages_per_second")
+    found["cpu, ours to tesseract alone"] = ratio("ours", "tesseract alone", "cpu_seconds_per_page")
+    return found
+
+
+def _row(pages: int, seconds: float, cpu: float, errors: float) -> dict[str, float]:
+    return {
+        "pages": pages,
+        "pages_per_second": round(pages / seconds, 3),
+        "cpu_seconds_per_page": round(cpu / pages, 3),
+        "character_errors_percent": round(errors, 3),
+    }
+
+
+def digital(ours: Ours, folder: Path) -> dict[str, Any]:
+    files = sorted(folder.glob("*.pdf"))
+    documents = ours.site("digital", files)
+    with measuring() as measured:
+        ours.work(1)
+    cpu, seconds = measured().cpu, ours.seconds("digital")
+    storage = SiteStorage(ours.root, "digital")
+    methods: dict[str, int] = {}
+    unseen: list[int] = []
+    for document in documents:
+        for page in json.loads(storage.manifest(document).read_text())["pages"]:
+            methods[page["method"]] = methods.get(page["method"], 0) + 1
+            if not storage.page_image(document, page["page"]).exists():
+                unseen.append(page["milliseconds"])
+    pages = sum(methods.values())
+    with measuring() as measured:
+        for file in files:
+            subprocess.run(["pdftotext", str(file), os.devnull], check=True, capture_output=True)
+    return {
+        "born-digital": {
+            "pages": pages,
+            "methods": methods,
+            "share_of_text_layer": round(methods.get("text-layer", 0) / pages, 3),
+            "pages_per_second_through_the_job": round(pages / seconds, 1),
+            "pages_taken_without_a_look": len(unseen),
+            "pages_per_second_of_these_in_the_child": round(len(unseen) * 1000 / max(sum(unseen), 1), 1),
+            "cpu_seconds_through_the_job": round(cpu, 2),
+            "pages_per_second_pdftotext": round(pages / measured().wall, 1),
+        }
+    }
+
+
+def resumed(ours: Ours, scratch: Path, pages: int = 200) -> dict[str, Any]:
+    file = scratch / "long.pdf"
+    file.write_bytes(pdfs.numbered(pages))
+    ours.site("undisturbed", [file])
+    with measuring() as undisturbed:
+        ours.work(1)
+    ours.seconds("undisturbed")
+    ours.site("resumed", [file])
+    claim = "select job_id, progress from job_claims where settled_as is null"
+    with measuring() as measured:
+        worker = ours.worker()
+        while ((row := ours.connection.execute(claim).fetchone()) is None) or (row[1] or 0) < pages // 2:
+            time.sleep(0.01)
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+        ours.connection.execute("update job_claims set lease_until = now() - interval '1 minute'")
+        assert engine.rescue_job(ours.connection, row[0]) == "rescued"
+        ours.work(1)
+    return {
+        "resumed": {
+            "pages": pages,
+            "seconds_undisturbed": round(undisturbed().wall, 1),
+            "seconds_killed_half_way_and_resumed": round(measured().wall, 1),
+            "overhead_percent": round(100 * (measured().wall / undisturbed().wall - 1), 1),
+        }
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--civic", type=Path, default=CIVIC, help="folder of born-digital PDFs")
+    parser.add_argument("--pages", type=int, default=48)
+    parser.add_argument("--naive-documents", type=int, default=2, help="the naive loop takes ten times as long")
+    parser.add_argument("--only", nargs="*", default=["scanned", "digital", "resumed"])
+    options = parser.parse_args()
+    if not options.civic.is_dir():
+        parser.error(f"{options.civic} is not there; name a folder of born-digital PDFs with --civic")
+    with tempfile.TemporaryDirectory(prefix="clerk-bench-ocr-") as scratch:
+        found = figures(options.civic, options.pages, options.naive_documents, options.only, Path(scratch))
+    print(json.dumps(found, indent=2))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

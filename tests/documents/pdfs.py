@@ -1,0 +1,109 @@
+"""Small PDFs, made here: born-digital ones from raw objects, scanned ones from drawn images."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Sequence
+
+from PIL import Image, ImageDraw, ImageFont
+
+MINUTES = (
+    "MINUTES OF THE REGULAR MEETING",
+    "The town council met in the library at seven in the evening.",
+    "Present were Mayor Eleanor Whitfield and members Ortega, Blum and Castellano.",
+    "Member Ortega moved to approve the budget of the water department.",
+    "Member Blum seconded. The motion carried with four ayes and no nays.",
+    "The clerk read a letter about the bridge over Miller Creek.",
+    "Member Castellano asked for a report on the repair of the school roof.",
+    "There being no further business the meeting was adjourned at nine.",
+)
+
+
+class Pdf:
+    """Objects by number, written out with a cross-reference table."""
+
+    def __init__(self) -> None:
+        self.objects: list[bytes] = []
+
+    def add(self, body: bytes | str) -> int:
+        self.objects.append(body.encode("latin-1") if isinstance(body, str) else body)
+        return len(self.objects)
+
+    def stream(self, content: bytes, entries: str = "", compress: bool = True) -> int:
+        filtered = ""
+        if compress:
+            content, filtered = zlib.compress(content, 9), "/Filter /FlateDecode"
+        return self.add(
+            f"<< {entries} {filtered} /Length {len(content)} >>\nstream\n".encode() + content + b"\nendstream"
+        )
+
+    def write(self, root: int, trailer: str = "") -> bytes:
+        out = io.BytesIO()
+        out.write(b"%PDF-1.5\n%\xe2\xe3\xcf\xd3\n")
+        offsets = []
+        for number, body in enumerate(self.objects, 1):
+            offsets.append(out.tell())
+            out.write(b"%d 0 obj\n" % number + body + b"\nendobj\n")
+        start = out.tell()
+        out.write(b"xref\n0 %d\n0000000000 65535 f \n" % (len(offsets) + 1))
+        out.writelines(b"%010d 00000 n \n" % offset for offset in offsets)
+        out.write(f"trailer\n<< /Size {len(offsets) + 1} /Root {root} 0 R {trailer} >>\n".encode())
+        out.write(b"startxref\n%d\n%%%%EOF\n" % start)
+        return out.getvalue()
+
+
+def document(pages: Sequence[tuple[bytes, str]], box: str = "0 0 612 792", more: str = "") -> bytes:
+    """A page per (content stream, further resources)."""
+    pdf = Pdf()
+    font = pdf.add("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
+    parent = len(pages) * 2 + 2
+    kids = []
+    for content, resources in pages:
+        contents = pdf.stream(content)
+        kids.append(
+            pdf.add(
+                f"<< /Type /Page /Parent {parent} 0 R /MediaBox [{box}] /Contents {contents} 0 R {more}"
+                f" /Resources << /Font << /F1 {font} 0 R >> {resources} >> >>"
+            )
+        )
+    tree = pdf.add(f"<< /Type /Pages /Count {len(kids)} /Kids [{' '.join(f'{kid} 0 R' for kid in kids)}] >>")
+    assert tree == parent
+    return pdf.write(pdf.add(f"<< /Type /Catalog /Pages {tree} 0 R >>"))
+
+
+def lines_of_text(lines: Sequence[str], size: int = 12) -> bytes:
+    shown = "".join(f"({_escaped(line)}) Tj T*\n" for line in lines)
+    return f"BT /F1 {size} Tf {size * 1.4:.1f} TL 60 720 Td\n{shown}ET".encode("latin-1")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)")
+
+
+def digital(pages: int = 1, lines: Sequence[str] = MINUTES) -> bytes:
+    return document([(lines_of_text([f"Page {page}", *lines]), "") for page in range(1, pages + 1)])
+
+
+def page_image(lines: Sequence[str] = MINUTES, dpi: int = 150, skew: float = 0.0, turned: int = 0) -> Image.Image:
+    """A letter page as a scanner would see it; `turned` clockwise by right angles."""
+    image = Image.new("L", (round(8.5 * dpi), 11 * dpi), 255)
+    draw = ImageDraw.Draw(image)
+    font = ImageFont.load_default(size=dpi * 11 / 72)
+    for number, line in enumerate(lines):
+        draw.text((dpi * 0.7, dpi * (0.9 + number * 0.3)), line, fill=20, font=font)
+    if skew:
+        image = image.rotate(skew, resample=Image.Resampling.BICUBIC, fillcolor=255)
+    return image.rotate(-turned, expand=True) if turned else image
+
+
+def scanned(images: Sequence[Image.Image], dpi: int = 150) -> bytes:
+    out = io.BytesIO()
+    images[0].save(out, format="PDF", resolution=dpi, save_all=True, append_images=images[1:])
+    return out.getvalue()
+
+
+def numbered(pages: int) -> bytes:
+    """Scanned pages that are quickly read: three lines each, the first says which page it is."""
+    first = ("The clerk read a letter about the bridge.", "The motion carried.")
+    return scanned([page_image((f"This is page number {page}", *first), dpi=100) for page in range(1, pages + 1)], 100)

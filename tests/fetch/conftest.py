@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psycopg
+import psycopg_pool
+import pytest
+
+from clerk.documents.storage import SiteStorage
+from clerk.fetching.body import Sink
+from clerk.fetching.client import Answer, Limits, PoliteClient, Validators
+from clerk.fetching.gather import Gathering, Tally
+from clerk.plugins.fetcher import Fetcher, Site
+from clerk.plugins.fetchers import BUILT_IN
+from tests.conftest import Databases
+from tests.fetch.web import Web, serving
+
+Result = TypeVar("Result")
+QUICK = Limits("clerk tests", interval=0.0, concurrency=8, timeout=5.0, allow_loopback=True, first_pause=0.01)
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    with serving() as web:
+        yield web
+
+
+@dataclass
+class Browser:
+    """The polite client, for use without an event loop."""
+
+    pool: psycopg_pool.ConnectionPool[Any]
+    limits: Limits = QUICK
+
+    def connect(self) -> AbstractContextManager[psycopg.Connection[Any]]:
+        return self.pool.connection()
+
+    def with_limits(self, **changes: Any) -> Browser:
+        return Browser(self.pool, replace(self.limits, **changes))
+
+    def use(self, what: Callable[[PoliteClient], Awaitable[Result]]) -> Result:
+        async def run() -> Result:
+            async with PoliteClient(self.limits, self.connect) as client:
+                return await what(client)
+
+        return asyncio.run(run())
+
+    def download(self, url: str, validators: Validators | None = None) -> tuple[bytes, Answer]:
+        memory = io.BytesIO()
+        sink = Sink(memory, self.limits.max_bytes)
+        answer = self.use(lambda client: client.download(url, validators or Validators(), sink))
+        return memory.getvalue(), answer
+
+
+@pytest.fixture(scope="module")
+def pool(server: str, template: str) -> Iterator[psycopg_pool.ConnectionPool[Any]]:
+    """On one database for all tests of a file: they leave nothing behind but what `browser` clears away."""
+    databases = Databases(server)
+    options = {"autocommit": True, "options": "-c search_path=public"}
+    with psycopg_pool.ConnectionPool(databases.create(template), kwargs=options, min_size=1, max_size=16) as pool:
+        yield pool
+    databases.drop_all()
+
+
+@pytest.fixture
+def browser(pool: psycopg_pool.ConnectionPool[Any]) -> Browser:
+    browser = Browser(pool)
+    with browser.connect() as connection:
+        connection.execute("truncate fetch_hosts, fetch_slots, sites cascade")
+    return browser
+
+
+@dataclass
+class Town:
+    """A site, and its fetches."""
+
+    connection: psycopg.Connection[Any]
+    browser: Browser
+    storage: SiteStorage
+
+    def fetch(self, fetcher: str | type[Fetcher], extra: Mapping[str, Any], start_year: int | None = None) -> Tally:
+        kind = BUILT_IN[fetcher] if isinstance(fetcher, str) else fetcher
+        site = Site("springfield", "Springfield", extra, start_year)
+        kind.check(extra)
+
+        async def run(client: PoliteClient) -> Tally:
+            limit = self.browser.limits.max_bytes
+            gathering = Gathering(
+                "a plugin", kind(site, client), self.storage, self.browser.connect, limit, lambda done, total: True
+            )
+            return await gathering.run()
+
+        return self.browser.use(run)
+
+    def rows(self, columns: str = "kind, meeting, date::text, occurrence, revision") -> list[tuple[Any, ...]]:
+        return self.connection.execute(
+            f"select {columns} from content_items where kind <> 'archive' order by id"  # type: ignore[arg-type]
+        ).fetchall()
+
+    def files(self) -> list[str]:
+        folder = self.storage.folder
+        return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def town(browser: Browser, tmp_path: Path) -> Iterator[Town]:
+    with browser.connect() as connection:
+        connection.execute("insert into sites (subdomain, name) values ('springfield', 'Springfield')")
+        yield Town(connection, browser, SiteStorage(tmp_path / "storage", "springfield"))
