@@ -42,6 +42,7 @@ class Settings:
     postgres_linger: float
     lock_timeout: float
     keep_jobs_hours: float
+    dashboard_token: str | None
     plugins_dir: Path | None
     plugin_time_limit: float
     user_agent: str
@@ -266,6 +267,14 @@ SETTINGS = (
         "Hours for which finished jobs are kept in the queue's tables before they are removed.",
     ),
     Setting(
+        "CLERK_DASHBOARD_TOKEN",
+        "dashboard_token",
+        str,
+        "none",
+        "What visitors of the dashboard must show. Needed as soon as it listens beyond this machine.",
+        lambda token: "(none)" if token is None else "***",
+    ),
+    Setting(
         "CLERK_PLUGINS_DIR",
         "plugins_dir",
         _existing_folder,
@@ -441,6 +450,7 @@ def load(environ: Mapping[str, str] = os.environ, folder: Path | None = None) ->
         postgres_linger=values.get("postgres_linger", 10.0),
         lock_timeout=values.get("lock_timeout", 2.0),
         keep_jobs_hours=values.get("keep_jobs_hours", 24.0),
+        dashboard_token=values.get("dashboard_token"),
         plugins_dir=values.get("plugins_dir"),
         plugin_time_limit=values.get("plugin_time_limit", 900.0),
         user_agent=values.get("user_agent", "clerk (archives of public meetings)"),

@@ -22,10 +22,8 @@ _STOPPING_TAKES_AT_MOST = 5
 @click.option("--port", type=click.IntRange(0, 65535), default=8010, show_default=True, help="0: any that is free.")
 @click.option(
     "--token",
-    envvar="CLERK_DASHBOARD_TOKEN",
-    show_envvar=True,
     help="What a visitor must show, as the password with any user name. Others can see what stands on a command"
-    " line: rather set the variable.",
+    " line: rather set CLERK_DASHBOARD_TOKEN.",
 )
 def dashboard(host: str, port: int, token: str | None) -> None:
     """Show the pipeline in a browser. It only reads.
@@ -38,7 +36,8 @@ def dashboard(host: str, port: int, token: str | None) -> None:
       clerk dashboard --port 9000
       CLERK_DASHBOARD_TOKEN=... clerk dashboard --host 0.0.0.0
     """
-    token = (token or "").strip() or None
+    settings = config.load()
+    token = (token or "").strip() or settings.dashboard_token
     if token is None and not is_loopback(host):
         raise SettingError(
             f"on {host or 'every address'} others could read the dashboard",
@@ -53,7 +52,7 @@ def dashboard(host: str, port: int, token: str | None) -> None:
     logs.configure("human")
     # As an exception, so that the embedded Postgres learns that we have left.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with database_url(config.load()) as url, _listening(host, port) as listener, Reader(url).opened() as reader:
+    with database_url(settings) as url, _listening(host, port) as listener, Reader(url).opened() as reader:
         # Asked directly, the database says at once what is wrong; the pool only that it waited.
         with connect_to(url):
             reader.take_role()
