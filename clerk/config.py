@@ -170,7 +170,7 @@ SETTINGS = (
 
 def load(environ: Mapping[str, str] = os.environ, folder: Path | None = None) -> Settings:
     """Read all settings. An empty value counts as not set, as in compose files and shells."""
-    folder = folder or Path.cwd()
+    folder = folder or _current_folder()
     file = folder / ".env"
     sources = {"environment": environ, str(file): _from_file(file)}
     values: dict[str, Any] = {}
@@ -198,6 +198,13 @@ def load(environ: Mapping[str, str] = os.environ, folder: Path | None = None) ->
         keep_jobs_hours=values.get("keep_jobs_hours", 24.0),
         origins=origins,
     )
+
+
+def _current_folder() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        raise SettingError("the current folder is gone", "go to one that exists") from error
 
 
 def _from_file(file: Path) -> Mapping[str, str | None]:
