@@ -424,7 +424,7 @@ SETTINGS = (
 
 def load(environ: Mapping[str, str] = os.environ, folder: Path | None = None) -> Settings:
     """Read all settings. An empty value counts as not set, as in compose files and shells."""
-    folder = folder or Path.cwd()
+    folder = folder or _current_folder()
     file = folder / ".env"
     sources = {"environment": environ, str(file): _from_file(file)}
     values: dict[str, Any] = {}
@@ -473,6 +473,13 @@ def load(environ: Mapping[str, str] = os.environ, folder: Path | None = None) ->
         ocr_failed_percent=values.get("ocr_failed_percent", 10.0),
         origins=origins,
     )
+
+
+def _current_folder() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        raise SettingError("the current folder is gone", "go to one that exists") from error
 
 
 def _from_file(file: Path) -> Mapping[str, str | None]:

@@ -55,7 +55,13 @@ def family(queues: tuple[str, ...], processes: int | None, concurrency: int | No
 @click.option("--processes", type=click.IntRange(min=1), help="How many processes. Default: what suits this machine.")
 @click.option("--concurrency", type=click.IntRange(min=1), help="Jobs at once in each process.")
 @click.option("--burst", is_flag=True, help="Stop when nothing waits or runs any more.")
-@click.option("--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True)
+@click.option(
+    "--log-format",
+    type=click.Choice(["human", "json"]),
+    default="human",
+    show_default=True,
+    help="How log lines are written.",
+)
 @click.option(
     "--grace",
     type=click.FloatRange(min=0),

@@ -11,6 +11,7 @@ import hashlib
 import importlib.util
 import os
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -60,7 +61,8 @@ class Server:
         said = self._pid_file()[4:5]  # the line comes a moment after the file
         if said and said[0] and self.pid is not None:
             return Path(os.fsdecode(said[0]))
-        if len(os.fsencode(self.data / _SOCKET_NAME)) <= _SOCKET_PATH_LIMIT:
+        # libpq takes a comma for the end of a host's name.
+        if len(os.fsencode(self.data / _SOCKET_NAME)) <= _SOCKET_PATH_LIMIT and "," not in str(self.data):
             return self.data
         name = hashlib.sha256(os.fsencode(self.data)).hexdigest()[:12]
         folder = Path(tempfile.gettempdir()) / f"clerk-{name}"
@@ -180,6 +182,8 @@ class Server:
         deadline = time.monotonic() + STARTING_TAKES_AT_MOST
         while not self.answers():
             if process.poll() is not None or time.monotonic() > deadline:
+                process.terminate()
+                process.wait()
                 raise self._failure("start", log.read_text(errors="replace"))
             time.sleep(0.02)
         # It lives on without us; a Popen that is forgotten while its process runs would warn.
@@ -187,7 +191,7 @@ class Server:
 
     def stop(self) -> None:
         """A fast shutdown: sessions end, transactions roll back, everything is written out."""
-        pid = self.pid
+        pid, socket_folder = self.pid, self.socket_folder
         if pid is None:
             return
         os.kill(pid, signal.SIGINT)
@@ -201,6 +205,9 @@ class Server:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
             time.sleep(0.02)
+        if socket_folder != self.data:
+            with contextlib.suppress(OSError):
+                socket_folder.rmdir()
 
     def create_database(self) -> None:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
@@ -255,9 +262,11 @@ class Server:
             raise self._failure(step, result.stderr)
 
     def _failure(self, step: str, output: str) -> EmbeddedServerError:
-        lines = [line.strip() for line in output.splitlines() if line.strip()]
-        telling = [line for line in lines if "FATAL" in line or "error" in line.lower()] or lines[-1:]
-        said = telling[0] if telling else "it said nothing"
+        # Without time and process id; a FATAL about the configuration only says that the line before says more.
+        lines = [re.sub(r"^.*? (?:LOG|FATAL|PANIC): +", "", line).strip() for line in output.splitlines()]
+        telling = [place for place, line in enumerate(output.splitlines()) if re.search("FATAL|PANIC|error:", line)]
+        place = telling[0] if telling else len(lines) - 1
+        said = "; ".join(lines[max(0, place - output.count("contains errors")) : place + 1]) or "it said nothing"
         if "No space left" in output or shutil.disk_usage(self.data.parent).free < 50_000_000:
             return EmbeddedServerError(
                 f"the embedded Postgres could not {step}: the disk under {self.data.parent} is full",

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from threading import Barrier, Thread
+from threading import Barrier, Event, Thread
 from typing import Any
 
 import psycopg
@@ -190,16 +190,18 @@ def test_everybody_at_once_without_a_deadlock(
     connection: Connection, database: Url, request: pytest.FixtureRequest
 ) -> None:
     """Finishers, coordinators, renewals, operators, rescuers and two reconcilers on the same three sites."""
-    rounds = 3_000 if request.config.getoption("--long") else 300
+    moves_each = 500 if request.config.getoption("--long") else 60
     names = ["town-1", "town-2", "town-3"]
     for name in names:
         add_site(connection, name, documents=6)
         engine.start_run(connection, name)
     barrier = Barrier(8, timeout=60)
+    over = Event()
+    ended: list[int] = []
 
     def work(hand: Worker, chance: random.Random) -> None:
         held = []
-        for _ in range(rounds):
+        while not over.is_set():
             while len(held) < 3 and (job := hand.fetch()):
                 held.append(job)
             if not held:
@@ -215,34 +217,32 @@ def test_everybody_at_once_without_a_deadlock(
                 hand.connection.execute("delete from procrastinate_jobs where id = %s", [job.id])
             else:
                 hand.finish(job, chance.choice(["succeeded", "succeeded", "succeeded", "failed", "aborted"]))
+            ended.append(job.id)
 
     def operate(hand: Worker, chance: random.Random) -> None:
-        for _ in range(rounds // 3):
+        for number in range(1, moves_each + 1):
             name = chance.choice(names)
             moves: list[Callable[[], object]] = [
-                partial(engine.start_run, hand.connection, name),
                 partial(engine.start_run, hand.connection, name, supersede=True),
                 partial(engine.cancel, hand.connection, name),
                 partial(engine.retry, hand.connection, name),
                 partial(engine.rewind, hand.connection, name, chance.choice(["ocr", "extraction"])),
                 partial(engine.refresh, hand.connection, name),
                 partial(engine.pause_site, hand.connection, name, "me"),
-                partial(engine.resume_site, hand.connection, name),
             ]
+            chance.choice(moves)()
+            engine.resume_site(hand.connection, name)
             with suppress(RunGoing):
-                chance.choice(moves)()
-            failed = rows(
-                hand.connection, "select id from procrastinate_jobs where status = 'failed' order by random() limit 1"
+                engine.start_run(hand.connection, name)
+            hand.connection.execute(
+                "update procrastinate_jobs set status = 'todo' where id = (select id from procrastinate_jobs"
+                " where status = 'failed' and queueing_lock is null order by random() limit 1) and status = 'failed'"
             )
-            for (job_id,) in failed:
-                hand.connection.execute(
-                    "update procrastinate_jobs set status = 'todo' where id = %s and status = 'failed'"
-                    " and queueing_lock is null",
-                    [job_id],
-                )
+            # As fast as the work goes on, and no faster: it is never starved of things to finish.
+            until(lambda number=number: len(ended) >= 4 * number or over.is_set(), 120)  # type: ignore[misc]
 
     def mend(hand: Worker, chance: random.Random) -> None:
-        for _ in range(rounds // 6):
+        while not over.is_set():
             hand.connection.execute(
                 "update job_claims set lease_until = now() - interval '1 s' where job_id ="
                 " (select job_id from job_claims where settled_as is null order by random() limit 1)"
@@ -259,16 +259,22 @@ def test_everybody_at_once_without_a_deadlock(
                 role(hand, random.Random(number))  # noqa: S311
         except BaseException as problem:  # noqa: BLE001 (shown by the test)
             problems.append(problem)
+            over.set()
             barrier.abort()
 
     roles = [work, work, work, work, operate, operate, mend, mend]
     threads = [Thread(target=run, args=(role, number)) for number, role in enumerate(roles)]
     for thread in threads:
         thread.start()
+    for thread, role in zip(threads, roles, strict=True):
+        if role is operate:
+            thread.join()
+    over.set()
     for thread in threads:
         thread.join()
 
     assert problems == []
+    assert len(ended) >= 4 * moves_each
     assert deadlocks(connection) == 0
     assert [row for row in broken_invariants(connection) if row[0] != "I7"] == []
     for name in names:

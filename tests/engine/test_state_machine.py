@@ -7,6 +7,7 @@ broken. At the end everything is drained, and every run must have ended.
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import psycopg
@@ -29,6 +30,8 @@ STEPS_AT_LEAST = 2_000
 SITES = st.sampled_from(["town", "village"])
 STAGES = st.sampled_from(list(PHASE_OF))
 PICK = st.integers(min_value=0, max_value=10_000)
+RARELY = st.integers(min_value=0, max_value=3).map(lambda number: number == 3)
+"""Moves that end a whole run are made less often than drawn, or nothing would ever be seen but cancelled runs."""
 
 
 class Machine(RuleBasedStateMachine):
@@ -61,6 +64,7 @@ class Machine(RuleBasedStateMachine):
                 self.db, "insert into content_items (subdomain, kind) values (%s, 'archive') returning id", [name]
             )
             self.model.sites[name] = Site(archive, items)
+            self.start(name, False)
 
     # What is compared after each step
 
@@ -139,6 +143,9 @@ class Machine(RuleBasedStateMachine):
 
     @rule(pick=PICK, queues=st.sampled_from([(), ("ocr",), ("coordinator",), ("fetch", "ocr", "deploy")]))
     def fetch(self, pick: int, queues: tuple[str, ...]) -> None:
+        self._fetch(pick, queues)
+
+    def _fetch(self, pick: int, queues: tuple[str, ...]) -> driving.Job | None:
         worker = self.workers[pick % len(self.workers)]
         job = worker.fetch(*queues)
         if job is None:
@@ -147,16 +154,46 @@ class Machine(RuleBasedStateMachine):
                 for j in self.model.jobs.values()
                 if j.status == "todo" and not j.held_back and (not queues or j.queue in queues)
             ]
-        elif "run_id" not in job.args:
+            return None
+        if "run_id" not in job.args:
             assert worker.finish(job)
             assert (engine.refresh(self.db, job.args["subdomain"]) is not None) is self.model.refresh(
                 job.args["subdomain"]
             )
-        else:
-            claimed = self.model.jobs[job.id]
-            assert (claimed.status, claimed.attempts, claimed.held_back) == ("todo", job.attempts, False)
-            self.model.claim(claimed, worker.name)
-            self.holdings.append((worker, job))
+            return job
+        claimed = self.model.jobs[job.id]
+        assert (claimed.status, claimed.attempts, claimed.held_back) == ("todo", job.attempts, False)
+        self.model.claim(claimed, worker.name)
+        self.holdings.append((worker, job))
+        return job
+
+    @rule(number=st.integers(5, 25), failing=st.sets(st.integers(0, 25), max_size=5))
+    def work_on(self, number: int, failing: set[int]) -> None:
+        """Workers do what they are for, some of it badly: without this no run would ever get far."""
+        for name, site in self.model.sites.items():
+            if not site.going:
+                self.a_document_appears(name)
+                self.start(name, False)
+                self.same_as_the_model()
+        self._work(number, failing)
+
+    @rule(failing=st.sampled_from([0, 1, 2, 3]))
+    def work_a_little(self, failing: int) -> None:
+        self._work(3, {failing})
+
+    def _work(self, number: int, failing: set[int]) -> None:
+        for step in range(number):
+            fetched = self._fetch(step, ())
+            self.same_as_the_model()
+            if not self.holdings:
+                break
+            if fetched is not None and "run_id" not in fetched.args:
+                continue
+            _, job = self.holdings[-1]
+            if not job.is_unit:
+                self._advance(job, 1)
+            self.finish(len(self.holdings) - 1, step not in failing)
+            self.same_as_the_model()
 
     @rule(pick=PICK, succeeds=st.booleans())
     def finish(self, pick: int, succeeds: bool) -> None:
@@ -196,11 +233,15 @@ class Machine(RuleBasedStateMachine):
         held = [job for _, job in self.holdings if not job.is_unit]
         if not held:
             return
-        args = held[pick % len(held)].args
+        self._advance(held[pick % len(held)], times)
+
+    def _advance(self, job: driving.Job, times: int) -> None:
+        args = job.args
         for _ in range(times):
             accepted = self.model.advance(args["subdomain"], args["run_id"], args["phase"])
             said = engine.advance(self.db, args["subdomain"], args["run_id"], args["phase"])
             assert (said != "stale") is accepted
+            self._adopt()
 
     @rule(pick=PICK)
     def lease_runs_out(self, pick: int) -> None:
@@ -217,6 +258,43 @@ class Machine(RuleBasedStateMachine):
             job = running[pick % len(running)]
             expected = self.model.rescue(job) if job.expired else "left alone"
             assert engine.rescue_job(self.db, job.id) == expected
+
+    @rule(pick=PICK, successor=st.sampled_from(["waits", "runs", "failed", "succeeded"]), retries=st.booleans())
+    def zombie(self, pick: int, successor: str, retries: bool) -> None:
+        """Frozen, rescued, and thawed while its successor waits, runs, has failed or has succeeded."""
+        held = [
+            (worker, job)
+            for worker, job in self.holdings
+            if (known := self.model.jobs.get(job.id)) and self.model.holds(known, worker.name, job.attempts)
+        ]
+        if not held:
+            return
+        worker, job = held[pick % len(held)]
+        known = self.model.jobs[job.id]
+        driving.expire(self.db, job)
+        assert engine.rescue_job(self.db, job.id) == self.model.rescue(known)
+        self.same_as_the_model()
+        if successor != "waits" and known.status == "todo" and not known.held_back:
+            # Any process may be the successor, the zombie's own among them.
+            other = self.workers[(pick // 7) % len(self.workers)]
+            other.connection.execute(
+                "update procrastinate_jobs set status = 'doing', worker_id = %s where id = %s", [other.number, job.id]
+            )
+            self.model.claim(known, other.name)
+            again = replace(job, attempts=known.attempts)
+            if successor == "runs":
+                self.holdings.append((other, again))
+            else:
+                assert other.finish(again, successor, "PdfBroken")
+                self.model.end_job(known, successor, "PdfBroken")
+            self.same_as_the_model()
+        self.holdings.remove((worker, job))
+        if retries:
+            assert not worker.retry(job)
+            assert worker.whose(job, "todo") == "fenced"
+        else:
+            assert not worker.finish(job)
+            assert worker.whose(job, "succeeded") == "fenced"
 
     # Hands on single jobs
 
@@ -255,7 +333,7 @@ class Machine(RuleBasedStateMachine):
 
     # Whole sites
 
-    @rule(site=SITES, supersede=st.booleans())
+    @rule(site=SITES, supersede=RARELY)
     def start(self, site: str, supersede: bool) -> None:
         if self.model.sites[site].going and not supersede:
             with pytest.raises(RunGoing):
@@ -267,11 +345,13 @@ class Machine(RuleBasedStateMachine):
     @rule(site=SITES)
     def a_document_appears(self, site: str) -> None:
         documents = self.model.sites[site].documents
-        if len(documents) < 4:
+        if len(documents) < 6:
             documents += driving.add_documents(self.db, site, 1)
 
-    @rule(site=SITES)
-    def cancel(self, site: str) -> None:
+    @rule(site=SITES, sure=RARELY)
+    def cancel(self, site: str, sure: bool) -> None:
+        if not sure:
+            return
         going = self.model.sites[site].going
         assert engine.cancel(self.db, site) == (self.model.sites[site].run if going else None)
         if going:
@@ -283,14 +363,18 @@ class Machine(RuleBasedStateMachine):
         done = engine.retry(self.db, site, stage, failed_only)
         assert (done.run_id, done.stage, done.units) == expected
 
-    @rule(site=SITES, stage=STAGES)
-    def rewind(self, site: str, stage: str) -> None:
+    @rule(site=SITES, stage=STAGES, sure=RARELY)
+    def rewind(self, site: str, stage: str, sure: bool) -> None:
+        if not sure:
+            return
         self.model.rewind(site, stage)
         assert engine.rewind(self.db, site, stage) == self.model.sites[site].run
 
-    @rule(site=SITES)
-    def pause_or_resume(self, site: str) -> None:
+    @rule(site=SITES, sure=RARELY)
+    def pause_or_resume(self, site: str, sure: bool) -> None:
         paused = not self.model.sites[site].paused
+        if paused and not sure:
+            return
         done = engine.pause_site(self.db, site, "a test") if paused else engine.resume_site(self.db, site)
         assert done
         self.model.pause(site, paused)

@@ -1,0 +1,168 @@
+"""What every command owes its user: help with an example, JSON or a dry run, exit codes, and no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from clerk.cli import cli
+from tests.cli.conftest import Clerk
+from tests.conftest import Url
+
+ROOT = Path(__file__).parents[2]
+# They run until they are stopped; there is nothing to report or to rehearse.
+SERVICES = {"clerk dashboard", "clerk worker"}
+REPORTS = {
+    "clerk config",
+    "clerk db plan",
+    "clerk db status",
+    "clerk db url",
+    "clerk db verify",
+    "clerk status",
+    "clerk verify",
+}
+
+
+def commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
+    if isinstance(command, click.Group):
+        for name, below in command.commands.items():
+            yield from commands(below, f"{path} {name}")
+    elif not command.hidden:
+        yield path, command
+
+
+ALL = dict(commands(cli, "clerk"))
+
+
+@pytest.fixture(params=ALL)
+def command(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_help_has_an_example_that_names_the_command(command: str, clerk_command: Clerk) -> None:
+    shown = clerk_command(*command.split()[1:], "--help")
+    assert shown.code == 0
+    _, found, examples = shown.out.partition("Example")
+    assert found
+    assert command in examples
+
+
+def test_what_reports_speaks_json_and_what_changes_can_be_rehearsed(command: str) -> None:
+    options = {option for parameter in ALL[command].params for option in parameter.opts}
+    if command in REPORTS:
+        assert "--json" in options
+    elif command not in SERVICES:
+        assert "--dry-run" in options, "or is it a report? Then say so in this test"
+
+
+def test_every_option_says_what_it_does(command: str) -> None:
+    for parameter in ALL[command].params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, parameter.opts
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["db", "up", "--to", "soon"],
+        ["db", "up", "--to", "-1"],
+        ["config", "--nonsense"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_exit_code_2(arguments: list[str], clerk_command: Clerk) -> None:
+    outcome = clerk_command(*arguments)
+    assert outcome.code == 2
+    assert "Traceback" not in outcome.err
+    assert "Error: " in outcome.err
+
+
+def test_a_wrong_setting_is_one_sentence_and_exit_code_2(
+    command: str, clerk_command: Clerk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "mysql://me:s3cret@db/clerk")
+    needed = {"clerk cancel": ["x"], "clerk retry": ["x"], "clerk rewind": ["x", "ocr"], "clerk pause": ["x"]}
+    outcome = clerk_command(*command.split()[1:], *needed.get(command, []))
+    assert outcome.code == 2, outcome
+    assert "s3cret" not in outcome.out + outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_an_unreachable_database_is_exit_code_3(clerk_command: Clerk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://me:s3cret@localhost:1/clerk")
+    for arguments in (["db", "up"], ["db", "status"], ["db", "verify", "--json"], ["verify", "--schema"], ["status"]):
+        outcome = clerk_command(*arguments)
+        assert outcome.code == 3
+        assert outcome.out == ""
+        assert outcome.err.startswith(
+            "clerk: the database at postgresql://me:***@localhost:1/clerk cannot be reached ("
+        )
+        assert outcome.err.count("\n") == 1
+        assert "s3cret" not in outcome.err
+
+
+@pytest.mark.parametrize("arguments", [["--debug", "db", "status"], ["db", "status", "--debug"]], ids=" ".join)
+def test_debug_shows_the_traceback(arguments: list[str], clerk_command: Clerk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://me:s3cret@localhost:1/clerk")
+    outcome = clerk_command(*arguments)
+    assert outcome.code == 3
+    assert "Traceback" in outcome.err
+    assert "s3cret" not in outcome.err
+
+
+def test_a_bug_asks_to_be_reported(clerk_command: Clerk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise RuntimeError("two\nlines")
+
+    monkeypatch.setattr("clerk.config.load", broken)
+    outcome = clerk_command("config")
+    assert outcome.code == 1
+    assert outcome.err == ("clerk: unexpected RuntimeError (two lines): please report it with the output of --debug.\n")
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), **more}
+
+
+@pytest.mark.parametrize("how", ["module", "script"])
+def test_it_runs_as_module_and_as_script(how: str, database: Url) -> None:
+    script = "import sys; sys.argv[0] = 'clerk'; from clerk.cli import main; main()"
+    start = ["-m", "clerk"] if how == "module" else ["-c", script]
+    ran = subprocess.run(
+        [sys.executable, *start, "db", "status", "--json"],
+        env=environment(DATABASE_URL=database),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(ran.stdout)["database"] == "ours"
+    assert ran.stderr == ""
+
+
+def test_a_reader_who_leaves_early_is_no_error() -> None:
+    """clerk config | head -0"""
+    with subprocess.Popen(
+        [sys.executable, "-m", "clerk", "config"],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+
+
+def test_version(clerk_command: Clerk) -> None:
+    outcome = clerk_command("--version")
+    assert outcome.code == 0
+    assert "version" in outcome.out

@@ -1,0 +1,180 @@
+"""Settings: the environment over `.env` over defaults, wrong values in one sentence, and no password anywhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+
+from clerk import config
+from clerk.config import SETTINGS, Settings, without_password
+from clerk.errors import USAGE, SettingError
+from tests.settings_page import PAGE, page
+
+
+def load(folder: Path, **environ: str) -> Settings:
+    return config.load(environ, folder)
+
+
+def write_env(folder: Path, text: str) -> None:
+    (folder / ".env").write_text(text, encoding="utf-8")
+
+
+def test_defaults(tmp_path: Path) -> None:
+    settings = load(tmp_path)
+    assert settings.database_url is None
+    assert settings.home == tmp_path / ".clerk"
+    assert settings.storage_dir == tmp_path / ".clerk" / "storage"
+    assert set(settings.origins.values()) == {"default"}
+
+
+def test_every_row_has_its_field_and_every_field_its_row(tmp_path: Path) -> None:
+    fields = {field.name for field in dataclasses.fields(Settings)} - {"origins"}
+    assert {setting.field for setting in SETTINGS} == fields
+    assert list(load(tmp_path).origins) == [setting.name for setting in SETTINGS]
+
+
+def test_documented_numbers_are_the_real_defaults(tmp_path: Path) -> None:
+    settings = load(tmp_path)
+    for setting in SETTINGS:
+        if setting.default.isdecimal():
+            assert getattr(settings, setting.field) == float(setting.default), setting.name
+
+
+def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
+    write_env(tmp_path, "CLERK_HOME=/from/file\nSTORAGE_DIR='/sto rage'\n# a comment\nOTHER=x\n")
+    settings = load(tmp_path, CLERK_HOME="/from/environment")
+    assert settings.home == Path("/from/environment")
+    assert settings.storage_dir == Path("/sto rage")
+    assert settings.origins["CLERK_HOME"] == "environment"
+    assert settings.origins["STORAGE_DIR"] == str(tmp_path / ".env")
+
+
+@pytest.mark.parametrize("empty", ["", "  ", "\n"])
+def test_an_empty_value_counts_as_not_set(tmp_path: Path, empty: str) -> None:
+    write_env(tmp_path, "CLERK_HOME=/from/file\nCLERK_LOCK_TIMEOUT=\n")
+    settings = load(tmp_path, CLERK_HOME=empty, DATABASE_URL=empty, CLERK_LOCK_TIMEOUT=empty)
+    assert settings.home == Path("/from/file")
+    assert settings.database_url is None
+    assert settings.lock_timeout == 2.0
+
+
+def test_storage_follows_the_home(tmp_path: Path) -> None:
+    assert load(tmp_path, CLERK_HOME="/var/lib/clerk").storage_dir == Path("/var/lib/clerk/storage")
+
+
+def test_folders_may_be_relative_and_start_with_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/me")
+    settings = load(tmp_path, CLERK_HOME="below", STORAGE_DIR="~/pdfs")
+    assert settings.home == tmp_path / "below"
+    assert settings.storage_dir == Path("/home/me/pdfs")
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql"])
+def test_both_schemes_are_accepted(tmp_path: Path, scheme: str) -> None:
+    url = load(tmp_path, DATABASE_URL=f" {scheme}://me:p%40ss@db:5432,db2:5433/clerk?sslmode=require\n").database_url
+    assert url == "postgresql://me:p%40ss@db:5432,db2:5433/clerk?sslmode=require"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("DATABASE_URL", "mysql://me:s3cret@db/clerk", "is not a Postgres URL: write postgresql://"),
+        ("DATABASE_URL", "s3cret", "is not a Postgres URL"),
+        ("DATABASE_URL", "host=db password=s3cret", "is not a Postgres URL"),
+        ("DATABASE_URL", "postgresql://me:s3c%zzret@db/clerk", "is not a URL that Postgres understands"),
+        ("DATABASE_URL", "postgresql://me:s3cret/more@db/clerk", "special characters as %XX"),
+        ("DATABASE_URL", "postgresql://me:123/s3cret@db/clerk", "special characters as %XX"),
+        ("DATABASE_URL", "postgresql://me:pass@s3cret@db/clerk", "special characters as %XX"),
+        ("DATABASE_URL", "postgresql://me:s3cret@db:port/clerk", "is not a URL that Postgres understands"),
+        ("DATABASE_URL", "postgresql://me@db/clerk?pasword=s3cret", "is not a URL that Postgres understands"),
+        ("CLERK_HOME", "/dev/null", "names /dev/null, which is not a folder"),
+        ("CLERK_HOME", "~nobody-of-that-name/x", "cannot be looked at"),
+        ("CLERK_HOME", "/" + "x" * 5000, "cannot be looked at"),
+        ("STORAGE_DIR", "/dev/null", "not a folder"),
+        ("CLERK_LOCK_TIMEOUT", "soon", "is 'soon': write a number of seconds above 0"),
+        ("CLERK_LOCK_TIMEOUT", "0", "is '0'"),
+        ("CLERK_LOCK_TIMEOUT", "-1", "is '-1'"),
+        ("CLERK_LOCK_TIMEOUT", "nan", "is 'nan'"),
+        ("CLERK_LOCK_TIMEOUT", "inf", "is 'inf'"),
+        ("CLERK_POSTGRES_LINGER", "1e9", "at most 86400"),
+        ("CLERK_KEEP_JOBS_HOURS", "a day", "is 'a day'"),
+    ],
+)
+def test_a_wrong_value_is_one_sentence_with_its_origin(tmp_path: Path, name: str, value: str, words: str) -> None:
+    for origin in ("environment", str(tmp_path / ".env")):
+        if origin == "environment":
+            environ = {name: value}
+        else:
+            environ = {}
+            write_env(tmp_path, f"{name}='{value}'\n")
+        with pytest.raises(SettingError) as caught:
+            load(tmp_path, **environ)
+        sentence = str(caught.value)
+        assert sentence.startswith(f"{name} (from {origin}) ")
+        assert words in sentence
+        assert "\n" not in sentence
+        assert "s3cret" not in sentence
+        assert caught.value.exit_code == USAGE
+
+
+def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_bytes(b"CLERK_HOME=/caf\xe9\n")
+    with pytest.raises(SettingError, match=r"\.env cannot be read .*: mend it or move it away"):
+        load(tmp_path)
+
+
+def test_a_current_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(SettingError, match="the current folder is gone"):
+        config.load({})
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://me@db/clerk", "postgresql://me@db/clerk"),
+        ("postgresql:///clerk?host=/run", "postgresql:///clerk?host=/run"),
+        ("postgresql://me:s3cret@db:5432/clerk", "postgresql://me:***@db:5432/clerk"),
+        ("postgresql://me:s3cret@db1,db2/clerk", "postgresql://me:***@db1,db2/clerk"),
+        ("postgresql://me:@db/clerk", "postgresql://me:***@db/clerk"),
+        ("postgresql://me:s3:cret@db/clerk", "postgresql://me:***@db/clerk"),
+        # As a person might paste it, special characters and all.
+        ("postgresql://me:a@s3cret@db/clerk", "postgresql://me:***@db/clerk"),
+        ("postgresql://me:a/s3cret@db/clerk", "postgresql://me:***@db/clerk"),
+        ("postgresql://me:a?s3cret@db/clerk", "postgresql://me:***@db/clerk"),
+        ("postgresql://me:a#s3cret@db/clerk", "postgresql://me:***@db/clerk"),
+        ("postgresql://me:[s3cret@db/clerk", "postgresql://me:***@db/clerk"),
+        ("postgresql://db/clerk?user=me&password=s3cret", "postgresql://db/clerk?user=me&password=***"),
+        ("postgresql://db/clerk?PASSWORD=s3cret@x", "postgresql://db/clerk?PASSWORD=***"),
+        ("postgresql://db/clerk?pass%77ord=s3cret", "postgresql://db/clerk?pass%77ord=***"),
+        ("postgresql://me:s3cret@db/c?sslpassword=s3cret&a=b", "postgresql://me:***@db/c?sslpassword=***&a=b"),
+        ("postgresql://me:s3cret@db/clerk?options=a@b", "postgresql://me:***@db/clerk?options=a@b"),
+    ],
+)  # fmt: skip
+def test_passwords_are_hidden_wherever_they_are(url: str, shown: str) -> None:
+    assert without_password(url) == shown
+    assert "s3cret" not in shown
+
+
+def test_the_page_lists_exactly_the_settings() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m tests.settings_page"
+
+
+def test_nothing_else_in_the_code_reads_the_environment() -> None:
+    """One place: a setting that is read elsewhere has no documentation, no check and no origin."""
+    package = Path(config.__file__).parent
+    readers = [
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if "os.environ" in path.read_text(encoding="utf-8") or "getenv" in path.read_text(encoding="utf-8")
+    ]
+    # The one passes its own on to the keeper; the other finds systemd's socket by it.
+    assert set(readers) <= {"config.py", "pg/embedded.py", "worker.py"}
+    assert os.environ.get("DATABASE_URL") is None, "no test runs on a developer's own database"
