@@ -161,8 +161,8 @@ def test_hostile_text_takes_no_longer_than_its_length(name: str) -> None:
         st.one_of(
             st.text(max_size=40),
             st.sampled_from(
-                ["Mayor", "Ann", "Lee", "moved", "seconded", "by", "Ayes:", "Nays:", "None", "-", "5", "5-0", "Inc.", ",",
-                 "Board", "of", "Council", "Member", "Dr.", "(", ")", '"', "voting", "aye", "carried", "Jr.", "\n"]
+                ["Mayor", "Ann", "Lee", "moved", "seconded", "by", "Ayes:", "Nays:", "None", "-", "5", "5-0", "Inc.",
+                 ",", "Board", "of", "Council", "Member", "Dr.", "(", ")", '"', "voting", "aye", "carried", "Jr.", "\n"]
             ),
         ),
         max_size=40,

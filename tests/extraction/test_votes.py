@@ -58,7 +58,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "a table with the result first": (
         (
             "RESULT: APPROVED [UNANIMOUS]\nMOVER: Dana Whitfield, Council Member\n"
-            "SECONDER: Robert Marsh, Council Member\nAYES: Ellen Ortiz, Sam Okafor, Dana Whitfield\nABSENT: Teresa O'Neill\n"
+            "SECONDER: Robert Marsh, Council Member\n"
+            "AYES: Ellen Ortiz, Sam Okafor, Dana Whitfield\nABSENT: Teresa O'Neill\n"
         ),
         {
             "motion_by": "Dana Whitfield",
