@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from clerk.extraction.names import (
     HONORIFICS,
     NOT_NAMES,
-    SURNAMES_TOO,
     Person,
     Token,
     lines,
@@ -74,7 +73,7 @@ _CITY_STATE = re.compile(rf"\b((?:{_PLACE_WORD} ){{0,2}}{_PLACE_WORD}), ({_STATE
 _CITY_OF = re.compile(rf"\b(?:City|Town|Village|County|Township|Borough) of ({_PLACE_WORD}(?: {_PLACE_WORD}){{0,2}})")
 _COUNTY = re.compile(rf"\b((?:{_PLACE_WORD} ){{1,2}})(County|Township|Parish)\b")
 _COURTS = frozenset({"municipal", "circuit", "supreme", "district", "probate", "superior", "county", "appeals"})
-_IN_PLACES = SURNAMES_TOO | {"old", "new", "union", "center", "high", "valley", "point", "south"}
+_IN_PLACES = vocabulary("in_places.txt")
 """Plain words that streets and counties are called after."""
 _GENERIC = NOT_NAMES | {"st", "said", "honorable", "adjacent", "street", "avenue", "road"}
 _NO_PLACE = vocabulary("not_in_places.txt")
