@@ -3,12 +3,14 @@ of its findings that are right.
 
 | confidence | rule |
 | --- | --- |
-| 0.95 | person: a role and a full name, `Mayor Jane Smith`; address with number and kind of street |
-| 0.9  | person: cast a vote in a roll, moved or seconded; `City of X`, `X County`; organisation with a legal form |
-| 0.85 | person: a role and a surname; body with a plain name, `Planning Commission` |
-| 0.8  | person: in a list of those present; full name before its role, `Jane Smith, City Manager`; place with state |
-| 0.7  | person: Mr., Ms., Dr. and a name; organisation by its kind, `Friends of the Library`; street without number |
+| 0.95 | person: a role and a full name, `Mayor Jane Smith`; place: an address with number and kind of street |
+| 0.9  | person: moved, seconded or stands in a roll; name and role, `Jane Smith, City Manager`; place: town and state |
+| 0.85 | person: a role and a surname; place: `City of X`, `X County` |
+| 0.8  | person: in a list of those present; organisation: `Planning Commission`, `X, Inc.`; place: a street |
+| 0.7  | person: Mr., Ms. or Dr. and a name; organisation by its kind: `X Foundation`, `Office of X` |
 | less 0.05 | the same full name elsewhere in the document, without what gave it away |
+
+docs/extraction.md has the counts behind these numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ from clerk.extraction.names import (
 )
 
 VOTED = 0.9
-_ROLE_AND_FULL_NAME, _ROLE_AND_SURNAME, _LISTED, _NAME_THEN_ROLE, _HONORIFIC, _AGAIN = 0.95, 0.85, 0.8, 0.8, 0.7, 0.05
+_ROLE_AND_FULL_NAME, _NAME_THEN_ROLE, _ROLE_AND_SURNAME, _LISTED, _HONORIFIC = 0.95, 0.9, 0.85, 0.8, 0.7
+_AGAIN = 0.05
+_BODY, _FIRM, _BY_KIND = 0.8, 0.8, 0.7
+_ADDRESS_GIVEN, _WITH_STATE, _TOWN, _STREET_ONLY = 0.95, 0.9, 0.85, 0.8
 _PRESENT = re.compile(
     r"\b(?:(?:council ?|board )?members? |commissioners? |trustees |directors )?"
     r"(?:present|absent|attending|in attendance|also present|excused)"
@@ -67,6 +72,9 @@ _PLACE_WORD = r"[A-ZÀ-Þ][a-zà-ÿ'-]{1,20}"
 _CITY_STATE = re.compile(rf"\b((?:{_PLACE_WORD} ){{0,2}}{_PLACE_WORD}), ({_STATES})\b\.?(?: \d{{5}}(?:-\d{{4}})?)?")
 _CITY_OF = re.compile(rf"\b(?:City|Town|Village|County|Township|Borough) of ({_PLACE_WORD}(?: {_PLACE_WORD}){{0,2}})")
 _COUNTY = re.compile(rf"\b((?:{_PLACE_WORD} ){{1,2}})(County|Township|Parish)\b")
+_COURTS = frozenset({"municipal", "circuit", "supreme", "district", "probate", "superior", "county", "appeals"})
+_IN_PLACES = vocabulary("in_places.txt")
+"""Plain words that streets and counties are called after."""
 _GENERIC = NOT_NAMES | {"st", "said", "honorable", "adjacent", "street", "avenue", "road"}
 _NO_PLACE = vocabulary("not_in_places.txt")
 
@@ -164,17 +172,17 @@ def organisations(words: list[Token]) -> list[Mention]:
         if bare.lower() in _LEGAL_FORMS and word.text[0].isupper():
             if name := _named_before(words, at, commas=True):
                 found.append(
-                    Mention(f"{name} {word.text if at + 1 < len(words) and word.text.endswith('.') else bare}", 0.9)
+                    Mention(f"{name} {word.text if at + 1 < len(words) and word.text.endswith('.') else bare}", _FIRM)
                 )
         elif bare in _BODIES or bare in _KINDS:
             name = _named_before(words, at)
             full = " ".join(part for part in (name, bare, "" if bare != word.text else _of_after(words, at)) if part)
             if " " in full and not (bare == "District" and _is_land(name.split())):
-                found.append(Mention(full, 0.85 if bare in _BODIES else 0.7))
+                found.append(Mention(full, _BODY if bare in _BODIES else _BY_KIND))
         elif (
             word.text in _HEADS and (rest := _of_after(words, at)) and (at == 0 or not words[at - 1].text[0].isupper())
         ):
-            found.append(Mention(f"{word.text} {rest}", 0.7))
+            found.append(Mention(f"{word.text} {rest}", _BY_KIND))
     return [one for one in found if 4 < len(one.text) <= 100]
 
 
@@ -252,28 +260,34 @@ def _of_after(words: list[Token], at: int) -> str:
 
 
 def places(flat: str) -> list[Mention]:
-    found = [Mention(match[0].rstrip(". "), 0.95) for match in _ADDRESS.finditer(flat)]
+    found = [
+        Mention(match[0].rstrip(". "), _ADDRESS_GIVEN)
+        for match in _ADDRESS.finditer(flat)
+        if not (match[0].endswith("Court") and match[0].split()[-2].lower() in _COURTS)
+    ]
     for match in _CITY_OF.finditer(flat):
         words = _until_generic(match[1].split())
         if words:
-            found.append(Mention(f"{match[0].split()[0]} of {' '.join(words)}", 0.9))
+            found.append(Mention(f"{match[0].split()[0]} of {' '.join(words)}", _TOWN))
     for match in _COUNTY.finditer(flat):
         words = [word for word in match[1].split() if word.lower() not in _NO_PLACE]
-        if words and not any(word.lower() in _GENERIC for word in words):
-            found.append(Mention(f"{' '.join(words)} {match[2]}", 0.9))
+        if words and not any(word.lower() in _GENERIC - _IN_PLACES for word in words):
+            found.append(Mention(f"{' '.join(words)} {match[2]}", _TOWN))
     for match in _CITY_STATE.finditer(flat):
         if not any(word.lower() in _GENERIC for word in match[1].split()[-1:]):
             words = match[1].split()
             while words and (words[0].lower() in _GENERIC or words[0] in _STREET.split("|") + _STREET_SHORT.split("|")):
                 words.pop(0)
             if words:
-                found.append(Mention(f"{' '.join(words)}, {match[2]}", 0.8))
+                found.append(Mention(f"{' '.join(words)}, {match[2]}", _WITH_STATE))
     for match in _STREET_NAME.finditer(flat):
         words = match[0].split()
-        while len(words) > 1 and words[0].lower() in _GENERIC - {"north", "south", "east", "west"}:
+        while len(words) > 1 and words[0].lower() in _GENERIC - _IN_PLACES:
             words.pop(0)
+        if words[-1] == "Court" and words[-2:-1] and words[-2].lower() in _COURTS:
+            continue
         if len(words) > 1 and not all(word.lower() in _GENERIC for word in words):
-            found.append(Mention(" ".join(words), 0.7))
+            found.append(Mention(" ".join(words), _STREET_ONLY))
     return found
 
 
@@ -281,18 +295,7 @@ def _until_generic(words: list[str]) -> list[str]:
     """`San José Enacting an` is San José."""
     kept: list[str] = []
     for word in words:
-        if word.lower() in _GENERIC - {
-            "new",
-            "north",
-            "south",
-            "east",
-            "west",
-            "park",
-            "point",
-            "bay",
-            "valley",
-            "port",
-        } or (kept and word.endswith("ing")):
+        if word.lower() in _GENERIC - _IN_PLACES or (kept and word.endswith("ing")):
             break
         kept.append(word.removesuffix("'s"))
         if kept[-1] != word:

@@ -138,7 +138,9 @@ def person_at(words: list[Token], at: int, *, across_lines: bool = False, listed
             at += 1
             break
         if (
-            word.lower in _PARTICLES and text.islower() and at + 1 < len(words) and _is_name(words[at + 1].text)
+            text in _PARTICLES
+            and at + 1 < len(words)
+            and (_is_name(words[at + 1].text) or words[at + 1].text in _PARTICLES)
         ) or _is_initial(text):
             parts.append(text)
         elif text == '"' and names and at + 2 < len(words) and words[at + 2].text == '"':

@@ -90,6 +90,7 @@ _WEAK = frozenset(
 )
 """Labels that mean something else as well: they count after a strong one, or with a number; `yes` before a `no`."""
 _BALLOT = re.compile(r"^(?:(ayes?|yeas?|yes)|(nays?|no)|(abstain(?:ed|s)?|recused?)|(absent|excused))$", re.IGNORECASE)
+_MOST_VOTERS = 200
 _KINDS = ("aye", "nay", "abstain", "absent")
 TALLY = {"aye": "ayes", "nay": "nays", "abstain": "abstain", "absent": "absent"}
 _NOBODY = frozenset({"none", "none.", "n/a", "0", "nobody", "zero", "nil"})
@@ -300,6 +301,6 @@ def _as_rolls(run: list[tuple[Person, str, int, int]]) -> Iterator[Sign]:
     if len(run) < 3:
         return
     for kind in _KINDS:
-        people = [person for person, voted, _, _ in run if voted == kind]
+        people = [person for person, voted, _, _ in run if voted == kind][:_MOST_VOTERS]
         if people:
             yield Sign(run[0][2], run[-1][3], "roll", (kind, people, None))

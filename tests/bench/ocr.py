@@ -49,7 +49,7 @@ from pdf2image import convert_from_path
 from pytesseract import image_to_string
 for pdf in sys.argv[1:]:
     for image in convert_from_path(pdf):
-        sys.stdout.write(image_to_string(image) + "\\f")
+        sys.stdout.write(image_to_string(image) + "\\x1e")
 """
 
 
@@ -239,7 +239,7 @@ def venv_of_others() -> Path:
     if not (folder / "bin" / "ocrmypdf").exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
         packages = ["ocrmypdf", "pdf2image", "pytesseract"]
-        subprocess.run([str(folder / "bin" / "pip"), "install", "-q", *packages], check=True)
+        subprocess.run([str(folder / "bin" / "pip"), "install", "-qq", *packages], check=True)
     return folder
 
 
@@ -247,12 +247,11 @@ def naive(files: Sequence[Path], venv: Path) -> list[str]:
     python = str(venv / "bin" / "python")
     halves = [files[::2], files[1::2]]
     said = side_by_side([[python, "-c", NAIVE, *map(str, half)] for half in halves if half], dict(os.environ))
-    by_half = [text.split("\f")[:-1] for text in said]
+    by_half = [text.split("\x1e")[:-1] for text in said]
     pages: list[str] = []
     for number in range(len(files)):
         half, place = by_half[number % 2], number // 2 * PAGES_PER_DOCUMENT
-        # Tesseract ends each page with a form feed of its own: two per page.
-        pages += half[2 * place : 2 * (place + PAGES_PER_DOCUMENT) : 2]
+        pages += half[place : place + PAGES_PER_DOCUMENT]
     return pages
 
 
@@ -341,12 +340,14 @@ def scanned(ours: Ours, folder: Path, count: int, naive_documents: int, scratch:
 
 
 def _row(pages: int, seconds: float, cpu: float, errors: float) -> dict[str, float]:
-    return {
+    row = {
         "pages": pages,
         "pages_per_second": round(pages / seconds, 3),
         "cpu_seconds_per_page": round(cpu / pages, 3),
         "character_errors_percent": round(errors, 3),
     }
+    print(row, file=sys.stderr)  # noqa: T201 (it takes minutes: what is known is said)
+    return row
 
 
 def digital(ours: Ours, folder: Path) -> dict[str, Any]:
