@@ -35,12 +35,7 @@ class Repair:
 
 def make_plan(connection: Connection, site: str | None = None) -> list[Repair]:
     """What would be mended now, in the order in which it would be."""
-    return [
-        repair
-        for find in _FINDERS
-        for repair in find(connection)
-        if site is None or repair.subdomain == site
-    ]
+    return [repair for find in _FINDERS for repair in find(connection) if site is None or repair.subdomain == site]
 
 
 def reconcile_once(connection: Connection, site: str | None = None) -> list[Repair]:
