@@ -51,7 +51,7 @@ def cut(connection: Connection, folder: SqlFolder) -> Callable[..., None]:
         for old, new in words:
             assert text.count(old) == 1, f"{function} has {text.count(old)} times: {old}"
             text = text.replace(old, new)
-        connection.execute(text)  # type: ignore[call-overload]
+        connection.execute(text)
 
     return cut_out
 

@@ -23,6 +23,7 @@ from clerk.reconcile import reconcile_once
 from tests.conftest import Url
 from tests.engine.driving import (
     Connection,
+    Job,
     Worker,
     add_site,
     broken_invariants,
@@ -200,7 +201,7 @@ def test_everybody_at_once_without_a_deadlock(
     ended: list[int] = []
 
     def work(hand: Worker, chance: random.Random) -> None:
-        held = []
+        held: list[Job] = []
         while not over.is_set():
             while len(held) < 3 and (job := hand.fetch()):
                 held.append(job)
