@@ -17,6 +17,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from clerk import config
 from clerk.pg.connection import connect_to
 from clerk.pg.embedded import Server
 from clerk.pg.migrate import Migrator
@@ -32,8 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A developer's own DATABASE_URL or .env must never reach a test."""
-    for name in ("DATABASE_URL", "CLERK_HOME", "STORAGE_DIR", "CLERK_POSTGRES_LINGER", "CLERK_LOCK_TIMEOUT"):
-        monkeypatch.delenv(name, raising=False)
+    for setting in config.SETTINGS:
+        monkeypatch.delenv(setting.name, raising=False)
     monkeypatch.chdir(tmp_path)
 
 
