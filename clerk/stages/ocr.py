@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -12,13 +13,15 @@ from clerk.config import Settings
 from clerk.documents import reading
 from clerk.documents.catalogue import document_by_id, require_fetched
 from clerk.documents.failures import ClaimLost, LanguageMissing
+from clerk.documents.manifest import Manifest
 from clerk.documents.reading import Options
-from clerk.documents.storage import SiteStorage
+from clerk.documents.storage import Document, SiteStorage
 from clerk.exec import tesseract
 from clerk.pg import engine
 from clerk.pg.connector import ClerkConnector, is_transient
 from clerk.pg.job_manager import ClerkJobManager
 from clerk.pg.sites import SiteRow, read_site
+from clerk.plugins import manager
 from clerk.stages.retrying import StageRetry
 
 logger = logging.getLogger(__name__)
@@ -40,12 +43,23 @@ def ocr(context: JobContext, subdomain: str, run_id: int, stage: str, content_it
     progress = _Progress(context, connector)
     storage = SiteStorage(settings.storage_dir, document.subdomain)
     manifest = reading.read(storage, document, options, progress.report, progress.leave_if_asked)
+    _hand_out(settings, storage, document, manifest)
     with connector.connection() as connection:
         connection.execute(_RECORD_PAGE_COUNT, [manifest.page_count, document.id, manifest.page_count])
     if manifest.note:
         logger.warning("%s %s: %s", document.meeting, document.date, manifest.note)
     logger.info("read %s pages", manifest.page_count)
     return {"pages": manifest.page_count, "failed": len(manifest.failed)}
+
+
+def _hand_out(settings: Settings, storage: SiteStorage, document: Document, manifest: Manifest) -> None:
+    """Plugins that serve files to readers get the PDF and its page images as soon as they are there."""
+    files = [storage.pdf(document), *(storage.page_image(document, page.page) for page in manifest.pages)]
+    plugins = manager.load(settings)
+    for file in filter(Path.exists, files):
+        arguments = {"file_path": file, "storage_path": file.relative_to(storage.root).as_posix()}
+        for _ in plugins.call_each("upload_static_file", settings.plugin_time_limit, **arguments):
+            pass
 
 
 def options_from(settings: Settings, languages: str) -> Options:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clerk.extraction.contract import checked
 from clerk.plugins.extractors import extractor
-from clerk.plugins.extractors.spacy import DEFAULT_MODEL, SpacyUnavailable, model_named
+from clerk.plugins.extractors.spacy import DEFAULT_MODEL, SpacyExtractor, SpacyUnavailable, model_named
 
 HAS_SPACY = importlib.util.find_spec("spacy") is not None
 HAS_MODEL = HAS_SPACY and importlib.util.find_spec(DEFAULT_MODEL) is not None
@@ -32,6 +34,23 @@ def test_without_spacy_it_says_what_to_install() -> None:
 def test_without_a_model_it_says_what_to_download() -> None:
     with pytest.raises(SpacyUnavailable, match="spacy download en_no_such_model"):
         extractor("spacy-en_no_such_model")
+
+
+@pytest.mark.skipif(not HAS_SPACY, reason="spaCy is not installed: pip install clerk[spacy]")
+def test_a_model_from_disk_is_loaded_and_joined_with_the_rules(tmp_path: Path) -> None:
+    """A model without a download: it knows two names and nothing else."""
+    import spacy
+
+    language = spacy.blank("en")
+    ruler: Any = language.add_pipe("entity_ruler")
+    ruler.add_patterns([{"label": "PERSON", "pattern": "Joan Doe"}, {"label": "GPE", "pattern": "Berlin"}])
+    language.to_disk(tmp_path / "model")
+    reader = SpacyExtractor(str(tmp_path / "model"))
+    found = reader.extract([(1, "Joan Doe flew to Berlin. Mayor Ellen Ortiz stayed."), (2, "")])
+    checked("spacy", found, [1, 2])
+    assert {one["text"]: one["confidence"] for one in found[1]["persons"]} == {"Joan Doe": 0.75, "Ellen Ortiz": 0.95}
+    assert [one["text"] for one in found[1]["locations"]] == ["Berlin"]
+    assert "rules" in reader.version
 
 
 @pytest.mark.skipif(not HAS_MODEL, reason=f"spaCy's model {DEFAULT_MODEL} is not installed")
