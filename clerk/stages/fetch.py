@@ -14,7 +14,6 @@ from procrastinate import App, JobContext, exceptions
 from clerk.documents.storage import SiteStorage
 from clerk.errors import PermanentError
 from clerk.fetching.client import Limits, PoliteClient
-from clerk.fetching.gather import ClaimLost, Gathering, Tally
 from clerk.fetching.problems import FetchProblem
 from clerk.pg import engine
 from clerk.pg.connector import ClerkConnector
@@ -23,6 +22,7 @@ from clerk.pg.sites import SiteRow, read_site
 from clerk.plugins import manager
 from clerk.plugins.fetcher import Fetcher, Site
 from clerk.plugins.isolation import PluginNonsense, SignsOfLife, guarded
+from clerk.stages.gathering import ClaimLost, Gathering, Tally
 from clerk.stages.retrying import StageRetry
 
 logger = logging.getLogger(__name__)

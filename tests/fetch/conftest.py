@@ -15,9 +15,9 @@ import pytest
 from clerk.documents.storage import SiteStorage
 from clerk.fetching.body import Sink
 from clerk.fetching.client import Answer, Limits, PoliteClient, Validators
-from clerk.fetching.gather import Gathering, Tally
 from clerk.plugins.fetcher import Fetcher, Site
 from clerk.plugins.fetchers import BUILT_IN
+from clerk.stages.gathering import Gathering, Tally
 from tests.conftest import Databases
 from tests.fetch.web import Web, serving
 
@@ -100,7 +100,7 @@ class Town:
 
     def rows(self, columns: str = "kind, meeting, date::text, occurrence, revision") -> list[tuple[Any, ...]]:
         return self.connection.execute(
-            f"select {columns} from content_items where kind <> 'archive' order by id"  # type: ignore[arg-type]
+            f"select {columns} from content_items where kind <> 'archive' order by id"
         ).fetchall()
 
     def files(self) -> list[str]:

@@ -13,11 +13,11 @@ import pytest
 from clerk.documents import catalogue
 from clerk.documents.catalogue import Change, Found
 from clerk.fetching.client import Answer, Sink, Validators
-from clerk.fetching.gather import make_plan
 from clerk.fetching.problems import DownloadFailed
 from clerk.pg import engine
 from clerk.plugins.fetcher import Fetcher
 from clerk.plugins.isolation import PluginNonsense
+from clerk.stages.gathering import make_plan
 from tests.fetch.conftest import Town
 from tests.fetch.web import Reply, Web, pdf
 
