@@ -36,6 +36,10 @@ def url_for(server: Server, user: str) -> Url:
     return server.url("postgres").replace("//clerk@", f"//{user}@")
 
 
+def with_options(url: Url, options: str) -> Url:
+    return f"{url}{'&' if '?' in url else '?'}options={options}"
+
+
 def sentence(url: Url) -> ClerkError:
     with pytest.raises(ClerkError) as caught, connect_to(url):
         pass
@@ -111,14 +115,14 @@ def test_a_connection_that_is_lost(database: Url) -> None:
 
 
 def test_a_database_that_can_only_be_read(database: Url) -> None:
-    read_only = f"{database}&options=-cdefault_transaction_read_only%3Don"
+    read_only = with_options(database, "-cdefault_transaction_read_only%3Don")
     with pytest.raises(DatabaseRefused, match="can only be read") as caught, connect_to(read_only) as connection:
         connection.execute("create table x (id int)")
     assert caught.value.exit_code == WRONG
 
 
 def test_another_search_path_does_not_matter(database: Url) -> None:
-    with connect_to(f"{database}&options=-csearch_path%3Dpg_catalog") as connection:
+    with connect_to(with_options(database, "-csearch_path%3Dpg_catalog")) as connection:
         assert connection.execute("select count(*) from sites").fetchone() == (0,)
 
 
