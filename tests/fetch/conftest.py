@@ -100,7 +100,7 @@ class Town:
 
     def rows(self, columns: str = "kind, meeting, date::text, occurrence, revision") -> list[tuple[Any, ...]]:
         return self.connection.execute(
-            f"select {columns} from content_items where kind <> 'archive' order by id"  # type: ignore[arg-type]
+            f"select {columns} from content_items where kind <> 'archive' order by id"
         ).fetchall()
 
     def files(self) -> list[str]:
