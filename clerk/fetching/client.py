@@ -45,6 +45,7 @@ _ASKS_FOR_A_PAUSE = {429, 503}
 _SECRET = re.compile(r"(?i)([?&](?:[a-z_-]*token|[a-z_-]*key|sig|signature|secret|password))=[^&#]*")
 _HOST = re.compile(rb"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 _TICK = 0.5
+_LONGEST_VALIDATOR = 500
 _MOST_HOPS = 6
 _PAGE_LIMIT = 50_000_000
 
@@ -87,6 +88,11 @@ class Validators:
     def headers(self) -> dict[str, str]:
         said = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
         return {name: value for name, value in said.items() if value and value.isascii() and value.isprintable()}
+
+    @classmethod
+    def of(cls, response: httpx.Response) -> Validators:
+        said = (response.headers.get(name) for name in ("etag", "last-modified"))
+        return cls(*(value if value and len(value) <= _LONGEST_VALIDATOR else None for value in said))
 
 
 @dataclass(frozen=True)
@@ -243,7 +249,7 @@ class PoliteClient:
                 return Answer(
                     str(url),
                     content_type=response.headers.get("content-type", "")[:200],
-                    validators=Validators(response.headers.get("etag"), response.headers.get("last-modified")),
+                    validators=Validators.of(response),
                 )
         except TimeoutError as error:
             raise _Again(f"not done within {self.limits.time_limit:g} s") from error
