@@ -21,7 +21,7 @@ from clerk.plugins.fetcher import Fetcher
 from clerk.plugins.isolation import PluginFailed, PluginHung, PluginMissing, PluginNonsense, PluginRaised, guarded
 from clerk.plugins.manager import Plugins
 
-_PLACE = re.compile(r"[^\W\d_](?:[\w .'-]{0,48}[\w.'])?")
+_PLACE = re.compile(r"[^\W\d_](?:[^\W\d_]|[ .'-]){0,49}")
 _KIND = re.compile(r"[a-z](?:[a-z0-9 -]{0,48}[a-z0-9])?")
 
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, datetime
 from enum import StrEnum
 from typing import Any
 
 import psycopg
 from psycopg.rows import class_row
 
-from clerk.documents.names import folder_name
+from clerk.documents.names import folder_name, readable
 from clerk.documents.storage import Document
 from clerk.errors import PermanentError
 
@@ -64,6 +64,8 @@ class Known:
     etag: str | None
     last_modified: str | None
     fetch_error_code: str | None
+    checked_at: datetime | None = None
+    """When the source last confirmed what we have."""
     is_read: bool = False
     """Its pages are in storage: the PDF itself is not needed any more."""
 
@@ -130,7 +132,7 @@ def known_documents(connection: Connection, subdomain: str) -> list[Known]:
         return cursor.execute(
             """
             select i.id, i.source_key, i.kind, i.meeting, i.date, i.sha256, i.source_version, i.etag,
-                   i.last_modified, i.fetch_error_code, coalesce(l.status = 'processed', false) as is_read
+                   i.last_modified, i.fetch_error_code, i.checked_at, coalesce(l.status = 'processed', false) as is_read
             from content_items i
             left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
             where i.subdomain = %s and i.kind in ('minutes', 'agenda') and i.source_key is not null
@@ -139,6 +141,11 @@ def known_documents(connection: Connection, subdomain: str) -> list[Known]:
             """,
             [subdomain],
         ).fetchall()
+
+
+def run_began(connection: Connection, run_id: int) -> datetime | None:
+    row = connection.execute("select r.started_at from pipeline_runs r where r.run_id = %s", [run_id]).fetchone()
+    return None if row is None else row[0]
 
 
 def record_content(
@@ -199,11 +206,11 @@ def record_failure(
             set fetch_failed_at = case when i.sha256 is null
                                             and (%(may_pass)s or i.fetch_error_code is distinct from %(code)s)
                                        then clerk_now() else i.fetch_failed_at end,
-                fetch_error_code = %(code)s, fetch_error_message = left(%(message)s, 500),
+                fetch_error_code = %(code)s, fetch_error_message = %(message)s,
                 vanished_at = null, updated_at = clerk_now()
             where i.id = %(id)s
             """,
-            {"id": before_id, "code": code, "message": message.replace("\0", ""), "may_pass": may_pass},
+            {"id": before_id, "code": code, "message": readable(message, 500), "may_pass": may_pass},
         )
 
 
@@ -245,11 +252,10 @@ def _newest(connection: Connection, subdomain: str, found: Found, instead_of: in
 
 def _next_document(connection: Connection, subdomain: str, found: Found, before: Known | None) -> Document:
     """Where a document that is not there yet goes: the next revision of its meeting, or the next meeting of the day."""
-    same_day = [
-        one
-        for one in documents_of(connection, subdomain)
-        if (one.kind, one.date) == (found.kind, found.date) and _path(one.meeting) == _path(found.meeting)
-    ]
+    rows = connection.execute(
+        _DOCUMENT + "and i.subdomain = %s and i.kind = %s and i.date = %s", [subdomain, found.kind, found.date]
+    )
+    same_day = [one for one in (Document(*row) for row in rows) if _path(one.meeting) == _path(found.meeting)]
     document = Document(0, subdomain, found.kind, found.meeting, found.date, source_url=found.url)
     if before is not None and before.is_about(found):
         occurrence = next(one.occurrence for one in same_day if one.id == before.id)

@@ -36,12 +36,16 @@ from clerk.fetching.problems import AddressForbidden, CertificateRefused, Downlo
 __all__ = ["Answer", "Limits", "Page", "PoliteClient", "Sink", "Validators"]
 
 logger = logging.getLogger(__name__)
+# It writes down every address with all that is in it, tokens too.
+logging.getLogger("httpx").setLevel(logging.WARNING)
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MAY_PASS = {408, 423, 425, 429}
 _ASKS_FOR_A_PAUSE = {429, 503}
 _SECRET = re.compile(r"(?i)([?&](?:[a-z_-]*token|[a-z_-]*key|sig|signature|secret|password))=[^&#]*")
 _HOST = re.compile(rb"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
+_TICK = 0.5
+_LONGEST_VALIDATOR = 500
 _MOST_HOPS = 6
 _PAGE_LIMIT = 50_000_000
 
@@ -84,6 +88,11 @@ class Validators:
     def headers(self) -> dict[str, str]:
         said = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
         return {name: value for name, value in said.items() if value and value.isascii() and value.isprintable()}
+
+    @classmethod
+    def of(cls, response: httpx.Response) -> Validators:
+        said = (response.headers.get(name) for name in ("etag", "last-modified"))
+        return cls(*(value if value and len(value) <= _LONGEST_VALIDATOR else None for value in said))
 
 
 @dataclass(frozen=True)
@@ -149,7 +158,7 @@ class _Transport(httpx.AsyncHTTPTransport):
 
 
 class PoliteClient:
-    """Use it as `async with`. `alive` is called whenever something moves, however slowly."""
+    """Use it as `async with`. `alive` is called again and again while it works or waits."""
 
     def __init__(self, limits: Limits, connect: Connect, alive: Callable[[], None] = lambda: None) -> None:
         self.limits = limits
@@ -186,6 +195,19 @@ class PoliteClient:
         return await self._fetch(url, validators, sink)
 
     async def _fetch(self, url: str, validators: Validators, sink: Sink) -> Answer:
+        ticking = asyncio.create_task(self._show_life())
+        try:
+            return await self._try(url, validators, sink)
+        finally:
+            ticking.cancel()
+
+    async def _show_life(self) -> None:
+        """Waiting for a host is no sign of a plugin that hangs. A plugin that blocks the event loop stops this too."""
+        while True:
+            self.alive()
+            await asyncio.sleep(_TICK)
+
+    async def _try(self, url: str, validators: Validators, sink: Sink) -> Answer:
         attempt = 1
         while True:
             sink.restart()
@@ -197,7 +219,6 @@ class PoliteClient:
                 if attempt >= self.limits.attempts or pause > self.limits.patience:
                     raise DownloadFailed(f"{shown(url)}: {again}") from again
                 logger.info("%s: %s; again in %.1f s", shown(url), again, pause)
-            self.alive()
             # Without a slot: others may be served meanwhile. A pause that the host asked for holds for them too.
             await asyncio.sleep(pause)
             attempt += 1
@@ -205,8 +226,7 @@ class PoliteClient:
     async def _follow(self, url: str, validators: Validators, sink: Sink) -> Answer:
         for _hop in range(_MOST_HOPS):
             here = _checked(url)
-            self.alive()
-            async with self.hosts.slot(here.host, self.limits.patience, self.alive) as slot:
+            async with self.hosts.slot(here.host, self.limits.patience) as slot:
                 answer = await self._once(here, validators, sink, slot)
             if isinstance(answer, Answer):
                 return answer
@@ -229,7 +249,7 @@ class PoliteClient:
                 return Answer(
                     str(url),
                     content_type=response.headers.get("content-type", "")[:200],
-                    validators=Validators(response.headers.get("etag"), response.headers.get("last-modified")),
+                    validators=Validators.of(response),
                 )
         except TimeoutError as error:
             raise _Again(f"not done within {self.limits.time_limit:g} s") from error
@@ -263,7 +283,6 @@ class PoliteClient:
         try:
             async for piece in response.aiter_raw():
                 decoder.write(piece)
-                self.alive()
                 await slot.keep()
             decoder.finish()
         except PdfTooLarge as error:

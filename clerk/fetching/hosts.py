@@ -44,8 +44,8 @@ class Hosts:
         self.lease = max(_SHORTEST_LEASE, 3 * request_timeout)
 
     @contextlib.asynccontextmanager
-    async def slot(self, host: str, patience: float, waiting: Callable[[], None]) -> AsyncIterator[Slot]:
-        """Wait for leave. `waiting` is called at every look; a host on hold for longer than `patience` is given up."""
+    async def slot(self, host: str, patience: float) -> AsyncIterator[Slot]:
+        """Wait for leave. A host on hold for longer than `patience` seconds is given up."""
         arguments = [
             host,
             timedelta(seconds=self.interval),
@@ -56,7 +56,6 @@ class Hosts:
             slot_id, wait = await self.ask("select slot_id, wait from clerk_reserve_host(%s, %s, %s, %s)", arguments)
             if slot_id is not None:
                 break
-            waiting()
             if wait.total_seconds() > patience:
                 raise DownloadFailed(f"{host} asked to be left alone for another {wait.total_seconds():.0f} s")
             await asyncio.sleep(min(wait.total_seconds(), 5.0) * random.uniform(0.5, 1.0))  # noqa: S311 (jitter)

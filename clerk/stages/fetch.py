@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 from procrastinate import App, JobContext, exceptions
 
+from clerk.documents.catalogue import run_began
 from clerk.documents.storage import SiteStorage
 from clerk.errors import PermanentError
 from clerk.fetching.client import Limits, PoliteClient
@@ -46,7 +47,7 @@ def fetch(context: JobContext, subdomain: str, run_id: int, stage: str, content_
     plugins = manager.load(connector.settings)
     plugin, fetcher_class = plugins.provided("fetcher_class", row.scraper, Fetcher)
     site = Site(subdomain, row.name or subdomain, _extra(plugins, row), row.start_year)
-    tally = _Fetch(context, connector, plugin, fetcher_class, site).run()
+    tally = _Fetch(context, connector, plugin, fetcher_class, site, run_id).run()
     logger.info("fetched: %s", tally)
     return {**{str(change): number for change, number in tally.changes.items()}, "vanished": tally.vanished}
 
@@ -70,13 +71,20 @@ class _Fetch:
     """The plugin's thread on the one side, the job that waits for it on the other."""
 
     def __init__(
-        self, context: JobContext, connector: ClerkConnector, plugin: str, fetcher_class: type[Fetcher], site: Site
+        self,
+        context: JobContext,
+        connector: ClerkConnector,
+        plugin: str,
+        fetcher_class: type[Fetcher],
+        site: Site,
+        run_id: int,
     ) -> None:
         self.context = context
         self.connector = connector
         self.plugin = plugin
         self.fetcher_class = fetcher_class
         self.site = site
+        self.run_id = run_id
         self.life = SignsOfLife()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Tally] | None = None
@@ -100,6 +108,8 @@ class _Fetch:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
         settings = self.connector.settings
         self._check_extra()
+        with self.connector.connection() as connection:
+            began = run_began(connection, self.run_id)
         async with PoliteClient(Limits.from_settings(settings), self.connector.connection, self.life.show) as client:
             gathering = Gathering(
                 self.plugin,
@@ -108,6 +118,7 @@ class _Fetch:
                 self.connector.connection,
                 settings.max_download_bytes,
                 self._report,
+                began,
             )
             return await gathering.run()
 

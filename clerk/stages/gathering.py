@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import hashlib
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 from clerk.documents import catalogue
@@ -33,6 +34,9 @@ _AT_ONCE = 6
 """Documents under way at a time; hosts have their own, smaller number."""
 _OUR_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 _MOST_DOCUMENTS = 500_000
+_LONGEST_ADDRESS = 2000
+_LONGEST_KEY = 500
+"""In bytes and characters: both are indexed, and an entry of an index has its limit at 2,700 bytes."""
 _ABANDONED_AFTER = 86_400.0
 
 
@@ -91,6 +95,7 @@ class Gathering:
         connect: Connect,
         max_bytes: int,
         report: Callable[[int, int], bool],
+        began: datetime | None = None,
     ) -> None:
         self.plugin = plugin
         self.fetcher = fetcher
@@ -98,6 +103,8 @@ class Gathering:
         self.connect = connect
         self.max_bytes = max_bytes
         self.report = report
+        self.began = began
+        """When the run began: what was confirmed since, by an attempt that was cut short, is not asked for again."""
         self.tally = Tally()
 
     async def run(self) -> Tally:
@@ -120,7 +127,11 @@ class Gathering:
             raise PluginNonsense(f"plugin {self.plugin} lists documents as {type(documents).__name__}, not with yield")
         try:
             async for found in documents:
-                listed.append(self._sane(found))
+                sane = self._sane(found)
+                if len(sane.url.encode()) > _LONGEST_ADDRESS:
+                    self.fetcher.skip(f"{sane.url[:80]}… is too long for an address ({len(sane.url)} characters)")
+                else:
+                    listed.append(sane)
                 self.fetcher.client.alive()
                 if len(listed) > _MOST_DOCUMENTS:
                     raise PluginNonsense(f"plugin {self.plugin} lists more than {_MOST_DOCUMENTS} documents")
@@ -139,10 +150,10 @@ class Gathering:
             raise PluginNonsense(f"plugin {self.plugin} listed {str(found)[:200]!r}, whose date is not a date")
         return replace(
             found,
-            url=found.url.replace("\0", ""),
+            url=_storable(found.url),
             meeting=readable(found.meeting) or "Meeting",
-            key=readable(found.key, 500),
-            version=readable(found.version),
+            key=_short(_storable(found.identity)),
+            version=_short(_storable(found.version)),
         )
 
     async def _do_all(self, errands: list[Errand]) -> None:
@@ -171,7 +182,7 @@ class Gathering:
     async def _do(self, errand: Errand) -> Change:
         known, found = errand.known, errand.found
         fresh = known is not None and known.is_about(found) and known.is_held and self._is_there(known)
-        if known and fresh and found.version and found.version == known.source_version:
+        if known and fresh and self._needs_no_request(known, found):
             await asyncio.to_thread(self._record_unchanged, known, found)
             return Change.UNCHANGED
         validators = Validators(known.etag, known.last_modified) if known and fresh else Validators()
@@ -190,6 +201,11 @@ class Gathering:
             logger.info("%s cannot be had: %s", found.url, problem)
             await asyncio.to_thread(self._record_failure, errand, problem)
             return Change.FAILED
+
+    def _needs_no_request(self, known: Known, found: Found) -> bool:
+        if found.version or known.source_version:
+            return found.version == known.source_version
+        return self.began is not None and known.checked_at is not None and known.checked_at >= self.began
 
     async def _download(self, found: Found, validators: Validators, sink: Sink) -> Answer:
         """A plugin's own way to download may go wrong in any way; that is one document's failure, not the site's."""
@@ -251,6 +267,16 @@ class Gathering:
             self.tally.vanished = catalogue.record_vanished(
                 connection, [one.id for one in gone if self.fetcher.covers(one)]
             )
+
+
+def _storable(text: str) -> str:
+    """As Postgres takes it: no NUL, nothing that is not Unicode."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "")
+
+
+def _short(key: str) -> str:
+    """A key that is too long goes on with its hash."""
+    return key if len(key) <= _LONGEST_KEY else f"{key[:400]} {hashlib.sha256(key.encode()).hexdigest()}"
 
 
 def require_pdf(sink: Sink, content_type: str = "") -> None:

@@ -4,7 +4,8 @@ import asyncio
 import io
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -83,20 +84,32 @@ class Town:
     connection: psycopg.Connection[Any]
     browser: Browser
     storage: SiteStorage
+    progress: list[tuple[int, int]] = field(default_factory=list)
+    claim_lost: bool = False
 
-    def fetch(self, fetcher: str | type[Fetcher], extra: Mapping[str, Any], start_year: int | None = None) -> Tally:
+    def fetch(self, fetcher: str | type[Fetcher], extra: Mapping[str, Any], began: datetime | None = None) -> Tally:
         kind = BUILT_IN[fetcher] if isinstance(fetcher, str) else fetcher
-        site = Site("springfield", "Springfield", extra, start_year)
+        site = Site("springfield", "Springfield", extra)
         kind.check(extra)
 
         async def run(client: PoliteClient) -> Tally:
             limit = self.browser.limits.max_bytes
             gathering = Gathering(
-                "a plugin", kind(site, client), self.storage, self.browser.connect, limit, lambda done, total: True
+                "a plugin",
+                kind(site, client),
+                self.storage,
+                self.browser.connect,
+                limit,
+                self._report,
+                began,
             )
             return await gathering.run()
 
         return self.browser.use(run)
+
+    def _report(self, done: int, total: int) -> bool:
+        self.progress.append((done, total))
+        return not self.claim_lost
 
     def rows(self, columns: str = "kind, meeting, date::text, occurrence, revision") -> list[tuple[Any, ...]]:
         return self.connection.execute(

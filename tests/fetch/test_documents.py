@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Iterator
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from clerk.fetching.problems import DownloadFailed
 from clerk.pg import engine
 from clerk.plugins.fetcher import Fetcher
 from clerk.plugins.isolation import PluginNonsense
-from clerk.stages.gathering import make_plan
+from clerk.stages.gathering import ClaimLost, make_plan
 from tests.fetch.conftest import Town
 from tests.fetch.web import Reply, Web, pdf
 
@@ -321,6 +321,44 @@ def test_left_over_pieces_are_cleared_away_and_fresh_ones_are_not(town: Town) ->
         os.utime(folder / name, (moment, moment))
     town.fetch(listing(), {})
     assert town.files() == [".incoming/young.part"]
+
+
+def test_a_second_attempt_of_a_run_does_not_ask_again_for_what_was_confirmed(web: Web, town: Town) -> None:
+    web.serve_pdf("/1", "one")
+    source = listing(Found(f"{web.url}/1", "A", DAY))
+    began = datetime.now(UTC)
+    town.fetch(source, {}, began)
+    assert town.fetch(source, {}, began).changes == {Change.UNCHANGED: 1}
+    assert len(web.requests) == 1
+    town.fetch(source, {}, datetime.now(UTC))
+    assert len(web.requests) == 2
+
+
+def test_progress_is_told_and_a_lost_claim_ends_the_fetch(web: Web, town: Town) -> None:
+    for number in range(20):
+        web.serve_pdf(f"/{number}", str(number))
+    source = listing(*(Found(f"{web.url}/{number}", "A", DAY) for number in range(20)))
+    town.fetch(source, {})
+    assert (town.progress[0], town.progress[-1]) == ((0, 20), (20, 20))
+    town.claim_lost = True
+    before = len(web.requests)
+    with pytest.raises(ClaimLost):
+        town.fetch(source, {})
+    assert len(web.requests) == before
+
+
+def test_keys_and_addresses_of_any_length_do_not_stop_the_others(web: Web, town: Town) -> None:
+    web.serve_pdf("/1", "one")
+    town.fetch(
+        listing(
+            Found(f"{web.url}/1", "A", DAY, key="k" * 5000 + "1"),
+            Found(f"{web.url}/1", "B", DAY, key="k" * 5000 + "2", version="v" * 5000),
+            Found(f"{web.url}/1?{'é' * 3000}", "C", DAY),
+            Found(f"{web.url}/1?\ud800\0", "D", DAY),
+        ),
+        {},
+    )
+    assert sorted(row[0] for row in town.rows("meeting")) == ["A", "B", "D"]
 
 
 def test_a_plan_takes_the_first_of_two_entries_with_one_key() -> None:

@@ -1,0 +1,260 @@
+"""`clerk site` and `clerk plugins`, as a person or a program calls them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+
+from clerk.cli import cli
+from clerk.documents.names import is_subdomain
+from clerk.errors import ClerkError
+from clerk.pg import engine
+from clerk.plugins import manager
+from tests.conftest import Databases
+
+Clerk = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def shared_database(server: str, template: str) -> Iterator[str]:
+    """One for all tests of this file: they leave nothing behind but what `database` clears away."""
+    databases = Databases(server)
+    yield databases.create(template)
+    databases.drop_all()
+
+
+@pytest.fixture
+def database(shared_database: str) -> str:
+    with psycopg.connect(shared_database, autocommit=True) as connection:
+        connection.execute("truncate sites cascade")
+        connection.execute("delete from procrastinate_jobs")
+    return shared_database
+
+
+@pytest.fixture
+def clerk(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clerk]:
+    monkeypatch.setenv("DATABASE_URL", database)
+    monkeypatch.setenv("STORAGE_DIR", str(tmp_path / "storage"))
+    monkeypatch.delenv("CLERK_PLUGINS_DIR", raising=False)
+    manager._load.cache_clear()
+    yield lambda *arguments, **options: CliRunner().invoke(cli, arguments, **options)
+    manager._load.cache_clear()
+
+
+def refused(result: Result) -> str:
+    assert isinstance(result.exception, ClerkError)
+    assert result.exception.exit_code == 2
+    return str(result.exception)
+
+
+ADD = ["site", "add", "springfield", "--name", "Springfield", "--state", "IL", "--kind", "city"]
+ADD += ["--scraper", "legistar"]
+EXTRA = ["--extra", '{"client": "springfield"}']
+
+
+def test_add_show_list(clerk: Clerk) -> None:
+    assert clerk(*ADD, *EXTRA).output == "springfield: added\n"
+    shown = json.loads(clerk("site", "show", "springfield", "--json").output)
+    assert shown["extra"] == {"client": "springfield"}
+    assert (shown["name"], shown["state"], shown["kind"]) == ("Springfield", "IL", "city")
+    assert shown["documents"] == {"known": 0, "read": 0, "failed": 0, "superseded": 0, "vanished": 0}
+    assert "legistar" in clerk("site", "show", "springfield").output
+    assert [one["subdomain"] for one in json.loads(clerk("site", "list", "--json").output)] == ["springfield"]
+    assert json.loads(clerk("site", "list", "--state", "CA", "--json").output) == []
+    assert "Springfield" in clerk("site", "list").output
+    assert "already" in refused(clerk(*ADD, *EXTRA))
+
+
+def test_a_dry_run_changes_nothing(clerk: Clerk) -> None:
+    assert "dry run" in clerk(*ADD, *EXTRA, "--dry-run").output
+    assert json.loads(clerk("site", "list", "--json").output) == []
+    clerk(*ADD, *EXTRA)
+    assert "name was Springfield, is X" in clerk("site", "edit", "springfield", "--name", "X", "--dry-run").output
+    clerk("site", "remove", "springfield", "--dry-run")
+    assert json.loads(clerk("site", "list", "--json").output)[0]["name"] == "Springfield"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "Spring", "a b", "-a", "a-", ".a", "a..b", "../etc", "a/b", "a_b", "é", "a" * 64, "a\n", "a\0", "%s"],
+)
+def test_subdomains_that_are_none(clerk: Clerk, name: str) -> None:
+    assert not is_subdomain(name)
+    assert "subdomain" in refused(clerk("site", "add", "--name", "x", "--", name))
+
+
+@pytest.mark.parametrize("name", ["a", "7", "a.b", "los-angeles.ca", "a" * 63])
+def test_subdomains_that_are_some(name: str) -> None:
+    assert is_subdomain(name)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--name", "two\nlines"),
+        ("--name", "x" * 201),
+        ("--state", "C4"),
+        ("--kind", "City!"),
+        ("--scraper", "no such/label"),
+        ("--scraper", "nobodys"),
+        ("--start-year", "1492"),
+        ("--start-year", "soon"),
+        ("--extra", "{broken"),
+        ("--extra", "[]"),
+        ("--lat", "91"),
+        ("--lng", "west"),
+    ],
+)
+def test_values_that_cannot_be_right(clerk: Clerk, option: str, value: str) -> None:
+    refused(clerk("site", "add", "springfield", option, value))
+    assert json.loads(clerk("site", "list", "--json").output) == []
+
+
+def test_extra_is_checked_by_the_fetcher(clerk: Clerk) -> None:
+    assert "'client'" in refused(clerk(*ADD))
+    clerk(*ADD, *EXTRA)
+    assert "'client'" in refused(clerk("site", "edit", "springfield", "--extra", "{}"))
+
+
+def test_edit(clerk: Clerk) -> None:
+    clerk(*ADD, *EXTRA)
+    changed = json.loads(clerk("site", "edit", "springfield", "--name", "X", "--state", "", "--json").output)["changed"]
+    assert changed == {"name": {"before": "Springfield", "after": "X"}, "state": {"before": "IL", "after": None}}
+    assert "nothing to do" in clerk("site", "edit", "springfield", "--name", "X").output
+    assert "no site" in refused(clerk("site", "edit", "nowhere", "--name", "X"))
+    assert clerk("site", "edit", "springfield").exit_code == 2
+
+
+def test_remove_keeps_the_files_unless_told(clerk: Clerk, tmp_path: Path, connection: psycopg.Connection[Any]) -> None:
+    file = tmp_path / "storage/springfield/pdfs/a.pdf"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    clerk(*ADD, *EXTRA)
+    engine.start_run(connection, "springfield")
+    assert clerk("site", "remove", "springfield", input="n\n").exit_code == 1
+    assert "kept" in clerk("site", "remove", "springfield", input="y\n").output
+    assert file.exists()
+    assert connection.execute("select count(*) from procrastinate_jobs where status = 'todo'").fetchone() == (0,)
+    assert "no site" in refused(clerk("site", "remove", "springfield", "--yes"))
+    clerk(*ADD, *EXTRA)
+    assert "deleted" in clerk("site", "remove", "springfield", "--files", "--yes").output
+    assert not (tmp_path / "storage/springfield").exists()
+    assert (tmp_path / "storage").exists()
+
+
+CSV = 'subdomain,name,state,scraper,extra\na,A,CA,legistar,"{""client"": ""a""}"\nb,B,,,\n'
+JSON = json.dumps([{"subdomain": "a", "scraper": "legistar", "extra": {"client": "a"}}, {"subdomain": "b"}])
+LINES = '{"subdomain": "a", "extra": {"client": "a"}, "scraper": "legistar"}\n{"subdomain": "b"}\n'
+
+
+@pytest.mark.parametrize("text", [CSV, JSON, LINES], ids=["csv", "json", "lines"])
+def test_import(clerk: Clerk, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "sites"
+    file.write_text(text)
+    assert "2 added" in clerk("site", "import", str(file), "--dry-run").output
+    assert json.loads(clerk("site", "import", str(file), "--json").output)["added"] == ["a", "b"]
+    assert json.loads(clerk("site", "show", "a", "--json").output)["extra"] == {"client": "a"}
+    assert "2 left as they were" in clerk("site", "import", str(file)).output
+    assert "2 changed" in clerk("site", "import", str(file), "--update").output
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "subdomain,name\nok,fine\nNOT OK,x\n",
+        "subdomain,colour\na,red\n",
+        "name\nx\n",
+        '[{"subdomain": "a"}, 5]',
+        "[broken",
+        '[{"subdomain": "a"}, {"subdomain": "a"}]',
+        '[{"subdomain": "a", "scraper": "legistar"}]',
+    ],
+)
+def test_import_is_all_or_nothing(clerk: Clerk, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "sites"
+    file.write_text(text)
+    refused(clerk("site", "import", str(file)))
+    assert json.loads(clerk("site", "list", "--json").output) == []
+
+
+PLUGIN = """
+import click
+from clerk.plugins import hookimpl
+
+@hookimpl
+def post_create(subdomain):
+    if subdomain == "unlucky":
+        raise OSError("no room")
+    print("welcome", subdomain)
+
+@hookimpl
+def register_cli_commands():
+    @click.command("hello")
+    def hello():
+        "Greet."
+        click.echo("hello from a plugin")
+    @click.command("status")
+    def status():
+        click.echo("must not take the place of the built-in")
+    return [hello, status]
+"""
+
+
+def test_plugins_add_commands_and_hear_of_new_sites(clerk: Clerk, tmp_path: Path) -> None:
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    (folder / "mine.py").write_text(PLUGIN)
+    (folder / "bad.py").write_text("1 / 0\n")
+    given = ("--plugins-dir", str(folder))
+    listed = clerk(*given, "plugins", "--json")
+    assert listed.exit_code == 1
+    found = json.loads(listed.stdout)
+    assert ["mine", str(folder / "mine.py")] in [[one["name"], one["origin"]] for one in found["plugins"]]
+    assert found["problems"] == [
+        {"name": "bad", "origin": str(folder / "bad.py"), "error": "ZeroDivisionError: division by zero"}
+    ]
+    assert "division by zero" in clerk(*given, "plugins").stderr
+    assert clerk(*given, "hello").output == "hello from a plugin\n"
+    assert "hello" in clerk(*given, "--help").output
+    assert "must not" not in clerk(*given, "status").output
+    assert clerk(*given, "site", "add", "lucky").exit_code == 0
+    unlucky = clerk(*given, "site", "add", "unlucky")
+    assert unlucky.exit_code == 1
+    assert "unlucky was added, but plugin mine raised in post_create: OSError: no room" in unlucky.stderr
+    os.environ.pop("CLERK_PLUGINS_DIR", None)
+
+
+def test_what_a_fetcher_wants(clerk: Clerk) -> None:
+    assert "client (required)" in clerk("plugins", "--fetcher", "legistar").output
+    assert json.loads(clerk("plugins", "--fetcher", "links", "--json").output)["required"] == ["pages"]
+    assert "nobodys" in refused(clerk("plugins", "--fetcher", "nobodys"))
+
+
+def test_errors_are_one_sentence_without_a_traceback(database: str) -> None:
+    root = Path(__file__).parents[2]
+    result = subprocess.run(
+        [sys.executable, "-m", "clerk", "site", "add", "Not A Name"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(root), "DATABASE_URL": database},
+        check=False,
+    )
+    assert result.returncode == 2
+    assert result.stderr.startswith("clerk: 'Not A Name' cannot be a subdomain: use lower-case letters")
+    assert result.stderr.count("\n") == 1
+
+
+def test_what_sites_may_be_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "sites.md").read_text()
+    from clerk.pg.sites import EDITABLE
+
+    assert [column for column in EDITABLE if column not in page] == []

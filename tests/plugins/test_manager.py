@@ -1,0 +1,160 @@
+"""Where plugins come from, and what becomes of those that cannot be loaded."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from clerk.plugins import hookspecs, manager
+from clerk.plugins.fetcher import Fetcher
+from clerk.plugins.isolation import PluginMissing, PluginNonsense, PluginRaised
+from clerk.plugins.manager import Plugins
+
+Folder = Callable[..., Path]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    def make(**files: str) -> Path:
+        for name, text in files.items():
+            path = tmp_path / "plugins" / f"{name.replace('_in_', '/')}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("from clerk.plugins import hookimpl, Fetcher\n" + dedent(text))
+        return tmp_path / "plugins"
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def _nothing_remembered() -> Iterator[None]:
+    manager._load.cache_clear()
+    yield
+    manager._load.cache_clear()
+
+
+def test_every_hook_of_the_contract_is_there() -> None:
+    plugins = manager._load(None)
+    names = {
+        "fetcher_class",
+        "fetcher_extra",
+        "deploy_municipality",
+        "upload_static_file",
+        "post_create",
+        "post_deploy",
+        "pre_compilation",
+        "post_compilation",
+        "extractor",
+        "register_cli_commands",
+    }
+    assert {name for name in names if hasattr(plugins.manager.hook, name)} == names
+
+
+def test_built_ins_come_through_the_same_hooks() -> None:
+    plugins = manager._load(None)
+    assert not plugins.problems
+    assert all(loaded.origin == "clerk itself" for loaded in plugins.loaded)
+    name, fetcher = plugins.provided("fetcher_class", "legistar", Fetcher)
+    assert name == "clerk.plugins.fetchers"
+    assert issubclass(fetcher, Fetcher)
+
+
+def test_files_and_packages_of_a_folder(folder: Folder) -> None:
+    one = "@hookimpl\ndef fetcher_extra(label):\n    return {'from': 'one'} if label == 'one' else None\n"
+    place = folder(
+        one=one,
+        two_in___init__="from . import part\nfetcher_extra = hookimpl(part.fetcher_extra)\n",
+        two_in_part="def fetcher_extra(label):\n    return {'from': 'two'} if label == 'two' else None\n",
+        _helper="raise SystemExit('must not be loaded')\n",
+    )
+    plugins = manager._load(place)
+    assert plugins.problems == []
+    assert {(loaded.name, loaded.origin) for loaded in plugins.loaded[-2:]} == {
+        ("one", str(place / "one.py")),
+        ("two", str(place / "two" / "__init__.py")),
+    }
+    assert plugins.call_first("fetcher_extra", label="two") == ("two", {"from": "two"})
+
+
+def test_a_plugin_named_like_a_module_of_python_harms_nobody(folder: Folder) -> None:
+    plugins = manager._load(folder(json="@hookimpl\ndef fetcher_extra(label):\n    return {}\n"))
+    import json
+
+    assert json.loads("{}") == {}
+    assert plugins.loaded[-1].name == "json"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def broken(:\n", "SyntaxError"),
+        ("import no_such_module\n", "ModuleNotFoundError"),
+        ("raise SystemExit(1)\n", "SystemExit"),
+        ("@hookimpl\ndef fetcher_class(lable):\n    pass\n", "PluginValidationError"),
+        ("@hookimpl\ndef no_such_hook():\n    pass\n", "PluginValidationError"),
+        ("@hookimpl(wrapper=True)\ndef post_create(subdomain):\n    yield\n", "wrapper"),
+    ],
+)
+def test_a_plugin_that_cannot_be_loaded_is_a_problem_and_the_others_go_on(folder: Folder, text: str, said: str) -> None:
+    plugins = manager._load(folder(bad=text, good="@hookimpl\ndef fetcher_extra(label):\n    return {'good': 1}\n"))
+    assert [(problem.name, said in problem.error) for problem in plugins.problems] == [("bad", True)]
+    assert plugins.loaded[-1].name == "good"
+    assert plugins.call_first("fetcher_extra", label="x") == ("good", {"good": 1})
+    with pytest.raises(PluginMissing, match=r"not loaded: bad"):
+        plugins.provided("fetcher_class", "x", Fetcher)
+
+
+def test_a_plugin_goes_before_the_built_in_of_the_same_label(folder: Folder) -> None:
+    text = "class Mine(Fetcher):\n    pass\n@hookimpl\ndef fetcher_class(label):\n    return Mine\n"
+    name, fetcher = manager._load(folder(mine=text)).provided("fetcher_class", "links", Fetcher)
+    assert (name, fetcher.__name__) == ("mine", "Mine")
+
+
+@pytest.mark.parametrize("value", ["'text'", "42", "dict", "Fetcher.check"])
+def test_nonsense_is_called_by_its_plugins_name(folder: Folder, value: str) -> None:
+    plugins = manager._load(folder(odd=f"@hookimpl\ndef fetcher_class(label):\n    return {value}\n"))
+    with pytest.raises(PluginNonsense, match="plugin odd returned"):
+        plugins.provided("fetcher_class", "x", Fetcher)
+
+
+def test_an_error_names_the_plugin_that_raised_it(folder: Folder) -> None:
+    plugins = manager._load(folder(odd="@hookimpl\ndef post_create(subdomain):\n    raise OSError('disk')\n"))
+    with pytest.raises(PluginRaised, match="plugin odd raised in post_create: OSError: disk"):
+        list(plugins.call_each("post_create", subdomain="springfield"))
+
+
+def test_entry_points(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A real package as an installer leaves it, found by its metadata."""
+    (tmp_path / "packaged.py").write_text(
+        "from clerk.plugins import hookimpl\n@hookimpl\ndef fetcher_extra(label):\n    return {'packaged': True}\n"
+    )
+    info = tmp_path / "packaged-2.5.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: packaged\nVersion: 2.5\n")
+    (info / "entry_points.txt").write_text("[clerk.plugins]\nboxed = packaged\nmissing = no_such_package\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert importlib.metadata.version("packaged") == "2.5"
+    plugins = manager._load(None)
+    assert ("boxed", "packaged 2.5") in {(loaded.name, loaded.origin) for loaded in plugins.loaded}
+    assert [problem.name for problem in plugins.problems] == ["missing"]
+
+
+def test_hooks_may_take_fewer_arguments(folder: Folder) -> None:
+    plugins = manager._load(folder(brief="seen = []\n@hookimpl\ndef post_compilation(run_id):\n    return run_id\n"))
+    found = plugins.call_each("post_compilation", subdomain="x", database_path=Path("y"), run_id=7)
+    assert list(found) == [("brief", 7)]
+
+
+def test_every_hook_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text()
+    hooks = [name for name, value in vars(hookspecs).items() if hasattr(value, "clerk_spec")]
+    assert len(hooks) == 10
+    assert [name for name in hooks if f"`{name}(" not in page] == []
+
+
+def test_plugins_is_made_of_what_was_loaded() -> None:
+    assert isinstance(manager._load(None), Plugins)
+    assert manager._load(None) is manager._load(None)
