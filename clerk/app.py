@@ -13,21 +13,18 @@ from clerk.worker import ClerkWorker
 
 
 class ClerkApp(App):
-    """An App whose workers keep claims, and whose manager keeps the fence."""
+    """An App whose workers keep claims, and whose manager keeps the fence. It coordinates; stages are added to it."""
 
     def __init__(self) -> None:
         connector = ClerkConnector()
         super().__init__(connector=connector)
         self.job_manager = ClerkJobManager(connector)
         coordinate.register(self)
-        fetch.register(self)
-        compilation.register(self)
-        extraction.register(self)
-        deploy.register(self)
-        ocr.register(self)
 
     def _worker(self, **options: Any) -> ClerkWorker:
         return ClerkWorker(app=self, **{**self.worker_defaults, **options})
 
 
 app = ClerkApp()
+for stage in (fetch, ocr, compilation, extraction, deploy):
+    stage.register(app)

@@ -26,7 +26,7 @@ def published_archives(settings: config.Settings, site: str | None) -> list[tupl
 @click.argument("words")
 @click.option("--site", help="Only this site's archive.")
 @click.option("--since", type=click.DateTime(["%Y-%m-%d"]), help="Only meetings from this day on.")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many pages.")
 @json_option
 def search_command(words: str, site: str | None, since: datetime | None, limit: int, as_json: bool) -> None:
     """Look for words in everything that was published here. Exit code 1 if nothing was found.

@@ -17,14 +17,18 @@ from tests.cli.conftest import Clerk
 from tests.conftest import Url
 
 ROOT = Path(__file__).parents[2]
-# They run until they are stopped; there is nothing to report or to rehearse.
-SERVICES = {"clerk dashboard", "clerk worker"}
+# They run until they are stopped, or show themselves; there is nothing to report or to rehearse.
+SERVICES = {"clerk dashboard", "clerk demo", "clerk worker"}
 REPORTS = {
     "clerk config",
     "clerk db plan",
     "clerk db status",
     "clerk db url",
     "clerk db verify",
+    "clerk plugins",
+    "clerk search",
+    "clerk site list",
+    "clerk site show",
     "clerk status",
     "clerk verify",
 }

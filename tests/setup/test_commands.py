@@ -43,18 +43,21 @@ def test_migrate_is_clerk_db(machine: Machine, prepared: Prepared, tmp_path: Pat
 
 def test_demo_keeps_to_a_database_of_its_own(machine: Machine, checkout: Path, tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("DATABASE_URL=postgresql://127.0.0.1:1/production\n")
-    result = machine.run(checkout / "bin/demo", cwd=tmp_path)
+    (tmp_path / "papers").mkdir()
+    result = machine.run(checkout / "bin/demo", "papers", cwd=tmp_path)
     home = checkout / ".clerk/demo"
     try:
-        assert result.code == 0, result.err
-        assert [line for line in result.out.splitlines() if line.startswith("$ ")] == [
-            "$ clerk db up",
-            "$ clerk db status",
-            "$ clerk status",
-        ]
+        assert result.code == 1
+        assert "mytown ended as no_documents" in result.err
         assert (home / "postgres/PG_VERSION").exists()
     finally:
         machine.run(checkout / "bin/clerk", "db", "stop", cwd=home, environment={"CLERK_HOME": str(home)})
+
+
+def test_demo_wants_a_folder(machine: Machine, checkout: Path, tmp_path: Path) -> None:
+    result = machine.run(checkout / "bin/demo", "nowhere", cwd=tmp_path)
+    assert result.code == 2
+    assert "nowhere is no folder" in result.err
 
 
 def put_tools(root: Path, failing: str = "") -> None:

@@ -74,6 +74,9 @@ def tour(hand: Worker) -> None:
     engine.claim_coordinator_enqueue(connection, "town")
     start(connection, phase=4)
     assert archive(connection)
+    slot = rows(connection, "select slot_id from clerk_reserve_host('town.example', '1 s', 2, '1 minute')")[0][0]
+    connection.execute("select clerk_renew_host(%s, '1 minute'), clerk_release_host(%s)", [slot, slot])
+    connection.execute("select clerk_hold_host('town.example', '1 minute', 'it asked us to')")
 
 
 def test_every_function_runs(database: str, folder: SqlFolder) -> None:
