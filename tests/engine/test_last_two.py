@@ -58,6 +58,7 @@ def pairs(connection: Connection, first: Worker, second: Worker) -> list[tuple[J
     return [(Job(ids[0], 0, "ocr", {}), Job(ids[1], 0, "ocr", {})) for (ids,) in found]
 
 
+@pytest.mark.timeout(3600)  # --long takes its time
 def test_one_coordinator_each_time(
     connection: Connection, new_worker: Callable[[str], Worker], request: pytest.FixtureRequest
 ) -> None:

@@ -187,6 +187,7 @@ def deadlocks(connection: Connection) -> int:
     return int(one(connection, "select deadlocks from pg_stat_database where datname = current_database()"))
 
 
+@pytest.mark.timeout(3600)  # --long takes its time
 def test_everybody_at_once_without_a_deadlock(
     connection: Connection, database: Url, request: pytest.FixtureRequest
 ) -> None:

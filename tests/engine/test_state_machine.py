@@ -415,6 +415,7 @@ class Machine(RuleBasedStateMachine):
         assert broken_invariants(self.db) == []
 
 
+@pytest.mark.timeout(3600)  # --long takes its time
 def test_the_engine_is_its_model(database: Url, request: pytest.FixtureRequest) -> None:
     long = bool(request.config.getoption("--long"))
 
@@ -425,7 +426,7 @@ def test_the_engine_is_its_model(database: Url, request: pytest.FixtureRequest) 
     run_state_machine_as_test(
         MachineHere,
         settings=settings(
-            max_examples=600 if long else 40,
+            max_examples=400 if long else 40,
             stateful_step_count=100 if long else 60,
             derandomize=not long,
             database=None,
