@@ -184,9 +184,9 @@ def test_other_languages_read_again(storage: SiteStorage, document: Document, re
     assert told == [0, 1]
 
 
-def readers() -> list[psutil.Process]:
-    """Children of ours that read, or whom those started; a test session's own Postgres is none."""
-    children = psutil.Process().children(recursive=True)
+def readers(*, below: bool = False) -> list[psutil.Process]:
+    """Children of ours that read, and with `below` whom those started; a test session's own Postgres is none."""
+    children = psutil.Process().children(recursive=below)
     return [child for child in children if child.status() != "zombie" and child.name() != "postgres"]
 
 
@@ -210,7 +210,7 @@ def test_a_killed_child_is_a_failed_attempt_and_pages_stay(
 def test_nothing_of_the_child_outlives_the_reading(read: Read) -> None:
     with pytest.raises(Stopped):
         read(pdfs.numbered(2), report=stop_at(1))
-    assert not readers()
+    assert not readers(below=True)
 
 
 def broken_page(pages: int, broken: int) -> bytes:
