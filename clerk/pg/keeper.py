@@ -101,7 +101,7 @@ def _keep(home: Home, linger: float) -> None:
                 idle_since = None
             elif idle_since is None:
                 idle_since = time.monotonic()
-            elif time.monotonic() - idle_since >= linger and try_lock(users.fileno()) and home.server.clients() == 0:
+            elif time.monotonic() - idle_since >= linger and try_lock(users.fileno()):
                 # Whoever comes now waits for the users' lock, which is ours until the server is down.
                 break
             fcntl.flock(users.fileno(), fcntl.LOCK_UN)
