@@ -25,6 +25,12 @@ class ClerkApp(App):
         return ClerkWorker(app=self, **{**self.worker_defaults, **options})
 
 
-app = ClerkApp()
-for stage in (fetch, ocr, compilation, extraction, deploy):
-    stage.register(app)
+def whole_app() -> ClerkApp:
+    """With every stage of the pipeline."""
+    made = ClerkApp()
+    for stage in (fetch, ocr, compilation, extraction, deploy):
+        stage.register(made)
+    return made
+
+
+app = whole_app()

@@ -47,7 +47,10 @@ def deploy_municipality(subdomain: str) -> Any:
 
 @hookspec
 def upload_static_file(file_path: Path, storage_path: str) -> Any:
-    """Put one file (a page image, say) where readers get it, under storage_path."""
+    """Put one file, a PDF or a page image, where readers get it, under storage_path.
+
+    Called when a document was read, for each of its files; again if the document is read again.
+    """
 
 
 @hookspec

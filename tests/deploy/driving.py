@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from clerk.app import ClerkApp
+from clerk.app import whole_app
 from clerk.archive.versions import Published
 from clerk.documents.storage import Document, SiteStorage
 from clerk.pg import engine
@@ -18,7 +18,7 @@ from tests.archive.library import add_document
 
 
 async def _drain() -> None:
-    app = ClerkApp()
+    app = whole_app()
     async with app.open_async():
         await app.run_worker_async(wait=False, install_signal_handlers=False, listen_notify=False, concurrency=1)
 

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from clerk.app import ClerkApp
+from clerk.app import whole_app
 from clerk.pg import engine
 from clerk.plugins import manager
 from tests.fetch.web import Reply, Web, pdf
@@ -47,7 +47,7 @@ def work(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plugins
 
     def run(*queues: str) -> None:
         async def main() -> None:
-            app = ClerkApp()
+            app = whole_app()
             async with app.open_async():
                 await app.run_worker_async(
                     queues=list(queues), wait=False, listen_notify=False, install_signal_handlers=False, concurrency=4
@@ -188,7 +188,7 @@ def test_the_example_plugin_does_all_that_it_says(
     ).fetchall()
     assert rows == [("Council", "agenda"), ("Council", "minutes"), ("Parks", "minutes")]
 
-    loaded = manager.load(ClerkApp().connector.settings)  # type: ignore[attr-defined]
+    loaded = manager.load(whole_app().connector.settings)  # type: ignore[attr-defined]
     assert loaded.problems == []
     (example,) = [one for one in loaded.loaded if one.name == "clerk_example"]
     assert len(example.hooks) == 10
@@ -255,7 +255,7 @@ def test_a_fetch_that_is_cancelled_stops(
     start(connection, "slow", {})
 
     async def work_until_aborted() -> None:
-        app = ClerkApp()
+        app = whole_app()
         async with app.open_async():
             worker = asyncio.create_task(app.run_worker_async(queues=["fetch"], install_signal_handlers=False))
             # A worker that drains no longer looks for requests to stop, so this one is kept until the job has ended.
