@@ -409,7 +409,7 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- clerk_refresh(p_subdomain text) returns bigint set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_refresh, md5 e5f8ed4d5a361688d1221909a3fa7e4e
 -- clerk_release_held_back() returns integer set search_path=pg_catalog, public, pg_temp, md5 e5f0010763fc3e20811d293c88e9dc67
 -- clerk_release_host(p_slot_id bigint) returns void set search_path=pg_catalog, public, pg_temp, md5 afdbcfbb4a33b3396a37d9afd262be75
--- clerk_remove_finished_jobs(p_before timestamp with time zone, p_batch integer) returns integer set search_path=pg_catalog, public, pg_temp, md5 087d4a667cbea186115d0d027c469e52
+-- clerk_remove_finished_jobs(p_before timestamp with time zone, p_batch integer) returns integer set search_path=pg_catalog, public, pg_temp, md5 d5350ed67bdbdb61af18be6705b0b6b7
 -- clerk_renew_host(p_slot_id bigint, p_lease interval) returns boolean set search_path=pg_catalog, public, pg_temp, md5 9cec0c9fd7d08ae22ca03b235c65aeab
 -- clerk_renew_leases(p_jobs bigint[]) returns SETOF bigint set search_path=pg_catalog, public, pg_temp, md5 3f46df9c0e0da431288b3008409c867e
 -- clerk_reopen_failed(p_subdomain text, p_run_id bigint, p_stage text) returns integer set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_reopen_failed, md5 2386f7451ab2f0cf38de7e48b37a45d4

@@ -10,7 +10,8 @@ declare
     v_removed integer;
 begin
     delete from procrastinate_jobs d
-    where d.id in (
+    -- As an array, evaluated once: a plan may run a subquery again for every row, and the batch would have no end.
+    where d.id = any (array(
         select j.id
         from procrastinate_jobs j
         where j.status not in ('todo', 'doing')
@@ -22,7 +23,7 @@ begin
         order by j.id
         limit p_batch
         for update skip locked
-    );
+    ));
     get diagnostics v_removed = row_count;
     return v_removed;
 end;
