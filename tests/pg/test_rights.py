@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -199,12 +200,10 @@ def test_only_the_missing_rights_are_given(connection: psycopg.Connection, folde
     assert Migrator(connection, folder).plan() == []
 
 
-def test_roles_and_databases_of_others_are_left_alone(
-    server: Url, new_database: Callable[[], Url], folder: SqlFolder
-) -> None:
+def test_roles_and_databases_of_others_are_left_alone(new_database: Callable[[], Url], folder: SqlFolder) -> None:
     """clerk_owner may own whole databases on this server; going down in one must not touch them."""
     mine, other = new_database(), new_database()
-    name = other.rpartition("/")[2].partition("?")[0]
+    name = urlsplit(other).path.removeprefix("/")
     with connect_to(mine) as connection:
         Migrator(connection, folder).up()
         connection.execute(sql.SQL("alter database {} owner to clerk_owner").format(sql.Identifier(name)))
