@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -102,22 +103,36 @@ def normal(text: str) -> str:
     return " ".join(text.split())
 
 
+def errors_in(truth: str, found: str) -> int:
+    """Wrong characters, word by word, whatever the order: in which order columns and headings are to be read is a
+    matter of taste, on which even two modes of pdftotext differ."""
+    wanted, got = Counter(normal(truth).split()), Counter(normal(found).split())
+    missing, extra = list((wanted - got).elements()), list((got - wanted).elements())
+    errors = 0
+    for word in missing:
+        best = min(extra, key=lambda other: distance(word, other), default="")
+        cost = distance(word, best)
+        if best and cost < len(word):
+            extra.remove(best)
+        errors += min(cost, len(word))
+    return errors + sum(map(len, extra))
+
+
 def error_rate(truth: Sequence[str], found: Sequence[str]) -> float:
-    pairs = [(normal(right), normal(got)) for right, got in zip(truth, found, strict=True)]
-    return 100 * sum(distance(*pair) for pair in pairs) / sum(len(right) for right, _ in pairs)
+    errors = sum(errors_in(*pair) for pair in zip(truth, found, strict=True))
+    return 100 * errors / sum(len(normal(text).replace(" ", "")) for text in truth)
 
 
 # --- what is read
 
 
-def text_of(pdf: Path, page: int, *options: str) -> str:
-    command = ["pdftotext", *options, "-f", str(page), "-l", str(page), str(pdf), "-"]
+def text_of(pdf: Path, page: int) -> str:
+    command = ["pdftotext", "-f", str(page), "-l", str(page), str(pdf), "-"]
     return subprocess.run(command, capture_output=True, check=True).stdout.decode(errors="replace")
 
 
 def chosen(folder: Path, count: int) -> list[tuple[Path, int, str]]:
-    """Pages of plain text, spread over all documents; where columns or tables make the order a matter of taste
-    (with and without layout differ), there is no truth to compare with."""
+    """Born-digital pages with enough text, spread over all documents."""
     by_document: list[list[tuple[Path, int, str]]] = []
     for pdf in sorted(folder.glob("*.pdf")):
         said = subprocess.run(["pdfinfo", str(pdf)], capture_output=True, check=True).stdout.decode(errors="replace")
@@ -125,7 +140,7 @@ def chosen(folder: Path, count: int) -> list[tuple[Path, int, str]]:
         usable = []
         for page in range(1, pages + 1):
             text = text_of(pdf, page)
-            if len(normal(text)) > 700 and normal(text) == normal(text_of(pdf, page, "-layout")):
+            if len(normal(text)) > 700:
                 usable.append((pdf, page, text))
         by_document.append(usable)
     found: list[tuple[Path, int, str]] = []
