@@ -24,6 +24,7 @@ from clerk.documents.failures import (
     ReaderCrashed,
 )
 from clerk.documents.manifest import EMPTY, FAILED, OCR, TEXT_LAYER, page_texts
+from clerk.documents.protocol import CHILD
 from clerk.documents.reading import Options
 from clerk.documents.storage import Document, SiteStorage
 from tests.documents import pdfs
@@ -78,6 +79,17 @@ def test_skewed_pages_are_straightened(storage: SiteStorage, document: Document,
     assert "repair of the school roof" in page_texts(storage, document)[0][1]
 
 
+def test_small_print_is_read_from_a_finer_image(storage: SiteStorage, document: Document, read: Read) -> None:
+    """Drawn at 300 dpi with letters half the usual size: at 150 dpi they are ten pixels high, or less."""
+    half = pdfs.page_image(pdfs.MINUTES * 3, dpi=150)
+    small = Image.new("L", (2550, 3300), 255)
+    small.paste(half, (100, 100))
+    pages = [read(pdfs.scanned([small], 300), Options(dpi=dpi)).pages[0] for dpi in (150, 300)]
+    coarse, fine = pages
+    assert coarse.sha256 == fine.sha256
+    assert coarse.confidence == fine.confidence
+
+
 def test_images_of_all_pages_or_of_none(storage: SiteStorage, document: Document, read: Read) -> None:
     read(pdfs.digital(1), Options(images="all"))
     assert storage.page_image(document, 1).exists()
@@ -113,6 +125,11 @@ def test_progress_is_told_page_by_page(read: Read) -> None:
     told: list[tuple[int, int]] = []
     read(pdfs.numbered(3), report=lambda done, total: told.append((done, total)))
     assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+def reading_processes() -> list[psutil.Process]:
+    """Reading children of this test's process; a database server of its may be there too."""
+    return [process for process in psutil.Process().children() if CHILD in process.cmdline()]
 
 
 class Stopped(Exception):
@@ -191,9 +208,8 @@ def test_a_killed_child_is_a_failed_attempt_and_pages_stay(
 
     def kill_the_child(done: int, total: int) -> None:
         if done == 2:
-            children = [process for process in psutil.Process().children() if "clerk" in " ".join(process.cmdline())]
-            assert len(children) == 1
-            os.kill(children[0].pid, signal.SIGKILL)
+            (child,) = reading_processes()
+            os.kill(child.pid, signal.SIGKILL)
 
     with pytest.raises(ReaderCrashed, match="SIGKILL"):
         read(content, report=kill_the_child)
@@ -205,7 +221,7 @@ def test_a_killed_child_is_a_failed_attempt_and_pages_stay(
 def test_nothing_of_the_child_outlives_the_reading(read: Read) -> None:
     with pytest.raises(Stopped):
         read(pdfs.numbered(2), report=stop_at(1))
-    assert not [process for process in psutil.Process().children(recursive=True) if process.status() != "zombie"]
+    assert not reading_processes()
 
 
 def broken_page(pages: int, broken: int) -> bytes:
