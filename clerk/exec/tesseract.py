@@ -6,6 +6,7 @@ Text and word confidences come from one run. Asking what is installed is apart f
 from __future__ import annotations
 
 import re
+import statistics
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ class Reading:
     """In words that were recognised."""
     is_sideways: bool = False
     """The words stand upright: tesseract reads lines that run upwards, but whoever looks at the page must not."""
+    word_height: float | None = None
+    """Median, in pixels, over words long enough to tell."""
 
     @property
     def score(self) -> float:
@@ -72,6 +75,7 @@ def _reading(text: str, words: str) -> Reading:
     letters = 0
     sum_of_confidence = 0.0
     upright = lying = 0
+    heights = []
     for line in words.splitlines()[1:]:
         cells = line.split("\t")
         if len(cells) == 12 and cells[0] == _WORD:
@@ -82,7 +86,9 @@ def _reading(text: str, words: str) -> Reading:
                 width, height = int(cells[8]), int(cells[9])
                 lying += width > height
                 upright += height > width
-    return Reading(text, sum_of_confidence / letters if letters else None, letters, upright > lying)
+                heights.append(height)
+    confidence = sum_of_confidence / letters if letters else None
+    return Reading(text, confidence, letters, upright > lying, statistics.median(heights) if heights else None)
 
 
 def orientation(run: Run, image: Path, dpi: float, cpu_seconds: float) -> tuple[int, float]:

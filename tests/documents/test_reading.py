@@ -78,6 +78,17 @@ def test_skewed_pages_are_straightened(storage: SiteStorage, document: Document,
     assert "repair of the school roof" in page_texts(storage, document)[0][1]
 
 
+def test_small_print_is_read_from_a_finer_image(storage: SiteStorage, document: Document, read: Read) -> None:
+    """Drawn at 300 dpi with letters half the usual size: at 150 dpi they are ten pixels high, or less."""
+    half = pdfs.page_image(pdfs.MINUTES * 3, dpi=150)
+    small = Image.new("L", (2550, 3300), 255)
+    small.paste(half, (100, 100))
+    pages = [read(pdfs.scanned([small], 300), Options(dpi=dpi)).pages[0] for dpi in (150, 300)]
+    coarse, fine = pages
+    assert coarse.sha256 == fine.sha256
+    assert coarse.confidence == fine.confidence
+
+
 def test_images_of_all_pages_or_of_none(storage: SiteStorage, document: Document, read: Read) -> None:
     read(pdfs.digital(1), Options(images="all"))
     assert storage.page_image(document, 1).exists()
