@@ -101,7 +101,18 @@ cross join jsonb_each(jsonb_build_object(
     'extraction_total', s.extraction_total, 'extraction_completed', s.extraction_completed,
     'extraction_failed', s.extraction_failed,
     'deploy_total', s.deploy_total, 'deploy_completed', s.deploy_completed, 'deploy_failed', s.deploy_failed)) v
-where case v.key
+-- First the rows, at little cost, then what is wrong in them.
+where (s.current_stage not in ('fetch', 'ocr', 'compilation', 'extraction', 'deploy', 'completed')
+       or num_nulls(s.coordinator_enqueued, s.fetch_total, s.fetch_completed, s.fetch_failed,
+                    s.ocr_total, s.ocr_completed, s.ocr_failed,
+                    s.compilation_total, s.compilation_completed, s.compilation_failed,
+                    s.extraction_total, s.extraction_completed, s.extraction_failed,
+                    s.deploy_total, s.deploy_completed, s.deploy_failed) > 0
+       or least(s.fetch_total, s.fetch_completed, s.fetch_failed, s.ocr_total, s.ocr_completed, s.ocr_failed,
+                s.compilation_total, s.compilation_completed, s.compilation_failed,
+                s.extraction_total, s.extraction_completed, s.extraction_failed,
+                s.deploy_total, s.deploy_completed, s.deploy_failed) < 0)
+  and case v.key
           when 'current_stage' then
               v.value #>> '{}' not in ('fetch', 'ocr', 'compilation', 'extraction', 'deploy', 'completed')
           when 'coordinator_enqueued' then v.value = 'null'
