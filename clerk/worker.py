@@ -75,6 +75,14 @@ class ClerkWorker(worker.Worker):
             asyncio.create_task(self._watch(), name="watchdog"),
         ]
 
+    async def _fetch_and_process_jobs(self) -> None:
+        assert self.worker_id is not None
+        self._manager.free_places[self.worker_id] = lambda: self.concurrency - len(self._running_jobs)
+        try:
+            await super()._fetch_and_process_jobs()
+        finally:
+            await self._manager.give_back_fetched(self.worker_id)
+
     async def _shutdown(self, side_tasks: list[asyncio.Task[Any]]) -> None:
         """Procrastinate stops the heartbeat before it drains; a long drain would look like a death."""
         notify_systemd("STOPPING=1")

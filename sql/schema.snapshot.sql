@@ -380,55 +380,56 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 
 -- section: functions
 -- clerk_add_to_counters(p_subdomain text, p_run_id bigint, p_stage text, p_completed integer, p_failed integer) returns void set search_path=pg_catalog, public, pg_temp, md5 39897d2dfd9ec8eb67b0c589c37ccbc6
--- clerk_advance(p_subdomain text, p_run_id bigint, p_phase integer) returns text set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_advance, md5 40eb228584ca94493aab5d314162961a
+-- clerk_advance(p_subdomain text, p_run_id bigint, p_phase integer) returns text set search_path=pg_catalog, public, pg_temp, md5 53eca530937a39c851ba6a334e8b47aa
 -- clerk_after_job_change() returns trigger set search_path=pg_catalog, public, pg_temp, md5 74a6c92813f3c88139e9f49af184191f
 -- clerk_after_job_delete() returns trigger set search_path=pg_catalog, public, pg_temp, md5 c528dd975096744839cabaea25eed985
 -- clerk_before_job_change() returns trigger set search_path=pg_catalog, public, pg_temp, md5 b48fce033fbddcdfbf1c70b68b7d4791
 -- clerk_before_job_insert() returns trigger set search_path=pg_catalog, public, pg_temp, md5 d4c6f845ec2fd280fdf2bc1bb080e07b
--- clerk_bring_forward(p_subdomain text, p_run_id bigint, p_stage text) returns integer set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_bring_forward, md5 b7f79ae91bc96fb742ef01f6a1bdf4c5
--- clerk_cancel(p_subdomain text, p_reason text) returns bigint set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_cancel, md5 cb462b28e3f998f2449a659741ebb944
+-- clerk_bring_forward(p_subdomain text, p_run_id bigint, p_stage text) returns integer set search_path=pg_catalog, public, pg_temp, md5 76c86c26688125b11e52b0b7f96b289f
+-- clerk_cancel(p_subdomain text, p_reason text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 a728befb1d5182ac0a9110b7d9ec5829
 -- clerk_claim_coordinator_enqueue(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 bf2b4e2db8fb41ed1df241015b8822ef
 -- clerk_defer_coordinator(p_subdomain text, p_run_id bigint, p_phase integer) returns bigint set search_path=pg_catalog, public, pg_temp, md5 e0ff27cce3e31fb71b39c6c6962425f4
 -- clerk_defer_refresh(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 bb76be7c01cedbc5b0393b3e68c6698b
 -- clerk_defer_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 5c344df9a9d6aef90eac0c23cc80c88b
--- clerk_end_run(p_subdomain text, p_run_id bigint, p_outcome text, p_reason text, p_error_code text) returns void set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_end_run, md5 2242ca7587206ce3828cb978327e518a
+-- clerk_end_run(p_subdomain text, p_run_id bigint, p_outcome text, p_reason text, p_error_code text) returns void set search_path=pg_catalog, public, pg_temp, md5 4b87d487afeff97e917633e2c59cf5d0
 -- clerk_failed_for_good(p_status text, p_error_code text) returns boolean immutable set search_path=pg_catalog, public, pg_temp, md5 5bb1e3d9b8708c5e45be143ad3dc90eb
--- clerk_fetch_job(p_queues text[], p_worker_id bigint) returns procrastinate_jobs set search_path=pg_catalog, public, pg_temp, md5 7a627f56cd93bc7958b5e64f132dd710
+-- clerk_fetch_job(p_queues text[], p_worker_id bigint) returns procrastinate_jobs set search_path=pg_catalog, public, pg_temp, md5 b79f9e07eb468e2dc510215daa524dc1
+-- clerk_fetch_jobs(p_queues text[], p_worker_id bigint, p_places integer) returns SETOF procrastinate_jobs set search_path=pg_catalog, public, pg_temp, md5 462778869aa3dd96486947b895ba3acc
 -- clerk_held_back_until() returns timestamp with time zone immutable set search_path=pg_catalog, public, pg_temp, md5 e897e6274c073f4477e9eaa99862daac
 -- clerk_hold_host(p_host text, p_for interval, p_why text) returns timestamp with time zone set search_path=pg_catalog, public, pg_temp, md5 1f0a40d08c7d9d256c9d07c08bf3dca0
 -- clerk_increment_completed(p_subdomain text, p_stage text) returns void set search_path=pg_catalog, public, pg_temp, md5 5fb99893bd942436bdc409083db8392a
 -- clerk_increment_failed(p_subdomain text, p_stage text, p_message text, p_class text) returns void set search_path=pg_catalog, public, pg_temp, md5 b00c4a8bb6c5c76d814f6fcb054b4be8
 -- clerk_initialize_stage(p_subdomain text, p_stage text, p_total_jobs integer) returns void set search_path=pg_catalog, public, pg_temp, md5 80903daf8abee9300405a9e6b582be84
 -- clerk_now() returns timestamp with time zone stable, md5 d41d8cd98f00b204e9800998ecf8427e
--- clerk_pause_queue(p_queue text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_pause_queue, md5 797fcc5e1812835556d2f20e9a5f1727
--- clerk_pause_site(p_subdomain text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_pause_site, md5 e26f973dafa5fe218827205889cbaa13
+-- clerk_pause_queue(p_queue text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 34ace36438b5d7625f8a00e581145df1
+-- clerk_pause_site(p_subdomain text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 22270c3f250ca7e0779107fc36fe9526
 -- clerk_phase(p_stage text) returns integer immutable, md5 d41d8cd98f00b204e9800998ecf8427e
--- clerk_recount_site(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_recount_site, md5 9e7c7cc34b47e38a367c612f30ca7a4b
--- clerk_redefer_coordinator(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_redefer_coordinator, md5 2414b81dbaf0c6923ca8e057c8e980e7
--- clerk_redefer_unit(p_content_item_id bigint, p_stage text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_redefer_unit, md5 a15e62c9bfbf47d0e55e7fbede469913
--- clerk_refresh(p_subdomain text) returns bigint set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_refresh, md5 e5f8ed4d5a361688d1221909a3fa7e4e
+-- clerk_recount_site(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 657ec3843eb4c3ddbbf03e851259120d
+-- clerk_redefer_coordinator(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 efd300def983ca29f813616c3508032e
+-- clerk_redefer_unit(p_content_item_id bigint, p_stage text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 4d12cee6626c2cec39a2efce94b26564
+-- clerk_refresh(p_subdomain text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 eb4183880b26433cae340f57b1022554
 -- clerk_release_held_back() returns integer set search_path=pg_catalog, public, pg_temp, md5 e5f0010763fc3e20811d293c88e9dc67
 -- clerk_release_host(p_slot_id bigint) returns void set search_path=pg_catalog, public, pg_temp, md5 afdbcfbb4a33b3396a37d9afd262be75
 -- clerk_remove_finished_jobs(p_before timestamp with time zone, p_batch integer) returns integer set search_path=pg_catalog, public, pg_temp, md5 d5350ed67bdbdb61af18be6705b0b6b7
 -- clerk_renew_host(p_slot_id bigint, p_lease interval) returns boolean set search_path=pg_catalog, public, pg_temp, md5 9cec0c9fd7d08ae22ca03b235c65aeab
 -- clerk_renew_leases(p_jobs bigint[]) returns SETOF bigint set search_path=pg_catalog, public, pg_temp, md5 3f46df9c0e0da431288b3008409c867e
--- clerk_reopen_failed(p_subdomain text, p_run_id bigint, p_stage text) returns integer set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_reopen_failed, md5 2386f7451ab2f0cf38de7e48b37a45d4
+-- clerk_reopen_failed(p_subdomain text, p_run_id bigint, p_stage text) returns integer set search_path=pg_catalog, public, pg_temp, md5 3c71f658347d7a614431e2ccd36ab4c8
 -- clerk_reopen_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns text set search_path=pg_catalog, public, pg_temp, md5 b579a4b0fdc412a2347ac9455fd8d480
 -- clerk_report_progress(p_job_id bigint, p_attempt integer, p_done integer, p_total integer) returns boolean set search_path=pg_catalog, public, pg_temp, md5 c5dde7285f54f7f3a8a53abbb35e7994
--- clerk_rescue_job(p_job_id bigint) returns text set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_rescue_job set clerk.error_code=WorkerLost set clerk.error_message=the worker died, froze or ran past its time limit, md5 fed68464c9671db913c04757cb451f27
+-- clerk_rescue_job(p_job_id bigint) returns text set search_path=pg_catalog, public, pg_temp, md5 419689c12165af171f845ac9992670db
 -- clerk_reserve_host(p_host text, p_interval interval, p_concurrency integer, p_lease interval, OUT slot_id bigint, OUT wait interval) returns record set search_path=pg_catalog, public, pg_temp, md5 14e5cdb6227cfc1a89e2e7afa5244b68
--- clerk_resume_queue(p_queue text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_resume_queue, md5 18f1c2b521a2ffbb23b544bc959b14ba
--- clerk_resume_site(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_resume_site, md5 e8cf287af0a184614c979f99b57bc036
--- clerk_retry(p_subdomain text, p_stage text, p_failed_only boolean, OUT run_id bigint, OUT stage text, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_retry, md5 96179067511a426ec33678fd3787217c
--- clerk_rewind(p_subdomain text, p_stage text) returns bigint set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_rewind, md5 a4a7be1811abf84086f880331dde18f6
+-- clerk_resume_queue(p_queue text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 13c69e8d1e8986d341b7e6759efd4c68
+-- clerk_resume_site(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 bc419d4fd6948b78f0e89510faab7037
+-- clerk_retry(p_subdomain text, p_stage text, p_failed_only boolean, OUT run_id bigint, OUT stage text, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp, md5 246b0e6354f874413ee9b9d52c1af54c
+-- clerk_rewind(p_subdomain text, p_stage text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 8f06a8d99184e5102f80d6485593e130
 -- clerk_run_is_going(p_run_id bigint) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 03385cc3d6421b2efeaeb981ccc55ab5
 -- clerk_settle_late_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean) returns boolean set search_path=pg_catalog, public, pg_temp, md5 8a97511d32a7ecfdf110cb8958400dc3
 -- clerk_settle_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean, p_error_code text, p_error_message text) returns text set search_path=pg_catalog, public, pg_temp, md5 2581c13cb2309cd36ac6ca32a662991c
 -- clerk_should_trigger_coordinator(p_subdomain text, p_stage text) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 78d4a890a83e72acf3212278465c2316
--- clerk_start_next_due_site(p_reason text) returns text set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_start_next_due_site, md5 f2a351678a696c7396325ba962bbbcfa
--- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_start_phase, md5 4754b7745f6bd44ae0c63acb692593bd
--- clerk_start_run(p_subdomain text, p_reason text, p_supersede boolean, p_first_phase integer, p_units bigint[]) returns bigint set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_start_run, md5 2445d700cdf20f57d15393839c0e5c33
--- clerk_stop_jobs(p_jobs bigint[]) returns void set search_path=pg_catalog, public, pg_temp set clerk.actor=clerk_stop_jobs, md5 552b8c977d7251ba14c243cae51e7bf6
+-- clerk_start_next_due_site(p_reason text) returns text set search_path=pg_catalog, public, pg_temp, md5 83f54c20f39309d23e6fae142e1bd617
+-- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp, md5 be6649ffedebba7746294a52c7c1c9ec
+-- clerk_start_run(p_subdomain text, p_reason text, p_supersede boolean, p_first_phase integer, p_units bigint[]) returns bigint set search_path=pg_catalog, public, pg_temp, md5 ab31f00ca80e6419e877ebc737f55168
+-- clerk_stop_jobs(p_jobs bigint[]) returns void set search_path=pg_catalog, public, pg_temp, md5 a45dc0642ed8e1681abde7ae5e4851dc
 -- clerk_units_of_phase(p_subdomain text, p_phase integer, p_units bigint[]) returns TABLE(content_item_id bigint, stage text) stable set search_path=pg_catalog, public, pg_temp, md5 204c576647f2491da4fda38314912604
 -- clerk_verdict(p_subdomain text, p_phase integer, OUT outcome text, OUT reason text) returns record stable set search_path=pg_catalog, public, pg_temp, md5 beda4546305e8dc7a1f14d6a9f01e5fd
 -- clerk_wake(p_queue text) returns void set search_path=pg_catalog, public, pg_temp, md5 ac854943b67c80105934f4b0de96ae26
@@ -455,7 +456,7 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- section: triggers
 CREATE TRIGGER clerk_book_change AFTER UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN ((old.status IS DISTINCT FROM new.status)) EXECUTE FUNCTION clerk_after_job_change();
 CREATE TRIGGER clerk_book_delete AFTER DELETE ON procrastinate_jobs FOR EACH ROW EXECUTE FUNCTION clerk_after_job_delete();
-CREATE TRIGGER clerk_fence BEFORE UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN ((old.status IS DISTINCT FROM new.status)) EXECUTE FUNCTION clerk_before_job_change();
+CREATE TRIGGER clerk_fence BEFORE UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status <> 'doing'::procrastinate_job_status))) EXECUTE FUNCTION clerk_before_job_change();
 CREATE TRIGGER clerk_hold_back BEFORE INSERT ON procrastinate_jobs FOR EACH ROW WHEN ((new.status = 'todo'::procrastinate_job_status)) EXECUTE FUNCTION clerk_before_job_insert();
 CREATE TRIGGER clerk_hold_back_retry BEFORE UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN (((new.status = 'todo'::procrastinate_job_status) AND (old.status IS DISTINCT FROM new.status))) EXECUTE FUNCTION clerk_before_job_insert();
 CREATE TRIGGER procrastinate_jobs_notify_queue_job_aborted_v1 AFTER UPDATE OF abort_requested ON procrastinate_jobs FOR EACH ROW WHEN (((old.abort_requested = false) AND (new.abort_requested = true) AND (new.status = 'doing'::procrastinate_job_status))) EXECUTE FUNCTION procrastinate_notify_queue_abort_job_v1();

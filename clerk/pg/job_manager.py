@@ -7,7 +7,8 @@ us without our hearing of it is picked up.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
@@ -56,7 +57,7 @@ join job_claims c on c.job_id = renewed
 # Procrastinate's own walks past the waiting jobs of all other queues.
 _FETCH = """
 select id, status, task_name, priority, lock, queueing_lock, args, scheduled_at, queue_name, attempts, worker_id
-from clerk_fetch_job(%(queues)s::text[], %(worker_id)s)
+from clerk_fetch_jobs(%(queues)s::text[], %(worker_id)s, %(places)s)
 """
 # A worker that was pruned while it was away is simply there again, under its old number.
 _HEARTBEAT = """
@@ -89,40 +90,52 @@ class ClerkJobManager(JobManager):
         """Seconds between two renewals of our leases: a third of the shortest; read likewise."""
         self._running: dict[int, set[Attempt]] = {}
         """Worker → attempts that it was given and has not given back."""
+        self.free_places: dict[int, Callable[[], int]] = {}
+        """Worker → how many jobs it could begin at this moment; put here by the worker."""
+        self._fetched: dict[int, deque[jobs.Job]] = {}
+        """Worker → jobs that were fetched for its free places and that it has not asked for yet."""
         self._answers_lost = 0
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> jobs.Job | None:
-        running = self._running.setdefault(worker_id, set())
-        if self.connector.lost_answers != self._answers_lost:
-            self._answers_lost = self.connector.lost_answers
-            # As of before the question: a job may end, and be forgotten, while its row is on the way to us.
-            known = set(running)
-            rows = await self.connector.execute_query_all_async(
-                query=_HELD_BY_US, holder=self.connector.holder, worker_id=worker_id
-            )
-            for row in rows:
-                if (row["id"], row["attempts"]) not in known:
-                    self._answers_lost -= 1  # there may be more of them
-                    return self._took(jobs.Job.from_row(row), running)
+        fetched = self._fetched.setdefault(worker_id, deque())
+        if not fetched:
+            rows = await self._lost(worker_id) or await self._fetch(queues, worker_id)
+            fetched.extend(jobs.Job.from_row(row) for row in rows)
+            self._running.setdefault(worker_id, set()).update((row["id"], row["attempts"]) for row in rows)
+        return fetched.popleft() if fetched else None
+
+    async def _lost(self, worker_id: int) -> list[dict[str, Any]]:
+        """Jobs that were fetched for this worker in an answer that never arrived."""
+        if self.connector.lost_answers == self._answers_lost:
+            return []
+        self._answers_lost = self.connector.lost_answers
+        # As of before the question: a job may end, and be forgotten, while its row is on the way to us.
+        known = set(self._running.get(worker_id, ()))
+        rows = await self.connector.execute_query_all_async(
+            query=_HELD_BY_US, holder=self.connector.holder, worker_id=worker_id
+        )
+        return [row for row in rows if (row["id"], row["attempts"]) not in known]
+
+    async def _fetch(self, queues: Iterable[str] | None, worker_id: int) -> list[dict[str, Any]]:
+        free_places = self.free_places.get(worker_id)
+        arguments = {
+            "queues": None if queues is None else list(queues),
+            "worker_id": worker_id,
+            "places": free_places() if free_places else 1,
+        }
         try:
-            job = await self._fetch(queues, worker_id)
+            return await self.connector.execute_query_all_async(query=_FETCH, **arguments)
         except exceptions.ConnectorException as error:
             if not isinstance(error.__cause__, psycopg.errors.ForeignKeyViolation):
                 raise
             await self.update_heartbeat(worker_id)
-            job = await self._fetch(queues, worker_id)
-        return job and self._took(job, running)
+            return await self.connector.execute_query_all_async(query=_FETCH, **arguments)
 
-    async def _fetch(self, queues: Iterable[str] | None, worker_id: int) -> jobs.Job | None:
-        row = await self.connector.execute_query_one_async(
-            query=_FETCH, queues=None if queues is None else list(queues), worker_id=worker_id
-        )
-        return None if row["id"] is None else jobs.Job.from_row(row)
-
-    def _took(self, job: jobs.Job, running: set[Attempt]) -> jobs.Job:
-        assert job.id is not None
-        running.add((job.id, job.attempts))
-        return job
+    async def give_back_fetched(self, worker_id: int) -> None:
+        """A worker that was asked to stop does not begin what was fetched for it: others may."""
+        self.free_places.pop(worker_id, None)
+        for job in self._fetched.pop(worker_id, ()):
+            await self.retry_job(job)
 
     async def finish_job(self, job: jobs.Job, status: jobs.Status, delete_job: bool) -> None:
         """`delete_job` is passed over: with a deleted row success and failure look alike. Retention deletes."""

@@ -4,13 +4,13 @@
 create or replace function clerk_advance(p_subdomain text, p_run_id bigint, p_phase integer) returns text
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
-set clerk.actor = 'clerk_advance'
 as $$
 declare
     v_site sites;
     v_outcome text;
     v_reason text;
 begin
+    perform set_config('clerk.actor', 'clerk_advance', true);
     select * into v_site from sites s where s.subdomain = p_subdomain for no key update;
     if v_site.run_id is distinct from p_run_id or clerk_phase(v_site.current_stage) is distinct from p_phase
        or not v_site.coordinator_enqueued then

@@ -4,12 +4,12 @@ create or replace function clerk_bring_forward(p_subdomain text, p_run_id bigint
 returns integer
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
-set clerk.actor = 'clerk_bring_forward'
 as $$
 declare
     v_queue text;
     v_jobs integer := 0;
 begin
+    perform set_config('clerk.actor', 'clerk_bring_forward', true);
     for v_queue in
         update procrastinate_jobs j
         set scheduled_at = null

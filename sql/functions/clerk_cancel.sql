@@ -4,11 +4,11 @@ create or replace function clerk_cancel(p_subdomain text, p_reason text default 
 returns bigint
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
-set clerk.actor = 'clerk_cancel'
 as $$
 declare
     v_site sites;
 begin
+    perform set_config('clerk.actor', 'clerk_cancel', true);
     select * into v_site from sites s where s.subdomain = p_subdomain for no key update;
     if not found then
         raise exception using errcode = 'KL001', message = format('there is no site %s', p_subdomain);

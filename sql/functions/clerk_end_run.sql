@@ -7,13 +7,13 @@ create or replace function clerk_end_run(
 ) returns void
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
-set clerk.actor = 'clerk_end_run'
 as $$
 declare
     v_jobs bigint[];
     v_stage text;
     v_count integer;
 begin
+    perform set_config('clerk.actor', 'clerk_end_run', true);
     for v_stage, v_count, v_jobs in
         with closed as (
             update content_item_pipeline_state l

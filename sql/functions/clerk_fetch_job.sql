@@ -22,8 +22,8 @@ begin
         )
         select array_agg(queue.name) into p_queues from queue where queue.name is not null;
     end if;
-    for v_queue in
-        select q.name
+    if cardinality(p_queues) > 1 then
+        select array_agg(q.name order by first.priority desc, first.id) into p_queues
         from unnest(p_queues) q (name)
         cross join lateral (
             select j.priority, j.id
@@ -38,9 +38,9 @@ begin
                    ))
             order by j.priority desc, j.id
             limit 1
-        ) first
-        order by first.priority desc, first.id
-    loop
+        ) first;
+    end if;
+    foreach v_queue in array coalesce(p_queues, '{}') loop
         update procrastinate_jobs f
         set status = 'doing', worker_id = p_worker_id
         where f.id = (

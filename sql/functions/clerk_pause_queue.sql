@@ -3,9 +3,9 @@
 create or replace function clerk_pause_queue(p_queue text, p_by text) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
-set clerk.actor = 'clerk_pause_queue'
 as $$
 begin
+    perform set_config('clerk.actor', 'clerk_pause_queue', true);
     insert into paused_queues (queue_name, paused_at, paused_by) values (p_queue, clerk_now(), p_by)
     on conflict do nothing;
     if not found then

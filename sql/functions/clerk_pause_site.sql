@@ -3,9 +3,9 @@
 create or replace function clerk_pause_site(p_subdomain text, p_by text) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
-set clerk.actor = 'clerk_pause_site'
 as $$
 begin
+    perform set_config('clerk.actor', 'clerk_pause_site', true);
     update sites s set paused_at = clerk_now(), paused_by = p_by
     where s.subdomain = p_subdomain and s.paused_at is null;
     if not found then

@@ -4,11 +4,11 @@
 create or replace function clerk_recount_site(p_subdomain text) returns void
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
-set clerk.actor = 'clerk_recount_site'
 as $$
 declare
     v_site sites;
 begin
+    perform set_config('clerk.actor', 'clerk_recount_site', true);
     perform from sites s where s.subdomain = p_subdomain for no key update;
     update sites s
     set fetch_total = n.fetch_total, fetch_completed = n.fetch_completed, fetch_failed = n.fetch_failed,

@@ -3,11 +3,11 @@
 create or replace function clerk_redefer_coordinator(p_subdomain text) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
-set clerk.actor = 'clerk_redefer_coordinator'
 as $$
 declare
     v_site sites;
 begin
+    perform set_config('clerk.actor', 'clerk_redefer_coordinator', true);
     select * into v_site from sites s where s.subdomain = p_subdomain for no key update;
     if not found or not clerk_run_is_going(v_site.run_id)
        or not exists (select from lost_coordinators c where c.subdomain = p_subdomain) then

@@ -3,11 +3,11 @@
 create or replace function clerk_refresh(p_subdomain text) returns bigint
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
-set clerk.actor = 'clerk_refresh'
 as $$
 declare
     v_site sites;
 begin
+    perform set_config('clerk.actor', 'clerk_refresh', true);
     select * into v_site from sites s where s.subdomain = p_subdomain for no key update;
     if not found or not v_site.dirty or clerk_run_is_going(v_site.run_id) then
         return null;

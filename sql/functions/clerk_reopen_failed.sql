@@ -4,12 +4,12 @@
 create or replace function clerk_reopen_failed(p_subdomain text, p_run_id bigint, p_stage text) returns integer
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
-set clerk.actor = 'clerk_reopen_failed'
 as $$
 declare
     v_item bigint;
     v_units integer := 0;
 begin
+    perform set_config('clerk.actor', 'clerk_reopen_failed', true);
     for v_item in
         select l.content_item_id
         from content_items i

@@ -4,15 +4,15 @@
 create or replace function clerk_rescue_job(p_job_id bigint) returns text
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
-set clerk.actor = 'clerk_rescue_job'
-set clerk.error_code = 'WorkerLost'
-set clerk.error_message = 'the worker died, froze or ran past its time limit'
 as $$
 declare
     v_job procrastinate_jobs;
     v_claim job_claims;
     v_max_attempts integer;
 begin
+    perform set_config('clerk.actor', 'clerk_rescue_job', true);
+    perform set_config('clerk.error_code', 'WorkerLost', true);
+    perform set_config('clerk.error_message', 'the worker died, froze or ran past its time limit', true);
     select * into v_job from procrastinate_jobs j where j.id = p_job_id and j.status = 'doing' for update skip locked;
     if not found then
         return 'left alone';

@@ -2,9 +2,9 @@
 create or replace function clerk_resume_queue(p_queue text) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
-set clerk.actor = 'clerk_resume_queue'
 as $$
 begin
+    perform set_config('clerk.actor', 'clerk_resume_queue', true);
     delete from paused_queues q where q.queue_name = p_queue;
     if not found then
         return false;

@@ -2,9 +2,9 @@
 create or replace function clerk_resume_site(p_subdomain text) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
-set clerk.actor = 'clerk_resume_site'
 as $$
 begin
+    perform set_config('clerk.actor', 'clerk_resume_site', true);
     update sites s set paused_at = null, paused_by = null
     where s.subdomain = p_subdomain and s.paused_at is not null;
     if not found then

@@ -9,13 +9,13 @@ create or replace function clerk_retry(
 )
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
-set clerk.actor = 'clerk_retry'
 as $$
 declare
     v_site sites;
     v_items bigint[];
     v_waiting integer := 0;
 begin
+    perform set_config('clerk.actor', 'clerk_retry', true);
     if p_stage is not null and clerk_phase(p_stage) is null then
         raise exception using errcode = 'KL004', message = format('%s is not a stage', p_stage);
     end if;

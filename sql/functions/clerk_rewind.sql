@@ -3,9 +3,9 @@
 create or replace function clerk_rewind(p_subdomain text, p_stage text) returns bigint
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
-set clerk.actor = 'clerk_rewind'
 as $$
 begin
+    perform set_config('clerk.actor', 'clerk_rewind', true);
     if clerk_phase(p_stage) is null then
         raise exception using errcode = 'KL004', message = format('%s is not a stage', p_stage);
     end if;

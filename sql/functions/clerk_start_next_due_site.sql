@@ -4,11 +4,11 @@
 create or replace function clerk_start_next_due_site(p_reason text default 'scheduled') returns text
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
-set clerk.actor = 'clerk_start_next_due_site'
 as $$
 declare
     v_subdomain text;
 begin
+    perform set_config('clerk.actor', 'clerk_start_next_due_site', true);
     select s.subdomain into v_subdomain
     from sites s
     -- Not "current_stage is completed": a site that the older system left in mid-stage has no run, and is due.

@@ -7,12 +7,12 @@ create or replace function clerk_start_phase(
 ) returns integer
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
-set clerk.actor = 'clerk_start_phase'
 as $$
 declare
     v_totals jsonb;
     v_units integer;
 begin
+    perform set_config('clerk.actor', 'clerk_start_phase', true);
     perform from sites s where s.subdomain = p_subdomain and s.run_id = p_run_id for no key update;
     if not found or not clerk_run_is_going(p_run_id) then
         raise exception using errcode = 'KL003',

@@ -7,12 +7,12 @@ create or replace function clerk_start_run(
 ) returns bigint
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
-set clerk.actor = 'clerk_start_run'
 as $$
 declare
     v_site sites;
     v_run_id bigint;
 begin
+    perform set_config('clerk.actor', 'clerk_start_run', true);
     select * into v_site from sites s where s.subdomain = p_subdomain for no key update;
     if not found then
         raise exception using errcode = 'KL001', message = format('there is no site %s', p_subdomain);

@@ -3,8 +3,9 @@
 create or replace function clerk_stop_jobs(p_jobs bigint[]) returns void
 language sql volatile
 set search_path = pg_catalog, public, pg_temp
-set clerk.actor = 'clerk_stop_jobs'
 as $$
+    select set_config('clerk.actor', 'clerk_stop_jobs', true);
+
     update procrastinate_jobs j
     set status = case j.status when 'todo' then 'cancelled'::procrastinate_job_status else j.status end,
         abort_requested = j.status = 'doing'

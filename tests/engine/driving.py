@@ -44,10 +44,12 @@ class Worker:
         self.number = one(connection, "select worker_id from procrastinate_register_worker_v1()")
 
     def fetch(self, *queues: str) -> Job | None:
-        row = self.connection.execute(_FETCH, {"queues": list(queues) or None, "worker_id": self.number}).fetchone()
-        assert row is not None
+        asked = {"queues": list(queues) or None, "worker_id": self.number, "places": 1}
+        row = self.connection.execute(_FETCH, asked).fetchone()
+        if row is None:
+            return None
         found = dict(zip(_FETCHED, row, strict=True))
-        return None if found["id"] is None else Job(found["id"], found["attempts"], found["queue_name"], found["args"])
+        return Job(found["id"], found["attempts"], found["queue_name"], found["args"])
 
     def take(self, *queues: str) -> Job:
         job = self.fetch(*queues)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 
+import pytest
+from procrastinate import jobs
+
+from clerk.app import ClerkApp
+from clerk.pg.job_manager import ClerkJobManager
 from tests.faults.pipeline import Pipeline, until
 
 
@@ -28,6 +34,49 @@ def test_worker_drains_and_keeps_its_claims_meanwhile(pipeline: Pipeline) -> Non
     assert pipeline.one("select count(*) from procrastinate_workers") == 0
     pipeline.worker()
     assert pipeline.until_ended(run) == "succeeded"
+    pipeline.check()
+
+
+def test_free_places_are_filled_at_once_and_what_was_not_begun_is_given_back(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", pipeline.url)
+    pipeline.site(documents=5)
+    run = pipeline.start(first_phase=2)
+    by_status = "select status::text, count(*) from procrastinate_jobs where queue_name = 'ocr' group by 1 order by 1"
+
+    async def scene() -> None:
+        async with ClerkApp().open_async() as app:
+            manager = app.job_manager
+            assert isinstance(manager, ClerkJobManager)
+            worker = await manager.register_worker()
+            manager.free_places[worker] = lambda: 3
+            job = await manager.fetch_job(["ocr"], worker)
+            assert job is not None
+            assert pipeline.all(by_status) == [("doing", 3), ("todo", 2)]
+            await manager.give_back_fetched(worker)
+            assert pipeline.all(by_status) == [("doing", 1), ("todo", 4)]
+            await manager.finish_job(job, jobs.Status.SUCCEEDED, delete_job=False)
+
+    asyncio.run(scene())
+    pipeline.worker()
+    assert pipeline.until_ended(run) == "succeeded"
+    assert pipeline.counters("ocr") == (5, 5, 0)
+    pipeline.check()
+
+
+def test_a_worker_takes_no_more_jobs_than_it_has_places(pipeline: Pipeline) -> None:
+    documents = pipeline.site(documents=5)
+    for document in documents:
+        pipeline.item("ocr", document, "wait:seen")
+    run = pipeline.start(first_phase=2)
+    worker = pipeline.worker(concurrency=2)
+    until(lambda: len(pipeline.said("wait:seen")) == 2, "two at work")
+    assert pipeline.one("select count(*) from procrastinate_jobs where status = 'doing'") == 2
+    pipeline.open("seen")
+    assert pipeline.until_ended(run) == "succeeded"
+    assert pipeline.one("select max(attempts) from procrastinate_jobs where queue_name = 'ocr'") == 1
+    assert worker.stop() == 0
     pipeline.check()
 
 

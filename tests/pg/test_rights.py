@@ -23,13 +23,6 @@ from tests.pg.schema import facts, tables
 ROLES = ("clerk_owner", "clerk_worker", "clerk_dashboard")
 
 
-needs_no_superuser = pytest.mark.xfail(
-    strict=True,
-    raises=DatabaseRefused,
-    reason="sql/functions declare `set clerk.actor` and `set clerk.error_code`, which Postgres lets only superusers do",
-)
-
-
 @pytest.fixture(scope="module")
 def bare_server(data_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Url]:
     """A server on which no database of clerk's has been migrated before, so that it has no roles yet."""
@@ -89,7 +82,6 @@ def test_a_user_without_rights_gets_a_sentence(database_of_someone: Url, folder:
         assert facts(connection, folder) == before
 
 
-@needs_no_superuser
 def test_without_the_right_to_create_roles_all_else_is_done(
     database_of_someone: Url, admin: psycopg.Connection, folder: SqlFolder
 ) -> None:
@@ -115,7 +107,6 @@ def test_without_the_right_to_create_roles_all_else_is_done(
         ).fetchone() == (True,)
 
 
-@needs_no_superuser
 def test_a_user_who_may_create_roles_hands_over_to_the_owner(
     database_of_someone: Url, admin: psycopg.Connection, folder: SqlFolder
 ) -> None:
@@ -141,7 +132,6 @@ def test_a_user_who_may_create_roles_hands_over_to_the_owner(
         assert facts(connection, folder) == before, "nothing is left that would keep the roles from being dropped"
 
 
-@needs_no_superuser
 def test_a_user_who_may_not_give_rights_on_the_schema_keeps_what_it_makes(
     database_of_someone: Url, admin: psycopg.Connection, folder: SqlFolder
 ) -> None:
