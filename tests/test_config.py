@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from clerk import config
-from clerk.config import SETTINGS, Settings, without_password
+from clerk.config import SETTINGS, Settings
 from clerk.errors import USAGE, SettingError
+from clerk.values import without_password
 from tests.settings_page import PAGE, page
 
 

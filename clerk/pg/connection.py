@@ -9,9 +9,10 @@ from collections.abc import Iterator
 import psycopg
 from psycopg import sql
 
-from clerk.config import Settings, without_password
+from clerk.config import Settings
 from clerk.errors import ClerkError, DatabaseRefused, DatabaseUnreachable
 from clerk.pg import embedded
+from clerk.values import without_password
 
 _CONNECT_TIMEOUT = 10
 OLDEST_SUPPORTED = 14
