@@ -400,6 +400,7 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- clerk_increment_completed(p_subdomain text, p_stage text) returns void set search_path=pg_catalog, public, pg_temp, md5 5fb99893bd942436bdc409083db8392a
 -- clerk_increment_failed(p_subdomain text, p_stage text, p_message text, p_class text) returns void set search_path=pg_catalog, public, pg_temp, md5 b00c4a8bb6c5c76d814f6fcb054b4be8
 -- clerk_initialize_stage(p_subdomain text, p_stage text, p_total_jobs integer) returns void set search_path=pg_catalog, public, pg_temp, md5 80903daf8abee9300405a9e6b582be84
+-- clerk_keep_older_columns() returns trigger set search_path=pg_catalog, public, pg_temp, md5 bcedcf797d0cc51573a5d6a4f64a2cb9
 -- clerk_now() returns timestamp with time zone stable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_pause_queue(p_queue text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 34ace36438b5d7625f8a00e581145df1
 -- clerk_pause_site(p_subdomain text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 22270c3f250ca7e0779107fc36fe9526
@@ -459,6 +460,8 @@ CREATE TRIGGER clerk_book_delete AFTER DELETE ON procrastinate_jobs FOR EACH ROW
 CREATE TRIGGER clerk_fence BEFORE UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status <> 'doing'::procrastinate_job_status))) EXECUTE FUNCTION clerk_before_job_change();
 CREATE TRIGGER clerk_hold_back BEFORE INSERT ON procrastinate_jobs FOR EACH ROW WHEN ((new.status = 'todo'::procrastinate_job_status)) EXECUTE FUNCTION clerk_before_job_insert();
 CREATE TRIGGER clerk_hold_back_retry BEFORE UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN (((new.status = 'todo'::procrastinate_job_status) AND (old.status IS DISTINCT FROM new.status))) EXECUTE FUNCTION clerk_before_job_insert();
+CREATE TRIGGER clerk_keep_older_columns BEFORE UPDATE OF current_stage, outcome ON sites FOR EACH ROW WHEN ((((old.current_stage)::text IS DISTINCT FROM (new.current_stage)::text) OR ((old.outcome)::text IS DISTINCT FROM (new.outcome)::text))) EXECUTE FUNCTION clerk_keep_older_columns();
+CREATE TRIGGER clerk_name_new_site BEFORE INSERT ON sites FOR EACH ROW WHEN (((new.status IS NULL) AND (new.current_stage IS NULL))) EXECUTE FUNCTION clerk_keep_older_columns();
 CREATE TRIGGER procrastinate_jobs_notify_queue_job_aborted_v1 AFTER UPDATE OF abort_requested ON procrastinate_jobs FOR EACH ROW WHEN (((old.abort_requested = false) AND (new.abort_requested = true) AND (new.status = 'doing'::procrastinate_job_status))) EXECUTE FUNCTION procrastinate_notify_queue_abort_job_v1();
 CREATE TRIGGER procrastinate_jobs_notify_queue_job_inserted_v1 AFTER INSERT ON procrastinate_jobs FOR EACH ROW WHEN ((new.status = 'todo'::procrastinate_job_status)) EXECUTE FUNCTION procrastinate_notify_queue_job_inserted_v1();
 CREATE TRIGGER procrastinate_trigger_abort_requested_events_v1 AFTER UPDATE OF abort_requested ON procrastinate_jobs FOR EACH ROW WHEN ((new.abort_requested = true)) EXECUTE FUNCTION procrastinate_trigger_abort_requested_events_procedure_v1();
