@@ -63,7 +63,7 @@ class Settings:
     deploy_command: tuple[str, ...] | None
     deploy_time_limit: float
     origins: Mapping[str, str]
-    """Setting name → where its value came from: `environment`, a file's path, or `default`."""
+    """Setting name → where its value came from: `environment`, the path of a folder or file, or `default`."""
 
 
 SETTINGS = (
@@ -274,7 +274,10 @@ def load(environ: Mapping[str, str] = os.environ, folder: Path | None = None) ->
     """Read all settings. An empty value counts as not set, as in compose files and shells."""
     folder = folder or _current_folder()
     file = folder / ".env"
-    sources = {"environment": environ, str(file): _from_file(file)}
+    sources: dict[str, Mapping[str, str | None]] = {"environment": environ}
+    if credentials := environ.get("CREDENTIALS_DIRECTORY"):
+        sources[credentials] = _from_credentials(Path(credentials))
+    sources[str(file)] = _from_file(file)
     found: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for setting in SETTINGS:
@@ -304,6 +307,17 @@ def _current_folder() -> Path:
         return Path.cwd()
     except FileNotFoundError as error:
         raise SettingError("the current folder is gone", "go to one that exists") from error
+
+
+def _from_credentials(folder: Path) -> Mapping[str, str | None]:
+    """A file per setting, as systemd's LoadCredential= lays them out: secrets that no child process inherits."""
+    try:
+        there = {setting.name for setting in SETTINGS} & {file.name for file in folder.iterdir()}
+        return {name: (folder / name).read_text(encoding="utf-8") for name in there}
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingError(
+            f"the credentials in {folder} cannot be read ({error})", "mend them, or unset CREDENTIALS_DIRECTORY"
+        ) from error
 
 
 def _from_file(file: Path) -> Mapping[str, str | None]:

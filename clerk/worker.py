@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import socket
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from procrastinate import exceptions, job_context, worker
 
-from clerk import logs
+from clerk import logs, sd_notify
 from clerk.pg.connector import ClerkConnector
 from clerk.pg.job_manager import ClerkJobManager, Failure
 
@@ -68,11 +67,6 @@ class ClerkWorker(worker.Worker):
         assert isinstance(self.app.job_manager, ClerkJobManager)
         return self.app.job_manager
 
-    async def _run_loop(self) -> None:
-        assert self.worker_id is not None
-        await self._manager.introduce(self.worker_id, self.queues)
-        await super()._run_loop()
-
     def _start_side_tasks(self) -> list[asyncio.Task[Any]]:
         return [
             *super()._start_side_tasks(),
@@ -90,7 +84,7 @@ class ClerkWorker(worker.Worker):
 
     async def _shutdown(self, side_tasks: list[asyncio.Task[Any]]) -> None:
         """Procrastinate stops the heartbeat before it drains; a long drain would look like a death."""
-        notify_systemd("STOPPING=1")
+        sd_notify.notify(sd_notify.STOPPING)
         draining = [
             asyncio.create_task(self._update_heartbeat(), name="heartbeat while draining"),
             asyncio.create_task(self._renew_leases(), name="leases while draining"),
@@ -147,7 +141,7 @@ class ClerkWorker(worker.Worker):
         connector = self.app.connector
         assert isinstance(connector, ClerkConnector)
         answered_at = connector.listener_heard_at = time.monotonic()
-        notify_systemd("READY=1")
+        sd_notify.notify(sd_notify.ALIVE)
         while True:
             await asyncio.sleep(min(_LOOK_EVERY, self.cut_off_after / 3))
             try:
@@ -164,7 +158,7 @@ class ClerkWorker(worker.Worker):
                 logger.critical("cut off from the database for %.0f s: ending, so that a supervisor starts anew", gone)
                 logging.shutdown()
                 os._exit(CUT_OFF)
-            notify_systemd("WATCHDOG=1")
+            sd_notify.notify(sd_notify.ALIVE)
 
     async def _persist_job_status(self, *arguments: Any, **options: Any) -> None:
         """Procrastinate forgets an error here, and goes on to break the next job. What nobody foresaw ends us."""
@@ -195,15 +189,3 @@ async def load_policy(manager: ClerkJobManager) -> None:
     )
     manager.max_attempts = {row["stage"]: row["max_attempts"] for row in rows}
     manager.renew_every = min([_RENEW_AT_LEAST_EVERY, *(row["lease"] / 3 for row in rows)])
-
-
-def notify_systemd(message: str) -> None:
-    """sd_notify(3): a datagram to the socket that systemd named, if it did."""
-    address = os.environ.get("NOTIFY_SOCKET")
-    if not address:
-        return
-    if address.startswith("@"):
-        address = "\0" + address[1:]
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as datagram:
-        datagram.connect(address)
-        datagram.send(message.encode())

@@ -37,6 +37,7 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     """A developer's own DATABASE_URL or .env must never reach a test."""
     for setting in SETTINGS:
         monkeypatch.delenv(setting.name, raising=False)
+    monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
     monkeypatch.chdir(tmp_path)
 
 

@@ -12,7 +12,8 @@ _PREFACE = """\
 # Settings
 
 All settings are environment variables. A file `.env` in the current folder may hold them too, a `NAME=value` per
-line; a variable of the real environment wins over the file, and an empty value counts as not set.
+line, and so may a folder that `CREDENTIALS_DIRECTORY` names, a file per setting, as systemd's `LoadCredential=` makes
+it. A variable of the real environment wins over both, the folder over `.env`, and an empty value counts as not set.
 `clerk config` shows each setting with its value and where that came from, passwords left out.
 
 A wrong value is one sentence and exit code 2. Characters with a meaning of their own in a URL are written as `%XX`

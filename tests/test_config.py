@@ -53,6 +53,31 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     assert settings.origins["STORAGE_DIR"] == str(tmp_path / ".env")
 
 
+def test_credentials_lie_between_the_environment_and_the_file(tmp_path: Path) -> None:
+    credentials = tmp_path / "credentials"
+    credentials.mkdir()
+    for name, text in {"DATABASE_URL": "postgresql://a:s3cret@b/c\n", "CLERK_HOME": "/x", "STORAGE_DIR": "/s"}.items():
+        (credentials / name).write_text(text)
+    (credentials / "other").write_bytes(b"\xff: not ours to read")
+    write_env(tmp_path, "DATABASE_URL=postgresql://file/db\nCLERK_OCR_DPI=200\n")
+    settings = load(tmp_path, CREDENTIALS_DIRECTORY=str(credentials), CLERK_HOME="/from/environment")
+    assert settings.database_url == "postgresql://a:s3cret@b/c"
+    assert settings.origins["DATABASE_URL"] == str(credentials)
+    assert settings.home == Path("/from/environment")
+    assert settings.ocr_dpi == 200.0
+
+
+@pytest.mark.parametrize("wrong", ["missing", "bytes"])
+def test_credentials_that_cannot_be_read_are_an_error(tmp_path: Path, wrong: str) -> None:
+    """Going on without them could mean another database."""
+    credentials = tmp_path / "credentials"
+    if wrong == "bytes":
+        credentials.mkdir()
+        (credentials / "DATABASE_URL").write_bytes(b"\xff")
+    with pytest.raises(SettingError, match="cannot be read"):
+        load(tmp_path, CREDENTIALS_DIRECTORY=str(credentials))
+
+
 @pytest.mark.parametrize("empty", ["", "  ", "\n"])
 def test_an_empty_value_counts_as_not_set(tmp_path: Path, empty: str) -> None:
     write_env(tmp_path, "CLERK_HOME=/from/file\nCLERK_LOCK_TIMEOUT=\n")
@@ -178,6 +203,12 @@ def test_nothing_else_in_the_code_reads_the_environment() -> None:
     ]
     # Those that pass theirs on, to the keeper, a child that reads a PDF, a deployer's command or clerk's own processes,
     # and the one that finds systemd's socket by it.
-    passing_on = {"pg/embedded.py", "documents/engine.py", "plugins/deployers/command.py", "cli/plugins.py"}
-    assert set(readers) <= {"config.py", "worker.py"} | passing_on
+    passing_on = {
+        "pg/embedded.py",
+        "documents/engine.py",
+        "plugins/deployers/command.py",
+        "cli/plugins.py",
+        "family.py",
+    }
+    assert set(readers) <= {"config.py", "sd_notify.py"} | passing_on
     assert os.environ.get("DATABASE_URL") is None, "no test runs on a developer's own database"

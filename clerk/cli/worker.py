@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+import socket
 from functools import partial
 from typing import Any
 
@@ -17,8 +12,11 @@ import click
 
 from clerk import config, logs
 from clerk.app import app
+from clerk.errors import OK, WRONG
+from clerk.family import Family, Member
 from clerk.pg.connection import connect, database_url
 from clerk.pg.overview import read_overview
+from clerk.pg.presence import live_workers
 from clerk.pg.sqlfiles import default_folder
 from clerk.pg.verify import require_known_schema
 
@@ -28,15 +26,6 @@ WORKING_QUEUES = ("ocr", "compilation", "extraction")
 """Their jobs use a whole core: one at a time per process, and a process per core."""
 QUEUES = WAITING_QUEUES + WORKING_QUEUES
 _MANY = 10
-_RESTART_PAUSE = 1.0
-
-
-@dataclass(frozen=True)
-class Member:
-    """One process of the family."""
-
-    queues: tuple[str, ...]
-    concurrency: int
 
 
 def family(queues: tuple[str, ...], processes: int | None, concurrency: int | None) -> list[Member]:
@@ -51,7 +40,7 @@ def family(queues: tuple[str, ...], processes: int | None, concurrency: int | No
 
 
 @click.command()
-@click.option("--queues", metavar="A,B", help=f"Which queues to read: {', '.join(QUEUES)}. Default: all.")
+@click.option("--queues", metavar="A,B", help=f"Which queues to read: {', '.join(QUEUES)}, or all, the default.")
 @click.option("--processes", type=click.IntRange(min=1), help="How many processes. Default: what suits this machine.")
 @click.option("--concurrency", type=click.IntRange(min=1), help="Jobs at once in each process.")
 @click.option("--burst", is_flag=True, help="Stop when nothing waits or runs any more.")
@@ -68,6 +57,7 @@ def family(queues: tuple[str, ...], processes: int | None, concurrency: int | No
     metavar="SECONDS",
     help="On stop, wait this long for running jobs, then ask them to stop too. Default: as long as they take.",
 )
+@click.option("--check", is_flag=True, help="Start nothing: say whether a worker of this machine is alive.")
 def worker(
     queues: str | None,
     processes: int | None,
@@ -75,33 +65,42 @@ def worker(
     burst: bool,
     log_format: str,
     grace: float | None,
+    check: bool,
 ) -> None:
     """Do the pipeline's work until told to stop.
 
-    Ctrl-C or SIGTERM lets running jobs finish and takes no new ones. A process that dies is started again.
+    Ctrl-C or SIGTERM lets running jobs finish and takes no new ones. A process that dies or hangs is started again.
+    --check is for health checks: exit code 0 if a worker of this machine has spoken to the database within the
+    last minute, 1 if not.
 
     \b
     Examples:
       clerk worker
       clerk worker --queues ocr --processes 4
       clerk worker --burst
+      clerk worker --check
     """
     chosen = _chosen(queues)
     members = family(chosen, processes, concurrency)
     settings = config.load()
+    if check:
+        with connect(settings) as connection:
+            alive = live_workers(connection, socket.gethostname())
+        click.echo(f"{alive} worker {'process' if alive == 1 else 'processes'} of this machine spoke within a minute.")
+        click.get_current_context().exit(OK if alive else WRONG)
     with database_url(settings):
         with connect(settings) as connection:
             require_known_schema(connection, default_folder())
+        logs.configure(log_format)
         if len(members) == 1 and not burst:
-            logs.configure(log_format)
             asyncio.run(_run(members[0], grace))
             return
         options = ["--log-format", log_format, *([] if grace is None else ["--grace", str(grace)])]
-        _Family(members, options).run(until=partial(_nothing_to_do, settings, chosen) if burst else None)
+        Family(members, options).run(until=partial(_nothing_to_do, settings, chosen) if burst else None)
 
 
 def _chosen(queues: str | None) -> tuple[str, ...]:
-    if queues is None:
+    if queues in (None, "all"):
         return QUEUES
     chosen = tuple(dict.fromkeys(queue.strip() for queue in queues.split(",") if queue.strip()))
     unknown = [queue for queue in chosen if queue not in QUEUES]
@@ -125,59 +124,3 @@ def _nothing_to_do(settings: config.Settings, queues: tuple[str, ...]) -> bool:
     with connect(settings) as connection:
         backlog = read_overview(connection).queues
     return not any(jobs["waiting"] + jobs["running"] for queue, jobs in backlog.items() if queue in queues)
-
-
-class _Family:
-    """Starts its members, passes signals on, and replaces who dies."""
-
-    def __init__(self, members: list[Member], options: list[str]) -> None:
-        self.members = members
-        self.options = options
-        self.stopping = False
-        self.children: dict[int, subprocess.Popen[bytes]] = {}
-
-    def run(self, until: Callable[[], bool] | None) -> None:
-        """Until a signal comes or, in a burst, until there is nothing left to do."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._stop)
-        for index in range(len(self.members)):
-            self._start(index)
-        try:
-            while self.children:
-                if until is not None and not self.stopping and until():
-                    self._stop()
-                for index, child in list(self.children.items()):
-                    self._look_after(index, child)
-        finally:
-            # Whatever went wrong here, no worker is left behind.
-            self._stop()
-            for child in self.children.values():
-                child.wait()
-
-    def _look_after(self, index: int, child: subprocess.Popen[bytes]) -> None:
-        try:
-            code = child.wait(timeout=0.2)
-        except subprocess.TimeoutExpired:
-            return
-        del self.children[index]
-        if not self.stopping:
-            click.echo(f"clerk: a worker process ended with {code}: starting another.", err=True)
-            time.sleep(_RESTART_PAUSE)
-            self._start(index)
-
-    def _start(self, index: int) -> None:
-        member = self.members[index]
-        # A session of its own: Ctrl-C reaches the parent alone, which passes it on once.
-        self.children[index] = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "clerk", "worker", "--processes", "1"),
-                *("--queues", ",".join(member.queues), "--concurrency", str(member.concurrency)),
-                *self.options,
-            ],
-            start_new_session=True,
-        )
-
-    def _stop(self, *_: object) -> None:
-        self.stopping = True
-        for child in self.children.values():
-            child.send_signal(signal.SIGTERM)

@@ -135,11 +135,22 @@ def _service(name: str, service: dict[str, Any]) -> Iterator[str]:
         yield f"{name}: {service['command']}: {error.format_message()}"
         return
     yield from _environment(name, service, context)
+    yield from _check(name, service)
     grace = context.params.get("grace")
     if grace is not None and grace >= _seconds(service["stop_grace_period"]):
         yield f"{name}: is killed after {service['stop_grace_period']}, while it still waits for jobs"
     if context.info_name == "worker" and grace is None:
         yield f"{name}: waits for its jobs without end, and is killed then"
+
+
+def _check(name: str, service: dict[str, Any]) -> Iterator[str]:
+    """A health check that is a command of clerk's own."""
+    words = service.get("healthcheck", {}).get("test", [])[1:]
+    if words[:1] == ["clerk"]:
+        try:
+            parsed(shlex.join(words))
+        except click.ClickException as error:
+            yield f"{name}: {shlex.join(words)}: {error.format_message()}"
 
 
 def _environment(name: str, service: dict[str, Any], context: click.Context) -> Iterator[str]:

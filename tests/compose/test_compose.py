@@ -53,7 +53,8 @@ def test_the_file_is_right() -> None:
         ("PGPASSWORD: ${POSTGRES_PASSWORD:?", "PGPASSWORD: ${POSTGRES_PASSWORD:-", "PGPASSWORD is not taken"),
         ("    build: .\n", "", "nothing builds its image"),
         ("image: postgres:18", "image: registry.example/postgres:18", "names a registry"),
-        ("sys.exit(0", "echo $HOME; sys.exit(0", "a dollar is written $$"),
+        ("clerk, worker, --check]", "clerk, worker, --chek]", "No such option"),
+        ("import urllib.request;", "import urllib.request; echo $HOME;", "a dollar is written $$"),
     ],
 )
 def test_what_is_broken_is_found(right: str, wrong: str, problem: str) -> None:
@@ -82,7 +83,7 @@ def test_a_worker_is_healthy_while_it_lives(database: Url) -> None:
     """The very commands of the file, run here: before, with and after a worker."""
     service = load(TEXT)["services"]["deploy"]
     environment = os.environ | {"DATABASE_URL": database}
-    check = [sys.executable, *service["healthcheck"]["test"][2:]]
+    check = [sys.executable, "-m", *service["healthcheck"]["test"][1:]]
 
     def healthy() -> bool:
         done = subprocess.run(check, env=environment, capture_output=True, text=True, timeout=60)

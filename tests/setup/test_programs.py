@@ -67,13 +67,13 @@ def test_a_package_manager_that_fails(bare: Machine, prepared: Prepared) -> None
     assert 'the step "install tesseract-ocr poppler-utils with apt-get" failed: no connection' in result.last_line
 
 
-def test_the_browser_is_for_tests_only(machine: Machine, prepared: Prepared) -> None:
+def test_the_browser_and_systemd_are_for_tests_only(machine: Machine, prepared: Prepared) -> None:
     machine.put_user()
     machine.put_installer("apt-get")
     assert machine.run(prepared.root / "bin/setup").silent
     result = machine.run(prepared.root / "bin/setup", "--for-tests")
     assert result.code == 1
-    assert "clerk needs chromium" in result.err
+    assert "clerk needs chromium systemd" in result.err
     if not list(Path("/usr/lib/postgresql").glob("*/bin/initdb")):
         assert " postgresql, which" in result.err
 

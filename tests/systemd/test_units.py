@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+import tomllib
+from pathlib import Path
+
+import click
+import pytest
+
+from clerk import config
+from clerk.cli.worker import QUEUES
+from clerk.exec.limited import _WALL_PER_CPU_SECOND as WALL_PER_CPU_SECOND
+from clerk.worker import ClerkWorker
+from tests.compose.compose import parsed
+from tests.systemd.units import (
+    FOLDER,
+    INSTALLED,
+    ROOT,
+    SANDBOX,
+    SERVICES,
+    UNITS,
+    install,
+    instance,
+    one,
+    read,
+    seconds,
+    service,
+)
+
+MOST_EXPOSED = 2.0
+WORKER, DASHBOARD, RECONCILE = "clerk-worker@.service", "clerk-dashboard.service", "clerk-reconcile.service"
+
+needs_systemd = pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed (bin/setup --for-tests, on Linux)"
+)
+
+
+def analyze(units: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["systemd-analyze", *arguments],
+        env={**os.environ, "SYSTEMD_UNIT_PATH": f"{units}:", "SYSTEMD_COLORS": "0"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_these_are_the_units() -> None:
+    assert sorted([WORKER, DASHBOARD, RECONCILE, "clerk-reconcile.timer", "clerk.target"]) == UNITS
+
+
+@needs_systemd
+@pytest.mark.parametrize("unit", UNITS)
+def test_systemd_has_nothing_to_complain_of(unit: str, tmp_path: Path) -> None:
+    units = install(tmp_path / "units")
+    said = analyze(units, "verify", "--man=no", instance(unit))
+    assert (said.returncode, said.stderr) == (0, "")
+
+
+@needs_systemd
+def test_systemd_would_complain_of_a_wrong_word(tmp_path: Path) -> None:
+    """Or the test above could not fail."""
+    units = install(tmp_path / "units")
+    with (units / SANDBOX.relative_to(FOLDER)).open("a") as sandbox:
+        sandbox.write("ProtectEverything=yes\n")
+    assert "ProtectEverything" in analyze(units, "verify", "--man=no", DASHBOARD).stderr
+
+
+@needs_systemd
+@pytest.mark.parametrize("unit", SERVICES)
+def test_every_service_is_shut_in(unit: str, tmp_path: Path) -> None:
+    assert exposure(install(tmp_path / "units"), unit) <= MOST_EXPOSED
+
+
+@needs_systemd
+def test_without_the_sandbox_it_would_not_be(tmp_path: Path) -> None:
+    units = install(tmp_path / "units")
+    (units / SANDBOX.relative_to(FOLDER)).unlink()
+    assert exposure(units, DASHBOARD) > 5
+
+
+def exposure(units: Path, unit: str) -> float:
+    said = analyze(units, "security", "--offline=true", "--no-pager", instance(unit))
+    level = re.search(r"exposure level for .*: ([0-9.]+) ", said.stdout)
+    assert level is not None, said.stderr
+    return float(level[1])
+
+
+@needs_systemd
+def test_the_timer_strikes_every_quarter_of_an_hour() -> None:
+    when = one(read(FOLDER / "clerk-reconcile.timer"), "Timer", "OnCalendar")
+    assert when == "*:0/15"
+    said = analyze(FOLDER, "calendar", "--iterations=3", "--base-time=2030-01-01 00:01:00 UTC", when).stdout
+    assert re.findall(r"(\d\d:\d\d):00 UTC", said)[:3] == ["00:15", "00:30", "00:45"]
+
+
+def command(unit: str) -> str:
+    """What the service runs, as typed by hand."""
+    path, _, rest = one(service(unit), "Service", "ExecStart").partition(" ")
+    assert path.startswith(f"{INSTALLED}/")
+    return f"{Path(path).name} {rest}".strip()
+
+
+@pytest.mark.parametrize("queue", [*QUEUES, "all"])
+def test_a_worker_of_every_queue_can_be_started(queue: str) -> None:
+    context = parsed(command(WORKER).replace("%i", queue))
+    assert context.params["queues"] == queue
+
+
+def test_the_commands_of_the_others_exist() -> None:
+    assert parsed(command(DASHBOARD)).info_name == "dashboard"
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
+    assert command(RECONCILE) in scripts
+    with pytest.raises(click.UsageError):
+        parsed("clerk dash")
+
+
+@pytest.mark.parametrize("unit", [WORKER, DASHBOARD])
+def test_what_serves_is_started_again_always_and_without_limit(unit: str) -> None:
+    assert one(service(unit), "Service", "Restart") == "always"
+    assert one(service(unit), "Unit", "StartLimitIntervalSec") == "0"
+
+
+def test_a_stopping_worker_has_time_for_the_longest_step_of_a_job() -> None:
+    settings = config.load({}, Path("/nowhere"))
+    longest = max(
+        settings.download_time_limit,
+        settings.plugin_time_limit,
+        settings.deploy_time_limit,
+        settings.ocr_page_seconds * WALL_PER_CPU_SECOND,
+    )
+    grace = parsed(command(WORKER).replace("%i", "ocr")).params["grace"]
+    assert grace >= longest
+    deaf_after = inspect.signature(ClerkWorker).parameters["deaf_after"].default
+    assert seconds(one(service(WORKER), "Service", "TimeoutStopSec")) > grace + deaf_after
+
+
+def test_a_worker_speaks_more_often_than_systemd_asks() -> None:
+    """Every five seconds, and a look at the database takes ten at most."""
+    assert seconds(one(service(WORKER), "Service", "WatchdogSec")) >= 30
+    assert one(service(WORKER), "Service", "Type") == "notify"
+    # The parent speaks for all; with `all`, one living member would cover for a dead parent.
+    assert one(service(WORKER), "Service", "NotifyAccess") == "main"
+    assert one(service(WORKER), "Service", "KillMode") == "mixed"
+
+
+@pytest.mark.parametrize("unit", SERVICES)
+def test_no_secret_stands_in_a_unit(unit: str) -> None:
+    settings = service(unit)["Service"]
+    for assignment in settings["Environment"]:
+        assert not re.match(r"DATABASE_URL|\w*(PASSWORD|TOKEN)", assignment)
+    known = {setting.name for setting in config.SETTINGS}
+    loaded = dict(one.split(":", 1) for one in settings["LoadCredential"])
+    assert loaded["DATABASE_URL"] == "/etc/clerk/credentials/DATABASE_URL"
+    assert loaded.keys() <= known
+    assert {assignment.partition("=")[0] for assignment in settings["Environment"]} <= known
+    for credential in settings.get("SetCredential", []):
+        assert credential.endswith(":\\n"), "a default that is empty"
+
+
+def test_what_the_sandbox_lets_write_is_where_clerk_writes() -> None:
+    sandbox = read(SANDBOX)["Service"]
+    environment = dict(line.split("=", 1) for line in sandbox["Environment"])
+    settings = config.load(environment, Path("/nowhere"))
+    home = f"/var/lib/{sandbox['StateDirectory'][0]}"
+    for folder in (settings.home, settings.storage_dir, settings.publish_dir):
+        assert Path(home) in [folder, *folder.parents]
+
+
+README = (FOLDER / "README.md").read_text(encoding="utf-8")
+DROP_INS = [textwrap.dedent(block) for block in re.findall(r"(?m)(?:^    .*\n)+", README) if block.startswith("    [")]
+
+
+def test_the_readme_speaks_of_every_unit_and_of_no_other() -> None:
+    named = re.findall(r"clerk[\w-]*(?:@\w*)?\.(?:service|timer|target)\b(?!\.d)", README)
+    assert {re.sub(r"@\w*", "@", name) for name in named} == set(UNITS)
+
+
+@needs_systemd
+def test_the_readme_rates_them_as_systemd_does(tmp_path: Path) -> None:
+    level = re.search(r"rates each service at ([0-9.]+)", README)
+    assert level is not None
+    units = install(tmp_path / "units")
+    assert {exposure(units, unit) for unit in SERVICES} == {float(level[1])}
+
+
+@needs_systemd
+@pytest.mark.parametrize("drop_in", DROP_INS, ids=range(len(DROP_INS)))
+def test_what_the_readme_has_people_type_is_understood(drop_in: str, tmp_path: Path) -> None:
+    units = install(tmp_path / "units")
+    unit = instance(WORKER) if "[Service]" in drop_in else "clerk-reconcile.timer"
+    (units / f"{unit}.d").mkdir()
+    (units / f"{unit}.d" / "override.conf").write_text(drop_in.replace(INSTALLED, str(Path(sys.executable).parent)))
+    said = analyze(units, "verify", "--man=no", unit)
+    assert (said.returncode, said.stderr) == (0, "")
+
+
+def test_there_are_such_drop_ins() -> None:
+    assert len(DROP_INS) == 5
