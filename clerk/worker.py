@@ -67,6 +67,11 @@ class ClerkWorker(worker.Worker):
         assert isinstance(self.app.job_manager, ClerkJobManager)
         return self.app.job_manager
 
+    async def _run_loop(self) -> None:
+        assert self.worker_id is not None
+        await self._manager.introduce(self.worker_id, self.queues)
+        await super()._run_loop()
+
     def _start_side_tasks(self) -> list[asyncio.Task[Any]]:
         return [
             *super()._start_side_tasks(),

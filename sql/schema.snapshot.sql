@@ -29,6 +29,7 @@ create table publications ();
 create table reconcile_log ();
 create table sites ();
 create table stage_policy ();
+create table worker_processes ();
 
 -- section: columns
 alter table adopted_schema add column as_found jsonb;
@@ -255,6 +256,10 @@ alter table stage_policy add column phase smallint not null;
 alter table stage_policy add column stage text not null;
 alter table stage_policy add column task_name text not null;
 alter table stage_policy add column time_limit interval not null;
+alter table worker_processes add column holder text not null;
+alter table worker_processes add column queues text[];
+alter table worker_processes add column registered_at timestamp with time zone not null default now();
+alter table worker_processes add column worker_id bigint not null;
 
 -- section: options
 alter table content_item_pipeline_state set (autovacuum_analyze_scale_factor=0.02);
@@ -341,6 +346,8 @@ alter table stage_policy add constraint stage_policy_phase_check CHECK (((phase 
 alter table stage_policy add constraint stage_policy_pkey PRIMARY KEY (stage);
 alter table stage_policy add constraint stage_policy_stage_check CHECK ((stage = ANY (ARRAY['fetch'::text, 'ocr'::text, 'compilation'::text, 'extraction'::text, 'deploy'::text])));
 alter table stage_policy add constraint stage_policy_time_limit_check CHECK ((time_limit >= lease));
+alter table worker_processes add constraint worker_processes_pkey PRIMARY KEY (worker_id);
+alter table worker_processes add constraint worker_processes_worker_id_fkey FOREIGN KEY (worker_id) REFERENCES procrastinate_workers(id) ON DELETE CASCADE;
 
 -- section: indexes
 CREATE INDEX idx_cips_content_item_pipeline_status ON content_item_pipeline_state USING btree (content_item_id, pipeline, status) WHERE (status = ANY (ARRAY['failed_retryable'::text, 'failed_terminal'::text]));
@@ -348,6 +355,7 @@ CREATE INDEX idx_cips_error_code ON content_item_pipeline_state USING btree (err
 CREATE INDEX idx_cips_pipeline_status_created ON content_item_pipeline_state USING btree (pipeline, status, created_at) WHERE (status = ANY (ARRAY['pending'::text, 'in_progress'::text, 'failed_retryable'::text]));
 CREATE INDEX idx_cips_pipeline_status_last_attempt ON content_item_pipeline_state USING btree (pipeline, status, last_attempt_at) WHERE (status = ANY (ARRAY['failed_retryable'::text, 'failed_terminal'::text]));
 CREATE INDEX idx_cips_updated_at ON content_item_pipeline_state USING btree (updated_at) WHERE (status = ANY (ARRAY['failed_retryable'::text, 'failed_terminal'::text]));
+CREATE INDEX idx_content_items_fetch_failed_at ON content_items USING btree (fetch_failed_at) WHERE (fetch_failed_at IS NOT NULL);
 CREATE INDEX idx_content_items_source_url ON content_items USING btree (subdomain, source_url);
 CREATE INDEX idx_fetch_slots_host ON fetch_slots USING btree (host);
 CREATE INDEX idx_ignored_results_at ON ignored_results USING btree (at);
@@ -395,11 +403,13 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- clerk_failed_for_good(p_status text, p_error_code text) returns boolean immutable set search_path=pg_catalog, public, pg_temp, md5 5bb1e3d9b8708c5e45be143ad3dc90eb
 -- clerk_fetch_job(p_queues text[], p_worker_id bigint) returns procrastinate_jobs set search_path=pg_catalog, public, pg_temp, md5 b79f9e07eb468e2dc510215daa524dc1
 -- clerk_fetch_jobs(p_queues text[], p_worker_id bigint, p_places integer) returns SETOF procrastinate_jobs set search_path=pg_catalog, public, pg_temp, md5 462778869aa3dd96486947b895ba3acc
+-- clerk_first_event_since(p_since timestamp with time zone) returns bigint stable security definer set search_path=pg_catalog, public, pg_temp, md5 0437231ccf1e0448e4fd98894c8d84d9
 -- clerk_held_back_until() returns timestamp with time zone immutable set search_path=pg_catalog, public, pg_temp, md5 e897e6274c073f4477e9eaa99862daac
 -- clerk_hold_host(p_host text, p_for interval, p_why text) returns timestamp with time zone set search_path=pg_catalog, public, pg_temp, md5 1f0a40d08c7d9d256c9d07c08bf3dca0
 -- clerk_increment_completed(p_subdomain text, p_stage text) returns void set search_path=pg_catalog, public, pg_temp, md5 5fb99893bd942436bdc409083db8392a
 -- clerk_increment_failed(p_subdomain text, p_stage text, p_message text, p_class text) returns void set search_path=pg_catalog, public, pg_temp, md5 b00c4a8bb6c5c76d814f6fcb054b4be8
 -- clerk_initialize_stage(p_subdomain text, p_stage text, p_total_jobs integer) returns void set search_path=pg_catalog, public, pg_temp, md5 80903daf8abee9300405a9e6b582be84
+-- clerk_keep_older_columns() returns trigger set search_path=pg_catalog, public, pg_temp, md5 bcedcf797d0cc51573a5d6a4f64a2cb9
 -- clerk_now() returns timestamp with time zone stable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_pause_queue(p_queue text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 34ace36438b5d7625f8a00e581145df1
 -- clerk_pause_site(p_subdomain text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 22270c3f250ca7e0779107fc36fe9526
@@ -459,6 +469,8 @@ CREATE TRIGGER clerk_book_delete AFTER DELETE ON procrastinate_jobs FOR EACH ROW
 CREATE TRIGGER clerk_fence BEFORE UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status <> 'doing'::procrastinate_job_status))) EXECUTE FUNCTION clerk_before_job_change();
 CREATE TRIGGER clerk_hold_back BEFORE INSERT ON procrastinate_jobs FOR EACH ROW WHEN ((new.status = 'todo'::procrastinate_job_status)) EXECUTE FUNCTION clerk_before_job_insert();
 CREATE TRIGGER clerk_hold_back_retry BEFORE UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN (((new.status = 'todo'::procrastinate_job_status) AND (old.status IS DISTINCT FROM new.status))) EXECUTE FUNCTION clerk_before_job_insert();
+CREATE TRIGGER clerk_keep_older_columns BEFORE UPDATE OF current_stage, outcome ON sites FOR EACH ROW WHEN ((((old.current_stage)::text IS DISTINCT FROM (new.current_stage)::text) OR ((old.outcome)::text IS DISTINCT FROM (new.outcome)::text))) EXECUTE FUNCTION clerk_keep_older_columns();
+CREATE TRIGGER clerk_name_new_site BEFORE INSERT ON sites FOR EACH ROW WHEN (((new.status IS NULL) AND (new.current_stage IS NULL))) EXECUTE FUNCTION clerk_keep_older_columns();
 CREATE TRIGGER procrastinate_jobs_notify_queue_job_aborted_v1 AFTER UPDATE OF abort_requested ON procrastinate_jobs FOR EACH ROW WHEN (((old.abort_requested = false) AND (new.abort_requested = true) AND (new.status = 'doing'::procrastinate_job_status))) EXECUTE FUNCTION procrastinate_notify_queue_abort_job_v1();
 CREATE TRIGGER procrastinate_jobs_notify_queue_job_inserted_v1 AFTER INSERT ON procrastinate_jobs FOR EACH ROW WHEN ((new.status = 'todo'::procrastinate_job_status)) EXECUTE FUNCTION procrastinate_notify_queue_job_inserted_v1();
 CREATE TRIGGER procrastinate_trigger_abort_requested_events_v1 AFTER UPDATE OF abort_requested ON procrastinate_jobs FOR EACH ROW WHEN ((new.abort_requested = true)) EXECUTE FUNCTION procrastinate_trigger_abort_requested_events_procedure_v1();
@@ -468,21 +480,33 @@ CREATE TRIGGER procrastinate_trigger_status_events_insert_v1 AFTER INSERT ON pro
 CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF status ON procrastinate_jobs FOR EACH ROW EXECUTE FUNCTION procrastinate_trigger_function_status_events_update_v1();
 
 -- section: views
+-- completions_per_hour (hour timestamp with time zone, stage character varying, completed bigint, failed bigint)
 -- due_sites (subdomain character varying, updated_at timestamp with time zone, cadence interval)
 -- expired_claims (job_id bigint, queue_name character varying(128), task_name character varying(128), subdomain text, stage text, holder text, attempt integer, lease_until timestamp with time zone)
 -- failing_documents (subdomain character varying, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, error_code text, error_message text, last_attempt_at timestamp with time zone, run_id bigint)
 -- ledger_counters (subdomain character varying, run_id bigint, fetch_total bigint, fetch_completed bigint, fetch_failed bigint, ocr_total bigint, ocr_completed bigint, ocr_failed bigint, compilation_total bigint, compilation_completed bigint, compilation_failed bigint, extraction_total bigint, extraction_completed bigint, extraction_failed bigint, deploy_total bigint, deploy_completed bigint, deploy_failed bigint)
 -- lost_coordinators (subdomain character varying, run_id bigint, phase integer, claimed_at timestamp with time zone, deferred_count integer)
+-- miscounted_sites (subdomain character varying, run_id bigint, stage text, problem text, in_motion boolean)
 -- orphaned_units (subdomain character varying, run_id bigint, stage text, content_item_id bigint, status text, job_id bigint, updated_at timestamp with time zone)
 -- pipeline_conservation (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
--- pipeline_overview (subdomain character varying, name character varying, current_stage character varying, outcome character varying, run_id bigint, started_at timestamp with time zone, updated_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone)
--- queue_backlog (queue character varying(128), waiting bigint, scheduled bigint, running bigint)
+-- pipeline_conservation_full (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
+-- pipeline_health (sites bigint, never_run bigint, active bigint, completed bigint, failed bigint, paused bigint, dirty bigint, stuck bigint, stuck_percent numeric, health_score numeric, fetch_failure_percent numeric, ocr_failure_percent numeric, compilation_failure_percent numeric, extraction_failure_percent numeric, deploy_failure_percent numeric, last_progress_at timestamp with time zone)
+-- pipeline_overview (subdomain character varying, name character varying, current_stage character varying, outcome character varying, run_id bigint, started_at timestamp with time zone, updated_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, paused boolean, paused_at timestamp with time zone, paused_by text, dirty boolean, cadence interval, phase integer, phase_total integer, phase_ended integer, phase_began_at timestamp with time zone, percent numeric, rate_per_hour numeric, eta timestamp with time zone, idle_for interval, stuck boolean)
+-- queue_backlog (queue character varying, waiting numeric, scheduled numeric, held_back numeric, running numeric, oldest_waiting_since timestamp with time zone, paused boolean, paused_at timestamp with time zone, paused_by text, rate_per_hour bigint, eta timestamp with time zone)
+-- recent_errors (at timestamp with time zone, subdomain character varying, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, error_code text, error_message text, run_id bigint)
+-- recent_ignored_results (at timestamp with time zone, why text, subdomain text, run_id bigint, stage text, content_item_id bigint, job_id bigint, status text, holder text, attempt integer)
+-- recent_repairs (at timestamp with time zone, subdomain character varying, run_id bigint, stage text, found text, done text, why text)
+-- running_jobs (job_id bigint, queue character varying(128), task_name character varying(128), subdomain text, run_id text, stage text, content_item_id text, worker_id bigint, holder text, host text, pid text, attempt integer, claimed_at timestamp with time zone, running_for interval, lease_until timestamp with time zone, has_lease boolean, progress integer, progress_total integer, progress_at timestamp with time zone)
+-- stage_durations (stage text, runs bigint, median interval, p90 interval, longest interval, jobs bigint, job_median interval, job_p90 interval, wait_median interval, wait_p90 interval)
 -- stranded_jobs (job_id bigint, queue_name character varying(128), subdomain text)
+-- stuck_sites (subdomain character varying, name character varying, current_stage character varying, run_id bigint, updated_at timestamp with time zone, idle_for interval, phase_ended integer, phase_total integer, percent numeric, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone)
+-- worker_status (worker_id bigint, holder text, host text, pid text, queues text[], registered_at timestamp with time zone, last_heartbeat timestamp with time zone, heartbeat_age interval, alive boolean, running bigint, doing text)
 
 -- section: comments
 comment on column adopted_schema.as_found is 'NULL for what the migration added.';
 comment on column clerk_procrastinate.complete is 'False for a single migration file of an upgrade: should the upgrade be cut short, it goes on after these.';
 comment on column clerk_procrastinate.functions is 'Checksum of each of its functions as installed, so that verify notices one that was changed by hand.';
+comment on column completions_per_hour.completed is 'Jobs that succeeded, as long as they are kept (CLERK_KEEP_JOBS_HOURS); for the stage "completed" runs that did not fail.';
 comment on column content_item_pipeline_state.attempt_count is 'Attempts begun in the present run.';
 comment on column content_item_pipeline_state.error_code is 'Class of the last error, as in PdfEncrypted.';
 comment on column content_item_pipeline_state.job_id is 'The Procrastinate job that carries the unit; no foreign key, since finished jobs are removed.';
@@ -508,6 +532,18 @@ comment on column job_claims.holder is 'application_name of the worker process, 
 comment on column job_claims.progress is 'Steps done, such as pages read, of progress_total.';
 comment on column job_claims.settled_as is 'How this claim ended: the status that the job went to. A worker whose answer got lost recognises its own result by it.';
 comment on column job_claims.settled_by is 'Its holder, or the repair or operator''s move that took the job away.';
+comment on column miscounted_sites.in_motion is 'The run is going, the site changed within the hour, or its counters are not those that its run ended with. Asked for only these, the ledger of sites at rest is not read.';
+comment on column pipeline_health.failed is 'Sites whose last run ended as failed.';
+comment on column pipeline_health.health_score is 'Percent of all sites that ever ran which are not stuck: 100 when all is well.';
+comment on column pipeline_health.ocr_failure_percent is 'Failed of all units of that stage, each site''s present or last run; likewise for the other stages.';
+comment on column pipeline_health.stuck_percent is 'Of the sites whose run is going.';
+comment on column pipeline_overview.eta is 'When the present phase will end, at its rate so far; NULL while paused or before its first unit has ended.';
+comment on column pipeline_overview.idle_for is 'Since the last progress of a run that is going.';
+comment on column pipeline_overview.percent is 'Of the present run: each of the four phases is a quarter, whatever the number of its units. 100 when completed.';
+comment on column pipeline_overview.phase is '1 to 4 while a run is going, NULL otherwise.';
+comment on column pipeline_overview.phase_ended is 'Units of the present phase that have ended, well or not, of phase_total.';
+comment on column pipeline_overview.rate_per_hour is 'Units ended per hour since the present phase began.';
+comment on column pipeline_overview.stuck is 'A run is going, the site is not paused, there was no progress for two hours, and none of its jobs holds a live lease.';
 comment on column pipeline_runs.reason is 'Why the run was started, for a person: "scheduled", "late documents healed", …';
 comment on column pipeline_runs.run_id is 'The fencing token: it only grows, so a job of an older run is recognised.';
 comment on column pipeline_transitions.advanced_at is 'When the one accepted advance out of this phase happened.';
@@ -517,8 +553,19 @@ comment on column publications.announced_at is 'When every post_deploy hook was 
 comment on column publications.content_hash is 'Of the whole database; docs/archive.md says how it is made.';
 comment on column publications.deployed_at is 'When the last of the site''s deployers was done.';
 comment on column publications.withdrawn_at is 'When an operator rolled it back: the same content is not published again on its own.';
+comment on column queue_backlog.eta is 'When the queue will be empty at that rate, if nothing comes; NULL while paused or when nothing ended.';
+comment on column queue_backlog.held_back is 'Waiting for their queue or site to be resumed.';
+comment on column queue_backlog.oldest_waiting_since is 'Since when the job waits that was deferred first.';
+comment on column queue_backlog.rate_per_hour is 'Jobs that ended in the last hour, well or not.';
+comment on column queue_backlog.scheduled is 'Waiting for their time: a retry after a backoff, a periodic task.';
+comment on column recent_errors.status is 'failed_terminal, failed_retryable (another attempt comes), or "not fetched": the source did not give the document.';
+comment on column recent_ignored_results.why is 'fenced: another claim held the job. stale: the run was over, or the unit had moved on.';
 comment on column reconcile_log.reconciliation is 'Repairs of one pass share this.';
 comment on column reconcile_log.subdomain is 'No foreign key: the log outlives the site.';
+comment on column running_jobs.has_lease is 'False: its worker is dead, frozen or past the time limit, and it will be rescued.';
+comment on column running_jobs.host is 'From the holder''s name; NULL for a worker that is not clerk''s.';
+comment on column running_jobs.progress is 'Steps done, such as pages, of progress_total.';
+comment on column running_jobs.run_id is 'As the job''s arguments say it; text, since arguments can be anything.';
 comment on column sites.cadence is 'A site is due for its next run this long after its last progress.';
 comment on column sites.coordinator_enqueued is 'The coordinator that ends the present phase has been claimed.';
 comment on column sites.current_stage is 'fetch, ocr, compilation, extraction, deploy or completed; NULL before the first run. While compilation and extraction run side by side: extraction.';
@@ -538,8 +585,16 @@ comment on column sites.started_at is 'When the present run, or the last one, be
 comment on column sites.status is 'Older system''s; kept until the clean-up.';
 comment on column sites.subdomain is 'The key, everywhere: in URLs, in storage paths, in job arguments.';
 comment on column sites.updated_at is 'Last progress, truncated to the second so that counter updates stay heap-only.';
+comment on column stage_durations.job_median is 'Of one job, from its last claim to its end. Likewise job_p90.';
+comment on column stage_durations.median is 'From the start of the phase to its end; compilation and extraction run side by side and share it. Likewise p90, longest.';
+comment on column stage_durations.wait_median is 'From being due to being claimed. Likewise wait_p90.';
 comment on column stage_policy.lease is 'How long a claim holds without a sign of life; workers renew at a third of it.';
 comment on column stage_policy.time_limit is 'After this long a job''s claim is no longer renewed and the job is aborted.';
+comment on column worker_processes.holder is 'application_name, as in job_claims: a unique part, "clerk", process id, host.';
+comment on column worker_processes.queues is 'NULL: every queue.';
+comment on column worker_status.alive is 'Heard of within a minute. A dead worker''s row stays until Procrastinate prunes it.';
+comment on column worker_status.doing is 'Queue, site and steps done of each job that it runs.';
+comment on column worker_status.queues is 'NULL: every queue, or a worker that is not clerk''s.';
 comment on table adopted_schema is 'The older system''s sites table as the first migration found it: what going down gives back. Empty if there was none.';
 comment on table adopted_values is 'Values of the older system that the checks on sites refuse (no counter, a negative one, an unknown stage), as found.';
 comment on table clerk_migrations is 'Which files of sql/migrations have been applied; a file whose checksum differs from the one here is refused.';
@@ -559,18 +614,31 @@ comment on table publications is 'One row per archive that was published: at mos
 comment on table reconcile_log is 'Every repair: what was found, what was done and why, with the rows before and after.';
 comment on table sites is 'One row per municipality: who it is, where its present run stands, how the last one ended.';
 comment on table stage_policy is 'How each stage is run. Operators may change numbers here; workers and repairs read them.';
+comment on table worker_processes is 'Which process a worker of Procrastinate is: its name in claims, and what it reads.';
+comment on view completions_per_hour is 'What ended in each hour of the last day, by stage; the stage "completed" counts whole runs. Hours without any are absent.';
 comment on view due_sites is 'Sites that the scheduler will start, the one that has waited longest first.';
 comment on view expired_claims is 'Jobs that run without a live lease (invariant I7): their worker died, froze or ran past its limit.';
 comment on view failing_documents is 'Units whose last attempt failed, for good or to be tried again, and why.';
 comment on view ledger_counters is 'What the counters of a site should be: counted from the ledger rows of its present run.';
 comment on view lost_coordinators is 'Phases that are complete and not advanced, with no coordinator waiting or running.';
+comment on view miscounted_sites is 'Sites and stages whose counters differ from the ledger (invariant I2). Counts the ledger of every site it is asked for.';
 comment on view orphaned_units is 'Open units of a present run whose job is neither waiting nor running.';
-comment on view pipeline_conservation is 'A row per broken invariant that SQL can see; empty when all is well.';
-comment on view pipeline_overview is 'A row per site: where its run stands, its counters, and its last error.';
-comment on view queue_backlog is 'Per queue: jobs that wait for a worker, that wait for their time, and that run.';
+comment on view pipeline_conservation is 'A row per broken invariant that SQL can see among all that moves; empty when all is well.';
+comment on view pipeline_conservation_full is 'Like pipeline_conservation, over everything there is: reads the whole ledger, so it is for nights and after a restore.';
+comment on view pipeline_health is 'One row: how many sites are where, how many are stuck, and how much fails in each stage.';
+comment on view pipeline_overview is 'A row per site: where its run stands, how quick it is, whether it is stuck, its counters, and its last error.';
+comment on view queue_backlog is 'Per queue with jobs, and per paused one: jobs that wait for a worker, for their time or for a resume, that run, and how quick it goes.';
+comment on view recent_errors is 'What failed in the last seven days and has not been mended since, the newest first.';
+comment on view recent_ignored_results is 'Results of the last seven days that changed nothing, the newest first.';
+comment on view recent_repairs is 'What reconciliation mended in the last seven days, the newest first.';
+comment on view running_jobs is 'A row per job that runs: on which machine, since when, how far it is.';
+comment on view stage_durations is 'Per stage: how long sites stay in it (runs that ended in the last day), and how long its jobs run and wait (last hour).';
 comment on view stranded_jobs is 'Jobs that are held back although neither their queue nor their site is paused (any more).';
+comment on view stuck_sites is 'Sites whose run is going but has made no progress for two hours, unpaused and without a live job.';
+comment on view worker_status is 'A row per worker that has registered: where it is, what it reads, what it does, whether it lives.';
 
 -- section: grants
+grant delete, insert, select, update on completions_per_hour to clerk_worker;
 grant delete, insert, select, update on content_item_pipeline_state to clerk_worker;
 grant delete, insert, select, update on content_items to clerk_worker;
 grant delete, insert, select, update on due_sites to clerk_worker;
@@ -582,9 +650,12 @@ grant delete, insert, select, update on ignored_results to clerk_worker;
 grant delete, insert, select, update on job_claims to clerk_worker;
 grant delete, insert, select, update on ledger_counters to clerk_worker;
 grant delete, insert, select, update on lost_coordinators to clerk_worker;
+grant delete, insert, select, update on miscounted_sites to clerk_worker;
 grant delete, insert, select, update on orphaned_units to clerk_worker;
 grant delete, insert, select, update on paused_queues to clerk_worker;
 grant delete, insert, select, update on pipeline_conservation to clerk_worker;
+grant delete, insert, select, update on pipeline_conservation_full to clerk_worker;
+grant delete, insert, select, update on pipeline_health to clerk_worker;
 grant delete, insert, select, update on pipeline_overview to clerk_worker;
 grant delete, insert, select, update on pipeline_runs to clerk_worker;
 grant delete, insert, select, update on pipeline_transitions to clerk_worker;
@@ -595,25 +666,44 @@ grant delete, insert, select, update on procrastinate_workers to clerk_worker;
 grant delete, insert, select, update on publication_steps to clerk_worker;
 grant delete, insert, select, update on publications to clerk_worker;
 grant delete, insert, select, update on queue_backlog to clerk_worker;
+grant delete, insert, select, update on recent_errors to clerk_worker;
+grant delete, insert, select, update on recent_ignored_results to clerk_worker;
+grant delete, insert, select, update on recent_repairs to clerk_worker;
 grant delete, insert, select, update on reconcile_log to clerk_worker;
+grant delete, insert, select, update on running_jobs to clerk_worker;
 grant delete, insert, select, update on sites to clerk_worker;
+grant delete, insert, select, update on stage_durations to clerk_worker;
 grant delete, insert, select, update on stage_policy to clerk_worker;
 grant delete, insert, select, update on stranded_jobs to clerk_worker;
+grant delete, insert, select, update on stuck_sites to clerk_worker;
+grant delete, insert, select, update on worker_processes to clerk_worker;
+grant delete, insert, select, update on worker_status to clerk_worker;
 grant select on adopted_schema to clerk_worker;
 grant select on adopted_values to clerk_worker;
 grant select on clerk_migrations to clerk_worker;
 grant select on clerk_procrastinate to clerk_worker;
 grant select on clerk_schema_objects to clerk_worker;
+grant select on completions_per_hour to clerk_dashboard;
 grant select on due_sites to clerk_dashboard;
 grant select on expired_claims to clerk_dashboard;
 grant select on failing_documents to clerk_dashboard;
 grant select on ledger_counters to clerk_dashboard;
 grant select on lost_coordinators to clerk_dashboard;
+grant select on miscounted_sites to clerk_dashboard;
 grant select on orphaned_units to clerk_dashboard;
 grant select on pipeline_conservation to clerk_dashboard;
+grant select on pipeline_conservation_full to clerk_dashboard;
+grant select on pipeline_health to clerk_dashboard;
 grant select on pipeline_overview to clerk_dashboard;
 grant select on queue_backlog to clerk_dashboard;
+grant select on recent_errors to clerk_dashboard;
+grant select on recent_ignored_results to clerk_dashboard;
+grant select on recent_repairs to clerk_dashboard;
+grant select on running_jobs to clerk_dashboard;
+grant select on stage_durations to clerk_dashboard;
 grant select on stranded_jobs to clerk_dashboard;
+grant select on stuck_sites to clerk_dashboard;
+grant select on worker_status to clerk_dashboard;
 grant usage on procrastinate_events_id_seq to clerk_worker;
 grant usage on procrastinate_jobs_id_seq to clerk_worker;
 grant usage on procrastinate_periodic_defers_id_seq to clerk_worker;

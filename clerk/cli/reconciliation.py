@@ -3,54 +3,103 @@
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 
 import click
 
 from clerk import config
 from clerk.cli.output import dry_run_option, json_option, print_json
+from clerk.errors import WRONG
 from clerk.pg.connection import connect
 from clerk.pg.sqlfiles import default_folder
 from clerk.pg.verify import require_known_schema
-from clerk.reconcile import Repair, make_plan, reconcile_once
+from clerk.reconcile.applying import Result, reconcile
+from clerk.reconcile.plan import THRESHOLD, make_plan
+from clerk.reconcile.repair import Repair
 
 
 @click.command("reconcile-pipeline")
+@click.option(
+    "--threshold-hours",
+    type=click.FloatRange(min=0),
+    default=THRESHOLD / timedelta(hours=1),
+    show_default=True,
+    metavar="HOURS",
+    help="Leave sites alone that moved within this time; 0 heals at once. Jobs of dead workers never wait.",
+)
 @click.option("--site", help="Only this site.")
 @dry_run_option
 @json_option
-def reconcile_pipeline(site: str | None, dry_run: bool, as_json: bool) -> None:
+def reconcile_pipeline(threshold_hours: float, site: str | None, dry_run: bool, as_json: bool) -> None:
     """Find what reality broke in the pipeline, and mend it. Workers do the same every 15 minutes.
 
     What is alive is left alone. Every repair is written to the table reconcile_log. If another
     reconciliation is going on, this one leaves quietly.
 
+    Exit code 0: all that was found is mended, 1: a repair failed, 3: the database cannot be reached.
+
     \b
     Examples:
       clerk reconcile-pipeline --dry-run
-      clerk reconcile-pipeline --site springfield --json
+      clerk reconcile-pipeline --site springfield --threshold-hours 0 --json
     """
-    with connect(config.load()) as connection:
+    settings, threshold = config.load(), timedelta(hours=threshold_hours)
+    with connect(settings) as connection:
         require_known_schema(connection, default_folder())
-        repairs = make_plan(connection, site) if dry_run else reconcile_once(connection, site)
+        if dry_run:
+            result = Result(done=make_plan(connection, settings, site, threshold))
+        else:
+            result = reconcile(connection, settings, site, threshold, progress=_show_progress)
     if as_json:
-        print_json({"dry_run": dry_run, "repairs": [_as_dict(repair) for repair in repairs]})
-        return
-    for repair in repairs:
-        where = " ".join(filter(None, (repair.subdomain, repair.stage)))
-        click.echo(f"{where or 'pipeline'}: {repair.found}; {repair.do} ({repair.why})")
-    if not repairs:
+        print_json(_as_dict(result, dry_run))
+    else:
+        _print(result, dry_run)
+    if result.failed:
+        click.get_current_context().exit(WRONG)
+
+
+def _show_progress(done: int, of: int) -> None:
+    """One line that is written over, for somebody who watches."""
+    if sys.stderr.isatty():
+        click.echo(f"\r{done} of {of} repairs", nl=done == of, err=True)
+
+
+def _print(result: Result, dry_run: bool) -> None:
+    for repair in result.done:
+        click.echo(_sentence(repair))
+    for repair, error in result.failed:
+        click.echo(f"FAILED  {_sentence(repair)}: {error}")
+    if result.busy:
+        click.echo("Another reconciliation is going on; this one left it alone.")
+    elif not result.done and not result.failed:
         click.echo("Nothing to mend.")
     elif dry_run:
-        click.echo(f"{len(repairs)} to mend; nothing was done.")
+        click.echo(f"{len(result.done)} to mend; nothing was done.")
     else:
-        click.echo(f"{len(repairs)} mended.")
+        click.echo(f"{len(result.done)} mended" + (f", {len(result.failed)} failed." if result.failed else "."))
 
 
-def _as_dict(repair: Repair) -> dict[str, object]:
+def _sentence(repair: Repair) -> str:
+    where = " ".join(filter(None, (repair.subdomain, repair.stage)))
+    return f"{where or 'pipeline'}: {repair.found}; {repair.do} ({repair.why})"
+
+
+def _as_dict(result: Result, dry_run: bool) -> dict[str, object]:
     return {
+        "dry_run": dry_run,
+        "busy": result.busy,
+        "repairs": [_row(repair) for repair in result.done],
+        "failed": [{**_row(repair), "error": error} for repair, error in result.failed],
+    }
+
+
+def _row(repair: Repair) -> dict[str, object]:
+    return {
+        "kind": repair.kind,
         "site": repair.subdomain,
         "run_id": repair.run_id,
         "stage": repair.stage,
+        "content_item_id": repair.content_item_id,
         "found": repair.found,
         "do": repair.do,
         "why": repair.why,

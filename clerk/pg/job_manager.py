@@ -59,10 +59,16 @@ _FETCH = """
 select id, status, task_name, priority, lock, queueing_lock, args, scheduled_at, queue_name, attempts, worker_id
 from clerk_fetch_jobs(%(queues)s::text[], %(worker_id)s, %(places)s)
 """
-# A worker that was pruned while it was away is simply there again, under its old number.
+# A worker that was pruned while it was away is simply there again, under its old number and name.
 _HEARTBEAT = """
-insert into procrastinate_workers (id, last_heartbeat) overriding system value values (%(worker_id)s, now())
-on conflict (id) do update set last_heartbeat = now()
+with worker as (
+    insert into procrastinate_workers (id, last_heartbeat) overriding system value values (%(worker_id)s, now())
+    on conflict (id) do update set last_heartbeat = now()
+    returning id
+)
+insert into worker_processes (worker_id, holder, queues)
+select worker.id, %(holder)s, %(queues)s::text[] from worker
+on conflict do nothing
 """
 _REFUSED = "P0001"
 Attempt = tuple[int, int]
@@ -92,6 +98,8 @@ class ClerkJobManager(JobManager):
         """Worker → attempts that it was given and has not given back."""
         self.free_places: dict[int, Callable[[], int]] = {}
         """Worker → how many jobs it could begin at this moment; put here by the worker."""
+        self._queues: dict[int, list[str] | None] = {}
+        """Worker → what it reads; None is everything."""
         self._fetched: dict[int, deque[jobs.Job]] = {}
         """Worker → jobs that were fetched for its free places and that it has not asked for yet."""
         self._answers_lost = 0
@@ -189,8 +197,18 @@ class ClerkJobManager(JobManager):
         if row["whose"] == "fenced":
             logger.warning("the result of job %s (attempt %s) came too late and was ignored", job.id, job.attempts)
 
+    async def introduce(self, worker_id: int, queues: Iterable[str] | None) -> None:
+        """Tell who a worker is and what it reads: Procrastinate itself knows workers by number only."""
+        self._queues[worker_id] = None if queues is None else list(queues)
+        await self.update_heartbeat(worker_id)
+
     async def update_heartbeat(self, worker_id: int) -> None:
-        await self.connector.execute_query_async(query=_HEARTBEAT, worker_id=worker_id)
+        await self.connector.execute_query_async(
+            query=_HEARTBEAT,
+            worker_id=worker_id,
+            holder=self.connector.holder,
+            queues=self._queues.get(worker_id),
+        )
 
     async def renew_leases(self, attempts: list[Attempt]) -> set[Attempt]:
         """Which of these we still hold."""

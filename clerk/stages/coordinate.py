@@ -9,7 +9,7 @@ from procrastinate import App, JobContext, RetryStrategy
 
 from clerk.pg import engine
 from clerk.pg.connector import ClerkConnector
-from clerk.reconcile import reconcile_once, rescue_expired
+from clerk.reconcile import applying
 
 logger = logging.getLogger(__name__)
 
@@ -49,13 +49,14 @@ def schedule(context: JobContext, timestamp: int) -> int:
 def rescue(context: JobContext, timestamp: int) -> int:
     """Jobs of dead workers are taken up within a minute or two, not only with the next reconciliation."""
     with _connector(context).connection() as connection:
-        return rescue_expired(connection)
+        return applying.rescue_expired(connection)
 
 
 def reconcile(context: JobContext, timestamp: int) -> int:
     """Find what reality broke, and mend it."""
-    with _connector(context).connection() as connection:
-        return len(reconcile_once(connection))
+    connector = _connector(context)
+    with connector.connection() as connection:
+        return len(applying.reconcile(connection, connector.settings).done)
 
 
 def retention(context: JobContext, timestamp: int) -> int:

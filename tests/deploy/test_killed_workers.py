@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clerk.reconcile import rescue_expired
+from clerk.reconcile.applying import rescue_expired
 from tests.archive.library import is_whole, rows
 from tests.deploy.driving import Town
 

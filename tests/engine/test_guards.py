@@ -17,7 +17,6 @@ from clerk.pg import engine, job_manager
 from clerk.pg.connector import ClerkConnector
 from clerk.pg.job_manager import ClerkJobManager
 from clerk.pg.sqlfiles import SqlFolder
-from clerk.reconcile import reconcile_once
 from tests.conftest import Url
 from tests.engine.driving import (
     Connection,
@@ -36,6 +35,7 @@ from tests.engine.driving import (
     unit,
 )
 from tests.engine.test_lock_order import meanwhile, waits_for
+from tests.reconcile.healing import heal
 from tests.waiting import until
 
 NewWorker = Callable[[str], Worker]
@@ -365,7 +365,7 @@ def test_a_fenced_worker_lives_on(
             job = await manager.fetch_job(["ocr"], await manager.register_worker())
             assert job is not None
             connection.execute("update job_claims set lease_until = now() - interval '1 s'")
-            assert len(reconcile_once(connection)) == 1
+            assert len(heal(connection)) == 1
             await manager.finish_job(job, jobs.Status.SUCCEEDED, False)
         finally:
             await connector.close_async()

@@ -254,7 +254,7 @@ class Pipeline:
         )
 
     def rescue(self) -> int:
-        from clerk.reconcile import rescue_expired
+        from clerk.reconcile.applying import rescue_expired
 
         return rescue_expired(self.connection)
 

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from clerk.pg import engine
-from clerk.reconcile import reconcile_once
 from tests.faults.pipeline import ROOT, Pipeline, until
+from tests.reconcile.healing import heal
 
 
 def _shell(pipeline: Pipeline, *command: str) -> None:
@@ -222,8 +222,8 @@ def test_coordinators_and_site_level_jobs_are_cancelled_and_deleted(pipeline: Pi
     for job, site in pipeline.all(coordinators):
         if site != "compiled":
             _cancel(pipeline, job, delete=site == "deleted")
-    assert len(reconcile_once(pipeline.connection)) == 2
-    assert reconcile_once(pipeline.connection) == []
+    assert len(heal(pipeline.connection)) == 2
+    assert heal(pipeline.connection) == []
 
     pipeline.worker("coordinator", "compilation", "extraction", "deploy")
     assert pipeline.until_ended(runs["deleted"]) == "succeeded"

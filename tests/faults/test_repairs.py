@@ -9,8 +9,10 @@ from typing import Any
 import psycopg
 
 from clerk.pg import engine
-from clerk.reconcile import Repair, reconcile_once, rescue_expired
+from clerk.reconcile.applying import rescue_expired
+from clerk.reconcile.repair import Repair
 from tests.faults.pipeline import Pipeline, until
+from tests.reconcile.healing import heal
 
 
 def _together(url: str, *works: Callable[[psycopg.Connection[Any]], None]) -> None:
@@ -69,7 +71,7 @@ def test_two_reconcilers_at_once(pipeline: Pipeline) -> None:
     done: list[Repair] = []
 
     def reconcile(connection: psycopg.Connection[Any]) -> None:
-        done.extend(reconcile_once(connection))
+        done.extend(heal(connection))
 
     def rescue(connection: psycopg.Connection[Any]) -> None:
         rescue_expired(connection)
@@ -81,7 +83,7 @@ def test_two_reconcilers_at_once(pipeline: Pipeline) -> None:
     assert [count for _, _, count in repairs] == [1] * len(repairs)
     assert [site for site, _, _ in repairs] == ["dead", "dead", "headless", "miscounted", "orphaned", "orphaned"]
     assert pipeline.one("select count(*) from procrastinate_jobs where queue_name = 'coordinator'") == 1
-    assert reconcile_once(pipeline.connection) == []
+    assert heal(pipeline.connection) == []
 
     pipeline.worker(concurrency=4)
     for run in runs[:3]:
@@ -107,7 +109,7 @@ def test_reconcilers_and_finishing_workers_on_the_same_site(pipeline: Pipeline) 
 
     def reconcile(connection: psycopg.Connection[Any]) -> None:
         while not ended(connection):
-            reconcile_once(connection)
+            heal(connection)
 
     def rescue_and_recount(connection: psycopg.Connection[Any]) -> None:
         while not ended(connection):

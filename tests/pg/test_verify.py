@@ -21,7 +21,11 @@ UNIT = """
     insert into content_items (subdomain, kind) values ('springfield', 'archive');
 """
 DAMAGES = [
-    ("drop table reconcile_log cascade", {"tables", "columns", "constraints", "indexes"}, "create table reconcile_log"),
+    (
+        "drop table reconcile_log cascade",
+        {"tables", "columns", "constraints", "indexes", "views", "functions"},
+        "create table reconcile_log",
+    ),
     ("alter table content_items drop column etag", {"columns"}, "content_items add column etag text"),
     ("alter table sites alter column ocr_total drop not null", {"columns"}, "ocr_total integer not null"),
     ("alter table sites alter column ocr_total drop default", {"columns"}, "default 0"),

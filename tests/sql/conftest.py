@@ -24,6 +24,7 @@ TABLES = [
     "ignored_results",
     "procrastinate_jobs",
     "procrastinate_events",
+    "worker_processes",
     "procrastinate_workers",
     "procrastinate_periodic_defers",
 ]

@@ -8,7 +8,6 @@ import psycopg
 
 from clerk.pg import engine
 from clerk.pg.sqlfiles import SqlFolder
-from clerk.reconcile import reconcile_once
 from tests.engine.driving import (
     Worker,
     add_site,
@@ -23,6 +22,7 @@ from tests.engine.driving import (
     unit,
     worker,
 )
+from tests.reconcile.healing import heal
 from tests.waiting import until
 
 
@@ -39,7 +39,7 @@ def tour(hand: Worker) -> None:
     job = hand.take("ocr")
     engine.report_progress(connection, job.id, job.attempts, 1, 2)
     expire(connection, job)
-    reconcile_once(connection)
+    heal(connection)
     assert not hand.finish(job)
     hand.whose(job, "succeeded")
     hand.finish(hand.take("ocr"), "failed")
@@ -49,7 +49,7 @@ def tour(hand: Worker) -> None:
         connection.execute("set local session_replication_role = replica")
         connection.execute("delete from procrastinate_jobs where status = 'todo'")
     connection.execute("update sites set ocr_completed = 1")
-    reconcile_once(connection)
+    heal(connection)
     finish_phase(hand, failing=(items[0],))
     connection.execute(
         "select procrastinate_retry_job_v2(%s, null, null, null, null)", [unit(connection, items[0])["job_id"]]
@@ -60,7 +60,7 @@ def tour(hand: Worker) -> None:
     while not site(connection)["coordinator_enqueued"]:
         hand.finish(hand.take("compilation", "extraction"))
     connection.execute("delete from procrastinate_jobs where status = 'todo' and queue_name = 'coordinator'")
-    reconcile_once(connection)
+    heal(connection)
     drain(hand)
     engine.rewind(connection, "town", "extraction")
     engine.rewind(connection, "town", "ocr")

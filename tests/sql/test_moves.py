@@ -10,7 +10,6 @@ import pytest
 
 from clerk.errors import RunGoing, RunSuperseded, SiteUnknown, StageUnknown
 from clerk.pg import engine
-from clerk.reconcile import reconcile_once
 from tests.engine.driving import (
     Connection,
     Worker,
@@ -32,6 +31,7 @@ from tests.engine.driving import (
     unit,
     waiting,
 )
+from tests.reconcile.healing import heal
 
 
 def test_a_run_from_end_to_end(connection: Connection) -> None:
@@ -193,7 +193,7 @@ def test_cancel_between_coordinator_and_advance(connection: Connection) -> None:
     hand.finish(hand.take("fetch"))
     engine.cancel(connection, "town")
     assert hand.coordinate(hand.take("coordinator")) == "stale"
-    assert reconcile_once(connection) == []
+    assert heal(connection) == []
     assert broken_invariants(connection) == []
 
 
@@ -383,7 +383,7 @@ def test_late_document_flows_into_a_fresh_archive(connection: Connection) -> Non
     assert engine.refresh(connection, "town") is None, "one is going"
     drain(hand)
     assert site(connection)["outcome"] == "succeeded"
-    assert reconcile_once(connection) == []
+    assert heal(connection) == []
     assert broken_invariants(connection) == []
 
 
@@ -411,7 +411,7 @@ def test_document_healed_while_compiling_makes_another_run(connection: Connectio
     assert hand.finish(hand.take("ocr"))
     drain(hand)
     assert (site(connection)["outcome"], site(connection)["dirty"]) == ("succeeded", True)
-    assert [repair.found for repair in reconcile_once(connection)] == ["documents were healed after their phase"]
+    assert [repair.found for repair in heal(connection)] == ["documents were healed after their phase"]
     drain(hand)
     assert (site(connection)["outcome"], site(connection)["dirty"]) == ("succeeded", False)
     assert broken_invariants(connection) == []
@@ -434,7 +434,7 @@ def test_pause_holds_back_and_resume_lets_go(connection: Connection, what: str) 
     assert hand.fetch("ocr") is None
     assert engine.retry(connection, "town").units == 0, "nor does bringing it forward"
     assert hand.fetch("ocr") is None
-    assert reconcile_once(connection) == []
+    assert heal(connection) == []
 
     assert resume(connection, name)
     assert not resume(connection, name)
@@ -481,9 +481,9 @@ def test_job_given_back_in_the_moment_of_resuming_is_found(
         hand.retry(job)
         engine.resume_site(operator.connection, "town")
     assert hand.fetch("ocr") is None
-    assert [repair.do for repair in reconcile_once(connection)] == ["due at once"]
+    assert [repair.do for repair in heal(connection)] == ["due at once"]
     assert hand.fetch("ocr") is not None
-    assert reconcile_once(connection) == []
+    assert heal(connection) == []
 
 
 def test_who_is_due_and_in_which_order(connection: Connection) -> None:

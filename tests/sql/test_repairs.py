@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from clerk.pg import engine
-from clerk.reconcile import reconcile_once
 from tests.engine.driving import (
     Connection,
     Worker,
@@ -28,6 +27,7 @@ from tests.engine.driving import (
     start,
     unit,
 )
+from tests.reconcile.healing import heal
 
 
 def test_rescue_gives_another_attempt_until_they_are_used_up(connection: Connection) -> None:
@@ -63,9 +63,9 @@ def test_rescue_of_a_job_whose_twin_waits(connection: Connection) -> None:
     job = hand.take("coordinator")
     connection.execute(insert)
     expire(connection, job)
-    assert len(reconcile_once(connection)) == 1
+    assert len(heal(connection)) == 1
     assert job_status(connection, job.id) == "failed"
-    assert reconcile_once(connection) == []
+    assert heal(connection) == []
 
 
 def test_rescue_of_a_job_that_was_asked_to_stop_is_its_end(connection: Connection) -> None:

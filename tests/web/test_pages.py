@@ -123,7 +123,7 @@ def test_a_slow_check_leaves_the_rest_of_the_page(
 ) -> None:
     monkeypatch.setattr(reading, "_INVARIANTS_TIMEOUT", "50ms")
     with connect_to(database) as other, other.transaction():
-        other.execute("lock table pipeline_transitions")
+        other.execute("lock table pipeline_runs")
         overview = shown(client, "/")
     assert "could not be checked in time" in overview
     assert "Sites by stage" in overview

@@ -34,7 +34,7 @@ def test_reads_as_the_role_that_sees_views_only(reader: Reader) -> None:
     "command",
     [
         "delete from sites",
-        "insert into pipeline_overview (subdomain) values ('x')",
+        "insert into due_sites (subdomain) values ('x')",
         "create table mine ()",
         "select clerk_pause_queue('ocr', 'x')",
         "select setval('procrastinate_jobs_id_seq', 1)",

@@ -1,0 +1,94 @@
+"""Applies the plan, a short transaction per repair, one reconciler at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import psycopg
+
+from clerk.config import Settings
+from clerk.reconcile import books, log
+from clerk.reconcile.plan import THRESHOLD, make_plan
+from clerk.reconcile.repair import Connection, Repair
+
+logger = logging.getLogger(__name__)
+
+_LOCK_KEY = 0x7265636F6E  # "recon"
+
+
+@dataclass
+class Result:
+    """What came of it. `busy`: another reconciler was at it, and this one left."""
+
+    busy: bool = False
+    done: list[Repair] = field(default_factory=list)
+    failed: list[tuple[Repair, str]] = field(default_factory=list)
+
+
+def reconcile(
+    connection: Connection,
+    settings: Settings | None,
+    site: str | None = None,
+    threshold: timedelta = THRESHOLD,
+    progress: Callable[[int, int], object] = lambda done, of: None,
+) -> Result:
+    """Make a plan and apply it, unless another reconciler is at it: then leave quietly.
+
+    The lock is the session's: the connection must stay one and the same, not one of a pool that changes with every
+    transaction.
+    """
+    with _alone(connection) as alone:
+        if not alone:
+            return Result(busy=True)
+        return _apply(connection, make_plan(connection, settings, site, threshold), progress)
+
+
+def rescue_expired(connection: Connection) -> int:
+    """The one repair that cannot wait for a quarter of an hour."""
+    return len(_apply(connection, books.find_expired(connection, None)).done)
+
+
+@contextlib.contextmanager
+def _alone(connection: Connection) -> Iterator[bool]:
+    row = connection.execute("select pg_try_advisory_lock(%s)", [_LOCK_KEY]).fetchone()
+    if not (row and row[0]):
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        connection.execute("select pg_advisory_unlock(%s)", [_LOCK_KEY])
+
+
+def _apply(
+    connection: Connection, repairs: list[Repair], progress: Callable[[int, int], object] = lambda done, of: None
+) -> Result:
+    reconciliation, result = uuid.uuid4(), Result()
+    for number, repair in enumerate(repairs, start=1):
+        try:
+            if _mend(connection, reconciliation, repair):
+                logger.info("%s: %s, so: %s", repair.subdomain, repair.found, repair.do)
+                result.done.append(repair)
+        except Exception as error:
+            if isinstance(error, psycopg.OperationalError) and connection.broken:
+                raise
+            said = f"{type(error).__name__}: {error}"
+            logger.warning("%s: %s, but: %s", repair.subdomain, repair.found, said)
+            log.write_failure(connection, reconciliation, repair, said)
+            result.failed.append((repair, said))
+        progress(number, len(repairs))
+    return result
+
+
+def _mend(connection: Connection, reconciliation: uuid.UUID, repair: Repair) -> bool:
+    with connection.transaction():
+        before = log.picture(connection, repair)
+        if not repair.apply(connection):
+            return False
+        log.write(connection, reconciliation, repair, before, log.picture(connection, repair))
+    return True
