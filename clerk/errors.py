@@ -17,7 +17,7 @@ class ClerkError(Exception):
     exit_code: ClassVar[int] = WRONG
 
     def __init__(self, what: str, remedy: str) -> None:
-        super().__init__(f"{what}: {remedy}.")
+        super().__init__(f"{what}: {remedy}{'' if remedy.endswith('?') else '.'}")
         self.what = what
         self.remedy = remedy
 
@@ -89,7 +89,7 @@ class StageUnknown(PipelineError):
 
 
 REMEDIES: dict[type[PipelineError], str] = {
-    SiteUnknown: "look at the names in `clerk status --json`",
+    SiteUnknown: "look at the names in `clerk site list`",
     RunGoing: "wait for it, or supersede it with --supersede",
     RunSuperseded: "nothing is to be done, a newer run took over",
     StageUnknown: "name one of fetch, ocr, compilation, extraction and deploy",

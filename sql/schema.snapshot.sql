@@ -423,14 +423,15 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- clerk_remove_finished_jobs(p_before timestamp with time zone, p_batch integer) returns integer set search_path=pg_catalog, public, pg_temp, md5 d5350ed67bdbdb61af18be6705b0b6b7
 -- clerk_renew_host(p_slot_id bigint, p_lease interval) returns boolean set search_path=pg_catalog, public, pg_temp, md5 9cec0c9fd7d08ae22ca03b235c65aeab
 -- clerk_renew_leases(p_jobs bigint[]) returns SETOF bigint set search_path=pg_catalog, public, pg_temp, md5 3f46df9c0e0da431288b3008409c867e
--- clerk_reopen_failed(p_subdomain text, p_run_id bigint, p_stage text) returns integer set search_path=pg_catalog, public, pg_temp, md5 3c71f658347d7a614431e2ccd36ab4c8
 -- clerk_reopen_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns text set search_path=pg_catalog, public, pg_temp, md5 b579a4b0fdc412a2347ac9455fd8d480
+-- clerk_reopen_units(p_subdomain text, p_run_id bigint, p_stage text, p_items bigint[]) returns integer set search_path=pg_catalog, public, pg_temp, md5 3d8b9bb415faa1cdbeef81612ccb2b15
 -- clerk_report_progress(p_job_id bigint, p_attempt integer, p_done integer, p_total integer) returns boolean set search_path=pg_catalog, public, pg_temp, md5 c5dde7285f54f7f3a8a53abbb35e7994
 -- clerk_rescue_job(p_job_id bigint) returns text set search_path=pg_catalog, public, pg_temp, md5 419689c12165af171f845ac9992670db
 -- clerk_reserve_host(p_host text, p_interval interval, p_concurrency integer, p_lease interval, OUT slot_id bigint, OUT wait interval) returns record set search_path=pg_catalog, public, pg_temp, md5 14e5cdb6227cfc1a89e2e7afa5244b68
 -- clerk_resume_queue(p_queue text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 13c69e8d1e8986d341b7e6759efd4c68
 -- clerk_resume_site(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 bc419d4fd6948b78f0e89510faab7037
--- clerk_retry(p_subdomain text, p_stage text, p_failed_only boolean, OUT run_id bigint, OUT stage text, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp, md5 246b0e6354f874413ee9b9d52c1af54c
+-- clerk_retry(p_subdomain text, p_stage text, p_failed_only boolean, OUT run_id bigint, OUT stage text, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp, md5 a4c7d009630280a4ec390e8d705ee5c3
+-- clerk_retry_units(p_subdomain text, p_stage text, p_items bigint[], OUT run_id bigint, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp, md5 2ba3199206a1a94d6791dfcbd3bb7f29
 -- clerk_rewind(p_subdomain text, p_stage text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 8f06a8d99184e5102f80d6485593e130
 -- clerk_run_is_going(p_run_id bigint) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 03385cc3d6421b2efeaeb981ccc55ab5
 -- clerk_settle_late_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean) returns boolean set search_path=pg_catalog, public, pg_temp, md5 8a97511d32a7ecfdf110cb8958400dc3
@@ -480,6 +481,7 @@ CREATE TRIGGER procrastinate_trigger_status_events_insert_v1 AFTER INSERT ON pro
 CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF status ON procrastinate_jobs FOR EACH ROW EXECUTE FUNCTION procrastinate_trigger_function_status_events_update_v1();
 
 -- section: views
+-- busy_hosts (subdomain character varying, host text, next_at timestamp with time zone, held_until timestamp with time zone, held_why text)
 -- completions_per_hour (hour timestamp with time zone, stage character varying, completed bigint, failed bigint)
 -- due_sites (subdomain character varying, updated_at timestamp with time zone, cadence interval)
 -- expired_claims (job_id bigint, queue_name character varying(128), task_name character varying(128), subdomain text, stage text, holder text, attempt integer, lease_until timestamp with time zone)
@@ -487,19 +489,25 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- ledger_counters (subdomain character varying, run_id bigint, fetch_total bigint, fetch_completed bigint, fetch_failed bigint, ocr_total bigint, ocr_completed bigint, ocr_failed bigint, compilation_total bigint, compilation_completed bigint, compilation_failed bigint, extraction_total bigint, extraction_completed bigint, extraction_failed bigint, deploy_total bigint, deploy_completed bigint, deploy_failed bigint)
 -- lost_coordinators (subdomain character varying, run_id bigint, phase integer, claimed_at timestamp with time zone, deferred_count integer)
 -- miscounted_sites (subdomain character varying, run_id bigint, stage text, problem text, in_motion boolean)
+-- open_coordinators (subdomain character varying, run_id bigint, phase smallint, phase_over_at timestamp with time zone, deferred_count integer, job_id bigint, queue character varying(128), priority integer, job_status text, attempts integer, scheduled_at timestamp with time zone, worker_id bigint, holder text, claimed_at timestamp with time zone, lease_until timestamp with time zone, state text)
+-- open_units (subdomain character varying, run_id bigint, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, max_attempts integer, error_code text, error_message text, reopened_at timestamp with time zone, job_id bigint, queue character varying(128), priority integer, job_status text, scheduled_at timestamp with time zone, worker_id bigint, holder text, claimed_at timestamp with time zone, lease_until timestamp with time zone, progress integer, progress_total integer, progress_at timestamp with time zone, state text)
 -- orphaned_units (subdomain character varying, run_id bigint, stage text, content_item_id bigint, status text, job_id bigint, updated_at timestamp with time zone)
 -- pipeline_conservation (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
 -- pipeline_conservation_full (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
 -- pipeline_health (sites bigint, never_run bigint, active bigint, completed bigint, failed bigint, paused bigint, dirty bigint, stuck bigint, stuck_percent numeric, health_score numeric, fetch_failure_percent numeric, ocr_failure_percent numeric, compilation_failure_percent numeric, extraction_failure_percent numeric, deploy_failure_percent numeric, last_progress_at timestamp with time zone)
 -- pipeline_overview (subdomain character varying, name character varying, current_stage character varying, outcome character varying, run_id bigint, started_at timestamp with time zone, updated_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, paused boolean, paused_at timestamp with time zone, paused_by text, dirty boolean, cadence interval, phase integer, phase_total integer, phase_ended integer, phase_began_at timestamp with time zone, percent numeric, rate_per_hour numeric, eta timestamp with time zone, idle_for interval, stuck boolean)
 -- queue_backlog (queue character varying, waiting numeric, scheduled numeric, held_back numeric, running numeric, oldest_waiting_since timestamp with time zone, paused boolean, paused_at timestamp with time zone, paused_by text, rate_per_hour bigint, eta timestamp with time zone)
+-- queue_pauses (queue text, paused_at timestamp with time zone, paused_by text)
 -- recent_errors (at timestamp with time zone, subdomain character varying, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, error_code text, error_message text, run_id bigint)
 -- recent_ignored_results (at timestamp with time zone, why text, subdomain text, run_id bigint, stage text, content_item_id bigint, job_id bigint, status text, holder text, attempt integer)
 -- recent_repairs (at timestamp with time zone, subdomain character varying, run_id bigint, stage text, found text, done text, why text)
 -- running_jobs (job_id bigint, queue character varying(128), task_name character varying(128), subdomain text, run_id text, stage text, content_item_id text, worker_id bigint, holder text, host text, pid text, attempt integer, claimed_at timestamp with time zone, running_for interval, lease_until timestamp with time zone, has_lease boolean, progress integer, progress_total integer, progress_at timestamp with time zone)
+-- site_runs (subdomain character varying, name character varying, current_stage character varying, phase integer, outcome character varying, updated_at timestamp with time zone, coordinator_enqueued boolean, dirty boolean, paused_at timestamp with time zone, paused_by text, cadence interval, due_at timestamp with time zone, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, run_id bigint, reason text, started_at timestamp with time zone, ended_at timestamp with time zone, outcome_reason text, deployed_at timestamp with time zone, announced_at timestamp with time zone)
 -- stage_durations (stage text, runs bigint, median interval, p90 interval, longest interval, jobs bigint, job_median interval, job_p90 interval, wait_median interval, wait_p90 interval)
 -- stranded_jobs (job_id bigint, queue_name character varying(128), subdomain text)
 -- stuck_sites (subdomain character varying, name character varying, current_stage character varying, run_id bigint, updated_at timestamp with time zone, idle_for interval, phase_ended integer, phase_total integer, percent numeric, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone)
+-- trigger_problems (name text, problem text)
+-- waiting_jobs (job_id bigint, queue character varying(128), priority integer, task_name character varying(128), subdomain text, scheduled_at timestamp with time zone, state text, queueing_lock text)
 -- worker_status (worker_id bigint, holder text, host text, pid text, queues text[], registered_at timestamp with time zone, last_heartbeat timestamp with time zone, heartbeat_age interval, alive boolean, running bigint, doing text)
 
 -- section: comments
@@ -533,6 +541,11 @@ comment on column job_claims.progress is 'Steps done, such as pages read, of pro
 comment on column job_claims.settled_as is 'How this claim ended: the status that the job went to. A worker whose answer got lost recognises its own result by it.';
 comment on column job_claims.settled_by is 'Its holder, or the repair or operator''s move that took the job away.';
 comment on column miscounted_sites.in_motion is 'The run is going, the site changed within the hour, or its counters are not those that its run ended with. Asked for only these, the ledger of sites at rest is not read.';
+comment on column open_coordinators.job_id is 'NULL: the coordinator is lost, and reconciliation defers it again.';
+comment on column open_coordinators.state is 'As in open_units.';
+comment on column open_units.job_id is 'NULL: its job ended or vanished without a word, and reconciliation makes a new one.';
+comment on column open_units.lease_until is 'NULL for a running job: nobody holds it.';
+comment on column open_units.state is 'running; lost: its lease is over; waiting for a worker; later: its next attempt has a time; held back: paused; orphaned: no job.';
 comment on column pipeline_health.failed is 'Sites whose last run ended as failed.';
 comment on column pipeline_health.health_score is 'Percent of all sites that ever ran which are not stuck: 100 when all is well.';
 comment on column pipeline_health.ocr_failure_percent is 'Failed of all units of that stage, each site''s present or last run; likewise for the other stages.';
@@ -566,6 +579,8 @@ comment on column running_jobs.has_lease is 'False: its worker is dead, frozen o
 comment on column running_jobs.host is 'From the holder''s name; NULL for a worker that is not clerk''s.';
 comment on column running_jobs.progress is 'Steps done, such as pages, of progress_total.';
 comment on column running_jobs.run_id is 'As the job''s arguments say it; text, since arguments can be anything.';
+comment on column site_runs.deployed_at is 'When this run published; announced_at: when what is done after it was done.';
+comment on column site_runs.due_at is 'When the scheduler starts the next run; NULL: at once.';
 comment on column sites.cadence is 'A site is due for its next run this long after its last progress.';
 comment on column sites.coordinator_enqueued is 'The coordinator that ends the present phase has been claimed.';
 comment on column sites.current_stage is 'fetch, ocr, compilation, extraction, deploy or completed; NULL before the first run. While compilation and extraction run side by side: extraction.';
@@ -615,6 +630,7 @@ comment on table reconcile_log is 'Every repair: what was found, what was done a
 comment on table sites is 'One row per municipality: who it is, where its present run stands, how the last one ended.';
 comment on table stage_policy is 'How each stage is run. Operators may change numbers here; workers and repairs read them.';
 comment on table worker_processes is 'Which process a worker of Procrastinate is: its name in claims, and what it reads.';
+comment on view busy_hosts is 'Hosts that a site''s documents come from and that cannot be asked right now: they said so, or many ask them.';
 comment on view completions_per_hour is 'What ended in each hour of the last day, by stage; the stage "completed" counts whole runs. Hours without any are absent.';
 comment on view due_sites is 'Sites that the scheduler will start, the one that has waited longest first.';
 comment on view expired_claims is 'Jobs that run without a live lease (invariant I7): their worker died, froze or ran past its limit.';
@@ -622,22 +638,29 @@ comment on view failing_documents is 'Units whose last attempt failed, for good 
 comment on view ledger_counters is 'What the counters of a site should be: counted from the ledger rows of its present run.';
 comment on view lost_coordinators is 'Phases that are complete and not advanced, with no coordinator waiting or running.';
 comment on view miscounted_sites is 'Sites and stages whose counters differ from the ledger (invariant I2). Counts the ledger of every site it is asked for.';
+comment on view open_coordinators is 'Phases that are over and not yet followed by the next: where the coordinator waits or runs.';
+comment on view open_units is 'Units that are not done, or are done again: where each job waits or runs, and who holds it.';
 comment on view orphaned_units is 'Open units of a present run whose job is neither waiting nor running.';
 comment on view pipeline_conservation is 'A row per broken invariant that SQL can see among all that moves; empty when all is well.';
 comment on view pipeline_conservation_full is 'Like pipeline_conservation, over everything there is: reads the whole ledger, so it is for nights and after a restore.';
 comment on view pipeline_health is 'One row: how many sites are where, how many are stuck, and how much fails in each stage.';
 comment on view pipeline_overview is 'A row per site: where its run stands, how quick it is, whether it is stuck, its counters, and its last error.';
 comment on view queue_backlog is 'Per queue with jobs, and per paused one: jobs that wait for a worker, for their time or for a resume, that run, and how quick it goes.';
+comment on view queue_pauses is 'Queues whose jobs are held back, since when and by whom.';
 comment on view recent_errors is 'What failed in the last seven days and has not been mended since, the newest first.';
 comment on view recent_ignored_results is 'Results of the last seven days that changed nothing, the newest first.';
 comment on view recent_repairs is 'What reconciliation mended in the last seven days, the newest first.';
 comment on view running_jobs is 'A row per job that runs: on which machine, since when, how far it is.';
+comment on view site_runs is 'A row per site: its present run, or its last one, with why it began and how it ended.';
 comment on view stage_durations is 'Per stage: how long sites stay in it (runs that ended in the last day), and how long its jobs run and wait (last hour).';
 comment on view stranded_jobs is 'Jobs that are held back although neither their queue nor their site is paused (any more).';
 comment on view stuck_sites is 'Sites whose run is going but has made no progress for two hours, unpaused and without a live job.';
+comment on view trigger_problems is 'Clerk''s triggers that are missing or disabled. Empty when all is well.';
+comment on view waiting_jobs is 'Jobs that wait: for a worker, for their time (later) or for the end of a pause (held back).';
 comment on view worker_status is 'A row per worker that has registered: where it is, what it reads, what it does, whether it lives.';
 
 -- section: grants
+grant delete, insert, select, update on busy_hosts to clerk_worker;
 grant delete, insert, select, update on completions_per_hour to clerk_worker;
 grant delete, insert, select, update on content_item_pipeline_state to clerk_worker;
 grant delete, insert, select, update on content_items to clerk_worker;
@@ -651,6 +674,8 @@ grant delete, insert, select, update on job_claims to clerk_worker;
 grant delete, insert, select, update on ledger_counters to clerk_worker;
 grant delete, insert, select, update on lost_coordinators to clerk_worker;
 grant delete, insert, select, update on miscounted_sites to clerk_worker;
+grant delete, insert, select, update on open_coordinators to clerk_worker;
+grant delete, insert, select, update on open_units to clerk_worker;
 grant delete, insert, select, update on orphaned_units to clerk_worker;
 grant delete, insert, select, update on paused_queues to clerk_worker;
 grant delete, insert, select, update on pipeline_conservation to clerk_worker;
@@ -666,20 +691,25 @@ grant delete, insert, select, update on procrastinate_workers to clerk_worker;
 grant delete, insert, select, update on publication_steps to clerk_worker;
 grant delete, insert, select, update on publications to clerk_worker;
 grant delete, insert, select, update on queue_backlog to clerk_worker;
+grant delete, insert, select, update on queue_pauses to clerk_worker;
 grant delete, insert, select, update on recent_errors to clerk_worker;
 grant delete, insert, select, update on recent_ignored_results to clerk_worker;
 grant delete, insert, select, update on recent_repairs to clerk_worker;
 grant delete, insert, select, update on reconcile_log to clerk_worker;
 grant delete, insert, select, update on running_jobs to clerk_worker;
+grant delete, insert, select, update on site_runs to clerk_worker;
 grant delete, insert, select, update on sites to clerk_worker;
 grant delete, insert, select, update on stage_durations to clerk_worker;
 grant delete, insert, select, update on stage_policy to clerk_worker;
 grant delete, insert, select, update on stranded_jobs to clerk_worker;
 grant delete, insert, select, update on stuck_sites to clerk_worker;
+grant delete, insert, select, update on trigger_problems to clerk_worker;
+grant delete, insert, select, update on waiting_jobs to clerk_worker;
 grant delete, insert, select, update on worker_processes to clerk_worker;
 grant delete, insert, select, update on worker_status to clerk_worker;
 grant select on adopted_schema to clerk_worker;
 grant select on adopted_values to clerk_worker;
+grant select on busy_hosts to clerk_dashboard;
 grant select on clerk_migrations to clerk_worker;
 grant select on clerk_procrastinate to clerk_worker;
 grant select on clerk_schema_objects to clerk_worker;
@@ -690,19 +720,25 @@ grant select on failing_documents to clerk_dashboard;
 grant select on ledger_counters to clerk_dashboard;
 grant select on lost_coordinators to clerk_dashboard;
 grant select on miscounted_sites to clerk_dashboard;
+grant select on open_coordinators to clerk_dashboard;
+grant select on open_units to clerk_dashboard;
 grant select on orphaned_units to clerk_dashboard;
 grant select on pipeline_conservation to clerk_dashboard;
 grant select on pipeline_conservation_full to clerk_dashboard;
 grant select on pipeline_health to clerk_dashboard;
 grant select on pipeline_overview to clerk_dashboard;
 grant select on queue_backlog to clerk_dashboard;
+grant select on queue_pauses to clerk_dashboard;
 grant select on recent_errors to clerk_dashboard;
 grant select on recent_ignored_results to clerk_dashboard;
 grant select on recent_repairs to clerk_dashboard;
 grant select on running_jobs to clerk_dashboard;
+grant select on site_runs to clerk_dashboard;
 grant select on stage_durations to clerk_dashboard;
 grant select on stranded_jobs to clerk_dashboard;
 grant select on stuck_sites to clerk_dashboard;
+grant select on trigger_problems to clerk_dashboard;
+grant select on waiting_jobs to clerk_dashboard;
 grant select on worker_status to clerk_dashboard;
 grant usage on procrastinate_events_id_seq to clerk_worker;
 grant usage on procrastinate_jobs_id_seq to clerk_worker;

@@ -20,6 +20,7 @@ from clerk.cli.search import search_command
 from clerk.cli.site import site
 from clerk.cli.status import status
 from clerk.cli.verification import verify
+from clerk.cli.why import why
 from clerk.cli.worker import worker
 from clerk.errors import OK, WRONG, ClerkError
 
@@ -68,6 +69,7 @@ for command in (
     status,
     update,
     verify,
+    why,
     worker,
 ):
     cli.add_command(command)

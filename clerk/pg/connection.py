@@ -58,6 +58,14 @@ def connect_to(url: str) -> Iterator[psycopg.Connection]:
 
 
 @contextlib.contextmanager
+def reading(connection: psycopg.Connection) -> Iterator[None]:
+    """Everything that is asked within sees the same moment, and changes nothing."""
+    with connection.transaction():
+        connection.execute("set transaction isolation level repeatable read, read only")
+        yield
+
+
+@contextlib.contextmanager
 def translated(url: str) -> Iterator[None]:
     try:
         yield

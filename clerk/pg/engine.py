@@ -78,6 +78,12 @@ def retry(connection: Connection, subdomain: str, stage: str | None = None, fail
     return Retried(run_id, stage, units)
 
 
+def retry_units(connection: Connection, subdomain: str, stage: str, items: list[int]) -> Retried:
+    """Try these failed documents of a stage again, in place or in a new run."""
+    run_id, units = _call_row(connection, "clerk_retry_units", locals())
+    return Retried(run_id, stage, units)
+
+
 def rewind(connection: Connection, subdomain: str, stage: str) -> int:
     """Do a stage again for every document, and all that follows."""
     return int(_call(connection, "clerk_rewind", locals()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -11,6 +12,8 @@ from typing import Any
 import psycopg
 from psycopg import sql
 from psycopg.rows import class_row
+
+from clerk.errors import REMEDIES, SiteUnknown
 
 Connection = psycopg.Connection[Any]
 
@@ -53,6 +56,14 @@ def read_site(connection: Connection, subdomain: str) -> SiteRow | None:
     with connection.cursor(row_factory=class_row(SiteRow)) as cursor:
         query = sql.SQL("select {} from sites where subdomain = %s").format(_COLUMNS)
         return cursor.execute(query, [subdomain]).fetchone()
+
+
+def site_unknown(connection: Connection, subdomain: str) -> SiteUnknown:
+    """The error, with the names that look like the one that was typed."""
+    names = [name for (name,) in connection.execute("select subdomain from pipeline_overview").fetchall()]
+    near = difflib.get_close_matches(subdomain, names, n=3, cutoff=0.6)
+    remedy = f"did you mean {' or '.join(near)}?" if near else REMEDIES[SiteUnknown]
+    return SiteUnknown(f"there is no site {subdomain[:80]}", remedy)
 
 
 def read_sites(connection: Connection, scraper: str | None = None, state: str | None = None) -> list[SiteRow]:

@@ -75,14 +75,25 @@ def verify_invariants(connection: psycopg.Connection) -> list[Check]:
 
 def require_known_schema(connection: psycopg.Connection, folder: SqlFolder) -> None:
     """What a worker asks before it starts: cheap, and the first reason is enough to refuse."""
+    require_known_migrations(connection, folder)
+    problems = _object_problems(connection, folder) or _procrastinate_problems(connection)
+    if problems:
+        raise _unknown(connection, problems[0])
+
+
+def require_known_migrations(connection: psycopg.Connection, folder: SqlFolder) -> None:
+    """For whoever only reads the views, and is to say what is wrong with the rest."""
     state = read_state(connection)
     problems = _migration_problems(state, folder) if state.kind == "ours" else ["it has not been migrated"]
-    problems = problems or _object_problems(connection, folder) or _procrastinate_problems(connection)
     if problems:
-        raise SchemaUnknown(
-            f"the database {connection.info.dbname} is not at the schema of this clerk ({problems[0]})",
-            'run "clerk db up", and "clerk db verify" to see more',
-        )
+        raise _unknown(connection, problems[0])
+
+
+def _unknown(connection: psycopg.Connection, problem: str) -> SchemaUnknown:
+    return SchemaUnknown(
+        f"the database {connection.info.dbname} is not at the schema of this clerk ({problem})",
+        'run "clerk db up", and "clerk db verify" to see more',
+    )
 
 
 def _migration_problems(state: State, folder: SqlFolder) -> list[str]:

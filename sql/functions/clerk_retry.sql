@@ -1,8 +1,6 @@
 -- needs: 0006
--- Tries failed units of a stage again; without a stage, of the earliest one that has any. While the stage is
--- going on they are opened again where they are. If it is yet to come, the run that is going takes them along.
--- After it, a new run does just them, and what follows from them: the other documents are not done again. p_failed_only: leave those alone that wait for a retry of
--- their own; otherwise they are brought forward too. Returns what was done.
+-- Tries all failed units of a stage again; without a stage, of the earliest one that has any. p_failed_only: leave
+-- those alone that wait for a retry of their own; otherwise they are brought forward too. Returns what was done.
 create or replace function clerk_retry(
     p_subdomain text, p_stage text default null, p_failed_only boolean default false,
     out run_id bigint, out stage text, out units integer
@@ -41,17 +39,10 @@ begin
         return;
     end if;
 
-    if clerk_run_is_going(v_site.run_id) and clerk_phase(v_site.current_stage) = clerk_phase(stage)
-       and not v_site.coordinator_enqueued then
-        units := clerk_reopen_failed(p_subdomain, v_site.run_id, stage) + v_waiting;
-    elsif clerk_run_is_going(v_site.run_id) and clerk_phase(v_site.current_stage) < clerk_phase(stage) then
-        -- A unit without a row is one that the phase has to do. Superseding would throw away what goes before.
-        delete from content_item_pipeline_state l where l.content_item_id = any (v_items) and l.pipeline = stage;
-        units := cardinality(v_items) + v_waiting;
-    else
-        run_id := clerk_start_run(p_subdomain, format('retry of %s', stage), true, clerk_phase(stage),
-                                  case when stage in ('ocr', 'extraction') then v_items end);
-        units := cardinality(v_items);
+    select r.run_id, r.units into run_id, units from clerk_retry_units(p_subdomain, stage, v_items) r;
+    -- A new run has ended the one in which they were brought forward.
+    if run_id = v_site.run_id then
+        units := units + v_waiting;
     end if;
 end;
 $$;

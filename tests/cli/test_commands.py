@@ -31,6 +31,7 @@ REPORTS = {
     "clerk site show",
     "clerk status",
     "clerk verify",
+    "clerk why",
 }
 
 
@@ -93,7 +94,13 @@ def test_a_wrong_setting_is_one_sentence_and_exit_code_2(
     command: str, clerk_command: Clerk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", "mysql://me:s3cret@db/clerk")
-    needed = {"clerk cancel": ["x"], "clerk retry": ["x"], "clerk rewind": ["x", "ocr"], "clerk pause": ["x"]}
+    needed = {
+        "clerk cancel": ["x"],
+        "clerk retry": ["x"],
+        "clerk rewind": ["x", "ocr"],
+        "clerk pause": ["x"],
+        "clerk why": ["x"],
+    }
     outcome = clerk_command(*command.split()[1:], *needed.get(command, []))
     assert outcome.code == 2, outcome
     assert "s3cret" not in outcome.out + outcome.err

@@ -1,0 +1,172 @@
+"""One causal sentence about a site, made of facts; nothing here asks the database."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from clerk.phrases import counted, when
+from clerk.why import waiting
+from clerk.why.evidence import about, evidence
+from clerk.why.facts import Facts
+from clerk.why.waiting import Clause
+
+_OVER = {
+    1: "the fetch is over",
+    2: "reading is over",
+    3: "compilation and extraction are over",
+    4: "publishing is over",
+}
+_STAGES_OF_PHASE = {1: ("fetch",), 2: ("ocr",), 3: ("compilation", "extraction"), 4: ("deploy",)}
+_FAILURES_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Answer:
+    site: str
+    because: str
+    """One word for programs; `sentence` is for people."""
+    sentence: str
+    remedy: str | None
+    """What a person can do about it; None if nothing need be done."""
+    evidence: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def explain(facts: Facts) -> Answer:
+    said = _broken(facts) or (_going(facts) if facts.run.going else _still(facts))
+    return Answer(facts.run.subdomain, said.because, said.words, said.remedy, evidence(facts))
+
+
+def _broken(facts: Facts) -> Clause | None:
+    if not facts.triggers:
+        return None
+    return Clause(
+        "triggers",
+        f"nothing moves: {' and '.join(facts.triggers)}, so the ends of jobs are not booked",
+        remedy="put it back: clerk db up; then clerk reconcile-pipeline",
+    )
+
+
+def _going(facts: Facts) -> Clause:
+    open_now = [group for group in facts.groups if not group.late]
+    if open_now:
+        return _waiting_for_units(facts)
+    return _waiting_for_the_next_phase(facts)
+
+
+def _waiting_for_units(facts: Facts) -> Clause:
+    """The cause first if one alone explains it; else what is waited for, and how far each part of that is."""
+    waits_for, clauses = waiting.for_units(facts, [group for group in facts.groups if not group.late])
+    causes = list({clause.words: clause for clause in clauses if clause.is_cause}.values())
+    parts = [clause for clause in clauses if not clause.is_cause]
+    running = any(clause.because == "running" for clause in parts)
+    if causes and (not running or facts.run.paused_at):
+        lead = causes
+        said = "; ".join([f"waiting for {waits_for}", *filter(None, [", ".join(clause.words for clause in parts)])])
+        words = f"{', '.join(clause.words for clause in causes)}; {said}"
+    else:
+        lead = parts + causes
+        words = f"waiting for {waits_for}; {', '.join(clause.words for clause in lead)}"
+    remedy = next((clause.remedy for clause in (*causes, *parts) if clause.remedy), None)
+    return Clause(lead[0].because, "; ".join([words, *waiting.busy_hosts(facts)]), remedy=remedy)
+
+
+def _waiting_for_the_next_phase(facts: Facts) -> Clause:
+    run = facts.run
+    over = _OVER.get(run.phase or 0, "its stage is over")
+    if facts.coordinator is not None:
+        clause = waiting.for_coordinator(facts, facts.coordinator)
+        return Clause(
+            f"coordinator_{clause.because.removeprefix('coordinator_')}",
+            f"{over}; {clause.words}",
+            remedy=clause.remedy,
+        )
+    unfinished = [stage for stage in _STAGES_OF_PHASE.get(run.phase or 0, ()) if run.done(stage) < run.total(stage)]
+    if unfinished:
+        counts = " and ".join(f"{run.done(stage)} of {run.total(stage)} in {stage}" for stage in unfinished)
+        words = f"its counters say {counts}, but nothing of it is open: reconciliation counts again"
+        return Clause("miscounted", waiting.healed(facts, words), remedy=waiting.reconcile_now(facts))
+    words = f"{over}; its coordinator was never deferred: reconciliation does that"
+    return Clause("coordinator_no_job", waiting.healed(facts, words), remedy=waiting.reconcile_now(facts))
+
+
+def _still(facts: Facts) -> Clause:
+    run = facts.run
+    late = [group for group in facts.groups if group.late]
+    if late:
+        waits_for, clauses = waiting.for_units(facts, late)
+        said = ", ".join(dict.fromkeys(clause.words for clause in clauses))
+        return Clause("late", f"{_ended(facts).words}; {waits_for} tried again since: {said}", remedy=clauses[0].remedy)
+    if run.dirty:
+        return _dirty(facts)
+    if run.run_id is None and run.current_stage in (None, "completed"):
+        return Clause("never_run", f"it has never run; {_next_run(facts)}", remedy=_start(facts))
+    ended = _ended(facts)
+    return Clause(ended.because, f"{ended.words}; {_next_run(facts)}", remedy=ended.remedy)
+
+
+def _dirty(facts: Facts) -> Clause:
+    lead = "documents were healed after their stage, and the archive is to be made anew with them"
+    if facts.refresh is None:
+        words = f"{lead}; the job for that is lost: reconciliation starts the run"
+        return Clause("dirty", waiting.healed(facts, words), remedy=waiting.reconcile_now(facts))
+    clause = waiting.for_refresh(facts, facts.refresh)
+    return Clause("dirty", f"{lead}; {clause.words}", remedy=clause.remedy)
+
+
+def _ended(facts: Facts) -> Clause:
+    run = facts.run
+    reason = run.outcome_reason or run.outcome or "nobody knows how"
+    at = f" at {when(run.ended_at, facts.now)}" if run.ended_at else ""
+    match run.outcome:
+        case "failed":
+            if run.deployed_at and not run.announced_at:
+                reason = "the archive is published, but what is done after it failed"
+            return Clause("failed", f"failed{at}: {reason}{_because_of(facts)}", remedy=_retry(facts))
+        case "cancelled":
+            return Clause("cancelled", f"ended{at}: {reason}", remedy=_start(facts))
+        case "partial" if facts.failed:
+            what = counted(facts.failed_count, "failed document")
+            if any(failure.kind == "archive" for failure in facts.failed):
+                what = counted(facts.failed_count, "failure")
+            return Clause("partial", f"finished with {what}{at}: {_named(facts)}", remedy=_retry(facts))
+        case _:
+            return Clause(run.outcome or "ended", f"finished{at}: {reason}")
+
+
+def _because_of(facts: Facts) -> str:
+    if not facts.failed:
+        return ""
+    worst = next((failure for failure in facts.failed if failure.kind == "archive"), facts.failed[0])
+    said = f": {worst.error_message}" if worst.error_message else ""
+    return f" ({worst.error_code}{said})"
+
+
+def _named(facts: Facts) -> str:
+    named = [f"{about(failure)} ({failure.error_code})" for failure in facts.failed[:_FAILURES_NAMED]]
+    more = facts.failed_count - len(named)
+    return ", ".join(named) + (f" and {more:,} more" if more else "")
+
+
+def _next_run(facts: Facts) -> str:
+    run = facts.run
+    first = "the first run" if run.run_id is None else "the next run"
+    if run.paused_at is not None:
+        return f"{waiting.paused(facts)}, and {first} starts when it is resumed"
+    if run.due_at is not None and run.due_at > facts.now:
+        return f"{first} is due at {when(run.due_at, facts.now)}"
+    return f"{first} is due, {waiting.unless_nobody(facts) or 'and starts within a minute'}"
+
+
+def _start(facts: Facts) -> str:
+    run = facts.run
+    if run.paused_at:
+        return f"clerk resume {run.subdomain}"
+    return waiting.remedy_if_nobody(facts) or f"start one now: clerk update {run.subdomain}"
+
+
+def _retry(facts: Facts) -> str:
+    return f"see clerk failures --site {facts.run.subdomain}; then clerk retry {facts.run.subdomain}"
