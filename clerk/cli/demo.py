@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -20,7 +19,9 @@ from clerk.archive.search import search
 from clerk.cli.output import table
 from clerk.cli.search import published_archives, show
 from clerk.demo.documents import HIDDEN_WORD, TOWNS, Town, make_all
-from clerk.errors import WRONG
+from clerk.errors import WRONG, ClerkError
+from clerk.exec import tesseract
+from clerk.exec.limited import ToolMissing
 from clerk.pg import engine
 from clerk.pg.connection import connect
 from clerk.pg.migrate import Migrator
@@ -55,11 +56,15 @@ def _add(
 
 def _languages(town: Town) -> str:
     """What of the town's languages tesseract can read on this machine."""
-    tesseract = shutil.which("tesseract")
-    if tesseract is None:
-        return "eng"
-    listed = subprocess.run([tesseract, "--list-langs"], capture_output=True, text=True, check=True).stdout.split()
-    return "+".join(language for language in town.languages.split("+") if language in listed) or "eng"
+    try:
+        installed = tesseract.installed_languages()
+    except ToolMissing as error:
+        raise ClerkError("scanned pages cannot be read here", str(error)) from error
+    wanted = town.languages.split("+")
+    if missing := [language for language in wanted if language not in installed]:
+        packages = " ".join(f"tesseract-ocr-{language}" for language in missing)
+        click.echo(f"{town.name} is read without {', '.join(missing)}: no model (Debian: apt install {packages}).")
+    return "+".join(language for language in wanted if language in installed) or "eng"
 
 
 @contextmanager

@@ -6,6 +6,7 @@ document ends it. Everything it writes lies in its scratch folder, and the worke
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import math
@@ -15,13 +16,13 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from clerk.documents import picture, quality
-from clerk.documents.engine import Engine, PopplerAndTesseract, tools
+from clerk.documents.engine import Engine, PopplerAndTesseract, companions, tools
 from clerk.documents.failures import PdfError, PdfTimeout
 from clerk.documents.inspection import Inspection, inspect
 from clerk.documents.manifest import EMPTY, FAILED, OCR, TEXT_LAYER
@@ -38,7 +39,7 @@ from clerk.exec.limited import (
     set_own_cpu_limit,
     set_own_limits,
 )
-from clerk.exec.tesseract import Reading
+from clerk.exec.tesseract import Reading, Tesseract
 
 _INSPECTION_SECONDS = 8.0
 _TEXT_SECONDS = 8.0
@@ -46,6 +47,8 @@ _IMAGE_SECONDS = 2.0
 _MOSTLY = 0.5
 _PAGES_PER_LAYER_RUN = 50
 _OWN_SHARE_OF_MEMORY = 0.3
+_RESTING_SHARE_OF_MEMORY = 0.15
+"""For the process with tesseract in it, while another program works; the rest is for whichever works."""
 _FINE_DPI = 300.0
 _LOWEST_DPI = 50.0
 _MOST_PIXELS = 36_000_000
@@ -54,8 +57,10 @@ _POOR = 70.0
 """Mean confidence below which a page is looked at again: turned, straightened, larger."""
 _WORTH_STRAIGHTENING = 0.5
 _SMALL_PRINT = 13
-"""Pixels of a word's height below which a finer image may be read better: 10 in newspaper columns at 150 dpi, where
-usual documents have 15 and more. Tesseract is sure of itself there (90 and more), so confidence does not tell."""
+"""Pixels of a word's height below which a finer image is read better: 10 in newspaper columns at 150 dpi, where usual
+documents have 15 and more. Tesseract is sure of itself there (90 and more), so confidence does not tell."""
+_USUAL_PRINT = 15
+"""As high as words should be: finer than that costs time, and gains nothing."""
 
 
 class PageFailed(Exception):
@@ -81,8 +86,7 @@ class Reader:
         self.inspection = inspection
         self.scratch = Path(task.scratch)
         self.wasted = 0.0
-        extra = task.further_page_seconds * (inspection.page_count - 1)
-        self.all_of_it = task.document_seconds + extra
+        self.all_of_it = _seconds_for_all(task, inspection)
 
     def pages(self) -> Iterator[list[PageResult]]:
         """Results in the order in which they come: text layers of a stretch of pages together, others one by one."""
@@ -115,13 +119,13 @@ class Reader:
 
     def _layer(self, first: int, last: int) -> list[str] | None:
         seconds = min(_TEXT_SECONDS, self._left())
-        before = _cpu()
+        before = self._cpu()
         try:
             texts = self.engine.text_layer(first, last, seconds)
         except ToolMissing:
             raise
         except ToolFailed:
-            self.wasted += _cpu() - before
+            self.wasted += self._cpu() - before
             return None
         if texts is None or any(len(text) > _MOST_CHARACTERS for text in texts):
             return None
@@ -157,15 +161,15 @@ class Reader:
     # --- looking at the page
 
     def _look(self, page: int, layer: str, verdict: quality.Verdict) -> PageResult:
-        began, before = time.monotonic(), _cpu()
-        budget = Budget(min(self.task.page_seconds, self._left()))
+        began, before = time.monotonic(), self._cpu()
+        budget = Budget(min(self.task.page_seconds, self._left()), self._cpu)
         usable = layer if verdict is quality.Verdict.LOOK else ""
         try:
             result = self._looked(page, usable, budget)
         except (PageFailed, ToolFailed) as error:
             if isinstance(error, ToolMissing):
                 raise
-            self.wasted += _cpu() - before
+            self.wasted += self._cpu() - before
             if usable:
                 result = PageResult(page, TEXT_LAYER, usable)
             else:
@@ -177,6 +181,7 @@ class Reader:
         image, dpi = self._render(page, self.task.dpi, budget.left())
         if picture.is_blank(image):
             return PageResult(page, TEXT_LAYER if layer else EMPTY, layer, image=self._keep(page, image))
+        image, dpi = self._fine_enough(page, image, dpi, budget)
         looked = self._read(page, image, dpi, budget)
         kept = self._keep(page, looked.image)
         text = quality.tidy(looked.reading.text)
@@ -216,6 +221,22 @@ class Reader:
             raise PageFailed("PdfBroken", f"it was rendered blank ({complaint})")
         return image, dpi
 
+    def _fine_enough(self, page: int, image: Path, dpi: float, budget: Budget) -> tuple[Path, float]:
+        """The same, or finer for small print. Found out beforehand: reading it twice would cost twice."""
+        height = self.engine.word_height(image, dpi, self.task.languages, budget.left())
+        if height is None or height >= _SMALL_PRINT:
+            return image, dpi
+        wanted = min(dpi * _USUAL_PRINT / height, _FINE_DPI)
+        if _fitting(self.inspection.boxes[page], wanted) <= dpi:
+            return image, dpi
+        try:
+            return self._render(page, wanted, budget.left())
+        except ToolMissing:
+            raise
+        except (ToolFailed, PageFailed):
+            # The image that we have stands: what failed was an attempt to do better.
+            return image, dpi
+
     def _read(self, page: int, image: Path, dpi: float, budget: Budget) -> Looked:
         """Read it; if the reading is poor, look for the reason. Each remedy costs as much as reading: only then."""
         read = self.engine.read
@@ -225,7 +246,7 @@ class Reader:
                 best = self._turned(best, dpi, budget)
             if _is_poor(best.reading):
                 best = self._straightened(best, dpi, budget)
-            if (_is_poor(best.reading) or _is_small(best.reading)) and not best.rotation:
+            if _is_poor(best.reading) and not best.rotation:
                 best = self._finer(best, page, dpi, budget)
         except ToolMissing:
             raise
@@ -268,12 +289,17 @@ class Reader:
 
     def _left(self) -> float:
         """CPU seconds that the next thing may take without breaking the document's limits."""
-        used = _cpu()
+        used = self._cpu()
         if used >= self.all_of_it:
             raise PdfTimeout(f"reading it took more than {self.all_of_it:.0f} s of CPU time")
         if self.wasted >= self.task.wasted_seconds:
             raise PdfTimeout(f"more than {self.task.wasted_seconds:.0f} s of CPU time went into pages that fail")
         return min(self.all_of_it - used, self.task.wasted_seconds - self.wasted)
+
+    def _cpu(self) -> float:
+        """CPU seconds of this child, of all that it ran, and of what the engine still runs."""
+        own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+        return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime + self.engine.cpu_seconds
 
     def _keep(self, page: int, image: Path) -> str | None:
         if self.task.images == "none":
@@ -290,11 +316,12 @@ class Reader:
 class Budget:
     """CPU seconds for one page, over all that is done to it."""
 
-    def __init__(self, seconds: float) -> None:
-        self.until = _cpu() + seconds
+    def __init__(self, seconds: float, used: Callable[[], float]) -> None:
+        self.used = used
+        self.until = used() + seconds
 
     def left(self) -> float:
-        left = self.until - _cpu()
+        left = self.until - self.used()
         if left <= 0:
             raise OutOfTime("the page took more CPU time than a page may")
         return left
@@ -302,10 +329,6 @@ class Budget:
 
 def _is_poor(reading: Reading) -> bool:
     return reading.confidence is None or reading.confidence < _POOR
-
-
-def _is_small(reading: Reading) -> bool:
-    return reading.word_height is not None and reading.word_height < _SMALL_PRINT
 
 
 def _fitting(box: poppler.Box, dpi: float) -> float:
@@ -323,18 +346,18 @@ def _kind(error: ToolFailed) -> str:
     return f"{kinds.get(type(error), 'PdfBroken')}: {error}"
 
 
-def _cpu() -> float:
-    """CPU seconds of this child and of all that it ran."""
-    own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+def _seconds_for_all(task: Task, inspection: Inspection) -> float:
+    return task.document_seconds + task.further_page_seconds * (inspection.page_count - 1)
 
 
 def read_document(task: Task, lifeline: int | None = None) -> Iterator[dict[str, Any]]:
     """The document's events. Limits are on before the first byte of it is read."""
     scratch = Path(task.scratch)
     own = int(task.memory * _OWN_SHARE_OF_MEMORY)
+    resting = int(task.memory * _RESTING_SHARE_OF_MEMORY)
+    limits = Limits(task.memory - own - resting)
     set_own_limits(Limits(own), task.memory - own, 3 * _INSPECTION_SECONDS)
-    run = tools(Limits(task.memory - own), scratch, lifeline)
+    run = tools(limits, scratch, lifeline)
     try:
         inspection = inspect(run, Path(task.pdf), scratch, task.most_pages, _INSPECTION_SECONDS)
         set_own_cpu_limit(3 * _INSPECTION_SECONDS + task.further_page_seconds * inspection.page_count)
@@ -344,8 +367,11 @@ def read_document(task: Task, lifeline: int | None = None) -> Iterator[dict[str,
             "ends_early": inspection.ends_early,
             "remarks": inspection.remarks,
         }
-        for results in Reader(task, PopplerAndTesseract(Path(task.pdf), run, scratch), inspection).pages():
-            yield {"event": "pages", "pages": [asdict(result) for result in results]}
+        start = companions(limits, _seconds_for_all(task, inspection), scratch, lifeline)
+        engine = PopplerAndTesseract(Path(task.pdf), run, Tesseract(start, resting), scratch)
+        with contextlib.closing(engine):
+            for results in Reader(task, engine, inspection).pages():
+                yield {"event": "pages", "pages": [asdict(result) for result in results]}
     except PdfError as error:
         yield {"event": "failed", "error": type(error).__name__, "message": str(error)}
     except ToolMissing as error:

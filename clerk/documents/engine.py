@@ -1,25 +1,30 @@
 """What turns a page into an image and an image into text: a small interface, and poppler with tesseract behind it.
 
-An engine lives for one document, inside the reading child, and may raise any ToolFailed. Another one, in process
-for instance, needs these five methods and nothing else.
+An engine lives for one document, inside the reading child, and may raise any ToolFailed. Another one needs what is
+in `Engine`, and nothing else.
 """
 
 from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from clerk.exec import limited, poppler, tesseract
-from clerk.exec.limited import Limits
+from clerk.exec import limited, poppler
+from clerk.exec.limited import Conversation, Limits
 from clerk.exec.poppler import Box
-from clerk.exec.tesseract import Reading
+from clerk.exec.tesseract import Reading, Start, Tesseract
 
 
 class Engine(Protocol):
     """All times are CPU seconds; `image` is a grey .pgm file in the scratch folder."""
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Used by what it runs and has not ended."""
 
     def text_layer(self, first: int, last: int, cpu_seconds: float) -> list[str] | None:
         """Of each page from `first` to `last`; None if it cannot be told which text is whose."""
@@ -30,17 +35,32 @@ class Engine(Protocol):
     def render(self, page: int, dpi: float, image: Path, cpu_seconds: float) -> str:
         """Write `image`; returns what was complained of on the way. The caller checks the image."""
 
+    def word_height(self, image: Path, dpi: float, languages: str, cpu_seconds: float) -> float | None:
+        """Of the usual word, in pixels, without reading any; None if there are none, or it cannot be told cheaply."""
+
     def read(self, image: Path, dpi: float, languages: str, cpu_seconds: float) -> Reading: ...
 
     def orientation(self, image: Path, dpi: float, cpu_seconds: float) -> tuple[int, float]:
         """Degrees clockwise by which the image must be turned, and how sure that is."""
 
+    def close(self) -> None:
+        """End what still runs."""
+
 
 class PopplerAndTesseract:
-    def __init__(self, pdf: Path, run: poppler.Run, scratch: Path) -> None:
+    def __init__(self, pdf: Path, run: poppler.Run, tesseract: Tesseract, scratch: Path) -> None:
         self.pdf = pdf
         self.run = run
         self.scratch = scratch
+        self.tesseract = tesseract
+        self.word_height = tesseract.word_height
+        self.read = tesseract.read
+        self.orientation = tesseract.orientation
+        self.close = tesseract.close
+
+    @property
+    def cpu_seconds(self) -> float:
+        return self.tesseract.cpu_seconds
 
     def text_layer(self, first: int, last: int, cpu_seconds: float) -> list[str] | None:
         return poppler.text(self.run, self.pdf, first, last, self.scratch / "layer.txt", cpu_seconds)
@@ -51,14 +71,9 @@ class PopplerAndTesseract:
     def render(self, page: int, dpi: float, image: Path, cpu_seconds: float) -> str:
         return poppler.render(self.run, self.pdf, page, dpi, image, cpu_seconds).stderr
 
-    def read(self, image: Path, dpi: float, languages: str, cpu_seconds: float) -> Reading:
-        return tesseract.read(self.run, image, dpi, languages, cpu_seconds)
-
-    def orientation(self, image: Path, dpi: float, cpu_seconds: float) -> tuple[int, float]:
-        return tesseract.orientation(self.run, image, dpi, cpu_seconds)
-
 
 def tools(limits: Limits, scratch: Path, lifeline: int | None) -> poppler.Run:
+    """Programs that are run to their end."""
     return functools.partial(_run, limits, scratch, lifeline)
 
 
@@ -74,6 +89,18 @@ def _run(
     return limited.run(arguments, limits, cpu_seconds, scratch, environment(scratch), lifeline, stdout)
 
 
+def companions(limits: Limits, cpu_seconds: float, scratch: Path, lifeline: int | None) -> Start:
+    """Programs that stay and are asked; in Python, with clerk to import."""
+    return functools.partial(_start, limits, cpu_seconds, scratch, lifeline)
+
+
+def _start(
+    limits: Limits, cpu_seconds: float, scratch: Path, lifeline: int | None, /, name: str, *arguments: str | Path
+) -> Conversation:
+    given = {**environment(scratch), **import_path()}
+    return Conversation(name, arguments, limits, cpu_seconds, scratch, given, lifeline)
+
+
 def environment(scratch: Path, given: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The little that programs need, and nothing that they could give away: no database URL, no keys."""
     kept = {name: given[name] for name in ("PATH", "TESSDATA_PREFIX") if name in given}
@@ -85,3 +112,10 @@ def environment(scratch: Path, given: Mapping[str, str] = os.environ) -> dict[st
         # More threads make one page hardly faster and all pages together much slower.
         "OMP_THREAD_LIMIT": "1",
     }
+
+
+def import_path() -> dict[str, str]:
+    """Where clerk and what it needs are found, for a Python whose environment has nothing else of this one's."""
+    root = str(Path(__file__).parents[2])
+    folders = [root, *(path for path in sys.path if path and path != root and Path(path).is_dir())]
+    return {"PYTHONPATH": os.pathsep.join(folders)}

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from clerk.documents import failures, manifest, protocol
-from clerk.documents.engine import environment
+from clerk.documents.engine import environment, import_path
 from clerk.documents.failures import (
     BY_NAME,
     PdfAltered,
@@ -258,7 +258,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=self.stderr,
             cwd=self.task.scratch,
-            env={**environment(Path(self.task.scratch)), "PYTHONPATH": os.pathsep.join(_import_path())},
+            env={**environment(Path(self.task.scratch)), **import_path()},
             start_new_session=True,
         )
         return self
@@ -323,9 +323,3 @@ class Child:
             raise failures.PdfMemory("the reading process ran out of memory")
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         raise ReaderCrashed(f"the reading process ended with {how} ({said[-1][:200] if said else 'no message'})")
-
-
-def _import_path() -> list[str]:
-    """Where clerk and what it needs are found: the child's environment has nothing of the parent's."""
-    root = str(Path(protocol.__file__).parents[2])
-    return [root, *(path for path in sys.path if path and path != root and Path(path).is_dir())]

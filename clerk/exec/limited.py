@@ -23,7 +23,9 @@ from pathlib import Path
 
 _WALL_PER_CPU_SECOND = 8.0
 _STDERR_KEPT = 16 * 1024
-_NO_MEMORY = ("out of memory", "bad_alloc", "cannot allocate", "gmalloc", "memory allocation", "bogus memory")
+_LONGEST_ANSWER = 16 << 20
+_NO_MEMORY = ("out of memory", "bad_alloc", "cannot allocate", "gmalloc", "memory allocation", "bogus memory",
+              "memoryerror")  # fmt: skip
 
 
 class ToolFailed(Exception):
@@ -86,8 +88,10 @@ def set_own_limits(limits: Limits, most_memory: int, cpu_seconds: float) -> None
 
 
 def set_own_cpu_limit(seconds: float) -> None:
-    """Soft only: it is raised once the number of pages is known."""
-    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), resource.RLIM_INFINITY))
+    """Soft only: it is raised once more is known, or asked for. A hard one that was set from outside stays."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    soft = math.ceil(seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
 
 
 def run(
@@ -106,33 +110,14 @@ def run(
     program = Path(arguments[0]).name
     if cpu_seconds <= 0:
         raise OutOfTime(f"no time was left to run {program}")
-
-    def limit() -> None:
-        _limit(resource.RLIMIT_AS, limits.memory)
-        _limit(resource.RLIMIT_FSIZE, limits.file_size)
-        # One second later it is SIGKILL, for a program that does not heed SIGXCPU.
-        _limit(resource.RLIMIT_CPU, math.ceil(cpu_seconds), math.ceil(cpu_seconds) + 1)
-        # Neither poppler nor tesseract (with OMP_THREAD_LIMIT=1) starts anything. Root is exempt from this one.
-        _limit(resource.RLIMIT_NPROC, 0)
-
     output = subprocess.DEVNULL if stdout is None else os.open(stdout, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        process = subprocess.Popen(
-            arguments,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.PIPE,
-            cwd=folder,
-            env=environment,
-            preexec_fn=limit,
-        )
-    except FileNotFoundError as error:
-        raise ToolMissing(f"{program} is not installed; on Debian: apt install poppler-utils tesseract-ocr") from error
+        process = _start(arguments, limits, cpu_seconds, folder, environment, subprocess.DEVNULL, output)
     finally:
         if output >= 0:
             os.close(output)
     assert process.stderr is not None
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = _cpu_of_children()
     try:
         said, in_time = _listen(process.stderr.fileno(), cpu_seconds * _WALL_PER_CPU_SECOND, lifeline)
         if not in_time:
@@ -144,11 +129,46 @@ def run(
         raise
     finally:
         process.stderr.close()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    ended = Ended(program, code, said, used)
+    ended = Ended(program, code, said, _cpu_of_children() - before)
     _judge(ended, cpu_seconds, in_time)
     return ended
+
+
+def _start(
+    arguments: Sequence[str | Path],
+    limits: Limits,
+    cpu_seconds: float,
+    folder: Path,
+    environment: Mapping[str, str] | None,
+    stdin: int,
+    stdout: int,
+) -> subprocess.Popen[bytes]:
+    def limit() -> None:
+        _limit(resource.RLIMIT_AS, limits.memory)
+        _limit(resource.RLIMIT_FSIZE, limits.file_size)
+        # One second later it is SIGKILL, for a program that does not heed SIGXCPU.
+        _limit(resource.RLIMIT_CPU, math.ceil(cpu_seconds), math.ceil(cpu_seconds) + 1)
+        # Neither poppler nor tesseract (with OMP_THREAD_LIMIT=1) starts anything. Root is exempt from this one.
+        _limit(resource.RLIMIT_NPROC, 0)
+
+    try:
+        return subprocess.Popen(
+            arguments,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            cwd=folder,
+            env=environment,
+            preexec_fn=limit,
+        )
+    except FileNotFoundError as error:
+        program = Path(arguments[0]).name
+        raise ToolMissing(f"{program} is not installed; on Debian: apt install poppler-utils tesseract-ocr") from error
+
+
+def _cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _listen(stderr: int, seconds: float, lifeline: int | None) -> tuple[str, bool]:
@@ -165,6 +185,91 @@ def _listen(stderr: int, seconds: float, lifeline: int | None) -> tuple[str, boo
                 return said.decode(errors="replace"), True
             said = (said + piece)[-_STDERR_KEPT:]
     return said.decode(errors="replace"), False
+
+
+class Conversation:
+    """A program that stays, and answers a line with a line, under the same limits as one that is run to its end.
+
+    `cpu_seconds` is for its whole life; what one answer may take, the program limits itself (`set_own_cpu_limit`),
+    and the wall clock sees to it that it does. After any ToolFailed it is gone.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        arguments: Sequence[str | Path],
+        limits: Limits,
+        cpu_seconds: float,
+        folder: Path,
+        environment: Mapping[str, str],
+        lifeline: int | None = None,
+    ) -> None:
+        self.name = name
+        self.lifeline = lifeline
+        self.said = b""
+        pipe = subprocess.PIPE
+        self.process = _start(arguments, limits, cpu_seconds, folder, environment, pipe, pipe)
+
+    @property
+    def is_gone(self) -> bool:
+        return self.process.poll() is not None
+
+    def ask(self, question: bytes, cpu_seconds: float, used_before: float = 0.0) -> bytes:
+        """The answer to one line. `used_before` is what it has used up to now, as it says itself."""
+        assert self.process.stdin is not None
+        before = _cpu_of_children()
+        in_time, answer = True, None
+        try:
+            # If it is gone already, that is seen when nothing comes back.
+            with contextlib.suppress(BrokenPipeError):
+                self.process.stdin.write(question + b"\n")
+                self.process.stdin.flush()
+            in_time, answer = self._answer(time.monotonic() + cpu_seconds * _WALL_PER_CPU_SECOND)
+        finally:
+            if answer is None:
+                self.end()
+        if answer is not None:
+            return answer
+        used = _cpu_of_children() - before - used_before
+        ended = Ended(self.name, self.process.returncode, self.said.decode(errors="replace"), used)
+        _judge(ended, cpu_seconds, in_time)
+        raise Crashed(f"{self.name} ended with exit code {ended.code} ({ended.complaint})")
+
+    def _answer(self, deadline: float) -> tuple[bool, bytes | None]:
+        """Whether the wait ended in time, and the line that came, if one came."""
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        stdout, stderr = self.process.stdout.fileno(), self.process.stderr.fileno()
+        listened = {stdout, stderr} | (set() if self.lifeline is None else {self.lifeline})
+        heard = bytearray()
+        while (left := deadline - time.monotonic()) > 0:
+            ready, _, _ = select.select(listened, [], [], left)
+            if self.lifeline in ready:
+                raise Orphaned
+            if stderr in ready:
+                piece = os.read(stderr, 65536)
+                self.said = (self.said + piece)[-_STDERR_KEPT:]
+                if not piece:
+                    listened.remove(stderr)
+            if stdout in ready:
+                piece = os.read(stdout, 1 << 20)
+                heard += piece
+                if heard.endswith(b"\n"):
+                    return True, bytes(heard[:-1])
+                if not piece:
+                    return True, None
+                if len(heard) > _LONGEST_ANSWER:
+                    raise OutputTooLarge(f"{self.name} does not stop talking")
+        return False, None
+
+    def end(self) -> None:
+        """Kill it, if it is still there, and learn what it used."""
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            assert pipe is not None
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
 
 
 def _judge(ended: Ended, cpu_seconds: float, in_time: bool) -> None:

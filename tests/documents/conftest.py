@@ -13,15 +13,17 @@ from clerk.documents import reading
 from clerk.documents.manifest import Manifest
 from clerk.documents.reading import Options
 from clerk.documents.storage import Document, SiteStorage
+from clerk.exec import poppler, tesseract
 
 Read = Callable[..., Manifest]
 
 
 @pytest.fixture(autouse=True)
 def _tools() -> None:
-    for program in ("pdftotext", "pdftoppm", "tesseract"):
+    for program in poppler.PROGRAMS:
         if shutil.which(program) is None:
-            pytest.fail(f"{program} is not installed: apt install poppler-utils tesseract-ocr")
+            pytest.fail(f"{program} is not installed: apt install poppler-utils")
+    tesseract.models()
 
 
 @pytest.fixture

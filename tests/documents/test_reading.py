@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from clerk.documents.reading import Options
 from clerk.documents.storage import Document, SiteStorage
 from tests.documents import pdfs
 from tests.documents.conftest import Read
+from tests.waiting import until
 
 
 def files_of(folder: Path) -> set[str]:
@@ -78,15 +80,35 @@ def test_skewed_pages_are_straightened(storage: SiteStorage, document: Document,
     assert "repair of the school roof" in page_texts(storage, document)[0][1]
 
 
-def test_small_print_is_read_from_a_finer_image(storage: SiteStorage, document: Document, read: Read) -> None:
+def test_small_print_is_read_once_from_a_finer_image(storage: SiteStorage, document: Document, read: Read) -> None:
     """Drawn at 300 dpi with letters half the usual size: at 150 dpi they are ten pixels high, or less."""
     half = pdfs.page_image(pdfs.MINUTES * 3, dpi=150)
     small = Image.new("L", (2550, 3300), 255)
     small.paste(half, (100, 100))
-    pages = [read(pdfs.scanned([small], 300), Options(dpi=dpi)).pages[0] for dpi in (150, 300)]
-    coarse, fine = pages
-    assert coarse.sha256 == fine.sha256
-    assert coarse.confidence == fine.confidence
+    read(pdfs.scanned([small], 300))
+    assert "Castellano asked for a report on the repair of the school roof" in page_texts(storage, document)[0][1]
+    with Image.open(storage.page_image(document, 1)) as image:
+        assert 1800 < image.width <= 2550
+
+
+def test_a_page_that_kills_tesseract_fails_alone(storage: SiteStorage, document: Document, read: Read) -> None:
+    killers = []
+
+    def kill_it_at_work(tesseract: psutil.Process, rested: float) -> None:
+        until(lambda: tesseract.cpu_times().user > rested + 0.05)
+        tesseract.kill()
+
+    def report(done: int, total: int) -> None:
+        if done == 1:
+            (tesseract,) = (process for process in readers(below=True) if "clerk.exec.recognition" in process.cmdline())
+            killers.append(threading.Thread(target=kill_it_at_work, args=(tesseract, tesseract.cpu_times().user)))
+            killers[0].start()
+
+    pages = [pdfs.page_image(pdfs.MINUTES * 4)] * 3
+    found = read(pdfs.scanned(pages), Options(failed_share=0.5), report)
+    killers[0].join()
+    assert [page.method for page in found.pages] == [OCR, FAILED, OCR]
+    assert "tesseract was ended by SIGKILL" in (found.pages[1].error or "")
 
 
 def test_images_of_all_pages_or_of_none(storage: SiteStorage, document: Document, read: Read) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.setup.conftest import Prepared
 from tests.setup.machine import Machine
 
+PACKAGES = "tesseract-ocr tesseract-ocr-spa poppler-utils"
 APT = "apt-get update && apt-get install -y --no-install-recommends"
 
 
@@ -28,10 +29,8 @@ def test_without_rights_the_command_is_named(bare: Machine, prepared: Prepared, 
         (bare.bin / "sudo").unlink()
     result = bare.run(prepared.root / "bin/setup")
     assert result.code == 1
-    command = f"{'sudo sh' if sudo else 'su'} -c '{APT} tesseract-ocr poppler-utils'"
-    assert result.err == (
-        f"bin/setup: clerk needs tesseract-ocr poppler-utils, which pat cannot install here; type: {command}\n"
-    )
+    command = f"{'sudo sh' if sudo else 'su'} -c '{APT} {PACKAGES}'"
+    assert result.last_line == f"bin/setup: clerk needs {PACKAGES}, which pat cannot install here; type: {command}"
     assert not log.exists()
 
 
@@ -50,11 +49,11 @@ def test_with_rights_they_are_installed(bare: Machine, prepared: Prepared, user:
     log = bare.put_installer("apt-get")
     result = bare.run(prepared.root / "bin/setup")
     assert result.code == 0, result.err
-    assert result.err == "setup: install tesseract-ocr poppler-utils with apt-get\n"
+    assert result.last_line == f"setup: install {PACKAGES} with apt-get"
     update, install = log.read_text().splitlines()
     assert update.split()[-1] == "update"
     assert install.startswith("noninteractive /dev/null ")
-    assert install.endswith(" install -y --no-install-recommends tesseract-ocr poppler-utils")
+    assert install.endswith(f" install -y --no-install-recommends {PACKAGES}")
     assert bare.run(prepared.root / "bin/setup").silent
 
 
@@ -64,7 +63,7 @@ def test_a_package_manager_that_fails(bare: Machine, prepared: Prepared) -> None
     result = bare.run(prepared.root / "bin/setup")
     assert result.code == 1
     assert "  | E: Failed to fetch x" in result.err
-    assert 'the step "install tesseract-ocr poppler-utils with apt-get" failed: no connection' in result.last_line
+    assert f'the step "install {PACKAGES} with apt-get" failed: no connection' in result.last_line
 
 
 def test_the_browser_and_systemd_are_for_tests_only(machine: Machine, prepared: Prepared) -> None:
@@ -92,7 +91,7 @@ def test_a_mac_has_homebrew_or_is_told_of_it(bare: Machine, prepared: Prepared) 
 def test_a_system_without_a_known_package_manager(bare: Machine, prepared: Prepared) -> None:
     result = bare.run(prepared.root / "bin/setup")
     assert result.code == 1
-    assert result.last_line.endswith("install what your system calls tesseract-ocr poppler-utils")
+    assert result.last_line.endswith(f"install what your system calls {PACKAGES}")
 
 
 def test_the_system_can_be_left_alone(bare: Machine, prepared: Prepared) -> None:

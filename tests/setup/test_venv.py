@@ -86,7 +86,7 @@ def test_a_moved_checkout_is_made_anew_and_the_rest_is_brought_up_to_date(own: P
     moved = machine.run(own / "bin/setup", "--if-needed")
     assert moved.code == 0
     assert "setup: make .venv" in moved.err
-    assert "clerk needs tesseract-ocr poppler-utils, which pat cannot install here" in moved.last_line
+    assert "clerk needs tesseract-ocr tesseract-ocr-spa poppler-utils, which pat cannot install here" in moved.last_line
     assert f"#!{own}/.venv/bin/python" in (own / ".venv/bin/clerk").read_text()
     assert machine.run(own / "bin/setup", "--if-needed").silent
 
