@@ -482,7 +482,8 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 
 -- section: views
 -- busy_hosts (subdomain character varying, host text, next_at timestamp with time zone, held_until timestamp with time zone, held_why text)
--- completions_per_hour (hour timestamp with time zone, stage character varying, completed bigint, failed bigint)
+-- completions_per_hour (hour timestamp with time zone, stage text, completed bigint, failed bigint)
+-- contradicted_results (job_id bigint, subdomain text, stage text, problem text)
 -- due_sites (subdomain character varying, updated_at timestamp with time zone, cadence interval)
 -- expired_claims (job_id bigint, queue_name character varying(128), task_name character varying(128), subdomain text, stage text, holder text, attempt integer, lease_until timestamp with time zone)
 -- failing_documents (subdomain character varying, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, error_code text, error_message text, last_attempt_at timestamp with time zone, run_id bigint)
@@ -514,7 +515,8 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 comment on column adopted_schema.as_found is 'NULL for what the migration added.';
 comment on column clerk_procrastinate.complete is 'False for a single migration file of an upgrade: should the upgrade be cut short, it goes on after these.';
 comment on column clerk_procrastinate.functions is 'Checksum of each of its functions as installed, so that verify notices one that was changed by hand.';
-comment on column completions_per_hour.completed is 'Jobs that succeeded, as long as they are kept (CLERK_KEEP_JOBS_HOURS); for the stage "completed" runs that did not fail.';
+comment on column completions_per_hour.completed is 'Counted in the hour in which the run ended; what goes on right now is in queue_backlog.rate_per_hour.';
+comment on column completions_per_hour.stage is 'One of the five, counting units, or "completed", counting the runs themselves.';
 comment on column content_item_pipeline_state.attempt_count is 'Attempts begun in the present run.';
 comment on column content_item_pipeline_state.error_code is 'Class of the last error, as in PdfEncrypted.';
 comment on column content_item_pipeline_state.job_id is 'The Procrastinate job that carries the unit; no foreign key, since finished jobs are removed.';
@@ -540,7 +542,7 @@ comment on column job_claims.holder is 'application_name of the worker process, 
 comment on column job_claims.progress is 'Steps done, such as pages read, of progress_total.';
 comment on column job_claims.settled_as is 'How this claim ended: the status that the job went to. A worker whose answer got lost recognises its own result by it.';
 comment on column job_claims.settled_by is 'Its holder, or the repair or operator''s move that took the job away.';
-comment on column miscounted_sites.in_motion is 'The run is going, the site changed within the hour, or its counters are not those that its run ended with. Asked for only these, the ledger of sites at rest is not read.';
+comment on column miscounted_sites.in_motion is 'The run is going, the site changed within three hours, or its counters are not those that its run ended with. Asked for only these, the ledger of sites at rest is not read.';
 comment on column open_coordinators.job_id is 'NULL: the coordinator is lost, and reconciliation defers it again.';
 comment on column open_coordinators.state is 'As in open_units.';
 comment on column open_units.job_id is 'NULL: its job ended or vanished without a word, and reconciliation makes a new one.';
@@ -631,7 +633,8 @@ comment on table sites is 'One row per municipality: who it is, where its presen
 comment on table stage_policy is 'How each stage is run. Operators may change numbers here; workers and repairs read them.';
 comment on table worker_processes is 'Which process a worker of Procrastinate is: its name in claims, and what it reads.';
 comment on view busy_hosts is 'Hosts that a site''s documents come from and that cannot be asked right now: they said so, or many ask them.';
-comment on view completions_per_hour is 'What ended in each hour of the last day, by stage; the stage "completed" counts whole runs. Hours without any are absent.';
+comment on view completions_per_hour is 'What came of the runs that ended in each hour of the last seven days, by stage. Hours in which none ended are absent.';
+comment on view contradicted_results is 'Ended jobs whose claim says otherwise (invariant I8). Reads every job it is not kept from.';
 comment on view due_sites is 'Sites that the scheduler will start, the one that has waited longest first.';
 comment on view expired_claims is 'Jobs that run without a live lease (invariant I7): their worker died, froze or ran past its limit.';
 comment on view failing_documents is 'Units whose last attempt failed, for good or to be tried again, and why.';
@@ -664,6 +667,7 @@ grant delete, insert, select, update on busy_hosts to clerk_worker;
 grant delete, insert, select, update on completions_per_hour to clerk_worker;
 grant delete, insert, select, update on content_item_pipeline_state to clerk_worker;
 grant delete, insert, select, update on content_items to clerk_worker;
+grant delete, insert, select, update on contradicted_results to clerk_worker;
 grant delete, insert, select, update on due_sites to clerk_worker;
 grant delete, insert, select, update on expired_claims to clerk_worker;
 grant delete, insert, select, update on failing_documents to clerk_worker;
@@ -714,6 +718,7 @@ grant select on clerk_migrations to clerk_worker;
 grant select on clerk_procrastinate to clerk_worker;
 grant select on clerk_schema_objects to clerk_worker;
 grant select on completions_per_hour to clerk_dashboard;
+grant select on contradicted_results to clerk_dashboard;
 grant select on due_sites to clerk_dashboard;
 grant select on expired_claims to clerk_dashboard;
 grant select on failing_documents to clerk_dashboard;

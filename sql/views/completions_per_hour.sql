@@ -1,23 +1,20 @@
 -- needs: 0009
 create view completions_per_hour as
-select date_trunc('hour', e.at) as hour, j.queue_name as stage,
-       count(*) filter (where e.type = 'succeeded') as completed,
-       count(*) filter (where e.type = 'failed') as failed
-from procrastinate_events e
-join procrastinate_jobs j on j.id = e.job_id
-join stage_policy p on p.stage = j.queue_name
-where e.id >= clerk_first_event_since(clerk_now() - interval '1 day')
-  and e.at >= clerk_now() - interval '1 day' and e.type in ('succeeded', 'failed')
-group by 1, 2
-union all
-select date_trunc('hour', r.ended_at), 'completed',
-       count(*) filter (where r.outcome <> 'failed'),
-       count(*) filter (where r.outcome = 'failed')
+select date_trunc('hour', r.ended_at) as hour, n.stage, sum(n.completed) as completed, sum(n.failed) as failed
 from pipeline_runs r
-where r.ended_at >= clerk_now() - interval '1 day'
-group by 1;
+cross join lateral (values
+    ('fetch', r.fetch_completed, r.fetch_failed),
+    ('ocr', r.ocr_completed, r.ocr_failed),
+    ('compilation', r.compilation_completed, r.compilation_failed),
+    ('extraction', r.extraction_completed, r.extraction_failed),
+    ('deploy', r.deploy_completed, r.deploy_failed),
+    ('completed', (r.outcome <> 'failed')::integer, (r.outcome = 'failed')::integer)
+) as n (stage, completed, failed)
+where r.ended_at >= date_trunc('hour', clerk_now() - interval '7 days')
+group by 1, 2;
 
 comment on view completions_per_hour is
-    'What ended in each hour of the last day, by stage; the stage "completed" counts whole runs. Hours without any are absent.';
+    'What came of the runs that ended in each hour of the last seven days, by stage. Hours in which none ended are absent.';
+comment on column completions_per_hour.stage is 'One of the five, counting units, or "completed", counting the runs themselves.';
 comment on column completions_per_hour.completed is
-    'Jobs that succeeded, as long as they are kept (CLERK_KEEP_JOBS_HOURS); for the stage "completed" runs that did not fail.';
+    'Counted in the hour in which the run ended; what goes on right now is in queue_backlog.rate_per_hour.';

@@ -1,10 +1,11 @@
 -- needs: 0009
+-- The three hours are longer than what a reconciler waits before it touches a site, so that it sees what it waited for.
 create view miscounted_sites as
 select s.subdomain, s.run_id, n.stage,
        format('the site counts %s/%s/%s (total, completed, failed), the ledger %s/%s/%s',
               n.total, n.completed, n.failed, n.ledger_total, n.ledger_completed, n.ledger_failed) as problem,
        r.ended_at is null
-           or coalesce(s.updated_at > clerk_now() - interval '1 hour', true)
+           or coalesce(s.updated_at > clerk_now() - interval '3 hours', true)
            or (s.fetch_total, s.fetch_completed, s.fetch_failed, s.ocr_total, s.ocr_completed, s.ocr_failed,
                s.compilation_total, s.compilation_completed, s.compilation_failed,
                s.extraction_total, s.extraction_completed, s.extraction_failed,
@@ -33,4 +34,4 @@ where (n.total, n.completed, n.failed) is distinct from (n.ledger_total, n.ledge
 
 comment on view miscounted_sites is 'Sites and stages whose counters differ from the ledger (invariant I2). Counts the ledger of every site it is asked for.';
 comment on column miscounted_sites.in_motion is
-    'The run is going, the site changed within the hour, or its counters are not those that its run ended with. Asked for only these, the ledger of sites at rest is not read.';
+    'The run is going, the site changed within three hours, or its counters are not those that its run ended with. Asked for only these, the ledger of sites at rest is not read.';

@@ -1,6 +1,6 @@
 -- needs: 0009
--- Run every minute, so it reads what moves: open units, sites in motion, jobs that ended within the hour. The rest is
--- for pipeline_conservation_full.
+-- Run every minute, so it reads what moves: open units, sites in motion, jobs that ended a moment ago. All
+-- else is for pipeline_conservation_full.
 create view pipeline_conservation as
 select 'I1' as invariant, i.subdomain, l.run_id, l.pipeline as stage,
        format('content item %s is %s although its run has ended', l.content_item_id, l.status) as problem
@@ -32,13 +32,11 @@ union all
 select 'I7', e.subdomain, null, e.stage, format('job %s runs without a live lease (%s)', e.job_id, coalesce(e.holder, 'nobody'))
 from expired_claims e
 union all
-select 'I8', j.args ->> 'subdomain', null, j.args ->> 'stage',
-       format('job %s is %s, and its claim was settled as %s', j.id, j.status, coalesce(c.settled_as, 'nothing'))
-from procrastinate_jobs j
-join job_claims c on c.job_id = j.id
-where j.id in (select e.job_id from procrastinate_events e
-               where e.id >= clerk_first_event_since(clerk_now() - interval '1 hour'))
-  and j.status in ('succeeded', 'failed', 'aborted', 'cancelled') and c.settled_as is distinct from j.status::text;
+select 'I8', x.subdomain, null, x.stage, x.problem
+from contradicted_results x
+where x.job_id in (select e.job_id from procrastinate_events e
+                   where e.id >= clerk_first_event_since(clerk_now() - interval '15 minutes')
+                     and e.type in ('succeeded', 'failed', 'cancelled', 'aborted'));
 
 comment on view pipeline_conservation is
     'A row per broken invariant that SQL can see among all that moves; empty when all is well.';

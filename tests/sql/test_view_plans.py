@@ -1,0 +1,49 @@
+"""Views are asked every minute, also of ten thousand sites: none reads a whole table that grows with the documents.
+
+On a made-up database in the steady state: most sites at rest, some going, the jobs of a day still there.
+"""
+
+from __future__ import annotations
+
+import json
+
+from clerk.pg.connection import connect_to
+from clerk.pg.sqlfiles import SqlFolder
+from tests.bench.operate import fill
+from tests.conftest import Databases, Url
+from tests.sql.test_plans import plan_of, scans
+
+BIG = {
+    "content_item_pipeline_state",
+    "content_items",
+    "job_claims",
+    "pipeline_transitions",
+    "procrastinate_jobs",
+    "procrastinate_events",
+}
+ON_EVERYTHING = {
+    "contradicted_results": "for the full check, and narrowed down by pipeline_conservation",
+    "ledger_counters": "for one site, or narrowed down by miscounted_sites",
+    "miscounted_sites": "for the full check, and narrowed down by pipeline_conservation",
+    "pipeline_conservation_full": "that is its purpose",
+    "stage_durations": "the transitions of every run of a day, of which there are four each",
+}
+
+
+def test_views_read_what_moves(server: Url, template: str, folder: SqlFolder) -> None:
+    databases = Databases(server)
+    try:
+        with connect_to(databases.create(template)) as connection:
+            fill(connection, sites=1000, documents=49, going=10)
+            assert connection.execute("select * from pipeline_conservation_full").fetchall() == []
+            views = {item.name for item in folder.objects if item.kind == "view"}
+            for view in sorted(views - set(ON_EVERYTHING)):
+                plan = plan_of(connection, f"select * from {view}")
+                assert not BIG & set(scans(plan)), f"{view}: {json.dumps(plan, indent=1)}"
+            for view in ("ledger_counters", "miscounted_sites"):
+                plan = plan_of(connection, f"select * from {view} where subdomain = 'site7'")
+                assert not BIG & set(scans(plan)), f"{view}: {json.dumps(plan, indent=1)}"
+            plan = plan_of(connection, "select * from stage_durations")
+            assert {"pipeline_transitions"} >= BIG & set(scans(plan)), json.dumps(plan, indent=1)
+    finally:
+        databases.drop_all()

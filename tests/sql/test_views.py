@@ -1,0 +1,481 @@
+"""What the views say, of rows that the engine itself has made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from psycopg.rows import dict_row
+
+from clerk.pg import engine
+from clerk.pg.sqlfiles import SqlFolder
+from clerk.reconcile.applying import rescue_expired
+from tests.engine.driving import (
+    Connection,
+    Worker,
+    add_site,
+    broken_invariants,
+    drain,
+    expire,
+    finish_phase,
+    one,
+    rows,
+    start,
+)
+
+NewWorker = Callable[[str], Worker]
+NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def hand(new_worker: NewWorker) -> Worker:
+    return new_worker("0123456789ab clerk 4711 machine-a")
+
+
+def view(connection: Connection, name: str) -> list[dict[str, Any]]:
+    with connection.cursor(row_factory=dict_row) as cursor:
+        return list(cursor.execute(f"select * from {name}".encode()))
+
+
+def overview(connection: Connection, subdomain: str = "town") -> dict[str, Any]:
+    return next(row for row in view(connection, "pipeline_overview") if row["subdomain"] == subdomain)
+
+
+def at(connection: Connection, moment: datetime) -> None:
+    """The clock of this session, for good."""
+    connection.execute("select set_config('clerk.now', %s, false)", [moment.isoformat()])
+
+
+def test_every_view_says_what_it_is_for(connection: Connection, folder: SqlFolder) -> None:
+    commented = {
+        name
+        for (name,) in rows(
+            connection,
+            "select relname from pg_class where relkind = 'v' and obj_description(oid, 'pg_class') is not null",
+        )
+    }
+    assert {item.name for item in folder.objects if item.kind == "view"} <= commented
+
+
+# pipeline_overview and what stands on it
+
+
+def test_overview_of_a_run(connection: Connection, hand: Worker) -> None:
+    at(connection, NOON)
+    at(hand.connection, NOON)
+    add_site(connection, documents=4)
+    before = overview(connection)
+    assert (before["phase"], before["percent"], before["stuck"], before["idle_for"]) == (None, None, False, None)
+
+    start(connection, phase=2)
+    assert (overview(connection)["percent"], overview(connection)["eta"]) == (25, None)
+    hand.finish(hand.take("ocr"))
+    at(connection, NOON + HOUR)
+    seen = overview(connection)
+    assert (seen["phase"], seen["phase_ended"], seen["phase_total"], seen["phase_began_at"]) == (2, 1, 4, NOON)
+    assert (float(seen["percent"]), seen["rate_per_hour"]) == (31.3, 1)
+    assert (seen["eta"], seen["idle_for"]) == (NOON + 4 * HOUR, HOUR)
+
+    engine.pause_site(connection, "town", "me")
+    assert (overview(connection)["paused"], overview(connection)["paused_by"]) == (True, "me")
+    assert overview(connection)["eta"] is None
+    engine.resume_site(connection, "town")
+    drain(hand)
+    seen = overview(connection)
+    assert (seen["percent"], seen["phase"], seen["rate_per_hour"], seen["eta"]) == (100, None, None, None)
+
+
+def test_a_phase_without_units_is_a_whole_quarter(connection: Connection) -> None:
+    add_site(connection, documents=0)
+    start(connection, phase=2)
+    assert overview(connection)["percent"] == 50
+
+
+def idle(connection: Connection, subdomain: str = "town", hours: int = 3) -> None:
+    connection.execute(
+        "update sites set updated_at = now() - %s * interval '1 hour' where subdomain = %s", [hours, subdomain]
+    )
+
+
+def test_stuck(connection: Connection, hand: Worker) -> None:
+    add_site(connection)
+    start(connection, phase=2)
+    assert view(connection, "stuck_sites") == []
+    idle(connection)
+    (stuck,) = view(connection, "stuck_sites")
+    assert (stuck["subdomain"], stuck["current_stage"], stuck["phase_ended"], stuck["phase_total"]) == (
+        "town",
+        "ocr",
+        0,
+        2,
+    )
+    assert stuck["idle_for"] > 2 * HOUR
+
+
+def test_stuck_when_nobody_knows_since_when(connection: Connection) -> None:
+    """Sites of the older system may have a stage and no time at all."""
+    connection.execute("insert into sites (subdomain, current_stage) values ('town', 'ocr')")
+    assert overview(connection)["stuck"]
+
+
+def _pause(connection: Connection, hand: Worker) -> None:
+    engine.pause_site(connection, "town", "me")
+
+
+def _progress(connection: Connection, hand: Worker) -> None:
+    idle(connection, hours=1)
+
+
+def _work(connection: Connection, hand: Worker) -> None:
+    hand.take("ocr")
+
+
+def _complete(connection: Connection, hand: Worker) -> None:
+    drain(hand)
+    idle(connection)
+
+
+@pytest.mark.parametrize("reason", [_pause, _progress, _work, _complete])
+def test_not_stuck(connection: Connection, hand: Worker, reason: Callable[[Connection, Worker], None]) -> None:
+    add_site(connection)
+    start(connection, phase=2)
+    idle(connection)
+    assert overview(connection)["stuck"]
+    reason(connection, hand)
+    assert not overview(connection)["stuck"]
+
+
+def test_a_lease_that_is_over_keeps_nobody_from_being_stuck(connection: Connection, hand: Worker) -> None:
+    add_site(connection)
+    start(connection, phase=2)
+    job = hand.take("ocr")
+    idle(connection)
+    assert not overview(connection)["stuck"]
+    expire(connection, job)
+    assert overview(connection)["stuck"]
+
+
+def test_jobs_without_a_site_leave_the_others_stuck(connection: Connection, hand: Worker) -> None:
+    """A null in "not in" would make every site's answer unknown."""
+    add_site(connection)
+    start(connection, phase=2)
+    idle(connection)
+    connection.execute("insert into procrastinate_jobs (queue_name, task_name) values ('other', 'x')")
+    hand.take("other")
+    assert overview(connection)["stuck"]
+
+
+def test_health(connection: Connection, hand: Worker) -> None:
+    (nothing,) = view(connection, "pipeline_health")
+    assert (nothing["sites"], nothing["health_score"], nothing["stuck_percent"]) == (0, 100, 0)
+    for name in ("a", "b", "c"):
+        (broken, *_) = add_site(connection, name, documents=4)
+        start(connection, name, phase=2)
+        finish_phase(hand, failing=(broken,))
+        if name == "a":
+            drain(hand)
+    connection.execute("insert into sites (subdomain) values ('d')")
+    idle(connection, "b")
+    (health,) = view(connection, "pipeline_health")
+    assert {key: health[key] for key in ("sites", "never_run", "active", "completed", "stuck", "failed")} == {
+        "sites": 4,
+        "never_run": 1,
+        "active": 2,
+        "completed": 1,
+        "stuck": 1,
+        "failed": 0,
+    }
+    assert (float(health["stuck_percent"]), float(health["health_score"])) == (50, 66.7)
+    assert (health["fetch_failure_percent"], health["ocr_failure_percent"]) == (0, 25)
+    assert health["deploy_failure_percent"] == 0
+
+
+# Queues, workers, times
+
+
+def test_queue_backlog(connection: Connection, hand: Worker) -> None:
+    assert view(connection, "queue_backlog") == []
+    add_site(connection, documents=6)
+    start(connection, phase=2)
+    hand.finish(hand.take("ocr"))
+    hand.finish(hand.take("ocr"), "failed")
+    hand.retry(hand.take("ocr"), at=datetime.now(UTC) + HOUR)
+    job = hand.take("ocr")
+    connection.execute("update procrastinate_events set at = at - interval '30 minutes' where type = 'deferred'")
+    (oldest,) = rows(
+        connection,
+        "select e.at from procrastinate_events e join procrastinate_jobs j on j.id = e.job_id"
+        " where j.status = 'todo' and j.scheduled_at is null order by j.id limit 1",
+    )[0]
+    at(connection, datetime.now(UTC) + 2 * HOUR)
+    (ocr,) = view(connection, "queue_backlog")
+    assert (ocr["rate_per_hour"], ocr["eta"]) == (0, None), "nothing ended in the hour before that"
+    connection.execute("select set_config('clerk.now', '', false)")
+    (ocr,) = view(connection, "queue_backlog")
+    assert [ocr[key] for key in ("queue", "waiting", "scheduled", "held_back", "running", "paused")] == [
+        *("ocr", 2, 1, 0, 1),
+        False,
+    ]
+    assert ocr["oldest_waiting_since"] == oldest
+    assert ocr["rate_per_hour"] == 2
+    assert timedelta(hours=1.4) < ocr["eta"] - datetime.now(UTC) < timedelta(hours=1.6), "three jobs at two an hour"
+
+    engine.pause_queue(connection, "ocr", "me")
+    engine.pause_queue(connection, "deploy", "me")
+    deploy, ocr = sorted(view(connection, "queue_backlog"), key=lambda row: str(row["queue"]))
+    assert (ocr["waiting"], ocr["scheduled"], ocr["held_back"], ocr["running"]) == (0, 0, 3, 1)
+    assert (ocr["paused"], ocr["paused_by"], ocr["eta"], ocr["oldest_waiting_since"]) == (True, "me", None, None)
+    assert (deploy["queue"], deploy["paused"], deploy["waiting"]) == ("deploy", True, 0)
+    hand.finish(job)
+
+
+def test_worker_status(connection: Connection, hand: Worker, new_worker: NewWorker) -> None:
+    (idle_worker,) = view(connection, "worker_status")
+    assert (idle_worker["worker_id"], idle_worker["alive"], idle_worker["running"]) == (hand.number, True, 0)
+    assert (idle_worker["holder"], idle_worker["host"]) == (None, None), "it has not said who it is"
+
+    add_site(connection)
+    start(connection, phase=2)
+    job = hand.take("ocr")
+    engine.report_progress(hand.connection, job.id, job.attempts, 17, 40)
+    connection.execute(
+        "insert into worker_processes (worker_id, holder, queues) values (%s, %s, '{ocr}')", [hand.number, hand.name]
+    )
+    other = new_worker("somebody else's")
+    connection.execute(
+        "update procrastinate_workers set last_heartbeat = now() - interval '5 minutes' where id = %s", [other.number]
+    )
+    known = {row["worker_id"]: row for row in view(connection, "worker_status")}
+    ours, theirs = known[hand.number], known[other.number]
+    assert (ours["host"], ours["pid"], ours["queues"], ours["running"]) == ("machine-a", "4711", ["ocr"], 1)
+    assert ours["doing"] == "ocr town 17/40"
+    assert (theirs["alive"], theirs["doing"]) == (False, None)
+    assert theirs["heartbeat_age"] > timedelta(minutes=4)
+
+    (running,) = view(connection, "running_jobs")
+    assert (running["job_id"], running["subdomain"], running["has_lease"]) == (job.id, "town", True)
+    expire(connection, job)
+    assert [row["has_lease"] for row in view(connection, "running_jobs")] == [False]
+
+
+def test_stage_durations(connection: Connection, hand: Worker) -> None:
+    add_site(connection, documents=1)
+    start(connection)
+    drain(hand)
+    (run,) = rows(connection, "select run_id, ended_at from pipeline_runs")
+    connection.execute("update pipeline_runs set started_at = ended_at - interval '10 hours'")
+    connection.execute(
+        "update pipeline_transitions set advanced_at = %s::timestamptz - interval '1 hour' * (10 - 2 * phase)", [run[1]]
+    )
+    connection.execute("update job_claims set claimed_at = settled_at - interval '3 seconds'")
+    connection.execute(
+        "update procrastinate_events e set at = c.claimed_at - interval '7 seconds'"
+        " from job_claims c where c.job_id = e.job_id and e.type = 'deferred'"
+    )
+    found = {row["stage"]: row for row in view(connection, "stage_durations")}
+    assert set(found) == {"fetch", "ocr", "compilation", "extraction", "deploy"}
+    for row in found.values():
+        assert (row["runs"], row["median"], row["p90"], row["longest"]) == (1, 2 * HOUR, 2 * HOUR, 2 * HOUR)
+        assert (row["jobs"], row["job_median"], row["wait_median"]) == (1, timedelta(seconds=3), timedelta(seconds=7))
+    connection.execute("update pipeline_runs set ended_at = ended_at - interval '2 days'")
+    at(connection, datetime.now(UTC) + 2 * HOUR)
+    assert {(row["runs"], row["jobs"], row["median"]) for row in view(connection, "stage_durations")} == {(0, 0, None)}
+
+
+def test_completions_per_hour(connection: Connection, hand: Worker) -> None:
+    at(connection, NOON)
+    at(hand.connection, NOON)
+    for name in ("a", "b"):
+        (broken, *_) = add_site(connection, name, documents=3)
+        start(connection, name, phase=2)
+        finish_phase(hand, failing=(broken,))
+        drain(hand)
+    at(connection, NOON + 5 * HOUR)
+    found = {
+        row["stage"]: (row["hour"], row["completed"], row["failed"]) for row in view(connection, "completions_per_hour")
+    }
+    assert found["ocr"] == (NOON, 4, 2)
+    assert found["completed"] == (NOON, 2, 0)
+    at(connection, NOON + 8 * 24 * HOUR)
+    assert view(connection, "completions_per_hour") == []
+
+
+# What went wrong
+
+
+def test_recent_errors(connection: Connection, hand: Worker) -> None:
+    first, second, third = add_site(connection, documents=3)
+    start(connection, phase=2)
+    for code in ("PdfBroken", "PdfTimeout"):
+        job = hand.take("ocr")
+        (hand.finish(job, "failed", code, "no") if code == "PdfBroken" else hand.retry(job, code=code, message="slow"))
+    connection.execute(
+        "update content_items set fetch_error_code = 'NotFound', fetch_error_message = '404',"
+        " fetch_failed_at = now() + interval '1 second' where id = %s",
+        [third],
+    )
+    seen = [
+        (row["content_item_id"], row["stage"], row["status"], row["error_code"], row["error_message"])
+        for row in view(connection, "recent_errors")
+    ]
+    assert seen == [
+        (third, "fetch", "not fetched", "NotFound", "404"),
+        (second, "ocr", "failed_retryable", "PdfTimeout", "slow"),
+        (first, "ocr", "failed_terminal", "PdfBroken", "no"),
+    ]
+    assert {row["content_item_id"] for row in view(connection, "failing_documents")} == {first, second}
+    at(connection, datetime.now(UTC) + timedelta(days=8))
+    assert view(connection, "recent_errors") == []
+
+
+def test_recent_repairs_and_ignored_results(connection: Connection, hand: Worker, new_worker: NewWorker) -> None:
+    add_site(connection)
+    start(connection, phase=2)
+    job = hand.take("ocr")
+    expire(connection, job)
+    assert rescue_expired(connection) == 1
+    assert not hand.finish(job)
+    assert hand.whose(job, "succeeded") == "fenced"
+    (repair,) = view(connection, "recent_repairs")
+    assert (repair["subdomain"], repair["stage"]) == ("town", "ocr")
+    (ignored,) = view(connection, "recent_ignored_results")
+    assert (ignored["why"], ignored["holder"], ignored["job_id"]) == ("fenced", hand.name, job.id)
+    at(connection, datetime.now(UTC) + timedelta(days=8))
+    assert view(connection, "recent_repairs") == view(connection, "recent_ignored_results") == []
+
+
+# The books
+
+
+def at_rest(connection: Connection, hand: Worker) -> None:
+    """A town whose run ended four hours ago."""
+    add_site(connection)
+    start(connection)
+    drain(hand)
+    idle(connection, hours=4)
+
+
+def full(connection: Connection) -> list[str]:
+    return [str(row["invariant"]) for row in view(connection, "pipeline_conservation_full")]
+
+
+def test_counters_of_a_site_at_rest_are_watched(connection: Connection, hand: Worker) -> None:
+    at_rest(connection, hand)
+    assert broken_invariants(connection) == []
+    connection.execute("update sites set ocr_completed = 1, ocr_failed = 1")
+    assert [row[0] for row in broken_invariants(connection)] == ["I2"]
+    engine.recount_site(connection, "town")
+    assert broken_invariants(connection) == []
+
+
+def test_units_of_a_site_at_rest_are_for_the_full_check(connection: Connection, hand: Worker) -> None:
+    at_rest(connection, hand)
+    assert full(connection) == []
+    connection.execute("delete from content_item_pipeline_state where pipeline = 'ocr'")
+    assert broken_invariants(connection) == []
+    assert full(connection) == ["I2"]
+    idle(connection, hours=2)
+    assert [row[0] for row in broken_invariants(connection)] == ["I2"]
+    assert full(connection) == ["I2"]
+
+
+def test_open_units_of_a_site_at_rest_are_watched(connection: Connection, hand: Worker) -> None:
+    at_rest(connection, hand)
+    connection.execute("update content_item_pipeline_state set status = 'pending' where pipeline = 'deploy'")
+    assert [row[0] for row in broken_invariants(connection)] == ["I1"]
+    assert sorted(full(connection)) == ["I1", "I2"]
+
+
+def test_contradicted_results(connection: Connection, hand: Worker) -> None:
+    at_rest(connection, hand)
+    connection.execute(
+        "update job_claims set settled_as = 'failed' where job_id = (select min(job_id) from job_claims)"
+    )
+    assert [row[0] for row in broken_invariants(connection)] == ["I8"]
+    at(connection, datetime.now(UTC) + timedelta(minutes=20))
+    assert broken_invariants(connection) == [], "by then it has been said twenty times"
+    assert full(connection) == ["I8"]
+
+
+def test_runs_that_end_and_do_not(connection: Connection, hand: Worker) -> None:
+    at_rest(connection, hand)
+    connection.execute("insert into pipeline_runs (subdomain, reason) values ('town', 'by hand')")
+    assert [row[4] for row in broken_invariants(connection)] == ["an older run of the site has not ended"]
+    connection.execute("delete from pipeline_runs where reason = 'by hand'")
+    connection.execute("update sites set outcome = 'partial'")
+    assert [row[0] for row in broken_invariants(connection)] == ["I4"]
+    connection.execute("update sites set outcome = 'succeeded', current_stage = 'deploy'")
+    assert "I4" in [row[0] for row in broken_invariants(connection)]
+
+
+def test_first_event_since(connection: Connection) -> None:
+    """Against the plain question, at every event and between, with gaps and events that bear another time."""
+    with connection.transaction():
+        connection.execute("set local session_replication_role = replica")
+        connection.execute(
+            "insert into procrastinate_events (id, job_id, type, at)"
+            " select n * n, n, case when n % 5 = 0 then 'scheduled' else 'started' end::procrastinate_job_event_type,"
+            " case when n % 5 = 0 then timestamptz '9000-01-01'"
+            " else timestamptz '2026-01-01' + n / 3 * interval '1 s' end"
+            " from generate_series(1, 60) n"
+        )
+    wrong = rows(
+        connection,
+        "select s.at, found.id, wanted.id from (select timestamptz '2026-01-01' + n * interval '0.5 s' as at"
+        " from generate_series(-3, 45) n) s"
+        " cross join lateral (select min(id) as id from procrastinate_events"
+        "   where type <> 'scheduled' and id >= clerk_first_event_since(s.at)) found"
+        " cross join lateral (select min(id) as id from procrastinate_events"
+        "   where type <> 'scheduled' and at >= s.at) wanted"
+        " where found.id is distinct from wanted.id",
+    )
+    assert wrong == []
+    connection.execute("delete from procrastinate_events")
+    assert one(connection, "select clerk_first_event_since(now())") == 0
+
+
+# The older system's own questions, word for word
+
+OLDER: list[tuple[str, list[tuple[Any, ...]]]] = [
+    (
+        (
+            "SELECT current_stage, COUNT(*) FROM sites WHERE current_stage IS NOT NULL GROUP BY current_stage"
+            " ORDER BY 2 DESC;"
+        ),
+        [("completed", 2), ("ocr", 1)],
+    ),
+    (
+        "SELECT COUNT(*) FROM sites WHERE current_stage != 'completed' AND updated_at < NOW() - INTERVAL '2 hours';",
+        [(1,)],
+    ),
+    (
+        "SELECT ROUND(100.0 * SUM(ocr_failed) / NULLIF(SUM(ocr_total), 0), 1) FROM sites WHERE ocr_total > 0;",
+        [(16.7,)],
+    ),
+    (
+        (
+            "SELECT ROUND(100.0 * COUNT(*) FILTER (WHERE current_stage = 'completed'"
+            " OR updated_at >= NOW() - INTERVAL '2 hours') / NULLIF(COUNT(*), 0), 1)"
+            " FROM sites WHERE current_stage IS NOT NULL;"
+        ),
+        [(66.7,)],
+    ),
+]
+
+
+def test_the_older_systems_questions(connection: Connection, hand: Worker) -> None:
+    for name in ("a", "b", "c"):
+        (broken, *_) = add_site(connection, name, documents=2)
+        start(connection, name, phase=2)
+        if name != "c":
+            finish_phase(hand, failing=(broken,) if name == "a" else ())
+            drain(hand)
+    connection.execute("insert into sites (subdomain) values ('never')")
+    idle(connection, "b")
+    idle(connection, "c")
+    for question, answer in OLDER:
+        found = [tuple(float(v) if not isinstance(v, str) else v for v in row) for row in rows(connection, question)]
+        assert found == answer, question
