@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 
 import pytest
 from procrastinate import jobs
@@ -35,6 +36,21 @@ def test_worker_drains_and_keeps_its_claims_meanwhile(pipeline: Pipeline) -> Non
     pipeline.worker()
     assert pipeline.until_ended(run) == "succeeded"
     pipeline.check()
+
+
+def test_says_who_it_is_and_what_it_reads(pipeline: Pipeline) -> None:
+    (document,) = pipeline.site(documents=1)
+    pipeline.item("ocr", document, "wait:seen")
+    pipeline.start(first_phase=2)
+    worker = pipeline.worker("ocr", "deploy")
+    until(lambda: pipeline.said("wait:seen"), "at work")
+    (row,) = pipeline.all("select pid, host, queues, running, doing from worker_status where alive")
+    assert row[:1] == (str(worker.pid),)
+    assert socket.gethostname().startswith(row[1] or "nowhere")
+    assert row[2:] == (["ocr", "deploy"], 1, f"ocr {pipeline.one('select subdomain from sites')} 0")
+    pipeline.open("seen")
+    assert worker.stop() == 0
+    assert pipeline.one("select count(*) from worker_processes") == 0
 
 
 def test_free_places_are_filled_at_once_and_what_was_not_begun_is_given_back(

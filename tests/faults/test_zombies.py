@@ -190,5 +190,6 @@ def test_worker_frozen_until_its_registration_was_pruned(pipeline: Pipeline) -> 
     zombie.thaw()
     assert pipeline.until_ended(run) == "succeeded"
     assert {said.pid for said in pipeline.said()} == {zombie.pid}
+    assert pipeline.one("select pid from worker_status where queues @> '{ocr}'") == str(zombie.pid), "it says who it is"
     assert zombie.stop() == 0
     pipeline.check()
