@@ -49,3 +49,7 @@ def clock(moment: datetime, now: datetime) -> str:
 
 def when(moment: datetime, now: datetime) -> str:
     return f"{clock(moment, now)} ({relative(moment, now)})"
+
+
+def error_in_a_line(code: str | None, message: str | None) -> str:
+    return " ".join(": ".join(filter(None, (code, message))).split())

@@ -13,12 +13,13 @@ from clerk.cli.configuration import config
 from clerk.cli.dashboard import dashboard
 from clerk.cli.database import db
 from clerk.cli.demo import demo
+from clerk.cli.failures import failures
 from clerk.cli.pipeline import cancel, pause, resume, retry, rewind, update
 from clerk.cli.plugins import GroupWithPlugins, plugins, plugins_dir_option
 from clerk.cli.reconciliation import reconcile_pipeline
 from clerk.cli.search import search_command
 from clerk.cli.site import site
-from clerk.cli.status import status
+from clerk.cli.status import pipeline_status, status
 from clerk.cli.verification import verify
 from clerk.cli.why import why
 from clerk.cli.worker import worker
@@ -57,7 +58,9 @@ for command in (
     dashboard,
     db,
     demo,
+    failures,
     pause,
+    pipeline_status,
     plugins,
     reconcile_pipeline,
     resume,

@@ -1,47 +1,132 @@
-"""`clerk status`."""
+"""`clerk status`, also called `clerk pipeline-status`: the whole pipeline, or one site."""
 
 from __future__ import annotations
 
+import copy
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import click
+import psycopg
 
 from clerk import config
-from clerk.cli.output import json_option, print_json, table
-from clerk.pg.connection import connect
-from clerk.pg.overview import read_overview
+from clerk.cli import site_status, summary
+from clerk.cli.output import json_option, print_json
+from clerk.errors import OK
+from clerk.pg.condition import read_condition
+from clerk.pg.connection import connect, reading
+from clerk.pg.site_status import read_site_status
+from clerk.pg.sites import site_unknown
 from clerk.pg.sqlfiles import default_folder
-from clerk.pg.verify import require_known_schema
+from clerk.pg.verify import require_known_migrations
+from clerk.why.answer import explain
+from clerk.why.attention import attention
+from clerk.why.facts import read_facts
+
+Connection = psycopg.Connection[Any]
+_TOP_LEFT, _TO_LINE_END, _TO_SCREEN_END = "\033[H", "\033[K", "\033[J"
+_CLEAR = "\033[2J"
 
 
 @click.command()
+@click.argument("site", required=False)
+@click.option("--all", "everything", is_flag=True, help="All documents and runs of the site, not the first of them.")
+@click.option(
+    "--watch",
+    type=click.FloatRange(min=0.5),
+    is_flag=False,
+    flag_value=5.0,
+    metavar="[SECONDS]",
+    help="Show it again every so often, 5 seconds unless told, until Ctrl-C. A line each time if not on a terminal.",
+)
 @json_option
-def status(as_json: bool) -> None:
-    """Show sites by stage and what waits in the queues.
+def status(site: str | None, everything: bool, watch: float | None, as_json: bool) -> None:
+    """Show what needs attention, then stages, queues and workers. With a SITE, its documents and runs.
+
+    With --watch and --json each update is one line of JSON.
 
     \b
     Examples:
       clerk status
+      clerk status --watch
+      clerk status springfield --all
       clerk status --json
     """
-    settings = config.load()
-    with connect(settings) as connection:
-        require_known_schema(connection, default_folder())
-        overview = read_overview(connection)
+    if everything and site is None:
+        raise click.UsageError("--all is about the documents of a SITE.")
+    with connect(config.load()) as connection:
+        require_known_migrations(connection, default_folder())
+        read = partial(_site, connection, site, everything) if site else partial(_whole, connection)
+        if watch is None:
+            _show(read(), as_json)
+        else:
+            _watch(read, watch, as_json)
+
+
+class View:
+    """What was read, in the three ways in which it can be shown."""
+
+    def __init__(self, as_dict: dict[str, Any], lines: list[str], line: str) -> None:
+        self.as_dict = as_dict
+        self.lines = lines
+        self.line = line
+
+
+def _whole(connection: Connection) -> View:
+    with reading(connection):
+        condition = read_condition(connection)
+    found = attention(condition)
+    as_dict = {"attention": [vars(one) for one in found], **condition.as_dict()}
+    return View(as_dict, summary.lines(condition, found), summary.line(condition, found))
+
+
+def _site(connection: Connection, subdomain: str, everything: bool) -> View:
+    with reading(connection):
+        facts = read_facts(connection, subdomain)
+        if facts is None:
+            raise site_unknown(connection, subdomain)
+        detail = read_site_status(connection, subdomain, everything)
+    answer = explain(facts)
+    as_dict = {"site": subdomain, "because": answer.because, "sentence": answer.sentence, **detail.as_dict()}
+    line = f"{facts.now.astimezone():%H:%M:%S} {subdomain}: {answer.sentence}"
+    return View(as_dict, site_status.lines(facts, answer, detail), line)
+
+
+def _show(view: View, as_json: bool) -> None:
     if as_json:
-        print_json({"stages": overview.stages, "queues": overview.queues, "storage": settings.storage_dir})
-        return
-    sites = sum(overview.stages.values())
-    click.echo(f"{sites} site{'' if sites == 1 else 's'}; storage in {settings.storage_dir}")
-    if overview.stages:
-        table([("stage", "sites"), *((stage, str(count)) for stage, count in overview.stages.items())])
-    if overview.queues:
-        table(
-            [
-                ("queue", "waiting", "scheduled", "running"),
-                *(
-                    (queue, str(jobs["waiting"]), str(jobs["scheduled"]), str(jobs["running"]))
-                    for queue, jobs in overview.queues.items()
-                ),
-            ]
-        )
+        print_json(view.as_dict)
     else:
-        click.echo("No jobs are waiting or running.")
+        for line in view.lines:
+            click.echo(line)
+
+
+def _watch(read: Callable[[], View], seconds: float, as_json: bool) -> None:
+    """Written over in place, so that nothing flickers: the screen is cleared once, and each line to its end."""
+    screen = sys.stdout.isatty() and not as_json
+    try:
+        if screen:
+            click.echo(_CLEAR, nl=False)
+        while True:
+            view = read()
+            if as_json:
+                print_json(view.as_dict, indent=None)
+            elif screen:
+                height = shutil.get_terminal_size().lines - 1
+                drawn = "".join(f"{line}{_TO_LINE_END}\n" for line in view.lines[:height])
+                click.echo(_TOP_LEFT + drawn + _TO_SCREEN_END, nl=False)
+            else:
+                click.echo(view.line)
+            sys.stdout.flush()
+            time.sleep(seconds)
+    except KeyboardInterrupt:
+        click.get_current_context().exit(OK)
+
+
+pipeline_status = copy.copy(status)
+"""The older system's name for it."""
+pipeline_status.name = "pipeline-status"
+pipeline_status.hidden = True

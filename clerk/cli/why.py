@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from clerk import config
-from clerk.cli.output import json_option, print_json
+from clerk.cli.output import json_option, print_json, wrapped
 from clerk.pg.connection import connect, reading
 from clerk.pg.sites import site_unknown
 from clerk.pg.sqlfiles import default_folder
@@ -35,7 +35,8 @@ def why(site: str, as_json: bool) -> None:
     if as_json:
         print_json(answer.as_dict())
         return
-    click.echo(f"{answer.site}: {answer.sentence}.")
+    for line in wrapped(f"{answer.site}: {answer.sentence}."):
+        click.echo(line)
     if answer.remedy:
         click.echo(f"→ {answer.remedy}")
     for line in answer.evidence:

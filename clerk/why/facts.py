@@ -12,6 +12,8 @@ from typing import Any, LiteralString, TypeVar
 import psycopg
 from psycopg.rows import class_row
 
+from clerk.pg.workers import Worker, read_workers
+
 Connection = psycopg.Connection[Any]
 Row = TypeVar("Row")
 
@@ -124,23 +126,6 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class Reader:
-    """A worker."""
-
-    worker_id: int
-    holder: str | None
-    host: str | None
-    pid: str | None
-    queues: list[str] | None
-    last_heartbeat: datetime
-    alive: bool
-    introduced: bool
-
-    def reads(self, queue: str) -> bool:
-        return self.alive and self.introduced and (self.queues is None or queue in self.queues)
-
-
-@dataclass(frozen=True)
 class Pause:
     queue: str
     paused_at: datetime
@@ -176,7 +161,7 @@ class Facts:
     """Job → how many others are before it in its queue."""
     failed: list[Failed]
     failed_count: int
-    readers: list[Reader]
+    workers: list[Worker]
     pauses: dict[str, Pause]
     hosts: list[Host]
     repairs: list[Repair]
@@ -223,10 +208,6 @@ where subdomain = %(site)s and run_id = %(run_id)s and status = 'failed_terminal
 order by stage, date desc nulls first, meeting, content_item_id
 limit %(most)s
 """
-_READERS = """
-select worker_id, holder, host, pid, queues, last_heartbeat, alive, registered_at is not null as introduced
-from worker_status order by worker_id
-"""
 _PAUSES = "select queue, paused_at, paused_by from queue_pauses"
 _REPAIRS = """
 select at, found, done, why from recent_repairs where subdomain = %(site)s order by at desc limit 5
@@ -260,7 +241,7 @@ def read_facts(connection: Connection, subdomain: str) -> Facts | None:
         _ahead(connection, [job for job in waiting if job.state == "waiting"]),
         [Failed(*values) for *values, _ in failed],
         failed[0][-1] if failed else 0,
-        _rows(connection, Reader, _READERS),
+        read_workers(connection),
         {pause.queue: pause for pause in _rows(connection, Pause, _PAUSES)},
         _rows(
             connection,

@@ -10,20 +10,12 @@ import psycopg
 import pytest
 
 from clerk.pg import engine
-from clerk.pg.job_manager import _HEARTBEAT
-from tests.engine.driving import Worker, add_site, expire, finish_phase, one, rows, run_with, start, unit
+from tests.engine.driving import Worker, add_site, expire, finish_phase, one, run_with, start, unit
 from tests.reconcile.healing import heal
 from tests.why.conftest import Why
+from tests.why.workers import EVERYTHING, die, in_phase, introduce
 
 NewWorker = Callable[..., Worker]
-EVERYTHING = ("fetch", "ocr", "compilation", "extraction", "deploy", "coordinator")
-
-
-def introduce(hand: Worker, *queues: str) -> Worker:
-    """As every worker does with its first heartbeat, in the very words."""
-    said = {"worker_id": hand.number, "holder": hand.name, "queues": list(queues)}
-    hand.connection.execute(_HEARTBEAT, said)
-    return hand
 
 
 @pytest.fixture
@@ -35,22 +27,6 @@ def hand(connection: psycopg.Connection, new_worker: NewWorker) -> Worker:
 @pytest.fixture
 def items(connection: psycopg.Connection) -> list[int]:
     return add_site(connection, documents=3)
-
-
-def die(connection: psycopg.Connection, *workers: Worker) -> None:
-    """Not heard of for five minutes."""
-    numbers = [worker.number for worker in workers]
-    connection.execute(
-        "update procrastinate_workers set last_heartbeat = now() - interval '5 minutes' where id = any (%s)", [numbers]
-    )
-
-
-def in_phase(connection: psycopg.Connection, phase: int) -> int:
-    """A run that has got there, and none of the helpers that brought it there."""
-    before = [row[0] for row in rows(connection, "select id from procrastinate_workers")]
-    run = start(connection, phase=phase)
-    connection.execute("delete from procrastinate_workers where id <> all (%s)", [before])
-    return run
 
 
 # --- not running -------------------------------------------------------------------------------------------------

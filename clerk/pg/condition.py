@@ -1,0 +1,134 @@
+"""How the whole pipeline is doing, from the views in one snapshot. Lists are cut; the counts beside them are whole."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg.rows import dict_row
+
+from clerk.pg.workers import Worker, read_workers
+
+Connection = psycopg.Connection[Any]
+Row = dict[str, Any]
+
+STAGES = ("fetch", "ocr", "compilation", "extraction", "deploy")
+LISTED = 10
+_INVARIANTS_TIMEOUT = "2s"
+
+_GOING = """
+select v.stage, count(*) as sites, sum(v.total)::integer as total, sum(v.completed)::integer as completed,
+       sum(v.failed)::integer as failed
+from pipeline_overview o
+cross join lateral (values
+    ('fetch', 1, o.fetch_total, o.fetch_completed, o.fetch_failed),
+    ('ocr', 2, o.ocr_total, o.ocr_completed, o.ocr_failed),
+    ('compilation', 3, o.compilation_total, o.compilation_completed, o.compilation_failed),
+    ('extraction', 3, o.extraction_total, o.extraction_completed, o.extraction_failed),
+    ('deploy', 4, o.deploy_total, o.deploy_completed, o.deploy_failed)
+) v (stage, phase, total, completed, failed)
+where o.phase = v.phase
+group by v.stage
+"""
+_OUTCOMES = (
+    "select outcome, count(*) as sites from pipeline_overview where outcome is not null group by 1 order by 2 desc"
+)
+_QUEUES = """
+select queue, waiting::integer, scheduled::integer, held_back::integer, running::integer, oldest_waiting_since, paused,
+       paused_at, paused_by, rate_per_hour::integer, eta
+from queue_backlog order by queue
+"""
+_STUCK = """
+select subdomain, current_stage as stage, idle_for from stuck_sites order by idle_for desc nulls first limit %(most)s
+"""
+_PAUSED = "select subdomain, paused_at, paused_by from pipeline_overview where paused order by paused_at limit %(most)s"
+_FAILED = """
+select subdomain, last_error_stage as stage, last_error_message as message
+from pipeline_overview where outcome = 'failed' order by updated_at desc limit %(most)s
+"""
+_ERRORS = """
+select at, subdomain, stage, meeting, date, error_code, error_message from recent_errors limit %(most)s
+"""
+_RISING = """
+select (select count(*) from recent_errors where at >= clerk_now() - interval '1 hour') as last_hour,
+       (select count(*) from recent_errors
+        where at >= clerk_now() - interval '25 hours' and at < clerk_now() - interval '1 hour') / 24.0
+           as per_hour_before
+"""
+_DURATIONS = "select stage, median as site_median, job_median, wait_median from stage_durations"
+_RUNS = "select completed + failed as runs from completions_per_hour where stage = 'completed'"
+_BROKEN = "select invariant, count(*)::integer as problems from pipeline_conservation group by 1 order by 1"
+
+
+@dataclass(frozen=True)
+class Condition:
+    now: datetime
+    health: Row
+    """The row of pipeline_health."""
+    stages: list[Row]
+    """One per stage: sites that are in it, units of theirs, and how long it takes."""
+    outcomes: dict[str, int]
+    """How the last runs ended → sites."""
+    queues: list[Row]
+    workers: list[Worker]
+    """The dead first."""
+    stuck: list[Row]
+    paused: list[Row]
+    failed: list[Row]
+    errors: list[Row]
+    failures_last_hour: int
+    failures_per_hour_before: float
+    runs_last_day: int
+    broken: dict[str, int] | None
+    """Invariant → how often it is broken. None: it took too long to find out."""
+    triggers: list[str]
+
+    def as_dict(self) -> Row:
+        return asdict(self)
+
+
+def read_condition(connection: Connection) -> Condition:
+    """Meant for a transaction that sees one moment: `reading` in clerk.pg.connection."""
+    rising = _rows(connection, _RISING)[0]
+    return Condition(
+        now=_rows(connection, "select clerk_now() as now")[0]["now"],
+        health=_rows(connection, "select * from pipeline_health")[0],
+        stages=_stages(connection),
+        outcomes={row["outcome"]: row["sites"] for row in _rows(connection, _OUTCOMES)},
+        queues=_rows(connection, _QUEUES),
+        workers=read_workers(connection),
+        stuck=_rows(connection, _STUCK),
+        paused=_rows(connection, _PAUSED),
+        failed=_rows(connection, _FAILED),
+        errors=_rows(connection, _ERRORS),
+        failures_last_hour=rising["last_hour"],
+        failures_per_hour_before=float(rising["per_hour_before"]),
+        runs_last_day=sum(row["runs"] for row in _rows(connection, _RUNS)),
+        triggers=[
+            f"trigger {row['name']} {row['problem']}" for row in _rows(connection, "select * from trigger_problems")
+        ],
+        broken=_broken(connection),
+    )
+
+
+def _stages(connection: Connection) -> list[Row]:
+    going = {row["stage"]: row for row in _rows(connection, _GOING)}
+    durations = {row["stage"]: row for row in _rows(connection, _DURATIONS)}
+    nothing = {"sites": 0, "total": 0, "completed": 0, "failed": 0}
+    return [{"stage": stage, **nothing, **going.get(stage, {}), **durations.get(stage, {})} for stage in STAGES]
+
+
+def _broken(connection: Connection) -> dict[str, int] | None:
+    try:
+        with connection.transaction():
+            connection.execute("select set_config('statement_timeout', %s, true)", [_INVARIANTS_TIMEOUT])
+            return {row["invariant"]: row["problems"] for row in _rows(connection, _BROKEN)}
+    except psycopg.errors.QueryCanceled:
+        return None
+
+
+def _rows(connection: Connection, query: LiteralString, most: int = LISTED) -> list[Row]:
+    with connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(query, {"most": most}).fetchall()

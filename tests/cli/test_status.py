@@ -1,0 +1,192 @@
+"""`clerk status` for people, for programs and for those who watch."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from clerk.pg import engine
+from tests.cli.conftest import Clerk
+from tests.conftest import Url
+from tests.engine.driving import Worker, add_site, run_with, worker
+from tests.waiting import until
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _database(monkeypatch: pytest.MonkeyPatch, database: Url) -> None:
+    monkeypatch.setenv("DATABASE_URL", database)
+
+
+@pytest.fixture
+def hand(database: Url) -> Iterator[Worker]:
+    with worker(database, "0123456789ab clerk 77 machine-a") as hand:
+        yield hand
+
+
+def test_nothing_there(clerk_command: Clerk) -> None:
+    shown = clerk_command("status")
+    assert shown.code == 0
+    assert shown.out.startswith("0 sites. Add one with `clerk site add`.\n\nNothing needs attention.\n")
+
+
+def test_attention_comes_first_then_stages(connection: psycopg.Connection, clerk_command: Clerk) -> None:
+    add_site(connection, documents=4)
+    engine.start_run(connection, "town", first_phase=2)
+    shown = clerk_command("status").out
+    assert shown.splitlines()[0].startswith("1 site: 1 going; health 100")
+    assert shown.index("! nothing reads queue ocr: no worker alive; 4 jobs wait") < shown.index("stages")
+    (ocr,) = [line.split() for line in shown.splitlines() if line.startswith("  ocr ") and "░" in line]
+    assert ocr == ["ocr", "1", "░" * 20, "0/4"]
+
+
+def test_the_older_name_shows_the_same(connection: psycopg.Connection, clerk_command: Clerk) -> None:
+    add_site(connection)
+    assert clerk_command("pipeline-status").out == clerk_command("status").out
+
+
+def test_json_has_everything(connection: psycopg.Connection, hand: Worker, clerk_command: Clerk) -> None:
+    add_site(connection, documents=1)
+    run_with(hand)
+    shown = json.loads(clerk_command("status", "--json").out)
+    assert set(shown) == {
+        *(
+            "attention",
+            "now",
+            "health",
+            "stages",
+            "outcomes",
+            "queues",
+            "workers",
+            "stuck",
+            "paused",
+            "failed",
+            "errors",
+        ),
+        *("failures_last_hour", "failures_per_hour_before", "runs_last_day", "broken", "triggers"),
+    }
+    assert shown["outcomes"] == {"succeeded": 1}
+    assert [stage["stage"] for stage in shown["stages"]] == ["fetch", "ocr", "compilation", "extraction", "deploy"]
+    assert shown["workers"][0]["worker_id"] == hand.number
+
+
+def test_a_site_shows_what_failed_first_and_all_when_asked(
+    connection: psycopg.Connection, hand: Worker, clerk_command: Clerk
+) -> None:
+    items = add_site(connection, documents=30)
+    run_with(hand, "ocr", items=(items[0],))
+    shown = clerk_command("status", "town").out
+    assert shown.startswith("town: finished with 1 failed document at ")
+    assert "\n30 documents: 29 read, 1 failed; 0 pages\n" in shown
+    lines = shown[shown.index("  document") :].splitlines()
+    assert lines[1].split()[:5] == ["Council", "2000-01-02", "ocr", "failed", "1"]
+    assert lines[1].endswith("PdfBroken")
+    assert "  and 10 more (--all)" in lines
+    assert "partial" in lines[-1]
+    assert "1 documents unread" in lines[-1]
+    everything = clerk_command("status", "town", "--all").out
+    assert everything.count("Council 2000-") == 31
+    assert "more (--all)" not in everything
+
+
+def test_runs_are_cut_and_counted(connection: psycopg.Connection, clerk_command: Clerk) -> None:
+    add_site(connection, documents=1)
+    for _ in range(12):
+        engine.start_run(connection, "town", supersede=True)
+    shown = clerk_command("status", "town").out
+    assert "\n12 runs\n" in shown
+    assert "  and 2 more (--all)" in shown
+    assert len(json.loads(clerk_command("status", "town", "--all", "--json").out)["runs"]) == 12
+
+
+def test_an_unknown_site(connection: psycopg.Connection, clerk_command: Clerk) -> None:
+    add_site(connection, "springfield")
+    shown = clerk_command("status", "springfeld")
+    assert shown.code == 2
+    assert shown.err == "clerk: there is no site springfeld: did you mean springfield?\n"
+
+
+def test_all_wants_a_site(clerk_command: Clerk) -> None:
+    assert clerk_command("status", "--all").code == 2
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_watching_from_a_program_is_a_line_each_time(
+    connection: psycopg.Connection, database: Url, as_json: bool
+) -> None:
+    add_site(connection)
+    command = [sys.executable, "-m", "clerk", "status", "--watch", "0.5", *(["--json"] if as_json else [])]
+    environment = {**os.environ, "DATABASE_URL": database, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in (process.stdout.readline(), process.stdout.readline()):
+            if as_json:
+                assert json.loads(line)["health"]["sites"] == 1
+            else:
+                assert "0 of 1 site going, 0 jobs waiting, 0 running; all well" in line
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+
+
+def test_watching_on_a_terminal_redraws_in_place_and_ends_quietly(
+    connection: psycopg.Connection, database: Url, tmp_path: Path
+) -> None:
+    add_site(connection)
+    screen, terminal = pty.openpty()
+    environment = {**os.environ, "DATABASE_URL": database, "PYTHONPATH": str(ROOT), "COLUMNS": "60", "LINES": "24"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "clerk", "status", "--watch", "0.5"],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=terminal,
+        stderr=terminal,
+    )
+    os.close(terminal)
+    seen = bytearray()
+
+    def drawn(times: int) -> bool:
+        seen.extend(os.read(screen, 65536))
+        return seen.count(b"\033[H") >= times
+
+    try:
+        until(lambda: drawn(2))
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(screen)
+    assert seen.count(b"\033[2J") == 1, "cleared once, then written over"
+    assert b"Traceback" not in seen
+    assert b"1 site: 1 never run" in seen
+
+
+def test_ten_thousand_sites_are_counted_not_listed(connection: psycopg.Connection, clerk_command: Clerk) -> None:
+    connection.execute(
+        "insert into sites (subdomain, name) select 'town' || n, 'Town' from generate_series(1, 10000) n"
+    )
+    connection.execute(
+        "insert into pipeline_runs (subdomain, reason, started_at)"
+        " select subdomain, 'made up', now() - interval '5 hours' from sites"
+    )
+    connection.execute(
+        "update sites s set run_id = r.run_id, current_stage = 'ocr', ocr_total = 5, started_at = r.started_at,"
+        " updated_at = r.started_at from pipeline_runs r where r.subdomain = s.subdomain"
+    )
+    shown = clerk_command("status").out
+    assert "! 10,000 sites are stuck: " in shown
+    assert " and 9,997 more" in shown
+    assert len(shown.splitlines()) < 60
+    as_json = json.loads(clerk_command("status", "--json").out)
+    assert as_json["health"]["stuck"] == 10_000
+    assert len(as_json["stuck"]) == 10
