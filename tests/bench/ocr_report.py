@@ -1,0 +1,41 @@
+"""The figures of tests/bench/ocr.py, in lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+OCRMYPDF = "OCRmyPDF -j2"
+
+
+def report(found: dict[str, Any]) -> Iterator[str]:
+    yield f"{found['cores']} cores, load {found['load_before']} before and {found['load_after']} after"
+    if "ours" in found:
+        yield f"\n{found['pages']} scanned pages, {found['pages read finer']} of them read finer than at 150 dpi"
+        yield f"{'':20}{'pages':>6}{'pages/s':>9}{'CPU s/page':>12}{'errors %':>10}"
+        for name in ("ours", OCRMYPDF, "tesseract alone", "naive loop"):
+            row = found[name]
+            yield (
+                f"{name:20}{row['pages']:6}{row['pages_per_second']:9.2f}"
+                f"{row['cpu_seconds_per_page']:12.2f}{row['errors']:10.2f}"
+            )
+        for one in found["bars"]:
+            verdict = {True: "met", False: "MISSED", None: ""}[one["met"]]
+            yield f"{one['what']:45}{one['is']:8.2f}  {one['wanted']:14}{verdict}"
+    if "born-digital" in found:
+        row = found["born-digital"]
+        yield f"\n{row['pages']} born-digital pages, {row['share_of_text_layer']:.1%} taken from the text layer"
+        yield f"{row['pages_without_a_look']} pages of {row['documents_without_a_look']} documents without a look:"
+        yield f"{'':20}{'pages/s':>9}{'CPU ms/page':>13}"
+        yield f"{'child, all told':20}{row['pages_per_second']:9.1f}{row['cpu_milliseconds_per_page']:13.1f}"
+        yield (
+            f"{'pdftotext':20}{row['pages_per_second_pdftotext']:9.1f}"
+            f"{row['cpu_milliseconds_per_page_pdftotext']:13.1f}"
+        )
+    if "resumed" in found:
+        row = found["resumed"]
+        yield (
+            f"\n{row['pages']} pages, killed half way and resumed: {row['seconds_killed_half_way_and_resumed']} s,"
+            f" undisturbed {row['seconds_undisturbed']} s ({row['overhead_percent']:+} %)"
+        )
+    yield f"\npeak memory of a worker with all that it runs: {found['peak_megabytes']} MB"

@@ -1,0 +1,33 @@
+"""What counts as a wrong character decides the figures: it is held to what docs/performance.md says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.bench.characters import error_rate, errors_in
+
+
+@pytest.mark.parametrize(
+    ("found", "errors"),
+    [
+        ("Motion carried by Jones", 0),
+        ("by Jones   Motion\ncarried", 0),
+        ("Motion carr1ed by Jones", 1),
+        ("Motion carried Jones", 2),
+        ("Motion carried by Jones x", 1),
+        ("", 20),
+    ],
+    ids=["same", "another order", "misread", "missing", "invented", "nothing"],
+)
+def test_wrong_characters_count_word_by_word(found: str, errors: int) -> None:
+    assert errors_in("Motion carried by Jones", found) == errors
+
+
+def test_leaders_are_drawn_not_written() -> None:
+    assert errors_in("Jones..........15601", "Jones . . . ... 15601") == 0
+    assert errors_in("Signed ______ by", "Signed by") == 0
+    assert errors_in("at 7.30 p.m.", "at 730 pm") == 3
+
+
+def test_the_rate_is_of_all_characters_together() -> None:
+    assert error_rate(["abcd efgh", "ij"], ["abcd efgx", "ij"]) == pytest.approx(10)
