@@ -181,6 +181,11 @@ def record_unchanged(connection: Connection, known: Known, found: Found) -> None
     _confirm(connection, known.id, found, Content("", 0, known.etag, known.last_modified))
 
 
+def record_fetched_anew(connection: Connection, content_item_id: int) -> None:
+    """Its file was lost or damaged in storage and is there again: the next run reads it, if it failed for that."""
+    connection.execute("update content_items set fetched_at = clerk_now() where id = %s", [content_item_id])
+
+
 def record_failure(
     connection: Connection,
     subdomain: str,

@@ -1,4 +1,4 @@
-"""Why a document was not read. The class names are what people see as `error_code`.
+"""Why a document was not taken, or not read. The class names are what people see as `error_code`.
 
 Permanent, since the next attempt would meet the same: what is wrong with the file, and the limits on CPU time and
 memory, which do not depend on how busy the machine is. Transient: what the machine did (`ReaderCrashed`,
@@ -24,11 +24,11 @@ class PdfAltered(PdfError):
 
 
 class PdfEmpty(PdfError):
-    """A file without a byte, or a document without a page."""
+    """A file or an answer without a byte, or a document without a page."""
 
 
 class NotAPdf(PdfError):
-    """Something else under the name of a PDF: a web page, a Word file."""
+    """Something else in place of a PDF: an error page, a Word file, a picture."""
 
 
 class PdfEncrypted(PdfError):
@@ -44,7 +44,7 @@ class PdfBroken(PdfError):
 
 
 class PdfTooLarge(PdfError):
-    """Too many pages, or pages too large to be rendered."""
+    """More bytes than may be fetched, too many pages, or pages too large to be rendered."""
 
 
 class PdfTimeout(PdfError):

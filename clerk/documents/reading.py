@@ -7,7 +7,6 @@ their form: names of files are made here, and text is text.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -38,7 +37,7 @@ from clerk.documents.failures import (
 )
 from clerk.documents.journal import Journal
 from clerk.documents.manifest import FAILED, Manifest, Page, digest
-from clerk.documents.storage import Document, SiteStorage, sync_folder, write
+from clerk.documents.storage import Document, SiteStorage, fingerprint, sync_folder, write
 from clerk.exec.limited import ToolMissing
 
 _LONGEST_LINE = 256 << 20
@@ -113,8 +112,7 @@ def read(
 
 def _fingerprint(pdf: Path, document: Document) -> str:
     try:
-        with pdf.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+        found = fingerprint(pdf)
     except FileNotFoundError as error:
         raise PdfMissing(f"there is no file {pdf}") from error
     if document.sha256 is not None and document.sha256 != found:

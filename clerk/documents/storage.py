@@ -12,6 +12,7 @@ agendas the same under _agendas/. The second meeting of a day is `{date}_2`, the
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import tempfile
 import time
@@ -156,6 +157,12 @@ def forget_abandoned(folder: Path, older_than: float) -> None:
 def write(path: Path, content: bytes | str) -> None:
     with written(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)
+
+
+def fingerprint(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sync_folder(folder: Path) -> None:

@@ -6,7 +6,8 @@ import hashlib
 import zlib
 from typing import IO
 
-from clerk.fetching.problems import DownloadFailed, DownloadRefused, PdfTooLarge
+from clerk.documents.failures import PdfTooLarge
+from clerk.fetching.problems import DownloadFailed, DownloadRefused
 
 _PIECE = 1 << 18
 _HEAD = 1024

@@ -28,10 +28,11 @@ import httpcore
 import httpx
 
 from clerk.config import Settings
+from clerk.documents.failures import PdfTooLarge
 from clerk.fetching.addresses import CheckedNetwork
 from clerk.fetching.body import Decoder, Sink
 from clerk.fetching.hosts import Connect, Hosts, Slot
-from clerk.fetching.problems import AddressForbidden, CertificateRefused, DownloadFailed, DownloadRefused, PdfTooLarge
+from clerk.fetching.problems import AddressForbidden, CertificateRefused, DownloadFailed, DownloadRefused
 
 __all__ = ["Answer", "Limits", "Page", "PoliteClient", "Sink", "Validators"]
 

@@ -1,4 +1,7 @@
-"""Why something could not be fetched. The class names are what people see as `error_code`."""
+"""Why something could not be fetched. The class names are what people see as `error_code`.
+
+What is wrong with a document that did arrive is a PdfError, as it is when one is read: `clerk.documents.failures`.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +26,6 @@ class AddressForbidden(FetchProblem, PermanentError):
 
 class CertificateRefused(FetchProblem, PermanentError):
     """The server cannot prove that it is the one we asked for."""
-
-
-class PdfTooLarge(FetchProblem, PermanentError):
-    """More bytes than allowed, as received or as decompressed."""
-
-
-class PdfEmpty(FetchProblem, PermanentError):
-    """An answer without any content."""
-
-
-class NotAPdf(FetchProblem, PermanentError):
-    """An answer with other content than a PDF: an error page, a login page, a picture."""
 
 
 class SourceUnreadable(FetchProblem, PermanentError):

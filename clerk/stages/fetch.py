@@ -12,6 +12,7 @@ import psycopg
 from procrastinate import App, JobContext, exceptions
 
 from clerk.documents.catalogue import run_began
+from clerk.documents.failures import PdfError
 from clerk.documents.storage import SiteStorage
 from clerk.errors import PermanentError
 from clerk.fetching.client import Limits, PoliteClient
@@ -33,7 +34,7 @@ class SiteMisconfigured(PermanentError):
     """What the site's row says cannot be worked with; `clerk site edit` mends it."""
 
 
-_NOT_THE_PLUGINS_FAULT = (FetchProblem, ClaimLost, PluginNonsense, SiteMisconfigured, psycopg.Error)
+_NOT_THE_PLUGINS_FAULT = (FetchProblem, PdfError, ClaimLost, PluginNonsense, SiteMisconfigured, psycopg.Error)
 
 
 def fetch(context: JobContext, subdomain: str, run_id: int, stage: str, content_item_id: int) -> dict[str, int]:

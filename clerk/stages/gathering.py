@@ -19,12 +19,13 @@ from typing import Any
 
 from clerk.documents import catalogue
 from clerk.documents.catalogue import Change, Content, Found, Known
+from clerk.documents.failures import NotAPdf, PdfEmpty, PdfError
 from clerk.documents.names import readable
-from clerk.documents.storage import Document, Incoming, SiteStorage, forget_abandoned, incoming
+from clerk.documents.storage import Document, Incoming, SiteStorage, fingerprint, forget_abandoned, incoming
 from clerk.errors import PermanentError
 from clerk.fetching.client import Answer, Sink, Validators
 from clerk.fetching.hosts import Connect
-from clerk.fetching.problems import DownloadFailed, FetchProblem, NotAPdf, PdfEmpty, SourceUnreadable
+from clerk.fetching.problems import DownloadFailed, FetchProblem, SourceUnreadable
 from clerk.plugins.fetcher import KINDS, Fetcher
 from clerk.plugins.isolation import PluginNonsense
 
@@ -197,7 +198,7 @@ class Gathering:
                 require_pdf(sink, answer.content_type)
                 content = Content(sink.sha256, sink.size, answer.validators.etag, answer.validators.last_modified)
                 return await asyncio.to_thread(self._record_content, errand, content, arrival)
-        except FetchProblem as problem:
+        except (FetchProblem, PdfError) as problem:
             logger.info("%s cannot be had: %s", found.url, problem)
             await asyncio.to_thread(self._record_failure, errand, problem)
             return Change.FAILED
@@ -211,7 +212,7 @@ class Gathering:
         """A plugin's own way to download may go wrong in any way; that is one document's failure, not the site's."""
         try:
             answer: object = await self.fetcher.download(found, validators, sink)
-        except FetchProblem:
+        except (FetchProblem, PdfError):
             raise
         except Exception as error:
             if isinstance(error, OSError) and error.errno in _OUR_DISK:
@@ -222,11 +223,12 @@ class Gathering:
         return answer
 
     def _is_there(self, known: Known) -> bool:
-        """A PDF that is still to be read must lie in storage; one that was read may have been cleared away."""
+        """A PDF that is still to be read must lie in storage, whole; one that was read may have been cleared away."""
         if known.is_read:
             return True
         with self.connect() as connection:
-            return self.storage.pdf(catalogue.document_by_id(connection, known.id)).is_file()
+            pdf = self.storage.pdf(catalogue.document_by_id(connection, known.id))
+        return pdf.is_file() and fingerprint(pdf) == known.sha256
 
     def _known(self) -> list[Known]:
         with self.connect() as connection:
@@ -248,9 +250,10 @@ class Gathering:
             )
             if change is Change.UNCHANGED and known is not None and not self._is_there(known):
                 place(catalogue.document_by_id(connection, known.id))
+                catalogue.record_fetched_anew(connection, known.id)
         return change
 
-    def _record_failure(self, errand: Errand, problem: FetchProblem) -> None:
+    def _record_failure(self, errand: Errand, problem: Exception) -> None:
         with self.connect() as connection:
             catalogue.record_failure(
                 connection,

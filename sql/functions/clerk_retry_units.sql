@@ -1,7 +1,8 @@
 -- needs: 0006
 -- Tries these documents, failed in one stage, again. While the stage is going on they are opened again where they
 -- are. If it is yet to come, the run that is going takes them along. After it, a new run does just them, and what
--- follows from them: the other documents are not done again. Which of them have not failed is passed over.
+-- follows from them: the other documents are not done again. If there is no file to read, or not the one that was
+-- fetched, that run fetches first. Which of them have not failed is passed over.
 create or replace function clerk_retry_units(
     p_subdomain text, p_stage text, p_items bigint[], out run_id bigint, out units integer
 )
@@ -36,6 +37,15 @@ begin
     elsif clerk_run_is_going(v_site.run_id) and clerk_phase(v_site.current_stage) < clerk_phase(p_stage) then
         -- A unit without a row is one that the phase has to do. Superseding would throw away what goes before.
         delete from content_item_pipeline_state l where l.content_item_id = any (v_items) and l.pipeline = p_stage;
+    elsif p_stage = 'ocr' and exists (
+        select from content_items i
+        join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = p_stage
+        where i.id = any (v_items)
+          and (i.sha256 is null and i.fetch_error_code is not null or l.error_code in ('PdfMissing', 'PdfAltered'))
+    ) then
+        -- Reading them again would find what it found before: the run begins with fetching.
+        delete from content_item_pipeline_state l where l.content_item_id = any (v_items) and l.pipeline = p_stage;
+        run_id := clerk_start_run(p_subdomain, format('retry of %s', p_stage), true);
     else
         run_id := clerk_start_run(p_subdomain, format('retry of %s', p_stage), true, clerk_phase(p_stage),
                                   case when p_stage in ('ocr', 'extraction') then v_items end);

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from clerk.documents.failures import PdfTooLarge
 from clerk.fetching.client import Validators, shown
 from clerk.fetching.problems import (
     AddressForbidden,
@@ -21,7 +22,6 @@ from clerk.fetching.problems import (
     DownloadFailed,
     DownloadRefused,
     FetchProblem,
-    PdfTooLarge,
 )
 from tests.fetch.conftest import Browser
 from tests.fetch.web import Reply, Request, Web, pdf

@@ -251,6 +251,31 @@ def test_retry_after_the_run_does_only_what_failed(connection: Connection) -> No
     assert broken_invariants(connection) == []
 
 
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "update content_item_pipeline_state set error_code = 'PdfMissing' where content_item_id = %s",
+        "update content_item_pipeline_state set error_code = 'PdfAltered' where content_item_id = %s",
+        "update content_items set fetch_error_code = 'DownloadFailed' where id = %s",
+    ],
+    ids=["lost", "damaged", "never had"],
+)
+def test_retry_of_what_has_no_file_fetches_first(connection: Connection, cause: str) -> None:
+    items = add_site(connection, documents=3)
+    hand = Worker(connection)
+    run_with(hand, "ocr", items=(items[0], items[1]))
+    connection.execute(cause, [items[0]])
+
+    assert engine.retry(connection, "town", "ocr").units == 2
+
+    assert site(connection)["current_stage"] == "fetch"
+    finish_phase(hand)
+    assert waiting(connection, "ocr") == items[:2], "what else was to be tried again too, and no other document"
+    drain(hand)
+    assert site(connection)["outcome"] == "succeeded"
+    assert broken_invariants(connection) == []
+
+
 def test_retry_of_a_phase_behind_us_supersedes(connection: Connection) -> None:
     items = add_site(connection, documents=2)
     run = start(connection, phase=2)
