@@ -62,6 +62,7 @@ class Settings:
     keep_versions: int
     deploy_command: tuple[str, ...] | None
     deploy_time_limit: float
+    redis_url: str | None
     origins: Mapping[str, str]
     """Setting name → where its value came from: `environment`, the path of a folder or file, or `default`."""
 
@@ -266,6 +267,14 @@ SETTINGS = (
         values.seconds,
         "900",
         "Seconds after which that command is ended, with all that it started.",
+    ),
+    Setting(
+        "REDIS_URL",
+        "redis_url",
+        values.redis_url,
+        "none",
+        "The older system's Redis, for `clerk legacy`: redis://:password@host:6379/0. Nothing else reads it.",
+        lambda url: "(none)" if url is None else values.without_password(url),
     ),
 )
 

@@ -34,6 +34,12 @@ def _is_understood(url: str) -> bool:
     return all(port.isdecimal() for port in ports.split(",") if port)
 
 
+def redis_url(text: str) -> str:
+    if not text.startswith(("redis://", "rediss://", "unix://")):
+        raise ValueError("is not a Redis URL", "write redis://:password@host:6379/0, or unix:///path?db=0")
+    return text
+
+
 def folder(text: str) -> Path:
     try:
         path = Path(text).expanduser().absolute()

@@ -14,6 +14,7 @@ from clerk.cli.dashboard import dashboard
 from clerk.cli.database import db
 from clerk.cli.demo import demo
 from clerk.cli.failures import failures
+from clerk.cli.legacy import legacy, migrate_stuck_sites
 from clerk.cli.pipeline import cancel, pause, resume, retry, rewind, update
 from clerk.cli.plugins import GroupWithPlugins, plugins, plugins_dir_option
 from clerk.cli.reconciliation import reconcile_pipeline
@@ -59,6 +60,8 @@ for command in (
     db,
     demo,
     failures,
+    legacy,
+    migrate_stuck_sites,
     pause,
     pipeline_status,
     plugins,

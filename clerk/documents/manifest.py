@@ -16,7 +16,8 @@ from clerk.documents.storage import Document, SiteStorage, write
 
 VERSION = 1
 TEXT_LAYER, OCR, EMPTY, FAILED = "text-layer", "ocr", "empty", "failed"
-READ = (TEXT_LAYER, OCR, EMPTY)
+OLDER = "older system"
+READ = (TEXT_LAYER, OCR, EMPTY, OLDER)
 """Methods that leave a text file; an empty page leaves an empty one."""
 
 
@@ -42,7 +43,8 @@ class Page:
 
 @dataclass(frozen=True)
 class Manifest:
-    pdf_sha256: str
+    pdf_sha256: str | None
+    """None: the older system read it, and its PDF was gone when the texts were taken over."""
     page_count: int
     languages: str
     pages: tuple[Page, ...] = field(default=())

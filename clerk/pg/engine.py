@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 import psycopg
+from psycopg.types.json import Jsonb
 
 from clerk.errors import PIPELINE_ERRORS, REMEDIES
 
@@ -143,6 +144,18 @@ def recount_site(connection: Connection, subdomain: str) -> None:
 def remove_finished_jobs(connection: Connection, before: datetime, batch: int = 1000) -> int:
     """One batch of retention; call until it returns 0."""
     return int(_call(connection, "clerk_remove_finished_jobs", locals()))
+
+
+def migrate_site(
+    connection: Connection,
+    subdomain: str,
+    documents: Jsonb,
+    phase: int | None,
+    started_at: datetime | None = None,
+    updated_at: datetime | None = None,
+) -> int | None:
+    """A site of the older system with its documents, and an open run for reconciliation to go on with; None if none."""
+    return _optional_int(_call(connection, "clerk_migrate_site", locals()))
 
 
 def initialize_stage(connection: Connection, subdomain: str, stage: str, total_jobs: int) -> None:

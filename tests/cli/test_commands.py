@@ -25,6 +25,7 @@ REPORTS = {
     "clerk db status",
     "clerk db url",
     "clerk db verify",
+    "clerk legacy inspect",
     "clerk plugins",
     "clerk search",
     "clerk site list",

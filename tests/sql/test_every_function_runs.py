@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import psycopg
+from psycopg.types.json import Jsonb
 
 from clerk.pg import engine
 from clerk.pg.sqlfiles import SqlFolder
@@ -77,6 +78,8 @@ def tour(hand: Worker) -> None:
     slot = rows(connection, "select slot_id from clerk_reserve_host('town.example', '1 s', 2, '1 minute')")[0][0]
     connection.execute("select clerk_renew_host(%s, '1 minute'), clerk_release_host(%s)", [slot, slot])
     connection.execute("select clerk_hold_host('town.example', '1 minute', 'it asked us to')")
+    connection.execute("insert into sites (subdomain) values ('oldtown')")
+    engine.migrate_site(connection, "oldtown", Jsonb([]), 1)
 
 
 def test_every_function_runs(database: str, folder: SqlFolder) -> None:

@@ -1,0 +1,227 @@
+"""`clerk legacy …` and `clerk migrate-stuck-sites`: coming from the older system. docs/legacy.md is the guide."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from clerk import config
+from clerk.cli.output import dry_run_option, json_option, print_json, say
+from clerk.errors import OK, WRONG, SettingError
+from clerk.legacy import cutover, migrating, old_queue, tables
+from clerk.legacy.inspecting import Inspection, inspect
+from clerk.legacy.migrating import Migrated
+from clerk.pg.connection import connect
+from clerk.pg.sqlfiles import default_folder
+from clerk.pg.verify import require_known_schema
+
+
+@click.group()
+def legacy() -> None:
+    """Come from the older system: look, take over, empty its Redis, clean up. docs/legacy.md is the guide.
+
+    \b
+    Examples:
+      clerk legacy inspect
+      clerk migrate-stuck-sites --dry-run
+      clerk legacy redis --dry-run
+      clerk legacy cleanup --check
+    """
+
+
+@legacy.command("inspect")
+@json_option
+def inspect_command(as_json: bool) -> None:
+    """Show what the older system left: in the database, on disk, in Redis (with REDIS_URL), and where they disagree.
+
+    Changes nothing; works before and after `clerk db up`.
+
+    \b
+    Examples:
+      clerk legacy inspect
+      REDIS_URL=redis://localhost:6379/0 clerk legacy inspect --json
+    """
+    settings = config.load()
+    redis = None
+    if settings.redis_url is not None:
+        with old_queue.connect(settings.redis_url) as connected:
+            redis = old_queue.summary(connected)
+    with connect(settings) as connection:
+        found = inspect(connection, settings.storage_dir, redis)
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        _print_inspection(found)
+
+
+def _print_inspection(found: Inspection) -> None:
+    database, disk = found.database, found.disk
+    click.echo(f"database  {database['about']}; {database['sites']} sites, {database['stuck']} stuck")
+    for who, stages in database["stuck_by"].items():
+        if stages:
+            click.echo(f"          by {who}: " + ", ".join(f"{count} in {stage}" for stage, count in stages.items()))
+    holding = ", ".join(f"{count} with {what}" for what, count in sorted(disk.holding.items()))
+    click.echo(f"disk      {disk.root}: {disk.sites} sites, {disk.documents} documents ({holding or 'none'}),")
+    click.echo(f"          {disk.text_files} text files")
+    if found.redis is None:
+        click.echo("redis     not looked at: REDIS_URL is not set")
+    else:
+        click.echo(f"redis     {len(found.redis['workers'])} workers alive, {len(found.redis['queues'])} queues")
+        for queue, counts in found.redis["queues"].items():
+            there = ", ".join(f"{count} {place}" for place, count in counts.items() if count)
+            click.echo(f"          {queue}: {there or 'empty'}")
+    click.echo(f"{len(found.disagreements)} disagreements" + (":" if found.disagreements else ""))
+    for line in found.disagreements:
+        click.echo(f"  {line}")
+
+
+@click.command("migrate-stuck-sites")
+@click.option("--every-site", is_flag=True, help="Take over the documents of all other sites too, without a run.")
+@dry_run_option
+@json_option
+def migrate_stuck_sites(every_site: bool, dry_run: bool, as_json: bool) -> None:
+    """Make runs of the sites that are stuck in the older system, from what it left on disk.
+
+    A document with all its text counts as read, one with its PDF alone will be read, one with neither has failed.
+    Nothing is read again, no file is changed. Reconciliation (`clerk reconcile-pipeline`, or a worker) then goes on
+    with each run. A site that has had a run here is passed over: repeat the command as often as you like.
+
+    \b
+    Examples:
+      clerk migrate-stuck-sites --dry-run
+      clerk migrate-stuck-sites --every-site
+      clerk migrate-stuck-sites --json
+    """
+    settings = config.load()
+    done: list[Migrated] = []
+    with connect(settings) as connection:
+        require_known_schema(connection, default_folder())
+        found = tables.read(connection)
+        for migrated in migrating.migrate(connection, settings.storage_dir, every_site=every_site, rehearse=dry_run):
+            done.append(migrated)
+            if not as_json:
+                click.echo(f"{migrated.subdomain}: {migrated}")
+                for problem in migrated.problems:
+                    say(f"  {problem}")
+    for name in found.progress_of_no_site:
+        say(f"{name}: in site_progress, and no such site: skipped")
+    if as_json:
+        print_json(_migration(done, found.progress_of_no_site, dry_run))
+    else:
+        click.echo(_totals(done, dry_run))
+    click.get_current_context().exit(WRONG if any(one.skipped for one in done) else OK)
+
+
+def _totals(done: list[Migrated], dry_run: bool) -> str:
+    if not done:
+        return "No site is stuck."
+    documents: Counter[str] = sum((one.documents for one in done), Counter())
+    stuck = [one for one in done if one.was is not None and not one.skipped]
+    said = f"{len(stuck)} stuck sites{' would be' if dry_run else ''} migrated"
+    if others := sum(1 for one in done if one.was is None and not one.skipped):
+        said += f", {others} others taken over"
+    if skipped := sum(1 for one in done if one.skipped):
+        said += f", {skipped} skipped"
+    return (
+        f"{said}: {documents['processed']}/{documents.total()} completed, {documents['failed_terminal']} failed, "
+        f"{documents['pending']} to read" + ("; nothing was done." if dry_run else ".")
+    )
+
+
+def _migration(done: list[Migrated], no_site: list[str], dry_run: bool) -> dict[str, Any]:
+    return {
+        "dry_run": dry_run,
+        "sites": [
+            {
+                "site": one.subdomain,
+                "stuck_in": one.was,
+                "run_id": one.run_id,
+                "phase": one.phase,
+                "total": one.total,
+                "completed": one.documents["processed"],
+                "failed": one.documents["failed_terminal"],
+                "to_read": one.documents["pending"],
+                "skipped": one.skipped,
+                "problems": one.problems,
+            }
+            for one in done
+        ],
+        "progress_of_no_site": no_site,
+    }
+
+
+@legacy.command("redis")
+@click.option("--file", type=click.Path(path_type=Path, dir_okay=False), help="Where to write what is removed.")
+@click.option(
+    "--restore", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="Put back what such a file holds."
+)
+@click.option("--force", is_flag=True, help="Although workers of the older system are alive.")
+@dry_run_option
+@json_option
+def redis_command(file: Path | None, restore: Path | None, force: bool, dry_run: bool, as_json: bool) -> None:
+    """Empty the older system's Redis (REDIS_URL): its waiting and scheduled jobs become runs here.
+
+    Deferred coordinators are cancelled, failed OCR jobs deleted. All of it is written to a file first (a JSON object
+    per line), from which --restore puts it back. Jobs that are none of clerk's stages stay.
+
+    \b
+    Examples:
+      clerk legacy redis --dry-run
+      clerk legacy redis --file removed.jsonl
+      clerk legacy redis --restore removed.jsonl
+    """
+    settings = config.load()
+    if settings.redis_url is None:
+        raise SettingError("REDIS_URL is not set", "write the older system's, such as redis://localhost:6379/0")
+    with old_queue.connect(settings.redis_url) as redis:
+        if restore is not None:
+            jobs = cutover.load(restore)
+            count = len(jobs) if dry_run else old_queue.put_back(redis, jobs)
+            _print_restored(count, dry_run, as_json)
+            return
+        old_queue.require_rq(redis)
+        if not force and not dry_run:
+            cutover.require_no_workers(redis)
+        with connect(settings) as connection:
+            require_known_schema(connection, default_folder())
+            plan = cutover.make_plan(redis, {row.subdomain for row in tables.read(connection).sites})
+            file = file or Path(f"rq-removed-{datetime.now():%Y%m%d-%H%M%S}.jsonl")
+            runs = None if dry_run else cutover.apply(redis, connection, settings.storage_dir, plan, file)
+    _print_cutover(plan, runs, file, as_json)
+
+
+def _print_restored(count: int, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        print_json({"dry_run": dry_run, "restored": count})
+    else:
+        click.echo(f"{count} jobs {'would be put' if dry_run else 'put'} back.")
+
+
+def _print_cutover(plan: cutover.Plan, runs: dict[str, int | None] | None, file: Path, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "dry_run": runs is None,
+                "cancelled_coordinators": len(plan.cancel),
+                "deleted_failed_ocr_jobs": len(plan.delete),
+                "turned_into_runs": {site: len(jobs) for site, jobs in plan.turn.items()},
+                "runs": runs,
+                "left": plan.why_left,
+                "file": None if runs is None else str(file),
+            }
+        )
+        return
+    would = "would be " if runs is None else ""
+    turned = sum(len(jobs) for jobs in plan.turn.values())
+    click.echo(f"{len(plan.cancel)} deferred coordinators {would}cancelled")
+    click.echo(f"{len(plan.delete)} failed OCR jobs {would}deleted")
+    click.echo(f"{turned} waiting and scheduled jobs {would}turned into runs of {len(plan.turn)} sites")
+    for why, count in plan.why_left.items():
+        click.echo(f"{count} left in {why}")
+    for site in [site for site, run in (runs or {}).items() if run is None]:
+        click.echo(f"{site}: no run could be started; see `clerk migrate-stuck-sites`")
+    click.echo("Nothing was done." if runs is None else f"What was removed is in {file}.")

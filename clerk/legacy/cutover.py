@@ -1,0 +1,148 @@
+"""Empties the older system's queues: what can be done again becomes runs here, what never will be is removed.
+
+First what is removed is written to a file, then runs are started, then Redis is changed: whoever is cut short
+repeats it, and a site that has a run going gets no second one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clerk.documents.storage import written
+from clerk.errors import USAGE, ClerkError, RunGoing
+from clerk.legacy import migrating, old_queue, tables
+from clerk.legacy.old_queue import DEFERRED, FAILED, OldJob
+from clerk.legacy.tables import Connection, OldRow
+from clerk.pg import engine
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+COORDINATORS = {"ocr_complete_coordinator"}
+OCR = {"ocr_page_job", "ocr_document_job"}
+SITE_JOBS = {
+    "fetch_site_job",
+    *OCR,
+    *COORDINATORS,
+    "compile_db_job",
+    "db_compilation_job",
+    "extract_entities_job",
+    "deploy_job",
+}
+"""What the older system did for a site."""
+_REASON = "waited in the older system's queue"
+
+
+class WorkersAlive(ClerkError):
+    """RQ workers would go on with jobs that are being taken away."""
+
+
+class RemovedUnreadable(ClerkError):
+    """The file is not one that the cut-over wrote."""
+
+    exit_code = USAGE
+
+
+@dataclass
+class Plan:
+    cancel: list[OldJob] = field(default_factory=list)
+    """Coordinators that wait for a failed job for ever."""
+    delete: list[OldJob] = field(default_factory=list)
+    """Failed OCR jobs: their documents are in the ledger, or will be fetched."""
+    turn: dict[str, list[OldJob]] = field(default_factory=dict)
+    """Site → its jobs that become a run."""
+    left: list[tuple[OldJob, str]] = field(default_factory=list)
+    """What stays in Redis, and why."""
+
+    @property
+    def removed(self) -> list[OldJob]:
+        return [*self.cancel, *self.delete, *(job for found in self.turn.values() for job in found)]
+
+    @property
+    def why_left(self) -> dict[str, int]:
+        return dict(Counter(f"{job.queue} {job.place}: {why}" for job, why in self.left).most_common())
+
+
+def make_plan(connection: Redis, sites: set[str]) -> Plan:
+    plan = Plan()
+    for job in old_queue.jobs(connection):
+        if job.function is None:
+            plan.left.append((job, "its content cannot be understood"))
+        elif job.function not in SITE_JOBS:
+            plan.left.append((job, f"{job.function} is none of clerk's stages"))
+        elif job.place == DEFERRED and job.function in COORDINATORS:
+            plan.cancel.append(job)
+        elif job.place == FAILED and job.function in OCR:
+            plan.delete.append(job)
+        elif job.place == FAILED:
+            plan.left.append((job, f"{job.function} failed; the site's next run does it again"))
+        elif job.site is None or job.site not in sites:
+            plan.left.append((job, f"no site {job.site!r} in the table"))
+        else:
+            plan.turn.setdefault(job.site, []).append(job)
+    return plan
+
+
+def require_no_workers(connection: Redis) -> None:
+    if alive := old_queue.workers(connection):
+        shown = ", ".join(alive[:3]) + (", …" if len(alive) > 3 else "")
+        raise WorkersAlive(
+            f"{len(alive)} workers of the older system are alive ({shown})",
+            "stop them first (a worker that was killed is forgotten after some minutes), or add --force",
+        )
+
+
+def apply(redis: Redis, connection: Connection, root: Path, plan: Plan, file: Path) -> dict[str, int | None]:
+    """Site → its run; None where one cannot be started."""
+    save(file, plan.removed)
+    rows = {row.subdomain: row for row in tables.read(connection).sites}
+    runs = {site: _run_for(connection, root, rows[site]) for site in plan.turn}
+    for job in plan.cancel:
+        old_queue.cancel(redis, job)
+    for job in [*plan.delete, *(job for site, found in plan.turn.items() if runs[site] for job in found)]:
+        old_queue.delete(redis, job)
+    return runs
+
+
+def _run_for(connection: Connection, root: Path, row: OldRow) -> int | None:
+    """Its documents first: a run that does not know them would read them again."""
+    migrated = migrating.migrate_site(connection, root, row)
+    if migrated.skipped:
+        return None
+    if migrated.run_id is not None:
+        return migrated.run_id
+    try:
+        return engine.start_run(connection, row.subdomain, _REASON)
+    except RunGoing:
+        return _present_run(connection, row.subdomain)
+
+
+def _present_run(connection: Connection, subdomain: str) -> int | None:
+    row = connection.execute("select run_id from sites where subdomain = %s", [subdomain]).fetchone()
+    return row[0] if row else None
+
+
+def save(file: Path, jobs: list[OldJob]) -> None:
+    with written(file) as output:
+        for job in jobs:
+            output.write(json.dumps(job.as_dict(), ensure_ascii=False, default=str).encode() + b"\n")
+
+
+def load(file: Path) -> list[OldJob]:
+    try:
+        return [_job(json.loads(line)) for line in file.read_text("utf-8").splitlines()]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise RemovedUnreadable(
+            f"{file} cannot be read ({error})", "name the file that `clerk legacy redis` wrote"
+        ) from error
+
+
+def _job(found: dict[str, Any]) -> OldJob:
+    time: Callable[[str], datetime] = datetime.fromisoformat
+    return OldJob(**{**found, "created_at": time(found["created_at"]) if found["created_at"] else None})

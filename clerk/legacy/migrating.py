@@ -1,0 +1,88 @@
+"""Makes runs of the older system's stuck sites: a site at a time, each whole or not at all.
+
+Files first, then one transaction for the rows: whoever is cut short in between finds the files done the next time.
+A site that has had a run here is passed over, so the whole can be repeated.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from psycopg.types.json import Jsonb
+
+from clerk.documents.names import is_subdomain
+from clerk.documents.storage import SiteStorage
+from clerk.legacy import disk, tables, texts
+from clerk.legacy.tables import Connection, OldRow
+from clerk.pg import engine
+
+
+@dataclass
+class Migrated:
+    """What became of a site."""
+
+    subdomain: str
+    was: str | None
+    """Where it was stuck; None if it was not."""
+    phase: int | None = None
+    run_id: int | None = None
+    documents: Counter[str] = field(default_factory=Counter)
+    """Status in the ledger → how many."""
+    problems: list[str] = field(default_factory=list)
+    skipped: str | None = None
+    """Why nothing was done about it."""
+
+    @property
+    def total(self) -> int:
+        return self.documents.total()
+
+    def __str__(self) -> str:
+        if self.skipped:
+            return f"skipped: {self.skipped}"
+        words = f"{self.documents['processed']}/{self.total} completed, {self.documents['failed_terminal']} failed"
+        if waiting := self.documents["pending"]:
+            words += f", {waiting} to read"
+        return words + (" (starts with fetching)" if self.phase == 1 else "")
+
+
+def migrate(
+    connection: Connection, root: Path, *, every_site: bool = False, rehearse: bool = False
+) -> Iterator[Migrated]:
+    """Each stuck site as it is done. `every_site`: the documents of all others too, without a run for them."""
+    for row in tables.read(connection).sites:
+        if row.is_stuck or (every_site and not row.is_ours and not _has_documents(connection, row.subdomain)):
+            yield migrate_site(connection, root, row, rehearse)
+
+
+def _has_documents(connection: Connection, subdomain: str) -> bool:
+    query = "select 1 from content_items where subdomain = %s and kind <> 'archive' limit 1"
+    return connection.execute(query, [subdomain]).fetchone() is not None
+
+
+def migrate_site(connection: Connection, root: Path, row: OldRow, rehearse: bool = False) -> Migrated:
+    migrated = Migrated(row.subdomain, row.stuck_in if row.is_stuck else None)
+    if not is_subdomain(row.subdomain):
+        migrated.skipped = (
+            "its name cannot be a folder here; rename it in the table and on disk"
+            " (lower-case letters, digits, dots, hyphens)"
+        )
+        return migrated
+    storage = SiteStorage(root, row.subdomain)
+    found = disk.scan(storage.folder)
+    migrated.problems += found.problems
+    taken = []
+    for document, old in texts.in_their_places(storage, found.documents):
+        try:
+            taken.append(texts.take_over(storage, document, old, rehearse).as_dict())
+        except OSError as error:
+            migrated.problems.append(f"{old.name} cannot be taken over ({error})")
+    migrated.documents.update(document["status"] for document in taken)
+    if row.is_stuck:
+        migrated.phase = 1 if row.stuck_in == "fetch" or not taken else 2
+    if not rehearse:
+        times = (row.progress.started_at, row.progress.updated_at) if row.progress else (None, None)
+        migrated.run_id = engine.migrate_site(connection, row.subdomain, Jsonb(taken), migrated.phase, *times)
+    return migrated

@@ -1,0 +1,304 @@
+"""`clerk migrate-stuck-sites`: from what lies on disk to a run that goes on, and nothing is read again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from clerk.app import whole_app
+from clerk.config import load
+from clerk.documents import manifest
+from clerk.legacy import migrating, tables
+from clerk.pg import engine
+from clerk.plugins import manager
+from clerk.reconcile.applying import reconcile
+from tests.cli.conftest import Clerk
+from tests.engine.driving import Connection, broken_invariants, one, rows
+from tests.legacy.old_system import PROGRESS, OldDisk, stuck_site
+
+pytestmark = pytest.mark.usefixtures("settled")
+
+_LEDGER = (
+    "select i.meeting, l.status, l.error_code from content_items i"
+    " join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'"
+    " where i.subdomain = %s order by i.meeting, i.date, i.occurrence"
+)
+
+
+def a_bit_of_everything(connection: Connection, disk: OldDisk, site: str = "town") -> None:
+    stuck_site(connection, site)
+    disk.text(site, "Council", "2020-01-01", "The budget passed.", "Adjourned.")
+    disk.whole_text(site, "Board", "2010-01-01", "An old text of one file.")
+    disk.text(site, "Planning Board's Ausschuß", "2021-01-01", "A plan was made.", padded=True, agenda=True)
+    disk.pdf(site, "Zoning", "2020-01-01")
+    disk.marker(site, "Lost", "2020-01-01")
+
+
+def work(connection: Connection) -> None:
+    """Workers until nothing is left, retries at once."""
+
+    async def drain() -> None:
+        app = whole_app()
+        async with app.open_async():
+            await app.run_worker_async(wait=False, install_signal_handlers=False, listen_notify=False, concurrency=1)
+
+    manager._load.cache_clear()
+    for _ in range(20):
+        connection.execute("update procrastinate_jobs set scheduled_at = null where status = 'todo'")
+        asyncio.run(drain())
+        if not one(connection, "select count(*) from procrastinate_jobs where status = 'todo' and args ? 'run_id'"):
+            return
+    raise AssertionError("the jobs do not end")
+
+
+def test_documents_become_ledger_rows_by_what_there_is_of_them(
+    connection: Connection, old_disk: OldDisk, clerk_command: Clerk
+) -> None:
+    a_bit_of_everything(connection, old_disk)
+    outcome = clerk_command("migrate-stuck-sites")
+    assert outcome.code == 0, outcome
+    assert outcome.out.splitlines() == [
+        "town: 3/5 completed, 1 failed, 1 to read",
+        "1 stuck sites migrated: 3/5 completed, 1 failed, 1 to read.",
+    ]
+    assert rows(connection, _LEDGER, ["town"]) == [
+        ("Board", "processed", None),
+        ("Council", "processed", None),
+        ("Lost", "failed_terminal", "TextLost"),
+        ("Planning Board's Ausschuß", "processed", None),
+        ("Zoning", "pending", None),
+    ]
+    site = rows(
+        connection,
+        "select current_stage, ocr_total, ocr_completed, ocr_failed, coordinator_enqueued, status,"
+        " started_at = '2024-05-01 10:00+00', updated_at = '2024-05-01 12:00+00' from sites",
+    )
+    assert site == [("ocr", 5, 3, 1, False, "needs_ocr", True, True)]
+    assert one(connection, "select reason from pipeline_runs") == "migrated from the older system"
+    assert one(connection, "select before ->> 'status' from reconcile_log") == "needs_ocr"
+    assert broken_invariants(connection) == []
+
+
+def test_the_run_goes_on_by_reconciliation_and_reads_only_what_has_no_text(
+    connection: Connection, old_disk: OldDisk, clerk_command: Clerk
+) -> None:
+    a_bit_of_everything(connection, old_disk)
+    before = {path: path.read_bytes() for path in old_disk.root.rglob("*.txt")}
+    assert clerk_command("migrate-stuck-sites").code == 0
+    reconcile(connection, load())
+    assert rows(connection, "select count(*) from procrastinate_jobs where queue_name = 'ocr'") == [(1,)]
+    work(connection)
+    assert rows(connection, "select current_stage, outcome, status from sites") == [
+        ("completed", "partial", "deployed")
+    ]
+    read = rows(connection, "select i.meeting from procrastinate_jobs j join content_items i"
+                " on i.id = (j.args ->> 'content_item_id')::bigint where j.queue_name = 'ocr'")  # fmt: skip
+    assert read == [("Zoning",)]
+    assert {path: path.read_bytes() for path in before} == before, "texts are never written"
+    assert broken_invariants(connection) == []
+    published = sqlite3.connect(old_disk.root / "town/meetings.db")
+    found = published.execute("select meeting, date, page, text from minutes order by meeting, page").fetchall()
+    assert [row[:3] for row in found] == [
+        ("Board", "2010-01-01", 1),
+        ("Council", "2020-01-01", 1),
+        ("Council", "2020-01-01", 2),
+        ("Zoning", "2020-01-01", 1),
+    ]
+    assert found[0][3] == "An old text of one file."
+    assert published.execute("select meeting, text from agendas").fetchall() == [
+        ("Planning Board's Ausschuß", "A plan was made.")
+    ]
+    published.close()
+
+
+def test_a_second_time_finds_nothing_to_do(connection: Connection, old_disk: OldDisk, clerk_command: Clerk) -> None:
+    a_bit_of_everything(connection, old_disk)
+    clerk_command("migrate-stuck-sites")
+    books = "select * from content_items i left join content_item_pipeline_state l on l.content_item_id = i.id"
+    before = rows(connection, books), sorted(old_disk.root.rglob("*"))
+    outcome = clerk_command("migrate-stuck-sites")
+    assert (outcome.code, outcome.out) == (0, "No site is stuck.\n")
+    assert (rows(connection, books), sorted(old_disk.root.rglob("*"))) == before
+    assert one(connection, "select count(*) from pipeline_runs") == 1
+
+
+def test_cut_short_between_files_and_rows_it_goes_on(
+    connection: Connection, old_disk: OldDisk, clerk_command: Clerk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for site in ("atown", "btown", "ctown"):
+        a_bit_of_everything(connection, old_disk, site)
+    whole = engine.migrate_site
+
+    def dies(connection: Connection, subdomain: str, *more: Any) -> int | None:
+        if subdomain == "btown":
+            raise KeyboardInterrupt
+        return whole(connection, subdomain, *more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "migrate_site", dies)
+        assert clerk_command("migrate-stuck-sites").code == 130
+    assert rows(connection, "select subdomain from sites where run_id is not null") == [("atown",)]
+    assert clerk_command("migrate-stuck-sites").out.splitlines()[:2] == [
+        "btown: 3/5 completed, 1 failed, 1 to read",
+        "ctown: 3/5 completed, 1 failed, 1 to read",
+    ]
+    assert one(connection, "select count(*) from content_items where kind <> 'archive'") == 15
+
+
+def test_a_rehearsal_changes_nothing(connection: Connection, old_disk: OldDisk, clerk_command: Clerk) -> None:
+    a_bit_of_everything(connection, old_disk)
+    before = sorted(old_disk.root.rglob("*"))
+    outcome = clerk_command("migrate-stuck-sites", "--dry-run", "--json")
+    (site,) = json.loads(outcome.out)["sites"]
+    assert (site["site"], site["total"], site["completed"], site["failed"], site["to_read"]) == ("town", 5, 3, 1, 1)
+    assert sorted(old_disk.root.rglob("*")) == before
+    assert one(connection, "select count(*) from content_items") == 0
+    assert one(connection, "select count(*) from sites where run_id is not null") == 0
+
+
+@pytest.mark.parametrize(
+    ("stage", "status", "phase"),
+    [
+        ("ocr", "deployed", 2),
+        (None, "needs_ocr", 2),
+        (None, "needs_deploy", 2),
+        ("extraction", None, 2),
+        ("fetch", "fetching", 1),
+        ("completed", "fetching", 1),
+    ],
+)
+def test_which_sites_are_stuck_and_where_they_go_on(
+    connection: Connection, old_disk: OldDisk, stage: str | None, status: str | None, phase: int
+) -> None:
+    stuck_site(connection, "town", stage, status)
+    old_disk.text("town", "Council", "2020-01-01", "one")
+    (migrated,) = migrating.migrate(connection, old_disk.root)
+    assert migrated.phase == phase
+    assert broken_invariants(connection) == []
+    reconcile(connection, load())
+    assert rows(connection, "select queue_name from procrastinate_jobs where args ? 'run_id'") == [
+        ("fetch",) if phase == 1 else ("coordinator",)
+    ]
+    assert one(connection, "select status from content_item_pipeline_state where pipeline = 'ocr'") == "processed"
+
+
+@pytest.mark.parametrize(("stage", "status"), [("completed", "deployed"), (None, "new"), (None, ""), (None, None)])
+def test_which_are_not(connection: Connection, old_disk: OldDisk, stage: str | None, status: str | None) -> None:
+    stuck_site(connection, "town", stage, status)
+    old_disk.text("town", "Council", "2020-01-01", "one")
+    assert list(migrating.migrate(connection, old_disk.root)) == []
+    (taken,) = migrating.migrate(connection, old_disk.root, every_site=True)
+    assert (taken.run_id, taken.total) == (None, 1)
+    assert list(migrating.migrate(connection, old_disk.root, every_site=True)) == []
+    assert rows(connection, _LEDGER, ["town"]) == [("Council", "processed", None)]
+    assert rows(connection, "select run_id, current_stage from sites") == [(None, None)]
+
+
+def test_a_stuck_site_without_a_folder_starts_with_fetching(connection: Connection, clerk_command: Clerk) -> None:
+    stuck_site(connection, "town")
+    outcome = clerk_command("migrate-stuck-sites")
+    assert outcome.out.startswith("town: 0/0 completed, 0 failed (starts with fetching)\n")
+    assert rows(connection, "select current_stage, fetch_total from sites") == [("fetch", 1)]
+
+
+def test_bad_names_are_reported_and_the_rest_is_migrated(
+    connection: Connection, old_disk: OldDisk, clerk_command: Clerk
+) -> None:
+    for site in ("o'brien", "zürich stadt", "../escape", "town"):
+        stuck_site(connection, site)
+    connection.execute("insert into site_progress values ('nowhere', 'ocr', 1, 0, null, null)")
+    old_disk.text("town", "Council", "2020-01-01", "one")
+    outcome = clerk_command("migrate-stuck-sites")
+    assert outcome.code == 1
+    for site in ("o'brien", "zürich stadt", "../escape"):
+        assert f"{site}: skipped: its name cannot be a folder here" in outcome.out
+    assert "town: 1/1 completed, 0 failed\n" in outcome.out
+    assert "nowhere: in site_progress, and no such site: skipped" in outcome.err
+
+
+def test_unreadable_things_are_reported_and_the_rest_is_migrated(
+    connection: Connection, old_disk: OldDisk, clerk_command: Clerk
+) -> None:
+    stuck_site(connection, "town")
+    old_disk.text("town", "Council", "2020-01-01", "one")
+    old_disk.text("town", "Latin", "2020-01-01", "Stra\xdfe".encode("latin-1"))
+    (old_disk.root / "town/txt/Loop").symlink_to("Loop")
+    old_disk.path("town", "txt", "Dangling", "2020-01-01").mkdir()
+    (old_disk.root / "town/txt/Dangling/2020-01-01/1.txt").symlink_to("nowhere.txt")
+    outcome = clerk_command("migrate-stuck-sites")
+    assert outcome.out.startswith("town: 1/2 completed, 1 failed\n")
+    assert "Loop cannot be read" in outcome.err
+    assert "minutes Dangling/2020-01-01 cannot be taken over" in outcome.err
+    assert one(connection, "select error_message from content_item_pipeline_state where error_code = 'TextLost'") == (
+        "the PDF is gone, and the text of page 1 is not UTF-8; the next fetch may bring it back"
+    )
+
+
+def test_folders_that_become_one_hide_nothing_from_each_other(connection: Connection, old_disk: OldDisk) -> None:
+    stuck_site(connection, "town")
+    old_disk.text("town", "CityCouncil", "2020-01-01", "morning")
+    old_disk.text("town", "City Council", "2020-01-01", "evening")
+    old_disk.text("town", "CityCouncil", "2020-01-02", "the same")
+    old_disk.text("town", "City Council", "2020-01-02", "the same")
+    old_disk.marker("town", "City Council", "2020-01-02")
+    list(migrating.migrate(connection, old_disk.root))
+    found = rows(connection, "select date::text, occurrence from content_items where kind = 'minutes' order by 1, 2")
+    assert found == [("2020-01-01", 1), ("2020-01-01", 2), ("2020-01-02", 1)]
+    second = old_disk.root / "town/txt/CityCouncil/2020-01-01_2"
+    assert (second / "1.txt").read_text() == "evening"
+    connection.execute("update sites set run_id = null, current_stage = null")
+    connection.execute("delete from content_items")
+    list(migrating.migrate(connection, old_disk.root))
+    assert rows(
+        connection, "select date::text, occurrence from content_items where kind = 'minutes' order by 1, 2"
+    ) == found, "the second time it finds its own second name"  # fmt: skip
+
+
+def test_a_file_system_without_links_gets_copies(
+    connection: Connection, old_disk: OldDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_: Any, **__: Any) -> None:
+        raise OSError("no links here")
+
+    monkeypatch.setattr(os, "link", refuses)
+    stuck_site(connection, "town")
+    old_disk.whole_text("town", "Board", "2010-01-01", "An old text")
+    list(migrating.migrate(connection, old_disk.root))
+    assert (old_disk.root / "town/txt/Board/2010-01-01/1.txt").read_text() == "An old text"
+    (made,) = (manifest.load(path) for path in old_disk.root.rglob("manifest.json"))
+    assert made is not None
+    assert (made.pdf_sha256, made.page_count, made.is_complete) == (None, 1, True)
+    assert made.pages[0].is_read
+
+
+def test_a_progress_table_of_the_oldest_kind(connection: Connection) -> None:
+    connection.execute(PROGRESS.replace("subdomain varchar primary key", "site_id varchar primary key"))
+    connection.execute("insert into sites (subdomain) values ('town')")
+    connection.execute("insert into site_progress (site_id, current_stage) values ('town', 'ocr')")
+    assert [row.stuck_in for row in tables.read(connection).stuck] == ["ocr"]
+
+
+def test_a_site_with_json_that_jsonb_refuses(connection: Connection) -> None:
+    connection.execute("alter table sites add column finance_data_types json")
+    stuck_site(connection, "town")
+    connection.execute("""update sites set finance_data_types = '["a", "\\u0000"]'""")
+    (row,) = tables.read(connection).stuck
+    assert engine.migrate_site(connection, "town", Jsonb([]), 1) is not None
+    assert (row.subdomain, one(connection, "select before ->> 'last_updated' from reconcile_log")) == ("town", "")
+
+
+def test_no_site_twice_by_two_operators(connection: Connection, old_disk: OldDisk, database: str) -> None:
+    a_bit_of_everything(connection, old_disk)
+    (row,) = tables.read(connection).stuck
+    first = migrating.migrate_site(connection, old_disk.root, row)
+    with psycopg.connect(database, autocommit=True) as other:
+        second = migrating.migrate_site(other, old_disk.root, row)
+    assert (first.run_id is None, second.run_id) == (False, None)
+    assert one(connection, "select count(*) from pipeline_runs") == 1
