@@ -16,6 +16,7 @@ from clerk.errors import MigrationError, SettingError
 from clerk.pg import embedded, snapshot
 from clerk.pg.connection import connect, database_url
 from clerk.pg.migrate import Migrator, Step, read_state
+from clerk.pg.objects import is_cleaned_up
 from clerk.pg.sqlfiles import default_folder
 
 to_option = click.option("--to", type=click.IntRange(min=0), metavar="N", help="Stop at migration N.")
@@ -129,6 +130,7 @@ def status(as_json: bool) -> None:
         state = read_state(migrator.connection)
         pending = [] if state.kind == "foreign" else migrator.plan()
         version = migrator.connection.info.server_version // 10_000
+        cleaned_up = is_cleaned_up(migrator.connection)
         migrations = migrator.folder.migrations
     if as_json:
         print_json(
@@ -137,6 +139,7 @@ def status(as_json: bool) -> None:
                 "postgres": version,
                 "version": state.version,
                 "newest": len(migrations),
+                "cleaned_up": cleaned_up,
                 "procrastinate": str(state.procrastinate.version) if state.procrastinate else None,
                 "migrations": [{"name": m.name, "applied": m.version in state.applied} for m in migrations],
                 "pending": [str(step) for step in pending],
@@ -153,6 +156,10 @@ def status(as_json: bool) -> None:
     if state.procrastinate:
         click.echo(f"Procrastinate's schema: {state.procrastinate.version}")
     table([(m.name, "applied" if m.version in state.applied else "pending") for m in migrations])
+    if cleaned_up:
+        click.echo(
+            "The older system's tables and columns are set aside (clerk legacy cleanup --undo brings them back)."
+        )
     others = [step for step in pending if step.action != "apply"]
     if pending:
         click.echo(f"{len(others)} other steps are pending. Run: clerk db up" if others else "Run: clerk db up")

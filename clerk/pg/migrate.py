@@ -23,7 +23,7 @@ from psycopg import errors
 from clerk.errors import DatabaseRefused, ForeignDatabase, MigrationError, SchemaUnknown
 from clerk.pg import procrastinate_schema
 from clerk.pg.connection import count_rows
-from clerk.pg.objects import Objects, named
+from clerk.pg.objects import Objects, is_cleaned_up, named
 from clerk.pg.sqlfiles import Migration, SqlFolder, statements
 
 _LOCK_KEY = 0x636C65726B  # "clerk"
@@ -148,6 +148,8 @@ class Migrator:
         if to > state.version:
             raise MigrationError(f"the database is at {state.version:04}, below {to:04}", "go there with up --to")
         steps = [Step("take back", m.name) for m in reversed(self.folder.migrations[to : state.version])]
+        if to == 0 and is_cleaned_up(self.connection):
+            steps.insert(0, Step("take back", "the clean-up"))
         if to == 0 and state.kind == "ours":
             steps.append(Step("take back", "Procrastinate's tables and the record of migrations"))
         return steps
@@ -160,6 +162,8 @@ class Migrator:
         left: set[str] = set()
 
         def rehearsal() -> None:
+            if to == 0 and is_cleaned_up(self.connection):
+                self._take_back_cleanup()
             for migration in reversed(self.folder.migrations[to : state.version]):
                 self._take_back(migration)
             left.update(read_state(self.connection).tables)
@@ -176,12 +180,52 @@ class Migrator:
         with self._alone():
             steps = self.plan_down(to)
             state = self._checked_state()
+            # The first migration gives back what it found, and can do so only if it is there.
+            if to == 0 and is_cleaned_up(self.connection):
+                self.say("taking back the clean-up")
+                self._transaction(self._take_back_cleanup)
             for migration in reversed(self.folder.migrations[to : state.version]):
                 self.say(f"taking back {migration.name}")
                 self._transaction(lambda m=migration: self._take_back(m))  # type: ignore[misc]
             if to == 0 and state.kind == "ours":
                 self._transaction(self._take_back_everything)
             return steps
+
+    def clean_up(self, and_then: Callable[[], None]) -> bool:
+        """Set the older system's tables and columns aside; `and_then` in the same transaction. False: done before."""
+        with self._alone():
+            state = self._checked_state()
+            if is_cleaned_up(self.connection):
+                return False
+
+            def work() -> None:
+                self._objects.drop_those_until_cleanup()
+                with named("cleanup.up.sql"):
+                    self._execute(self.folder.read("cleanup.up.sql"))
+                self._objects.apply(state.version)
+                and_then()
+
+            self._transaction(work)
+            return True
+
+    def take_back_cleanup(self, and_then: Callable[[], None]) -> bool:
+        """Give them back. False: there was no clean-up."""
+        with self._alone():
+            if not is_cleaned_up(self.connection):
+                return False
+
+            def work() -> None:
+                self._take_back_cleanup()
+                and_then()
+
+            self._transaction(work)
+            return True
+
+    def _take_back_cleanup(self) -> None:
+        self._objects.drop_views()
+        with named("cleanup.down.sql"):
+            self._execute(self.folder.read("cleanup.down.sql"))
+        self._objects.apply(read_state(self.connection).version)
 
     def _checked_state(self) -> State:
         """The state, if this code may touch such a database."""

@@ -16,7 +16,7 @@ import psycopg
 from psycopg import errors, sql
 
 from clerk.errors import MigrationError
-from clerk.pg.sqlfiles import SqlFolder, SqlObject
+from clerk.pg.sqlfiles import CLEANUP_MARK, SqlFolder, SqlObject
 
 _LIVE = """
     select 'function', p.proname, p.oid::regprocedure::text,
@@ -69,6 +69,12 @@ def live_objects(connection: psycopg.Connection) -> list[Live]:
     return [Live(*row) for row in connection.execute(_LIVE.encode())]
 
 
+def is_cleaned_up(connection: psycopg.Connection) -> bool:
+    """The older system's tables and columns were set aside."""
+    row = connection.execute("select to_regclass('public.' || %s) is not null", [CLEANUP_MARK]).fetchone()
+    return bool(row and row[0])
+
+
 @dataclass
 class Objects:
     connection: psycopg.Connection
@@ -77,7 +83,8 @@ class Objects:
     """(view, command): given by hand to views that were dropped and are to be made again."""
 
     def wanted(self, version: int) -> list[SqlObject]:
-        return [o for o in self.folder.objects if o.needs <= version]
+        cleaned_up = is_cleaned_up(self.connection)
+        return [o for o in self.folder.objects if o.needs <= version and not (cleaned_up and o.until_cleanup)]
 
     def apply(self, version: int) -> None:
         """Make functions, triggers, views and rights what their files say, for a database at this version."""
@@ -102,6 +109,11 @@ class Objects:
         """Drop what stands on this migration, which is about to be taken back."""
         self.drop_views()
         self._drop([r for r in self._recorded() if r.needs >= version])
+
+    def drop_those_until_cleanup(self) -> None:
+        self.drop_views()
+        names = {(o.kind, o.name) for o in self.folder.objects if o.until_cleanup}
+        self._drop([r for r in self._recorded() if (r.kind, r.name) in names])
 
     def drop_views(self) -> None:
         views = [r.name for r in self._recorded() if r.kind == "view"]

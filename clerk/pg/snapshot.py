@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import psycopg
 
 from clerk.pg.sqlfiles import SqlFolder
@@ -38,6 +40,15 @@ def parse(text: str) -> Sections:
         elif line and sections:
             lines.append(line)
     return sections
+
+
+def after_cleanup(wanted: Sections, folder: SqlFolder) -> Sections:
+    """Without what sql/cleanup.up.sql takes away."""
+    columns = re.findall(r"drop column (\w+)", folder.read("cleanup.up.sql"))
+    gone = tuple(f"alter table sites add column {column} " for column in columns) + tuple(
+        f"CREATE TRIGGER {item.name} " for item in folder.objects if item.until_cleanup and item.kind == "trigger"
+    )
+    return {section: [line for line in lines if not line.startswith(gone)] for section, lines in wanted.items()}
 
 
 def missing(live: Sections, wanted: Sections) -> Sections:

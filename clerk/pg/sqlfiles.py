@@ -2,7 +2,7 @@
 
 A file may open with `-- key: value` lines. For a migration, `transaction: none` runs its statements one by
 one outside a transaction (for `create index concurrently`). For the others, `needs: NNNN` names the
-newest migration that the definition stands on.
+newest migration that the definition stands on, and `until: cleanup` that it goes with the older system's columns.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from clerk.errors import MigrationError
 
 KINDS = {"function": "functions/", "trigger": "triggers/", "view": "views/"}
 """Kind → folder, in the order in which they are applied."""
+
+CLEANUP_MARK = "adopted_older_columns"
+"""The table that sql/cleanup.up.sql leaves: while it is there, what is `until: cleanup` is not."""
 
 _MIGRATION = re.compile(r"(\d{4})_([a-z0-9_]+)\.up\.sql")
 _HEADER = re.compile(r"-- ([a-z]+): (.+)")
@@ -81,6 +84,10 @@ class SqlObject:
                 f"{self.file} does not say which migration it stands on",
                 'open it with a line like "-- needs: 0003"',
             ) from None
+
+    @property
+    def until_cleanup(self) -> bool:
+        return _headers(self.sql).get("until") == "cleanup"
 
     @property
     def checksum(self) -> str:

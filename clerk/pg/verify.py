@@ -13,7 +13,7 @@ import psycopg
 from clerk.errors import SchemaUnknown
 from clerk.pg import procrastinate_schema, snapshot
 from clerk.pg.migrate import State, read_state
-from clerk.pg.objects import live_objects
+from clerk.pg.objects import Objects, is_cleaned_up, live_objects
 from clerk.pg.sqlfiles import SqlFolder
 
 
@@ -33,7 +33,10 @@ def verify_schema(connection: psycopg.Connection, folder: SqlFolder) -> list[Che
     if state.kind != "ours":
         return [Check("migrations", "every migration is applied", ["this database has not been migrated"])]
     live = snapshot.take(connection, folder)
-    lacking = snapshot.missing(live, snapshot.parse(folder.read(snapshot.FILE)))
+    wanted = snapshot.parse(folder.read(snapshot.FILE))
+    if is_cleaned_up(connection):
+        wanted = snapshot.after_cleanup(wanted, folder)
+    lacking = snapshot.missing(live, wanted)
     return [
         Check(
             "migrations",
@@ -118,7 +121,7 @@ def _object_problems(connection: psycopg.Connection, folder: SqlFolder) -> list[
     live = [(o.kind, o.name, o.checksum) for o in live_objects(connection)]
     there = {(kind, name) for kind, name, _ in live}
     problems = []
-    for wanted in folder.objects:
+    for wanted in Objects(connection, folder).wanted(folder.newest):
         key, what = (wanted.kind, wanted.name), f"{wanted.kind} {wanted.name}"
         if key not in recorded or key not in there:
             problems.append(f"{what} is missing")

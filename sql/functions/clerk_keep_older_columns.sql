@@ -1,4 +1,5 @@
 -- needs: 0006
+-- until: cleanup
 -- The older system's words for where a site stands, for readers that still ask for them. A run that failed or was
 -- cancelled changes nothing that is published: a site with an archive stays `deployed`, one without keeps the word
 -- for what it waits for. Times are text, in UTC, as the older system wrote them.

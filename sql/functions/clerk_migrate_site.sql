@@ -1,4 +1,5 @@
 -- needs: 0008
+-- until: cleanup
 -- A site of the older system, with what was found of it on disk (p_documents: an object per document): content items,
 -- ledger rows and, in p_phase, an open run, in one transaction. Nothing is deferred: reconciliation finds an open run
 -- without jobs and goes on from there. Its times stay what they were. p_phase NULL: no run, the documents only.

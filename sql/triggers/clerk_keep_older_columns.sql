@@ -1,4 +1,5 @@
 -- needs: 0006
+-- until: cleanup
 -- Counters change with every finished job, the stage four times a run: only the latter is of interest here.
 create or replace trigger clerk_keep_older_columns
     before update of current_stage, outcome on sites
