@@ -10,8 +10,8 @@ _BY_ITSELF = "nothing need be done: the next run takes it up by itself"
 
 REMEDIES: dict[str, str] = {
     # Documents, when they are read.
-    "PdfMissing": "the file is gone from the storage: clerk reconcile-pipeline fetches it again",
-    "PdfAltered": "the file in the storage was changed: clerk reconcile-pipeline fetches it again",
+    "PdfMissing": "the file is gone from the storage: a retry fetches it again",
+    "PdfAltered": "the file in the storage is not the one that was fetched: a retry fetches it again",
     "PdfEmpty": _WRONG_AT_THE_SOURCE,
     "NotAPdf": "a web page or another format under the name of a PDF: look whether the source wants a login now",
     "PdfEncrypted": "it wants a password: ask the publisher for an open copy",
@@ -40,7 +40,7 @@ REMEDIES: dict[str, str] = {
     "AddressForbidden": "mend the address in the site's extra: only public http and https are fetched",
     "CertificateRefused": "the server's certificate is not valid: tell the publisher, retry when it is mended",
     "SourceUnreadable": "the source has changed its form: mend the site's scraper or extra (clerk plugins --fetcher)",
-    "NotFetched": "it could not be fetched: retry the fetch",
+    "NotFetched": "it could not be fetched: a retry tries that again",
     "DocumentUnknown": "the site or document was removed meanwhile: nothing is to be done",
     # What the site's row says.
     "SiteMisconfigured": "mend it with clerk site edit, then retry",

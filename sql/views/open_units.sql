@@ -10,12 +10,17 @@ select i.subdomain, l.run_id, l.pipeline as stage, l.content_item_id, i.kind, i.
             when j.scheduled_at = clerk_held_back_until() then 'held back'
             when j.scheduled_at > clerk_now() then 'later'
             else 'waiting' end as state
-from content_items i
-join content_item_pipeline_state l on l.content_item_id = i.id
+from (
+    select o.* from content_item_pipeline_state o where o.status in ('pending', 'in_progress', 'failed_retryable')
+    union all
+    -- Tried again by an operator after their phase.
+    select o.* from content_item_pipeline_state o where o.status = 'failed_terminal' and o.reopened_at is not null
+) l
+join content_items i on i.id = l.content_item_id
 join stage_policy p on p.stage = l.pipeline
 left join procrastinate_jobs j on j.id = l.job_id and j.status in ('todo', 'doing')
 left join job_claims c on c.job_id = j.id and j.status = 'doing' and c.settled_as is null
-where l.status in ('pending', 'in_progress', 'failed_retryable') or l.reopened_at is not null and j.id is not null;
+where l.reopened_at is null or j.id is not null;
 
 comment on view open_units is 'Units that are not done, or are done again: where each job waits or runs, and who holds it.';
 comment on column open_units.job_id is 'NULL: its job ended or vanished without a word, and reconciliation makes a new one.';

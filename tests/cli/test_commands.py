@@ -14,6 +14,7 @@ import pytest
 
 from clerk.cli import cli
 from tests.cli.conftest import Clerk
+from tests.commands_page import PAGE, page
 from tests.conftest import Url
 
 ROOT = Path(__file__).parents[2]
@@ -72,6 +73,10 @@ def test_every_option_says_what_it_does(command: str) -> None:
     for parameter in ALL[command].params:
         if isinstance(parameter, click.Option):
             assert parameter.help, parameter.opts
+
+
+def test_the_page_says_what_help_says() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m tests.commands_page"
 
 
 @pytest.mark.parametrize(

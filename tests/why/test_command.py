@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
+import clerk.why
 from clerk.pg import engine
 from tests.cli.conftest import Clerk
 from tests.cli.conftest import clerk_command as clerk_command
@@ -94,3 +96,12 @@ def test_a_pruned_worker_says_it_again(pipeline: Pipeline, why: Why) -> None:
     until(lambda: pipeline.all("select from worker_processes"))
     pipeline.connection.execute("delete from procrastinate_workers")
     assert until(lambda: pipeline.all("select queues from worker_processes")) == [(["ocr", "coordinator"],)]
+
+
+def test_every_word_for_programs_is_documented() -> None:
+    package = Path(clerk.why.__file__).parent
+    words = {word for file in package.glob("*.py") for word in re.findall(r'Clause\(\s*"(\w+)"', file.read_text())}
+    page = (package.parents[1] / "docs" / "operating.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"`(\w+)`", page)) | {"coordinator_retry", "coordinator_no_job", "ended"}
+    assert {"nothing_reads", "lease_over", "dirty"} <= words
+    assert words <= documented
