@@ -114,9 +114,9 @@ def _fingerprint(pdf: Path, document: Document) -> str:
     try:
         found = fingerprint(pdf)
     except FileNotFoundError as error:
-        raise PdfMissing(f"there is no file {pdf}") from error
+        raise PdfMissing(f"there is no file {pdf}; `clerk retry` fetches it again") from error
     if document.sha256 is not None and document.sha256 != found:
-        raise PdfAltered(f"{pdf} is not the file that was fetched; fetch it again")
+        raise PdfAltered(f"{pdf} is not the file that was fetched; `clerk retry` fetches it again")
     return found
 
 
