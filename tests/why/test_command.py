@@ -12,6 +12,11 @@ import pytest
 
 import clerk.why
 from clerk.pg import engine
+from clerk.pg.condition import read_condition
+from clerk.pg.connection import reading
+from clerk.why.answer import explain
+from clerk.why.attention import attention
+from clerk.why.facts import read_facts
 from tests.cli.conftest import Clerk
 from tests.cli.conftest import clerk_command as clerk_command
 from tests.conftest import Url
@@ -105,3 +110,15 @@ def test_every_word_for_programs_is_documented() -> None:
     documented = set(re.findall(r"`(\w+)`", page)) | {"coordinator_retry", "coordinator_no_job", "ended"}
     assert {"nothing_reads", "lease_over", "dirty"} <= words
     assert words <= documented
+
+
+def test_a_dashboard_that_may_only_read_the_views_can_ask_the_same(connection: psycopg.Connection) -> None:
+    add_site(connection, documents=2)
+    engine.start_run(connection, "town", first_phase=2)
+    with reading(connection):
+        connection.execute("set local role clerk_dashboard")
+        facts = read_facts(connection, "town")
+        condition = read_condition(connection)
+    assert facts is not None
+    assert explain(facts).because == "nothing_reads"
+    assert [one.kind for one in attention(condition)] == ["nothing_reads"]
