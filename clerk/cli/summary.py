@@ -11,6 +11,8 @@ from clerk.why import people
 from clerk.why.attention import Attention
 
 _WORKERS_SHOWN = 12
+_BAR = 12
+"""So that the table fits into 80 columns."""
 
 
 def line(condition: Condition, found: list[Attention]) -> str:
@@ -58,7 +60,9 @@ def _head(condition: Condition) -> list[str]:
     if not health["sites"]:
         return [f"{head}. Add one with `clerk site add`."]
     return [
-        fitted(f"{head}; health {health['health_score']} %, {counted(condition.runs_last_day, 'run')} ended in a day"),
+        *wrapped(
+            f"{head}; health {health['health_score']} %, {counted(condition.runs_last_day, 'run')} ended in a day"
+        ),
         *([fitted(f"last runs: {outcomes}")] if outcomes else []),
     ]
 
@@ -74,7 +78,7 @@ def _attention(found: list[Attention]) -> list[str]:
 
 def _stages(condition: Condition) -> list[str]:
     queues = {queue["queue"]: queue for queue in condition.queues}
-    rows = [("  stage", "sites", "", "done", "failed", "per hour", "empty", "a job takes")]
+    rows = [("  stage", "sites", "", "done", "failed", "per hour", "empty", "a job")]
     for stage in condition.stages:
         done, total = stage["completed"] + stage["failed"], stage["total"]
         queue: dict[str, Any] = queues.get(stage["stage"], {})
@@ -83,7 +87,7 @@ def _stages(condition: Condition) -> list[str]:
             (
                 f"  {stage['stage']}",
                 f"{stage['sites']:,}",
-                bar(done, total) if total else "",
+                bar(done, total, _BAR) if total else "",
                 f"{done:,}/{total:,}" if total else "",
                 f"{stage['failed']:,}" if stage["failed"] else "",
                 f"{queue['rate_per_hour']:,}" if queue.get("rate_per_hour") else "",

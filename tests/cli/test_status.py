@@ -47,7 +47,7 @@ def test_attention_comes_first_then_stages(connection: psycopg.Connection, clerk
     assert shown.splitlines()[0].startswith("1 site: 1 going; health 100")
     assert shown.index("! nothing reads queue ocr: no worker alive; 4 jobs wait") < shown.index("stages")
     (ocr,) = [line.split() for line in shown.splitlines() if line.startswith("  ocr ") and "░" in line]
-    assert ocr == ["ocr", "1", "░" * 20, "0/4"]
+    assert ocr == ["ocr", "1", "░" * 12, "0/4"]
 
 
 def test_the_older_name_shows_the_same(connection: psycopg.Connection, clerk_command: Clerk) -> None:
