@@ -502,7 +502,7 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- queue_pauses (queue text, paused_at timestamp with time zone, paused_by text)
 -- recent_errors (at timestamp with time zone, subdomain character varying, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, error_code text, error_message text, run_id bigint)
 -- recent_ignored_results (at timestamp with time zone, why text, subdomain text, run_id bigint, stage text, content_item_id bigint, job_id bigint, status text, holder text, attempt integer)
--- recent_repairs (at timestamp with time zone, subdomain character varying, run_id bigint, stage text, found text, done text, why text)
+-- recent_repairs (at timestamp with time zone, kind text, subdomain character varying, run_id bigint, stage text, found text, done text, why text, error text)
 -- running_jobs (job_id bigint, queue character varying(128), task_name character varying(128), subdomain text, run_id text, stage text, content_item_id text, worker_id bigint, holder text, host text, pid text, attempt integer, claimed_at timestamp with time zone, running_for interval, lease_until timestamp with time zone, has_lease boolean, progress integer, progress_total integer, progress_at timestamp with time zone)
 -- site_runs (subdomain character varying, name character varying, current_stage character varying, phase integer, outcome character varying, updated_at timestamp with time zone, coordinator_enqueued boolean, dirty boolean, paused_at timestamp with time zone, paused_by text, cadence interval, due_at timestamp with time zone, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, run_id bigint, reason text, started_at timestamp with time zone, ended_at timestamp with time zone, outcome_reason text, deployed_at timestamp with time zone, announced_at timestamp with time zone)
 -- stage_durations (stage text, runs bigint, median interval, p90 interval, longest interval, jobs bigint, job_median interval, job_p90 interval, wait_median interval, wait_p90 interval)
@@ -576,6 +576,8 @@ comment on column queue_backlog.rate_per_hour is 'Jobs that ended in the last ho
 comment on column queue_backlog.scheduled is 'Waiting for their time: a retry after a backoff, a periodic task.';
 comment on column recent_errors.status is 'failed_terminal, failed_retryable (another attempt comes), or "not fetched": the source did not give the document.';
 comment on column recent_ignored_results.why is 'fenced: another claim held the job. stale: the run was over, or the unit had moved on.';
+comment on column recent_repairs.error is 'Why the repair failed; NULL if it was made.';
+comment on column recent_repairs.kind is 'lease: a job rescued from a lost worker.';
 comment on column reconcile_log.reconciliation is 'Repairs of one pass share this.';
 comment on column reconcile_log.subdomain is 'No foreign key: the log outlives the site.';
 comment on column running_jobs.has_lease is 'False: its worker is dead, frozen or past the time limit, and it will be rescued.';

@@ -15,6 +15,7 @@ from clerk.cli.database import db
 from clerk.cli.demo import demo
 from clerk.cli.failures import failures
 from clerk.cli.legacy import legacy, migrate_stuck_sites
+from clerk.cli.metrics import metrics
 from clerk.cli.pipeline import cancel, pause, resume, retry, rewind, update
 from clerk.cli.plugins import GroupWithPlugins, plugins, plugins_dir_option
 from clerk.cli.reconciliation import reconcile_pipeline
@@ -62,6 +63,7 @@ for command in (
     failures,
     legacy,
     migrate_stuck_sites,
+    metrics,
     pause,
     pipeline_status,
     plugins,

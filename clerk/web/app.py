@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import jinja2
+import psycopg
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -18,6 +19,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from clerk.errors import ClerkError, DatabaseUnreachable, SchemaUnknown
+from clerk.pg.metrics import CONTENT_TYPE, render
 from clerk.web.guard import Guard
 from clerk.web.reading import STAGES, Choice, Reader
 
@@ -42,6 +44,13 @@ def create_app(reader: Reader, token: str | None = None) -> Guard:
             raise HTTPException(404, f"There is no site {name}.")
         return _page("site.html", site=found, stages=STAGES)
 
+    def metrics(request: Request) -> Response:
+        try:
+            text = render(reader.metrics())
+        except psycopg.errors.QueryCanceled:
+            return PlainTextResponse("the views took too long\n", 503)
+        return PlainTextResponse(text, headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
+
     def ready(request: Request) -> Response:
         try:
             reader.check()
@@ -58,6 +67,7 @@ def create_app(reader: Reader, token: str | None = None) -> Guard:
         Route("/", overview),
         Route("/sites", sites),
         Route("/sites/{subdomain:path}", site),
+        Route("/metrics", metrics),
         Route("/livez", live),
         Route("/readyz", ready),
         Mount("/static", StaticFiles(directory=_HERE / "static")),

@@ -20,6 +20,7 @@ from psycopg_pool import ConnectionPool
 
 from clerk.errors import DatabaseRefused, SchemaUnknown
 from clerk.pg.connection import translated
+from clerk.pg.metrics import Metric, read_metrics
 from clerk.pg.overview import Overview, Progress, read_overview, read_progress
 
 logger = logging.getLogger(__name__)
@@ -184,13 +185,17 @@ class Reader:
 
     @staticmethod
     def _broken_invariants(connection: psycopg.Connection) -> list[DictRow] | None:
-        """Last of a page, since its time limit stays: this one looks at every unit there is."""
+        """Last of a page, since its time limit stays: this one looks at all that moves."""
         try:
             with connection.transaction():
                 connection.execute("select set_config('statement_timeout', %s, true)", [_INVARIANTS_TIMEOUT])
                 return _rows(connection, _BROKEN)
         except psycopg.errors.QueryCanceled:
             return None
+
+    def metrics(self) -> list[Metric]:
+        with self._reading() as connection:
+            return read_metrics(connection)
 
     def sites(self, choice: Choice) -> Listing:
         wanted: dict[str, Any] = {"text": choice.text, "stage": choice.stage, "limit": PAGE_SIZE}

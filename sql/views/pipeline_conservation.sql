@@ -2,10 +2,9 @@
 -- Run every minute, so it reads what moves: open units, sites in motion, jobs that ended a moment ago. All
 -- else is for pipeline_conservation_full.
 create view pipeline_conservation as
-select 'I1' as invariant, i.subdomain, l.run_id, l.pipeline as stage,
+select 'I1' as invariant, r.subdomain, l.run_id, l.pipeline as stage,
        format('content item %s is %s although its run has ended', l.content_item_id, l.status) as problem
 from content_item_pipeline_state l
-join content_items i on i.id = l.content_item_id
 join pipeline_runs r on r.run_id = l.run_id
 where l.status in ('pending', 'in_progress', 'failed_retryable') and r.ended_at is not null
 union all

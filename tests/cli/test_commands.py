@@ -27,6 +27,7 @@ REPORTS = {
     "clerk db url",
     "clerk db verify",
     "clerk legacy inspect",
+    "clerk metrics",
     "clerk plugins",
     "clerk search",
     "clerk site list",

@@ -24,6 +24,7 @@ from tests.engine.driving import (
     rows,
     start,
 )
+from tests.views_page import PAGE, page
 
 NewWorker = Callable[[str], Worker]
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -479,3 +480,16 @@ def test_the_older_systems_questions(connection: Connection, hand: Worker) -> No
     for question, answer in OLDER:
         found = [tuple(float(v) if not isinstance(v, str) else v for v in row) for row in rows(connection, question)]
         assert found == answer, question
+
+
+def test_the_page_says_what_the_database_says(connection: Connection, folder: SqlFolder) -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(folder), "run: python -m tests.views_page"
+    text = PAGE.read_text(encoding="utf-8").replace("\\|", "|")
+    comments = rows(
+        connection,
+        "select d.description from pg_description d join pg_class c on c.oid = d.objoid and c.relkind = 'v'"
+        " where c.relnamespace = 'public'::regnamespace",
+    )
+    assert len(comments) > 40
+    for (comment,) in comments:
+        assert comment in text
