@@ -56,6 +56,11 @@ def is_transient(error: BaseException | None) -> bool:
     return code in _TRANSIENT_CODES or code.startswith(_TRANSIENT_CLASSES)
 
 
+def _look_in_public(connection: psycopg.Connection[Any]) -> None:
+    """A statement, not a startup option: PgBouncer refuses those."""
+    connection.execute("set search_path = public")
+
+
 class ClerkConnector(PsycopgConnector):
     def __init__(self) -> None:
         super().__init__(
@@ -134,7 +139,8 @@ class ClerkConnector(PsycopgConnector):
                 self._prepare()
                 self._body_pool = psycopg_pool.ConnectionPool(
                     str(self._url),
-                    kwargs={**self._pool_args["kwargs"], "autocommit": True, "options": "-c search_path=public"},
+                    kwargs={**self._pool_args["kwargs"], "autocommit": True},
+                    configure=_look_in_public,
                     min_size=0,
                     max_size=16,
                     open=True,

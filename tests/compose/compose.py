@@ -179,7 +179,8 @@ def parsed(line: str) -> click.Context:
     if not words or words[0] != "clerk":
         raise click.UsageError(f"{words[:1]} is not the command clerk")
     command: click.Command = cli
-    context = click.Context(cli, info_name="clerk")
+    # With the group's own settings: Click keeps for good how a command's help option is spelled, and others show it.
+    context = click.Context(cli, info_name="clerk", **cli.context_settings)
     rest = words[1:]
     while isinstance(command, click.Group):
         found = command.get_command(context, rest[0]) if rest else None

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
 import psycopg
 import pytest
 
 from clerk.errors import SchemaUnknown
 from clerk.pg import procrastinate_schema
+from clerk.pg.connection import connect_to
 from clerk.pg.migrate import Migrator
+from clerk.pg.server import bundled
 from clerk.pg.sqlfiles import SqlFolder
 from clerk.pg.verify import Check, require_known_schema, verify_schema
 
@@ -148,3 +154,15 @@ def test_every_function_of_procrastinate_is_watched(connection: psycopg.Connecti
     assert recorded is not None
     assert len(recorded[0]) > 15
     assert recorded[0] == procrastinate_schema.function_checksums(connection)
+
+
+def test_a_restored_database_is_as_good_as_the_one_that_was_dumped(
+    database: str, new_database: Callable[[], str], folder: SqlFolder, tmp_path: Path
+) -> None:
+    """Postgres writes some constraints in other words after it has read them from a dump."""
+    restored, dump = new_database(), tmp_path / "dump"
+    tools = bundled(18)
+    subprocess.run([tools / "pg_dump", "--format=custom", f"--file={dump}", database], check=True)
+    subprocess.run([tools / "pg_restore", "--exit-on-error", "--no-owner", f"--dbname={restored}", dump], check=True)
+    with connect_to(restored) as connection:
+        assert [check for check in verify_schema(connection, folder) if not check.ok] == []

@@ -1,0 +1,35 @@
+"""bin/restore-check tells a good backup from a bad one, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from tests.runbooks.conftest import Installation
+
+_DAMAGED = 'psql -qc "{}" "$DATABASE_URL" && pg_dump -Fc -f last.dump "$DATABASE_URL"'
+BAD = {
+    "cut short": ("head -c 20000 good.dump > last.dump", "cannot be restored"),
+    "broken books": (_DAMAGED.format("update sites set ocr_completed = 0"), "the restored books do not add up"),
+    "lacks a trigger": (
+        _DAMAGED.format("drop trigger clerk_fence on procrastinate_jobs"),
+        "the restored schema is not the one of this clerk",
+    ),
+}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("how", BAD)
+def test_a_bad_dump_is_found(installation: Installation, how: str) -> None:
+    spoil, problem = BAD[how]
+    made = installation.run(f'pg_dump -Fc -f good.dump "$DATABASE_URL"\n{spoil}')
+    assert made.returncode == 0, made.stderr
+    checked = installation.run("bin/restore-check last.dump")
+    assert checked.returncode == 1
+    assert problem in checked.stderr
+    with psycopg.connect(installation.database) as connection:
+        assert connection.execute("select datname from pg_database where datname ~ 'restore_check'").fetchall() == []
+
+
+def test_a_dump_that_is_not_there_is_wrong_usage(installation: Installation) -> None:
+    assert installation.run("bin/restore-check nowhere.dump").returncode == 2
