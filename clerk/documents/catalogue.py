@@ -161,7 +161,9 @@ def record_content(
     `instead_of`: the document that this one follows although its key is another, since its address changed.
     """
     with _only_one(connection, subdomain):
-        before = _newest(connection, subdomain, found, instead_of)
+        before = _newest(connection, subdomain, found, instead_of) or _without_source(
+            connection, subdomain, found, content
+        )
         if before is not None and before.sha256 == content.sha256 and before.is_about(found):
             _confirm(connection, before.id, found, content)
             return Change.UNCHANGED
@@ -253,6 +255,28 @@ def _newest(connection: Connection, subdomain: str, found: Found, instead_of: in
             """,
             {"subdomain": subdomain, "key": found.identity, "instead_of": instead_of},
         ).fetchone()
+
+
+def _without_source(connection: Connection, subdomain: str, found: Found, content: Content) -> Known | None:
+    """A document that was taken over from the older system, which kept no address: the same body on the same day, with
+    this content or, if its PDF was gone by then, with any. From now on it is called what the source calls it."""
+    with connection.cursor(row_factory=class_row(Known)) as cursor:
+        rows = cursor.execute(
+            """
+            select i.id, '' as source_key, i.kind, i.meeting, i.date, i.sha256, i.source_version, i.etag,
+                   i.last_modified, i.fetch_error_code
+            from content_items i
+            where i.subdomain = %s and i.kind = %s and i.date = %s and (i.sha256 is null or i.sha256 = %s)
+              and i.source_key is null and i.superseded_at is null
+            order by i.sha256 nulls last, i.id
+            """,
+            [subdomain, found.kind, found.date, content.sha256],
+        ).fetchall()
+    older = next((one for one in rows if folder_name(one.meeting) == folder_name(found.meeting)), None)
+    if older is None:
+        return None
+    connection.execute("update content_items set meeting = %s where id = %s", [found.meeting, older.id])
+    return replace(older, meeting=found.meeting)
 
 
 def _next_document(connection: Connection, subdomain: str, found: Found, before: Known | None) -> Document:
