@@ -185,4 +185,13 @@ RAW_SCRIPT = Baseline(
     + "update sites set fetch_total = null, deploy_completed = null, coordinator_enqueued = null"
     " where subdomain = 'emptyville';" + _CARE,
 )
+ALEMBIC_EMPTY = Baseline(
+    "alembic, without rows",
+    _sites(extraction_default="default 'pending'")
+    + _pipeline(time="timestamptz", counter="not null default 0", flag="not null default false")
+    + _INDEXES
+    + _PROGRESS.format(key="subdomain")
+    + _ALEMBIC_VERSION.format(revision="f3d4e5b6c7a8")
+    + "delete from site_progress; delete from job_tracking;",
+)
 BASELINES = (ALEMBIC, EARLY_ALEMBIC, CREATE_ALL, RAW_SCRIPT)

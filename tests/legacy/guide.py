@@ -1,0 +1,22 @@
+"""docs/legacy.md as a list of what it tells people to type."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "legacy.md"
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Step:
+    language: str
+    """sh or sql"""
+    line: str
+
+
+def steps() -> list[Step]:
+    found = _BLOCK.findall(PAGE.read_text(encoding="utf-8"))
+    return [Step(language, line) for language, text in found for line in text.splitlines() if line.strip()]
