@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import yaml
 
 from tests.compose.compose import parsed
 from tests.runbooks.conftest import Installation
@@ -128,3 +129,24 @@ LINK = re.compile(r"\]\(([^)#]+\.\w+)(?:#[\w-]+)?\)")
 def test_links_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(page.read_text(encoding="utf-8")):
         assert "://" in target or (page.parent / target).exists(), target
+
+
+RULES = yaml.safe_load((ROOT / "docs" / "prometheus" / "alerts.yml").read_text(encoding="utf-8"))["groups"][0]["rules"]
+
+
+def test_every_alert_is_explained_and_no_other() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| .+ \| .+ \|$", (FOLDER / "alerts.md").read_text(), re.MULTILINE)
+    assert dict(rows) == {rule["alert"]: rule["labels"]["severity"] for rule in RULES}
+    assert len(rows) == len(RULES)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
+def test_an_alert_asks_for_metrics_that_there_are(rule: dict[str, str]) -> None:
+    """By name and labels, as docs/metrics.md lists them."""
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    there = {name: set(re.findall(r"\w+", labels)) for name, labels in re.findall(r"\| `(\w+)(\{.*?\})?` \|", page)}
+    asked = re.findall(r"\b(clerk_\w+)(?:\{(\w+)=)?", rule["expr"])
+    assert asked
+    for name, label in asked:
+        assert name in there
+        assert not label or label in there[name]
