@@ -199,8 +199,10 @@ alter table reconcile_log add column after jsonb;
 alter table reconcile_log add column at timestamp with time zone not null default now();
 alter table reconcile_log add column before jsonb;
 alter table reconcile_log add column done text not null;
+alter table reconcile_log add column error text;
 alter table reconcile_log add column found text not null;
 alter table reconcile_log add column id bigint not null generated always as identity;
+alter table reconcile_log add column kind text not null default 'other'::text;
 alter table reconcile_log add column reconciliation uuid not null;
 alter table reconcile_log add column run_id bigint;
 alter table reconcile_log add column stage text;
@@ -354,6 +356,7 @@ CREATE INDEX idx_cips_content_item_pipeline_status ON content_item_pipeline_stat
 CREATE INDEX idx_cips_error_code ON content_item_pipeline_state USING btree (error_code) WHERE (error_code IS NOT NULL);
 CREATE INDEX idx_cips_pipeline_status_created ON content_item_pipeline_state USING btree (pipeline, status, created_at) WHERE (status = ANY (ARRAY['pending'::text, 'in_progress'::text, 'failed_retryable'::text]));
 CREATE INDEX idx_cips_pipeline_status_last_attempt ON content_item_pipeline_state USING btree (pipeline, status, last_attempt_at) WHERE (status = ANY (ARRAY['failed_retryable'::text, 'failed_terminal'::text]));
+CREATE INDEX idx_cips_reopened ON content_item_pipeline_state USING btree (content_item_id) WHERE (reopened_at IS NOT NULL);
 CREATE INDEX idx_cips_updated_at ON content_item_pipeline_state USING btree (updated_at) WHERE (status = ANY (ARRAY['failed_retryable'::text, 'failed_terminal'::text]));
 CREATE INDEX idx_content_items_fetch_failed_at ON content_items USING btree (fetch_failed_at) WHERE (fetch_failed_at IS NOT NULL);
 CREATE INDEX idx_content_items_source_url ON content_items USING btree (subdomain, source_url);
@@ -368,6 +371,7 @@ CREATE INDEX idx_procrastinate_jobs_worker_not_null ON procrastinate_jobs USING 
 CREATE INDEX idx_procrastinate_workers_last_heartbeat ON procrastinate_workers USING btree (last_heartbeat);
 CREATE INDEX idx_publications_subdomain ON publications USING btree (subdomain, id DESC);
 CREATE INDEX idx_reconcile_log_at ON reconcile_log USING btree (at);
+CREATE INDEX idx_reconcile_log_repair ON reconcile_log USING btree (subdomain, run_id, kind, at);
 CREATE INDEX idx_reconcile_log_subdomain ON reconcile_log USING btree (subdomain, at DESC);
 CREATE INDEX idx_sites_coordinator_enqueued ON sites USING btree (coordinator_enqueued) WHERE (coordinator_enqueued = false);
 CREATE INDEX idx_sites_current_stage ON sites USING btree (current_stage);
@@ -395,31 +399,43 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- clerk_before_job_insert() returns trigger set search_path=pg_catalog, public, pg_temp, md5 d4c6f845ec2fd280fdf2bc1bb080e07b
 -- clerk_bring_forward(p_subdomain text, p_run_id bigint, p_stage text) returns integer set search_path=pg_catalog, public, pg_temp, md5 76c86c26688125b11e52b0b7f96b289f
 -- clerk_cancel(p_subdomain text, p_reason text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 a728befb1d5182ac0a9110b7d9ec5829
+-- clerk_cancel_stale_jobs(p_subdomain text, p_run_id bigint) returns integer set search_path=pg_catalog, public, pg_temp, md5 a6f495e068691893ce857fd1eff70869
 -- clerk_claim_coordinator_enqueue(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 bf2b4e2db8fb41ed1df241015b8822ef
--- clerk_defer_coordinator(p_subdomain text, p_run_id bigint, p_phase integer) returns bigint set search_path=pg_catalog, public, pg_temp, md5 e0ff27cce3e31fb71b39c6c6962425f4
+-- clerk_close_run(p_run_id bigint) returns boolean set search_path=pg_catalog, public, pg_temp, md5 b88017932cde4ad4b627d7541c392a5a
+-- clerk_defer_coordinator(p_subdomain text, p_run_id bigint, p_phase integer) returns bigint set search_path=pg_catalog, public, pg_temp, md5 58de95f3a638a0b833003302962c2b3c
+-- clerk_defer_late_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 278ce296bd75fe2300528aaacdae7bef
 -- clerk_defer_refresh(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 bb76be7c01cedbc5b0393b3e68c6698b
 -- clerk_defer_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 5c344df9a9d6aef90eac0c23cc80c88b
 -- clerk_end_run(p_subdomain text, p_run_id bigint, p_outcome text, p_reason text, p_error_code text) returns void set search_path=pg_catalog, public, pg_temp, md5 4b87d487afeff97e917633e2c59cf5d0
 -- clerk_failed_for_good(p_status text, p_error_code text) returns boolean immutable set search_path=pg_catalog, public, pg_temp, md5 5bb1e3d9b8708c5e45be143ad3dc90eb
 -- clerk_fetch_job(p_queues text[], p_worker_id bigint) returns procrastinate_jobs set search_path=pg_catalog, public, pg_temp, md5 b79f9e07eb468e2dc510215daa524dc1
 -- clerk_fetch_jobs(p_queues text[], p_worker_id bigint, p_places integer) returns SETOF procrastinate_jobs set search_path=pg_catalog, public, pg_temp, md5 462778869aa3dd96486947b895ba3acc
+-- clerk_find_run(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 d6732773c641325219219b15b9da0d18
 -- clerk_first_event_since(p_since timestamp with time zone) returns bigint stable security definer set search_path=pg_catalog, public, pg_temp, md5 0437231ccf1e0448e4fd98894c8d84d9
+-- clerk_give_up(p_subdomain text, p_run_id bigint, p_reason text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 c7cfe1a81d080a0ddc1400c969675c7d
 -- clerk_held_back_until() returns timestamp with time zone immutable set search_path=pg_catalog, public, pg_temp, md5 e897e6274c073f4477e9eaa99862daac
 -- clerk_hold_host(p_host text, p_for interval, p_why text) returns timestamp with time zone set search_path=pg_catalog, public, pg_temp, md5 1f0a40d08c7d9d256c9d07c08bf3dca0
 -- clerk_increment_completed(p_subdomain text, p_stage text) returns void set search_path=pg_catalog, public, pg_temp, md5 5fb99893bd942436bdc409083db8392a
 -- clerk_increment_failed(p_subdomain text, p_stage text, p_message text, p_class text) returns void set search_path=pg_catalog, public, pg_temp, md5 b00c4a8bb6c5c76d814f6fcb054b4be8
 -- clerk_initialize_stage(p_subdomain text, p_stage text, p_total_jobs integer) returns void set search_path=pg_catalog, public, pg_temp, md5 80903daf8abee9300405a9e6b582be84
 -- clerk_keep_older_columns() returns trigger set search_path=pg_catalog, public, pg_temp, md5 bcedcf797d0cc51573a5d6a4f64a2cb9
+-- clerk_last_progress(p_subdomain text, p_run_id bigint) returns timestamp with time zone stable set search_path=pg_catalog, public, pg_temp, md5 b05ee8fdfd2865340bcf42330ce33b00
+-- clerk_lost_members(p_subdomain text) returns TABLE(stage text, content_item_id bigint, late boolean) stable set search_path=pg_catalog, public, pg_temp, md5 4e36af7849f4459e9cf9b6cb81f24d7f
+-- clerk_mend_books(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 ad9d1dcdbb8fc8408f1ef5dc3efb4fae
+-- clerk_mend_claim(p_job_id bigint) returns boolean set search_path=pg_catalog, public, pg_temp, md5 5c4cc089d394686be293415f57badd10
+-- clerk_mend_transitions(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 ed09cee6cb7637d02c37fc5242c60541
 -- clerk_migrate_site(p_subdomain text, p_documents jsonb, p_phase integer, p_started_at timestamp with time zone, p_updated_at timestamp with time zone) returns bigint set search_path=pg_catalog, public, pg_temp, md5 b4a99e448b0289b57e3722c1841e4df9
 -- clerk_now() returns timestamp with time zone stable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_pause_queue(p_queue text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 34ace36438b5d7625f8a00e581145df1
 -- clerk_pause_site(p_subdomain text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 22270c3f250ca7e0779107fc36fe9526
 -- clerk_phase(p_stage text) returns integer immutable, md5 d41d8cd98f00b204e9800998ecf8427e
--- clerk_recount_site(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 657ec3843eb4c3ddbbf03e851259120d
+-- clerk_picture(p_subdomain text, p_run_id bigint, p_content_item_id bigint, p_stage text) returns jsonb stable set search_path=pg_catalog, public, pg_temp, md5 19f1cb08d36294614fa613a25cbf9bb3
+-- clerk_place_site(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 be511ac9244e1ecbef7f85c46bf5a521
+-- clerk_recount_site(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 0f49334eb2ffe101a222f2c851d208da
 -- clerk_redefer_coordinator(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 efd300def983ca29f813616c3508032e
--- clerk_redefer_unit(p_content_item_id bigint, p_stage text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 4d12cee6626c2cec39a2efce94b26564
+-- clerk_redefer_unit(p_content_item_id bigint, p_stage text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 511cb9cc00fb5acf8e182a26d6af8e66
 -- clerk_refresh(p_subdomain text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 eb4183880b26433cae340f57b1022554
--- clerk_release_held_back() returns integer set search_path=pg_catalog, public, pg_temp, md5 e5f0010763fc3e20811d293c88e9dc67
+-- clerk_release_held_back(p_subdomain text) returns integer set search_path=pg_catalog, public, pg_temp, md5 530cfc708cb415fc7863429b00f970c8
 -- clerk_release_host(p_slot_id bigint) returns void set search_path=pg_catalog, public, pg_temp, md5 afdbcfbb4a33b3396a37d9afd262be75
 -- clerk_remove_finished_jobs(p_before timestamp with time zone, p_batch integer) returns integer set search_path=pg_catalog, public, pg_temp, md5 d5350ed67bdbdb61af18be6705b0b6b7
 -- clerk_renew_host(p_slot_id bigint, p_lease interval) returns boolean set search_path=pg_catalog, public, pg_temp, md5 9cec0c9fd7d08ae22ca03b235c65aeab
@@ -488,12 +504,15 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- due_sites (subdomain character varying, updated_at timestamp with time zone, cadence interval)
 -- expired_claims (job_id bigint, queue_name character varying(128), task_name character varying(128), subdomain text, stage text, holder text, attempt integer, lease_until timestamp with time zone)
 -- failing_documents (subdomain character varying, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, error_code text, error_message text, last_attempt_at timestamp with time zone, run_id bigint)
+-- forgotten_refreshes (subdomain character varying, run_id bigint)
 -- ledger_counters (subdomain character varying, run_id bigint, fetch_total bigint, fetch_completed bigint, fetch_failed bigint, ocr_total bigint, ocr_completed bigint, ocr_failed bigint, compilation_total bigint, compilation_completed bigint, compilation_failed bigint, extraction_total bigint, extraction_completed bigint, extraction_failed bigint, deploy_total bigint, deploy_completed bigint, deploy_failed bigint)
--- lost_coordinators (subdomain character varying, run_id bigint, phase integer, claimed_at timestamp with time zone, deferred_count integer)
--- miscounted_sites (subdomain character varying, run_id bigint, stage text, problem text, in_motion boolean)
+-- lost_coordinators (subdomain character varying, run_id bigint, stage character varying, phase integer, claimed_at timestamp with time zone, deferred_count integer)
+-- lost_runs (subdomain character varying, run_id bigint, stage character varying, problem text)
+-- miscounted_sites (subdomain character varying, run_id bigint, stage text, problem text, differs boolean, in_motion boolean)
+-- misplaced_sites (subdomain character varying, run_id bigint, current_stage character varying, phase integer)
 -- open_coordinators (subdomain character varying, run_id bigint, phase smallint, phase_over_at timestamp with time zone, deferred_count integer, job_id bigint, queue character varying(128), priority integer, job_status text, attempts integer, scheduled_at timestamp with time zone, worker_id bigint, holder text, claimed_at timestamp with time zone, lease_until timestamp with time zone, state text)
 -- open_units (subdomain character varying, run_id bigint, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, max_attempts integer, error_code text, error_message text, reopened_at timestamp with time zone, job_id bigint, queue character varying(128), priority integer, job_status text, scheduled_at timestamp with time zone, worker_id bigint, holder text, claimed_at timestamp with time zone, lease_until timestamp with time zone, progress integer, progress_total integer, progress_at timestamp with time zone, state text)
--- orphaned_units (subdomain character varying, run_id bigint, stage text, content_item_id bigint, status text, job_id bigint, updated_at timestamp with time zone)
+-- orphaned_units (subdomain character varying, run_id bigint, stage text, content_item_id bigint, status text, job_id bigint, updated_at timestamp with time zone, late boolean)
 -- pipeline_conservation (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
 -- pipeline_conservation_full (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
 -- pipeline_health (sites bigint, never_run bigint, active bigint, completed bigint, failed bigint, paused bigint, dirty bigint, stuck bigint, stuck_percent numeric, health_score numeric, fetch_failure_percent numeric, ocr_failure_percent numeric, compilation_failure_percent numeric, extraction_failure_percent numeric, deploy_failure_percent numeric, last_progress_at timestamp with time zone)
@@ -506,11 +525,15 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- running_jobs (job_id bigint, queue character varying(128), task_name character varying(128), subdomain text, run_id text, stage text, content_item_id text, worker_id bigint, holder text, host text, pid text, attempt integer, claimed_at timestamp with time zone, running_for interval, lease_until timestamp with time zone, has_lease boolean, progress integer, progress_total integer, progress_at timestamp with time zone)
 -- site_runs (subdomain character varying, name character varying, current_stage character varying, phase integer, outcome character varying, updated_at timestamp with time zone, coordinator_enqueued boolean, dirty boolean, paused_at timestamp with time zone, paused_by text, cadence interval, due_at timestamp with time zone, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, run_id bigint, reason text, started_at timestamp with time zone, ended_at timestamp with time zone, outcome_reason text, deployed_at timestamp with time zone, announced_at timestamp with time zone)
 -- stage_durations (stage text, runs bigint, median interval, p90 interval, longest interval, jobs bigint, job_median interval, job_p90 interval, wait_median interval, wait_p90 interval)
+-- stale_jobs (job_id bigint, queue_name character varying(128), subdomain text, run_id bigint)
 -- stranded_jobs (job_id bigint, queue_name character varying(128), subdomain text)
 -- stuck_sites (subdomain character varying, name character varying, current_stage character varying, run_id bigint, updated_at timestamp with time zone, idle_for interval, phase_ended integer, phase_total integer, percent numeric, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone)
 -- trigger_problems (name text, problem text)
 -- waiting_jobs (job_id bigint, queue character varying(128), priority integer, task_name character varying(128), subdomain text, scheduled_at timestamp with time zone, state text, queueing_lock text)
 -- worker_status (worker_id bigint, holder text, host text, pid text, queues text[], registered_at timestamp with time zone, last_heartbeat timestamp with time zone, heartbeat_age interval, alive boolean, running bigint, doing text)
+-- wrong_claims (job_id bigint, subdomain text, stage text, problem text)
+-- wrong_ends (subdomain character varying, run_id bigint, invariant text, stage text, problem text)
+-- wrong_transitions (subdomain character varying, run_id bigint, phase integer, problem text)
 
 -- section: comments
 comment on column adopted_schema.as_found is 'NULL for what the migration added.';
@@ -543,12 +566,14 @@ comment on column job_claims.holder is 'application_name of the worker process, 
 comment on column job_claims.progress is 'Steps done, such as pages read, of progress_total.';
 comment on column job_claims.settled_as is 'How this claim ended: the status that the job went to. A worker whose answer got lost recognises its own result by it.';
 comment on column job_claims.settled_by is 'Its holder, or the repair or operator''s move that took the job away.';
+comment on column miscounted_sites.differs is 'Otherwise counters and ledger agree, on something that cannot be: counting again does not help.';
 comment on column miscounted_sites.in_motion is 'The run is going, the site changed within three hours, or its counters are not those that its run ended with. Asked for only these, the ledger of sites at rest is not read.';
 comment on column open_coordinators.job_id is 'NULL: the coordinator is lost, and reconciliation defers it again.';
 comment on column open_coordinators.state is 'As in open_units.';
 comment on column open_units.job_id is 'NULL: its job ended or vanished without a word, and reconciliation makes a new one.';
 comment on column open_units.lease_until is 'NULL for a running job: nobody holds it.';
 comment on column open_units.state is 'running; lost: its lease is over; waiting for a worker; later: its next attempt has a time; held back: paused; orphaned: no job.';
+comment on column orphaned_units.late is 'Its phase is over: the run does not wait for it.';
 comment on column pipeline_health.failed is 'Sites whose last run ended as failed.';
 comment on column pipeline_health.health_score is 'Percent of all sites that ever ran which are not stuck: 100 when all is well.';
 comment on column pipeline_health.ocr_failure_percent is 'Failed of all units of that stage, each site''s present or last run; likewise for the other stages.';
@@ -578,6 +603,8 @@ comment on column recent_errors.status is 'failed_terminal, failed_retryable (an
 comment on column recent_ignored_results.why is 'fenced: another claim held the job. stale: the run was over, or the unit had moved on.';
 comment on column recent_repairs.error is 'Why the repair failed; NULL if it was made.';
 comment on column recent_repairs.kind is 'lease: a job rescued from a lost worker.';
+comment on column reconcile_log.error is 'Why the repair failed; NULL if it was made.';
+comment on column reconcile_log.kind is 'A stable word for what was found. The same site, run, stage and kind is the same repair, come back.';
 comment on column reconcile_log.reconciliation is 'Repairs of one pass share this.';
 comment on column reconcile_log.subdomain is 'No foreign key: the log outlives the site.';
 comment on column running_jobs.has_lease is 'False: its worker is dead, frozen or past the time limit, and it will be rescued.';
@@ -641,12 +668,15 @@ comment on view contradicted_results is 'Ended jobs whose claim says otherwise (
 comment on view due_sites is 'Sites that the scheduler will start, the one that has waited longest first.';
 comment on view expired_claims is 'Jobs that run without a live lease (invariant I7): their worker died, froze or ran past its limit.';
 comment on view failing_documents is 'Units whose last attempt failed, for good or to be tried again, and why.';
+comment on view forgotten_refreshes is 'Sites with documents that were healed after their phase, and nobody waiting to compile them.';
 comment on view ledger_counters is 'What the counters of a site should be: counted from the ledger rows of its present run.';
 comment on view lost_coordinators is 'Phases that are complete and not advanced, with no coordinator waiting or running.';
+comment on view lost_runs is 'Sites that point at a run that is not there, and runs that go without their site.';
 comment on view miscounted_sites is 'Sites and stages whose counters differ from the ledger (invariant I2). Counts the ledger of every site it is asked for.';
+comment on view misplaced_sites is 'Sites whose current_stage is not the phase that their run is in, and which phase that is.';
 comment on view open_coordinators is 'Phases that are over and not yet followed by the next: where the coordinator waits or runs.';
 comment on view open_units is 'Units that are not done, or are done again: where each job waits or runs, and who holds it.';
-comment on view orphaned_units is 'Open units of a present run whose job is neither waiting nor running.';
+comment on view orphaned_units is 'Units that somebody has to do, and whose job is neither waiting nor running: open ones of a run that is going, and late ones.';
 comment on view pipeline_conservation is 'A row per broken invariant that SQL can see among all that moves; empty when all is well.';
 comment on view pipeline_conservation_full is 'Like pipeline_conservation, over everything there is: reads the whole ledger, so it is for nights and after a restore.';
 comment on view pipeline_health is 'One row: how many sites are where, how many are stuck, and how much fails in each stage.';
@@ -659,11 +689,15 @@ comment on view recent_repairs is 'What reconciliation mended in the last seven 
 comment on view running_jobs is 'A row per job that runs: on which machine, since when, how far it is.';
 comment on view site_runs is 'A row per site: its present run, or its last one, with why it began and how it ended.';
 comment on view stage_durations is 'Per stage: how long sites stay in it (runs that ended in the last day), and how long its jobs run and wait (last hour).';
+comment on view stale_jobs is 'Waiting jobs of runs that are over: whatever they would report is stale.';
 comment on view stranded_jobs is 'Jobs that are held back although neither their queue nor their site is paused (any more).';
 comment on view stuck_sites is 'Sites whose run is going but has made no progress for two hours, unpaused and without a live job.';
 comment on view trigger_problems is 'Clerk''s triggers that are missing or disabled. Empty when all is well.';
 comment on view waiting_jobs is 'Jobs that wait: for a worker, for their time (later) or for the end of a pause (held back).';
 comment on view worker_status is 'A row per worker that has registered: where it is, what it reads, what it does, whether it lives.';
+comment on view wrong_claims is 'Claims that say something else than their job (invariant I8), or whose job is gone. Reads every claim.';
+comment on view wrong_ends is 'Runs that ended for some and not for others: open units of an ended run (I1), a site and its run that disagree, older runs without an end (I4).';
+comment on view wrong_transitions is 'Phases of runs that are going whose end is recorded and did not happen, or happened and is not recorded (invariant I3).';
 
 -- section: grants
 grant delete, insert, select, update on busy_hosts to clerk_worker;
@@ -676,11 +710,14 @@ grant delete, insert, select, update on expired_claims to clerk_worker;
 grant delete, insert, select, update on failing_documents to clerk_worker;
 grant delete, insert, select, update on fetch_hosts to clerk_worker;
 grant delete, insert, select, update on fetch_slots to clerk_worker;
+grant delete, insert, select, update on forgotten_refreshes to clerk_worker;
 grant delete, insert, select, update on ignored_results to clerk_worker;
 grant delete, insert, select, update on job_claims to clerk_worker;
 grant delete, insert, select, update on ledger_counters to clerk_worker;
 grant delete, insert, select, update on lost_coordinators to clerk_worker;
+grant delete, insert, select, update on lost_runs to clerk_worker;
 grant delete, insert, select, update on miscounted_sites to clerk_worker;
+grant delete, insert, select, update on misplaced_sites to clerk_worker;
 grant delete, insert, select, update on open_coordinators to clerk_worker;
 grant delete, insert, select, update on open_units to clerk_worker;
 grant delete, insert, select, update on orphaned_units to clerk_worker;
@@ -708,12 +745,16 @@ grant delete, insert, select, update on site_runs to clerk_worker;
 grant delete, insert, select, update on sites to clerk_worker;
 grant delete, insert, select, update on stage_durations to clerk_worker;
 grant delete, insert, select, update on stage_policy to clerk_worker;
+grant delete, insert, select, update on stale_jobs to clerk_worker;
 grant delete, insert, select, update on stranded_jobs to clerk_worker;
 grant delete, insert, select, update on stuck_sites to clerk_worker;
 grant delete, insert, select, update on trigger_problems to clerk_worker;
 grant delete, insert, select, update on waiting_jobs to clerk_worker;
 grant delete, insert, select, update on worker_processes to clerk_worker;
 grant delete, insert, select, update on worker_status to clerk_worker;
+grant delete, insert, select, update on wrong_claims to clerk_worker;
+grant delete, insert, select, update on wrong_ends to clerk_worker;
+grant delete, insert, select, update on wrong_transitions to clerk_worker;
 grant select on adopted_schema to clerk_worker;
 grant select on adopted_values to clerk_worker;
 grant select on busy_hosts to clerk_dashboard;
@@ -725,9 +766,12 @@ grant select on contradicted_results to clerk_dashboard;
 grant select on due_sites to clerk_dashboard;
 grant select on expired_claims to clerk_dashboard;
 grant select on failing_documents to clerk_dashboard;
+grant select on forgotten_refreshes to clerk_dashboard;
 grant select on ledger_counters to clerk_dashboard;
 grant select on lost_coordinators to clerk_dashboard;
+grant select on lost_runs to clerk_dashboard;
 grant select on miscounted_sites to clerk_dashboard;
+grant select on misplaced_sites to clerk_dashboard;
 grant select on open_coordinators to clerk_dashboard;
 grant select on open_units to clerk_dashboard;
 grant select on orphaned_units to clerk_dashboard;
@@ -743,11 +787,15 @@ grant select on recent_repairs to clerk_dashboard;
 grant select on running_jobs to clerk_dashboard;
 grant select on site_runs to clerk_dashboard;
 grant select on stage_durations to clerk_dashboard;
+grant select on stale_jobs to clerk_dashboard;
 grant select on stranded_jobs to clerk_dashboard;
 grant select on stuck_sites to clerk_dashboard;
 grant select on trigger_problems to clerk_dashboard;
 grant select on waiting_jobs to clerk_dashboard;
 grant select on worker_status to clerk_dashboard;
+grant select on wrong_claims to clerk_dashboard;
+grant select on wrong_ends to clerk_dashboard;
+grant select on wrong_transitions to clerk_dashboard;
 grant usage on procrastinate_events_id_seq to clerk_worker;
 grant usage on procrastinate_jobs_id_seq to clerk_worker;
 grant usage on procrastinate_periodic_defers_id_seq to clerk_worker;

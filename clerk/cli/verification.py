@@ -10,7 +10,7 @@ from clerk.errors import WRONG
 from clerk.pg.connection import connect
 from clerk.pg.migrate import Migrator
 from clerk.pg.sqlfiles import default_folder
-from clerk.pg.verify import Check, require_known_schema, verify_invariants, verify_schema
+from clerk.pg.verify import Check, require_known_migrations, verify_invariants, verify_schema
 
 
 def check_schema(*, apply_migration: bool, as_json: bool) -> None:
@@ -22,13 +22,13 @@ def check_schema(*, apply_migration: bool, as_json: bool) -> None:
     _report(checks, as_json)
 
 
-def check_books(*, apply_migration: bool, as_json: bool) -> None:
+def check_books(*, full: bool, apply_migration: bool, as_json: bool) -> None:
     settings, folder = config.load(), default_folder()
     with connect(settings) as connection:
         if apply_migration:
             Migrator(connection, folder, settings.lock_timeout, say).up()
-        require_known_schema(connection, folder)
-        checks = verify_invariants(connection)
+        require_known_migrations(connection, folder)
+        checks = verify_invariants(connection, full=full)
     _report(checks, as_json)
 
 
@@ -59,9 +59,10 @@ def _print(check: Check) -> None:
 
 @click.command()
 @click.option("--schema", is_flag=True, help="Check the schema instead of the books.")
+@click.option("--full", is_flag=True, help="Look at every row, also of sites at rest: for nights, and after a restore.")
 @click.option("--apply-migration", is_flag=True, help="Migrate first.")
 @json_option
-def verify(schema: bool, apply_migration: bool, as_json: bool) -> None:
+def verify(schema: bool, full: bool, apply_migration: bool, as_json: bool) -> None:
     """Check the pipeline's books: the invariants that hold whatever dies. With --schema, the schema.
 
     Exit code 0: as it should be, 1: not, 3: the database cannot be reached.
@@ -69,6 +70,10 @@ def verify(schema: bool, apply_migration: bool, as_json: bool) -> None:
     \b
     Examples:
       clerk verify
+      clerk verify --full
       clerk verify --schema --json
     """
-    (check_schema if schema else check_books)(apply_migration=apply_migration, as_json=as_json)
+    if schema:
+        check_schema(apply_migration=apply_migration, as_json=as_json)
+    else:
+        check_books(full=full, apply_migration=apply_migration, as_json=as_json)

@@ -26,6 +26,13 @@ class Retried:
     units: int
 
 
+def now(connection: Connection) -> datetime:
+    """The database's clock, the only one that counts."""
+    found = _call(connection, "clerk_now", locals())
+    assert isinstance(found, datetime)
+    return found
+
+
 def start_run(
     connection: Connection,
     subdomain: str,
@@ -124,7 +131,7 @@ def rescue_job(connection: Connection, job_id: int) -> str:
     return str(_call(connection, "clerk_rescue_job", locals()))
 
 
-def release_held_back(connection: Connection) -> int:
+def release_held_back(connection: Connection, subdomain: str | None = None) -> int:
     """Jobs that are still held back although nothing they belong to is paused any more; returns how many."""
     return int(_call(connection, "clerk_release_held_back", locals()))
 
@@ -135,6 +142,44 @@ def redefer_unit(connection: Connection, content_item_id: int, stage: str) -> bo
 
 def redefer_coordinator(connection: Connection, subdomain: str) -> bool:
     return bool(_call(connection, "clerk_redefer_coordinator", locals()))
+
+
+def find_run(connection: Connection, subdomain: str) -> bool:
+    """The run that the site is really in, put back where it is missing."""
+    return bool(_call(connection, "clerk_find_run", locals()))
+
+
+def place_site(connection: Connection, subdomain: str) -> bool:
+    """The site back into the phase that its run is in."""
+    return bool(_call(connection, "clerk_place_site", locals()))
+
+
+def close_run(connection: Connection, run_id: int) -> bool:
+    """A run that is over for some is over for all."""
+    return bool(_call(connection, "clerk_close_run", locals()))
+
+
+def mend_transitions(connection: Connection, subdomain: str) -> bool:
+    return bool(_call(connection, "clerk_mend_transitions", locals()))
+
+
+def mend_books(connection: Connection, subdomain: str) -> None:
+    """Lost units again, all counted anew, and the coordinator if that makes the phase complete."""
+    _call(connection, "clerk_mend_books", locals())
+
+
+def mend_claim(connection: Connection, job_id: int) -> bool:
+    return bool(_call(connection, "clerk_mend_claim", locals()))
+
+
+def cancel_stale_jobs(connection: Connection, subdomain: str | None, run_id: int) -> int:
+    """Waiting jobs of a run that is over; returns how many there were."""
+    return int(_call(connection, "clerk_cancel_stale_jobs", locals()))
+
+
+def give_up(connection: Connection, subdomain: str, run_id: int, reason: str) -> bool:
+    """End a run that is going and whose repairs lead nowhere."""
+    return bool(_call(connection, "clerk_give_up", locals()))
 
 
 def recount_site(connection: Connection, subdomain: str) -> None:

@@ -10,7 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, LiteralString
 
 import psycopg
@@ -36,7 +36,8 @@ with said as materialized (
            set_config('clerk.error_code', %(error_code)s::text, true),
            set_config('clerk.error_message', %(error_message)s::text, true)
 )
-select procrastinate_retry_job_v2(%(job_id)s, %(retry_at)s, %(new_priority)s, %(new_queue_name)s, %(new_lock)s)
+select procrastinate_retry_job_v2(%(job_id)s, now() + %(pause)s::float8 * interval '1 second', %(new_priority)s,
+                                  %(new_queue_name)s, %(new_lock)s)
 from said
 """
 _WHOSE_RESULT = "select clerk_whose_result(%(job_id)s, %(attempt)s, %(status)s) as whose"
@@ -161,7 +162,9 @@ class ClerkJobManager(JobManager):
         queue: str | None = None,
         lock: str | None = None,
     ) -> None:
-        arguments = {"retry_at": retry_at, "new_priority": priority, "new_queue_name": queue, "new_lock": lock}
+        # How long from now, by the database's clock: ours may be off.
+        pause = None if retry_at is None else (retry_at - datetime.now(UTC)).total_seconds()
+        arguments = {"pause": pause, "new_priority": priority, "new_queue_name": queue, "new_lock": lock}
         try:
             await self._settle(job, jobs.Status.TODO.value, _RETRY, arguments)
         except exceptions.UniqueViolation:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import psycopg
+from psycopg import sql
 
 from clerk.errors import SchemaUnknown
 from clerk.pg import procrastinate_schema, snapshot
@@ -48,7 +49,11 @@ def verify_schema(connection: psycopg.Connection, folder: SqlFolder) -> list[Che
             for section in ("types", "tables", "columns", "constraints", "indexes", "views")
         ),
         Check("triggers", "every trigger is there and enabled", lacking.get("triggers", [])),
-        Check("functions", "functions and triggers are as their files say", _object_problems(connection, folder)),
+        Check(
+            "functions",
+            "functions and triggers are as their files say",
+            _object_problems(connection, folder) + _idle_triggers(connection),
+        ),
         Check("procrastinate", "Procrastinate's schema fits its package", _procrastinate_problems(connection)),
         Check("ledger_key", "no two ledger rows for one unit", _ledger_duplicates(connection, lacking)),
         Check("ledger_status", "ledger statuses are among the five", _ledger_statuses(connection, lacking)),
@@ -62,24 +67,39 @@ INVARIANTS = {
     "I4": "every run ends, and its site says how",
     "I7": "no job runs without a live lease",
     "I8": "one accepted result per job and attempt",
+    "waiting": "whatever waits has somebody to go on with it",
 }
-"""Those of the design's invariants that the database can see by itself."""
+"""Those of the design's invariants that the database can see by itself, and what would never end although they hold."""
 
 
-def verify_invariants(connection: psycopg.Connection) -> list[Check]:
+def verify_invariants(connection: psycopg.Connection, *, full: bool = False) -> list[Check]:
+    """Over all that moves, which is quick however many sites there are; or in full, over every row there is."""
     problems: dict[str, list[str]] = {}
+    view = sql.Identifier("pipeline_conservation_full" if full else "pipeline_conservation")
     for invariant, subdomain, stage, problem in connection.execute(
-        "select invariant, subdomain, stage, problem from pipeline_conservation order by 1, 2, 3"
+        sql.SQL("select invariant, subdomain, stage, problem from {} order by 1, 2, 3").format(view)
     ):
         where = " ".join(filter(None, (subdomain, stage))) or "pipeline"
         problems.setdefault(invariant, []).append(f"{where}: {problem}")
-    return [Check(name, about, problems.get(name, [])) for name, about in INVARIANTS.items()]
+    return [
+        Check("triggers", "somebody keeps the books: every trigger is there and enabled", _idle_triggers(connection)),
+        *(Check(name, about, problems.get(name, [])) for name, about in INVARIANTS.items()),
+    ]
+
+
+def require_triggers(connection: psycopg.Connection) -> None:
+    """Without them nobody keeps the books, and whatever is mended breaks again with the next job."""
+    if problems := _idle_triggers(connection):
+        raise SchemaUnknown(
+            f"nobody keeps the books in the database {connection.info.dbname} ({problems[0]})",
+            'run "clerk db up", and enable what "clerk verify" names',
+        )
 
 
 def require_known_schema(connection: psycopg.Connection, folder: SqlFolder) -> None:
     """What a worker asks before it starts: cheap, and the first reason is enough to refuse."""
     require_known_migrations(connection, folder)
-    problems = _object_problems(connection, folder) or _procrastinate_problems(connection)
+    problems = _object_problems(connection, folder) or _idle_triggers(connection) or _procrastinate_problems(connection)
     if problems:
         raise _unknown(connection, problems[0])
 
@@ -129,14 +149,18 @@ def _object_problems(connection: psycopg.Connection, folder: SqlFolder) -> list[
             problems.append(f"{what} is another version than this clerk's")
         elif [o for o in live if o[:2] == key] != [(*key, recorded[key][1])]:
             problems.append(f"{what} was changed by hand")
-    problems += [
-        f"trigger {name} is disabled"
-        for (name,) in connection.execute(
-            "select t.tgname from pg_trigger t join clerk_schema_objects o on o.kind = 'trigger' and o.name = t.tgname"
-            " where t.tgenabled in ('D', 'R') and not t.tgisinternal"
+    return problems
+
+
+def _idle_triggers(connection: psycopg.Connection) -> list[str]:
+    return [
+        f"trigger {name} is {'missing' if enabled is None else 'disabled'}"
+        for name, enabled in connection.execute(
+            "select o.name, t.tgenabled from clerk_schema_objects o"
+            " left join pg_trigger t on t.tgname = o.name and not t.tgisinternal"
+            " where o.kind = 'trigger' and coalesce(t.tgenabled in ('D', 'R'), true) order by 1"
         )
     ]
-    return problems
 
 
 def _procrastinate_problems(connection: psycopg.Connection) -> list[str]:

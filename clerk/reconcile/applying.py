@@ -50,7 +50,7 @@ def reconcile(
 
 def rescue_expired(connection: Connection) -> int:
     """The one repair that cannot wait for a quarter of an hour."""
-    return len(_apply(connection, books.find_expired(connection, None)).done)
+    return len(_apply(connection, list(books.find_expired(connection, None))).done)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import timedelta
 from typing import Any
 
 from psycopg.types.json import Jsonb
@@ -11,16 +12,19 @@ from clerk.reconcile.repair import Connection, Repair
 
 Picture = dict[str, Any] | None
 
+KEPT = timedelta(days=90)
+
 _WRITE = (
-    "insert into reconcile_log (reconciliation, subdomain, run_id, stage, found, done, why, before, after)"
-    " values (%s, %s, %s, %s, %s, %s, %s, %s, %s)"
+    "insert into reconcile_log (reconciliation, kind, subdomain, run_id, stage, found, done, why, error, before, after)"
+    " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
 
 
 def picture(connection: Connection, repair: Repair) -> Picture:
     """The rows that a repair is about."""
     row = connection.execute(
-        "select to_jsonb(s) from pipeline_overview s where s.subdomain = %s", [repair.subdomain]
+        "select clerk_picture(%s, %s, %s, %s)",
+        [repair.subdomain, repair.run_id, repair.content_item_id, repair.stage],
     ).fetchone()
     return row[0] if row else None
 
@@ -34,6 +38,11 @@ def write_failure(connection: Connection, reconciliation: uuid.UUID, repair: Rep
     _write(connection, reconciliation, repair, error, picture(connection, repair), None)
 
 
+def forget(connection: Connection) -> int:
+    """Retention: what was mended long ago is nobody's business any more. Returns how many entries went."""
+    return connection.execute("delete from reconcile_log where at < clerk_now() - %s::interval", [KEPT]).rowcount
+
+
 def _write(
     connection: Connection,
     reconciliation: uuid.UUID,
@@ -42,6 +51,5 @@ def _write(
     before: Picture,
     after: Picture,
 ) -> None:
-    done = repair.do if error is None else f"failed: {error}"
-    about = [repair.subdomain, repair.run_id, repair.stage, repair.found, done, repair.why]
-    connection.execute(_WRITE, [reconciliation, *about, Jsonb(before), Jsonb(after)])
+    about = [repair.kind, repair.subdomain, repair.run_id, repair.stage, repair.found, repair.do, repair.why]
+    connection.execute(_WRITE, [reconciliation, *about, error, Jsonb(before), Jsonb(after)])

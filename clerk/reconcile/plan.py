@@ -5,23 +5,30 @@ from __future__ import annotations
 from datetime import timedelta
 
 from clerk.config import Settings
-from clerk.reconcile import books, storage
+from clerk.pg.verify import require_triggers
+from clerk.reconcile import books, giving_up, storage
 from clerk.reconcile.repair import Connection, Repair
 
 THRESHOLD = timedelta(hours=2)
 """How long nothing must have moved at a site before it counts as stuck."""
+
+_CONSEQUENCES = {"stage", "transition", "members", "counters", "coordinator"}
+"""What an earlier repair of the same site puts right on its way, if it settles the books."""
 
 
 def make_plan(
     connection: Connection, settings: Settings | None, site: str | None = None, threshold: timedelta = THRESHOLD
 ) -> list[Repair]:
     """What would be mended now, in the order in which it would be. Without settings only the books are looked at."""
+    require_triggers(connection)
     found = books.find_structure(connection, site)
     found += storage.find(connection, settings, site) if settings is not None else []
     found += books.find_units(connection, site)
     # Asked last: a site that moved while we looked is alive.
     lively = _lively_sites(connection, threshold)
-    return _one_per_unit([repair for repair in found if repair.at_once or repair.subdomain not in lively])
+    return giving_up.after_three_times(
+        connection, _each_once([repair for repair in found if repair.at_once or repair.subdomain not in lively])
+    )
 
 
 def _lively_sites(connection: Connection, threshold: timedelta) -> set[str | None]:
@@ -29,9 +36,19 @@ def _lively_sites(connection: Connection, threshold: timedelta) -> set[str | Non
     return {subdomain for (subdomain,) in connection.execute(moved, [threshold])}
 
 
-def _one_per_unit(repairs: list[Repair]) -> list[Repair]:
-    first: dict[tuple[str | None, int] | int, Repair] = {}
-    for number, repair in enumerate(repairs):
-        key = -number if repair.content_item_id is None else (repair.stage, repair.content_item_id)
-        first.setdefault(key, repair)
-    return list(first.values())
+def _each_once(repairs: list[Repair]) -> list[Repair]:
+    """No repair of what an earlier one puts right: then applying would do less than the plan says."""
+    kept: list[Repair] = []
+    settled: set[str | None] = set()
+    units: set[tuple[str | None, int]] = set()
+    for repair in repairs:
+        if repair.kind in _CONSEQUENCES and repair.subdomain in settled:
+            continue
+        if repair.content_item_id is not None:
+            if (repair.stage, repair.content_item_id) in units:
+                continue
+            units.add((repair.stage, repair.content_item_id))
+        if repair.settles_books:
+            settled.add(repair.subdomain)
+        kept.append(repair)
+    return kept

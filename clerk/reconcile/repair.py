@@ -30,3 +30,5 @@ class Repair:
     """The unit (with the stage), if it is about one: the plan has one repair per unit, the first that was found."""
     at_once: bool = False
     """Certain, and bounded by itself: neither the threshold nor the rule of three times holds it back."""
+    settles_books: bool = False
+    """Leaves counters, transitions and coordinator of the site right: the plan has no repair of those beside it."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from procrastinate import App, JobContext, RetryStrategy
 
 from clerk.pg import engine
 from clerk.pg.connector import ClerkConnector
-from clerk.reconcile import applying
+from clerk.reconcile import applying, log
 
 logger = logging.getLogger(__name__)
 
@@ -60,13 +60,14 @@ def reconcile(context: JobContext, timestamp: int) -> int:
 
 
 def retention(context: JobContext, timestamp: int) -> int:
-    """Remove jobs that ended long ago, a batch per transaction."""
+    """Remove jobs that ended long ago, a batch per transaction, and old entries of the log of repairs."""
     connector = _connector(context)
-    before = datetime.now(UTC) - timedelta(hours=connector.settings.keep_jobs_hours)
     removed = 0
     with connector.connection() as connection:
+        before = engine.now(connection) - timedelta(hours=connector.settings.keep_jobs_hours)
         while batch := engine.remove_finished_jobs(connection, before):
             removed += batch
+        log.forget(connection)
     return removed
 
 

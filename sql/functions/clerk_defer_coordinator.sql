@@ -1,6 +1,7 @@
 -- needs: 0006
 -- The coordinator of a finished phase. The row in pipeline_transitions is the exactly-once proof; deferring the
--- same coordinator again (a lost one) only counts up there. Called with the site's row locked.
+-- same coordinator again (a lost one) only counts up there. Called with the site's row locked, and with the site in
+-- that phase: an advance out of it that is on record did not happen.
 create or replace function clerk_defer_coordinator(p_subdomain text, p_run_id bigint, p_phase integer)
 returns bigint
 language plpgsql volatile
@@ -19,7 +20,7 @@ begin
     insert into pipeline_transitions as t (run_id, phase, claimed_at, last_deferred_at, coordinator_job_id)
     values (p_run_id, p_phase, clerk_now(), clerk_now(), v_job_id)
     on conflict (run_id, phase) do update
-    set deferred_count = t.deferred_count + 1, last_deferred_at = excluded.last_deferred_at,
+    set deferred_count = t.deferred_count + 1, last_deferred_at = excluded.last_deferred_at, advanced_at = null,
         coordinator_job_id = coalesce(excluded.coordinator_job_id, t.coordinator_job_id);
     return v_job_id;
 end;

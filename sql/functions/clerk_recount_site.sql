@@ -1,6 +1,7 @@
--- needs: 0006
--- Sets the site's counters to what the ledger says of its present run, and claims the coordinator if that makes
--- the phase complete. Stages of phases to come stay at zero.
+-- needs: 0010
+-- Sets the site's counters to what the ledger says of its present run, those of the run's history too if it has
+-- ended, and the claim of the coordinator to what follows: claimed if the phase is complete, with a coordinator on its way;
+-- unclaimed if it is not. Stages of phases to come stay at zero.
 create or replace function clerk_recount_site(p_subdomain text) returns void
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
@@ -23,10 +24,25 @@ begin
     where s.subdomain = p_subdomain and n.subdomain = s.subdomain;
 
     select * into v_site from sites s where s.subdomain = p_subdomain;
-    if not v_site.coordinator_enqueued and clerk_run_is_going(v_site.run_id)
-       and clerk_should_trigger_coordinator(p_subdomain, v_site.current_stage) then
+    if not clerk_run_is_going(v_site.run_id) then
+        update pipeline_runs r
+        set fetch_total = v_site.fetch_total, fetch_completed = v_site.fetch_completed, fetch_failed = v_site.fetch_failed,
+            ocr_total = v_site.ocr_total, ocr_completed = v_site.ocr_completed, ocr_failed = v_site.ocr_failed,
+            compilation_total = v_site.compilation_total, compilation_completed = v_site.compilation_completed,
+            compilation_failed = v_site.compilation_failed,
+            extraction_total = v_site.extraction_total, extraction_completed = v_site.extraction_completed,
+            extraction_failed = v_site.extraction_failed,
+            deploy_total = v_site.deploy_total, deploy_completed = v_site.deploy_completed,
+            deploy_failed = v_site.deploy_failed
+        where r.run_id = v_site.run_id;
+        return;
+    end if;
+    update sites s set coordinator_enqueued = false where s.subdomain = p_subdomain and s.coordinator_enqueued;
+    if clerk_should_trigger_coordinator(p_subdomain, v_site.current_stage) then
         update sites s set coordinator_enqueued = true where s.subdomain = p_subdomain;
-        perform clerk_defer_coordinator(p_subdomain, v_site.run_id, clerk_phase(v_site.current_stage));
+        if exists (select from lost_coordinators c where c.subdomain = p_subdomain) then
+            perform clerk_defer_coordinator(p_subdomain, v_site.run_id, clerk_phase(v_site.current_stage));
+        end if;
     end if;
 end;
 $$;

@@ -1,4 +1,4 @@
--- needs: 0006
+-- needs: 0010
 -- The phase is complete, and the coordinator that should have ended it is lost: the same one again.
 create or replace function clerk_redefer_coordinator(p_subdomain text) returns boolean
 language plpgsql volatile

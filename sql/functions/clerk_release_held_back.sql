@@ -1,7 +1,7 @@
--- needs: 0006
+-- needs: 0010
 -- Every job that was held back and whose queue and site go again is due at once. One that was just being given
--- back is passed over, or held back an instant too late: reconciling releases it.
-create or replace function clerk_release_held_back() returns integer
+-- back is passed over, or held back an instant too late: reconciling releases it. Of one site, or of all.
+create or replace function clerk_release_held_back(p_subdomain text default null) returns integer
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
 as $$
@@ -15,6 +15,7 @@ begin
             select w.job_id
             from stranded_jobs w
             join procrastinate_jobs l on l.id = w.job_id and l.status = 'todo'
+            where p_subdomain is null or w.subdomain = p_subdomain
             -- The site may be locked by now, and whoever holds a site never waits for a job row.
             for update of l skip locked
         )

@@ -1,9 +1,10 @@
--- needs: 0009
+-- needs: 0010
 -- The three hours are longer than what a reconciler waits before it touches a site, so that it sees what it waited for.
 create view miscounted_sites as
 select s.subdomain, s.run_id, n.stage,
        format('the site counts %s/%s/%s (total, completed, failed), the ledger %s/%s/%s',
               n.total, n.completed, n.failed, n.ledger_total, n.ledger_completed, n.ledger_failed) as problem,
+       (n.total, n.completed, n.failed) is distinct from (n.ledger_total, n.ledger_completed, n.ledger_failed) as differs,
        r.ended_at is null
            or coalesce(s.updated_at > clerk_now() - interval '3 hours', true)
            or (s.fetch_total, s.fetch_completed, s.fetch_failed, s.ocr_total, s.ocr_completed, s.ocr_failed,
@@ -33,5 +34,7 @@ where (n.total, n.completed, n.failed) is distinct from (n.ledger_total, n.ledge
       and coalesce(clerk_phase(s.current_stage), 5) > clerk_phase(n.stage);
 
 comment on view miscounted_sites is 'Sites and stages whose counters differ from the ledger (invariant I2). Counts the ledger of every site it is asked for.';
+comment on column miscounted_sites.differs is
+    'Otherwise counters and ledger agree, on something that cannot be: counting again does not help.';
 comment on column miscounted_sites.in_motion is
     'The run is going, the site changed within three hours, or its counters are not those that its run ended with. Asked for only these, the ledger of sites at rest is not read.';

@@ -1,32 +1,38 @@
--- needs: 0009
+-- needs: 0010
 -- Run every minute, so it reads what moves: open units, sites in motion, jobs that ended a moment ago. All
--- else is for pipeline_conservation_full.
+-- else is for pipeline_conservation_full. Most of it are the very views that reconciliation mends from. `waiting` is none
+-- of the design's invariants: the books are right, and still nobody would ever go on.
 create view pipeline_conservation as
-select 'I1' as invariant, r.subdomain, l.run_id, l.pipeline as stage,
-       format('content item %s is %s although its run has ended', l.content_item_id, l.status) as problem
-from content_item_pipeline_state l
-join pipeline_runs r on r.run_id = l.run_id
-where l.status in ('pending', 'in_progress', 'failed_retryable') and r.ended_at is not null
+select e.invariant, e.subdomain, e.run_id, e.stage, e.problem
+from wrong_ends e
+union all
+select 'waiting', j.subdomain, j.run_id, null, format('job %s waits although its run is over', j.job_id)
+from stale_jobs j
 union all
 select 'I2', m.subdomain, m.run_id, m.stage, m.problem
 from miscounted_sites m
 where m.in_motion
 union all
-select 'I3', s.subdomain, s.run_id, s.current_stage,
-       format('the run is in phase %s, and phase %s before it has no accepted advance', clerk_phase(s.current_stage), t.phase)
-from sites s
-join pipeline_transitions t on t.run_id = s.run_id
-where t.advanced_at is null and t.phase < clerk_phase(s.current_stage)
+select 'I3', t.subdomain, t.run_id, null, t.problem
+from wrong_transitions t
 union all
-select 'I4', r.subdomain, r.run_id, s.current_stage, 'an older run of the site has not ended'
-from pipeline_runs r
-join sites s on s.subdomain = r.subdomain
-where r.ended_at is null and s.run_id is distinct from r.run_id
+select 'I4', r.subdomain, r.run_id, r.stage, r.problem
+from lost_runs r
 union all
-select 'I4', s.subdomain, s.run_id, s.current_stage, 'the run has ended, and the site is not completed with its outcome'
-from sites s
-join pipeline_runs r on r.run_id = s.run_id
-where r.ended_at is not null and (s.current_stage is distinct from 'completed' or s.outcome is distinct from r.outcome)
+select 'I4', m.subdomain, m.run_id, m.current_stage, format('the site says %s, and its run is in phase %s', coalesce(m.current_stage, 'nothing'), m.phase)
+from misplaced_sites m
+union all
+select 'waiting', u.subdomain, u.run_id, u.stage, format('content item %s is %s, and no job will do it', u.content_item_id, u.status)
+from orphaned_units u
+union all
+select 'waiting', c.subdomain, c.run_id, c.stage, format('phase %s is complete, and nobody ends it', c.phase)
+from lost_coordinators c
+union all
+select 'waiting', j.subdomain, null, j.queue_name, format('job %s is held back although nothing is paused', j.job_id)
+from stranded_jobs j
+union all
+select 'waiting', f.subdomain, f.run_id, null, 'documents were healed after their phase, and nobody compiles them'
+from forgotten_refreshes f
 union all
 select 'I7', e.subdomain, null, e.stage, format('job %s runs without a live lease (%s)', e.job_id, coalesce(e.holder, 'nobody'))
 from expired_claims e

@@ -1,4 +1,4 @@
--- needs: 0009
+-- needs: 0010
 create view pipeline_conservation_full as
 select c.invariant, c.subdomain, c.run_id, c.stage, c.problem
 from pipeline_conservation c
@@ -7,8 +7,8 @@ union all
 select 'I2', m.subdomain, m.run_id, m.stage, m.problem
 from miscounted_sites m
 union all
-select 'I8', x.subdomain, null, x.stage, x.problem
-from contradicted_results x;
+select 'I8', c.subdomain, null, c.stage, c.problem
+from wrong_claims c;
 
 comment on view pipeline_conservation_full is
     'Like pipeline_conservation, over everything there is: reads the whole ledger, so it is for nights and after a restore.';

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -61,7 +61,8 @@ class Worker:
         return self._say(_FINISH, job, code, message, status=status)
 
     def retry(self, job: Job, at: datetime | None = None, code: str = "", message: str = "") -> bool:
-        return self._say(_RETRY, job, code, message, retry_at=at, new_priority=None, new_queue_name=None, new_lock=None)
+        pause = None if at is None else (at - datetime.now(UTC)).total_seconds()
+        return self._say(_RETRY, job, code, message, pause=pause, new_priority=None, new_queue_name=None, new_lock=None)
 
     def whose(self, job: Job, status: str) -> str:
         """What a refused worker is told: `mine` or `fenced`."""
@@ -214,7 +215,16 @@ def ignored(connection: Connection) -> list[str]:
 
 
 def broken_invariants(connection: Connection) -> list[tuple[Any, ...]]:
-    return rows(connection, "select invariant, subdomain, run_id, stage, problem from pipeline_conservation")
+    """I1 to I8. That nobody goes on is no breach of those: see `waiting_in_vain`."""
+    query = (
+        "select invariant, subdomain, run_id, stage, problem from pipeline_conservation where invariant <> 'waiting'"
+    )
+    return rows(connection, query)
+
+
+def waiting_in_vain(connection: Connection) -> list[str]:
+    found = rows(connection, "select problem from pipeline_conservation where invariant = 'waiting' order by 1")
+    return [str(row[0]) for row in found]
 
 
 def drain(helper: Worker, status: str = "succeeded") -> int:

@@ -345,7 +345,8 @@ class Model:
 
     def reconcile(self) -> int:
         """Number of repairs."""
-        done = 0
+        stale = [job for job in self.jobs.values() if self._is_stale(job)]
+        done = len({(job.site, job.run) for job in stale})
         for job in sorted(self.jobs.values(), key=lambda job: job.id):
             if job.status == "doing" and job.expired:
                 self.rescue(job)
@@ -356,7 +357,14 @@ class Model:
                 if job not in self.births and (job.id not in self.jobs or job.status not in LIVE):
                     self._claim_coordinator(name)
                     done += 1
+        for job in stale:
+            self.end_job(job, "cancelled", "JobCancelled")
         return done + sum(self.refresh(name) for name in sorted(self.sites))
+
+    def _is_stale(self, job: Job) -> bool:
+        """It waits, its run is over, and it is not late."""
+        unit = self.unit_of(job)
+        return job.status == "todo" and self.outcomes[job.run] is not None and not (unit and unit.late)
 
     def forget_finished(self) -> None:
         """Retention."""

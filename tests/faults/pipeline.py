@@ -168,6 +168,7 @@ class Pipeline:
         options: tuple[str, ...] = (),
         deaf_after: float = 60.0,
         cut_off_after: float = 300.0,
+        clock: float = 0.0,
     ) -> Worker:
         """The stock command line; without queues, all of them."""
         queues = queues or (*STAGES, "coordinator")
@@ -175,6 +176,7 @@ class Pipeline:
             **{name: value for name, value in os.environ.items() if not name.startswith(("CLERK_", "PG"))},
             "DATABASE_URL": url or self.url,
             "FAULTS_FOLDER": str(self.folder),
+            "FAULTS_CLOCK": str(clock),
             "PYTHONPATH": str(ROOT),
             "FAULTS_WORKER": json.dumps({"deaf_after": deaf_after, "cut_off_after": cut_off_after}),
         }

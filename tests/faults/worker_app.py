@@ -6,9 +6,14 @@ A folder, named by FAULTS_FOLDER, is all that test and bodies share, so that it 
   worker at the first attempt and succeeds from the second on. `"ocr"` speaks for every OCR without a plan of its own.
 - `said` has a line per step of a body: what it is about to do, for whom, and in which process.
 - any other file opens a gate: `wait:NAME` waits for the file NAME.
+
+FAULTS_CLOCK sets this process's clock ahead (or back) by so many seconds.
 """
 
 from __future__ import annotations
+
+# ruff: noqa: I001 (the clock is set before anybody can look at it)
+import tests.faults.clock as _clock  # noqa: F401
 
 import ctypes
 import json

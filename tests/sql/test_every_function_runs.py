@@ -10,9 +10,11 @@ from psycopg.types.json import Jsonb
 from clerk.pg import engine
 from clerk.pg.sqlfiles import SqlFolder
 from tests.engine.driving import (
+    Connection,
     Worker,
     add_site,
     archive,
+    broken_invariants,
     drain,
     expire,
     finish_phase,
@@ -75,11 +77,42 @@ def tour(hand: Worker) -> None:
     engine.claim_coordinator_enqueue(connection, "town")
     start(connection, phase=4)
     assert archive(connection)
+    break_and_heal(connection, hand, items)
     slot = rows(connection, "select slot_id from clerk_reserve_host('town.example', '1 s', 2, '1 minute')")[0][0]
     connection.execute("select clerk_renew_host(%s, '1 minute'), clerk_release_host(%s)", [slot, slot])
     connection.execute("select clerk_hold_host('town.example', '1 minute', 'it asked us to')")
     connection.execute("insert into sites (subdomain) values ('oldtown')")
     engine.migrate_site(connection, "oldtown", Jsonb([]), 1)
+
+
+def break_and_heal(connection: Connection, hand: Worker, items: list[int]) -> None:
+    """What reconciliation alone calls."""
+    run = start(connection, phase=2)
+    connection.execute("delete from pipeline_runs where run_id = %s", [run])
+    heal(connection)
+    connection.execute("update sites set current_stage = 'deploy'")
+    heal(connection)
+    run = engine.rewind(connection, "town", "ocr")
+    drain(hand)
+    connection.execute("delete from content_item_pipeline_state where content_item_id = %s", [items[0]])
+    connection.execute("insert into job_claims (job_id, holder, attempt, lease_until) values (0, 'nobody', 0, now())")
+    connection.execute("update sites set outcome = 'failed'")
+    connection.execute(
+        "insert into procrastinate_jobs (queue_name, task_name, args)"
+        " values ('ocr', 'clerk.ocr', jsonb_build_object('subdomain', 'town', 'run_id', %s::bigint))",
+        [run],
+    )
+    assert broken_invariants(connection)
+    heal(connection)
+    drain(hand)
+    run = start(connection)
+    log_three = (
+        "insert into reconcile_log (reconciliation, kind, subdomain, run_id, found, done, why)"
+        " select gen_random_uuid(), 'counters', 'town', %s, '', '', '' from generate_series(1, 3)"
+    )
+    connection.execute(log_three, [run])
+    connection.execute("update sites set fetch_total = 9")
+    heal(connection)
 
 
 def test_every_function_runs(database: str, folder: SqlFolder) -> None:

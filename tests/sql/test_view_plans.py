@@ -27,6 +27,7 @@ ON_EVERYTHING = {
     "contradicted_results": "for the full check, and narrowed down by pipeline_conservation",
     "pipeline_conservation_full": "that is its purpose",
     "stage_durations": "the transitions of every run of a day, of which there are four each",
+    "wrong_claims": "for the full check, and for reconciliation",
 }
 
 

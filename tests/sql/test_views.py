@@ -404,7 +404,7 @@ def test_contradicted_results(connection: Connection, hand: Worker) -> None:
 def test_runs_that_end_and_do_not(connection: Connection, hand: Worker) -> None:
     at_rest(connection, hand)
     connection.execute("insert into pipeline_runs (subdomain, reason) values ('town', 'by hand')")
-    assert [row[4] for row in broken_invariants(connection)] == ["an older run of the site has not ended"]
+    assert "is going, and the site does not know it" in broken_invariants(connection)[0][4]
     connection.execute("delete from pipeline_runs where reason = 'by hand'")
     connection.execute("update sites set outcome = 'partial'")
     assert [row[0] for row in broken_invariants(connection)] == ["I4"]

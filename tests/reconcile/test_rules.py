@@ -1,0 +1,302 @@
+"""What is left alone, what is given up, what is written down, and who may reconcile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from clerk.config import Settings
+from clerk.errors import SchemaUnknown
+from clerk.pg import engine
+from clerk.reconcile import log, storage
+from clerk.reconcile.applying import reconcile, rescue_expired
+from clerk.reconcile.plan import THRESHOLD, make_plan
+from clerk.reconcile.repair import Repair
+from tests.engine.driving import (
+    Connection,
+    Worker,
+    add_site,
+    broken_invariants,
+    drain,
+    expire,
+    one,
+    rows,
+    site,
+    start,
+    unit,
+    waiting_in_vain,
+)
+from tests.reconcile.healing import heal
+
+NOW = timedelta(0)
+
+
+def lose_jobs(connection: Connection, queue: str) -> None:
+    with connection.transaction():
+        connection.execute("set local session_replication_role = replica")
+        gone = "delete from procrastinate_jobs where status in ('todo', 'doing') and queue_name = %s"
+        connection.execute(gone, [queue])
+
+
+def age(connection: Connection, hours: float) -> None:
+    connection.execute("update sites set updated_at = now() - %s * interval '1 hour'", [hours])
+
+
+# --- the threshold -------------------------------------------------------------------------------------------
+
+
+def test_a_site_that_moved_within_the_threshold_is_left_alone(connection: Connection) -> None:
+    add_site(connection, documents=2)
+    start(connection, phase=2)
+    lose_jobs(connection, "ocr")
+    age(connection, 1.9)
+    assert make_plan(connection, None) == []
+    assert reconcile(connection, None).done == []
+    assert len(make_plan(connection, None, threshold=timedelta(hours=1))) == 2
+    age(connection, 2.1)
+    assert len(reconcile(connection, None).done) == 2
+
+
+def test_jobs_of_dead_workers_never_wait_for_the_threshold(connection: Connection) -> None:
+    add_site(connection, documents=1)
+    start(connection, phase=2)
+    hand = Worker(connection)
+    expire(connection, hand.take("ocr"))
+    assert [repair.kind for repair in reconcile(connection, None, threshold=THRESHOLD).done] == ["lease"]
+    expire(connection, hand.take("ocr"))
+    assert rescue_expired(connection) == 1
+
+
+def test_a_slow_job_with_a_live_lease_is_never_touched(connection: Connection) -> None:
+    add_site(connection, documents=1)
+    start(connection, phase=2)
+    hand = Worker(connection)
+    job = hand.take("ocr")
+    age(connection, 100)
+    connection.execute("update job_claims set claimed_at = now() - interval '3 hours'")
+    assert heal(connection) == []
+    assert hand.finish(job)
+
+
+def test_only_the_site_that_was_asked_for(connection: Connection) -> None:
+    for name in ("town", "village"):
+        add_site(connection, name, documents=1)
+        start(connection, name, phase=2)
+    lose_jobs(connection, "ocr")
+    assert {repair.subdomain for repair in reconcile(connection, None, "village", NOW).done} == {"village"}
+    assert {repair.subdomain for repair in heal(connection)} == {"town"}
+
+
+def test_jobs_held_back_are_let_go_of_one_site_only(connection: Connection) -> None:
+    for name in ("town", "village"):
+        add_site(connection, name, documents=1)
+        start(connection, name, phase=2)
+        engine.pause_site(connection, name, "a test")
+    connection.execute("update sites set paused_at = null")
+    assert len(make_plan(connection, None)) == 2
+    assert [repair.subdomain for repair in reconcile(connection, None, "village").done] == ["village"]
+    assert waiting_in_vain(connection) != []
+    assert [repair.subdomain for repair in reconcile(connection, None).done] == ["town"]
+    assert waiting_in_vain(connection) == []
+
+
+# --- three times ---------------------------------------------------------------------------------------------
+
+
+def test_a_repair_without_progress_is_not_made_a_fourth_time(connection: Connection) -> None:
+    items = add_site(connection, documents=2)
+    run = start(connection, phase=2)
+    for _ in range(3):
+        lose_jobs(connection, "ocr")
+        assert [repair.kind for repair in heal(connection)] == ["unit", "unit"]
+    lose_jobs(connection, "ocr")
+    planned = make_plan(connection, None, threshold=NOW)
+    assert [(repair.kind, repair.do) for repair in planned] == [("given up", "the run ended as failed")]
+    assert [repair.kind for repair in heal(connection)] == ["given up"]
+
+    outcome, reason = rows(connection, "select outcome, outcome_reason from pipeline_runs where run_id = %s", [run])[0]
+    assert outcome == "failed"
+    assert reason == (
+        f"given up: content item {items[0]} is pending without a job; tried 3 times without progress: a new job"
+    )
+    assert heal(connection) == []
+    assert broken_invariants(connection) == []
+    assert unit(connection, items[0])["status"] == "failed_terminal"
+    engine.start_run(connection, "town")
+    drain(Worker(connection))
+    assert site(connection)["outcome"] == "succeeded", "the next run takes up what was open"
+
+
+def test_progress_makes_it_begin_anew(connection: Connection) -> None:
+    add_site(connection, documents=3)
+    start(connection, phase=2)
+    hand = Worker(connection)
+    for _ in range(3):
+        lose_jobs(connection, "ocr")
+        heal(connection)
+    hand.finish(hand.take("ocr"))
+    lose_jobs(connection, "ocr")
+    assert {repair.kind for repair in heal(connection)} == {"unit"}
+
+
+def test_a_coordinator_that_fails_for_ever_ends_the_run(connection: Connection) -> None:
+    add_site(connection, documents=1)
+    run = start(connection, phase=2)
+    hand = Worker(connection)
+    hand.finish(hand.take("ocr"))
+    for _ in range(3):
+        hand.finish(hand.take("coordinator"), "failed")
+        assert [repair.kind for repair in heal(connection)] == ["coordinator"]
+    hand.finish(hand.take("coordinator"), "failed")
+    assert [repair.kind for repair in heal(connection)] == ["given up"]
+    assert one(connection, "select outcome from pipeline_runs where run_id = %s", [run]) == "failed"
+    assert heal(connection) == []
+    assert broken_invariants(connection) == []
+
+
+def test_rescues_are_bounded_by_attempts_not_by_three_times(connection: Connection) -> None:
+    add_site(connection, documents=4)
+    start(connection, phase=2)
+    hand = Worker(connection)
+    for _ in range(4):
+        expire(connection, hand.take("ocr"))
+        assert [repair.kind for repair in heal(connection)] == ["lease"]
+        connection.execute("update procrastinate_jobs set priority = -1 where attempts > 0")
+    assert site(connection)["current_stage"] == "ocr"
+
+
+def test_what_has_ended_is_left_as_it_is_after_three_times(connection: Connection) -> None:
+    add_site(connection, documents=1)
+    start(connection, phase=5)
+    for _ in range(3):
+        connection.execute("update sites set ocr_failed = 7")
+        assert [repair.kind for repair in heal(connection)] == ["counters"]
+    connection.execute("update sites set ocr_failed = 7")
+    assert heal(connection) == []
+    assert site(connection)["outcome"] == "succeeded"
+    assert broken_invariants(connection) != []
+
+
+# --- the log -------------------------------------------------------------------------------------------------
+
+
+def test_each_repair_is_logged_with_before_and_after(connection: Connection) -> None:
+    items = add_site(connection, documents=1)
+    run = start(connection, phase=2)
+    connection.execute("update sites set ocr_total = 9")
+    heal(connection)
+    lose_jobs(connection, "ocr")
+    heal(connection)
+    logged = rows(
+        connection,
+        "select kind, subdomain, run_id, stage, error, before, after, reconciliation from reconcile_log order by id",
+    )
+    assert [row[:5] for row in logged] == [("counters", "town", run, None, None), ("unit", "town", run, "ocr", None)]
+    counters, orphan = logged
+    assert (counters[5]["site"]["ocr"], counters[6]["site"]["ocr"]) == ([9, 0, 0], [1, 0, 0])
+    assert counters[5]["run"] == {"run_id": run}
+    assert orphan[5]["unit"]["content_item_id"] == items[0]
+    assert orphan[5]["unit"]["job_id"] != orphan[6]["unit"]["job_id"]
+    assert counters[7] != orphan[7], "two passes"
+
+
+def test_a_repair_that_fails_is_logged_and_the_others_go_on(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    add_site(connection, documents=1)
+    run = start(connection, phase=2)
+    lose_jobs(connection, "ocr")
+
+    def breaks(connection: Connection) -> bool:
+        connection.execute("update sites set name = 'halfway'")
+        connection.execute("select 1 / 0")
+        return True
+
+    broken = Repair("text", "town", run, "ocr", "found", "do", "why", breaks)
+    monkeypatch.setattr(storage, "find", lambda *_: [broken])
+    result = reconcile(connection, settings, threshold=NOW)
+    assert [repair.kind for repair in result.done] == ["unit"]
+    assert [(repair.kind, error) for repair, error in result.failed] == [("text", "DivisionByZero: division by zero")]
+    assert rows(connection, "select kind, error from reconcile_log order by id") == [
+        ("text", "DivisionByZero: division by zero"),
+        ("unit", None),
+    ]
+    assert site(connection)["name"] == "town", "it changed nothing"
+    for _ in range(2):
+        reconcile(connection, settings, threshold=NOW)
+    assert [repair.kind for repair in reconcile(connection, settings, threshold=NOW).done] == ["given up"]
+
+
+def test_the_log_forgets_after_its_time(connection: Connection) -> None:
+    insert = (
+        "insert into reconcile_log (reconciliation, kind, at, found, done, why)"
+        " values (gen_random_uuid(), 'x', now() - %s * interval '1 day', '', '', '')"
+    )
+    for days in (89, 91):
+        connection.execute(insert, [days])
+    assert log.forget(connection) == 1
+    assert log.forget(connection) == 0
+
+
+# --- who may -------------------------------------------------------------------------------------------------
+
+
+def test_a_second_reconciler_leaves_quietly(connection: Connection, database: str) -> None:
+    add_site(connection, documents=1)
+    start(connection, phase=2)
+    lose_jobs(connection, "ocr")
+    with psycopg.connect(database, autocommit=True) as other:
+        entered, leave = threading.Event(), threading.Event()
+
+        def dawdle(done: int, of: int) -> None:
+            entered.set()
+            leave.wait(30)
+
+        first = threading.Thread(target=reconcile, args=[other, None, None, NOW, dawdle])
+        first.start()
+        assert entered.wait(30)
+        second = reconcile(connection, None, threshold=NOW)
+        leave.set()
+        first.join()
+    assert (second.busy, second.done) == (True, [])
+    assert not reconcile(connection, None, threshold=NOW).busy, "the lock is given back"
+
+
+@pytest.mark.parametrize("how", ["disable", "enable replica"])
+def test_without_triggers_nothing_is_mended(connection: Connection, how: str) -> None:
+    add_site(connection, documents=1)
+    start(connection, phase=2)
+    lose_jobs(connection, "ocr")
+    connection.execute(f"alter table procrastinate_jobs {how} trigger clerk_book_change".encode())
+    with pytest.raises(SchemaUnknown, match="trigger clerk_book_change is disabled"):
+        heal(connection)
+    connection.execute("alter table procrastinate_jobs enable trigger clerk_book_change")
+    assert len(heal(connection)) == 1
+
+
+def test_times_come_from_the_database_not_from_the_worker(
+    connection: Connection, new_worker: Callable[[str], Worker]
+) -> None:
+    """A worker's clock never enters: leases, attempts and ends are the database's to date. Moving the database's one
+    clock moves them all."""
+    add_site(connection, documents=2)
+    start(connection, phase=2)
+    fast = new_worker("an hour ahead")
+    job = fast.take("ocr")
+    assert heal(connection) == []
+    connection.execute("set clerk.now = '2999-01-01'")
+    assert [repair.kind for repair in heal(connection)] == ["lease"]
+    assert not fast.finish(job)
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    from clerk import config
+
+    monkeypatch.setenv("STORAGE_DIR", str(tmp_path))
+    return config.load()

@@ -1,0 +1,112 @@
+"""The same with real workers, where it matters that nobody knows what they do meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from clerk.pg.verify import verify_invariants
+from tests.bench.older_day import break_down
+from tests.conftest import Databases, Url
+from tests.engine.driving import Connection, Worker, drain, rows
+from tests.faults.pipeline import Pipeline, pipeline_on, until
+from tests.reconcile.healing import heal
+
+
+def wrong(connection: Connection) -> set[str]:
+    return {check.name for check in verify_invariants(connection) if not check.ok}
+
+
+def heal_until_ended(pipeline: Pipeline, run: int) -> str:
+    """Workers and reconciler go on side by side, as they do."""
+
+    def ended() -> str | None:
+        heal(pipeline.connection)
+        return pipeline.outcome(run)
+
+    return str(until(ended, "the end of the run"))
+
+
+def test_triggers_off_while_workers_work(pipeline: Pipeline) -> None:
+    """Results that nobody booked; then the triggers are on again."""
+    documents = pipeline.site(documents=4)
+    pipeline.item("ocr", documents[0], "wait:gate")
+    run = pipeline.start(first_phase=2)
+    pipeline.worker(concurrency=4)
+    until(lambda: pipeline.is_running("ocr", documents[0]), "at work")
+    pipeline.connection.execute("alter table procrastinate_jobs disable trigger user")
+    assert "triggers" in wrong(pipeline.connection)
+    pipeline.open("gate")
+    job = pipeline.job("ocr", documents[0])
+    until(lambda: pipeline.status(job) == "succeeded", "the end that nobody booked")
+    pipeline.connection.execute("alter table procrastinate_jobs enable trigger user")
+    assert {"I8", "waiting"} <= wrong(pipeline.connection)
+    assert heal_until_ended(pipeline, run) == "succeeded"
+    pipeline.check()
+    assert heal(pipeline.connection) == []
+
+
+def test_database_restored_from_a_copy_of_mid_run(database: Url, server: Url, tmp_path: Path) -> None:
+    """The machine died in mid-run, and what comes back is the database of some moment before."""
+    (tmp_path / "before").mkdir()
+    (tmp_path / "after").mkdir()
+    with pipeline_on(database, tmp_path / "before") as pipeline:
+        documents = pipeline.site(documents=6)
+        for document in documents[3:]:
+            pipeline.item("ocr", document, "wait:never")
+        run = pipeline.start()
+        worker = pipeline.worker(concurrency=6)
+        until(lambda: pipeline.counters("ocr") == (6, 3, 0), "half of them read")
+        until(lambda: all(pipeline.is_running("ocr", document) for document in documents[3:]), "the others at work")
+        worker.destroy()
+        pipeline.connection.execute("drop schema faults cascade")
+    databases = Databases(server)
+    try:
+        restored = databases.create(urlsplit(database).path.lstrip("/"))
+        with pipeline_on(restored, tmp_path / "after") as pipeline:
+            pipeline.connection.execute("update job_claims set lease_until = now() - interval '1 hour'")
+            assert "I7" in wrong(pipeline.connection)
+            pipeline.worker(concurrency=4)
+            assert heal_until_ended(pipeline, run) == "succeeded"
+            # The witness of the kit saw only half of it.
+            until(lambda: wrong(pipeline.connection) == set(), "books in order")
+            assert {said.about for said in pipeline.said(stage="ocr")} == set(documents[3:]), "nothing is read twice"
+            assert heal(pipeline.connection) == []
+    finally:
+        databases.drop_all()
+
+
+@pytest.mark.parametrize("clock", [3600.0, -3600.0], ids=["ahead", "behind"])
+def test_worker_whose_clock_is_off_by_an_hour(pipeline: Pipeline, clock: float) -> None:
+    """It renews, retries and ends its jobs by the database's clock."""
+    documents = pipeline.site(documents=3)
+    pipeline.item("ocr", documents[0], "transient", "wait:gate")
+    run = pipeline.start()
+    pipeline.worker(concurrency=4, clock=clock)
+    # Were the retry dated by the worker, it would come an hour late, or wait in the past.
+    until(lambda: len(pipeline.said(about=documents[0], stage="ocr", attempt=1)) == 1, "the second attempt")
+    assert heal(pipeline.connection) == [], "it holds its leases"
+    pipeline.open("gate")
+    assert pipeline.until_ended(run) == "succeeded"
+    off = (
+        "select at from procrastinate_events where at not between now() - interval '10 minutes' and now()"
+        " union all select updated_at from content_item_pipeline_state"
+        " where updated_at not between now() - interval '10 minutes' and now()"
+        " union all select claimed_at from job_claims"
+        " where claimed_at not between now() - interval '10 minutes' and now()"
+    )
+    assert pipeline.all(off) == []
+    pipeline.check()
+
+
+def test_the_older_systems_day(connection: Connection) -> None:
+    """Lost coordinators and failed jobs that nobody counted: one pass sets all of them going, and every run ends."""
+    break_down(connection, stuck=10, headless=7, failed=100)
+    assert wrong(connection) == {"waiting"}
+    assert len(heal(connection)) == 107
+    assert heal(connection) == []
+    drain(Worker(connection))
+    assert wrong(connection) == set()
+    assert rows(connection, "select distinct current_stage, outcome from sites") == [("completed", "succeeded")]
