@@ -32,9 +32,10 @@ def _helps(command: click.Command, name: str, parent: click.Context | None) -> I
     if isinstance(command, click.Group):
         if parent is not None:
             yield name, _text(command, context)
-        for below in sorted(command.commands):
-            if not command.commands[below].hidden:
-                yield from _helps(command.commands[below], f"{name} {below}", context)
+        for name_below in command.list_commands(context):
+            below = command.get_command(context, name_below)
+            if below is not None and not below.hidden:
+                yield from _helps(below, f"{name} {name_below}", context)
     else:
         yield name, _text(command, context)
 

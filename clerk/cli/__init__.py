@@ -8,23 +8,7 @@ from importlib import metadata
 
 import click
 
-from clerk.cli.archive import build_all, rollback
-from clerk.cli.configuration import config
-from clerk.cli.dashboard import dashboard
-from clerk.cli.database import db
-from clerk.cli.demo import demo
-from clerk.cli.failures import failures
-from clerk.cli.legacy import legacy, migrate_stuck_sites
-from clerk.cli.metrics import metrics
-from clerk.cli.pipeline import cancel, pause, resume, retry, rewind, update
-from clerk.cli.plugins import GroupWithPlugins, plugins, plugins_dir_option
-from clerk.cli.reconciliation import reconcile_pipeline
-from clerk.cli.search import search_command
-from clerk.cli.site import site
-from clerk.cli.status import pipeline_status, status
-from clerk.cli.verification import verify
-from clerk.cli.why import why
-from clerk.cli.worker import worker
+from clerk.cli.group import GroupWithPlugins, plugins_dir_option
 from clerk.errors import OK, WRONG, ClerkError
 
 
@@ -35,7 +19,41 @@ def _version() -> str:
         return "unknown (run from a checkout that is not installed)"
 
 
-@click.group(cls=GroupWithPlugins, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+# Each is imported when it is asked for: together they take a second, which a person notices at every command.
+_COMMANDS = {
+    "build-all": "clerk.cli.archive:build_all",
+    "cancel": "clerk.cli.pipeline:cancel",
+    "config": "clerk.cli.configuration:config",
+    "dashboard": "clerk.cli.dashboard:dashboard",
+    "db": "clerk.cli.database:db",
+    "demo": "clerk.cli.demo:demo",
+    "failures": "clerk.cli.failures:failures",
+    "legacy": "clerk.cli.legacy:legacy",
+    "metrics": "clerk.cli.metrics:metrics",
+    "migrate-stuck-sites": "clerk.cli.legacy:migrate_stuck_sites",
+    "pause": "clerk.cli.pipeline:pause",
+    "pipeline-status": "clerk.cli.status:pipeline_status",
+    "plugins": "clerk.cli.plugins:plugins",
+    "reconcile-pipeline": "clerk.cli.reconciliation:reconcile_pipeline",
+    "resume": "clerk.cli.pipeline:resume",
+    "retry": "clerk.cli.pipeline:retry",
+    "rewind": "clerk.cli.pipeline:rewind",
+    "rollback": "clerk.cli.archive:rollback",
+    "search": "clerk.cli.search:search_command",
+    "site": "clerk.cli.site:site",
+    "status": "clerk.cli.status:status",
+    "update": "clerk.cli.pipeline:update",
+    "verify": "clerk.cli.verification:verify",
+    "why": "clerk.cli.why:why",
+    "worker": "clerk.cli.worker:worker",
+}
+
+
+@click.group(
+    cls=GroupWithPlugins,
+    built_in=_COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(_version())
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @plugins_dir_option
@@ -51,36 +69,6 @@ def cli(debug: bool) -> None:
       clerk status       what is there, and how it is going
       clerk config       the settings, and where each came from
     """
-
-
-for command in (
-    build_all,
-    cancel,
-    config,
-    dashboard,
-    db,
-    demo,
-    failures,
-    legacy,
-    migrate_stuck_sites,
-    metrics,
-    pause,
-    pipeline_status,
-    plugins,
-    reconcile_pipeline,
-    resume,
-    retry,
-    rewind,
-    search_command,
-    rollback,
-    site,
-    status,
-    update,
-    verify,
-    why,
-    worker,
-):
-    cli.add_command(command)
 
 
 def main() -> None:

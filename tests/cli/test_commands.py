@@ -40,7 +40,10 @@ REPORTS = {
 
 def commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
     if isinstance(command, click.Group):
-        for name, below in command.commands.items():
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
             yield from commands(below, f"{path} {name}")
     elif not command.hidden:
         yield path, command
