@@ -105,8 +105,8 @@ def apply(redis: Redis, connection: Connection, root: Path, plan: Plan, file: Pa
     runs = {site: _run_for(connection, root, rows[site]) for site in plan.turn}
     for job in plan.cancel:
         old_queue.cancel(redis, job)
-    for job in [*plan.delete, *(job for site, found in plan.turn.items() if runs[site] for job in found)]:
-        old_queue.delete(redis, job)
+    turned = [job for site, found in plan.turn.items() if runs[site] for job in found]
+    old_queue.delete(redis, [*plan.delete, *turned])
     return runs
 
 

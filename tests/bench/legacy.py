@@ -1,0 +1,62 @@
+"""How long it takes to take over the older system's disk: sites and documents per second, fsync on, on this disk.
+
+Every site is stuck, with texts only: a manifest is written and synced for each document, and each text is read once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+from clerk.legacy import migrating
+from clerk.legacy.inspecting import inspect
+from clerk.pg.connection import connect_to
+from clerk.pg.migrate import Migrator
+from clerk.pg.server import Server
+from clerk.pg.sqlfiles import default_folder
+from tests.conftest import running
+from tests.legacy.old_system import OldDisk, stuck_site
+
+PAGE = "The council met at seven. Member Ortega moved to approve the budget. The motion carried.\n" * 20
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--sites", type=int, default=400)
+    arguments.add_argument("--documents", type=int, default=50, help="per site")
+    arguments.add_argument("--pages", type=int, default=5, help="per document")
+    asked = arguments.parse_args()
+    with tempfile.TemporaryDirectory(prefix="clerk-bench-") as folder:
+        disk = OldDisk(Path(folder) / "storage")
+        names = [f"town-{number:04}" for number in range(asked.sites)]
+        for name in names:
+            for number in range(asked.documents):
+                day = f"{1990 + number // 12}-{number % 12 + 1:02}-01"
+                disk.text(name, "CityCouncil", day, *[PAGE] * asked.pages)
+        with running(Server(Path(folder) / "postgres")) as url, connect_to(url) as connection:
+            Migrator(connection, default_folder()).up()
+            for name in names:
+                stuck_site(connection, name)
+            documents, texts = asked.sites * asked.documents, asked.sites * asked.documents * asked.pages
+            print(f"{asked.sites} sites, {documents} documents, {texts} text files")  # noqa: T201
+            began = time.perf_counter()
+            inspect(connection, disk.root, None)
+            _say("inspect", began, asked.sites, documents, texts)
+            began = time.perf_counter()
+            done = sum(migrated.documents["processed"] for migrated in migrating.migrate(connection, disk.root))
+            assert done == documents
+            _say("migrate", began, asked.sites, documents, texts)
+
+
+def _say(what: str, began: float, sites: int, documents: int, texts: int) -> None:
+    seconds = time.perf_counter() - began
+    print(  # noqa: T201
+        f"{what}  {seconds:7.1f} s  {sites / seconds:7.1f} sites/s  {documents / seconds:7.0f} documents/s"
+        f"  {texts / seconds:7.0f} texts/s"
+    )
+
+
+if __name__ == "__main__":
+    main()
