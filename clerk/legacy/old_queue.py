@@ -212,16 +212,21 @@ def cancel(connection: Redis, job: OldJob) -> None:
 
 
 def delete(connection: Redis, removed: list[OldJob]) -> None:
-    """Many at a time: they are thousands, and each would be a dozen round trips."""
+    """From where they were found, many at a time: RQ's own way is a dozen round trips for each of thousands."""
+    from rq import Queue
     from rq.job import Job
 
-    for start in range(0, len(removed), _AT_ONCE):
-        some = [job.id for job in removed[start : start + _AT_ONCE]]
-        with connection.pipeline(transaction=False) as pipe:
-            for job in Job.fetch_many(some, connection=connection, serializer=PlainPickles):
-                if job is not None:
-                    job.delete(pipeline=pipe)
-            pipe.execute()
+    with connection.pipeline(transaction=False) as pipe:
+        for job in removed:
+            queue = Queue(job.queue, connection=connection, serializer=PlainPickles)
+            if job.place == STARTED:  # listed there by its execution, which RQ finds
+                Job.fetch(job.id, connection=connection, serializer=PlainPickles).delete(pipeline=pipe)
+            elif job.place == WAITING:
+                pipe.lrem(queue.key, 0, job.id)
+            else:
+                pipe.zrem(_registry(queue, job.place).key, job.id)
+            pipe.delete(*job.keys)
+        pipe.execute()
 
 
 def put_back(connection: Redis, removed: Iterable[OldJob]) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from rq import Worker
+from rq.executions import Execution
 from rq.job import Job, JobStatus
 
 from tests.cli.conftest import Clerk
@@ -145,6 +146,25 @@ def test_a_stuck_site_with_a_waiting_job_gets_one_run(
     assert clerk_command("legacy", "redis").code == 0
     assert rows(connection, "select reason from pipeline_runs") == [("migrated from the older system",)]
     assert clerk_command("migrate-stuck-sites").out == "No site is stuck.\n"
+
+
+def test_a_job_whose_worker_died_becomes_a_run_and_comes_back_as_waiting(
+    connection: Connection, old_rq: OldRq, clerk_command: Clerk
+) -> None:
+    connection.execute("insert into sites (subdomain) values ('town')")
+    job = old_rq.waiting("fetch", "fetch_site_job", subdomain="town")
+    queue = old_rq.queue("fetch")
+    queue.remove(job)
+    job.set_status(JobStatus.STARTED)
+    with old_rq.connection.pipeline() as pipe:
+        Execution.create(job, ttl=600, pipeline=pipe)
+        pipe.execute()
+    assert queue.started_job_registry.get_job_ids(cleanup=False) == [job.id]
+    assert "turned into runs of 1 sites" in clerk_command("legacy", "redis", "--file", "removed.jsonl").out
+    assert queue.started_job_registry.get_job_ids(cleanup=False) == []
+    assert one(connection, "select count(*) from pipeline_runs") == 1
+    clerk_command("legacy", "redis", "--restore", "removed.jsonl")
+    assert in_queue(old_rq, "fetch")["waiting"] == [job.id]
 
 
 def test_it_refuses_while_workers_live(old_rq: OldRq, clerk_command: Clerk) -> None:
