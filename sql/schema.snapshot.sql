@@ -29,6 +29,7 @@ create table publications ();
 create table reconcile_log ();
 create table sites ();
 create table stage_policy ();
+create table storage_looks ();
 create table worker_processes ();
 
 -- section: columns
@@ -82,6 +83,7 @@ alter table content_items add column last_modified text;
 alter table content_items add column meeting text;
 alter table content_items add column occurrence smallint not null default 1;
 alter table content_items add column page_count integer;
+alter table content_items add column pdf_wanted_at timestamp with time zone;
 alter table content_items add column revision smallint not null default 1;
 alter table content_items add column series bigint;
 alter table content_items add column sha256 text;
@@ -189,6 +191,7 @@ alter table publications add column begun_at timestamp with time zone not null d
 alter table publications add column content_hash text not null;
 alter table publications add column deployed_at timestamp with time zone;
 alter table publications add column id bigint not null generated always as identity;
+alter table publications add column lost_copy boolean not null default false;
 alter table publications add column pages integer not null;
 alter table publications add column run_id bigint not null;
 alter table publications add column subdomain character varying not null;
@@ -258,6 +261,9 @@ alter table stage_policy add column phase smallint not null;
 alter table stage_policy add column stage text not null;
 alter table stage_policy add column task_name text not null;
 alter table stage_policy add column time_limit interval not null;
+alter table storage_looks add column looked_at timestamp with time zone not null;
+alter table storage_looks add column subdomain character varying not null;
+alter table storage_looks add column whole_at timestamp with time zone;
 alter table worker_processes add column holder text not null;
 alter table worker_processes add column queues text[];
 alter table worker_processes add column registered_at timestamp with time zone not null default now();
@@ -348,6 +354,8 @@ alter table stage_policy add constraint stage_policy_phase_check CHECK (((phase 
 alter table stage_policy add constraint stage_policy_pkey PRIMARY KEY (stage);
 alter table stage_policy add constraint stage_policy_stage_check CHECK ((stage = ANY (ARRAY['fetch'::text, 'ocr'::text, 'compilation'::text, 'extraction'::text, 'deploy'::text])));
 alter table stage_policy add constraint stage_policy_time_limit_check CHECK ((time_limit >= lease));
+alter table storage_looks add constraint storage_looks_pkey PRIMARY KEY (subdomain);
+alter table storage_looks add constraint storage_looks_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
 alter table worker_processes add constraint worker_processes_pkey PRIMARY KEY (worker_id);
 alter table worker_processes add constraint worker_processes_worker_id_fkey FOREIGN KEY (worker_id) REFERENCES procrastinate_workers(id) ON DELETE CASCADE;
 
@@ -402,12 +410,13 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- clerk_cancel_stale_jobs(p_subdomain text, p_run_id bigint) returns integer set search_path=pg_catalog, public, pg_temp, md5 a6f495e068691893ce857fd1eff70869
 -- clerk_claim_coordinator_enqueue(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 bf2b4e2db8fb41ed1df241015b8822ef
 -- clerk_close_run(p_run_id bigint) returns boolean set search_path=pg_catalog, public, pg_temp, md5 b88017932cde4ad4b627d7541c392a5a
+-- clerk_count_as_read(p_content_item_id bigint, p_page_count integer) returns boolean set search_path=pg_catalog, public, pg_temp, md5 42c499b48fc57b47211a4d270346e2c5
 -- clerk_defer_coordinator(p_subdomain text, p_run_id bigint, p_phase integer) returns bigint set search_path=pg_catalog, public, pg_temp, md5 58de95f3a638a0b833003302962c2b3c
 -- clerk_defer_late_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 278ce296bd75fe2300528aaacdae7bef
 -- clerk_defer_refresh(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 bb76be7c01cedbc5b0393b3e68c6698b
 -- clerk_defer_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 5c344df9a9d6aef90eac0c23cc80c88b
 -- clerk_end_run(p_subdomain text, p_run_id bigint, p_outcome text, p_reason text, p_error_code text) returns void set search_path=pg_catalog, public, pg_temp, md5 4b87d487afeff97e917633e2c59cf5d0
--- clerk_failed_for_good(p_status text, p_error_code text) returns boolean immutable set search_path=pg_catalog, public, pg_temp, md5 5bb1e3d9b8708c5e45be143ad3dc90eb
+-- clerk_failed_for_good(p_status text, p_error_code text) returns boolean immutable set search_path=pg_catalog, public, pg_temp, md5 54558ec61b3c3a129bd5ac11b3af6f27
 -- clerk_fetch_job(p_queues text[], p_worker_id bigint) returns procrastinate_jobs set search_path=pg_catalog, public, pg_temp, md5 b79f9e07eb468e2dc510215daa524dc1
 -- clerk_fetch_jobs(p_queues text[], p_worker_id bigint, p_places integer) returns SETOF procrastinate_jobs set search_path=pg_catalog, public, pg_temp, md5 462778869aa3dd96486947b895ba3acc
 -- clerk_find_run(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 d6732773c641325219219b15b9da0d18
@@ -420,6 +429,7 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- clerk_initialize_stage(p_subdomain text, p_stage text, p_total_jobs integer) returns void set search_path=pg_catalog, public, pg_temp, md5 80903daf8abee9300405a9e6b582be84
 -- clerk_keep_older_columns() returns trigger set search_path=pg_catalog, public, pg_temp, md5 bcedcf797d0cc51573a5d6a4f64a2cb9
 -- clerk_last_progress(p_subdomain text, p_run_id bigint) returns timestamp with time zone stable set search_path=pg_catalog, public, pg_temp, md5 b05ee8fdfd2865340bcf42330ce33b00
+-- clerk_lose_files(p_content_item_id bigint, p_stage text, p_message text, p_pdf_wanted boolean) returns boolean set search_path=pg_catalog, public, pg_temp, md5 bfd3de91fcadea4a870cb632aeb52ca1
 -- clerk_lost_members(p_subdomain text) returns TABLE(stage text, content_item_id bigint, late boolean) stable set search_path=pg_catalog, public, pg_temp, md5 4e36af7849f4459e9cf9b6cb81f24d7f
 -- clerk_mend_books(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 ad9d1dcdbb8fc8408f1ef5dc3efb4fae
 -- clerk_mend_claim(p_job_id bigint) returns boolean set search_path=pg_catalog, public, pg_temp, md5 5c4cc089d394686be293415f57badd10
@@ -458,7 +468,7 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp, md5 be6649ffedebba7746294a52c7c1c9ec
 -- clerk_start_run(p_subdomain text, p_reason text, p_supersede boolean, p_first_phase integer, p_units bigint[]) returns bigint set search_path=pg_catalog, public, pg_temp, md5 ab31f00ca80e6419e877ebc737f55168
 -- clerk_stop_jobs(p_jobs bigint[]) returns void set search_path=pg_catalog, public, pg_temp, md5 a45dc0642ed8e1681abde7ae5e4851dc
--- clerk_units_of_phase(p_subdomain text, p_phase integer, p_units bigint[]) returns TABLE(content_item_id bigint, stage text) stable set search_path=pg_catalog, public, pg_temp, md5 204c576647f2491da4fda38314912604
+-- clerk_units_of_phase(p_subdomain text, p_phase integer, p_units bigint[]) returns TABLE(content_item_id bigint, stage text) stable set search_path=pg_catalog, public, pg_temp, md5 773ef97863203030e5dbd63acb3f5e6e
 -- clerk_verdict(p_subdomain text, p_phase integer, OUT outcome text, OUT reason text) returns record stable set search_path=pg_catalog, public, pg_temp, md5 beda4546305e8dc7a1f14d6a9f01e5fd
 -- clerk_wake(p_queue text) returns void set search_path=pg_catalog, public, pg_temp, md5 ac854943b67c80105934f4b0de96ae26
 -- clerk_whose_result(p_job_id bigint, p_attempt integer, p_status text) returns text set search_path=pg_catalog, public, pg_temp, md5 cea542523671d929a92b4a23840c13da
@@ -522,6 +532,7 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- recent_errors (at timestamp with time zone, subdomain character varying, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, error_code text, error_message text, run_id bigint)
 -- recent_ignored_results (at timestamp with time zone, why text, subdomain text, run_id bigint, stage text, content_item_id bigint, job_id bigint, status text, holder text, attempt integer)
 -- recent_repairs (at timestamp with time zone, kind text, subdomain character varying, run_id bigint, stage text, found text, done text, why text, error text)
+-- repeated_publications (subdomain character varying, run_id bigint, publication_id bigint, deployer text, content_hash text, moved_at timestamp with time zone)
 -- running_jobs (job_id bigint, queue character varying(128), task_name character varying(128), subdomain text, run_id text, stage text, content_item_id text, worker_id bigint, holder text, host text, pid text, attempt integer, claimed_at timestamp with time zone, running_for interval, lease_until timestamp with time zone, has_lease boolean, progress integer, progress_total integer, progress_at timestamp with time zone)
 -- site_runs (subdomain character varying, name character varying, current_stage character varying, phase integer, outcome character varying, updated_at timestamp with time zone, coordinator_enqueued boolean, dirty boolean, paused_at timestamp with time zone, paused_by text, cadence interval, due_at timestamp with time zone, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, run_id bigint, reason text, started_at timestamp with time zone, ended_at timestamp with time zone, outcome_reason text, deployed_at timestamp with time zone, announced_at timestamp with time zone)
 -- stage_durations (stage text, runs bigint, median interval, p90 interval, longest interval, jobs bigint, job_median interval, job_p90 interval, wait_median interval, wait_p90 interval)
@@ -554,6 +565,7 @@ comment on column content_items.fetched_at is 'When this content arrived; later 
 comment on column content_items.last_modified is 'As the server sent it: it is given back word for word.';
 comment on column content_items.meeting is 'The body that met, as named by the source.';
 comment on column content_items.occurrence is 'The body''s first, second, … meeting of that day, so that a second one never hides the first.';
+comment on column content_items.pdf_wanted_at is 'Since when its PDF is known to be gone or damaged: the next fetch downloads it whatever the source says, and until then it is not read.';
 comment on column content_items.revision is 'The first, second, … PDF published for that meeting: a revised one is a new row, and the older stays known.';
 comment on column content_items.series is 'Id of the first content item of this document''s history (NULL: itself); revisions and moves to another day share it.';
 comment on column content_items.source_key is 'What stays the same at the source when the document is revised: the vendor''s id, or the address.';
@@ -593,6 +605,7 @@ comment on column publication_steps.result is 'What the deployer said, such as w
 comment on column publications.announced_at is 'When every post_deploy hook was done.';
 comment on column publications.content_hash is 'Of the whole database; docs/archive.md says how it is made.';
 comment on column publications.deployed_at is 'When the last of the site''s deployers was done.';
+comment on column publications.lost_copy is 'The same content as before went out once more, since the published copy was gone or damaged.';
 comment on column publications.withdrawn_at is 'When an operator rolled it back: the same content is not published again on its own.';
 comment on column queue_backlog.eta is 'When the queue will be empty at that rate, if nothing comes; NULL while paused or when nothing ended.';
 comment on column queue_backlog.held_back is 'Waiting for their queue or site to be resumed.';
@@ -637,6 +650,7 @@ comment on column stage_durations.median is 'From the start of the phase to its 
 comment on column stage_durations.wait_median is 'From being due to being claimed. Likewise wait_p90.';
 comment on column stage_policy.lease is 'How long a claim holds without a sign of life; workers renew at a third of it.';
 comment on column stage_policy.time_limit is 'After this long a job''s claim is no longer renewed and the job is aborted.';
+comment on column storage_looks.whole_at is 'When it last did so with the hash of every file.';
 comment on column worker_processes.holder is 'application_name, as in job_claims: a unique part, "clerk", process id, host.';
 comment on column worker_processes.queues is 'NULL: every queue.';
 comment on column worker_status.alive is 'Heard of within a minute. A dead worker''s row stays until Procrastinate prunes it.';
@@ -661,6 +675,7 @@ comment on table publications is 'One row per archive that was published: at mos
 comment on table reconcile_log is 'Every repair: what was found, what was done and why, with the rows before and after.';
 comment on table sites is 'One row per municipality: who it is, where its present run stands, how the last one ended.';
 comment on table stage_policy is 'How each stage is run. Operators may change numbers here; workers and repairs read them.';
+comment on table storage_looks is 'When reconciliation last compared a site''s files with its rows. No row: never.';
 comment on table worker_processes is 'Which process a worker of Procrastinate is: its name in claims, and what it reads.';
 comment on view busy_hosts is 'Hosts that a site''s documents come from and that cannot be asked right now: they said so, or many ask them.';
 comment on view completions_per_hour is 'What came of the runs that ended in each hour of the last seven days, by stage. Hours in which none ended are absent.';
@@ -686,6 +701,7 @@ comment on view queue_pauses is 'Queues whose jobs are held back, since when and
 comment on view recent_errors is 'What failed in the last seven days and has not been mended since, the newest first.';
 comment on view recent_ignored_results is 'Results of the last seven days that changed nothing, the newest first.';
 comment on view recent_repairs is 'What reconciliation mended in the last seven days, the newest first.';
+comment on view repeated_publications is 'Sites whose newest publication gave a deployer what it had already (invariant I5), though nothing had been lost.';
 comment on view running_jobs is 'A row per job that runs: on which machine, since when, how far it is.';
 comment on view site_runs is 'A row per site: its present run, or its last one, with why it began and how it ended.';
 comment on view stage_durations is 'Per stage: how long sites stay in it (runs that ended in the last day), and how long its jobs run and wait (last hour).';
@@ -740,12 +756,14 @@ grant delete, insert, select, update on recent_errors to clerk_worker;
 grant delete, insert, select, update on recent_ignored_results to clerk_worker;
 grant delete, insert, select, update on recent_repairs to clerk_worker;
 grant delete, insert, select, update on reconcile_log to clerk_worker;
+grant delete, insert, select, update on repeated_publications to clerk_worker;
 grant delete, insert, select, update on running_jobs to clerk_worker;
 grant delete, insert, select, update on site_runs to clerk_worker;
 grant delete, insert, select, update on sites to clerk_worker;
 grant delete, insert, select, update on stage_durations to clerk_worker;
 grant delete, insert, select, update on stage_policy to clerk_worker;
 grant delete, insert, select, update on stale_jobs to clerk_worker;
+grant delete, insert, select, update on storage_looks to clerk_worker;
 grant delete, insert, select, update on stranded_jobs to clerk_worker;
 grant delete, insert, select, update on stuck_sites to clerk_worker;
 grant delete, insert, select, update on trigger_problems to clerk_worker;
@@ -784,6 +802,7 @@ grant select on queue_pauses to clerk_dashboard;
 grant select on recent_errors to clerk_dashboard;
 grant select on recent_ignored_results to clerk_dashboard;
 grant select on recent_repairs to clerk_dashboard;
+grant select on repeated_publications to clerk_dashboard;
 grant select on running_jobs to clerk_dashboard;
 grant select on site_runs to clerk_dashboard;
 grant select on stage_durations to clerk_dashboard;

@@ -25,16 +25,22 @@ class Publication:
     announced: bool
 
 
-def begin(connection: Connection, subdomain: str, run_id: int, built: Built) -> Publication:
+def begin(connection: Connection, subdomain: str, run_id: int, built: Built, lost_copy: bool = False) -> Publication:
     """The run's publication of this content, new or taken up again; Superseded if it is not the present run."""
     connection.execute(
         """
-        insert into publications (subdomain, run_id, content_hash, pages, begun_at)
-        select s.subdomain, s.run_id, %(content)s, %(pages)s, clerk_now()
+        insert into publications (subdomain, run_id, content_hash, pages, begun_at, lost_copy)
+        select s.subdomain, s.run_id, %(content)s, %(pages)s, clerk_now(), %(lost)s
         from sites s where s.subdomain = %(site)s and s.run_id = %(run)s
         on conflict (run_id, content_hash) do nothing
         """,
-        {"site": subdomain, "run": run_id, "content": built.content_hash, "pages": built.pages},
+        {
+            "site": subdomain,
+            "run": run_id,
+            "content": built.content_hash,
+            "pages": built.pages,
+            "lost": lost_copy,
+        },
     )
     row = connection.execute(
         """
@@ -80,6 +86,19 @@ def last_deployed(connection: Connection, subdomain: str, deployer: str) -> str 
         [deployer, subdomain],
     ).fetchone()
     return None if row is None else str(row[0])
+
+
+def is_withdrawn(connection: Connection, subdomain: str, deployer: str) -> bool:
+    """An operator took back what this deployer published last."""
+    row = connection.execute(
+        """
+        select p.withdrawn_at is not null from publications p
+        join publication_steps s on s.publication_id = p.id and s.step = 'deploy' and s.name = %s
+        where p.subdomain = %s order by p.id desc limit 1
+        """,
+        [deployer, subdomain],
+    ).fetchone()
+    return row is not None and bool(row[0])
 
 
 def record_step(connection: Connection, publication: Publication, step: str, name: str, result: str | None) -> None:

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 _DOCUMENTS = """
 select i.id, i.subdomain, i.kind, i.meeting, i.date, i.occurrence, i.revision, i.sha256, i.source_url,
-       coalesce(i.series, i.id), coalesce(l.status = 'processed', false)
+       coalesce(i.series, i.id), coalesce(l.status = 'processed' or l.error_code = 'FilesLost', false)
 from content_items i
 left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
 where i.subdomain = %s and i.kind in ('minutes', 'agenda')

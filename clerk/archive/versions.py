@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from clerk.archive import building, contents
+from clerk.archive import building, condition, contents
 from clerk.documents.names import is_subdomain
 from clerk.documents.storage import sync_folder, write
 from clerk.errors import ClerkError
@@ -76,6 +76,18 @@ class Published:
             return None
         return _read(self.versions_folder / target.name)
 
+    def problem(self, content_hash: str | None, thorough: bool = True) -> str | None:
+        """What is wrong with the current version, for a person; None if nothing is.
+
+        `content_hash`: what it should be; None if any will do, since somebody chose it by hand.
+        """
+        current = self.current
+        if current is None:
+            return "is gone"
+        if content_hash is not None and current.content_hash != content_hash:
+            return "is another than the one published last"
+        return condition.problem(self.link / DATABASE, current.content_hash, thorough)
+
     def versions(self) -> list[Version]:
         """Oldest first: names begin with the time."""
         if not self.versions_folder.is_dir():
@@ -103,7 +115,12 @@ class Published:
             with building.writing(copy) as connection:
                 contents.check(connection)
                 content_hash, pages = contents.content_hash(connection), contents.page_count(connection)
-            existing = [version for version in self.versions() if version.content_hash == content_hash]
+            existing = [
+                version
+                for version in self.versions()
+                if version.content_hash == content_hash
+                and condition.problem(version.path / DATABASE, content_hash) is None
+            ]
             if existing:  # published before and killed before the switch, or the content is what it once was
                 return existing[-1]
             building.make_durable(copy)

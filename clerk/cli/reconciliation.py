@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from datetime import timedelta
 
 import click
@@ -16,6 +17,7 @@ from clerk.pg.verify import require_known_schema
 from clerk.reconcile.applying import Result, reconcile
 from clerk.reconcile.plan import THRESHOLD, make_plan
 from clerk.reconcile.repair import Repair
+from clerk.reconcile.storage import Comparison
 
 
 @click.command("reconcile-pipeline")
@@ -28,9 +30,16 @@ from clerk.reconcile.repair import Repair
     help="Leave sites alone that moved within this time; 0 heals at once. Jobs of dead workers never wait.",
 )
 @click.option("--site", help="Only this site.")
+@click.option(
+    "--storage",
+    type=click.Choice(["quick", "all", "none"]),
+    default="quick",
+    show_default=True,
+    help="How far files are compared: the sites whose turn it is, all by the hash of every file, or not at all.",
+)
 @dry_run_option
 @json_option
-def reconcile_pipeline(threshold_hours: float, site: str | None, dry_run: bool, as_json: bool) -> None:
+def reconcile_pipeline(threshold_hours: float, site: str | None, storage: str, dry_run: bool, as_json: bool) -> None:
     """Find what reality broke in the pipeline, and mend it. Workers do the same every 15 minutes.
 
     What is alive is left alone. Every repair is written to the table reconcile_log. If another
@@ -42,14 +51,16 @@ def reconcile_pipeline(threshold_hours: float, site: str | None, dry_run: bool, 
     Examples:
       clerk reconcile-pipeline --dry-run
       clerk reconcile-pipeline --site springfield --threshold-hours 0 --json
+      clerk reconcile-pipeline --storage all --threshold-hours 0    after a restore
     """
     settings, threshold = config.load(), timedelta(hours=threshold_hours)
+    comparison = None if storage == "none" else Comparison(settings, storage == "all", _show("sites"))
     with connect(settings) as connection:
         require_known_schema(connection, default_folder())
         if dry_run:
-            result = Result(done=make_plan(connection, settings, site, threshold))
+            result = Result(done=make_plan(connection, comparison, site, threshold))
         else:
-            result = reconcile(connection, settings, site, threshold, progress=_show_progress)
+            result = reconcile(connection, comparison, site, threshold, _show("repairs"))
     if as_json:
         print_json(_as_dict(result, dry_run))
     else:
@@ -58,10 +69,14 @@ def reconcile_pipeline(threshold_hours: float, site: str | None, dry_run: bool, 
         click.get_current_context().exit(WRONG)
 
 
-def _show_progress(done: int, of: int) -> None:
+def _show(what: str) -> Callable[[int, int], None]:
     """One line that is written over, for somebody who watches."""
-    if sys.stderr.isatty():
-        click.echo(f"\r{done} of {of} repairs", nl=done == of, err=True)
+
+    def show(done: int, of: int) -> None:
+        if sys.stderr.isatty():
+            click.echo(f"\r{done} of {of} {what}", nl=done == of, err=True)
+
+    return show
 
 
 def _print(result: Result, dry_run: bool) -> None:

@@ -68,6 +68,8 @@ class Known:
     """When the source last confirmed what we have."""
     is_read: bool = False
     """Its pages are in storage: the PDF itself is not needed any more."""
+    pdf_wanted: bool = False
+    """The PDF was found gone or damaged, and is wanted again."""
 
     @property
     def is_held(self) -> bool:
@@ -132,7 +134,8 @@ def known_documents(connection: Connection, subdomain: str) -> list[Known]:
         return cursor.execute(
             """
             select i.id, i.source_key, i.kind, i.meeting, i.date, i.sha256, i.source_version, i.etag,
-                   i.last_modified, i.fetch_error_code, i.checked_at, coalesce(l.status = 'processed', false) as is_read
+                   i.last_modified, i.fetch_error_code, i.checked_at,
+                   coalesce(l.status = 'processed', false) as is_read, i.pdf_wanted_at is not null as pdf_wanted
             from content_items i
             left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
             where i.subdomain = %s and i.kind in ('minutes', 'agenda') and i.source_key is not null
@@ -171,6 +174,10 @@ def record_content(
             document = document_by_id(connection, before.id)
             _fill(connection, document.id, found, content, place(replace(document, sha256=content.sha256)))
             return Change.NEW
+        if before is None and (twin := _adopted(connection, subdomain, found, content)) is not None:
+            connection.execute("update content_items set meeting = %s where id = %s", [found.meeting, twin])
+            _confirm(connection, twin, found, content)
+            return Change.UNCHANGED
         document = _next_document(connection, subdomain, found, before)
         key = place(replace(document, sha256=content.sha256))
         _supersede(connection, before)
@@ -185,7 +192,9 @@ def record_unchanged(connection: Connection, known: Known, found: Found) -> None
 
 def record_fetched_anew(connection: Connection, content_item_id: int) -> None:
     """Its file was lost or damaged in storage and is there again: the next run reads it, if it failed for that."""
-    connection.execute("update content_items set fetched_at = clerk_now() where id = %s", [content_item_id])
+    connection.execute(
+        "update content_items set fetched_at = clerk_now(), pdf_wanted_at = null where id = %s", [content_item_id]
+    )
 
 
 def record_failure(
@@ -230,6 +239,98 @@ def record_vanished(connection: Connection, ids: Iterable[int]) -> int:
         """,
         [list(ids)],
     ).rowcount
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A document that lies in storage, and what is known from that."""
+
+    document: Document
+    """With its hash; the meeting's name as good as it can be told."""
+    storage_key: str
+    size_bytes: int | None = None
+    """None if the PDF itself is not there."""
+    page_count: int | None = None
+
+
+def adopt(connection: Connection, stored: Stored) -> int | None:
+    """A row for a document that no row speaks of: a database from before it was fetched. None if there is one by now.
+
+    A revision goes on where the one before it stands: it is the source's newest word on the same key. Any other has
+    no source until a fetch meets the same content.
+    """
+    document = stored.document
+    with _only_one(connection, document.subdomain):
+        revisions = _revisions(connection, document)
+        if any(one.revision == document.revision for one in revisions):
+            return None
+        before = max((one for one in revisions if one.revision < document.revision), key=_revision, default=None)
+        row = connection.execute(
+            """
+            with before as (
+                update content_items set superseded_at = coalesce(superseded_at, clerk_now()), updated_at = clerk_now()
+                where id = %(before)s
+                returning coalesce(series, id) as series, meeting
+            )
+            insert into content_items (subdomain, kind, meeting, date, occurrence, revision, sha256, size_bytes,
+                                       page_count, storage_key, fetched_at, series, superseded_at)
+            values (%(subdomain)s, %(kind)s, coalesce((select meeting from before), %(meeting)s), %(date)s,
+                    %(occurrence)s, %(revision)s, %(sha256)s, %(size)s, %(pages)s, %(key)s, clerk_now(),
+                    (select series from before), case when %(is_old)s then clerk_now() end)
+            returning id
+            """,
+            {
+                "before": before and before.id,
+                "subdomain": document.subdomain,
+                "kind": document.kind,
+                "meeting": document.meeting,
+                "date": document.date,
+                "occurrence": document.occurrence,
+                "revision": document.revision,
+                "sha256": document.sha256,
+                "size": stored.size_bytes,
+                "pages": stored.page_count,
+                "key": stored.storage_key,
+                "is_old": any(one.revision > document.revision for one in revisions),
+            },
+        ).fetchone()
+        assert row is not None
+        if before is not None:
+            connection.execute(
+                """
+                update content_items i set source_url = before.source_url, source_key = before.source_key
+                from content_items before where i.id = %s and before.id = %s and i.superseded_at is null
+                """,
+                [row[0], before.id],
+            )
+        return int(row[0])
+
+
+def _revision(document: Document) -> int:
+    return document.revision
+
+
+def _revisions(connection: Connection, document: Document) -> list[Document]:
+    """What is known of the same meeting, by the path of its files."""
+    rows = connection.execute(
+        _DOCUMENT + "and i.subdomain = %s and i.kind = %s and i.date = %s and i.occurrence = %s",
+        [document.subdomain, document.kind, document.date, document.occurrence],
+    )
+    return [one for one in (Document(*row) for row in rows) if _path(one.meeting) == _path(document.meeting)]
+
+
+def _adopted(connection: Connection, subdomain: str, found: Found, content: Content) -> int | None:
+    """The document of this content that was taken up from storage, and whose source nobody knew until now."""
+    rows = connection.execute(
+        """
+        select i.id, i.meeting from content_items i
+        where i.subdomain = %s and i.kind = %s and i.date = %s and i.sha256 = %s
+          and i.source_key is null and i.superseded_at is null
+        order by i.id
+        """,
+        [subdomain, found.kind, found.date, content.sha256],
+    )
+    return next((int(key) for key, meeting in rows if folder_name(meeting) == folder_name(found.meeting)), None)
 
 
 @contextlib.contextmanager

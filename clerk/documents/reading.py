@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from clerk.documents import failures, manifest, protocol
+from clerk.documents import condition, failures, manifest, protocol
 from clerk.documents.engine import environment, import_path
 from clerk.documents.failures import (
     BY_NAME,
@@ -76,6 +76,8 @@ def read(
     sha256 = _fingerprint(pdf, document)
     journal = Journal(storage, document, sha256, options.languages)
     done = journal.pages(_usable_manifest(storage, document, sha256))
+    for number in condition.missing_images(storage, document, done.values(), options.images):
+        del done[number]
     journal.begin(done)
     with _scratch(document) as scratch, Child(_task(pdf, scratch, options, done), options, keep_going) as reader:
         inspected = next(reader.events)

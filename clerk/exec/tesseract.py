@@ -20,6 +20,7 @@ from clerk.exec.limited import Conversation, ToolMissing
 
 LANGUAGES = re.compile(r"[A-Za-z_]{2,20}(?:\+[A-Za-z_]{2,20}){0,9}")
 """`eng`, `eng+spa`: names of models, joined. Nothing that a shell, a path or tesseract could take for more."""
+DEFAULT_LANGUAGES = "eng"
 PROCESS = "clerk.exec.recognition"
 _USUAL_FOLDERS = (
     "usr/share/tesseract-ocr/*/tessdata",

@@ -186,6 +186,18 @@ def recount_site(connection: Connection, subdomain: str) -> None:
     _call(connection, "clerk_recount_site", locals())
 
 
+def count_as_read(connection: Connection, content_item_id: int, page_count: int) -> bool:
+    """Its page texts are complete in storage: not to be read again. False if somebody is reading it."""
+    return bool(_call(connection, "clerk_count_as_read", locals()))
+
+
+def lose_files(
+    connection: Connection, content_item_id: int, stage: str, message: str, pdf_wanted: bool = False
+) -> bool:
+    """What a finished unit left in storage is gone: the next run does it again. False while a run is going."""
+    return bool(_call(connection, "clerk_lose_files", locals()))
+
+
 def remove_finished_jobs(connection: Connection, before: datetime, batch: int = 1000) -> int:
     """One batch of retention; call until it returns 0."""
     return int(_call(connection, "clerk_remove_finished_jobs", locals()))

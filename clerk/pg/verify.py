@@ -23,6 +23,8 @@ class Check:
     name: str
     about: str
     problems: list[str] = field(default_factory=list)
+    unknown: str | None = None
+    """Why nothing could be found out."""
 
     @property
     def ok(self) -> bool:
@@ -65,11 +67,13 @@ INVARIANTS = {
     "I2": "counters say what the ledger says",
     "I3": "one accepted advance per run and phase",
     "I4": "every run ends, and its site says how",
+    "I5": "at most one publication per run and content, and none of what is published already",
     "I7": "no job runs without a live lease",
     "I8": "one accepted result per job and attempt",
     "waiting": "whatever waits has somebody to go on with it",
 }
-"""Those of the design's invariants that the database can see by itself, and what would never end although they hold."""
+"""Those of the design's invariants that the database can see by itself (I6 is about files), and what would never end
+although they hold."""
 
 
 def verify_invariants(connection: psycopg.Connection, *, full: bool = False) -> list[Check]:

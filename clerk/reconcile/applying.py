@@ -11,10 +11,10 @@ from datetime import timedelta
 
 import psycopg
 
-from clerk.config import Settings
 from clerk.reconcile import books, log
 from clerk.reconcile.plan import THRESHOLD, make_plan
 from clerk.reconcile.repair import Connection, Repair
+from clerk.reconcile.storage import Comparison
 
 logger = logging.getLogger(__name__)
 
@@ -32,12 +32,13 @@ class Result:
 
 def reconcile(
     connection: Connection,
-    settings: Settings | None,
+    comparison: Comparison | None,
     site: str | None = None,
     threshold: timedelta = THRESHOLD,
     progress: Callable[[int, int], object] = lambda done, of: None,
 ) -> Result:
-    """Make a plan and apply it, unless another reconciler is at it: then leave quietly.
+    """Make a plan and apply it, unless another reconciler is at it: then leave quietly. Without a comparison
+    only the books are looked at.
 
     The lock is the session's: the connection must stay one and the same, not one of a pool that changes with every
     transaction.
@@ -45,7 +46,10 @@ def reconcile(
     with _alone(connection) as alone:
         if not alone:
             return Result(busy=True)
-        return _apply(connection, make_plan(connection, settings, site, threshold), progress)
+        result = _apply(connection, make_plan(connection, comparison, site, threshold), progress)
+        if comparison is not None:
+            comparison.record(connection)
+        return result
 
 
 def rescue_expired(connection: Connection) -> int:

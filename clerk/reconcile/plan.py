@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from clerk.config import Settings
 from clerk.pg.verify import require_triggers
-from clerk.reconcile import books, giving_up, storage
+from clerk.reconcile import books, giving_up
 from clerk.reconcile.repair import Connection, Repair
+from clerk.reconcile.storage import Comparison
 
 THRESHOLD = timedelta(hours=2)
 """How long nothing must have moved at a site before it counts as stuck."""
@@ -17,12 +17,12 @@ _CONSEQUENCES = {"stage", "transition", "members", "counters", "coordinator"}
 
 
 def make_plan(
-    connection: Connection, settings: Settings | None, site: str | None = None, threshold: timedelta = THRESHOLD
+    connection: Connection, comparison: Comparison | None, site: str | None = None, threshold: timedelta = THRESHOLD
 ) -> list[Repair]:
-    """What would be mended now, in the order in which it would be. Without settings only the books are looked at."""
+    """What would be mended now, in the order in which it would be; without a comparison, from the books only."""
     require_triggers(connection)
     found = books.find_structure(connection, site)
-    found += storage.find(connection, settings, site) if settings is not None else []
+    found += comparison.find(connection, site, threshold) if comparison is not None else []
     found += books.find_units(connection, site)
     # Asked last: a site that moved while we looked is alive.
     lively = _lively_sites(connection, threshold)

@@ -10,6 +10,7 @@ from procrastinate import App, JobContext, RetryStrategy
 from clerk.pg import engine
 from clerk.pg.connector import ClerkConnector
 from clerk.reconcile import applying, log
+from clerk.reconcile.storage import Comparison
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ def reconcile(context: JobContext, timestamp: int) -> int:
     """Find what reality broke, and mend it."""
     connector = _connector(context)
     with connector.connection() as connection:
-        return len(applying.reconcile(connection, connector.settings).done)
+        return len(applying.reconcile(connection, Comparison(connector.settings)).done)
 
 
 def retention(context: JobContext, timestamp: int) -> int:

@@ -51,7 +51,8 @@ def deploy(context: JobContext, subdomain: str, run_id: int, stage: str, content
         publications.record_pages(connection, subdomain, run_id, built.pages)
         due = [name for name in deployers if not _is_published(claim, connection, subdomain, name, built)]
         if due:
-            publication = publications.begin(connection, subdomain, run_id, built)
+            lost = publications.last_deployed(connection, subdomain, LOCAL) == built.content_hash and LOCAL in due
+            publication = publications.begin(connection, subdomain, run_id, built, lost_copy=lost)
         elif (waiting := publications.unannounced(connection, subdomain, built.content_hash)) is not None:
             publication = waiting
         else:
@@ -100,8 +101,11 @@ def chosen(claim: Claim, plugins: manager.Plugins, subdomain: str) -> dict[str, 
 def _is_published(claim: Claim, connection: Any, subdomain: str, name: str, built: Built) -> bool:
     if publications.last_deployed(connection, subdomain, name) != built.content_hash:
         return False
-    # Somebody may have emptied the folder; what was rolled back stays rolled back.
-    return name != LOCAL or Published(claim.settings.publish_dir, subdomain).current is not None
+    if name != LOCAL:
+        return True
+    # Somebody may have emptied the folder, or brought back an older one; what was rolled back stays rolled back.
+    wanted = None if publications.is_withdrawn(connection, subdomain, name) else built.content_hash
+    return Published(claim.settings.publish_dir, subdomain).problem(wanted) is None
 
 
 def _announce(claim: Claim, plugins: manager.Plugins, subdomain: str, publication: Publication) -> None:

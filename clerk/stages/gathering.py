@@ -224,7 +224,7 @@ class Gathering:
 
     def _is_there(self, known: Known) -> bool:
         """A PDF that is still to be read must lie in storage, whole; one that was read may have been cleared away."""
-        if known.is_read:
+        if known.is_read and not known.pdf_wanted:
             return True
         with self.connect() as connection:
             pdf = self.storage.pdf(catalogue.document_by_id(connection, known.id))

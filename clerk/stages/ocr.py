@@ -26,7 +26,6 @@ from clerk.stages.retrying import StageRetry
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_LANGUAGES = "eng"
 _RECORD_PAGE_COUNT = "update content_items set page_count = %s where id = %s and page_count is distinct from %s"
 
 
@@ -79,9 +78,11 @@ def options_from(settings: Settings, languages: str) -> Options:
 def _languages(site: SiteRow | None) -> str:
     """`{"languages": "eng+spa"}` in the site's extra."""
     try:
-        wanted = site.extra_values.get("languages", DEFAULT_LANGUAGES) if site else DEFAULT_LANGUAGES
+        wanted = (
+            site.extra_values.get("languages", tesseract.DEFAULT_LANGUAGES) if site else tesseract.DEFAULT_LANGUAGES
+        )
     except ValueError:  # an older system's extra: it is the fetcher's to complain
-        wanted = DEFAULT_LANGUAGES
+        wanted = tesseract.DEFAULT_LANGUAGES
     if not isinstance(wanted, str) or not tesseract.LANGUAGES.fullmatch(wanted):
         raise LanguageMissing(f"the site's languages are {str(wanted)[:60]!r}; write them as eng+spa")
     if missing := set(wanted.split("+")) - tesseract.installed_languages():

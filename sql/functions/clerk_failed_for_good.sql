@@ -6,5 +6,5 @@ set search_path = pg_catalog, public, pg_temp
 as $$
     select p_status = 'failed_terminal'
            and coalesce(p_error_code, '') not in
-               ('Superseded', 'RunCancelled', 'RunEnded', 'JobCancelled', 'JobAborted', 'JobDeleted')
+               ('Superseded', 'RunCancelled', 'RunEnded', 'JobCancelled', 'JobAborted', 'JobDeleted', 'FilesLost')
 $$;

@@ -1,4 +1,4 @@
--- needs: 0010
+-- needs: 0011
 -- Units of the present run whose ledger row is gone, where the site counted more units than the ledger has. In the
 -- present phase: whatever the phase would begin with now. Of phases that are over: documents without any row; what
 -- carries a whole site (fetch, compilation, deploy) is done again by the next run anyway.

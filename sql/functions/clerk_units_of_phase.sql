@@ -1,7 +1,8 @@
--- needs: 0007
+-- needs: 0011
 -- Which units a phase has. Without p_units: what is there to do. A document that failed for good stays failed
 -- until somebody asks for it, or until fetching has news of it; one that failed for no fault of its own comes
--- back with the next run. A document that a later revision took the place of is not read any more.
+-- back with the next run. A document that a later revision took the place of is not read any more,
+-- and one whose PDF was lost not before it has come back.
 create or replace function clerk_units_of_phase(p_subdomain text, p_phase integer, p_units bigint[])
 returns table (content_item_id bigint, stage text)
 language sql stable
@@ -20,7 +21,7 @@ as $$
     where i.subdomain = p_subdomain and i.kind in ('minutes', 'agenda')
       and (s.stage = 'ocr' or read.status = 'processed')
       and case when p_units is not null then i.id = any (p_units)
-               when s.stage = 'ocr' and i.superseded_at is not null then false
+               when s.stage = 'ocr' and (i.superseded_at is not null or i.pdf_wanted_at is not null) then false
                else own.status is null
                     or own.status <> 'processed' and not clerk_failed_for_good(own.status, own.error_code)
                     -- Fetched anew since it failed.

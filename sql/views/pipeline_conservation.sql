@@ -1,4 +1,4 @@
--- needs: 0010
+-- needs: 0011
 -- Run every minute, so it reads what moves: open units, sites in motion, jobs that ended a moment ago. All
 -- else is for pipeline_conservation_full. Most of it are the very views that reconciliation mends from. `waiting` is none
 -- of the design's invariants: the books are right, and still nobody would ever go on.
@@ -33,6 +33,10 @@ from stranded_jobs j
 union all
 select 'waiting', f.subdomain, f.run_id, null, 'documents were healed after their phase, and nobody compiles them'
 from forgotten_refreshes f
+union all
+select 'I5', p.subdomain, p.run_id, 'deploy', format('publication %s gave %s the content that it had', p.publication_id, p.deployer)
+from repeated_publications p
+where p.moved_at > clerk_now() - interval '1 hour'
 union all
 select 'I7', e.subdomain, null, e.stage, format('job %s runs without a live lease (%s)', e.job_id, coalesce(e.holder, 'nobody'))
 from expired_claims e

@@ -17,10 +17,14 @@ from clerk.pg import engine
 from tests.archive.library import add_document
 
 
-async def _drain() -> None:
+async def _drain(*queues: str) -> None:
+    """Without queues, all of them."""
+    which: dict[str, Any] = {"queues": queues} if queues else {}
     app = whole_app()
     async with app.open_async():
-        await app.run_worker_async(wait=False, install_signal_handlers=False, listen_notify=False, concurrency=1)
+        await app.run_worker_async(
+            **which, wait=False, install_signal_handlers=False, listen_notify=False, concurrency=1
+        )
 
 
 @dataclass
@@ -51,6 +55,10 @@ class Town:
             if not left:
                 return
         raise AssertionError("the jobs do not end")
+
+    def work_on(self, *queues: str) -> None:
+        """What a worker of these queues finds to do just now."""
+        asyncio.run(_drain(*queues))
 
     def run(self, phase: int = 3) -> str:
         """A run from this phase to its end; returns the outcome."""

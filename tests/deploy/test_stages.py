@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from clerk.archive import publications
 from clerk.extraction import cache
 from clerk.plugins import manager
 from tests.archive.library import is_whole, rows, write_texts
@@ -54,7 +55,10 @@ def test_what_was_rolled_back_stays_so_until_there_is_new_content(town: Town) ->
     town.read("two", day=date(2024, 4, 2))
     town.run()
     older = town.published.before_current()
+    newer = town.published.current
+    assert newer is not None
     town.published.switch_to(older)
+    publications.record_rollback(town.connection, "springfield", older.content_hash, [newer.content_hash], "me")
     town.run()
     assert town.published.current == older
     town.read("three", day=date(2024, 5, 7))

@@ -19,6 +19,7 @@ from clerk.legacy import migrating, tables
 from clerk.pg import engine
 from clerk.plugins import manager
 from clerk.reconcile.applying import reconcile
+from clerk.reconcile.storage import Comparison
 from tests.cli.conftest import Clerk
 from tests.engine.driving import Connection, broken_invariants, one, rows
 from tests.legacy.old_system import PROGRESS, OldDisk, stuck_site
@@ -92,7 +93,7 @@ def test_the_run_goes_on_by_reconciliation_and_reads_only_what_has_no_text(
     a_bit_of_everything(connection, old_disk)
     before = {path: path.read_bytes() for path in old_disk.root.rglob("*.txt")}
     assert clerk_command("migrate-stuck-sites").code == 0
-    reconcile(connection, load())
+    reconcile(connection, Comparison(load()))
     assert rows(connection, "select count(*) from procrastinate_jobs where queue_name = 'ocr'") == [(1,)]
     work(connection)
     assert rows(connection, "select current_stage, outcome, status from sites") == [
@@ -182,7 +183,7 @@ def test_which_sites_are_stuck_and_where_they_go_on(
     (migrated,) = migrating.migrate(connection, old_disk.root)
     assert migrated.phase == phase
     assert broken_invariants(connection) == []
-    reconcile(connection, load())
+    reconcile(connection, Comparison(load()))
     assert rows(connection, "select queue_name from procrastinate_jobs where args ? 'run_id'") == [
         ("fetch",) if phase == 1 else ("coordinator",)
     ]

@@ -10,13 +10,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from clerk.config import Settings
 from clerk.errors import SchemaUnknown
 from clerk.pg import engine
-from clerk.reconcile import log, storage
+from clerk.reconcile import log
 from clerk.reconcile.applying import reconcile, rescue_expired
 from clerk.reconcile.plan import THRESHOLD, make_plan
 from clerk.reconcile.repair import Repair
+from clerk.reconcile.storage import Comparison
 from tests.engine.driving import (
     Connection,
     Worker,
@@ -206,7 +206,7 @@ def test_each_repair_is_logged_with_before_and_after(connection: Connection) -> 
 
 
 def test_a_repair_that_fails_is_logged_and_the_others_go_on(
-    connection: Connection, monkeypatch: pytest.MonkeyPatch, settings: Settings
+    connection: Connection, monkeypatch: pytest.MonkeyPatch, comparison: Comparison
 ) -> None:
     add_site(connection, documents=1)
     run = start(connection, phase=2)
@@ -218,8 +218,8 @@ def test_a_repair_that_fails_is_logged_and_the_others_go_on(
         return True
 
     broken = Repair("text", "town", run, "ocr", "found", "do", "why", breaks)
-    monkeypatch.setattr(storage, "find", lambda *_: [broken])
-    result = reconcile(connection, settings, threshold=NOW)
+    monkeypatch.setattr(Comparison, "find", lambda *_: [broken])
+    result = reconcile(connection, comparison, threshold=NOW)
     assert [repair.kind for repair in result.done] == ["unit"]
     assert [(repair.kind, error) for repair, error in result.failed] == [("text", "DivisionByZero: division by zero")]
     assert rows(connection, "select kind, error from reconcile_log order by id") == [
@@ -228,8 +228,8 @@ def test_a_repair_that_fails_is_logged_and_the_others_go_on(
     ]
     assert site(connection)["name"] == "town", "it changed nothing"
     for _ in range(2):
-        reconcile(connection, settings, threshold=NOW)
-    assert [repair.kind for repair in reconcile(connection, settings, threshold=NOW).done] == ["given up"]
+        reconcile(connection, comparison, threshold=NOW)
+    assert [repair.kind for repair in reconcile(connection, comparison, threshold=NOW).done] == ["given up"]
 
 
 def test_the_log_forgets_after_its_time(connection: Connection) -> None:
@@ -295,8 +295,8 @@ def test_times_come_from_the_database_not_from_the_worker(
 
 
 @pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Comparison:
     from clerk import config
 
     monkeypatch.setenv("STORAGE_DIR", str(tmp_path))
-    return config.load()
+    return Comparison(config.load())

@@ -65,6 +65,8 @@ def tour(hand: Worker) -> None:
     connection.execute("delete from procrastinate_jobs where status = 'todo' and queue_name = 'coordinator'")
     heal(connection)
     drain(hand)
+    engine.lose_files(connection, items[0], "ocr", "gone")
+    engine.count_as_read(connection, items[0], 1)
     engine.rewind(connection, "town", "extraction")
     engine.rewind(connection, "town", "ocr")
     connection.execute("delete from procrastinate_jobs where status = 'todo' and queue_name = 'ocr'")

@@ -1,0 +1,239 @@
+"""A site's documents: what the ledger says of each against the texts, the PDF and the findings that lie there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from clerk.documents import condition
+from clerk.documents.condition import Pdf, Texts
+from clerk.documents.storage import Document
+from clerk.exec.tesseract import DEFAULT_LANGUAGES
+from clerk.pg import engine
+from clerk.reconcile.look import Look
+from clerk.reconcile.repair import Connection, Repair
+
+_OPEN = ("pending", "in_progress", "failed_retryable")
+_LOST = "FilesLost"
+_ROWS = """
+select i.id, i.subdomain, i.kind, i.meeting, i.date, i.occurrence, i.revision, i.sha256, i.source_url,
+       i.fetch_error_code, i.fetch_error_message,
+       i.size_bytes, i.source_key is not null and i.vanished_at is null, i.pdf_wanted_at is not null,
+       r.status, r.error_code, r.run_id is not distinct from s.run_id, j.status::text,
+       coalesce(x.status = 'processed', false)
+from content_items i
+join sites s on s.subdomain = i.subdomain
+left join content_item_pipeline_state r on r.content_item_id = i.id and r.pipeline = 'ocr'
+left join content_item_pipeline_state x on x.content_item_id = i.id and x.pipeline = 'extraction'
+left join procrastinate_jobs j on j.id = r.job_id
+where i.subdomain = %s and i.kind in ('minutes', 'agenda') and i.superseded_at is null
+order by i.id
+"""
+_WANT_PDF = "update content_items set pdf_wanted_at = clerk_now() where id = %s"
+
+
+@dataclass(frozen=True)
+class Row:
+    document: Document
+    size_bytes: int | None
+    is_listed: bool
+    """The source had it when it was last asked."""
+    pdf_wanted: bool
+    status: str | None
+    error_code: str | None
+    is_of_this_run: bool
+    job_status: str | None
+    is_extracted: bool
+
+    @property
+    def waits(self) -> bool:
+        """Open, and nobody at it. One whose own last attempt failed is left to its next one."""
+        retried = self.status == "failed_retryable" and self.job_status == "todo" and self.error_code != "WorkerLost"
+        return self.status in _OPEN and self.is_of_this_run and self.job_status in (None, "todo") and not retried
+
+    @property
+    def name(self) -> str:
+        return f"{self.document.kind} of {self.document.meeting} {self.document.stem}"
+
+
+def find(connection: Connection, look: Look) -> list[Repair]:
+    """Documents that a later revision took the place of are passed over: nobody reads or shows them."""
+    found = connection.execute(_ROWS, [look.site.subdomain]).fetchall()
+    rows = (Row(Document(*columns[:11]), *columns[11:]) for columns in found)
+    return [repair for row in rows for repair in _find(look, row)]
+
+
+def _find(look: Look, row: Row) -> Iterator[Repair]:
+    texts = condition.texts(look.storage, row.document, look.thorough)
+    images = _missing_images(look, row, texts)
+    if row.status == "processed":
+        if not look.site.going:
+            yield from _done(look, row, texts, images)
+    elif row.status is None or row.error_code == _LOST:
+        if not images and (texts.are_whole if row.error_code == _LOST else texts.are_finished):
+            yield _read_already(look, row, texts)
+        elif row.error_code == _LOST and row.pdf_wanted and not look.site.going and _pdf(look, row) is Pdf.WHOLE:
+            yield _lost(look, row, "its PDF is back", 2)
+    elif row.waits and not images and texts.are_finished and _in_right_languages(look, texts):
+        yield _read_already(look, row, texts)
+
+
+def _done(look: Look, row: Row, texts: Texts, images: int) -> Iterator[Repair]:
+    if texts.problem is not None:
+        match _pdf(look, row):
+            case Pdf.WHOLE:
+                yield _lost(look, row, texts.problem, 2)
+            case pdf if look.site.scraper and row.is_listed:
+                yield _lost(look, row, f"{texts.problem}, and its PDF is {pdf}", 1)
+            case pdf:
+                yield _lost(look, row, f"{texts.problem}, its PDF is {pdf}, and no source has it any more", None)
+        return
+    if images and _pdf(look, row) is Pdf.WHOLE:
+        yield _lost(look, row, f"{images} images of its pages are gone", 2)
+        return
+    path = look.storage.pdf(row.document)
+    if condition.pdf(path, row.document.sha256, row.size_bytes, look.thorough) is Pdf.DAMAGED:
+        yield _damaged_pdf(look, row)
+    if row.is_extracted and not look.storage.extracted(row.document).is_file():
+        yield _unextracted(look, row)
+
+
+def _pdf(look: Look, row: Row) -> Pdf:
+    """By its hash: something rests on it now."""
+    return condition.pdf(look.storage.pdf(row.document), row.document.sha256, row.size_bytes, thorough=True)
+
+
+def _missing_images(look: Look, row: Row, texts: Texts) -> int:
+    """How many; none if there is no PDF to make them from."""
+    if texts.manifest is None or not look.storage.pdf(row.document).is_file():
+        return 0
+    which = look.settings.keep_images
+    return len(condition.missing_images(look.storage, row.document, texts.manifest.pages, which))
+
+
+def _in_right_languages(look: Look, texts: Texts) -> bool:
+    """Others than the site's: somebody wants it read again."""
+    wanted = look.site.extra_values.get("languages", DEFAULT_LANGUAGES)
+    return texts.manifest is not None and texts.manifest.languages == wanted
+
+
+def _read_already(look: Look, row: Row, texts: Texts) -> Repair:
+    assert texts.manifest is not None
+    pages = texts.manifest.page_count
+    return _repair(
+        look,
+        row,
+        kind="texts-there",
+        stage="ocr",
+        found=f"{row.name}: all {pages} pages are in storage, the ledger says {row.status or 'nothing'}",
+        do="counted as processed",
+        why="it is not to be read twice",
+        apply=lambda connection: engine.count_as_read(connection, row.document.id, pages),
+        at_once=row.status not in _OPEN,
+    )
+
+
+def _lost(look: Look, row: Row, problem: str, phase: int | None) -> Repair:
+    """`phase`: where the run begins that heals it; None if none does."""
+    if phase is not None:
+        look.wants_run(phase)
+
+    def lose(connection: Connection) -> bool:
+        texts = condition.texts(look.storage, row.document, look.thorough)
+        back = texts.are_whole and not _missing_images(look, row, texts)
+        if back or not engine.lose_files(connection, row.document.id, "ocr", problem, pdf_wanted=phase != 2):
+            return False
+        if phase is not None:
+            look.reasons.append("texts")
+        if phase != 2:
+            _set_aside(look, row)
+        return True
+
+    return _repair(
+        look,
+        row,
+        kind="texts-lost",
+        stage="ocr",
+        found=f"{row.name}: {problem}",
+        do={1: "to be fetched and read again", 2: "to be read again", None: "failed: nothing is left of it"}[phase],
+        why="the archive keeps what it has of it" if phase is None else "the ledger says that it was read",
+        apply=lose,
+    )
+
+
+def _damaged_pdf(look: Look, row: Row) -> Repair:
+    can_be_had = bool(look.site.scraper) and row.is_listed
+    if can_be_had:
+        look.wants_run(1)
+
+    def want(connection: Connection) -> bool:
+        connection.execute(_WANT_PDF, [row.document.id])
+        if can_be_had:
+            look.reasons.append("PDFs")
+        _set_aside(look, row)
+        return True
+
+    return _repair(
+        look,
+        row,
+        kind="pdf-damaged",
+        stage="fetch",
+        found=f"{row.name}: its PDF is not the one that was fetched",
+        do=f"set aside as .damaged{', to be fetched again' if can_be_had else ', though no source has it any more'}",
+        why="its texts are whole: it is not read again",
+        apply=want,
+    )
+
+
+def _set_aside(look: Look, row: Row) -> None:
+    """Kept, for whoever wants to see what happened to it."""
+    path = look.storage.pdf(row.document)
+    if path.exists():
+        path.replace(path.with_name(f"{path.name}.damaged"))
+
+
+def _unextracted(look: Look, row: Row) -> Repair:
+    look.wants_run(3)
+
+    def lose(connection: Connection) -> bool:
+        done = engine.lose_files(connection, row.document.id, "extraction", "extracted.json is gone")
+        if done:
+            look.reasons.append("people and votes")
+        return done
+
+    return _repair(
+        look,
+        row,
+        kind="findings-lost",
+        stage="extraction",
+        found=f"{row.name}: its people and votes are gone",
+        do="to be extracted again",
+        why="the ledger says that they were",
+        apply=lose,
+    )
+
+
+def _repair(
+    look: Look,
+    row: Row,
+    *,
+    kind: str,
+    stage: str,
+    found: str,
+    do: str,
+    why: str,
+    apply: Callable[[Connection], bool],
+    at_once: bool = True,
+) -> Repair:
+    return Repair(
+        kind=kind,
+        subdomain=look.site.subdomain,
+        run_id=look.site.run_id,
+        stage=stage,
+        found=found,
+        do=do,
+        why=why,
+        apply=apply,
+        content_item_id=row.document.id,
+        at_once=at_once,
+    )

@@ -1,0 +1,105 @@
+"""One site, about to be compared with its files: what the books say of it as a whole, and the run it will need."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from clerk.config import Settings
+from clerk.documents.storage import SiteStorage
+from clerk.errors import RunGoing
+from clerk.pg import engine
+from clerk.reconcile.repair import Connection, Repair
+
+RUN = "storage-run"
+_MOST_RUNS_A_DAY = 3
+
+
+@dataclass(frozen=True)
+class SiteFacts:
+    subdomain: str
+    run_id: int | None
+    going: bool
+    phase: int | None
+    scraper: str | None
+    extra: str | None
+    looked_at: datetime | None
+    compiled: bool
+    """The ledger says that there is a meetings.db."""
+    published_hash: str | None
+    """What meetings.db holds if `local` is among the site's deployers, and its last run got as far as them."""
+    published_here: bool
+    """The deployer `local` has published it."""
+    shown_hash: str | None
+    """Content of what it published last, unless an operator rolled that back."""
+    runs_of_ours: int
+    """Started by what was found in storage, within a day."""
+
+    @property
+    def extra_values(self) -> dict[str, Any]:
+        try:
+            values = json.loads(self.extra or "{}")
+        except ValueError:  # the fetcher's to complain
+            return {}
+        return values if isinstance(values, dict) else {}
+
+
+@dataclass
+class Look:
+    site: SiteFacts
+    settings: Settings
+    thorough: bool
+    """Hash everything; otherwise only what is in doubt."""
+    first_phase: int | None = None
+    """Where the run has to begin that mends what was found."""
+    reasons: list[str] = field(default_factory=list)
+    """Of what was found and has been put into the books by now: without any, no run is needed."""
+
+    @property
+    def storage(self) -> SiteStorage:
+        return SiteStorage(self.settings.storage_dir, self.site.subdomain)
+
+    def is_in_doubt(self, path: Path) -> bool:
+        """Younger than our last look, or we never looked."""
+        if self.thorough or self.site.looked_at is None:
+            return True
+        try:
+            return path.stat().st_mtime > self.site.looked_at.timestamp()
+        except FileNotFoundError:
+            return True
+
+    def wants_run(self, phase: int) -> None:
+        self.first_phase = min(phase, self.first_phase or phase)
+
+    def run(self) -> list[Repair]:
+        """One run for all that was found, from the earliest phase that any of it needs."""
+        if self.first_phase is None:
+            return []
+        tired = self.site.runs_of_ours >= _MOST_RUNS_A_DAY
+        return [
+            Repair(
+                kind=RUN,
+                subdomain=self.site.subdomain,
+                run_id=self.site.run_id,
+                stage=None,
+                found="what was lost from storage is to be made again",
+                do="nothing today: it came back three times" if tired else f"a new run from phase {self.first_phase}",
+                why="storage loses what is written there" if tired else "the ledger knows what is missing by now",
+                apply=(lambda connection: False) if tired else self._start,
+                at_once=True,
+            )
+        ]
+
+    def _start(self, connection: Connection) -> bool:
+        if not self.reasons or self.first_phase is None:
+            return False
+        try:
+            with connection.transaction():
+                reason = f"lost from storage: {'; '.join(sorted(set(self.reasons)))}"[:200]
+                engine.start_run(connection, self.site.subdomain, reason, first_phase=self.first_phase)
+        except RunGoing:
+            return False
+        return True

@@ -1,0 +1,86 @@
+"""I6: nothing partial stands under a final name, and what is published is whole. Looks, and mends nothing."""
+
+from __future__ import annotations
+
+from clerk.archive import condition as archive_condition
+from clerk.archive.versions import DATABASE, Published
+from clerk.config import Settings
+from clerk.documents import condition
+from clerk.documents.condition import Pdf
+from clerk.documents.storage import Document, SiteStorage
+from clerk.pg.verify import Check
+from clerk.reconcile.repair import Connection
+from clerk.reconcile.storage import StorageMissing, require_storage
+
+NAME = "I6"
+_ABOUT = "no partial file under a final name, every published database is whole"
+_RECENT = 10
+"""Sites at most that the quick check opens: it is run every minute."""
+_PUBLISHED = """
+select s.subdomain, p.here
+from sites s
+cross join lateral (
+    select p.id, exists (select from publication_steps t
+                         where t.publication_id = p.id and t.step = 'deploy' and t.name = 'local') as here
+    from publications p where p.subdomain = s.subdomain and p.deployed_at is not null order by p.id desc limit 1
+) p
+order by p.id desc
+"""
+_NEWEST = """
+select p.subdomain, bool_or(t.publication_id is not null)
+from (select p.id, p.subdomain from publications p where p.deployed_at is not null order by p.id desc limit %(most)s) p
+left join publication_steps t on t.publication_id = p.id and t.step = 'deploy' and t.name = 'local'
+group by 1
+"""
+_PUBLISHED_SITES = (
+    "select count(*) from sites s where exists (select from publications p where p.subdomain = s.subdomain)"
+)
+_READ = """
+select i.id, i.subdomain, i.kind, i.meeting, i.date, i.occurrence, i.revision, i.sha256, i.source_url,
+       i.fetch_error_code, i.fetch_error_message, i.size_bytes
+from content_items i
+join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr' and l.status = 'processed'
+where i.subdomain = %s and i.superseded_at is null
+order by i.id
+"""
+
+
+def verify_files(connection: Connection, settings: Settings, full: bool = False) -> Check:
+    """The databases published last; in `full`, those of all sites, and the files of every document."""
+    try:
+        require_storage(connection, settings)
+    except StorageMissing as missing:
+        return Check(NAME, _ABOUT, unknown=str(missing))
+    sites = connection.execute(_PUBLISHED if full else _NEWEST, {"most": _RECENT}).fetchall()
+    problems = []
+    try:
+        for subdomain, published_here in sites:
+            problems += _archives(settings, subdomain, published_here)
+            if full:
+                problems += _documents(connection, SiteStorage(settings.storage_dir, subdomain))
+    except OSError as error:  # a disk that fails, or rights: nothing is said about the files by that
+        return Check(NAME, _ABOUT, problems, f"a file cannot be read ({error})")
+    row = connection.execute(_PUBLISHED_SITES).fetchone()
+    of = row[0] if row else 0
+    return Check(NAME, f"{_ABOUT} ({len(sites)} of {of} published sites looked at)", problems)
+
+
+def _archives(settings: Settings, subdomain: str, published_here: bool) -> list[str]:
+    published = Published(settings.publish_dir, subdomain)
+    databases = {"meetings.db": SiteStorage(settings.storage_dir, subdomain).database}
+    if published_here:
+        databases["the published copy"] = published.link / DATABASE
+    found = {name: archive_condition.problem(path) for name, path in databases.items()}
+    return [f"{subdomain}: {name} {problem}" for name, problem in found.items() if problem is not None]
+
+
+def _documents(connection: Connection, storage: SiteStorage) -> list[str]:
+    problems = []
+    for *columns, size in connection.execute(_READ, [storage.subdomain]).fetchall():
+        document = Document(*columns)
+        where = f"{storage.subdomain}: {document.kind} of {document.meeting} {document.stem}"
+        if (problem := condition.texts(storage, document, thorough=True).problem) is not None:
+            problems.append(f"{where}: {problem}")
+        if condition.pdf(storage.pdf(document), document.sha256, size, thorough=True) is Pdf.DAMAGED:
+            problems.append(f"{where}: its PDF is not the one that was fetched")
+    return problems
