@@ -11,6 +11,7 @@ from clerk.config import load
 from clerk.legacy import migrating
 from clerk.pg import engine
 from clerk.reconcile.applying import reconcile
+from clerk.reconcile.storage import Comparison
 from tests.engine.driving import Connection, broken_invariants, rows
 from tests.legacy.old_system import OldDisk, stuck_site
 from tests.legacy.test_migrate import work
@@ -44,7 +45,7 @@ def test_the_source_brings_them_again(connection: Connection, old_disk: OldDisk,
         [json.dumps({"path": str(tmp_path / "source/town/pdfs")})],
     )
     list(migrating.migrate(connection, old_disk.root))
-    reconcile(connection, load())
+    reconcile(connection, Comparison(load()))
     work(connection)
     assert rows(connection, _READ) == []
     assert rows(connection, "select current_stage, outcome from sites") == [("completed", "partial")]
@@ -77,7 +78,7 @@ def test_another_pdf_of_the_day_is_another_meeting(connection: Connection, old_d
         [json.dumps({"path": str(tmp_path / "source/town/pdfs")})],
     )
     list(migrating.migrate(connection, old_disk.root))
-    reconcile(connection, load())
+    reconcile(connection, Comparison(load()))
     work(connection)
     assert rows(
         connection, "select occurrence, superseded_at from content_items where kind = 'minutes' order by 1"
