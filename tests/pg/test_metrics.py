@@ -45,7 +45,8 @@ def test_nothing_there(connection: psycopg.Connection) -> None:
     assert found["clerk_health_score{}"] == 100
     assert found['clerk_repairs_last_hour{kind="lease"}'] == 0
     assert {name: value for name, value in found.items() if name.startswith("clerk_invariant_violations")} == {
-        f'clerk_invariant_violations{{invariant="I{n}"}}': 0 for n in (1, 2, 3, 4, 7, 8)
+        f'clerk_invariant_violations{{invariant="{name}"}}': 0
+        for name in ("I1", "I2", "I3", "I4", "I5", "I7", "I8", "waiting")
     }
     assert not any(name.startswith("clerk_job_duration_seconds") for name in found), "nothing is known of durations"
 

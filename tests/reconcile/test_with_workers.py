@@ -15,8 +15,8 @@ from tests.faults.pipeline import Pipeline, pipeline_on, until
 from tests.reconcile.healing import heal
 
 
-def wrong(connection: Connection) -> set[str]:
-    return {check.name for check in verify_invariants(connection) if not check.ok}
+def wrong(connection: Connection, *, full: bool = False) -> set[str]:
+    return {check.name for check in verify_invariants(connection, full=full) if not check.ok}
 
 
 def heal_until_ended(pipeline: Pipeline, run: int) -> str:
@@ -42,7 +42,9 @@ def test_triggers_off_while_workers_work(pipeline: Pipeline) -> None:
     job = pipeline.job("ocr", documents[0])
     until(lambda: pipeline.status(job) == "succeeded", "the end that nobody booked")
     pipeline.connection.execute("alter table procrastinate_jobs enable trigger user")
-    assert {"I8", "waiting"} <= wrong(pipeline.connection)
+    # Whoever writes events was off too, and the quick look at I8 starts from events.
+    assert "waiting" in wrong(pipeline.connection)
+    assert {"I8", "waiting"} <= wrong(pipeline.connection, full=True)
     assert heal_until_ended(pipeline, run) == "succeeded"
     pipeline.check()
     assert heal(pipeline.connection) == []
