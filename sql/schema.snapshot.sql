@@ -615,7 +615,7 @@ comment on column queue_backlog.scheduled is 'Waiting for their time: a retry af
 comment on column recent_errors.status is 'failed_terminal, failed_retryable (another attempt comes), or "not fetched": the source did not give the document.';
 comment on column recent_ignored_results.why is 'fenced: another claim held the job. stale: the run was over, or the unit had moved on.';
 comment on column recent_repairs.error is 'Why the repair failed; NULL if it was made.';
-comment on column recent_repairs.kind is 'lease: a job rescued from a lost worker.';
+comment on column recent_repairs.kind is 'A word for what was found; lease: a job rescued from a lost worker.';
 comment on column reconcile_log.error is 'Why the repair failed; NULL if it was made.';
 comment on column reconcile_log.kind is 'A stable word for what was found. The same site, run, stage and kind is the same repair, come back.';
 comment on column reconcile_log.reconciliation is 'Repairs of one pass share this.';

@@ -1,12 +1,10 @@
--- needs: 0009
+-- needs: 0010
 create view recent_repairs as
-select r.at, case when r.found like 'job % runs without a live lease' then 'lease' else 'other' end as kind,
-       r.subdomain, r.run_id, r.stage, r.found, r.done, r.why,
-       case when r.done like 'failed: %' then r.done end as error
+select r.at, r.kind, r.subdomain, r.run_id, r.stage, r.found, r.done, r.why, r.error
 from reconcile_log r
 where r.at >= clerk_now() - interval '7 days'
 order by r.at desc;
 
 comment on view recent_repairs is 'What reconciliation mended in the last seven days, the newest first.';
-comment on column recent_repairs.kind is 'lease: a job rescued from a lost worker.';
+comment on column recent_repairs.kind is 'A word for what was found; lease: a job rescued from a lost worker.';
 comment on column recent_repairs.error is 'Why the repair failed; NULL if it was made.';
