@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs" / "legacy.md"
-_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -18,5 +18,14 @@ class Step:
 
 
 def steps() -> list[Step]:
+    return [Step(language, line) for language, line in _lines() if language]
+
+
+def promised() -> list[str]:
+    """Lines of output that the page shows, but for those that name a folder."""
+    return [line for language, line in _lines() if not language and "…" not in line and line[10:11] != "/"]
+
+
+def _lines() -> list[tuple[str, str]]:
     found = _BLOCK.findall(PAGE.read_text(encoding="utf-8"))
-    return [Step(language, line) for language, text in found for line in text.splitlines() if line.strip()]
+    return [(language, line) for language, text in found for line in text.splitlines() if line.strip()]

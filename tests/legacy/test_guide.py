@@ -94,6 +94,8 @@ def test_the_guide_from_the_first_command_to_the_last(
             f"{STUCK} stuck sites migrated, {SITES - STUCK} others taken over: 505/527 completed, 7 failed, 15"
             in migrated
         )
+        outputs = "".join(said.values()).splitlines()
+        assert [line for line in guide.promised() if line not in outputs] == []
         redis = said["clerk legacy redis --file rq-removed.jsonl"]
         assert f"{COORDINATORS} deferred coordinators cancelled\n{FAILED} failed OCR jobs deleted\n" in redis
         assert "4 waiting and scheduled jobs turned into runs of 4 sites" in redis
