@@ -174,10 +174,6 @@ def record_content(
             document = document_by_id(connection, before.id)
             _fill(connection, document.id, found, content, place(replace(document, sha256=content.sha256)))
             return Change.NEW
-        if before is None and (twin := _adopted(connection, subdomain, found, content)) is not None:
-            connection.execute("update content_items set meeting = %s where id = %s", [found.meeting, twin])
-            _confirm(connection, twin, found, content)
-            return Change.UNCHANGED
         document = _next_document(connection, subdomain, found, before)
         key = place(replace(document, sha256=content.sha256))
         _supersede(connection, before)
@@ -319,20 +315,6 @@ def _revisions(connection: Connection, document: Document) -> list[Document]:
     return [one for one in (Document(*row) for row in rows) if _path(one.meeting) == _path(document.meeting)]
 
 
-def _adopted(connection: Connection, subdomain: str, found: Found, content: Content) -> int | None:
-    """The document of this content that was taken up from storage, and whose source nobody knew until now."""
-    rows = connection.execute(
-        """
-        select i.id, i.meeting from content_items i
-        where i.subdomain = %s and i.kind = %s and i.date = %s and i.sha256 = %s
-          and i.source_key is null and i.superseded_at is null
-        order by i.id
-        """,
-        [subdomain, found.kind, found.date, content.sha256],
-    )
-    return next((int(key) for key, meeting in rows if folder_name(meeting) == folder_name(found.meeting)), None)
-
-
 @contextlib.contextmanager
 def _only_one(connection: Connection, subdomain: str) -> Iterator[None]:
     with connection.transaction():
@@ -359,8 +341,8 @@ def _newest(connection: Connection, subdomain: str, found: Found, instead_of: in
 
 
 def _without_source(connection: Connection, subdomain: str, found: Found, content: Content) -> Known | None:
-    """A document that was taken over from the older system, which kept no address: the same body on the same day, with
-    this content or, if its PDF was gone by then, with any. From now on it is called what the source calls it."""
+    """A document that was taken up from storage, or from the older system, which kept no address: the same body on the
+    same day, with this content or, if nobody knows its content, with any. From now on it has the source's name."""
     with connection.cursor(row_factory=class_row(Known)) as cursor:
         rows = cursor.execute(
             """

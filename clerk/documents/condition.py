@@ -45,7 +45,8 @@ def texts(storage: SiteStorage, document: Document, thorough: bool = False) -> T
             return Texts(None, "its texts are gone" if not storage.texts(document).exists() else "its manifest is gone")
         if not found.is_complete:
             return Texts(found, "its manifest does not account for every page")
-        if document.sha256 is not None and found.pdf_sha256 != document.sha256:
+        # The older system's texts: which PDF they were read from, nobody knows.
+        if None not in (document.sha256, found.pdf_sha256) and found.pdf_sha256 != document.sha256:
             return Texts(found, "its texts are those of another PDF")
         written_at = path.stat().st_mtime_ns
         for page in found.pages:

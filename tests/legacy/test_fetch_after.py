@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from clerk.config import load
+from clerk.documents import catalogue, condition
+from clerk.documents.storage import SiteStorage
 from clerk.legacy import migrating
 from clerk.pg import engine
 from clerk.reconcile.applying import reconcile
@@ -60,6 +62,9 @@ def test_the_source_brings_them_again(connection: Connection, old_disk: OldDisk,
         ("City Council", "2020-01-04", 1, "processed", True, True),
     ]
     assert rows(connection, "select current_stage, outcome from sites") == [("completed", "succeeded")]
+    storage = SiteStorage(old_disk.root, "town")
+    documents = catalogue.documents_of(connection, "town")
+    assert [condition.texts(storage, one, thorough=True).problem for one in documents] == [None] * 4
     assert (old_disk.root / "town/txt/CityCouncil/2020-01-01/1.txt").read_text() == "read, PDF gone"
     assert broken_invariants(connection) == []
     engine.start_run(connection, "town")
