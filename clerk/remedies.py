@@ -72,6 +72,8 @@ REMEDIES: dict[str, str] = {
     "JobAborted": _BY_ITSELF,
     "JobCancelled": _BY_ITSELF,
     "JobDeleted": _BY_ITSELF,
+    "JobLost": "reconciliation does it again by itself; if it stays, retry",
+    "FilesLost": "the next fetch brings its PDF if the source still has it; otherwise put it back from a backup",
     "RunCancelled": _BY_ITSELF,
     "RunEnded": _BY_ITSELF,
     "Superseded": _BY_ITSELF,

@@ -23,13 +23,15 @@ def check_schema(*, apply_migration: bool, as_json: bool) -> None:
     _report(checks, as_json)
 
 
-def check_books(*, full: bool, apply_migration: bool, as_json: bool) -> None:
+def check_books(*, full: bool, files: bool, apply_migration: bool, as_json: bool) -> None:
     settings, folder = config.load(), default_folder()
     with connect(settings) as connection:
         if apply_migration:
             Migrator(connection, folder, settings.lock_timeout, say).up()
         require_known_migrations(connection, folder)
-        checks = [*verify_invariants(connection, full=full), verify_files(connection, settings, full)]
+        checks = verify_invariants(connection, full=full)
+        if files:
+            checks.append(verify_files(connection, settings, full))
     _report(sorted(checks, key=lambda check: check.name), as_json)
 
 
@@ -68,9 +70,10 @@ def _print(check: Check) -> None:
 @click.command()
 @click.option("--schema", is_flag=True, help="Check the schema instead of the books.")
 @click.option("--full", is_flag=True, help="Look at every row and every file: for nights, and after a restore.")
+@click.option("--books-only", is_flag=True, help="Leave the files out: for a machine without the storage.")
 @click.option("--apply-migration", is_flag=True, help="Migrate first.")
 @json_option
-def verify(schema: bool, full: bool, apply_migration: bool, as_json: bool) -> None:
+def verify(schema: bool, full: bool, books_only: bool, apply_migration: bool, as_json: bool) -> None:
     """Check the pipeline's books and files: the invariants that hold whatever dies. With --schema, the schema.
 
     Quick enough to be run every minute: it looks at what moves, and at the databases published last. --full looks
@@ -84,9 +87,9 @@ def verify(schema: bool, full: bool, apply_migration: bool, as_json: bool) -> No
       clerk verify --full
       clerk verify --schema --json
     """
-    if schema and full:
-        raise click.UsageError("--full is about the books and files, --schema about the schema")
+    if schema and (full or books_only):
+        raise click.UsageError("--full and --books-only are about the books and files, --schema about the schema")
     if schema:
         check_schema(apply_migration=apply_migration, as_json=as_json)
     else:
-        check_books(full=full, apply_migration=apply_migration, as_json=as_json)
+        check_books(full=full, files=not books_only, apply_migration=apply_migration, as_json=as_json)

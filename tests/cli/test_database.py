@@ -162,7 +162,7 @@ def test_the_embedded_server_from_start_to_stop(
         assert started.out == f"The embedded Postgres runs: {url}\n"
         assert "Would keep up" in clerk_command("db", "start", "--dry-run").out
         assert clerk_command("db", "up").code == 0
-        assert clerk_command("status").out.startswith("0 sites; storage in")
+        assert clerk_command("status").out.startswith("0 sites. Add one with")
         assert "Would stop" in clerk_command("db", "stop", "--dry-run").out
     finally:
         assert clerk_command("db", "stop", "--force").out == "The embedded Postgres has stopped.\n"
