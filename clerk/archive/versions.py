@@ -72,7 +72,7 @@ class Published:
     def current(self) -> Version | None:
         try:
             target = self.link.readlink()
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         return _read(self.versions_folder / target.name)
 
@@ -194,5 +194,6 @@ def _read(path: Path) -> Version | None:
         if not (path / DATABASE).is_file():
             return None
         return Version(path, str(facts["content_hash"]), int(facts["pages"]), str(facts["published_at"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+        # Any other error of the system is a disk that fails, not a version that is gone.
         return None

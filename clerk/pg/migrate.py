@@ -116,9 +116,12 @@ class Migrator:
             steps.append(Step("bring Procrastinate to", f"{procrastinate_schema.package_version()}{before}"))
         steps += [Step("apply", m.name) for m in self.folder.migrations[state.version : target]]
         wanted = {(o.kind, o.name): o for o in self._objects.wanted(target)}
+        lost = self._objects.lost() if state.objects else set()
         for key, wanted_object in wanted.items():
             if key not in state.objects:
                 steps.append(Step("create", f"{key[0]} {key[1]}"))
+            elif key in lost:
+                steps.append(Step("bring back", f"{key[0]} {key[1]}"))
             elif state.objects[key] != wanted_object.checksum:
                 steps.append(Step("replace", f"{key[0]} {key[1]}"))
         steps += [Step("drop", f"{kind} {name}") for kind, name in state.objects if (kind, name) not in wanted]

@@ -35,6 +35,9 @@ _LIVE = """
     where c.relnamespace = 'public'::regnamespace and c.relkind = 'v'
 """
 
+# Also those that fire on a replica only. Made anew, a trigger is enabled again.
+_DISABLED = "select tgname from pg_trigger where not tgisinternal and tgenabled in ('D', 'R')"
+
 _RIGHTS_ON_VIEWS = """
     select c.relname, format('grant %%s on %%I to %%s%%s', acl.privilege_type, c.relname,
                              case acl.grantee when 0 then 'public' else acl.grantee::regrole::text end,
@@ -92,8 +95,13 @@ class Objects:
         names = {(o.kind, o.name) for o in wanted}
         recorded = {(r.kind, r.name): r for r in self._recorded()}
         gone = [r for key, r in recorded.items() if key not in names]
+        lost = self.lost()
         changed = [
-            o for o in wanted if (o.kind, o.name) not in recorded or recorded[o.kind, o.name].checksum != o.checksum
+            o
+            for o in wanted
+            if (o.kind, o.name) not in recorded
+            or recorded[o.kind, o.name].checksum != o.checksum
+            or (o.kind, o.name) in lost
         ]
         if gone or changed:
             self.drop_views()
@@ -104,6 +112,12 @@ class Objects:
                     self._execute(command)
         for command in self.missing_rights(version):
             self._execute(command)
+
+    def lost(self) -> set[tuple[str, str]]:
+        """Recorded as made, and since dropped or disabled by somebody."""
+        there = {(o.kind, o.name) for o in live_objects(self.connection)}
+        disabled = {("trigger", name) for (name,) in self.connection.execute(_DISABLED)}
+        return {(r.kind, r.name) for r in self._recorded()} - (there - disabled)
 
     def drop_those_on(self, version: int) -> None:
         """Drop what stands on this migration, which is about to be taken back."""

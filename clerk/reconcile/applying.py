@@ -19,6 +19,7 @@ from clerk.reconcile.storage import Comparison
 logger = logging.getLogger(__name__)
 
 _LOCK_KEY = 0x7265636F6E  # "recon"
+_LOCK_TIMEOUT = "10s"
 
 
 @dataclass
@@ -91,6 +92,8 @@ def _apply(
 
 def _mend(connection: Connection, reconciliation: uuid.UUID, repair: Repair) -> bool:
     with connection.transaction():
+        # Somebody who forgot to commit holds up this repair, not all the others.
+        connection.execute("select set_config('lock_timeout', %s, true)", [_LOCK_TIMEOUT])
         before = log.picture(connection, repair)
         if not repair.apply(connection):
             return False

@@ -17,6 +17,8 @@ _TRIED = """
         select subdomain, run_id, kind, stage
         from reconcile_log
         where subdomain = any (%(sites)s) and run_id = any (%(runs)s)
+          -- Somebody else held the row: that says nothing about the repair.
+          and coalesce(error, '') not like 'LockNotAvailable:%%'
         group by 1, 2, 3, 4
         having count(distinct reconciliation) >= %(times)s
     )
@@ -24,7 +26,7 @@ _TRIED = """
     from (select tried.*, clerk_last_progress(subdomain, run_id) as progress from tried) t
     join reconcile_log l on l.subdomain = t.subdomain and l.run_id = t.run_id and l.kind = t.kind
                         and l.stage is not distinct from t.stage
-    where l.at > coalesce(t.progress, '-infinity')
+    where l.at > coalesce(t.progress, '-infinity') and coalesce(l.error, '') not like 'LockNotAvailable:%%'
     group by 1, 2, 3, 4
     having count(distinct l.reconciliation) >= %(times)s
 """

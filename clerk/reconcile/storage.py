@@ -139,6 +139,8 @@ def require_storage(connection: Connection, settings: Settings) -> list[str]:
         folders = {path.name for path in root.iterdir() if path.is_dir() and is_subdomain(path.name)}
     except FileNotFoundError:
         folders = set()
+    except OSError as error:
+        raise StorageMissing(f"storage cannot be read ({error}), and nothing was touched", "mend it") from error
     known = dict(connection.execute(_KNOWN).fetchall())
     stocked = {name for name, has_documents in known.items() if has_documents}
     if stocked and not stocked & folders:

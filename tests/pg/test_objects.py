@@ -7,7 +7,8 @@ import pytest
 
 from clerk.errors import MigrationError
 from clerk.pg.migrate import Migrator, read_state
-from clerk.pg.verify import require_known_schema
+from clerk.pg.sqlfiles import SqlFolder
+from clerk.pg.verify import require_known_schema, require_triggers, verify_schema
 from tests.pg.conftest import Workbench
 from tests.pg.schema import facts
 
@@ -230,3 +231,23 @@ def test_a_function_changed_by_hand_is_noticed(empty: psycopg.Connection, things
     empty.execute(by_hand.encode())
     with pytest.raises(MigrationError, match=r"function one (was changed by hand|is missing)"):
         require_known_schema(empty, things.folder)
+
+
+def test_what_somebody_dropped_or_disabled_is_brought_back(connection: psycopg.Connection, folder: SqlFolder) -> None:
+    """`clerk db up` is the remedy that workers name when they refuse to work without the triggers."""
+    connection.execute("drop trigger clerk_fence on procrastinate_jobs")
+    connection.execute("alter table procrastinate_jobs disable trigger clerk_book_change")
+    connection.execute("alter table procrastinate_jobs enable replica trigger clerk_book_delete")
+    connection.execute("drop view recent_repairs; drop function clerk_wake")
+    migrator = Migrator(connection, folder)
+    assert {str(step) for step in migrator.plan()} == {
+        "bring back trigger clerk_fence",
+        "bring back trigger clerk_book_change",
+        "bring back trigger clerk_book_delete",
+        "bring back view recent_repairs",
+        "bring back function clerk_wake",
+    }
+    migrator.up()
+    assert migrator.plan() == []
+    require_triggers(connection)
+    assert [problem for check in verify_schema(connection, folder) for problem in check.problems] == []

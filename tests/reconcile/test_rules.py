@@ -12,11 +12,12 @@ import pytest
 
 from clerk.errors import SchemaUnknown
 from clerk.pg import engine
-from clerk.reconcile import log
+from clerk.reconcile import applying, log
 from clerk.reconcile.applying import reconcile, rescue_expired
 from clerk.reconcile.plan import THRESHOLD, make_plan
 from clerk.reconcile.repair import Repair
 from clerk.reconcile.storage import Comparison
+from tests.conftest import Url
 from tests.engine.driving import (
     Connection,
     Worker,
@@ -230,6 +231,22 @@ def test_a_repair_that_fails_is_logged_and_the_others_go_on(
     for _ in range(2):
         reconcile(connection, comparison, threshold=NOW)
     assert [repair.kind for repair in reconcile(connection, comparison, threshold=NOW).done] == ["given up"]
+
+
+def test_a_row_that_somebody_holds_is_left_for_the_next_pass(
+    connection: Connection, database: Url, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often: that somebody forgot to commit says nothing about the run."""
+    monkeypatch.setattr(applying, "_LOCK_TIMEOUT", "20ms")
+    add_site(connection, documents=1)
+    start(connection, phase=2)
+    lose_jobs(connection, "ocr")
+    with psycopg.connect(database) as somebody:
+        somebody.execute("select from sites for update")
+        for _ in range(4):
+            (failed,) = reconcile(connection, None, threshold=NOW).failed
+            assert failed[1].startswith("LockNotAvailable: ")
+    assert [repair.kind for repair in reconcile(connection, None, threshold=NOW).done] == ["unit"]
 
 
 def test_the_log_forgets_after_its_time(connection: Connection) -> None:
