@@ -214,7 +214,7 @@ def _print_cutover(plan: cutover.Plan, runs: dict[str, int | None] | None, file:
                 "turned_into_runs": {site: len(jobs) for site, jobs in plan.turn.items()},
                 "runs": runs,
                 "left": plan.why_left,
-                "file": None if runs is None else str(file),
+                "file": str(file) if runs is not None and plan.removed else None,
             }
         )
         return
@@ -227,7 +227,10 @@ def _print_cutover(plan: cutover.Plan, runs: dict[str, int | None] | None, file:
         click.echo(f"{count} left in {why}")
     for site in [site for site, run in (runs or {}).items() if run is None]:
         click.echo(f"{site}: no run could be started; see `clerk migrate-stuck-sites`")
-    click.echo("Nothing was done." if runs is None else f"What was removed is in {file}.")
+    if runs is None:
+        click.echo("Nothing was done.")
+    else:
+        click.echo(f"What was removed is in {file}." if plan.removed else "Nothing was removed.")
 
 
 @legacy.command("cleanup")

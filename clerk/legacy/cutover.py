@@ -43,6 +43,12 @@ class WorkersAlive(ClerkError):
     """RQ workers would go on with jobs that are being taken away."""
 
 
+class FileThere(ClerkError):
+    """It may be the only record of what an earlier run removed."""
+
+    exit_code = USAGE
+
+
 class RemovedUnreadable(ClerkError):
     """The file is not one that the cut-over wrote."""
 
@@ -100,8 +106,14 @@ def require_no_workers(connection: Redis) -> None:
 
 def apply(redis: Redis, connection: Connection, root: Path, plan: Plan, file: Path) -> dict[str, int | None]:
     """Site → its run; None where one cannot be started."""
-    save(file, plan.removed)
+    if not plan.removed:
+        return {}
+    if file.exists():
+        raise FileThere(f"{file} is there already", "name another file for what is removed now")
     rows = {row.subdomain: row for row in tables.read(connection).sites}
+    if plan.turn:
+        migrating.require_folders(root, rows.values())
+    save(file, plan.removed)
     runs = {site: _run_for(connection, root, rows[site]) for site in plan.turn}
     for job in plan.cancel:
         old_queue.cancel(redis, job)
@@ -131,12 +143,13 @@ def _present_run(connection: Connection, subdomain: str) -> int | None:
 def save(file: Path, jobs: list[OldJob]) -> None:
     with written(file) as output:
         for job in jobs:
-            output.write(json.dumps(job.as_dict(), ensure_ascii=False, default=str).encode() + b"\n")
+            output.write(json.dumps(job.as_dict(), default=str).encode() + b"\n")
 
 
 def load(file: Path) -> list[OldJob]:
     try:
-        return [_job(json.loads(line)) for line in file.read_text("utf-8").splitlines()]
+        # Not splitlines(): it also splits on what may stand inside a JSON string, such as U+2028.
+        return [_job(json.loads(line)) for line in file.read_text("utf-8").split("\n") if line]
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise RemovedUnreadable(
             f"{file} cannot be read ({error})", "name the file that `clerk legacy redis` wrote"

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
+from filecmp import cmp
 from pathlib import Path
 
 from clerk.documents import engine
@@ -76,10 +77,18 @@ class OldDocument:
             return f"there is an image of page {self.images}, and text of {count} pages"
         return None
 
+    @property
+    def _is_one_file(self) -> bool:
+        """Its only page is the second name that a take-over, cut short later, gave to the text of all pages."""
+        try:
+            return self.whole_text is not None and [*self.pages] == [1] and cmp(self.whole_text, self.pages[1], False)
+        except OSError:
+            return False
+
     def holding(self) -> tuple[Holding, str | None]:
         """And why it is not the text. A PDF that is still there without a marker may have been left half-read."""
         problem = self.gap
-        if problem is None and self.pdf is not None and not self.is_marked and self.pages:
+        if problem is None and self.pdf is not None and not self.is_marked and self.pages and not self._is_one_file:
             count = _count_pages(self.pdf)
             if count != len(self.pages):
                 problem = f"the PDF has {count or 'an unknown number of'} pages, and there is text of {len(self.pages)}"
@@ -94,6 +103,8 @@ class OldSite:
     documents: list[OldDocument] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     """What could not be used, by name."""
+    is_whole: bool = True
+    """Every folder could be listed."""
 
     @property
     def text_files(self) -> int:
@@ -189,6 +200,8 @@ def _list(site: OldSite, folder: Path) -> list[os.DirEntry[str]]:
         return []
     except OSError as error:
         site.problems.append(f"{folder} cannot be read ({error.strerror})")
+        # A file among the folders hides no document.
+        site.is_whole = site.is_whole and isinstance(error, NotADirectoryError)
         return []
 
 

@@ -7,7 +7,7 @@ A site that has had a run here is passed over, so the whole can be repeated.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from psycopg.types.json import Jsonb
 
 from clerk.documents.names import is_subdomain
 from clerk.documents.storage import SiteStorage
+from clerk.errors import SettingError
 from clerk.legacy import disk, tables, texts
 from clerk.legacy.tables import Connection, OldRow
 from clerk.pg import engine
@@ -52,9 +53,29 @@ def migrate(
     connection: Connection, root: Path, *, every_site: bool = False, rehearse: bool = False
 ) -> Iterator[Migrated]:
     """Each stuck site as it is done. `every_site`: the documents of all others too, without a run for them."""
-    for row in tables.read(connection).sites:
-        if row.is_stuck or (every_site and not row.is_ours and not _has_documents(connection, row.subdomain)):
-            yield migrate_site(connection, root, row, rehearse)
+    rows = tables.read(connection).sites
+    wanted = [
+        row
+        for row in rows
+        if row.is_stuck or (every_site and not row.is_ours and not _has_documents(connection, row.subdomain))
+    ]
+    if wanted:
+        require_folders(root, rows)
+    for row in wanted:
+        yield migrate_site(connection, root, row, rehearse)
+
+
+def require_folders(root: Path, rows: Iterable[OldRow]) -> None:
+    """Else a STORAGE_DIR that names another folder would make every site an empty one, for good. Sites migrated
+    before count too: those that are left may have had no folder ever."""
+    if not root.is_dir():
+        raise SettingError(f"there is no folder {root}", "set STORAGE_DIR to the older system's")
+    names = [row.subdomain for row in rows if (row.is_stuck or row.is_ours) and is_subdomain(row.subdomain)]
+    if names and not any(SiteStorage(root, name).folder.is_dir() for name in names):
+        raise SettingError(
+            f"none of the stuck sites has a folder in {root}",
+            "set STORAGE_DIR to the older system's, or, if they never had a file, make a folder for one of them",
+        )
 
 
 def _has_documents(connection: Connection, subdomain: str) -> bool:
@@ -73,12 +94,22 @@ def migrate_site(connection: Connection, root: Path, row: OldRow, rehearse: bool
     storage = SiteStorage(root, row.subdomain)
     found = disk.scan(storage.folder)
     migrated.problems += found.problems
-    taken = []
-    for document, old in texts.in_their_places(storage, found.documents):
+    taken, is_whole = [], found.is_whole
+    try:
+        placed = texts.in_their_places(storage, found.documents)
+    except OSError as error:
+        placed, is_whole = [], False
+        migrated.problems.append(f"its documents cannot be compared ({error})")
+    for document, old in placed:
         try:
             taken.append(texts.take_over(storage, document, old, rehearse).as_dict())
         except OSError as error:
+            is_whole = False
             migrated.problems.append(f"{old.name} cannot be taken over ({error})")
+    if not is_whole:
+        # Half of a site would count as all of it: nobody looks at its folder again.
+        migrated.skipped = "not all of its files can be used; mend what is named and repeat"
+        return migrated
     migrated.documents.update(document["status"] for document in taken)
     if row.is_stuck:
         migrated.phase = 1 if row.stuck_in == "fetch" or not taken else 2

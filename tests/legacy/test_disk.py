@@ -63,6 +63,17 @@ def test_a_pdf_that_is_still_there_does_not_make_its_text_doubtful(old_disk: Old
     assert set(holdings(old_disk).values()) == {Holding.TEXT}
 
 
+def test_a_second_name_of_the_whole_text_is_not_its_first_page(old_disk: OldDisk) -> None:
+    for meeting, first_page in (("Linked", "all of it"), ("HalfRead", "page one")):
+        old_disk.whole_text("town", meeting, "2010-01-01", "all of it")
+        old_disk.text("town", meeting, "2010-01-01", first_page)
+        old_disk.pdf("town", meeting, "2010-01-01", pages=3)
+    assert holdings(old_disk) == {
+        "minutes Linked/2010-01-01": Holding.TEXT,
+        "minutes HalfRead/2010-01-01": Holding.PDF,
+    }
+
+
 def test_what_cannot_be_used_is_named_and_the_rest_is_found(old_disk: OldDisk) -> None:
     old_disk.text("town", "Council", "2020-01-01", "one")
     old_disk.text("town", "Council", "undated", "one")

@@ -202,11 +202,31 @@ def test_which_are_not(connection: Connection, old_disk: OldDisk, stage: str | N
     assert rows(connection, "select run_id, current_stage from sites") == [(None, None)]
 
 
-def test_a_stuck_site_without_a_folder_starts_with_fetching(connection: Connection, clerk_command: Clerk) -> None:
+def test_a_stuck_site_without_a_folder_starts_with_fetching(
+    connection: Connection, old_disk: OldDisk, clerk_command: Clerk
+) -> None:
     stuck_site(connection, "town")
+    stuck_site(connection, "village")
+    old_disk.text("village", "Council", "2020-01-01", "one")
     outcome = clerk_command("migrate-stuck-sites")
     assert outcome.out.startswith("town: 0/0 completed, 0 failed (starts with fetching)\n")
-    assert rows(connection, "select current_stage, fetch_total from sites") == [("fetch", 1)]
+    assert rows(connection, "select current_stage, fetch_total from sites where subdomain = 'town'") == [("fetch", 1)]
+    stuck_site(connection, "hamlet")
+    assert clerk_command("migrate-stuck-sites").code == 0, "the folder is the right one: village was found there"
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_folder_that_is_not_the_older_systems_is_refused(
+    connection: Connection, old_disk: OldDisk, clerk_command: Clerk, is_there: bool
+) -> None:
+    stuck_site(connection, "town")
+    if is_there:
+        (old_disk.root / "something else").mkdir(parents=True)
+    outcome = clerk_command("migrate-stuck-sites", "--every-site")
+    assert outcome.code == 2
+    assert str(old_disk.root) in outcome.err
+    assert "set STORAGE_DIR" in outcome.err
+    assert rows(connection, "select run_id from sites") == [(None,)]
 
 
 def test_bad_names_are_reported_and_the_rest_is_migrated(
@@ -224,22 +244,34 @@ def test_bad_names_are_reported_and_the_rest_is_migrated(
     assert "nowhere: in site_progress, and no such site: skipped" in outcome.err
 
 
-def test_unreadable_things_are_reported_and_the_rest_is_migrated(
+def test_a_site_with_unreadable_things_is_skipped_and_the_rest_is_migrated(
     connection: Connection, old_disk: OldDisk, clerk_command: Clerk
 ) -> None:
-    stuck_site(connection, "town")
-    old_disk.text("town", "Council", "2020-01-01", "one")
+    for site in ("comparing", "listing", "taking", "town"):
+        stuck_site(connection, site)
+        old_disk.text(site, "CityCouncil", "2020-01-01", "one")
     old_disk.text("town", "Latin", "2020-01-01", "Stra\xdfe".encode("latin-1"))
-    (old_disk.root / "town/txt/Loop").symlink_to("Loop")
-    old_disk.path("town", "txt", "Dangling", "2020-01-01").mkdir()
-    (old_disk.root / "town/txt/Dangling/2020-01-01/1.txt").symlink_to("nowhere.txt")
+    (old_disk.root / "town/txt/stray").write_text("a file among the folders")
+    loop = old_disk.root / "listing/txt/Loop"
+    loop.symlink_to("Loop")
+    for site, meeting in (("comparing", "City Council"), ("taking", "Dangling")):
+        old_disk.text(site, meeting, "2020-01-01")
+        (old_disk.root / site / "txt" / meeting / "2020-01-01/1.txt").symlink_to("nowhere.txt")
     outcome = clerk_command("migrate-stuck-sites")
-    assert outcome.out.startswith("town: 1/2 completed, 1 failed\n")
+    assert outcome.code == 1
+    for site in ("comparing", "listing", "taking"):
+        assert f"{site}: skipped: not all of its files can be used" in outcome.out
+    assert "town: 1/2 completed, 1 failed\n" in outcome.out
     assert "Loop cannot be read" in outcome.err
     assert "minutes Dangling/2020-01-01 cannot be taken over" in outcome.err
+    assert "its documents cannot be compared" in outcome.err
+    assert rows(connection, "select subdomain from sites where run_id is not null") == [("town",)]
+    assert rows(connection, "select distinct subdomain from content_items") == [("town",)]
     assert one(connection, "select error_message from content_item_pipeline_state where error_code = 'TextLost'") == (
         "the PDF is gone, and the text of page 1 is not UTF-8; the next fetch may bring it back"
     )
+    loop.unlink()
+    assert "listing: 1/1 completed" in clerk_command("migrate-stuck-sites").out
 
 
 def test_folders_that_become_one_hide_nothing_from_each_other(connection: Connection, old_disk: OldDisk) -> None:

@@ -132,8 +132,43 @@ def test_a_second_time_there_is_nothing_left(connection: Connection, clerk_comma
     clerk_command("legacy", "redis", "--file", "removed.jsonl")
     said = json.loads(clerk_command("legacy", "redis", "--file", "again.jsonl", "--json").out)
     assert (said["cancelled_coordinators"], said["deleted_failed_ocr_jobs"], said["runs"]) == (0, 0, {})
-    assert Path("again.jsonl").read_text() == ""
+    assert said["file"] is None
+    assert not Path("again.jsonl").exists()
+    assert clerk_command("legacy", "redis", "--file", "removed.jsonl").out.endswith("Nothing was removed.\n")
     assert one(connection, "select count(*) from pipeline_runs") == 2
+
+
+@pytest.mark.usefixtures("old_day")
+def test_the_record_of_an_earlier_run_is_not_overwritten(old_rq: OldRq, clerk_command: Clerk) -> None:
+    Path("removed.jsonl").write_text("of an earlier run")
+    before = contents(old_rq)
+    outcome = clerk_command("legacy", "redis", "--file", "removed.jsonl")
+    assert outcome.code == 2
+    assert "removed.jsonl is there already: name another file" in outcome.err
+    assert Path("removed.jsonl").read_text() == "of an earlier run"
+    assert contents(old_rq) == before
+
+
+@pytest.mark.usefixtures("old_day")
+def test_without_the_older_disk_nothing_is_removed(
+    old_rq: OldRq, clerk_command: Clerk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORAGE_DIR", str(tmp_path / "nowhere"))
+    before = contents(old_rq)
+    outcome = clerk_command("legacy", "redis", "--file", "removed.jsonl")
+    assert (outcome.code, "set STORAGE_DIR" in outcome.err) == (2, True)
+    assert contents(old_rq) == before
+    assert not Path("removed.jsonl").exists()
+
+
+def test_odd_characters_survive_the_file(old_rq: OldRq, clerk_command: Clerk) -> None:
+    odd = "a\u2028b\x85c\ud800"
+    old_rq.failed("ocr", "ocr_page_job", subdomain="town", pdf_path=odd)
+    before = in_queue(old_rq, "ocr")
+    assert clerk_command("legacy", "redis", "--file", "removed.jsonl").code == 0
+    assert json.loads(Path("removed.jsonl").read_text())["kwargs"]["pdf_path"] == odd
+    assert clerk_command("legacy", "redis", "--restore", "removed.jsonl").out == "1 jobs put back.\n"
+    assert in_queue(old_rq, "ocr") == before
 
 
 def test_a_stuck_site_with_a_waiting_job_gets_one_run(
@@ -149,8 +184,9 @@ def test_a_stuck_site_with_a_waiting_job_gets_one_run(
 
 
 def test_a_job_whose_worker_died_becomes_a_run_and_comes_back_as_waiting(
-    connection: Connection, old_rq: OldRq, clerk_command: Clerk
+    connection: Connection, old_disk: OldDisk, old_rq: OldRq, clerk_command: Clerk
 ) -> None:
+    old_disk.root.mkdir()
     connection.execute("insert into sites (subdomain) values ('town')")
     job = old_rq.waiting("fetch", "fetch_site_job", subdomain="town")
     queue = old_rq.queue("fetch")
