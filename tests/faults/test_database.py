@@ -105,7 +105,8 @@ def test_server_goes_away_and_comes_back(own_server: Server, tmp_path: Path, sto
 def test_worker_that_is_cut_off_for_good_ends_itself(own_server: Server, tmp_path: Path) -> None:
     with pipeline_on(own_server.url(), tmp_path) as pipeline:
         worker = pipeline.worker(cut_off_after=0.5)
-        until(lambda: pipeline.one("select count(*) from procrastinate_workers") == 1, "the worker")
+        # Not only registered: the watchdog is there when the loop is.
+        until(lambda: worker.said("Starting worker"), "the worker at work")
         own_server.stop()
         assert worker.wait() == CUT_OFF
 
