@@ -46,7 +46,7 @@ def dashboard(host: str, port: int, token: str | None) -> None:
     # Only this command needs a web server: the others start quicker without.
     import uvicorn
 
-    from clerk.web.app import create_app
+    from clerk.web.app import QUERIES, create_app
     from clerk.web.reading import Reader
 
     logs.configure("human")
@@ -56,7 +56,7 @@ def dashboard(host: str, port: int, token: str | None) -> None:
         # Asked directly, the database says at once what is wrong; the pool only that it waited.
         with connect_to(url):
             reader.take_role()
-        reader.check()
+        reader.check(QUERIES)
         shown = f"[{host}]" if ":" in host else host
         say(f"The dashboard is at http://{shown}:{listener.getsockname()[1]}/ (Ctrl-C stops it).")
         server = uvicorn.Server(

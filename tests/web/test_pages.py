@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from clerk.pg import engine
 from clerk.pg.connection import connect_to
-from clerk.web import reading
+from clerk.web.pages import overview
 from tests.conftest import Url
 
 
@@ -121,9 +121,9 @@ def test_waiting_jobs_and_broken_books_are_shown(client: TestClient, connection:
 def test_a_slow_check_leaves_the_rest_of_the_page(
     client: TestClient, database: Url, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "_INVARIANTS_TIMEOUT", "50ms")
+    monkeypatch.setattr(overview, "_INVARIANTS_TIMEOUT", "50ms")
     with connect_to(database) as other, other.transaction():
         other.execute("lock table pipeline_runs")
-        overview = shown(client, "/")
-    assert "could not be checked in time" in overview
-    assert "Sites by stage" in overview
+        page = shown(client, "/")
+    assert "could not be checked in time" in page
+    assert "Sites by stage" in page

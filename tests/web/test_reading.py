@@ -11,19 +11,19 @@ from starlette.testclient import TestClient
 from clerk.errors import DatabaseRefused
 from clerk.pg.connection import connect_to
 from clerk.web import reading
-from clerk.web.app import create_app
+from clerk.web.app import QUERIES, create_app
 from clerk.web.reading import ROLE, Reader
 from tests.conftest import Databases, Url, named
 
 
 def test_reads_as_the_role_that_sees_views_only(reader: Reader) -> None:
     assert reader.role == ROLE
-    with reader._reading() as connection:
+    with reader.reading() as connection:
         assert connection.execute("select current_user, current_setting('statement_timeout')").fetchone() == (
             ROLE,
             "5s",
         )
-    with pytest.raises(DatabaseRefused, match="sites"), reader._reading() as connection:
+    with pytest.raises(DatabaseRefused, match="sites"), reader.reading() as connection:
         connection.execute("select from sites")
     with reader.pool.connection() as connection:
         assert connection.execute("select current_user").fetchone() != (ROLE,)
@@ -44,7 +44,7 @@ def test_cannot_write(reader: Reader, connection: psycopg.Connection, role: str 
     """With the role and, where there is none, without it."""
     connection.execute("insert into sites (subdomain) values ('springfield')")
     reader.role = role
-    with pytest.raises((DatabaseRefused, psycopg.errors.InsufficientPrivilege)), reader._reading() as reading_only:
+    with pytest.raises((DatabaseRefused, psycopg.errors.InsufficientPrivilege)), reader.reading() as reading_only:
         reading_only.execute(command.encode())
     assert connection.execute("select count(*) from sites").fetchone() == (1,)
 
@@ -57,7 +57,7 @@ def test_says_when_the_role_does_not_exist(
     reader.take_role()
     assert reader.role is None
     assert "clerk_nobody does not exist" in caplog.text
-    reader.check()
+    reader.check(QUERIES)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_says_when_the_role_may_not_be_taken(outsider: Url, caplog: pytest.LogCa
         reader.take_role()
         assert reader.role is None
         assert "may not be taken by this database user" in caplog.text
-        reader.check()
+        reader.check(QUERIES)
 
 
 def ready(url: Url) -> tuple[int, str]:

@@ -1,0 +1,37 @@
+"""Turns what a page has read into HTML. Everything is escaped unless a template says otherwise, and none does."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from starlette.responses import HTMLResponse
+
+HERE = Path(__file__).parent
+_AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    return HTMLResponse(_templates.get_template(template).render(values), status, {"Cache-Control": "no-store"})
+
+
+def _ago(moment: datetime.datetime | None) -> str:
+    if moment is None:
+        return "never"
+    seconds = (datetime.datetime.now(datetime.UTC) - moment).total_seconds()
+    for size, unit in _AGES:
+        if seconds >= size:
+            return f"{seconds // size:,.0f} {unit} ago"
+    return "just now"
+
+
+_templates = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(HERE / "templates"),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_templates.filters |= {"ago": _ago, "number": "{:,}".format}
