@@ -429,7 +429,7 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- clerk_initialize_stage(p_subdomain text, p_stage text, p_total_jobs integer) returns void set search_path=pg_catalog, public, pg_temp, md5 80903daf8abee9300405a9e6b582be84
 -- clerk_keep_older_columns() returns trigger set search_path=pg_catalog, public, pg_temp, md5 bcedcf797d0cc51573a5d6a4f64a2cb9
 -- clerk_last_progress(p_subdomain text, p_run_id bigint) returns timestamp with time zone stable set search_path=pg_catalog, public, pg_temp, md5 b05ee8fdfd2865340bcf42330ce33b00
--- clerk_lose_files(p_content_item_id bigint, p_stage text, p_message text, p_pdf_wanted boolean) returns boolean set search_path=pg_catalog, public, pg_temp, md5 bfd3de91fcadea4a870cb632aeb52ca1
+-- clerk_lose_files(p_content_item_id bigint, p_stage text, p_message text, p_pdf_wanted boolean) returns boolean set search_path=pg_catalog, public, pg_temp, md5 f49cfe97b78fdff1afce60a7aef52018
 -- clerk_lost_members(p_subdomain text) returns TABLE(stage text, content_item_id bigint, late boolean) stable set search_path=pg_catalog, public, pg_temp, md5 4e36af7849f4459e9cf9b6cb81f24d7f
 -- clerk_mend_books(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 ad9d1dcdbb8fc8408f1ef5dc3efb4fae
 -- clerk_mend_claim(p_job_id bigint) returns boolean set search_path=pg_catalog, public, pg_temp, md5 5c4cc089d394686be293415f57badd10

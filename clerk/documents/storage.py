@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import tempfile
 import time
@@ -157,6 +158,14 @@ def forget_abandoned(folder: Path, older_than: float) -> None:
 def write(path: Path, content: bytes | str) -> None:
     with written(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)
+
+
+def set_aside(path: Path, ending: str) -> None:
+    """Out of the way, and kept: `{name}.{ending}`, with a number where something was set aside before."""
+    names = itertools.chain([ending], (f"{ending}-{number}" for number in itertools.count(2)))
+    free = (path.with_name(f"{path.name}.{name}") for name in names)
+    path.rename(next(place for place in free if not place.exists()))
+    sync_folder(path.parent)
 
 
 def fingerprint(path: Path) -> str:

@@ -194,7 +194,8 @@ def count_as_read(connection: Connection, content_item_id: int, page_count: int)
 def lose_files(
     connection: Connection, content_item_id: int, stage: str, message: str, pdf_wanted: bool = False
 ) -> bool:
-    """What a finished unit left in storage is gone: the next run does it again. False while a run is going."""
+    """What a finished unit left in storage is gone: the next run does it again.
+    False if nothing changed, and while a run is going."""
     return bool(_call(connection, "clerk_lose_files", locals()))
 
 

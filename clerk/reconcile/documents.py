@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from clerk.documents import condition
 from clerk.documents.condition import Pdf, Texts
-from clerk.documents.storage import Document
+from clerk.documents.storage import Document, set_aside
 from clerk.exec.tesseract import DEFAULT_LANGUAGES
 from clerk.pg import engine
 from clerk.reconcile.look import Look
@@ -15,6 +16,7 @@ from clerk.reconcile.repair import Connection, Repair
 
 _OPEN = ("pending", "in_progress", "failed_retryable")
 _LOST = "FilesLost"
+_DAMAGED = "damaged"
 _ROWS = """
 select i.id, i.subdomain, i.kind, i.meeting, i.date, i.occurrence, i.revision, i.sha256, i.source_url,
        i.fetch_error_code, i.fetch_error_message,
@@ -29,7 +31,8 @@ left join procrastinate_jobs j on j.id = r.job_id
 where i.subdomain = %s and i.kind in ('minutes', 'agenda') and i.superseded_at is null
 order by i.id
 """
-_WANT_PDF = "update content_items set pdf_wanted_at = clerk_now() where id = %s"
+_WANT_PDF = "update content_items set pdf_wanted_at = coalesce(pdf_wanted_at, clerk_now()) where id = %s"
+_HOLD_SITE = "select clerk_run_is_going(s.run_id) from sites s where s.subdomain = %s for no key update"
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,36 @@ class Row:
         return f"{self.document.kind} of {self.document.meeting} {self.document.stem}"
 
 
+@dataclass(frozen=True)
+class Sight:
+    """A PDF as it was seen, by its hash; something rests on it now. Seen alike twice, nobody is writing it."""
+
+    pdf: Pdf
+    stamp: tuple[int, int] | None
+    """Size and time of change; None if it is gone."""
+
+    @classmethod
+    def of(cls, look: Look, row: Row) -> Sight:
+        path = look.storage.pdf(row.document)
+        stamp = _stamp(path)
+        return cls(condition.pdf(path, row.document.sha256, row.size_bytes, thorough=True), stamp)
+
+    def holds(self, connection: Connection, look: Look, row: Row) -> bool:
+        """Still so, and no run is going; nor can one begin before this transaction ends."""
+        if Sight.of(look, row) != self:
+            return False
+        held = connection.execute(_HOLD_SITE, [look.site.subdomain]).fetchone()
+        return held is not None and not held[0] and _stamp(look.storage.pdf(row.document)) == self.stamp
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        seen = path.stat()
+    except FileNotFoundError:
+        return None
+    return seen.st_size, seen.st_mtime_ns
+
+
 def find(connection: Connection, look: Look) -> list[Repair]:
     """Documents that a later revision took the place of are passed over: nobody reads or shows them."""
     found = connection.execute(_ROWS, [look.site.subdomain]).fetchall()
@@ -72,35 +105,35 @@ def _find(look: Look, row: Row) -> Iterator[Repair]:
     elif row.status is None or row.error_code == _LOST:
         if not images and (texts.are_whole if row.error_code == _LOST else texts.are_finished):
             yield _read_already(look, row, texts)
-        elif row.error_code == _LOST and row.pdf_wanted and not look.site.going and _pdf(look, row) is Pdf.WHOLE:
-            yield _lost(look, row, "its PDF is back", 2)
+        elif row.error_code == _LOST and row.pdf_wanted and not look.site.going:
+            sight = Sight.of(look, row)
+            if sight.pdf is Pdf.WHOLE:
+                yield _lost(look, row, "its PDF is back", 2, sight)
     elif row.waits and not images and texts.are_finished and _in_right_languages(look, texts):
         yield _read_already(look, row, texts)
 
 
 def _done(look: Look, row: Row, texts: Texts, images: int) -> Iterator[Repair]:
     if texts.problem is not None:
-        match _pdf(look, row):
-            case Pdf.WHOLE:
-                yield _lost(look, row, texts.problem, 2)
-            case pdf if look.site.scraper and row.is_listed:
-                yield _lost(look, row, f"{texts.problem}, and its PDF is {pdf}", 1)
-            case pdf:
-                yield _lost(look, row, f"{texts.problem}, its PDF is {pdf}, and no source has it any more", None)
+        match sight := Sight.of(look, row):
+            case Sight(pdf=Pdf.WHOLE):
+                yield _lost(look, row, texts.problem, 2, sight)
+            case Sight(pdf=pdf) if look.site.scraper and row.is_listed:
+                yield _lost(look, row, f"{texts.problem}, and its PDF is {pdf}", 1, sight)
+            case Sight(pdf=pdf):
+                problem = f"{texts.problem}, its PDF is {pdf}, and no source has it any more"
+                yield _lost(look, row, problem, None, sight)
         return
-    if images and _pdf(look, row) is Pdf.WHOLE:
-        yield _lost(look, row, f"{images} images of its pages are gone", 2)
+    if images and (sight := Sight.of(look, row)).pdf is Pdf.WHOLE:
+        yield _lost(look, row, f"{images} images of its pages are gone", 2, sight)
         return
     path = look.storage.pdf(row.document)
     if condition.pdf(path, row.document.sha256, row.size_bytes, look.thorough) is Pdf.DAMAGED:
-        yield _damaged_pdf(look, row)
+        sight = Sight.of(look, row)
+        if sight.pdf is Pdf.DAMAGED:
+            yield _damaged_pdf(look, row, sight)
     if row.is_extracted and not look.storage.extracted(row.document).is_file():
         yield _unextracted(look, row)
-
-
-def _pdf(look: Look, row: Row) -> Pdf:
-    """By its hash: something rests on it now."""
-    return condition.pdf(look.storage.pdf(row.document), row.document.sha256, row.size_bytes, thorough=True)
 
 
 def _missing_images(look: Look, row: Row, texts: Texts) -> int:
@@ -133,7 +166,7 @@ def _read_already(look: Look, row: Row, texts: Texts) -> Repair:
     )
 
 
-def _lost(look: Look, row: Row, problem: str, phase: int | None) -> Repair:
+def _lost(look: Look, row: Row, problem: str, phase: int | None, sight: Sight) -> Repair:
     """`phase`: where the run begins that heals it; None if none does."""
     if phase is not None:
         look.wants_run(phase)
@@ -141,12 +174,14 @@ def _lost(look: Look, row: Row, problem: str, phase: int | None) -> Repair:
     def lose(connection: Connection) -> bool:
         texts = condition.texts(look.storage, row.document, look.thorough)
         back = texts.are_whole and not _missing_images(look, row, texts)
-        if back or not engine.lose_files(connection, row.document.id, "ocr", problem, pdf_wanted=phase != 2):
+        if back or not sight.holds(connection, look, row):
+            return False
+        if not engine.lose_files(connection, row.document.id, "ocr", problem, pdf_wanted=phase != 2):
             return False
         if phase is not None:
             look.reasons.append("texts")
-        if phase != 2:
-            _set_aside(look, row)
+        if sight.pdf is Pdf.DAMAGED:
+            set_aside(look.storage.pdf(row.document), _DAMAGED)
         return True
 
     return _repair(
@@ -161,16 +196,19 @@ def _lost(look: Look, row: Row, problem: str, phase: int | None) -> Repair:
     )
 
 
-def _damaged_pdf(look: Look, row: Row) -> Repair:
+def _damaged_pdf(look: Look, row: Row, sight: Sight) -> Repair:
     can_be_had = bool(look.site.scraper) and row.is_listed
     if can_be_had:
         look.wants_run(1)
 
     def want(connection: Connection) -> bool:
+        if not sight.holds(connection, look, row):
+            return False
         connection.execute(_WANT_PDF, [row.document.id])
         if can_be_had:
             look.reasons.append("PDFs")
-        _set_aside(look, row)
+        # Kept, for whoever wants to see what happened to it.
+        set_aside(look.storage.pdf(row.document), _DAMAGED)
         return True
 
     return _repair(
@@ -183,13 +221,6 @@ def _damaged_pdf(look: Look, row: Row) -> Repair:
         why="its texts are whole: it is not read again",
         apply=want,
     )
-
-
-def _set_aside(look: Look, row: Row) -> None:
-    """Kept, for whoever wants to see what happened to it."""
-    path = look.storage.pdf(row.document)
-    if path.exists():
-        path.replace(path.with_name(f"{path.name}.damaged"))
 
 
 def _unextracted(look: Look, row: Row) -> Repair:

@@ -1,7 +1,7 @@
 -- needs: 0011
 -- What the ledger holds for done, and what came of it is gone from storage or damaged: the next run does it again. A
 -- document whose PDF is gone too (p_pdf_wanted) is read when that has come back; the archive keeps what it has of it
--- meanwhile. False while a run is going: half of it may rest on these files.
+-- meanwhile. False if nothing changed, and while a run is going: half of it may rest on these files.
 create or replace function clerk_lose_files(
     p_content_item_id bigint, p_stage text, p_message text, p_pdf_wanted boolean default false
 ) returns boolean
@@ -11,6 +11,7 @@ as $$
 declare
     v_subdomain text := (select i.subdomain from content_items i where i.id = p_content_item_id);
     v_run_id bigint;
+    v_changed boolean;
 begin
     perform set_config('clerk.actor', 'clerk_lose_files', true);
     select s.run_id into v_run_id from sites s where s.subdomain = v_subdomain for no key update;
@@ -22,15 +23,17 @@ begin
         processed_at = null, updated_at = clerk_now()
     where l.content_item_id = p_content_item_id and l.pipeline = p_stage and l.status = 'processed'
     returning l.run_id into v_run_id;
-    if found then
+    v_changed := found;
+    if v_changed then
         perform clerk_add_to_counters(v_subdomain, v_run_id, p_stage, -1, 1);
     end if;
     if p_stage = 'ocr' then
         update content_items i
         set pdf_wanted_at = case when p_pdf_wanted then coalesce(i.pdf_wanted_at, clerk_now()) end,
             updated_at = clerk_now()
-        where i.id = p_content_item_id;
+        where i.id = p_content_item_id and (i.pdf_wanted_at is not null) <> p_pdf_wanted;
+        v_changed := v_changed or found;
     end if;
-    return true;
+    return v_changed;
 end;
 $$;

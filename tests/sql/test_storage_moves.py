@@ -110,6 +110,16 @@ def test_lost_files_are_made_again_by_the_next_run_with_books_that_are_right_mea
     assert unit(hand.connection, items[1])["status"] == "processed"
 
 
+def test_what_is_lost_already_is_not_lost_again(hand: Worker) -> None:
+    items = add_site(hand.connection, documents=1)
+    run_with(hand)
+    assert engine.lose_files(hand.connection, items[0], "ocr", "gone", pdf_wanted=True)
+    assert not engine.lose_files(hand.connection, items[0], "ocr", "gone", pdf_wanted=True)
+    assert engine.lose_files(hand.connection, items[0], "ocr", "its PDF is back")
+    assert not engine.lose_files(hand.connection, items[0], "ocr", "its PDF is back")
+    assert counters(hand.connection, "ocr") == (1, 0, 1)
+
+
 def test_one_without_its_pdf_waits_until_that_is_back(hand: Worker) -> None:
     items = add_site(hand.connection, documents=2)
     run_with(hand)
