@@ -7,7 +7,7 @@ wait for it. Built from nothing each time, since copying rows is quicker than co
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,13 +28,19 @@ class Collected:
     damaged: dict[str, str] = field(default_factory=dict)
 
 
-def build_all(storage_dir: Path, sites: Iterable[tuple[str, str]], output: Path) -> Collected:
+def build_all(
+    storage_dir: Path,
+    sites: Iterable[tuple[str, str]],
+    output: Path,
+    progress: Callable[[int, int], object] = lambda done, of: None,
+) -> Collected:
     """`sites`: subdomain and name."""
     collected = Collected()
     sites = sorted(sites)
 
     def fill(connection: sqlite3.Connection) -> None:
-        for subdomain, name in sites:
+        for number, (subdomain, name) in enumerate(sites, 1):
+            progress(number, len(sites))
             database = SiteStorage(storage_dir, subdomain).database
             if not database.is_file():
                 collected.without_archive.append(subdomain)

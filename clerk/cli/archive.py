@@ -12,6 +12,7 @@ from clerk.archive import publications
 from clerk.archive.build_all import build_all as build_all_sites
 from clerk.archive.versions import Published, Version
 from clerk.cli.output import dry_run_option, json_option, print_json, table
+from clerk.cli.progress import Progress, quiet_option
 from clerk.errors import REMEDIES, WRONG, SiteUnknown
 from clerk.pg.connection import connect
 from clerk.pg.sites import read_site, read_sites
@@ -21,9 +22,10 @@ from clerk.pg.verify import require_known_schema
 
 @click.command("build-all")
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Default: STORAGE_DIR/_all/meetings.db")
+@quiet_option
 @dry_run_option
 @json_option
-def build_all(output: Path | None, dry_run: bool, as_json: bool) -> None:
+def build_all(output: Path | None, quiet: bool, dry_run: bool, as_json: bool) -> None:
     """Build one database of all sites, with the columns subdomain and municipality.
 
     A site whose archive is damaged is left out and named; the exit code is 1 then.
@@ -45,7 +47,8 @@ def build_all(output: Path | None, dry_run: bool, as_json: bool) -> None:
         else:
             click.echo(f"(dry run, nothing was done) {len(there)} of {len(sites)} sites would go into {output}")
         return
-    collected = build_all_sites(settings.storage_dir, sites, output)
+    with Progress(quiet) as progress:
+        collected = build_all_sites(settings.storage_dir, sites, output, progress.counting("sites"))
     assert collected.built is not None
     if as_json:
         print_json(

@@ -17,6 +17,8 @@ import psycopg
 from clerk import config
 from clerk.archive.search import search
 from clerk.cli.output import table
+from clerk.cli.progress import Progress, quiet_option
+from clerk.cli.runs import wait_for
 from clerk.cli.search import published_archives, show
 from clerk.demo.documents import HIDDEN_WORD, TOWNS, Town, make_all
 from clerk.errors import WRONG, ClerkError
@@ -25,7 +27,8 @@ from clerk.exec.limited import ToolMissing
 from clerk.pg import engine
 from clerk.pg.connection import connect
 from clerk.pg.migrate import Migrator
-from clerk.pg.overview import Progress, read_failures, read_progress, read_results
+from clerk.pg.overview import Progress as RunProgress
+from clerk.pg.overview import read_failures, read_progress, read_results
 from clerk.pg.sites import add_site, edit_site, read_site
 from clerk.pg.sqlfiles import default_folder
 
@@ -82,54 +85,19 @@ def workers() -> Iterator[None]:
         family.wait()
 
 
-def run(connection: Connection, subdomains: list[str]) -> list[Progress]:
+def run(connection: Connection, subdomains: list[str], quiet: bool) -> list[RunProgress]:
     """Start a run of each site and show how they go on until all have ended."""
-    # On the first day of a site the clock of any worker may have been quicker than we are.
-    started = {name: _start(connection, name) for name in subdomains}
-    deadline = time.monotonic() + _PATIENCE
-    shown: dict[str, str] = {}
-    live = sys.stdout.isatty()
-    while time.monotonic() < deadline:
-        progress = read_progress(connection, subdomains)
-        lines = [f"  {one.subdomain:12} {_bar(one)} {_words(one)}" for one in progress]
-        if live:
-            click.echo("".join(f"\033[K{line}\n" for line in lines), nl=False)
-        else:
-            for one, line in zip(progress, lines, strict=True):
-                if shown.get(one.subdomain) != (key := f"{one.stage} {one.outcome}"):
-                    shown[one.subdomain] = key
-                    click.echo(line)
-        if all(one.outcome is not None and (one.run_id or 0) >= started[one.subdomain] for one in progress):
-            return progress
-        time.sleep(0.3)
-        if live:
-            click.echo(f"\033[{len(lines)}A", nl=False)
-    return read_progress(connection, subdomains)
+    for name in subdomains:
+        _start(connection, name)
+    with Progress(quiet) as progress:
+        return wait_for(connection, subdomains, progress, lambda one: progress.echo(str(one)), _PATIENCE)
 
 
-def _start(connection: Connection, subdomain: str) -> int:
+def _start(connection: Connection, subdomain: str) -> None:
+    """Unless a run is going: on the first day of a site the clock of any worker may have been quicker than we are."""
     site = read_site(connection, subdomain)
-    if site is not None and site.current_stage not in (None, "completed"):
-        return read_progress(connection, [subdomain])[0].run_id or 0
-    return engine.start_run(connection, subdomain, "demonstration")
-
-
-_ORDER = ("fetch", "ocr", "extraction", "deploy")
-
-
-def _bar(progress: Progress) -> str:
-    if progress.outcome is not None:
-        return "█" * 20
-    place = _ORDER.index(progress.stage) if progress.stage in _ORDER else 0
-    share = (place + progress.done / max(progress.total, 1)) / len(_ORDER)
-    return ("█" * round(20 * share)).ljust(20, "░")
-
-
-def _words(progress: Progress) -> str:
-    failed = f", {progress.failed} failed" if progress.failed else ""
-    if progress.outcome is not None:
-        return f"{progress.outcome}{failed}"
-    return f"{progress.stage} {progress.done}/{progress.total}{failed}"
+    if site is None or site.current_stage in (None, "completed"):
+        engine.start_run(connection, subdomain, "demonstration")
 
 
 def show_sites(connection: Connection, subdomains: list[str]) -> None:
@@ -145,7 +113,7 @@ def show_failures(connection: Connection, subdomains: list[str]) -> None:
         click.echo(f"  {failure.subdomain}: {failure.document}: {failure.error_code}: {failure.error_message[:90]}")
 
 
-def as_expected(progress: list[Progress], again: bool) -> list[str]:
+def as_expected(progress: list[RunProgress], again: bool) -> list[str]:
     """What went otherwise than it should; empty when all is well."""
     towns = {town.subdomain: town for town in TOWNS}
     wrong = []
@@ -161,7 +129,8 @@ def as_expected(progress: list[Progress], again: bool) -> list[str]:
 
 @click.command()
 @click.argument("path", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
-def demo(path: Path | None) -> None:
+@quiet_option
+def demo(path: Path | None, quiet: bool) -> None:
     """Show the whole pipeline at work, on made-up towns or on a folder of your own PDFs.
 
     Made for `bin/demo`, which gives it a database of its own. Run it twice: the second run finds nothing to do.
@@ -179,19 +148,20 @@ def demo(path: Path | None) -> None:
         if path is None:
             click.echo("Making the documents of five towns …")
             documents = settings.home / "documents"
-            count = make_all(documents)
+            with Progress(quiet) as progress:
+                count = make_all(documents, progress.counting("documents"))
             subdomains = add_towns(connection, documents)
             click.echo(f"{count} documents: digital, scanned, mixed, in two columns, in Spanish, and some broken.\n")
         else:
             subdomains = add_own(connection, path.absolute())
         again = all(read_progress(connection, [name])[0].outcome is not None for name in subdomains)
         with workers():
-            progress = run(connection, subdomains)
+            ended = run(connection, subdomains, quiet)
         click.echo("\nWhat came of it:")
         show_sites(connection, subdomains)
         click.echo("\nWhat could not be read, and why:")
         show_failures(connection, subdomains)
-    wrong = as_expected(progress, again and path is None)
+    wrong = as_expected(ended, again and path is None)
     if path is None:
         wrong += _find_hidden_word(settings)
     click.echo(f"\n{time.monotonic() - began:.0f} seconds.")

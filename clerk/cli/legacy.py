@@ -12,6 +12,7 @@ import click
 
 from clerk import config
 from clerk.cli.output import dry_run_option, json_option, print_json, say
+from clerk.cli.progress import Progress, quiet_option
 from clerk.errors import OK, WRONG, SettingError
 from clerk.legacy import cleanup, cutover, migrating, old_queue, tables
 from clerk.legacy.inspecting import Inspection, inspect
@@ -84,9 +85,10 @@ def _print_inspection(found: Inspection) -> None:
 
 @click.command("migrate-stuck-sites")
 @click.option("--every-site", is_flag=True, help="Take over the documents of all other sites too, without a run.")
+@quiet_option
 @dry_run_option
 @json_option
-def migrate_stuck_sites(every_site: bool, dry_run: bool, as_json: bool) -> None:
+def migrate_stuck_sites(every_site: bool, quiet: bool, dry_run: bool, as_json: bool) -> None:
     """Make runs of the sites that are stuck in the older system, from what it left on disk.
 
     A document with all its text counts as read, one with its PDF alone will be read, one with neither has failed.
@@ -101,15 +103,18 @@ def migrate_stuck_sites(every_site: bool, dry_run: bool, as_json: bool) -> None:
     """
     settings = config.load()
     done: list[Migrated] = []
-    with connect(settings) as connection:
+    with connect(settings) as connection, Progress(quiet) as progress:
         require_known_schema(connection, default_folder())
         found = tables.read(connection)
-        for migrated in migrating.migrate(connection, settings.storage_dir, every_site=every_site, rehearse=dry_run):
+        counting = progress.counting("sites")
+        for migrated in migrating.migrate(
+            connection, settings.storage_dir, every_site=every_site, rehearse=dry_run, progress=counting
+        ):
             done.append(migrated)
             if not as_json:
-                click.echo(f"{migrated.subdomain}: {migrated}")
+                progress.echo(f"{migrated.subdomain}: {migrated}")
                 for problem in migrated.problems:
-                    say(f"  {problem}")
+                    progress.echo(f"  {problem}", err=True)
     for name in found.progress_of_no_site:
         say(f"{name}: in site_progress, and no such site: skipped")
     if as_json:

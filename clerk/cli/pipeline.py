@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,10 +12,13 @@ import psycopg
 
 from clerk import config
 from clerk.cli.output import dry_run_option, json_option, print_json
+from clerk.cli.progress import Progress, quiet_option
+from clerk.cli.runs import wait_for
 from clerk.errors import OK, WRONG
 from clerk.pg import engine
 from clerk.pg.connection import connect
-from clerk.pg.overview import Progress, due_sites, read_progress, retryable_units
+from clerk.pg.overview import Progress as RunProgress
+from clerk.pg.overview import due_sites, read_progress, retryable_units
 from clerk.pg.sqlfiles import default_folder
 from clerk.pg.verify import require_known_schema
 
@@ -49,6 +50,7 @@ def _would(dry_run: bool, sentence: str) -> str:
 @click.option("--all", "all_sites", is_flag=True, help="Every site that is due.")
 @click.option("--supersede", is_flag=True, help="Even if a run is going: end it and start anew.")
 @click.option("--wait", is_flag=True, help="Stay until the runs have ended, and show how far they are.")
+@quiet_option
 @dry_run_option
 @json_option
 def update(
@@ -57,6 +59,7 @@ def update(
     all_sites: bool,
     supersede: bool,
     wait: bool,
+    quiet: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -91,7 +94,7 @@ def update(
         if not wait:
             _report_started(started, as_json, dry_run)
             return
-        code = _wait_for(connection, started, as_json)
+        code = _wait_for(connection, list(started), as_json, quiet)
     click.get_current_context().exit(code)
 
 
@@ -105,31 +108,17 @@ def _report_started(started: dict[str, int | None], as_json: bool, dry_run: bool
             click.echo(_would(dry_run, f"{site}: run {run_id or 'would be'} started"))
 
 
-def _wait_for(connection: Connection, started: dict[str, int | None], as_json: bool) -> int:
-    ended: list[Progress] = []
-    shown: dict[str, str] = {}
-    while len(ended) < len(started):
-        progress = read_progress(connection, list(started))
-        ended = [one for one in progress if one.outcome is not None or one.run_id != started[one.subdomain]]
-        if not as_json:
-            for one in progress:
-                if shown.get(one.subdomain) != str(one):
-                    shown[one.subdomain] = str(one)
-                    _draw(one, alone=len(started) == 1)
-        if len(ended) < len(started):
-            time.sleep(0.3)
+def _wait_for(connection: Connection, subdomains: list[str], as_json: bool, quiet: bool) -> int:
+    with Progress(quiet) as progress:
+
+        def say_end(one: RunProgress) -> None:
+            if not as_json:
+                progress.echo(str(one))
+
+        ended = wait_for(connection, subdomains, progress, say_end)
     if as_json:
         print_json({"ended": [one.as_dict() for one in ended]})
-    elif sys.stdout.isatty():
-        click.echo()
     return OK if all(one.outcome not in ("failed", "cancelled") for one in ended) else WRONG
-
-
-def _draw(progress: Progress, *, alone: bool) -> None:
-    if alone and sys.stdout.isatty():
-        click.echo(f"\r\033[K{progress}", nl=False)
-    else:
-        click.echo(str(progress))
 
 
 @click.command()

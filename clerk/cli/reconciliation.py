@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from datetime import timedelta
 
 import click
 
 from clerk import config
 from clerk.cli.output import dry_run_option, json_option, print_json
+from clerk.cli.progress import Progress, quiet_option
 from clerk.errors import WRONG
 from clerk.pg.connection import connect
 from clerk.pg.sqlfiles import default_folder
@@ -37,9 +37,12 @@ from clerk.reconcile.storage import Comparison
     show_default=True,
     help="How far files are compared: the sites whose turn it is, all by the hash of every file, or not at all.",
 )
+@quiet_option
 @dry_run_option
 @json_option
-def reconcile_pipeline(threshold_hours: float, site: str | None, storage: str, dry_run: bool, as_json: bool) -> None:
+def reconcile_pipeline(
+    threshold_hours: float, site: str | None, storage: str, quiet: bool, dry_run: bool, as_json: bool
+) -> None:
     """Find what reality broke in the pipeline, and mend it. Workers do the same every 15 minutes.
 
     What is alive is left alone. Every repair is written to the table reconcile_log. If another
@@ -54,29 +57,20 @@ def reconcile_pipeline(threshold_hours: float, site: str | None, storage: str, d
       clerk reconcile-pipeline --storage all --threshold-hours 0    after a restore
     """
     settings, threshold = config.load(), timedelta(hours=threshold_hours)
-    comparison = None if storage == "none" else Comparison(settings, storage == "all", _show("sites"))
-    with connect(settings) as connection:
+    with connect(settings) as connection, Progress(quiet) as progress:
         require_known_schema(connection, default_folder())
+        looking = progress.counting("sites")
+        comparison = None if storage == "none" else Comparison(settings, storage == "all", looking)
         if dry_run:
             result = Result(done=make_plan(connection, comparison, site, threshold))
         else:
-            result = reconcile(connection, comparison, site, threshold, _show("repairs"))
+            result = reconcile(connection, comparison, site, threshold, progress.counting("repairs"))
     if as_json:
         print_json(_as_dict(result, dry_run))
     else:
         _print(result, dry_run)
     if result.failed:
         click.get_current_context().exit(WRONG)
-
-
-def _show(what: str) -> Callable[[int, int], None]:
-    """One line that is written over, for somebody who watches."""
-
-    def show(done: int, of: int) -> None:
-        if sys.stderr.isatty():
-            click.echo(f"\r{done} of {of} {what}", nl=done == of, err=True)
-
-    return show
 
 
 def _print(result: Result, dry_run: bool) -> None:

@@ -6,6 +6,7 @@ import click
 
 from clerk import config
 from clerk.cli.output import json_option, print_json, say
+from clerk.cli.progress import Progress, quiet_option
 from clerk.errors import CANNOT_TELL, WRONG
 from clerk.pg.connection import connect
 from clerk.pg.migrate import Migrator
@@ -23,15 +24,15 @@ def check_schema(*, apply_migration: bool, as_json: bool) -> None:
     _report(checks, as_json)
 
 
-def check_books(*, full: bool, files: bool, apply_migration: bool, as_json: bool) -> None:
+def check_books(*, full: bool, files: bool, apply_migration: bool, quiet: bool, as_json: bool) -> None:
     settings, folder = config.load(), default_folder()
-    with connect(settings) as connection:
+    with connect(settings) as connection, Progress(quiet) as progress:
         if apply_migration:
             Migrator(connection, folder, settings.lock_timeout, say).up()
         require_known_migrations(connection, folder)
         checks = verify_invariants(connection, full=full)
         if files:
-            checks.append(verify_files(connection, settings, full))
+            checks.append(verify_files(connection, settings, full, progress.counting("published sites")))
     _report(sorted(checks, key=lambda check: check.name), as_json)
 
 
@@ -72,8 +73,9 @@ def _print(check: Check) -> None:
 @click.option("--full", is_flag=True, help="Look at every row and every file: for nights, and after a restore.")
 @click.option("--books-only", is_flag=True, help="Leave the files out: for a machine without the storage.")
 @click.option("--apply-migration", is_flag=True, help="Migrate first.")
+@quiet_option
 @json_option
-def verify(schema: bool, full: bool, books_only: bool, apply_migration: bool, as_json: bool) -> None:
+def verify(schema: bool, full: bool, books_only: bool, apply_migration: bool, quiet: bool, as_json: bool) -> None:
     """Check the pipeline's books and files: the invariants that hold whatever dies. With --schema, the schema.
 
     Quick enough to be run every minute: it looks at what moves, and at the databases published last. --full looks
@@ -92,4 +94,4 @@ def verify(schema: bool, full: bool, books_only: bool, apply_migration: bool, as
     if schema:
         check_schema(apply_migration=apply_migration, as_json=as_json)
     else:
-        check_books(full=full, files=not books_only, apply_migration=apply_migration, as_json=as_json)
+        check_books(full=full, files=not books_only, apply_migration=apply_migration, quiet=quiet, as_json=as_json)

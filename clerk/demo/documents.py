@@ -68,15 +68,14 @@ TOWNS = (
 )
 
 
-def make_all(folder: Path) -> int:
+def make_all(folder: Path, progress: Callable[[int, int], object] = lambda done, of: None) -> int:
     """Write every document that is not there yet below `folder`, one folder per town; returns how many there are."""
-    return sum(_make(folder / path, content) for path, content in _everything())
-
-
-def _make(path: Path, content: Callable[[], bytes]) -> int:
-    if not path.exists():
-        write(path, content())
-    return 1
+    everything = _everything()
+    for number, (path, content) in enumerate(everything, 1):
+        if not (folder / path).exists():
+            write(folder / path, content())
+        progress(number, len(everything))
+    return len(everything)
 
 
 def _everything() -> list[tuple[str, Callable[[], bytes]]]:

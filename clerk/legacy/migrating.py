@@ -7,7 +7,7 @@ A site that has had a run here is passed over, so the whole can be repeated.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,7 +50,12 @@ class Migrated:
 
 
 def migrate(
-    connection: Connection, root: Path, *, every_site: bool = False, rehearse: bool = False
+    connection: Connection,
+    root: Path,
+    *,
+    every_site: bool = False,
+    rehearse: bool = False,
+    progress: Callable[[int, int], object] = lambda done, of: None,
 ) -> Iterator[Migrated]:
     """Each stuck site as it is done. `every_site`: the documents of all others too, without a run for them."""
     rows = tables.read(connection).sites
@@ -61,8 +66,10 @@ def migrate(
     ]
     if wanted:
         require_folders(root, rows)
-    for row in wanted:
+    progress(0, len(wanted))
+    for number, row in enumerate(wanted, 1):
         yield migrate_site(connection, root, row, rehearse)
+        progress(number, len(wanted))
 
 
 def require_folders(root: Path, rows: Iterable[OldRow]) -> None:

@@ -39,6 +39,10 @@ class Progress:
     failed: int
     total: int
     last_error: str | None
+    units_ended: int
+    """Of the whole run, in all its stages, well or not."""
+    units_expected: int | None
+    """Of the whole run, if each document is read and looked through once; None until the documents are known."""
 
     def __str__(self) -> str:
         failed = f", {self.failed} failed" if self.failed else ""
@@ -64,7 +68,14 @@ def read_progress(connection: psycopg.Connection, subdomains: list[str]) -> list
                                     when 'ocr' then o.ocr_total
                                     when 'extraction' then o.compilation_total + o.extraction_total
                                     when 'deploy' then o.deploy_total else 0 end,
-               o.last_error_message
+               o.last_error_message,
+               o.fetch_completed + o.fetch_failed + o.ocr_completed + o.ocr_failed
+                   + o.compilation_completed + o.compilation_failed + o.extraction_completed + o.extraction_failed
+                   + o.deploy_completed + o.deploy_failed,
+               case when o.phase = 1 then null
+                    when o.phase = 2 then o.fetch_total + 2 * o.ocr_total + 2
+                    when o.phase = 3 then o.fetch_total + o.ocr_total + o.compilation_total + o.extraction_total + 1
+                    else o.fetch_total + o.ocr_total + o.compilation_total + o.extraction_total + o.deploy_total end
         from pipeline_overview o
         where o.subdomain = any (%s)
         order by o.subdomain

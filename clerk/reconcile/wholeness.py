@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from clerk.archive import condition as archive_condition
 from clerk.archive.versions import DATABASE, Published
 from clerk.config import Settings
@@ -45,7 +47,12 @@ order by i.id
 """
 
 
-def verify_files(connection: Connection, settings: Settings, full: bool = False) -> Check:
+def verify_files(
+    connection: Connection,
+    settings: Settings,
+    full: bool = False,
+    progress: Callable[[int, int], object] = lambda done, of: None,
+) -> Check:
     """The databases published last; in `full`, those of all sites, and the files of every document."""
     try:
         require_storage(connection, settings)
@@ -54,10 +61,11 @@ def verify_files(connection: Connection, settings: Settings, full: bool = False)
     sites = connection.execute(_PUBLISHED if full else _NEWEST, {"most": _RECENT}).fetchall()
     problems = []
     try:
-        for subdomain, published_here in sites:
+        for number, (subdomain, published_here) in enumerate(sites, 1):
             problems += _archives(settings, subdomain, published_here)
             if full:
                 problems += _documents(connection, SiteStorage(settings.storage_dir, subdomain))
+            progress(number, len(sites))
     except OSError as error:  # a disk that fails, or rights: nothing is said about the files by that
         return Check(NAME, _ABOUT, problems, f"a file cannot be read ({error})")
     row = connection.execute(_PUBLISHED_SITES).fetchone()
