@@ -55,6 +55,7 @@ REMEDIES: dict[str, str] = {
     # Compiling, extracting, publishing.
     "TextsMissing": "its texts are gone: retry --stage ocr, or clerk reconcile-pipeline",
     "TextsGone": "texts vanished while the archive was made: clerk reconcile-pipeline, then retry",
+    "PagesWouldVanish": "put back meetings.db, a published copy or the documents' texts from a backup, then retry",
     "ArchiveMissing": "the archive is gone: clerk rewind SITE --to compilation",
     "ArchiveDamaged": "the archive is damaged: clerk rewind SITE --to compilation",
     "ExtractorNonsense": "a mistake in the extractor: mend it, then retry",

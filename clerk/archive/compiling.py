@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterable
 
 from clerk.archive.building import Built, Finish, build, schema_of
+from clerk.archive.keeping import NOTHING, Earlier, keep
 from clerk.archive.pages import Kept, Page, pages, with_ids
 from clerk.archive.selection import Shown
 from clerk.documents.storage import SiteStorage
@@ -30,23 +31,27 @@ def compile_site(
     shown: Iterable[Shown],
     finish: Finish | None = None,
     before_rename: Callable[[], None] | None = None,
+    earlier: Earlier = NOTHING,
 ) -> Built:
     """Same texts and findings on disk, same content, whatever was there before.
 
-    The exception: a document whose texts are damaged keeps the rows it has, since half of it must not replace it.
+    The exception: a document whose texts are damaged keeps the rows it has, in meetings.db or in what was published
+    before, since half of it must not replace it.
     """
     shown = list(shown)
     if shown and all(one.damaged for one in shown):
         raise TextsGone(f"none of {len(shown)} documents that were read has its texts under {storage.folder}")
 
     def fill(connection: sqlite3.Connection) -> None:
-        apply(connection, with_ids(pages(storage, shown)))
+        kept = apply(connection, with_ids(pages(storage, shown)))
+        keep(connection, kept, storage.database, earlier)
 
     return build(storage.database, schema_of("meetings.sql"), fill, finish, before_rename)
 
 
-def apply(connection: sqlite3.Connection, wanted: Iterable[tuple[str, Page] | Kept]) -> None:
-    """Make the tables hold just these pages; rows that are right already are not touched."""
+def apply(connection: sqlite3.Connection, wanted: Iterable[tuple[str, Page] | Kept]) -> set[Kept]:
+    """Make the tables hold just these pages; rows that are right already are not touched. Returns the documents of
+    which they hold what they held."""
     seen: dict[str, set[str]] = {"minutes": set(), "agendas": set()}
     kept: set[Kept] = set()
     for one in wanted:
@@ -71,6 +76,7 @@ def apply(connection: sqlite3.Connection, wanted: Iterable[tuple[str, Page] | Ke
             if key not in keys and Kept(table, meeting, date) not in kept
         ]
         connection.executemany(_in(table, _DELETE), gone)
+    return kept
 
 
 def _in(table: str, query: str) -> str:

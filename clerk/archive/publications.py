@@ -88,6 +88,16 @@ def last_deployed(connection: Connection, subdomain: str, deployer: str) -> str 
     return None if row is None else str(row[0])
 
 
+def is_published(connection: Connection, subdomain: str) -> bool:
+    """Any deployer has given any of it to readers."""
+    row = connection.execute(
+        "select exists (select from publications p join publication_steps s on s.publication_id = p.id"
+        " and s.step = 'deploy' where p.subdomain = %s)",
+        [subdomain],
+    ).fetchone()
+    return row is not None and bool(row[0])
+
+
 def is_withdrawn(connection: Connection, subdomain: str, deployer: str) -> bool:
     """An operator took back what this deployer published last."""
     row = connection.execute(

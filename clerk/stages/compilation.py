@@ -10,6 +10,8 @@ from procrastinate import App, JobContext
 from clerk.archive import publications, selection
 from clerk.archive.building import Built
 from clerk.archive.compiling import compile_site
+from clerk.archive.keeping import Earlier
+from clerk.archive.versions import DATABASE, Published
 from clerk.documents.storage import SiteStorage
 from clerk.pg.job_manager import ClerkJobManager
 from clerk.plugins import manager
@@ -39,6 +41,9 @@ def build(claim: Claim, plugins: manager.Plugins, subdomain: str, run_id: int, *
     storage = SiteStorage(claim.settings.storage_dir, subdomain)
     with claim.connection() as connection:
         shown = selection.select(storage, selection.candidates(connection, subdomain))
+        is_published = publications.is_published(connection, subdomain)
+    versions = Published(claim.settings.publish_dir, subdomain).versions()
+    earlier = Earlier(tuple(version.path / DATABASE for version in reversed(versions)), is_published)
 
     def finish(draft: Path, fresh: bool) -> None:
         if fresh or hooks_always:
@@ -46,7 +51,7 @@ def build(claim: Claim, plugins: manager.Plugins, subdomain: str, run_id: int, *
             for _ in plugins.call_each("post_compilation", claim.settings.plugin_time_limit, **arguments):
                 pass
 
-    return compile_site(storage, shown, finish, before_rename=claim.require)
+    return compile_site(storage, shown, finish, before_rename=claim.require, earlier=earlier)
 
 
 def register(app: App) -> None:

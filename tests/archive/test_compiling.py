@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 from datetime import date
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from clerk.archive.building import Built
 from clerk.archive.compiling import TextsGone, compile_site
+from clerk.archive.keeping import NOTHING, Earlier, PagesWouldVanish
 from clerk.archive.pages import Page, with_ids
 from clerk.archive.selection import select
 from clerk.extraction import cache
@@ -22,8 +24,8 @@ from clerk.extraction.contract import Findings
 from tests.archive.library import Shelf, is_whole, rows
 
 
-def compiled(shelf: Shelf) -> Built:
-    return compile_site(shelf.storage, select(shelf.storage, shelf.candidates.values()))
+def compiled(shelf: Shelf, earlier: Earlier = NOTHING) -> Built:
+    return compile_site(shelf.storage, select(shelf.storage, shelf.candidates.values()), earlier=earlier)
 
 
 def compiled_anew(shelf: Shelf, tmp_path: Path) -> Built:
@@ -201,6 +203,45 @@ def test_a_document_whose_texts_are_damaged_keeps_its_rows(shelf: Shelf) -> None
     assert compiled(shelf) == Built(before.content_hash, 3, changed=False)
     shelf.storage.manifest(document).unlink()
     assert compiled(shelf) == Built(before.content_hash, 3, changed=False)
+
+
+def test_rows_of_damaged_texts_come_from_a_published_copy_where_the_archive_is_gone(shelf: Shelf) -> None:
+    document = shelf.put("one", "two")
+    shelf.put("other", day=date(2024, 4, 2))
+    before = compiled(shelf)
+    copies = tuple(shelf.storage.root / name for name in ("newest.db", "older.db", "oldest.db"))
+    for copy in copies:
+        shutil.copy(shelf.storage.database, copy)
+    copies[0].write_bytes(b"damaged")
+    with closing(sqlite3.connect(copies[1])) as another_form:
+        another_form.execute("alter table minutes drop column page_image")
+        another_form.commit()
+    shutil.rmtree(shelf.storage.texts(document))
+    shelf.storage.database.unlink()
+    built = compiled(shelf, Earlier(copies, is_published=True))
+    assert (built.content_hash, built.pages) == (before.content_hash, 3)
+    assert is_whole(shelf.storage.database)
+
+
+def test_published_pages_do_not_vanish_with_the_archive(shelf: Shelf) -> None:
+    document = shelf.put("one", "two")
+    shelf.put("other", day=date(2024, 4, 2))
+    compiled(shelf)
+    shutil.rmtree(shelf.storage.texts(document))
+    shelf.storage.database.unlink()
+    with pytest.raises(PagesWouldVanish, match="City Council 2024-03-05"):
+        compiled(shelf, Earlier(is_published=True))
+    assert not shelf.storage.database.exists()
+
+
+def test_a_document_that_never_was_in_the_archive_does_not_hold_it_up(shelf: Shelf) -> None:
+    shelf.put("other", day=date(2024, 4, 2))
+    compiled(shelf)
+    shutil.rmtree(shelf.storage.texts(shelf.put("one")))
+    assert compiled(shelf, Earlier(is_published=True)).pages == 1
+    copy = shelf.storage.root / "copy.db"
+    shelf.storage.database.rename(copy)
+    assert compiled(shelf, Earlier((copy,), is_published=True)).pages == 1
 
 
 def test_an_archive_is_not_emptied_because_a_disk_is_not_there(shelf: Shelf) -> None:

@@ -192,6 +192,35 @@ def test_an_archive_that_is_gone_or_damaged_is_compiled_again(world: World, dama
     assert world.one("select count(*) from publications") == (1,)
 
 
+def _lose_for_good(world: World, day: str) -> None:
+    """Texts, PDF and source of a document, and the archive that has its pages."""
+    document = world.document(day)
+    shutil.rmtree(world.storage.texts(document))
+    world.storage.pdf(document).unlink()
+    (world.source / f"Town Council/{day}.pdf").unlink()
+    world.connection.execute("update content_items set vanished_at = now() where id = %s", [document.id])
+    world.storage.database.unlink()
+
+
+def test_pages_that_are_only_published_stay_so_when_the_archive_is_compiled_again(world: World) -> None:
+    _lose_for_good(world, "2024-01-02")
+    assert world.heal() == ["texts-lost", "archive-lost", "storage-run"]
+    database = (world.published.link / "meetings.db").resolve()
+    for path in (world.storage.database, database):
+        assert rows(path, "select count(*) from minutes where date = '2024-01-02'") == [(2,)]
+    assert world.pages_published() == 4
+
+
+def test_nothing_is_published_that_lacks_pages_which_nobody_has_any_more(world: World) -> None:
+    _lose_for_good(world, "2024-01-02")
+    shutil.rmtree(world.published.folder)
+    world.reconcile()
+    world.work()
+    assert ("compilation", "PagesWouldVanish") in [found[:2] for found in world.failures()]
+    assert world.published.current is None
+    assert not world.storage.database.exists()
+
+
 def test_an_archive_with_other_content_is_compiled_again(world: World) -> None:
     with closing(sqlite3.connect(world.storage.database)) as connection:
         connection.execute("update minutes set text = 'forged' where page = 1")
