@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+import sqlite3
+import time
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from clerk.archive.contents import reading
 MARKS = ("\x02", "\x03")
 """Around a word that was found: characters that no page text shows, for the caller to replace."""
 
+_STEPS_BETWEEN_LOOKS_AT_THE_CLOCK = 10_000
 _QUERY = """
 select '{kind}', p.meeting, p.date, p.page, p.page_image, snippet({table}_fts, 0, ?, ?, ' … ', 24), {table}_fts.rank
 from {table}_fts
@@ -43,13 +47,51 @@ class Hit:
         return asdict(self) | {"snippet": re.sub("[\x02\x03]", "", self.snippet)}
 
 
-def search(archives: Iterable[tuple[str, Path]], words: str, since: date | None = None, limit: int = 20) -> list[Hit]:
-    """The best pages of `archives` (subdomain, database) that have every word; words in quotes stand side by side."""
+@dataclass
+class Found:
+    hits: list[Hit] = field(default_factory=list)
+    archives: int = 0
+    """How many were looked through."""
+    broken: dict[str, str] = field(default_factory=dict)
+    """Site → why its archive could not be searched."""
+    unreached: int = 0
+    """Archives for which there was no time."""
+
+
+class _OutOfTime(Exception):
+    pass
+
+
+def search(
+    archives: Iterable[tuple[str, Path]],
+    words: str,
+    since: date | None = None,
+    limit: int = 20,
+    seconds: float | None = None,
+) -> Found:
+    """The best pages of `archives` (subdomain, database) that have every word; words in quotes stand side by side.
+
+    After `seconds` it ends with what it has. A damaged archive is named, and the others are searched all the same.
+    """
+    found = Found()
     query = as_fts_query(words)
     if not query:
-        return []
-    hits = [hit for archive in archives for hit in _search_one(*archive, query, since, limit)]
-    return sorted(sorted(hits, key=lambda hit: hit.date, reverse=True), key=lambda hit: hit.rank)[:limit]
+        return found
+    deadline = None if seconds is None else time.monotonic() + seconds
+    waiting = list(archives)
+    for subdomain, database in waiting:
+        try:
+            found.hits += _search_one(subdomain, database, query, since, limit, deadline)
+        except _OutOfTime:
+            found.unreached = len(waiting) - found.archives - len(found.broken)
+            break
+        except sqlite3.Error as error:
+            found.broken[subdomain] = str(error)
+        else:
+            found.archives += 1
+    newest_first = sorted(found.hits, key=lambda hit: hit.date, reverse=True)
+    found.hits = sorted(newest_first, key=lambda hit: hit.rank)[:limit]
+    return found
 
 
 def as_fts_query(words: str) -> str:
@@ -59,9 +101,32 @@ def as_fts_query(words: str) -> str:
     return " ".join(f'"{term}"' for term in cleaned if re.search(r"\w", term))
 
 
-def _search_one(subdomain: str, database: Path, query: str, since: date | None, limit: int) -> Iterator[Hit]:
+def marked(text: str, words: str) -> str:
+    """The text with MARKS around what a search for `words` finds in it, by the archive's own rules for words."""
+    query = as_fts_query(words)
+    if not query:
+        return text
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("create virtual table page using fts5 (text, tokenize='unicode61 remove_diacritics 2')")
+        connection.execute("insert into page (text) values (?)", [text])
+        row = connection.execute("select highlight(page, 0, ?, ?) from page where page match ?", [*MARKS, query])
+        return next((found for (found,) in row), text)
+
+
+def _search_one(
+    subdomain: str, database: Path, query: str, since: date | None, limit: int, deadline: float | None
+) -> list[Hit]:
+    def is_over() -> bool:
+        return deadline is not None and time.monotonic() > deadline
+
+    if is_over():
+        raise _OutOfTime
+    arguments = [*MARKS, query, since.isoformat() if since else "", limit]
     with reading(database) as connection:
-        for sql in _QUERIES.values():
-            arguments = [*MARKS, query, since.isoformat() if since else "", limit]
-            for row in connection.execute(sql, arguments):
-                yield Hit(subdomain, *row)
+        connection.set_progress_handler(is_over, _STEPS_BETWEEN_LOOKS_AT_THE_CLOCK)
+        try:
+            return [Hit(subdomain, *row) for sql in _QUERIES.values() for row in connection.execute(sql, arguments)]
+        except sqlite3.OperationalError:
+            if is_over():
+                raise _OutOfTime from None
+            raise

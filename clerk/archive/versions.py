@@ -188,6 +188,13 @@ class Published:
                     leftover.unlink() if leftover.is_symlink() else shutil.rmtree(leftover, ignore_errors=True)
 
 
+def published_archives(root: Path, site: str | None = None) -> list[tuple[str, Path]]:
+    """Subdomain and database of everything, or of one site, that is published under `root`."""
+    names = [site] if site else sorted(path.name for path in root.glob("*") if is_subdomain(path.name))
+    found = ((name, Published(root, name).link / DATABASE) for name in names)
+    return [(name, database) for name, database in found if database.is_file()]
+
+
 def _read(path: Path) -> Version | None:
     try:
         facts = json.loads((path / _FACTS).read_bytes())

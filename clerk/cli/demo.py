@@ -16,10 +16,11 @@ import psycopg
 
 from clerk import config
 from clerk.archive.search import search
+from clerk.archive.versions import published_archives
 from clerk.cli.output import table
 from clerk.cli.progress import Progress, quiet_option
 from clerk.cli.runs import wait_for
-from clerk.cli.search import published_archives, show
+from clerk.cli.search import show
 from clerk.demo.documents import HIDDEN_WORD, TOWNS, Town, make_all
 from clerk.errors import WRONG, ClerkError
 from clerk.exec import tesseract
@@ -173,7 +174,7 @@ def demo(path: Path | None, quiet: bool) -> None:
 
 def _find_hidden_word(settings: config.Settings) -> list[str]:
     click.echo(f"\nA word that exists only in a scanned picture: clerk search {HIDDEN_WORD}")
-    hits = search(published_archives(settings, None), HIDDEN_WORD)
+    hits = search(published_archives(settings.publish_dir), HIDDEN_WORD).hits
     for hit in hits:
         show(hit)
     return [] if [hit.subdomain for hit in hits] == ["riverton"] else [f"{HIDDEN_WORD} was not found where it stands"]

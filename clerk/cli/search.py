@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
-from pathlib import Path
 
 import click
 
 from clerk import config
 from clerk.archive.search import MARKS, Hit, search
-from clerk.archive.versions import DATABASE, Published
-from clerk.cli.output import json_option, print_json
+from clerk.archive.versions import published_archives
+from clerk.cli.output import json_option, print_json, say
 from clerk.documents.names import is_subdomain
 from clerk.errors import WRONG
-
-
-def published_archives(settings: config.Settings, site: str | None) -> list[tuple[str, Path]]:
-    """Subdomain and database of everything that is published here."""
-    names = [site] if site else sorted(path.name for path in settings.publish_dir.glob("*") if is_subdomain(path.name))
-    found = ((name, Published(settings.publish_dir, name).link / DATABASE) for name in names)
-    return [(name, database) for name, database in found if database.is_file()]
+from clerk.phrases import counted
 
 
 @click.command("search")
@@ -40,17 +33,18 @@ def search_command(words: str, site: str | None, since: datetime | None, limit: 
     """
     if site is not None and not is_subdomain(site):
         raise click.BadParameter(f"{site} cannot be a site's name", param_hint="--site")
-    archives = published_archives(config.load(), site)
     day: date | None = since.replace(tzinfo=UTC).date() if since else None
-    hits = search(archives, words, day, limit)
+    found = search(published_archives(config.load().publish_dir, site), words, day, limit)
+    for name, problem in found.broken.items():
+        say(f"The archive of {name} cannot be searched ({problem}): clerk verify --full tells more.")
     if as_json:
-        print_json([hit.as_dict() for hit in hits])
+        print_json([hit.as_dict() for hit in found.hits])
     else:
-        for hit in hits:
+        for hit in found.hits:
             show(hit)
-        if not hits:
-            click.echo(f"Nothing found in {len(archives)} archive{'' if len(archives) == 1 else 's'}.")
-    click.get_current_context().exit(0 if hits else WRONG)
+        if not found.hits:
+            click.echo(f"Nothing found in {counted(found.archives, 'archive')}.")
+    click.get_current_context().exit(0 if found.hits else WRONG)
 
 
 def show(hit: Hit) -> None:

@@ -1,0 +1,31 @@
+"""Archives as they lie when they are published, made without the stages before."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from importlib.resources import files
+from pathlib import Path
+
+from clerk.archive.versions import Published
+
+FORM = files("clerk.archive").joinpath("meetings.sql").read_text()
+
+
+def publish(root: Path, subdomain: str, *pages: dict[str, object]) -> Path:
+    """A page is what its row has: text, and meeting, date, page, kind and page_image where they matter."""
+    shelf = Published(root, subdomain)
+    version = shelf.versions_folder / "20240305T000000000000Z-0"
+    version.mkdir(parents=True)
+    database = version / "meetings.db"
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.executescript(FORM)
+        for number, page in enumerate(pages, 1):
+            row = {"meeting": "City Council", "date": "2024-03-05", "page": 1, "page_image": None} | page
+            table = "agendas" if row.get("kind") == "agenda" else "minutes"
+            connection.execute(
+                f"insert into {table} (id, meeting, date, page, text, page_image) values (?, ?, ?, ?, ?, ?)",
+                [str(number), *(row[name] for name in ("meeting", "date", "page", "text", "page_image"))],
+            )
+    shelf.link.symlink_to(f"versions/{version.name}", target_is_directory=True)
+    return database

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import itertools
+import time
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from clerk.archive.search import as_fts_query, marked, search
+from clerk.archive.versions import published_archives
+from tests.archive.published import publish
+
+
+def test_every_archive_is_looked_through(tmp_path: Path) -> None:
+    publish(tmp_path, "alpha", {"text": "The bike lanes were approved."}, {"text": "Lanes for a bike.", "page": 2})
+    publish(tmp_path, "beta", {"text": "New bike lanes", "kind": "agenda", "date": "2025-01-01"})
+    publish(tmp_path, "gamma", {"text": "Nothing of the kind"})
+    (tmp_path / "not published").mkdir()
+    archives = published_archives(tmp_path)
+    assert [name for name, _ in archives] == ["alpha", "beta", "gamma"]
+
+    found = search(archives, "bike lanes")
+    assert {(hit.subdomain, hit.kind, hit.page) for hit in found.hits} == {
+        ("alpha", "minutes", 1),
+        ("alpha", "minutes", 2),
+        ("beta", "agenda", 1),
+    }
+    assert (found.archives, found.broken, found.unreached) == (3, {}, 0)
+    assert len(search(archives, '"bike lanes"').hits) == 2
+    assert [hit.subdomain for hit in search(archives, "bike", date(2024, 6, 1)).hits] == ["beta"]
+    assert [hit.page for hit in search(published_archives(tmp_path, "alpha"), '"lanes for"').hits] == [2]
+    assert len(search(archives, "bike", limit=1).hits) == 1
+
+
+def test_a_broken_archive_is_named_and_the_others_are_searched(tmp_path: Path) -> None:
+    publish(tmp_path, "alpha", {"text": "bike lanes"}).write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
+    publish(tmp_path, "beta", {"text": "bike lanes"})
+    found = search(published_archives(tmp_path), "bike")
+    assert [hit.subdomain for hit in found.hits] == ["beta"]
+    assert list(found.broken) == ["alpha"]
+    assert found.archives == 1
+
+
+def test_it_ends_with_what_it_has_when_the_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("alpha", "beta", "gamma"):
+        publish(tmp_path, name, {"text": "bike lanes"})
+    clock = itertools.count()
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+    found = search(published_archives(tmp_path), "bike", seconds=1.5)
+    assert [hit.subdomain for hit in found.hits] == ["alpha"]
+    assert (found.archives, found.unreached) == (1, 2)
+
+
+def test_one_slow_archive_is_cut_short_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish(tmp_path, "alpha", *({"text": f"bike lanes {n}", "page": n} for n in range(2000)))
+    clock = itertools.count()
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+    found = search(published_archives(tmp_path), "bike", seconds=1.5)
+    assert (found.hits, found.archives, found.unreached, found.broken) == ([], 0, 1, {})
+
+
+@pytest.mark.parametrize(
+    "words", ["", "  ", '"', '""', "*", "- ( )", "\0", "AND", 'NEAR("a b", 5)', "a" * 5000, "é\u202e"]
+)
+def test_any_words_will_do(tmp_path: Path, words: str) -> None:
+    publish(tmp_path, "alpha", {"text": "bike lanes"})
+    assert search(published_archives(tmp_path), words).hits == []
+    assert marked("bike lanes", words) == "bike lanes"
+
+
+def test_marks_follow_the_rules_of_the_archive() -> None:
+    assert marked("The Café and the cafe.", "CAFE") == "The \x02Café\x03 and the \x02cafe\x03."
+    assert marked("bike and bike lanes", '"bike lanes"') == "bike and \x02bike lanes\x03"
+    assert marked("bikes", "bike") == "bikes"
+    assert as_fts_query('"bike lanes" x"y') == '"bike lanes" "xy"'
