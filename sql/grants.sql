@@ -30,6 +30,7 @@ with role as (
                    'sites', 'content_items', 'content_item_pipeline_state', 'pipeline_runs', 'pipeline_transitions',
                    'job_claims', 'reconcile_log', 'stage_policy', 'paused_queues', 'ignored_results', 'worker_processes',
                    'fetch_hosts', 'fetch_slots', 'publications', 'publication_steps', 'storage_looks',
+                   'operator_actions', 'reconcile_passes',
                    'adopted_schema', 'adopted_values', 'adopted_older_columns', 'adopted_older_values',
                    'clerk_migrations', 'clerk_schema_objects', 'clerk_procrastinate',
                    'procrastinate_jobs', 'procrastinate_events', 'procrastinate_workers',

@@ -17,6 +17,7 @@ create table fetch_hosts ();
 create table fetch_slots ();
 create table ignored_results ();
 create table job_claims ();
+create table operator_actions ();
 create table paused_queues ();
 create table pipeline_runs ();
 create table pipeline_transitions ();
@@ -27,6 +28,7 @@ create table procrastinate_workers ();
 create table publication_steps ();
 create table publications ();
 create table reconcile_log ();
+create table reconcile_passes ();
 create table sites ();
 create table stage_policy ();
 create table storage_looks ();
@@ -126,6 +128,14 @@ alter table job_claims add column progress_total integer;
 alter table job_claims add column settled_as text;
 alter table job_claims add column settled_at timestamp with time zone;
 alter table job_claims add column settled_by text;
+alter table operator_actions add column action text not null;
+alter table operator_actions add column actor text not null default COALESCE(NULLIF(current_setting('clerk.operator'::text, true), ''::text), (SESSION_USER)::text);
+alter table operator_actions add column at timestamp with time zone not null default now();
+alter table operator_actions add column detail jsonb not null default '{}'::jsonb;
+alter table operator_actions add column id bigint not null generated always as identity;
+alter table operator_actions add column run_id bigint;
+alter table operator_actions add column subdomain character varying;
+alter table operator_actions add column via text not null default COALESCE(NULLIF(current_setting('clerk.via'::text, true), ''::text), 'sql'::text);
 alter table paused_queues add column paused_at timestamp with time zone not null default now();
 alter table paused_queues add column paused_by text not null;
 alter table paused_queues add column queue_name text not null;
@@ -211,6 +221,16 @@ alter table reconcile_log add column run_id bigint;
 alter table reconcile_log add column stage text;
 alter table reconcile_log add column subdomain character varying;
 alter table reconcile_log add column why text not null;
+alter table reconcile_passes add column actor text not null default COALESCE(NULLIF(current_setting('clerk.operator'::text, true), ''::text), (SESSION_USER)::text);
+alter table reconcile_passes add column ended_at timestamp with time zone;
+alter table reconcile_passes add column failed integer not null default 0;
+alter table reconcile_passes add column found integer not null default 0;
+alter table reconcile_passes add column given_up integer not null default 0;
+alter table reconcile_passes add column reconciliation uuid not null;
+alter table reconcile_passes add column repaired integer not null default 0;
+alter table reconcile_passes add column started_at timestamp with time zone not null default now();
+alter table reconcile_passes add column subdomain character varying;
+alter table reconcile_passes add column via text not null default COALESCE(NULLIF(current_setting('clerk.via'::text, true), ''::text), 'sql'::text);
 alter table sites add column cadence interval not null default '23:00:00'::interval;
 alter table sites add column compilation_completed integer not null default 0;
 alter table sites add column compilation_failed integer not null default 0;
@@ -312,6 +332,7 @@ alter table ignored_results add constraint ignored_results_pkey PRIMARY KEY (id)
 alter table ignored_results add constraint ignored_results_why_check CHECK ((why = ANY (ARRAY['fenced'::text, 'stale'::text])));
 alter table job_claims add constraint job_claims_pkey PRIMARY KEY (job_id);
 alter table job_claims add constraint job_claims_progress_check CHECK ((progress >= 0));
+alter table operator_actions add constraint operator_actions_pkey PRIMARY KEY (id);
 alter table paused_queues add constraint paused_queues_pkey PRIMARY KEY (queue_name);
 alter table pipeline_runs add constraint pipeline_runs_ended_check CHECK (((ended_at IS NULL) = (outcome IS NULL)));
 alter table pipeline_runs add constraint pipeline_runs_outcome_check CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'partial'::text, 'failed'::text, 'unchanged'::text, 'no_documents'::text, 'cancelled'::text])));
@@ -340,6 +361,7 @@ alter table publications add constraint publications_pkey PRIMARY KEY (id);
 alter table publications add constraint publications_run_id_fkey FOREIGN KEY (run_id) REFERENCES pipeline_runs(run_id) ON DELETE CASCADE;
 alter table publications add constraint publications_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
 alter table reconcile_log add constraint reconcile_log_pkey PRIMARY KEY (id);
+alter table reconcile_passes add constraint reconcile_passes_pkey PRIMARY KEY (reconciliation);
 alter table sites add constraint sites_compilation_counters_check CHECK (((compilation_total >= 0) AND (compilation_completed >= 0) AND (compilation_failed >= 0)));
 alter table sites add constraint sites_current_stage_check CHECK (((current_stage)::text = ANY ((ARRAY['fetch'::character varying, 'ocr'::character varying, 'compilation'::character varying, 'extraction'::character varying, 'deploy'::character varying, 'completed'::character varying])::text[])));
 alter table sites add constraint sites_deploy_counters_check CHECK (((deploy_total >= 0) AND (deploy_completed >= 0) AND (deploy_failed >= 0)));
@@ -370,6 +392,7 @@ CREATE INDEX idx_content_items_fetch_failed_at ON content_items USING btree (fet
 CREATE INDEX idx_content_items_source_url ON content_items USING btree (subdomain, source_url);
 CREATE INDEX idx_fetch_slots_host ON fetch_slots USING btree (host);
 CREATE INDEX idx_ignored_results_at ON ignored_results USING btree (at);
+CREATE INDEX idx_operator_actions_at ON operator_actions USING btree (at);
 CREATE INDEX idx_pipeline_runs_ended ON pipeline_runs USING btree (ended_at) WHERE (ended_at IS NOT NULL);
 CREATE INDEX idx_pipeline_runs_going ON pipeline_runs USING btree (started_at) WHERE (ended_at IS NULL);
 CREATE INDEX idx_pipeline_runs_subdomain ON pipeline_runs USING btree (subdomain, started_at DESC);
@@ -381,6 +404,7 @@ CREATE INDEX idx_publications_subdomain ON publications USING btree (subdomain, 
 CREATE INDEX idx_reconcile_log_at ON reconcile_log USING btree (at);
 CREATE INDEX idx_reconcile_log_repair ON reconcile_log USING btree (subdomain, run_id, kind, at);
 CREATE INDEX idx_reconcile_log_subdomain ON reconcile_log USING btree (subdomain, at DESC);
+CREATE INDEX idx_reconcile_passes_started_at ON reconcile_passes USING btree (started_at);
 CREATE INDEX idx_sites_coordinator_enqueued ON sites USING btree (coordinator_enqueued) WHERE (coordinator_enqueued = false);
 CREATE INDEX idx_sites_current_stage ON sites USING btree (current_stage);
 CREATE INDEX idx_sites_updated_at ON sites USING btree (updated_at);
@@ -406,7 +430,7 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- clerk_before_job_change() returns trigger set search_path=pg_catalog, public, pg_temp, md5 b48fce033fbddcdfbf1c70b68b7d4791
 -- clerk_before_job_insert() returns trigger set search_path=pg_catalog, public, pg_temp, md5 d4c6f845ec2fd280fdf2bc1bb080e07b
 -- clerk_bring_forward(p_subdomain text, p_run_id bigint, p_stage text) returns integer set search_path=pg_catalog, public, pg_temp, md5 76c86c26688125b11e52b0b7f96b289f
--- clerk_cancel(p_subdomain text, p_reason text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 a728befb1d5182ac0a9110b7d9ec5829
+-- clerk_cancel(p_subdomain text, p_reason text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 34b5db616443da4389e940b1b55c5d98
 -- clerk_cancel_stale_jobs(p_subdomain text, p_run_id bigint) returns integer set search_path=pg_catalog, public, pg_temp, md5 a6f495e068691893ce857fd1eff70869
 -- clerk_claim_coordinator_enqueue(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 bf2b4e2db8fb41ed1df241015b8822ef
 -- clerk_close_run(p_run_id bigint) returns boolean set search_path=pg_catalog, public, pg_temp, md5 b88017932cde4ad4b627d7541c392a5a
@@ -436,8 +460,8 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- clerk_mend_transitions(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 ed09cee6cb7637d02c37fc5242c60541
 -- clerk_migrate_site(p_subdomain text, p_documents jsonb, p_phase integer, p_started_at timestamp with time zone, p_updated_at timestamp with time zone) returns bigint set search_path=pg_catalog, public, pg_temp, md5 b4a99e448b0289b57e3722c1841e4df9
 -- clerk_now() returns timestamp with time zone stable, md5 d41d8cd98f00b204e9800998ecf8427e
--- clerk_pause_queue(p_queue text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 34ace36438b5d7625f8a00e581145df1
--- clerk_pause_site(p_subdomain text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 22270c3f250ca7e0779107fc36fe9526
+-- clerk_pause_queue(p_queue text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 f911c4b3117e0aa24284e5d50cd71c31
+-- clerk_pause_site(p_subdomain text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 bf118d0ba1cf9375c609a1e9752dc093
 -- clerk_phase(p_stage text) returns integer immutable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_picture(p_subdomain text, p_run_id bigint, p_content_item_id bigint, p_stage text) returns jsonb stable set search_path=pg_catalog, public, pg_temp, md5 19f1cb08d36294614fa613a25cbf9bb3
 -- clerk_place_site(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 be511ac9244e1ecbef7f85c46bf5a521
@@ -450,24 +474,25 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- clerk_remove_finished_jobs(p_before timestamp with time zone, p_batch integer) returns integer set search_path=pg_catalog, public, pg_temp, md5 d5350ed67bdbdb61af18be6705b0b6b7
 -- clerk_renew_host(p_slot_id bigint, p_lease interval) returns boolean set search_path=pg_catalog, public, pg_temp, md5 9cec0c9fd7d08ae22ca03b235c65aeab
 -- clerk_renew_leases(p_jobs bigint[]) returns SETOF bigint set search_path=pg_catalog, public, pg_temp, md5 3f46df9c0e0da431288b3008409c867e
--- clerk_reopen_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns text set search_path=pg_catalog, public, pg_temp, md5 b579a4b0fdc412a2347ac9455fd8d480
+-- clerk_reopen_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns text set search_path=pg_catalog, public, pg_temp, md5 8948c670a391c12f1578d3f3850df712
 -- clerk_reopen_units(p_subdomain text, p_run_id bigint, p_stage text, p_items bigint[]) returns integer set search_path=pg_catalog, public, pg_temp, md5 3d8b9bb415faa1cdbeef81612ccb2b15
 -- clerk_report_progress(p_job_id bigint, p_attempt integer, p_done integer, p_total integer) returns boolean set search_path=pg_catalog, public, pg_temp, md5 c5dde7285f54f7f3a8a53abbb35e7994
 -- clerk_rescue_job(p_job_id bigint) returns text set search_path=pg_catalog, public, pg_temp, md5 419689c12165af171f845ac9992670db
 -- clerk_reserve_host(p_host text, p_interval interval, p_concurrency integer, p_lease interval, OUT slot_id bigint, OUT wait interval) returns record set search_path=pg_catalog, public, pg_temp, md5 14e5cdb6227cfc1a89e2e7afa5244b68
--- clerk_resume_queue(p_queue text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 13c69e8d1e8986d341b7e6759efd4c68
--- clerk_resume_site(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 bc419d4fd6948b78f0e89510faab7037
--- clerk_retry(p_subdomain text, p_stage text, p_failed_only boolean, OUT run_id bigint, OUT stage text, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp, md5 a4c7d009630280a4ec390e8d705ee5c3
--- clerk_retry_units(p_subdomain text, p_stage text, p_items bigint[], OUT run_id bigint, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp, md5 83dad976d897ceb3544870e788cb9ec1
--- clerk_rewind(p_subdomain text, p_stage text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 8f06a8d99184e5102f80d6485593e130
+-- clerk_resume_queue(p_queue text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 5345dbf5122a9452029d0f1c1c4fd3f8
+-- clerk_resume_site(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 e03ecc3f40aae2e582b0baddcf37283d
+-- clerk_retry(p_subdomain text, p_stage text, p_failed_only boolean, OUT run_id bigint, OUT stage text, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp, md5 1986317b9af9a17e253bd8b8942feed0
+-- clerk_retry_units(p_subdomain text, p_stage text, p_items bigint[], OUT run_id bigint, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp, md5 cf3d6d75821f9992a7a3c02589941bc9
+-- clerk_rewind(p_subdomain text, p_stage text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 4ff437388224b84cbfed6faa02d48699
 -- clerk_run_is_going(p_run_id bigint) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 03385cc3d6421b2efeaeb981ccc55ab5
 -- clerk_settle_late_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean) returns boolean set search_path=pg_catalog, public, pg_temp, md5 8a97511d32a7ecfdf110cb8958400dc3
 -- clerk_settle_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean, p_error_code text, p_error_message text) returns text set search_path=pg_catalog, public, pg_temp, md5 2581c13cb2309cd36ac6ca32a662991c
 -- clerk_should_trigger_coordinator(p_subdomain text, p_stage text) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 78d4a890a83e72acf3212278465c2316
 -- clerk_start_next_due_site(p_reason text) returns text set search_path=pg_catalog, public, pg_temp, md5 83f54c20f39309d23e6fae142e1bd617
 -- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp, md5 be6649ffedebba7746294a52c7c1c9ec
--- clerk_start_run(p_subdomain text, p_reason text, p_supersede boolean, p_first_phase integer, p_units bigint[]) returns bigint set search_path=pg_catalog, public, pg_temp, md5 ab31f00ca80e6419e877ebc737f55168
+-- clerk_start_run(p_subdomain text, p_reason text, p_supersede boolean, p_first_phase integer, p_units bigint[]) returns bigint set search_path=pg_catalog, public, pg_temp, md5 29e9b64aed5d3eba9f25cca329a93ab6
 -- clerk_stop_jobs(p_jobs bigint[]) returns void set search_path=pg_catalog, public, pg_temp, md5 a45dc0642ed8e1681abde7ae5e4851dc
+-- clerk_supersede(p_subdomain text, p_reason text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 e3767e6cf692e1e4eca6257b3d60c53d
 -- clerk_units_of_phase(p_subdomain text, p_phase integer, p_units bigint[]) returns TABLE(content_item_id bigint, stage text) stable set search_path=pg_catalog, public, pg_temp, md5 773ef97863203030e5dbd63acb3f5e6e
 -- clerk_verdict(p_subdomain text, p_phase integer, OUT outcome text, OUT reason text) returns record stable set search_path=pg_catalog, public, pg_temp, md5 beda4546305e8dc7a1f14d6a9f01e5fd
 -- clerk_wake(p_queue text) returns void set search_path=pg_catalog, public, pg_temp, md5 ac854943b67c80105934f4b0de96ae26
@@ -529,8 +554,10 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- pipeline_overview (subdomain character varying, name character varying, current_stage character varying, outcome character varying, run_id bigint, started_at timestamp with time zone, updated_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, paused boolean, paused_at timestamp with time zone, paused_by text, dirty boolean, cadence interval, phase integer, phase_total integer, phase_ended integer, phase_began_at timestamp with time zone, percent numeric, rate_per_hour numeric, eta timestamp with time zone, idle_for interval, stuck boolean)
 -- queue_backlog (queue character varying, waiting numeric, scheduled numeric, held_back numeric, running numeric, oldest_waiting_since timestamp with time zone, paused boolean, paused_at timestamp with time zone, paused_by text, rate_per_hour bigint, eta timestamp with time zone)
 -- queue_pauses (queue text, paused_at timestamp with time zone, paused_by text)
+-- recent_actions (at timestamp with time zone, actor text, via text, action text, subdomain character varying, run_id bigint, detail jsonb)
 -- recent_errors (at timestamp with time zone, subdomain character varying, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, error_code text, error_message text, run_id bigint)
 -- recent_ignored_results (at timestamp with time zone, why text, subdomain text, run_id bigint, stage text, content_item_id bigint, job_id bigint, status text, holder text, attempt integer)
+-- recent_passes (started_at timestamp with time zone, ended_at timestamp with time zone, seconds double precision, actor text, via text, subdomain character varying, found integer, repaired integer, failed integer, given_up integer)
 -- recent_repairs (at timestamp with time zone, kind text, subdomain character varying, run_id bigint, stage text, found text, done text, why text, error text)
 -- repeated_publications (subdomain character varying, run_id bigint, publication_id bigint, deployer text, content_hash text, moved_at timestamp with time zone)
 -- running_jobs (job_id bigint, queue character varying(128), task_name character varying(128), subdomain text, run_id text, stage text, content_item_id text, worker_id bigint, holder text, host text, pid text, attempt integer, claimed_at timestamp with time zone, running_for interval, lease_until timestamp with time zone, has_lease boolean, progress integer, progress_total integer, progress_at timestamp with time zone)
@@ -585,6 +612,11 @@ comment on column open_coordinators.state is 'As in open_units.';
 comment on column open_units.job_id is 'NULL: its job ended or vanished without a word, and reconciliation makes a new one.';
 comment on column open_units.lease_until is 'NULL for a running job: nobody holds it.';
 comment on column open_units.state is 'running; lost: its lease is over; waiting for a worker; later: its next attempt has a time; held back: paused; orphaned: no job.';
+comment on column operator_actions.action is 'retry, cancel, pause, resume, rewind, supersede, rollback, reconcile, clean up, undo clean-up.';
+comment on column operator_actions.actor is 'The setting clerk.operator, which commands and dashboard set to the person; otherwise the database user.';
+comment on column operator_actions.run_id is 'The run that was started, changed or ended.';
+comment on column operator_actions.subdomain is 'No foreign key: the history outlives the site.';
+comment on column operator_actions.via is 'The setting clerk.via: cli, dashboard, …; sql where nobody set it.';
 comment on column orphaned_units.late is 'Its phase is over: the run does not wait for it.';
 comment on column pipeline_health.failed is 'Sites whose last run ended as failed.';
 comment on column pipeline_health.health_score is 'Percent of all sites that ever ran which are not stuck: 100 when all is well.';
@@ -612,14 +644,29 @@ comment on column queue_backlog.held_back is 'Waiting for their queue or site to
 comment on column queue_backlog.oldest_waiting_since is 'Since when the job waits that was deferred first.';
 comment on column queue_backlog.rate_per_hour is 'Jobs that ended in the last hour, well or not.';
 comment on column queue_backlog.scheduled is 'Waiting for their time: a retry after a backoff, a periodic task.';
+comment on column recent_actions.action is 'retry, cancel, pause, resume, rewind, supersede (a run, by a new one), rollback, reconcile, clean up, undo clean-up.';
+comment on column recent_actions.actor is 'The person, where command or dashboard knew; otherwise the database user.';
+comment on column recent_actions.run_id is 'The run that was started, changed or ended.';
+comment on column recent_actions.via is 'cli, dashboard, or sql: by hand.';
 comment on column recent_errors.status is 'failed_terminal, failed_retryable (another attempt comes), or "not fetched": the source did not give the document.';
 comment on column recent_ignored_results.why is 'fenced: another claim held the job. stale: the run was over, or the unit had moved on.';
+comment on column recent_passes.ended_at is 'NULL: it is going on, or was cut short.';
+comment on column recent_passes.found is 'What was planned; what had healed by itself meanwhile is counted nowhere else.';
+comment on column recent_passes.given_up is 'Runs that were ended because the same repair had led nowhere three times.';
+comment on column recent_passes.subdomain is 'NULL: all sites were looked at.';
+comment on column recent_passes.via is 'worker (every 15 minutes), cli (a timer, or somebody), dashboard.';
 comment on column recent_repairs.error is 'Why the repair failed; NULL if it was made.';
 comment on column recent_repairs.kind is 'A word for what was found; lease: a job rescued from a lost worker.';
 comment on column reconcile_log.error is 'Why the repair failed; NULL if it was made.';
 comment on column reconcile_log.kind is 'A stable word for what was found. The same site, run, stage and kind is the same repair, come back.';
 comment on column reconcile_log.reconciliation is 'Repairs of one pass share this.';
 comment on column reconcile_log.subdomain is 'No foreign key: the log outlives the site.';
+comment on column reconcile_passes.ended_at is 'NULL: it is going on, or was cut short.';
+comment on column reconcile_passes.found is 'What was planned; what had healed by itself meanwhile is counted nowhere else.';
+comment on column reconcile_passes.given_up is 'Runs that were ended because the same repair had led nowhere three times.';
+comment on column reconcile_passes.reconciliation is 'As in reconcile_log, which has its repairs.';
+comment on column reconcile_passes.subdomain is 'NULL: all sites were looked at.';
+comment on column reconcile_passes.via is 'worker, cli, dashboard, …';
 comment on column running_jobs.has_lease is 'False: its worker is dead, frozen or past the time limit, and it will be rescued.';
 comment on column running_jobs.host is 'From the holder''s name; NULL for a worker that is not clerk''s.';
 comment on column running_jobs.progress is 'Steps done, such as pages, of progress_total.';
@@ -667,12 +714,14 @@ comment on table fetch_hosts is 'A row per host that we fetch from: when it may 
 comment on table fetch_slots is 'A row per request that is under way. One whose worker died counts until its lease is over.';
 comment on table ignored_results is 'Results that changed nothing. fenced: another claim held the job. stale: the run was over, or the unit had moved on.';
 comment on table job_claims is 'Who holds a running job, at which attempt and until when. Only this claim may settle the job.';
+comment on table operator_actions is 'Every operator''s move that changed something, written in its own transaction by whatever made it.';
 comment on table paused_queues is 'Queues whose jobs are held back, and who said so.';
 comment on table pipeline_runs is 'One row per run: when, why, how it ended, and the counters of the site at its end.';
 comment on table pipeline_transitions is 'The exactly-once proof: one row when a phase is complete and its coordinator is claimed, advanced once.';
 comment on table publication_steps is 'What of a publication is done, by deployer or plugin: a retry goes on with the rest.';
 comment on table publications is 'One row per archive that was published: at most one per run and content.';
 comment on table reconcile_log is 'Every repair: what was found, what was done and why, with the rows before and after.';
+comment on table reconcile_passes is 'Every reconciliation but dry runs, and those that found another at work.';
 comment on table sites is 'One row per municipality: who it is, where its present run stands, how the last one ended.';
 comment on table stage_policy is 'How each stage is run. Operators may change numbers here; workers and repairs read them.';
 comment on table storage_looks is 'When reconciliation last compared a site''s files with its rows. No row: never.';
@@ -698,8 +747,10 @@ comment on view pipeline_health is 'One row: how many sites are where, how many 
 comment on view pipeline_overview is 'A row per site: where its run stands, how quick it is, whether it is stuck, its counters, and its last error.';
 comment on view queue_backlog is 'Per queue with jobs, and per paused one: jobs that wait for a worker, for their time or for a resume, that run, and how quick it goes.';
 comment on view queue_pauses is 'Queues whose jobs are held back, since when and by whom.';
+comment on view recent_actions is 'What operators did in the last thirty days, the newest first.';
 comment on view recent_errors is 'What failed in the last seven days and has not been mended since, the newest first.';
 comment on view recent_ignored_results is 'Results of the last seven days that changed nothing, the newest first.';
+comment on view recent_passes is 'Every reconciliation of the last seven days, whatever it found, the newest first.';
 comment on view recent_repairs is 'What reconciliation mended in the last seven days, the newest first.';
 comment on view repeated_publications is 'Sites whose newest publication gave a deployer what it had already (invariant I5), though nothing had been lost.';
 comment on view running_jobs is 'A row per job that runs: on which machine, since when, how far it is.';
@@ -736,6 +787,7 @@ grant delete, insert, select, update on miscounted_sites to clerk_worker;
 grant delete, insert, select, update on misplaced_sites to clerk_worker;
 grant delete, insert, select, update on open_coordinators to clerk_worker;
 grant delete, insert, select, update on open_units to clerk_worker;
+grant delete, insert, select, update on operator_actions to clerk_worker;
 grant delete, insert, select, update on orphaned_units to clerk_worker;
 grant delete, insert, select, update on paused_queues to clerk_worker;
 grant delete, insert, select, update on pipeline_conservation to clerk_worker;
@@ -752,10 +804,13 @@ grant delete, insert, select, update on publication_steps to clerk_worker;
 grant delete, insert, select, update on publications to clerk_worker;
 grant delete, insert, select, update on queue_backlog to clerk_worker;
 grant delete, insert, select, update on queue_pauses to clerk_worker;
+grant delete, insert, select, update on recent_actions to clerk_worker;
 grant delete, insert, select, update on recent_errors to clerk_worker;
 grant delete, insert, select, update on recent_ignored_results to clerk_worker;
+grant delete, insert, select, update on recent_passes to clerk_worker;
 grant delete, insert, select, update on recent_repairs to clerk_worker;
 grant delete, insert, select, update on reconcile_log to clerk_worker;
+grant delete, insert, select, update on reconcile_passes to clerk_worker;
 grant delete, insert, select, update on repeated_publications to clerk_worker;
 grant delete, insert, select, update on running_jobs to clerk_worker;
 grant delete, insert, select, update on site_runs to clerk_worker;
@@ -799,8 +854,10 @@ grant select on pipeline_health to clerk_dashboard;
 grant select on pipeline_overview to clerk_dashboard;
 grant select on queue_backlog to clerk_dashboard;
 grant select on queue_pauses to clerk_dashboard;
+grant select on recent_actions to clerk_dashboard;
 grant select on recent_errors to clerk_dashboard;
 grant select on recent_ignored_results to clerk_dashboard;
+grant select on recent_passes to clerk_dashboard;
 grant select on recent_repairs to clerk_dashboard;
 grant select on repeated_publications to clerk_dashboard;
 grant select on running_jobs to clerk_dashboard;

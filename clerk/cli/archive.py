@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from pathlib import Path
 
 import click
@@ -15,6 +14,7 @@ from clerk.cli.output import dry_run_option, json_option, print_json, table
 from clerk.cli.progress import Progress, quiet_option
 from clerk.errors import REMEDIES, WRONG, SiteUnknown
 from clerk.pg.connection import connect
+from clerk.pg.operators import act_as, log_action, whoami
 from clerk.pg.sites import read_site, read_sites
 from clerk.pg.sqlfiles import default_folder
 from clerk.pg.verify import require_known_schema
@@ -100,8 +100,11 @@ def rollback(site: str, name: str | None, only_list: bool, dry_run: bool, as_jso
         if not dry_run:
             published.switch_to(target)
             newer = [version.content_hash for version in published.versions() if version.name > target.name]
-            by = f"rolled back by {getpass.getuser()}"
-            publications.record_rollback(connection, site, target.content_hash, newer, by)
+            by = f"rolled back by {whoami()}"
+            act_as(connection, "cli")
+            with connection.transaction():
+                publications.record_rollback(connection, site, target.content_hash, newer, by)
+                log_action(connection, "rollback", site, **{"from": current and current.name, "to": target.name})
     if as_json:
         print_json(
             {"site": site, "from": current and current.name, "to": target.name, "content_hash": target.content_hash}

@@ -10,6 +10,7 @@ from clerk.cli.pipeline import STAGES
 from clerk.errors import WRONG
 from clerk.pg.connection import connect, reading
 from clerk.pg.failures import AGES, Failures, Group, Retry, read_failures, retry_group
+from clerk.pg.operators import act_as
 from clerk.pg.sites import read_site, site_unknown
 from clerk.pg.sqlfiles import default_folder
 from clerk.pg.verify import require_known_schema
@@ -49,6 +50,7 @@ def failures(site: str | None, stage: str | None, error: str | None, retry: bool
         if site is not None and read_site(connection, site) is None:
             raise site_unknown(connection, site)
         if retry:
+            act_as(connection, "cli")
             _report(list(retry_group(connection, group, dry_run)), dry_run, as_json)
             return
         with reading(connection):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +16,7 @@ from clerk.cli.runs import wait_for
 from clerk.errors import OK, WRONG
 from clerk.pg import engine
 from clerk.pg.connection import connect
+from clerk.pg.operators import act_as, whoami
 from clerk.pg.overview import Progress as RunProgress
 from clerk.pg.overview import due_sites, read_progress, retryable_units
 from clerk.pg.sqlfiles import default_folder
@@ -30,6 +30,7 @@ Connection = psycopg.Connection[Any]
 def _pipeline() -> Iterator[Connection]:
     with connect(config.load()) as connection:
         require_known_schema(connection, default_folder())
+        act_as(connection, "cli")
         yield connection
 
 
@@ -166,7 +167,7 @@ def cancel(site: str, reason: str, dry_run: bool, as_json: bool) -> None:
       clerk cancel springfield --reason "the source is being moved"
     """
     with _pipeline() as connection, _undone_if(connection, dry_run):
-        run_id = engine.cancel(connection, site, f"cancelled by {_whoami()}{f': {reason}' if reason else ''}")
+        run_id = engine.cancel(connection, site, f"cancelled by {whoami()}{f': {reason}' if reason else ''}")
     if as_json:
         print_json({"run_id": run_id})
     elif run_id is None:
@@ -209,7 +210,7 @@ def pause(site: str | None, queue: str | None, reason: str, dry_run: bool, as_js
       clerk pause springfield --reason "asked by the town"
       clerk pause --queue ocr
     """
-    by = f"{_whoami()}{f': {reason}' if reason else ''}"
+    by = f"{whoami()}{f': {reason}' if reason else ''}"
     with _pipeline() as connection, _undone_if(connection, dry_run):
         if queue is not None and site is None:
             changed = engine.pause_queue(connection, queue, by)
@@ -250,10 +251,3 @@ def _report_pause(what: str, done: str, changed: bool, dry_run: bool, as_json: b
         click.echo(_would(dry_run, f"{what} {done}"))
     else:
         click.echo(f"{what}: nothing to do, it {'was paused already' if done == 'paused' else 'was not paused'}.")
-
-
-def _whoami() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "somebody"

@@ -12,6 +12,7 @@ from clerk.cli.output import dry_run_option, json_option, print_json
 from clerk.cli.progress import Progress, quiet_option
 from clerk.errors import WRONG
 from clerk.pg.connection import connect
+from clerk.pg.operators import act_as
 from clerk.pg.sqlfiles import default_folder
 from clerk.pg.verify import require_known_schema
 from clerk.reconcile.applying import Result, reconcile
@@ -64,6 +65,7 @@ def reconcile_pipeline(
         if dry_run:
             result = Result(done=make_plan(connection, comparison, site, threshold))
         else:
+            act_as(connection, "cli")
             result = reconcile(connection, comparison, site, threshold, progress.counting("repairs"))
     if as_json:
         print_json(_as_dict(result, dry_run))

@@ -17,6 +17,7 @@ from clerk.documents.storage import SiteStorage
 from clerk.errors import REMEDIES, WRONG, ClerkError, SiteUnknown
 from clerk.pg import engine
 from clerk.pg.connection import connect
+from clerk.pg.operators import act_as
 from clerk.pg.sites import EDITABLE, SiteRow, add_site, count_documents, edit_site, read_site, read_sites, remove_site
 from clerk.pg.sqlfiles import default_folder
 from clerk.pg.verify import require_known_schema
@@ -32,6 +33,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def _database(settings: config.Settings) -> Iterator[Connection]:
     with connect(settings) as connection:
         require_known_schema(connection, default_folder())
+        act_as(connection, "cli")
         yield connection
 
 

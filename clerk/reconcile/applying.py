@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import psycopg
 
-from clerk.reconcile import books, log
+from clerk.reconcile import books, log, passes
 from clerk.reconcile.plan import THRESHOLD, make_plan
 from clerk.reconcile.repair import Connection, Repair
 from clerk.reconcile.storage import Comparison
@@ -47,15 +47,19 @@ def reconcile(
     with _alone(connection) as alone:
         if not alone:
             return Result(busy=True)
-        result = _apply(connection, make_plan(connection, comparison, site, threshold), progress)
+        reconciliation = uuid.uuid4()
+        passes.begin(connection, reconciliation, site)
+        plan = make_plan(connection, comparison, site, threshold)
+        result = _apply(connection, reconciliation, plan, progress)
         if comparison is not None:
             comparison.record(connection)
+        passes.end(connection, reconciliation, len(plan), result.done, len(result.failed))
         return result
 
 
 def rescue_expired(connection: Connection) -> int:
     """The one repair that cannot wait for a quarter of an hour."""
-    return len(_apply(connection, list(books.find_expired(connection, None))).done)
+    return len(_apply(connection, uuid.uuid4(), list(books.find_expired(connection, None))).done)
 
 
 @contextlib.contextmanager
@@ -71,9 +75,12 @@ def _alone(connection: Connection) -> Iterator[bool]:
 
 
 def _apply(
-    connection: Connection, repairs: list[Repair], progress: Callable[[int, int], object] = lambda done, of: None
+    connection: Connection,
+    reconciliation: uuid.UUID,
+    repairs: list[Repair],
+    progress: Callable[[int, int], object] = lambda done, of: None,
 ) -> Result:
-    reconciliation, result = uuid.uuid4(), Result()
+    result = Result()
     for number, repair in enumerate(repairs, start=1):
         try:
             if _mend(connection, reconciliation, repair):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clerk.pg import engine
-from clerk.reconcile.repair import Connection, Repair
+from clerk.reconcile.repair import GIVEN_UP, Connection, Repair
 
 TIMES = 3
 
@@ -48,7 +48,7 @@ def after_three_times(connection: Connection, repairs: list[Repair]) -> list[Rep
         elif going is None:
             plan.append(repair)
     # What else was wrong with a run that ends goes with it.
-    return [r for r in plan if r.kind == "given up" or r.at_once or (r.subdomain, r.run_id) not in ended]
+    return [r for r in plan if r.kind == GIVEN_UP or r.at_once or (r.subdomain, r.run_id) not in ended]
 
 
 def _key(repair: Repair) -> Key:
@@ -73,7 +73,7 @@ def _end_of_run(repair: Repair) -> Repair:
     reason = f"given up: {repair.found}; tried {TIMES} times without progress: {repair.do}"
     return replace(
         repair,
-        kind="given up",
+        kind=GIVEN_UP,
         do="the run ended as failed",
         why=f"{TIMES} times without progress: {repair.do}",
         apply=lambda c: engine.give_up(c, subdomain, run_id, reason),

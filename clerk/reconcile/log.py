@@ -39,7 +39,9 @@ def write_failure(connection: Connection, reconciliation: uuid.UUID, repair: Rep
 
 
 def forget(connection: Connection) -> int:
-    """Retention: what was mended long ago is nobody's business any more. Returns how many entries went."""
+    """Retention: what was mended or done long ago is nobody's business any more. Returns how many repairs went."""
+    connection.execute("delete from reconcile_passes where started_at < clerk_now() - %s::interval", [KEPT])
+    connection.execute("delete from operator_actions where at < clerk_now() - %s::interval", [KEPT])
     return connection.execute("delete from reconcile_log where at < clerk_now() - %s::interval", [KEPT]).rowcount
 
 

@@ -10,6 +10,9 @@ import psycopg
 
 Connection = psycopg.Connection[Any]
 
+GIVEN_UP = "given up"
+"""The kind of what ends a run: the same repair had led nowhere three times."""
+
 
 @dataclass(frozen=True)
 class Repair:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from procrastinate import App, JobContext, RetryStrategy
 
-from clerk.pg import engine
+from clerk.pg import engine, operators
 from clerk.pg.connector import ClerkConnector
 from clerk.reconcile import applying, log
 from clerk.reconcile.storage import Comparison
@@ -57,11 +57,12 @@ def reconcile(context: JobContext, timestamp: int) -> int:
     """Find what reality broke, and mend it."""
     connector = _connector(context)
     with connector.connection() as connection:
+        operators.act_as(connection, "worker")
         return len(applying.reconcile(connection, Comparison(connector.settings)).done)
 
 
 def retention(context: JobContext, timestamp: int) -> int:
-    """Remove jobs that ended long ago, a batch per transaction, and old entries of the log of repairs."""
+    """Remove jobs that ended long ago, a batch per transaction, and old history of repairs and moves."""
     connector = _connector(context)
     removed = 0
     with connector.connection() as connection:

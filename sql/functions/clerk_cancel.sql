@@ -1,4 +1,4 @@
--- needs: 0006
+-- needs: 0012
 -- Ends the run that is going. Returns its run_id, or NULL if none was.
 create or replace function clerk_cancel(p_subdomain text, p_reason text default 'cancelled by an operator')
 returns bigint
@@ -17,6 +17,8 @@ begin
         return null;
     end if;
     perform clerk_end_run(p_subdomain, v_site.run_id, 'cancelled', p_reason, 'RunCancelled');
+    insert into operator_actions (action, subdomain, run_id, detail)
+    values ('cancel', p_subdomain, v_site.run_id, jsonb_build_object('reason', p_reason));
     return v_site.run_id;
 end;
 $$;

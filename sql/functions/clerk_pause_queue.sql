@@ -1,4 +1,4 @@
--- needs: 0006
+-- needs: 0012
 -- Holds back a queue's waiting jobs and all that come. What runs goes on to its end.
 create or replace function clerk_pause_queue(p_queue text, p_by text) returns boolean
 language plpgsql volatile
@@ -17,6 +17,7 @@ begin
         where w.status = 'todo' and w.queue_name = p_queue
         for update skip locked
     );
+    insert into operator_actions (action, detail) values ('pause', jsonb_build_object('queue', p_queue, 'by', p_by));
     return true;
 end;
 $$;

@@ -1,4 +1,4 @@
--- needs: 0006
+-- needs: 0012
 -- Holds back the site's waiting jobs and all that come. What runs goes on to its end.
 create or replace function clerk_pause_site(p_subdomain text, p_by text) returns boolean
 language plpgsql volatile
@@ -20,6 +20,8 @@ begin
         where w.status = 'todo' and w.args ->> 'subdomain' = p_subdomain
         for update skip locked
     );
+    insert into operator_actions (action, subdomain, detail)
+    values ('pause', p_subdomain, jsonb_build_object('by', p_by));
     return true;
 end;
 $$;

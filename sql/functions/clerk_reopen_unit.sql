@@ -1,4 +1,4 @@
--- needs: 0006
+-- needs: 0012
 -- A finished job went back to `todo` by an operator's hand. While its phase is going on and unclaimed the unit
 -- is simply uncounted. Later it is a late unit: the books stay as they are until it succeeds.
 create or replace function clerk_reopen_unit(
@@ -21,6 +21,9 @@ begin
         return 'stale';
     end if;
 
+    insert into operator_actions (action, subdomain, run_id, detail)
+    values ('retry', p_subdomain, p_run_id,
+            jsonb_build_object('stage', p_stage, 'units', 1, 'content_item_id', p_content_item_id, 'job_id', p_job_id));
     if v_site.run_id = p_run_id and clerk_phase(v_site.current_stage) = clerk_phase(p_stage)
        and not v_site.coordinator_enqueued then
         update content_item_pipeline_state l

@@ -1,4 +1,4 @@
--- needs: 0006
+-- needs: 0012
 create or replace function clerk_resume_queue(p_queue text) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
@@ -10,6 +10,7 @@ begin
         return false;
     end if;
     perform clerk_release_held_back();
+    insert into operator_actions (action, detail) values ('resume', jsonb_build_object('queue', p_queue));
     return true;
 end;
 $$;

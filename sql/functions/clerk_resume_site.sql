@@ -1,4 +1,4 @@
--- needs: 0006
+-- needs: 0012
 create or replace function clerk_resume_site(p_subdomain text) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
@@ -14,6 +14,7 @@ begin
         return false;
     end if;
     perform clerk_release_held_back();
+    insert into operator_actions (action, subdomain) values ('resume', p_subdomain);
     return true;
 end;
 $$;

@@ -1,4 +1,4 @@
--- needs: 0006
+-- needs: 0012
 -- Tries all failed units of a stage again; without a stage, of the earliest one that has any. p_failed_only: leave
 -- those alone that wait for a retry of their own; otherwise they are brought forward too. Returns what was done.
 create or replace function clerk_retry(
@@ -36,6 +36,10 @@ begin
     end if;
     if v_items is null then
         units := v_waiting;
+        if units > 0 then
+            insert into operator_actions (action, subdomain, run_id, detail)
+            values ('retry', p_subdomain, run_id, jsonb_build_object('stage', p_stage, 'brought_forward', units));
+        end if;
         return;
     end if;
 

@@ -1,4 +1,4 @@
--- needs: 0006
+-- needs: 0012
 -- Tries these documents, failed in one stage, again. While the stage is going on they are opened again where they
 -- are. If it is yet to come, the run that is going takes them along. After it, a new run does just them, and what
 -- follows from them: the other documents are not done again. If there is no file to read, or not the one that was
@@ -45,10 +45,14 @@ begin
     ) then
         -- Reading them again would find what it found before: the run begins with fetching.
         delete from content_item_pipeline_state l where l.content_item_id = any (v_items) and l.pipeline = p_stage;
-        run_id := clerk_start_run(p_subdomain, format('retry of %s', p_stage), true);
+        perform clerk_supersede(p_subdomain, format('retry of %s', p_stage));
+        run_id := clerk_start_run(p_subdomain, format('retry of %s', p_stage));
     else
-        run_id := clerk_start_run(p_subdomain, format('retry of %s', p_stage), true, clerk_phase(p_stage),
+        perform clerk_supersede(p_subdomain, format('retry of %s', p_stage));
+        run_id := clerk_start_run(p_subdomain, format('retry of %s', p_stage), false, clerk_phase(p_stage),
                                   case when p_stage in ('ocr', 'extraction') then v_items end);
     end if;
+    insert into operator_actions (action, subdomain, run_id, detail)
+    values ('retry', p_subdomain, run_id, jsonb_build_object('stage', p_stage, 'units', units));
 end;
 $$;

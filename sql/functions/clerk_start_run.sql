@@ -1,4 +1,4 @@
--- needs: 0006
+-- needs: 0012
 -- A new run of a site, from phase 1 unless told otherwise. Refuses while one is going, unless told to
 -- supersede it. p_units: the documents of the first phase; NULL lets the phase choose.
 create or replace function clerk_start_run(
@@ -11,18 +11,20 @@ as $$
 declare
     v_site sites;
     v_run_id bigint;
+    v_superseded boolean;
 begin
     perform set_config('clerk.actor', 'clerk_start_run', true);
     select * into v_site from sites s where s.subdomain = p_subdomain for no key update;
     if not found then
         raise exception using errcode = 'KL001', message = format('there is no site %s', p_subdomain);
     end if;
-    if clerk_run_is_going(v_site.run_id) then
+    v_superseded := clerk_run_is_going(v_site.run_id);
+    if v_superseded then
         if not p_supersede then
             raise exception using errcode = 'KL002',
                 message = format('run %s of %s is still going (%s)', v_site.run_id, p_subdomain, v_site.current_stage);
         end if;
-        perform clerk_end_run(p_subdomain, v_site.run_id, 'cancelled', 'superseded: ' || p_reason, 'Superseded');
+        perform clerk_supersede(p_subdomain, p_reason);
     end if;
 
     insert into pipeline_runs (subdomain, reason, started_at) values (p_subdomain, p_reason, clerk_now())
@@ -37,6 +39,11 @@ begin
         deploy_total = 0, deploy_completed = 0, deploy_failed = 0
     where s.subdomain = p_subdomain;
     perform clerk_start_phase(p_subdomain, v_run_id, p_first_phase, p_units);
+    if v_superseded then
+        insert into operator_actions (action, subdomain, run_id, detail)
+        values ('supersede', p_subdomain, v_run_id,
+                jsonb_build_object('superseded', v_site.run_id, 'reason', p_reason));
+    end if;
     return v_run_id;
 end;
 $$;

@@ -111,4 +111,9 @@ def test_the_command_rolls_back(run: CliRunner, connection: psycopg.Connection, 
     assert said(run, "rollback", "springfield", "--to", newest.name).exit_code == 0
     assert published.current == newest
     assert connection.execute("select withdrawn_by from publications").fetchall() == [(None,)]
+    logged = connection.execute("select via, action, subdomain, detail ->> 'to' from operator_actions order by id")
+    assert logged.fetchall() == [
+        ("cli", "rollback", "springfield", published.versions()[0].name),
+        ("cli", "rollback", "springfield", newest.name),
+    ]
     assert isinstance(said(run, "rollback", "nowhere").exception, SiteUnknown)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -222,6 +223,7 @@ def test_a_repair_that_fails_is_logged_and_the_others_go_on(
     monkeypatch.setattr(Comparison, "find", lambda *_: [broken])
     result = reconcile(connection, comparison, threshold=NOW)
     assert [repair.kind for repair in result.done] == ["unit"]
+    assert passes(connection) == [(None, 2, 1, 1, 0)]
     assert [(repair.kind, error) for repair, error in result.failed] == [("text", "DivisionByZero: division by zero")]
     assert rows(connection, "select kind, error from reconcile_log order by id") == [
         ("text", "DivisionByZero: division by zero"),
@@ -231,6 +233,36 @@ def test_a_repair_that_fails_is_logged_and_the_others_go_on(
     for _ in range(2):
         reconcile(connection, comparison, threshold=NOW)
     assert [repair.kind for repair in reconcile(connection, comparison, threshold=NOW).done] == ["given up"]
+    assert passes(connection)[-1] == (None, 1, 0, 0, 1)
+
+
+def passes(connection: Connection) -> list[tuple[Any, ...]]:
+    """site, found, repaired, failed, given up; the oldest first"""
+    query = (
+        "select subdomain, found, repaired, failed, given_up from recent_passes where seconds >= 0 order by started_at"
+    )
+    return rows(connection, query)
+
+
+def test_every_pass_is_written_down(connection: Connection) -> None:
+    add_site(connection, documents=2)
+    start(connection, phase=2)
+    lose_jobs(connection, "ocr")
+    make_plan(connection, None, threshold=NOW)
+    rescue_expired(connection)
+    assert passes(connection) == [], "a rehearsal is none, and neither is the look at leases every minute"
+    reconcile(connection, None, threshold=NOW)
+    reconcile(connection, None, "town", NOW)
+    assert passes(connection) == [(None, 2, 2, 0, 0), ("town", 0, 0, 0, 0)]
+    (repaired,) = rows(connection, "select distinct reconciliation from reconcile_log")
+    assert rows(connection, "select reconciliation from reconcile_passes where repaired = 2") == [repaired]
+
+
+def test_a_pass_that_was_cut_short_has_no_end(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection.execute("alter table procrastinate_jobs disable trigger clerk_fence")
+    with pytest.raises(SchemaUnknown):
+        reconcile(connection, None)
+    assert rows(connection, "select ended_at, seconds, found from recent_passes") == [(None, None, 0)]
 
 
 def test_a_row_that_somebody_holds_is_left_for_the_next_pass(
@@ -254,10 +286,18 @@ def test_the_log_forgets_after_its_time(connection: Connection) -> None:
         "insert into reconcile_log (reconciliation, kind, at, found, done, why)"
         " values (gen_random_uuid(), 'x', now() - %s * interval '1 day', '', '', '')"
     )
+    act = "insert into operator_actions (action, at) values ('retry', now() - %s * interval '1 day')"
+    look = (
+        "insert into reconcile_passes (reconciliation, started_at)"
+        " values (gen_random_uuid(), now() - %s * interval '1 day')"
+    )
     for days in (89, 91):
-        connection.execute(insert, [days])
+        for write in (insert, act, look):
+            connection.execute(write.encode(), [days])
     assert log.forget(connection) == 1
     assert log.forget(connection) == 0
+    assert one(connection, "select count(*) from operator_actions") == 1
+    assert one(connection, "select count(*) from reconcile_passes") == 1
 
 
 # --- who may -------------------------------------------------------------------------------------------------
@@ -281,6 +321,7 @@ def test_a_second_reconciler_leaves_quietly(connection: Connection, database: st
         leave.set()
         first.join()
     assert (second.busy, second.done) == (True, [])
+    assert len(passes(connection)) == 1, "one that left is no pass"
     assert not reconcile(connection, None, threshold=NOW).busy, "the lock is given back"
 
 

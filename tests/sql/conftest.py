@@ -25,6 +25,8 @@ TABLES = [
     "publications",
     "publication_steps",
     "storage_looks",
+    "operator_actions",
+    "reconcile_passes",
     "worker_processes",
     "procrastinate_jobs",
     "procrastinate_events",

@@ -1,0 +1,2 @@
+drop table reconcile_passes;
+drop table operator_actions;

@@ -1,0 +1,143 @@
+"""operator_actions: a row for every move that changed something, whoever made it, and none for what changed nothing."""
+
+from __future__ import annotations
+
+import getpass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from clerk.pg import engine
+from clerk.pg.operators import act_as
+from tests.cli.conftest import Clerk
+from tests.cli.conftest import clerk_command as clerk_command
+from tests.conftest import Url
+from tests.engine.driving import Connection, Worker, add_site, drain, finish_phase, one, rows, run_with, start, unit
+
+
+@pytest.fixture
+def hand(connection: Connection) -> Worker:
+    return Worker(connection)
+
+
+def actions(connection: Connection) -> list[tuple[Any, ...]]:
+    """And forget them."""
+    found = rows(connection, "select action, subdomain, run_id, detail from operator_actions order by id")
+    connection.execute("delete from operator_actions")
+    return found
+
+
+def test_pauses_of_sites_and_queues(connection: Connection) -> None:
+    add_site(connection)
+    for _ in range(2):
+        engine.pause_site(connection, "town", "me: why")
+        engine.pause_queue(connection, "ocr", "me")
+    for _ in range(2):
+        engine.resume_site(connection, "town")
+        engine.resume_queue(connection, "ocr")
+    assert actions(connection) == [
+        ("pause", "town", None, {"by": "me: why"}),
+        ("pause", None, None, {"queue": "ocr", "by": "me"}),
+        ("resume", "town", None, {}),
+        ("resume", None, None, {"queue": "ocr"}),
+    ]
+
+
+def test_ending_and_replacing_a_run(connection: Connection) -> None:
+    add_site(connection)
+    first = engine.start_run(connection, "town")
+    assert actions(connection) == [], "a run by itself is nobody's repair"
+    second = engine.start_run(connection, "town", "again", supersede=True)
+    third = engine.rewind(connection, "town", "ocr")
+    assert engine.cancel(connection, "town", "enough") == third
+    assert engine.cancel(connection, "town", "enough") is None
+    assert actions(connection) == [
+        ("supersede", "town", second, {"superseded": first, "reason": "again"}),
+        ("rewind", "town", third, {"stage": "ocr"}),
+        ("cancel", "town", third, {"reason": "enough"}),
+    ]
+    engine.start_run(connection, "town", "again", supersede=True)
+    assert actions(connection) == [], "there was none to supersede"
+
+
+def test_a_retry_within_the_stage_and_after_it(connection: Connection, hand: Worker) -> None:
+    first, second = add_site(connection, documents=2)
+    run = start(connection, phase=2)
+    assert engine.retry(connection, "town").units == 0
+    assert actions(connection) == [], "nothing had failed"
+    hand.finish(hand.take("ocr"), "failed")
+    engine.retry(connection, "town")
+    assert actions(connection) == [("retry", "town", run, {"stage": "ocr", "units": 1})]
+    hand.retry(hand.take("ocr"), at=datetime.now(UTC) + timedelta(hours=1))
+    engine.retry(connection, "town")
+    assert actions(connection) == [("retry", "town", run, {"stage": None, "brought_forward": 1})]
+    finish_phase(hand, failing=(first,))
+    later = engine.retry_units(connection, "town", "ocr", [first, second])
+    assert later.run_id != run
+    assert actions(connection) == [("retry", "town", later.run_id, {"stage": "ocr", "units": 1})], "not supersede too"
+
+
+def test_a_job_that_somebody_opened_again_with_other_tools(connection: Connection, hand: Worker) -> None:
+    (item,) = add_site(connection, documents=1)
+    assert run_with(hand, "ocr").startswith("failed")
+    job = unit(connection, item)["job_id"]
+    connection.execute("select procrastinate_retry_job_v2(%s, null, null, null, null)", [job])
+    ((action, subdomain, _, detail),) = actions(connection)
+    assert (action, subdomain, detail) == (
+        "retry",
+        "town",
+        {"stage": "ocr", "units": 1, "content_item_id": item, "job_id": job},
+    )
+
+
+def test_what_the_pipeline_does_by_itself_is_no_action(connection: Connection, hand: Worker) -> None:
+    add_site(connection)
+    engine.start_next_due_site(connection)
+    drain(hand)
+    connection.execute("update sites set dirty = true")
+    engine.refresh(connection, "town")
+    engine.give_up(connection, "town", one(connection, "select run_id from sites"), "in vain")
+    assert actions(connection) == []
+
+
+def test_who_it_was(connection: Connection) -> None:
+    add_site(connection)
+    engine.pause_site(connection, "town", "me")
+    act_as(connection, "dashboard", "ada")
+    engine.resume_site(connection, "town")
+    user = one(connection, "select session_user")
+    seen = rows(connection, "select actor, via, action from recent_actions")
+    assert seen == [("ada", "dashboard", "resume"), (user, "sql", "pause")]
+
+
+@pytest.mark.parametrize(
+    ("command", "action"),
+    [
+        (["update", "town", "--supersede"], "supersede"),
+        (["retry", "town"], "retry"),
+        (["failures", "--site", "town", "--retry"], "retry"),
+        (["cancel", "town"], "cancel"),
+        (["rewind", "town", "--to", "ocr"], "rewind"),
+        (["pause", "town"], "pause"),
+        (["pause", "--queue", "ocr"], "pause"),
+        (["site", "remove", "town", "--yes"], "cancel"),
+    ],
+)
+def test_commands_say_who_and_rehearsals_leave_no_trace(
+    connection: Connection,
+    hand: Worker,
+    database: Url,
+    monkeypatch: pytest.MonkeyPatch,
+    clerk_command: Clerk,
+    command: list[str],
+    action: str,
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", database)
+    add_site(connection)
+    start(connection, phase=2)
+    hand.finish(hand.take("ocr"), "failed")
+    assert clerk_command(*command, "--dry-run").code == 0
+    assert rows(connection, "select 1 from operator_actions") == []
+    assert clerk_command(*command).code == 0
+    assert rows(connection, "select actor, via, action from recent_actions") == [(getpass.getuser(), "cli", action)]
