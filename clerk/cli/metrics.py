@@ -13,7 +13,7 @@ from clerk.errors import SettingError
 from clerk.pg.connection import connect
 from clerk.pg.metrics import read_metrics, render
 from clerk.pg.sqlfiles import default_folder
-from clerk.pg.verify import require_known_schema
+from clerk.pg.verify import require_known_migrations
 
 
 @click.command()
@@ -33,7 +33,7 @@ def metrics(output: Path | None, as_json: bool) -> None:
     if as_json and output is not None:
         raise click.UsageError("--output writes what Prometheus reads: leave out --json.")
     with connect(config.load()) as connection:
-        require_known_schema(connection, default_folder())
+        require_known_migrations(connection, default_folder())
         found = read_metrics(connection)
     if as_json:
         print_json(

@@ -38,6 +38,7 @@ _IGNORED = """
     select why, count(*) as results
     from recent_ignored_results where at >= clerk_now() - interval '1 hour' group by 1
 """
+_TRIGGERS = "select count(*) as problems from trigger_problems"
 _VIOLATIONS = "select invariant, count(*) as violations from pipeline_conservation group by 1"
 
 
@@ -182,6 +183,11 @@ def _of_troubles(connection: psycopg.Connection[Any]) -> list[Metric]:
             "clerk_ignored_results_last_hour",
             "Results that changed nothing: fenced, another claim held the job; stale, the run was over.",
             [({"why": why}, ignored.get(why, 0)) for why in ("fenced", "stale")],
+        ),
+        _alone(
+            "clerk_trigger_problems",
+            "Triggers that are missing or disabled: nobody keeps the books.",
+            _rows(connection, _TRIGGERS)[0]["problems"],
         ),
         Metric(
             "clerk_invariant_violations",

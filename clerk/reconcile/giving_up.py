@@ -22,7 +22,8 @@ _TRIED = """
         group by 1, 2, 3, 4
         having count(distinct reconciliation) >= %(times)s
     )
-    select l.subdomain, l.run_id, l.kind, l.stage, clerk_run_is_going(l.run_id)
+    select l.subdomain, l.run_id, l.kind, l.stage,
+           clerk_run_is_going(l.run_id) and not clerk_has_live_job(l.subdomain, l.run_id)
     from (select tried.*, clerk_last_progress(subdomain, run_id) as progress from tried) t
     join reconcile_log l on l.subdomain = t.subdomain and l.run_id = t.run_id and l.kind = t.kind
                         and l.stage is not distinct from t.stage
@@ -33,7 +34,8 @@ _TRIED = """
 
 
 def after_three_times(connection: Connection, repairs: list[Repair]) -> list[Repair]:
-    """The plan with every exhausted repair replaced by the end of its run. What has ended already is left as it is."""
+    """The plan with every exhausted repair replaced by the end of its run. What has ended already is left as it is, and
+    so, for the time being, is a run that somebody works for."""
     exhausted = _exhausted(connection, repairs)
     if not exhausted:
         return repairs
@@ -41,11 +43,11 @@ def after_three_times(connection: Connection, repairs: list[Repair]) -> list[Rep
     ended: set[tuple[str | None, int | None]] = set()
     for repair in repairs:
         run = (repair.subdomain, repair.run_id)
-        going = None if repair.at_once else exhausted.get(_key(repair))
-        if going and run not in ended:
+        ends = None if repair.at_once else exhausted.get(_key(repair))
+        if ends and run not in ended:
             ended.add(run)
             plan.append(_end_of_run(repair))
-        elif going is None:
+        elif ends is None:
             plan.append(repair)
     # What else was wrong with a run that ends goes with it.
     return [r for r in plan if r.kind == GIVEN_UP or r.at_once or (r.subdomain, r.run_id) not in ended]
@@ -56,14 +58,14 @@ def _key(repair: Repair) -> Key:
 
 
 def _exhausted(connection: Connection, repairs: list[Repair]) -> dict[Key, bool]:
-    """Repairs that were made three times since their run last got anywhere → is it still going?"""
+    """Repairs that were made three times since their run last got anywhere → is it to be ended?"""
     about = {(repair.subdomain, repair.run_id) for repair in repairs if repair.run_id is not None}
     if not about:
         return {}
     rows = connection.execute(
         _TRIED, {"sites": [site for site, _ in about], "runs": [run for _, run in about], "times": TIMES}
     ).fetchall()
-    return {(subdomain, run_id, kind, stage): going for subdomain, run_id, kind, stage, going in rows}
+    return {(subdomain, run_id, kind, stage): ends for subdomain, run_id, kind, stage, ends in rows}
 
 
 def _end_of_run(repair: Repair) -> Repair:

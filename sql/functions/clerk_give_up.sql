@@ -1,5 +1,6 @@
 -- needs: 0010
--- Ends a run that is going and whose repairs lead nowhere. Its open units are taken up by the next run.
+-- Ends a run that is going and whose repairs lead nowhere. Its open units are taken up by the next run. Not while
+-- somebody works for it: what they do would be thrown away, and may yet be the progress that was missed.
 create or replace function clerk_give_up(p_subdomain text, p_run_id bigint, p_reason text) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
@@ -7,7 +8,7 @@ as $$
 begin
     perform set_config('clerk.actor', 'clerk_give_up', true);
     perform from sites s where s.subdomain = p_subdomain and s.run_id = p_run_id for no key update;
-    if not found or not clerk_run_is_going(p_run_id) then
+    if not found or not clerk_run_is_going(p_run_id) or clerk_has_live_job(p_subdomain, p_run_id) then
         return false;
     end if;
     perform clerk_end_run(p_subdomain, p_run_id, 'failed', p_reason);

@@ -1,8 +1,18 @@
 -- needs: 0008
+-- By table and name: a trigger of the same name on another table does not keep our books.
 create view trigger_problems as
 select o.name, case when t.oid is null then 'is missing' else 'is disabled' end as problem
 from clerk_schema_objects o
-left join pg_trigger t on t.tgname = o.name and not t.tgisinternal
+join (values
+    ('clerk_book_change', 'procrastinate_jobs'),
+    ('clerk_book_delete', 'procrastinate_jobs'),
+    ('clerk_fence', 'procrastinate_jobs'),
+    ('clerk_hold_back', 'procrastinate_jobs'),
+    ('clerk_hold_back_retry', 'procrastinate_jobs'),
+    ('clerk_keep_older_columns', 'sites'),
+    ('clerk_name_new_site', 'sites')
+) w (name, on_table) on w.name = o.name
+left join pg_trigger t on t.tgname = o.name and t.tgrelid = to_regclass('public.' || w.on_table) and not t.tgisinternal
 where o.kind = 'trigger' and (t.oid is null or t.tgenabled in ('D', 'R'));
 
 comment on view trigger_problems is 'Clerk''s triggers that are missing or disabled. Empty when all is well.';

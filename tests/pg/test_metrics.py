@@ -92,6 +92,16 @@ def test_a_working_pipeline(connection: psycopg.Connection, database: Url) -> No
     assert "town" not in render(read_metrics(connection)), "no label names a site"
 
 
+def test_triggers_that_do_not_work_are_counted(
+    clerk_command: Clerk, connection: psycopg.Connection, database: Url, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert read(connection)["clerk_trigger_problems{}"] == 0
+    connection.execute("alter table procrastinate_jobs disable trigger clerk_fence")
+    connection.execute("drop trigger clerk_book_change on procrastinate_jobs")
+    monkeypatch.setenv("DATABASE_URL", database)
+    assert parsed(clerk_command("metrics").out)["clerk_trigger_problems{}"] == 2
+
+
 def test_what_stands_in_labels_is_escaped() -> None:
     odd = 'a "b" \\ \n{c="d"}'
     text = render([Metric("odd", "of\ntwo \\ lines", [({"label": odd}, 1.5)]), Metric("none", "empty", [])])

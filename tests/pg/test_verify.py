@@ -15,7 +15,7 @@ from clerk.pg.connection import connect_to
 from clerk.pg.migrate import Migrator
 from clerk.pg.server import bundled
 from clerk.pg.sqlfiles import SqlFolder
-from clerk.pg.verify import Check, require_known_schema, verify_schema
+from clerk.pg.verify import Check, require_known_schema, require_triggers, verify_schema
 
 ALL_CHECKS = [
     "migrations", "types", "tables", "columns", "constraints", "indexes", "views", "triggers",
@@ -129,6 +129,29 @@ def test_workers_refuse_a_schema_they_do_not_know(
     assert words in sentence
     assert sentence.endswith('): run "clerk db up", and "clerk db verify" to see more.')
     assert "\n" not in sentence
+
+
+def test_a_trigger_is_missed_though_another_table_has_one_of_its_name(
+    connection: psycopg.Connection, folder: SqlFolder
+) -> None:
+    connection.execute("drop trigger clerk_fence on procrastinate_jobs")
+    connection.execute(
+        "create trigger clerk_fence before update on pipeline_runs for each row"
+        " execute function suppress_redundant_updates_trigger()"
+    )
+    with pytest.raises(SchemaUnknown, match="trigger clerk_fence is missing"):
+        require_triggers(connection)
+
+
+def test_every_trigger_is_watched(connection: psycopg.Connection, folder: SqlFolder) -> None:
+    """The view names the table of each; one that it does not know would never be missed."""
+    triggers = {one.name for one in folder.objects if one.kind == "trigger"}
+    for name, table in connection.execute(
+        "select tgname, tgrelid::regclass::text from pg_trigger where tgname = any (%s)", [list(triggers)]
+    ).fetchall():
+        connection.execute(f"alter table {table} disable trigger {name}".encode())
+    found = connection.execute("select name, problem from trigger_problems").fetchall()
+    assert sorted(found) == [(name, "is disabled") for name in sorted(triggers)]
 
 
 def test_a_database_that_was_never_migrated(empty: psycopg.Connection, folder: SqlFolder) -> None:

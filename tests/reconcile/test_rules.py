@@ -38,11 +38,11 @@ from tests.reconcile.healing import heal
 NOW = timedelta(0)
 
 
-def lose_jobs(connection: Connection, queue: str) -> None:
+def lose_jobs(connection: Connection, queue: str, statuses: tuple[str, ...] = ("todo", "doing")) -> None:
     with connection.transaction():
         connection.execute("set local session_replication_role = replica")
-        gone = "delete from procrastinate_jobs where status in ('todo', 'doing') and queue_name = %s"
-        connection.execute(gone, [queue])
+        gone = "delete from procrastinate_jobs where status::text = any (%s) and queue_name = %s"
+        connection.execute(gone, [list(statuses), queue])
 
 
 def age(connection: Connection, hours: float) -> None:
@@ -132,6 +132,22 @@ def test_a_repair_without_progress_is_not_made_a_fourth_time(connection: Connect
     engine.start_run(connection, "town")
     drain(Worker(connection))
     assert site(connection)["outcome"] == "succeeded", "the next run takes up what was open"
+
+
+def test_a_run_that_somebody_works_for_is_not_given_up(connection: Connection) -> None:
+    items = add_site(connection, documents=2)
+    run = start(connection, phase=2)
+    hand = Worker(connection)
+    job = hand.take("ocr")
+    for _ in range(3):
+        lose_jobs(connection, "ocr", ("todo",))
+        assert [repair.kind for repair in heal(connection)] == ["unit"]
+    lose_jobs(connection, "ocr", ("todo",))
+    assert make_plan(connection, None, threshold=NOW) == []
+    assert not engine.give_up(connection, "town", run, "asked for by name")
+    assert unit(connection, items[0])["status"] == "in_progress"
+    assert hand.finish(job)
+    assert [repair.kind for repair in heal(connection)] == ["unit"], "that was progress"
 
 
 def test_progress_makes_it_begin_anew(connection: Connection) -> None:
