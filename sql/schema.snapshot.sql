@@ -557,9 +557,10 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- queue_pauses (queue text, paused_at timestamp with time zone, paused_by text)
 -- recent_actions (at timestamp with time zone, actor text, via text, action text, subdomain character varying, run_id bigint, detail jsonb)
 -- recent_errors (at timestamp with time zone, subdomain character varying, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, error_code text, error_message text, run_id bigint)
+-- recent_events (at timestamp with time zone, kind text, subdomain character varying, what text)
 -- recent_ignored_results (at timestamp with time zone, why text, subdomain text, run_id bigint, stage text, content_item_id bigint, job_id bigint, status text, holder text, attempt integer)
 -- recent_passes (started_at timestamp with time zone, ended_at timestamp with time zone, seconds double precision, actor text, via text, subdomain character varying, found integer, repaired integer, failed integer, given_up integer)
--- recent_repairs (at timestamp with time zone, kind text, subdomain character varying, run_id bigint, stage text, found text, done text, why text, error text)
+-- recent_repairs (at timestamp with time zone, kind text, subdomain character varying, run_id bigint, stage text, found text, done text, why text, error text, id bigint, reconciliation uuid, actor text, before jsonb, after jsonb)
 -- repeated_publications (subdomain character varying, run_id bigint, publication_id bigint, deployer text, content_hash text, moved_at timestamp with time zone)
 -- running_jobs (job_id bigint, queue character varying(128), task_name character varying(128), subdomain text, run_id text, stage text, content_item_id text, worker_id bigint, holder text, host text, pid text, attempt integer, claimed_at timestamp with time zone, running_for interval, lease_until timestamp with time zone, has_lease boolean, progress integer, progress_total integer, progress_at timestamp with time zone)
 -- site_runs (subdomain character varying, name character varying, current_stage character varying, phase integer, outcome character varying, updated_at timestamp with time zone, coordinator_enqueued boolean, dirty boolean, paused_at timestamp with time zone, paused_by text, cadence interval, due_at timestamp with time zone, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, run_id bigint, reason text, started_at timestamp with time zone, ended_at timestamp with time zone, outcome_reason text, deployed_at timestamp with time zone, announced_at timestamp with time zone)
@@ -650,14 +651,17 @@ comment on column recent_actions.actor is 'The person, where command or dashboar
 comment on column recent_actions.run_id is 'The run that was started, changed or ended.';
 comment on column recent_actions.via is 'cli, dashboard, or sql: by hand.';
 comment on column recent_errors.status is 'failed_terminal, failed_retryable (another attempt comes), or "not fetched": the source did not give the document.';
+comment on column recent_events.what is 'Why the run began, how it ended, what was found and what came of it, or by what means the operator did it.';
 comment on column recent_ignored_results.why is 'fenced: another claim held the job. stale: the run was over, or the unit had moved on.';
 comment on column recent_passes.ended_at is 'NULL: it is going on, or was cut short.';
 comment on column recent_passes.found is 'What was planned; what had healed by itself meanwhile is counted nowhere else.';
 comment on column recent_passes.given_up is 'Runs that were ended because the same repair had led nowhere three times.';
 comment on column recent_passes.subdomain is 'NULL: all sites were looked at.';
 comment on column recent_passes.via is 'worker (every 15 minutes), cli (a timer, or somebody), dashboard.';
+comment on column recent_repairs.before is 'The rows that it is about, as they were; after: as they are since.';
 comment on column recent_repairs.error is 'Why the repair failed; NULL if it was made.';
 comment on column recent_repairs.kind is 'A word for what was found; lease: a job rescued from a lost worker.';
+comment on column recent_repairs.reconciliation is 'Repairs of one pass share this.';
 comment on column reconcile_log.error is 'Why the repair failed; NULL if it was made.';
 comment on column reconcile_log.kind is 'A stable word for what was found. The same site, run, stage and kind is the same repair, come back.';
 comment on column reconcile_log.reconciliation is 'Repairs of one pass share this.';
@@ -750,6 +754,7 @@ comment on view queue_backlog is 'Per queue with jobs, and per paused one: jobs 
 comment on view queue_pauses is 'Queues whose jobs are held back, since when and by whom.';
 comment on view recent_actions is 'What operators did in the last thirty days, the newest first.';
 comment on view recent_errors is 'What failed in the last seven days and has not been mended since, the newest first.';
+comment on view recent_events is 'What happened in the last seven days, the newest first: runs that began and are going, runs that ended, repairs, what operators did.';
 comment on view recent_ignored_results is 'Results of the last seven days that changed nothing, the newest first.';
 comment on view recent_passes is 'Every reconciliation of the last seven days, whatever it found, the newest first.';
 comment on view recent_repairs is 'What reconciliation mended in the last seven days, the newest first.';
@@ -807,6 +812,7 @@ grant delete, insert, select, update on queue_backlog to clerk_worker;
 grant delete, insert, select, update on queue_pauses to clerk_worker;
 grant delete, insert, select, update on recent_actions to clerk_worker;
 grant delete, insert, select, update on recent_errors to clerk_worker;
+grant delete, insert, select, update on recent_events to clerk_worker;
 grant delete, insert, select, update on recent_ignored_results to clerk_worker;
 grant delete, insert, select, update on recent_passes to clerk_worker;
 grant delete, insert, select, update on recent_repairs to clerk_worker;
@@ -857,6 +863,7 @@ grant select on queue_backlog to clerk_dashboard;
 grant select on queue_pauses to clerk_dashboard;
 grant select on recent_actions to clerk_dashboard;
 grant select on recent_errors to clerk_dashboard;
+grant select on recent_events to clerk_dashboard;
 grant select on recent_ignored_results to clerk_dashboard;
 grant select on recent_passes to clerk_dashboard;
 grant select on recent_repairs to clerk_dashboard;

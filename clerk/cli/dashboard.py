@@ -14,8 +14,6 @@ from clerk.errors import SettingError
 from clerk.pg.connection import connect_to, database_url
 from clerk.web.guard import is_loopback
 
-_STOPPING_TAKES_AT_MOST = 5
-
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
@@ -44,10 +42,9 @@ def dashboard(host: str, port: int, token: str | None) -> None:
             "set CLERK_DASHBOARD_TOKEN, or leave --host at 127.0.0.1",
         )
     # Only this command needs a web server: the others start quicker without.
-    import uvicorn
-
     from clerk.web.app import QUERIES, create_app
     from clerk.web.reading import Reader
+    from clerk.web.server import serve
 
     logs.configure("human")
     # As an exception, so that the embedded Postgres learns that we have left.
@@ -59,19 +56,8 @@ def dashboard(host: str, port: int, token: str | None) -> None:
         reader.check(QUERIES)
         shown = f"[{host}]" if ":" in host else host
         say(f"The dashboard is at http://{shown}:{listener.getsockname()[1]}/ (Ctrl-C stops it).")
-        server = uvicorn.Server(
-            uvicorn.Config(
-                create_app(reader, token),
-                log_config=None,
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_graceful_shutdown=_STOPPING_TAKES_AT_MOST,
-            )
-        )
         try:
-            server.run(sockets=[listener])
+            serve(create_app(reader, token), listener)
         except KeyboardInterrupt:
             return
 

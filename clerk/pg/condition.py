@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
 import psycopg
@@ -35,11 +35,13 @@ group by v.stage
 _OUTCOMES = (
     "select outcome, count(*) as sites from pipeline_overview where outcome is not null group by 1 order by 2 desc"
 )
+# Without the rate, so that the planner leaves out the events of the last hour, of which there can be millions.
 _QUEUES = """
 select queue, waiting::integer, scheduled::integer, held_back::integer, running::integer, oldest_waiting_since, paused,
-       paused_at, paused_by, rate_per_hour::integer, eta
+       paused_at, paused_by
 from queue_backlog order by queue
 """
+_RATES = "select queue, rate_per_hour::integer from queue_backlog"
 _STUCK = """
 select subdomain, current_stage as stage, idle_for from stuck_sites order by idle_for desc nulls first limit %(most)s
 """
@@ -58,7 +60,10 @@ select (select count(*) from recent_errors where at >= clerk_now() - interval '1
            as per_hour_before
 """
 _DURATIONS = "select stage, median as site_median, job_median, wait_median from stage_durations"
-_RUNS = "select completed + failed as runs from completions_per_hour where stage = 'completed'"
+_RUNS = """
+select completed + failed as runs from completions_per_hour
+where stage = 'completed' and hour > clerk_now() - interval '24 hours'
+"""
 _BROKEN = "select invariant, count(*)::integer as problems from pipeline_conservation group by 1 order by 1"
 
 
@@ -89,15 +94,38 @@ class Condition:
         return asdict(self)
 
 
-def read_condition(connection: Connection) -> Condition:
+@dataclass(frozen=True)
+class Slow:
+    """What takes long to find out. Whoever looks again and again may find it out less often."""
+
+    durations: dict[str, Row]
+    """Stage → how long its sites and jobs take."""
+    rates: dict[str, int]
+    """Queue → jobs that ended in the last hour."""
+    runs_last_day: int
+    broken: dict[str, int] | None
+
+
+def read_slow(connection: Connection) -> Slow:
+    return Slow(
+        durations={row["stage"]: row for row in _rows(connection, _DURATIONS)},
+        rates={row["queue"]: row["rate_per_hour"] for row in _rows(connection, _RATES)},
+        runs_last_day=sum(row["runs"] for row in _rows(connection, _RUNS)),
+        broken=_broken(connection),
+    )
+
+
+def read_condition(connection: Connection, slow: Slow | None = None) -> Condition:
     """Meant for a transaction that sees one moment: `reading` in clerk.pg.connection."""
+    slow = slow or read_slow(connection)
     rising = _rows(connection, _RISING)[0]
+    now = _rows(connection, "select clerk_now() as now")[0]["now"]
     return Condition(
-        now=_rows(connection, "select clerk_now() as now")[0]["now"],
+        now=now,
         health=_rows(connection, "select * from pipeline_health")[0],
-        stages=_stages(connection),
+        stages=_stages(connection, slow.durations),
         outcomes={row["outcome"]: row["sites"] for row in _rows(connection, _OUTCOMES)},
-        queues=_rows(connection, _QUEUES),
+        queues=[_with_rate(row, slow.rates.get(row["queue"], 0), now) for row in _rows(connection, _QUEUES)],
         workers=read_workers(connection),
         stuck=_rows(connection, _STUCK),
         paused=_rows(connection, _PAUSED),
@@ -105,24 +133,31 @@ def read_condition(connection: Connection) -> Condition:
         errors=_rows(connection, _ERRORS),
         failures_last_hour=rising["last_hour"],
         failures_per_hour_before=float(rising["per_hour_before"]),
-        runs_last_day=sum(row["runs"] for row in _rows(connection, _RUNS)),
+        runs_last_day=slow.runs_last_day,
         triggers=[
             f"trigger {row['name']} {row['problem']}" for row in _rows(connection, "select * from trigger_problems")
         ],
-        broken=_broken(connection),
+        broken=slow.broken,
     )
 
 
-def _stages(connection: Connection) -> list[Row]:
+def _stages(connection: Connection, durations: dict[str, Row]) -> list[Row]:
     going = {row["stage"]: row for row in _rows(connection, _GOING)}
-    durations = {row["stage"]: row for row in _rows(connection, _DURATIONS)}
     nothing = {"sites": 0, "total": 0, "completed": 0, "failed": 0}
     return [{"stage": stage, **nothing, **going.get(stage, {}), **durations.get(stage, {})} for stage in STAGES]
 
 
+def _with_rate(queue: Row, rate: int, now: datetime) -> Row:
+    """With what the view would say, too: when the queue is empty at that rate, if nothing comes."""
+    left = queue["waiting"] + queue["running"]
+    eta = now + timedelta(hours=left / rate) if rate and not queue["paused"] else None
+    return {**queue, "rate_per_hour": rate, "eta": eta}
+
+
 def _broken(connection: Connection) -> dict[str, int] | None:
     try:
-        with connection.transaction():
+        # Rolled back, so that its time limit does not hold for what is read afterwards.
+        with connection.transaction(force_rollback=True):
             connection.execute("select set_config('statement_timeout', %s, true)", [_INVARIANTS_TIMEOUT])
             return {row["invariant"]: row["problems"] for row in _rows(connection, _BROKEN)}
     except psycopg.errors.QueryCanceled:

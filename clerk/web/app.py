@@ -15,7 +15,8 @@ from starlette.staticfiles import StaticFiles
 
 from clerk.errors import ClerkError
 from clerk.web.guard import Guard
-from clerk.web.pages import overview, probes, site, sites
+from clerk.web.live import Live
+from clerk.web.pages import failures, log, overview, probes, queues, site, sites
 from clerk.web.reading import Example, Reader
 from clerk.web.rendering import HERE, page
 
@@ -24,13 +25,21 @@ logger = logging.getLogger(__name__)
 _ROUTES = [
     Route("/", overview.show),
     Route("/sites", sites.show),
+    Route("/failures", failures.show),
+    Route("/failures/documents", failures.show_documents),
+    Route("/queues", queues.show),
+    Route("/log", log.show),
     Route("/sites/{subdomain:path}", site.show),
     Route("/metrics", probes.metrics),
     Route("/livez", probes.live),
     Route("/readyz", probes.ready),
     Mount("/static", StaticFiles(directory=HERE / "static")),
 ]
-QUERIES: list[Example] = [*overview.QUERIES, *sites.QUERIES, *site.QUERIES]
+_LIVE = [overview.show, sites.show, site.show, failures.show, queues.show, log.show]
+"""Pages that may be looked at again and again for who has them open."""
+QUERIES: list[Example] = [
+    *(query for module in (overview, sites, site, failures, queues, log) for query in module.QUERIES),
+]
 """What must fit the database's views before the dashboard is ready."""
 
 
@@ -38,7 +47,10 @@ def create_app(reader: Reader, token: str | None = None) -> Guard:
     handlers: dict[Any, Any] = {ClerkError: _cannot_tell, HTTPException: _not_found}
     app = Starlette(routes=_ROUTES, exception_handlers=handlers)
     app.state.reader = reader
+    app.state.front = overview.shared_front(reader)
     app.state.check = partial(reader.check, QUERIES)
+    app.state.live = Live(app, _LIVE)
+    app.router.routes.append(Route("/events", app.state.live.events))
     return Guard(app, token)
 
 

@@ -7,15 +7,16 @@ import binascii
 import hmac
 import ipaddress
 
+from starlette.applications import Starlette
 from starlette.datastructures import URL, Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 OPEN_TO_ALL = ("/livez", "/readyz")
 """Probes carry no token, and learn nothing but whether it works."""
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self';"
-    " base-uri 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self';"
+    " img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -30,7 +31,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, token: str | None) -> None:
+    def __init__(self, app: Starlette, token: str | None) -> None:
         self.app = app
         self.token = token
 

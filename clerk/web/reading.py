@@ -1,8 +1,8 @@
 """How the pages read: each in one short transaction that can only read, and only the views.
 
-Role, time limit and search path are set per transaction, not per session, so that a pooler in front of Postgres
-does no harm. The catch: where the role clerk_dashboard cannot be taken, only the read-only transaction stands
-between a mistake in here and the tables; `Reader.take_role` says so in the log.
+Role, time limit, time zone and search path are set per transaction, not per session, so that a pooler in front of
+Postgres does no harm. The catch: where the role clerk_dashboard cannot be taken, only the read-only transaction
+stands between a mistake in here and the tables; `Reader.take_role` says so in the log.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class Reader:
         with translated(self.url), self.pool.connection() as connection, connection.transaction():
             connection.execute("set transaction isolation level repeatable read, read only")
             connection.execute(
-                "select set_config('search_path', 'public', true), set_config('statement_timeout', %s, true)",
+                "select set_config('search_path', 'public', true), set_config('statement_timeout', %s, true),"
+                " set_config('TimeZone', 'UTC', true)",
                 [_STATEMENT_TIMEOUT],
             )
             if self.role is not None:

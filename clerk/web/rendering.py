@@ -9,12 +9,22 @@ from typing import Any
 import jinja2
 from starlette.responses import HTMLResponse
 
+from clerk.phrases import span
+
 HERE = Path(__file__).parent
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
     return HTMLResponse(_templates.get_template(template).render(values), status, {"Cache-Control": "no-store"})
+
+
+def _utc(moment: datetime.datetime) -> str:
+    return f"{moment.astimezone(datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def _ago(moment: datetime.datetime | None) -> str:
@@ -34,4 +44,4 @@ _templates = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.filters |= {"ago": _ago, "number": "{:,}".format}
+_templates.filters |= {"ago": _ago, "number": "{:,}".format, "sentence": _sentence, "span": span, "utc": _utc}

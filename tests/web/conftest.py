@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import psycopg
@@ -7,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from clerk.web.app import create_app
+from clerk.web.pages import overview
 from clerk.web.reading import Reader
 from tests.conftest import Url
 
@@ -16,6 +18,13 @@ HOSTILE = "<script>alert(1)</script>"
 @pytest.fixture(autouse=True)
 def _no_token_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CLERK_DASHBOARD_TOKEN", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _every_look_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page shows what the test has just done, not what another visitor saw a second ago."""
+    monkeypatch.setattr(overview, "QUICK", (0.0, 0.0))
+    monkeypatch.setattr(overview, "SLOW", (0.0, 0.0))
 
 
 @pytest.fixture
@@ -28,6 +37,17 @@ def reader(database: Url) -> Iterator[Reader]:
 @pytest.fixture
 def client(reader: Reader) -> TestClient:
     return TestClient(create_app(reader), base_url="http://localhost")
+
+
+def shown(client: TestClient, address: str, status: int = 200) -> str:
+    response = client.get(address)
+    assert response.status_code == status, response.text
+    return str(response.text)
+
+
+def listed(page: str) -> list[str]:
+    """The sites of a list, in its order."""
+    return re.findall(r'<th scope="row"><a href="/sites/([^"]*)"', page)
 
 
 @pytest.fixture

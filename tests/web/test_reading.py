@@ -65,8 +65,8 @@ def outsider(database: Url, connection: psycopg.Connection) -> Iterator[Url]:
     """A user of the database who may read the views, and is no member of clerk_dashboard."""
     user = f"outsider_{urlsplit(database).path[1:]}"
     connection.execute(sql.SQL("create role {} login password 'outside'").format(sql.Identifier(user)))
-    for view in ("pipeline_overview", "queue_backlog", "failing_documents", "pipeline_conservation", "due_sites"):
-        connection.execute(sql.SQL("grant select on {} to {}").format(sql.Identifier(view), sql.Identifier(user)))
+    for view in connection.execute("select name from clerk_schema_objects where kind = 'view'").fetchall():
+        connection.execute(sql.SQL("grant select on {} to {}").format(sql.Identifier(*view), sql.Identifier(user)))
     parts = urlsplit(database)
     yield urlunsplit(parts._replace(netloc=f"{user}:outside@{parts.netloc.rpartition('@')[2]}"))
     connection.execute(sql.SQL("drop owned by {0}; drop role {0}").format(sql.Identifier(user)))

@@ -1,8 +1,13 @@
-"""Is all well? The first page."""
+"""Is all well? The first page: what needs a person, the figures, and how it has been going.
+
+Everybody who looks sees the same look. What takes long to find out is found out less often than the rest.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlencode
 
 import psycopg
 from psycopg import sql
@@ -10,49 +15,146 @@ from psycopg.rows import DictRow
 from starlette.requests import Request
 from starlette.responses import Response
 
-from clerk.pg.overview import Overview, read_overview
-from clerk.web.reading import Example, Reader, rows
+from clerk.pg.condition import Condition, Slow, read_condition, read_slow
+from clerk.web import charts
+from clerk.web.reading import STAGES, Example, Reader, rows
 from clerk.web.rendering import page
+from clerk.web.sharing import Shared
+from clerk.why.attention import Attention, attention
 
-_INVARIANTS_TIMEOUT = "2s"
-_ERRORS = sql.SQL("""
-    select subdomain, last_error_stage as stage, last_error_message as message, last_error_at as at
-    from pipeline_overview
-    where last_error_at is not null
-    order by last_error_at desc, subdomain
-    limit 10
+QUICK = (1.0, 10.0)
+"""How long a look is shown, as `Shared` has it: seconds at least, and times as long as it took."""
+SLOW = (30.0, 50.0)
+
+_EXAMPLES = 20
+_STAGES = sql.SQL("""
+    select coalesce(current_stage, 'never run') as stage, count(*)::integer as sites from pipeline_overview group by 1
 """)
-_DUE = sql.SQL("select count(*) as sites from due_sites")
-_BROKEN = sql.SQL("select invariant, subdomain, stage, problem from pipeline_conservation limit 20")
-QUERIES: list[Example] = [(query, {}) for query in (_ERRORS, _DUE, _BROKEN)]
+_HOURS = sql.SQL("""
+    select hour, stage, completed::integer, failed::integer from completions_per_hour
+    where hour > clerk_now() - interval '24 hours'
+""")
+_THIS_HOUR = sql.SQL("select date_trunc('hour', clerk_now()) as hour")
+_BROKEN = sql.SQL("select invariant, subdomain, stage, problem from pipeline_conservation limit %(most)s")
+_EVENTS = sql.SQL("select at, kind, subdomain, what from recent_events limit %(most)s")
+QUERIES: list[Example] = [(query, {"most": 1}) for query in (_STAGES, _HOURS, _THIS_HOUR, _BROKEN, _EVENTS)]
+_SHOWN = 8
+_WHERE = {
+    "triggers": "/queues",
+    "nothing_reads": "/queues",
+    "stuck": "/sites?only=stuck",
+    "dead_worker": "/queues",
+    "broken": "#broken",
+    "failures": "/failures",
+    "failed": "/sites?only=failed",
+    "queue_paused": "/queues",
+    "site_paused": "/sites?only=paused",
+}
+"""Kind of attention → where one sees more."""
+
+_TOLD_ONLY = {"unchecked", "queue_paused", "site_paused"}
+
+
+@dataclass(frozen=True)
+class Review:
+    """What is found out now and then."""
+
+    slow: Slow
+    hours: list[charts.Hours]
+    broken: list[DictRow]
 
 
 @dataclass(frozen=True)
 class Front:
-    overview: Overview
-    due: int
-    errors: list[DictRow]
-    broken: list[DictRow] | None
-    """None: it took too long to find out."""
+    condition: Condition
+    attention: list[tuple[Attention, str | None]]
+    """With the address at which one sees more."""
+    stages: charts.Bars
+    failure_rates: charts.Bars
+    review: Review
+    events: list[DictRow]
+
+    @property
+    def serious(self) -> bool:
+        """Somebody has to do something; a pause or an unfinished check alone is only told."""
+        return any(one.kind not in _TOLD_ONLY for one, _ in self.attention)
+
+    @property
+    def running(self) -> int:
+        return sum(queue["running"] for queue in self.condition.queues)
+
+    @property
+    def alive(self) -> int:
+        return sum(worker.alive for worker in self.condition.workers)
+
+    @property
+    def waiting(self) -> int:
+        return sum(queue["waiting"] for queue in self.condition.queues)
+
+    @property
+    def oldest_waiting(self) -> datetime | None:
+        since = [queue["oldest_waiting_since"] for queue in self.condition.queues if queue["oldest_waiting_since"]]
+        return min(since, default=None)
+
+
+def shared_front(reader: Reader) -> Shared[Front]:
+    review = Shared(lambda: _read_review(reader), *SLOW, behind=True)
+    return Shared(lambda: _read_front(reader, review), *QUICK)
 
 
 def show(request: Request) -> Response:
-    return page("overview.html", front=read_front(request.app.state.reader))
+    return page("overview.html", front=request.app.state.front.get())
 
 
-def read_front(reader: Reader) -> Front:
+def _read_front(reader: Reader, shared_review: Shared[Review]) -> Front:
+    review = shared_review.get()
     with reader.reading() as connection:
-        overview = read_overview(connection)
-        due = rows(connection, _DUE)[0]["sites"]
-        errors = rows(connection, _ERRORS)
-        return Front(overview, due, errors, _broken_invariants(connection))
+        condition = read_condition(connection, review.slow)
+        stages = {row["stage"]: row["sites"] for row in rows(connection, _STAGES)}
+        events = rows(connection, _EVENTS, {"most": _SHOWN})
+    found = [(one, _WHERE.get(one.kind)) for one in attention(condition)]
+    return Front(condition, found, _stage_bars(stages), _failure_bars(condition), review, events)
 
 
-def _broken_invariants(connection: psycopg.Connection) -> list[DictRow] | None:
-    """Last of a page, since its time limit stays: this one looks at all that moves."""
-    try:
-        with connection.transaction():
-            connection.execute("select set_config('statement_timeout', %s, true)", [_INVARIANTS_TIMEOUT])
-            return rows(connection, _BROKEN)
-    except psycopg.errors.QueryCanceled:
-        return None
+def _read_review(reader: Reader) -> Review:
+    with reader.reading() as connection:
+        hours = _read_hours(connection)
+        slow = read_slow(connection)
+    broken: list[DictRow] = []
+    if slow.broken:
+        with reader.reading() as connection:
+            broken = rows(connection, _BROKEN, {"most": _EXAMPLES})
+    return Review(slow, hours, broken)
+
+
+def _read_hours(connection: psycopg.Connection) -> list[charts.Hours]:
+    (this_hour,) = rows(connection, _THIS_HOUR)
+    counts: dict[str, dict[datetime, tuple[int, int]]] = {}
+    for row in rows(connection, _HOURS):
+        counts.setdefault(row["stage"], {})[row["hour"]] = (row["completed"], row["failed"])
+    names = {**{stage: stage for stage in STAGES}, "completed": "runs"}
+    return [charts.hours(name, counts.get(stage, {}), this_hour["hour"]) for stage, name in names.items()]
+
+
+def _stage_bars(sites: dict[str, int]) -> charts.Bars:
+    values = [
+        (stage, sites.get(stage, 0), f"{sites.get(stage, 0):,}", f"/sites?{urlencode({'stage': stage})}")
+        for stage in ("never run", "fetch", "ocr", "extraction", "deploy", "completed")
+    ]
+    return charts.bars(values)
+
+
+def _failure_bars(condition: Condition) -> charts.Bars:
+    rates = [(stage, condition.health[f"{stage}_failure_percent"]) for stage in STAGES]
+    return charts.bars(
+        [
+            (
+                stage,
+                float(rate or 0),
+                "no units" if rate is None else f"{rate} %",
+                f"/failures?{urlencode({'stage': stage})}",
+            )
+            for stage, rate in rates
+        ],
+        unit=" %",
+    )

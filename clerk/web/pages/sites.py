@@ -1,37 +1,58 @@
-"""All sites: filtered, sorted, a page at a time."""
+"""All sites: filtered, sorted, a page at a time; those that need somebody first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, LiteralString
-from urllib.parse import urlencode
+from typing import LiteralString
 
 from psycopg import sql
-from psycopg.rows import DictRow
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from clerk.pg.overview import Progress, read_progress
+from clerk.web.paging import PAGE_SIZE, Listing, link_to, page_number, page_of, text
 from clerk.web.reading import STAGES, Example, Reader, rows
 from clerk.web.rendering import page
 
-PAGE_SIZE = 100
+OUTCOMES = ("succeeded", "partial", "failed", "unchanged", "no_documents", "cancelled")
+ONLY = {
+    "stuck": "stuck",
+    "failed": "whose last run failed",
+    "failing": "with failed documents",
+    "paused": "paused",
+    "going": "whose run is going",
+}
+_FIRST = "attention"
 
 _MATCHING = sql.SQL("""
-    from pipeline_overview
+    from (
+        select *, fetch_failed + ocr_failed + compilation_failed + extraction_failed + deploy_failed as failed
+        from pipeline_overview
+    ) o
     where (%(text)s = '' or strpos(lower(subdomain), lower(%(text)s)) > 0
            or strpos(lower(coalesce(name, '')), lower(%(text)s)) > 0)
       and (%(stage)s = '' or coalesce(current_stage, 'never run') = %(stage)s)
+      and (%(outcome)s = '' or outcome = %(outcome)s)
+      and case %(only)s when 'stuck' then stuck
+                        when 'failed' then outcome = 'failed'
+                        when 'failing' then failed > 0
+                        when 'paused' then paused
+                        when 'going' then phase is not null
+                        else true end
 """)
 _COUNT = sql.SQL("select count(*) as sites {matching}").format(matching=_MATCHING)
 _SITES = """
-    select subdomain, name, updated_at,
-           fetch_failed + ocr_failed + compilation_failed + extraction_failed + deploy_failed as failed
+    select subdomain, name, current_stage, outcome, stuck, paused, paused_by, idle_for, eta, updated_at, failed,
+           fetch_total, fetch_completed, fetch_failed,
+           ocr_total, ocr_completed, ocr_failed,
+           compilation_total, compilation_completed, compilation_failed,
+           extraction_total, extraction_completed, extraction_failed,
+           deploy_total, deploy_completed, deploy_failed
     {matching}
     order by {order} limit %(limit)s offset %(offset)s
 """
 _ORDERS: dict[str, LiteralString] = {
+    _FIRST: "stuck desc, coalesce(outcome = 'failed', false) desc, failed > 0 desc, phase is null, subdomain",
     "site": "subdomain",
     "-site": "subdomain desc",
     "stage": "current_stage nulls first, subdomain",
@@ -43,7 +64,8 @@ _ORDERS: dict[str, LiteralString] = {
 }
 _SORTED = {key: sql.SQL(_SITES).format(matching=_MATCHING, order=sql.SQL(order)) for key, order in _ORDERS.items()}
 QUERIES: list[Example] = [
-    (query, {"text": "", "stage": "", "limit": 1, "offset": 0}) for query in (_COUNT, *_SORTED.values())
+    (query, {"text": "", "stage": "", "outcome": "", "only": "", "limit": 1, "offset": 0})
+    for query in (_COUNT, *_SORTED.values())
 ]
 
 
@@ -53,51 +75,48 @@ class Choice:
 
     text: str = ""
     stage: str = ""
-    order: str = "site"
+    outcome: str = ""
+    only: str = ""
+    order: str = _FIRST
     page: int = 1
 
     @classmethod
-    def of(cls, text: str, stage: str, order: str, page: str) -> Choice:
+    def of(cls, given: QueryParams) -> Choice:
+        def one_of(name: str, known: object, otherwise: str = "") -> str:
+            return value if (value := given.get(name, "")) in known else otherwise  # type: ignore[operator]
+
         return cls(
-            text.replace("\0", "")[:100].strip(),
-            stage if stage in (*STAGES, "completed", "never run") else "",
-            order if order in _SORTED else "site",
-            max(1, int(page)) if page.isascii() and page.isdigit() and len(page) < 8 else 1,
+            text(given.get("text", "")),
+            one_of("stage", (*STAGES, "completed", "never run")),
+            one_of("outcome", OUTCOMES),
+            one_of("only", ONLY),
+            one_of("order", _ORDERS, _FIRST),
+            page_number(given.get("page", "")),
         )
 
-
-@dataclass(frozen=True)
-class Listing:
-    sites: list[tuple[DictRow, Progress]]
-    total: int
-    page: int
-    pages: int
+    @property
+    def narrows(self) -> bool:
+        return bool(self.text or self.stage or self.outcome or self.only)
 
 
 def show(request: Request) -> Response:
-    given = request.query_params
-    choice = Choice.of(*(given.get(name, "") for name in ("text", "stage", "order", "page")))
+    choice = Choice.of(request.query_params)
     listing = read_sites(request.app.state.reader, choice)
-    return page("sites.html", choice=choice, listing=listing, stages=STAGES, link=_link_to(choice))
+    return page(
+        "sites.html",
+        choice=choice,
+        listing=listing,
+        stages=STAGES,
+        outcomes=OUTCOMES,
+        only=ONLY,
+        link=link_to("/sites", choice),
+    )
 
 
 def read_sites(reader: Reader, choice: Choice) -> Listing:
-    wanted: dict[str, Any] = {"text": choice.text, "stage": choice.stage, "limit": PAGE_SIZE}
+    wanted = {name: getattr(choice, name) for name in ("text", "stage", "outcome", "only")}
     with reader.reading() as connection:
         total = rows(connection, _COUNT, wanted)[0]["sites"]
-        pages = max(1, -(-total // PAGE_SIZE))
-        number = min(choice.page, pages)
-        found = rows(connection, _SORTED[choice.order], wanted | {"offset": (number - 1) * PAGE_SIZE})
-        progress = {far.subdomain: far for far in read_progress(connection, [row["subdomain"] for row in found])}
-    return Listing([(row, progress[row["subdomain"]]) for row in found], total, number, pages)
-
-
-def _link_to(choice: Choice) -> Callable[..., str]:
-    """In a template: the address of the same list with something changed. What is left at its default is left out."""
-
-    def link(**changes: Any) -> str:
-        wanted = vars(choice) | {"page": 1} | changes
-        default = vars(Choice())
-        return "/sites?" + urlencode({name: value for name, value in wanted.items() if value != default[name]})
-
-    return link
+        number, pages = page_of(total, choice.page)
+        place = {"limit": PAGE_SIZE, "offset": (number - 1) * PAGE_SIZE}
+        return Listing(rows(connection, _SORTED[choice.order], wanted | place), total, number, pages)

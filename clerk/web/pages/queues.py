@@ -1,0 +1,36 @@
+"""What waits, what runs, who works."""
+
+from __future__ import annotations
+
+from psycopg import sql
+from starlette.requests import Request
+from starlette.responses import Response
+
+from clerk.pg.condition import Condition
+from clerk.web.reading import Example, rows
+from clerk.web.rendering import page
+from clerk.why import people
+
+_JOBS_AT_MOST = 100
+_RUNNING = sql.SQL("""
+    select job_id, queue, subdomain, stage, content_item_id, worker_id, host, pid, attempt, claimed_at, running_for,
+           has_lease, progress, progress_total, progress_at
+    from running_jobs
+    order by claimed_at, job_id
+    limit %(most)s
+""")
+QUERIES: list[Example] = [(_RUNNING, {"most": 1})]
+
+
+def show(request: Request) -> Response:
+    """Queues and workers come from the look that the overview shows: their rates take long to find out."""
+    condition: Condition = request.app.state.front.get().condition
+    with request.app.state.reader.reading() as connection:
+        jobs = rows(connection, _RUNNING, {"most": _JOBS_AT_MOST + 1})
+    return page(
+        "queues.html",
+        condition=condition,
+        jobs=jobs[:_JOBS_AT_MOST],
+        more_jobs=len(jobs) > _JOBS_AT_MOST,
+        readers={queue["queue"]: len(people.readers_of(condition, queue["queue"])) for queue in condition.queues},
+    )
