@@ -31,7 +31,8 @@ with role as (
                    'job_claims', 'reconcile_log', 'stage_policy', 'paused_queues', 'ignored_results', 'worker_processes',
                    'fetch_hosts', 'fetch_slots', 'publications', 'publication_steps', 'storage_looks',
                    'operator_actions', 'reconcile_passes',
-                   'adopted_schema', 'adopted_values', 'adopted_older_columns', 'adopted_older_values',
+                   'adopted_schema', 'adopted_values', 'adopted_older_columns', 'adopted_older_parts',
+                   'adopted_older_values',
                    'clerk_migrations', 'clerk_schema_objects', 'clerk_procrastinate',
                    'procrastinate_jobs', 'procrastinate_events', 'procrastinate_workers',
                    'procrastinate_periodic_defers')

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import click
 
 from clerk import config
+from clerk.cli.cleanup import cleanup_command
 from clerk.cli.output import dry_run_option, json_option, print_json, say
 from clerk.cli.progress import Progress, quiet_option
 from clerk.errors import OK, WRONG, SettingError
@@ -18,8 +18,6 @@ from clerk.legacy import cleanup, cutover, migrating, old_queue, tables
 from clerk.legacy.inspecting import Inspection, inspect
 from clerk.legacy.migrating import Migrated
 from clerk.pg.connection import connect
-from clerk.pg.migrate import Migrator
-from clerk.pg.objects import is_cleaned_up
 from clerk.pg.sqlfiles import default_folder
 from clerk.pg.verify import require_known_schema
 
@@ -105,6 +103,7 @@ def migrate_stuck_sites(every_site: bool, quiet: bool, dry_run: bool, as_json: b
     done: list[Migrated] = []
     with connect(settings) as connection, Progress(quiet) as progress:
         require_known_schema(connection, default_folder())
+        cleanup.require_not_done(connection)
         found = tables.read(connection)
         counting = progress.counting("sites")
         for migrated in migrating.migrate(
@@ -185,17 +184,19 @@ def redis_command(file: Path | None, restore: Path | None, force: bool, dry_run:
     settings = config.load()
     if settings.redis_url is None:
         raise SettingError("REDIS_URL is not set", "write the older system's, such as redis://localhost:6379/0")
-    with old_queue.connect(settings.redis_url) as redis:
-        if restore is not None:
+    if restore is not None:
+        with old_queue.connect(settings.redis_url) as redis:
             jobs = cutover.load(restore)
             count = len(jobs) if dry_run else old_queue.put_back(redis, jobs)
-            _print_restored(count, dry_run, as_json)
-            return
-        old_queue.require_rq(redis)
-        if not force and not dry_run:
-            cutover.require_no_workers(redis)
-        with connect(settings) as connection:
-            require_known_schema(connection, default_folder())
+        _print_restored(count, dry_run, as_json)
+        return
+    with connect(settings) as connection:
+        require_known_schema(connection, default_folder())
+        cleanup.require_not_done(connection)
+        with old_queue.connect(settings.redis_url) as redis:
+            old_queue.require_rq(redis)
+            if not force and not dry_run:
+                cutover.require_no_workers(redis)
             plan = cutover.make_plan(redis, {row.subdomain for row in tables.read(connection).sites})
             file = file or Path(f"rq-removed-{datetime.now():%Y%m%d-%H%M%S}.jsonl")
             runs = None if dry_run else cutover.apply(redis, connection, settings.storage_dir, plan, file)
@@ -238,62 +239,4 @@ def _print_cutover(plan: cutover.Plan, runs: dict[str, int | None] | None, file:
         click.echo(f"What was removed is in {file}." if plan.removed else "Nothing was removed.")
 
 
-@legacy.command("cleanup")
-@click.option("--check", "how", flag_value="check", default="check", help="Say whether it is safe (the default).")
-@click.option("--apply", "how", flag_value="apply", help="Do it, if every check holds.")
-@click.option("--undo", "how", flag_value="undo", help="Bring tables, columns and their contents back.")
-@click.option("--backup", type=click.Path(path_type=Path), help="A file of pg_dump, a day old at most.")
-@click.option("--force", "forced", multiple=True, metavar="NAME", help="Override the check of that name; repeatable.")
-@dry_run_option
-@json_option
-def cleanup_command(how: str, backup: Path | None, forced: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
-    """Take away site_progress, job_tracking, the five older columns of sites and the trigger that keeps them in step.
-
-    Off unless you ask for it: readers that select those columns break. All of it is set aside, and --undo brings it
-    back. What was done, and which checks were overridden, is in reconcile_log. Exit code 1: a check does not hold.
-
-    \b
-    Examples:
-      clerk legacy cleanup --check --backup /backup/clerk.dump
-      clerk legacy cleanup --apply --backup /backup/clerk.dump
-      clerk legacy cleanup --apply --backup /backup/clerk.dump --force operators
-      clerk legacy cleanup --undo
-    """
-    settings, folder = config.load(), default_folder()
-    with connect(settings) as connection:
-        require_known_schema(connection, folder)
-        migrator = Migrator(connection, folder, settings.lock_timeout, say)
-        done = is_cleaned_up(connection)
-        found = [] if done or how == "undo" else cleanup.checks(connection, backup)
-        if unknown := set(forced) - {check.name for check in found} if found else set():
-            raise click.UsageError(f"there is no check {', '.join(sorted(unknown))}")
-        if how == "undo" and not dry_run:
-            cleanup.undo(migrator)
-        elif how == "apply" and not done:
-            if not as_json:
-                _print_checks(found)
-            cleanup.require(found, frozenset(forced))
-            if not dry_run:
-                cleanup.apply(migrator, found, frozenset(forced))
-        now = is_cleaned_up(connection)
-    if as_json:
-        print_json({"cleaned_up": now, "checks": [asdict(check) for check in found], "dry_run": dry_run})
-    else:
-        if how == "check":
-            _print_checks(found)
-        click.echo(_CLEANUP[done, now])
-    click.get_current_context().exit(OK if all(check.holds for check in found) or how != "check" else WRONG)
-
-
-_CLEANUP = {
-    (False, False): "Nothing was done: the older system's tables and columns are there.",
-    (False, True): "Done: the older system's tables and columns are set aside.",
-    (True, False): "Done: the older system's tables and columns are back.",
-    (True, True): "The older system's tables and columns are set aside.",
-}
-"""(before, after) → in words"""
-
-
-def _print_checks(found: list[cleanup.Check]) -> None:
-    for check in found:
-        click.echo(f"{'ok  ' if check.holds else 'NO  '} {check.name:<14} {check.figure} (wanted: {check.wanted})")
+legacy.add_command(cleanup_command)

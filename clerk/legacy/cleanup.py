@@ -1,4 +1,4 @@
-"""May the older system's tables and columns go? Named checks, each with its figure; what was overridden is logged.
+"""May the older system's tables and columns go? Named checks, each with its figure; what was overridden is on record.
 
 Readers that still select the older columns break when they go: none of these checks can see those.
 """
@@ -10,33 +10,43 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from psycopg.types.json import Jsonb
-
 from clerk.errors import ClerkError
 from clerk.legacy import tables
 from clerk.legacy.tables import Connection
+from clerk.pg.connection import count_rows
 from clerk.pg.migrate import Migrator
+from clerk.pg.objects import is_cleaned_up
+from clerk.pg.operators import log_action
 
 _BACKUP_HOURS = 24
 _DUMPS = (b"PGDMP", b"--", b"\x1f\x8b", b"(\xb5/\xfd", b"BZh", b"\xfd7zXZ")
 """How pg_dump's files begin: its own format, plain SQL, and the usual compressions of it."""
 
-_LARGEST_REPAIRS = """
-select coalesce(max(p.repairs), 0)
-from (select count(*) as repairs
-      from reconcile_log l
-      where l.why not in ('migrated from the older system', 'clean-up')
-      group by l.reconciliation
-      order by max(l.at) desc
+_PASSES = """
+select count(*), coalesce(max(p.mended), 0)
+from (select p.repaired + p.given_up as mended
+      from reconcile_passes p
+      where p.ended_at is not null and p.subdomain is null
+      order by p.started_at desc
       limit 10) p
 """
 _OPERATOR_REPAIRS = """
-select (select count(*) from pipeline_runs r
-        where r.started_at > clerk_now() - interval '7 days'
-              and (r.reason like 'retry of %' or r.reason like 'rewound to %')
-           or r.ended_at > clerk_now() - interval '7 days' and r.outcome_reason like 'cancelled by %')
+select (select count(*) from operator_actions a
+        where a.at > clerk_now() - interval '7 days'
+          and a.action in ('retry', 'cancel', 'rewind', 'supersede', 'rollback', 'reconcile'))
+     -- Nothing but a person looks at one site alone.
+     + (select count(*) from reconcile_passes p
+        where p.started_at > clerk_now() - interval '7 days' and p.subdomain is not null
+          and p.repaired + p.given_up > 0)
      + (select count(*) from reconcile_log l
         where l.at > clerk_now() - interval '7 days' and l.why = 'migrated from the older system')
+"""
+_MOVED = """
+select count(*)
+from sites s
+left join adopted_older_values v on v.subdomain = s.subdomain
+where v.subdomain is null
+   or (v.run_id, v.current_stage, v.outcome) is distinct from (s.run_id, s.current_stage, s.outcome)
 """
 
 
@@ -49,14 +59,30 @@ class Check:
     wanted: str
 
 
+@dataclass(frozen=True)
+class Extent:
+    """What the clean-up takes away or, where it was done, what taking it back brings."""
+
+    tables: dict[str, int]
+    """Name → rows."""
+    columns: tuple[str, ...]
+    sites: int
+    moved: int
+    """Sites that have moved on since the clean-up, or are new: their values are worked out anew."""
+
+
 class CleanupRefused(ClerkError):
     """Something speaks against it."""
+
+
+class CleanedUp(ClerkError):
+    """What a command needs was set aside."""
 
 
 def checks(connection: Connection, backup: Path | None) -> list[Check]:
     stuck, health = connection.execute("select stuck_percent, health_score from pipeline_health").fetchone() or (0, 100)
     waiting = len(tables.read(connection).stuck)
-    repairs = _one(connection, _LARGEST_REPAIRS)
+    passes, repairs = connection.execute(_PASSES).fetchone() or (0, 0)
     by_hand = _one(connection, _OPERATOR_REPAIRS)
     hours = _hours_since_progress(connection)
     about_backup = _backup(backup)
@@ -64,7 +90,12 @@ def checks(connection: Connection, backup: Path | None) -> list[Check]:
         Check("stuck", stuck < 1, f"{stuck} % of the running sites are stuck", "less than 1 %"),
         Check("health", health >= 95, f"the health score is {health} %", "at least 95 %"),
         Check("migrated", waiting == 0, f"{waiting} sites are stuck in the older system", "none"),
-        Check("repairs", repairs < 5, f"up to {repairs} repairs in one of the last 10 reconciliations", "fewer than 5"),
+        Check(
+            "repairs",
+            passes == 10 and repairs < 5,
+            f"{passes} of the last 10 reconciliations on record, up to {repairs} repairs in one",
+            "fewer than 5 in each of 10",
+        ),
         Check("operators", by_hand == 0, f"{by_hand} repairs by operators within 7 days", "none"),
         Check(
             "site_progress",
@@ -81,41 +112,49 @@ def checks(connection: Connection, backup: Path | None) -> list[Check]:
     ]
 
 
-def require(found: list[Check], forced: frozenset[str]) -> None:
-    broken = [check.name for check in found if not check.holds and check.name not in forced]
-    if broken:
-        raise CleanupRefused(
-            f"the clean-up is not safe yet ({', '.join(broken)})",
-            "see `clerk legacy cleanup --check`, and wait, or override each with --force NAME",
+def broken(found: list[Check], forced: frozenset[str]) -> list[str]:
+    return [check.name for check in found if not check.holds and check.name not in forced]
+
+
+def refusal(names: list[str]) -> CleanupRefused:
+    return CleanupRefused(
+        f"the clean-up is not safe yet ({', '.join(names)})",
+        "see `clerk legacy cleanup --check`, and wait, or override each with --force NAME",
+    )
+
+
+def require_not_done(connection: Connection) -> None:
+    if is_cleaned_up(connection):
+        raise CleanedUp(
+            "the older system's tables and columns were cleaned up, so nothing of it is left to take over",
+            "if something is, bring them back first: clerk legacy cleanup --undo",
         )
+
+
+def extent(connection: Connection) -> Extent:
+    done = is_cleaned_up(connection)
+    names = {name: f"adopted_{name}" if done else name for name in tables.TABLES}
+    return Extent(
+        {name: count_rows(connection, table) for name, table in names.items() if _is_there(connection, table)},
+        tables.COLUMNS,
+        count_rows(connection, "sites"),
+        int(_one(connection, _MOVED)) if done else 0,
+    )
 
 
 def apply(migrator: Migrator, found: list[Check], forced: frozenset[str]) -> bool:
     """False if it was done before."""
-    overridden = [check for check in found if not check.holds and check.name in forced]
-    said = "; ".join(f"{check.name} overridden: {check.figure}" for check in overridden)
-    about = {check.name: {"holds": check.holds, "figure": check.figure} for check in found}
-    return migrator.clean_up(
-        lambda: _log(migrator.connection, said or "all checks hold", "older tables and columns set aside", about)
-    )
+    overridden = {check.name: check.figure for check in found if not check.holds and check.name in forced}
+    held = {check.name: check.figure for check in found if check.holds}
+    return migrator.clean_up(lambda: log_action(migrator.connection, "clean up", overridden=overridden, checked=held))
 
 
 def undo(migrator: Migrator) -> bool:
-    return migrator.take_back_cleanup(
-        lambda: _log(migrator.connection, "asked for", "older tables and columns given back", None)
-    )
-
-
-def _log(connection: Connection, found: str, done: str, about: dict[str, Any] | None) -> None:
-    connection.execute(
-        "insert into reconcile_log (reconciliation, found, done, why, before)"
-        " values (gen_random_uuid(), %s, %s, 'clean-up', %s)",
-        [found, done, Jsonb(about)],
-    )
+    return migrator.take_back_cleanup(lambda: log_action(migrator.connection, "undo clean-up"))
 
 
 def _hours_since_progress(connection: Connection) -> float | None:
-    if _one(connection, "select to_regclass('public.site_progress') is null"):
+    if not _is_there(connection, "site_progress"):
         return None
     hours = _one(connection, "select extract(epoch from clerk_now() - max(updated_at)) / 3600 from site_progress")
     return None if hours is None else float(hours)
@@ -136,6 +175,11 @@ def _backup(file: Path | None) -> str | None:
     if age > _BACKUP_HOURS * 3600:
         return f"{file} is {age / 3600:.0f} hours old"
     return None
+
+
+def _is_there(connection: Connection, table: str) -> bool:
+    row = connection.execute("select to_regclass('public.' || %s) is not null", [table]).fetchone()
+    return bool(row and row[0])
 
 
 def _one(connection: Connection, query: str) -> Any:
