@@ -40,6 +40,7 @@ _COMMANDS = {
     "rewind": "clerk.cli.pipeline:rewind",
     "rollback": "clerk.cli.archive:rollback",
     "search": "clerk.cli.search:search_command",
+    "serve": "clerk.cli.serve:serve",
     "site": "clerk.cli.site:site",
     "status": "clerk.cli.status:status",
     "update": "clerk.cli.pipeline:update",

@@ -49,20 +49,23 @@ def dashboard(host: str, port: int, token: str | None) -> None:
     logs.configure("human")
     # As an exception, so that the embedded Postgres learns that we have left.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with database_url(settings) as url, _listening(host, port) as listener, Reader(url).opened() as reader:
+    with database_url(settings) as url, listening(host, port) as listener, Reader(url).opened() as reader:
         # Asked directly, the database says at once what is wrong; the pool only that it waited.
         with connect_to(url):
             reader.take_role()
         reader.check(QUERIES)
-        shown = f"[{host}]" if ":" in host else host
-        say(f"The dashboard is at http://{shown}:{listener.getsockname()[1]}/ (Ctrl-C stops it).")
+        say(f"The dashboard is at {address(host, listener.getsockname()[1])} (Ctrl-C stops it).")
         try:
             serve(create_app(reader, token), listener)
         except KeyboardInterrupt:
             return
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def address(host: str, port: int) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
+
+def listening(host: str, port: int) -> socket.socket:
     """Bound before anything else is started, so that a taken port is one sentence and not a log."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

@@ -15,6 +15,7 @@ import contextlib
 import hashlib
 import itertools
 import os
+import re
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,6 +25,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from clerk.documents.names import folder_name, is_subdomain
+
+_PAGE_IMAGE = re.compile(r"/(_agendas/)?([^/.\0][^/\0]*)/([^/.\0][^/\0]*)/([0-9]+\.png)")
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,14 @@ class SiteStorage:
         """What meetings.db says: `/{Meeting}/{date}/{n}.png`, with `/_agendas` in front for agendas."""
         prefix = "/_agendas" if document.kind == "agenda" else ""
         return f"{prefix}/{folder_name(document.meeting)}/{document.stem}/{page}.png"
+
+    def image_at(self, page_image: str) -> Path | None:
+        """Where the image is that meetings.db names so; None if that is no such name. It may come from anywhere."""
+        found = _PAGE_IMAGE.fullmatch(page_image)
+        if found is None:
+            return None
+        agenda, *path = found.groups()
+        return (self.folder / "_agendas" if agenda else self.folder).joinpath("images", *path)
 
     def _base(self, document: Document) -> Path:
         return self.folder / "_agendas" if document.kind == "agenda" else self.folder

@@ -1,0 +1,1 @@
+"""`clerk serve`: the published archives on the web, with Datasette (extra `clerk[serve]`)."""
