@@ -10,12 +10,13 @@ import click
 from clerk import config
 from clerk.cli.output import dry_run_option, json_option, print_json
 from clerk.cli.progress import Progress, quiet_option
-from clerk.errors import WRONG
+from clerk.errors import CANNOT_TELL, WRONG
 from clerk.pg.connection import connect
 from clerk.pg.operators import act_as
 from clerk.pg.sqlfiles import default_folder
 from clerk.pg.verify import require_known_schema
 from clerk.reconcile.applying import Result, reconcile
+from clerk.reconcile.mounts import STORAGE_MISSING
 from clerk.reconcile.plan import THRESHOLD, make_plan
 from clerk.reconcile.repair import Repair
 from clerk.reconcile.storage import Comparison
@@ -49,7 +50,7 @@ def reconcile_pipeline(
     What is alive is left alone. Every repair is written to the table reconcile_log. If another
     reconciliation is going on, this one leaves quietly.
 
-    Exit code 0: all that was found is mended, 1: a repair failed, 3: the database cannot be reached.
+    Exit code 0: all that was found is mended, 1: a repair failed, 3: the database or the storage cannot be reached.
 
     \b
     Examples:
@@ -63,7 +64,11 @@ def reconcile_pipeline(
         looking = progress.counting("sites")
         comparison = None if storage == "none" else Comparison(settings, storage == "all", looking)
         if dry_run:
-            result = Result(done=make_plan(connection, comparison, site, threshold))
+            plan = make_plan(connection, comparison, site, threshold)
+            result = Result(
+                done=[repair for repair in plan if not repair.is_report],
+                reports=[repair for repair in plan if repair.is_report],
+            )
         else:
             act_as(connection, "cli")
             result = reconcile(connection, comparison, site, threshold, progress.counting("repairs"))
@@ -73,6 +78,8 @@ def reconcile_pipeline(
         _print(result, dry_run)
     if result.failed:
         click.get_current_context().exit(WRONG)
+    if any(repair.kind == STORAGE_MISSING for repair in result.reports):
+        click.get_current_context().exit(CANNOT_TELL)
 
 
 def _print(result: Result, dry_run: bool) -> None:
@@ -80,6 +87,10 @@ def _print(result: Result, dry_run: bool) -> None:
         click.echo(_sentence(repair))
     for repair, error in result.failed:
         click.echo(f"FAILED  {_sentence(repair)}: {error}")
+    for repair in result.reports:
+        click.echo(f"NOTE  {_sentence(repair)}")
+    if result.files_busy:
+        click.echo("Another reconciliation compares the files; this one left them alone.")
     if result.busy:
         click.echo("Another reconciliation is going on; this one left it alone.")
     elif not result.done and not result.failed:
@@ -99,8 +110,10 @@ def _as_dict(result: Result, dry_run: bool) -> dict[str, object]:
     return {
         "dry_run": dry_run,
         "busy": result.busy,
+        "files_busy": result.files_busy,
         "repairs": [_row(repair) for repair in result.done],
         "failed": [{**_row(repair), "error": error} for repair, error in result.failed],
+        "reports": [_row(repair) for repair in result.reports],
     }
 
 

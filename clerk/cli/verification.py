@@ -32,7 +32,7 @@ def check_books(*, full: bool, files: bool, apply_migration: bool, quiet: bool, 
         require_known_migrations(connection, folder)
         checks = verify_invariants(connection, full=full)
         if files:
-            checks.append(verify_files(connection, settings, full, progress.counting("published sites")))
+            checks.append(verify_files(connection, settings, full, progress.counting("sites")))
     _report(sorted(checks, key=lambda check: check.name), as_json)
 
 

@@ -1,4 +1,8 @@
-"""Applies the plan, a short transaction per repair, one reconciler at a time."""
+"""Applies the plan, a short transaction per repair, one reconciler at a time.
+
+The books are mended under one lock, the files compared and mended under another: a disk that hangs holds up whoever
+looks at it, and nobody's books.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +16,29 @@ from datetime import timedelta
 import psycopg
 
 from clerk.reconcile import books, log, passes
-from clerk.reconcile.plan import THRESHOLD, make_plan
+from clerk.reconcile.plan import THRESHOLD, plan_books, plan_files
 from clerk.reconcile.repair import Connection, Repair
 from clerk.reconcile.storage import Comparison
 
 logger = logging.getLogger(__name__)
 
-_LOCK_KEY = 0x7265636F6E  # "recon"
+_BOOKS = 0x7265636F6E  # "recon"
+_FILES = 0x66696C6573  # "files"
 _LOCK_TIMEOUT = "10s"
 
 
 @dataclass
 class Result:
-    """What came of it. `busy`: another reconciler was at it, and this one left."""
+    """What came of it."""
 
     busy: bool = False
+    """Another reconciler was at it, and this one left."""
+    files_busy: bool = False
+    """Another one compares the files, and this one left those."""
     done: list[Repair] = field(default_factory=list)
     failed: list[tuple[Repair, str]] = field(default_factory=list)
+    reports: list[Repair] = field(default_factory=list)
+    """What was found, and is not ours to mend."""
 
 
 def reconcile(
@@ -41,46 +51,72 @@ def reconcile(
     """Make a plan and apply it, unless another reconciler is at it: then leave quietly. Without a comparison
     only the books are looked at.
 
-    The lock is the session's: the connection must stay one and the same, not one of a pool that changes with every
+    The locks are the session's: the connection must stay one and the same, not one of a pool that changes with every
     transaction.
     """
-    with _alone(connection) as alone:
+    reconciliation, result = uuid.uuid4(), Result()
+    with _alone(connection, _BOOKS) as alone:
         if not alone:
             return Result(busy=True)
-        reconciliation = uuid.uuid4()
         passes.begin(connection, reconciliation, site)
-        plan = make_plan(connection, comparison, site, threshold)
-        result = _apply(connection, reconciliation, plan, progress)
-        if comparison is not None:
-            comparison.record(connection)
+        plan = plan_books(connection, site, threshold)
+        _apply(connection, reconciliation, plan, result, progress)
         passes.end(connection, reconciliation, len(plan), result.done, len(result.failed))
+    if comparison is None:
         return result
+    with _alone(connection, _FILES) as alone:
+        if not alone:
+            result.files_busy = True
+            return result
+        of_files = plan_files(connection, comparison, plan, site, threshold, for_real=True)
+        _apply(connection, reconciliation, of_files, result, progress)
+        comparison.record(connection)
+        found = len(plan) + len(of_files) - len(result.reports)
+        passes.end(connection, reconciliation, found, result.done, len(result.failed))
+    _say(result.reports)
+    return result
 
 
 def rescue_expired(connection: Connection) -> int:
     """The one repair that cannot wait for a quarter of an hour."""
-    return len(_apply(connection, uuid.uuid4(), list(books.find_expired(connection, None))).done)
+    result = Result()
+    _apply(connection, uuid.uuid4(), list(books.find_expired(connection, None)), result)
+    return len(result.done)
+
+
+_said: set[str] = set()
+
+
+def _say(reports: list[Repair]) -> None:
+    """Each once for as long as it is so: a worker on a machine without the storage would say it every 15 minutes."""
+    found = {f"{repair.subdomain or 'pipeline'}: {repair.found}" for repair in reports}
+    for sentence in sorted(found - _said):
+        logger.warning("%s", sentence)
+    _said.clear()
+    _said.update(found)
 
 
 @contextlib.contextmanager
-def _alone(connection: Connection) -> Iterator[bool]:
-    row = connection.execute("select pg_try_advisory_lock(%s)", [_LOCK_KEY]).fetchone()
+def _alone(connection: Connection, lock: int) -> Iterator[bool]:
+    row = connection.execute("select pg_try_advisory_lock(%s)", [lock]).fetchone()
     if not (row and row[0]):
         yield False
         return
     try:
         yield True
     finally:
-        connection.execute("select pg_advisory_unlock(%s)", [_LOCK_KEY])
+        connection.execute("select pg_advisory_unlock(%s)", [lock])
 
 
 def _apply(
     connection: Connection,
     reconciliation: uuid.UUID,
-    repairs: list[Repair],
+    plan: list[Repair],
+    result: Result,
     progress: Callable[[int, int], object] = lambda done, of: None,
-) -> Result:
-    result = Result()
+) -> None:
+    result.reports += [repair for repair in plan if repair.is_report]
+    repairs = [repair for repair in plan if not repair.is_report]
     for number, repair in enumerate(repairs, start=1):
         try:
             if _mend(connection, reconciliation, repair):
@@ -94,7 +130,6 @@ def _apply(
             log.write_failure(connection, reconciliation, repair, said)
             result.failed.append((repair, said))
         progress(number, len(repairs))
-    return result
 
 
 def _mend(connection: Connection, reconciliation: uuid.UUID, repair: Repair) -> bool:

@@ -17,7 +17,8 @@ def find(look: Look) -> list[Repair]:
     if look.site.compiled and (problem := compiled_problem(look)) is not None:
         look.wants_run(3)
         repairs.append(_repair(look, "archive-lost", "compilation", problem, "compiled again from the page texts"))
-    if look.site.published_here and _is_local(look) and (problem := published_problem(look)) is not None:
+    is_here = look.site.published_here and look.can_see_published and _is_local(look)
+    if is_here and (problem := published_problem(look)) is not None:
         look.wants_run(4)
         repairs.append(_repair(look, "publication-lost", "deploy", problem, "published again"))
     return repairs

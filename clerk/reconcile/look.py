@@ -53,6 +53,8 @@ class Look:
     settings: Settings
     thorough: bool
     """Hash everything; otherwise only what is in doubt."""
+    can_see_published: bool = True
+    """The folder of published archives is there."""
     first_phase: int | None = None
     """Where the run has to begin that mends what was found."""
     reasons: list[str] = field(default_factory=list)
@@ -78,7 +80,16 @@ class Look:
         """One run for all that was found, from the earliest phase that any of it needs."""
         if self.first_phase is None:
             return []
-        tired = self.site.runs_of_ours >= _MOST_RUNS_A_DAY
+        if self.site.runs_of_ours >= _MOST_RUNS_A_DAY:
+            return [
+                Repair.report(
+                    RUN,
+                    self.site.subdomain,
+                    "what was lost from storage is to be made again",
+                    "storage loses what is written there",
+                    "nothing today: it came back three times",
+                )
+            ]
         return [
             Repair(
                 kind=RUN,
@@ -86,9 +97,9 @@ class Look:
                 run_id=self.site.run_id,
                 stage=None,
                 found="what was lost from storage is to be made again",
-                do="nothing today: it came back three times" if tired else f"a new run from phase {self.first_phase}",
-                why="storage loses what is written there" if tired else "the ledger knows what is missing by now",
-                apply=(lambda connection: False) if tired else self._start,
+                do=f"a new run from phase {self.first_phase}",
+                why="the ledger knows what is missing by now",
+                apply=self._start,
                 at_once=True,
             )
         ]

@@ -1,12 +1,17 @@
-"""One plan of all repairs: what `--dry-run` prints is what applying does."""
+"""The plan of all repairs: what `--dry-run` prints is what applying does.
+
+Two parts, each under a lock of its own, since the files may hang with the disk that they lie on: the books first, then
+what the files say against them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 
 from clerk.pg.verify import require_triggers
 from clerk.reconcile import books, giving_up
-from clerk.reconcile.repair import Connection, Repair
+from clerk.reconcile.repair import GIVEN_UP, Connection, Repair
 from clerk.reconcile.storage import Comparison
 
 THRESHOLD = timedelta(hours=2)
@@ -14,18 +19,43 @@ THRESHOLD = timedelta(hours=2)
 
 _CONSEQUENCES = {"stage", "transition", "members", "counters", "coordinator"}
 """What an earlier repair of the same site puts right on its way, if it settles the books."""
+_MOVES = {"lease", "run", "stage", "end", "dirty", GIVEN_UP}
+"""What changes the run or the job by which a site's files are judged: they are for the next plan, then."""
 
 
 def make_plan(
     connection: Connection, comparison: Comparison | None, site: str | None = None, threshold: timedelta = THRESHOLD
 ) -> list[Repair]:
     """What would be mended now, in the order in which it would be; without a comparison, from the books only."""
+    plan = plan_books(connection, site, threshold)
+    return plan + (plan_files(connection, comparison, plan, site, threshold) if comparison is not None else [])
+
+
+def plan_books(connection: Connection, site: str | None, threshold: timedelta) -> list[Repair]:
     require_triggers(connection)
-    found = books.find_structure(connection, site)
-    found += comparison.find(connection, site, threshold) if comparison is not None else []
-    found += books.find_units(connection, site)
-    # Asked last: a site that moved while we looked is alive.
-    lively = _lively_sites(connection, threshold)
+    return _planned(connection, books.find_structure(connection, site) + books.find_units(connection, site), threshold)
+
+
+def plan_files(
+    connection: Connection,
+    comparison: Comparison,
+    of_books: list[Repair],
+    site: str | None,
+    threshold: timedelta,
+    for_real: bool = False,
+) -> list[Repair]:
+    """`of_books`: the plan that comes before this one."""
+    moved = {repair.subdomain for repair in of_books if repair.kind in _MOVES}
+    mended = {repair.subdomain for repair in of_books if repair.subdomain is not None}
+    found = comparison.find(connection, site, threshold, mended, for_real)
+    return _planned(connection, [repair for repair in found if repair.subdomain not in moved], threshold, mended)
+
+
+def _planned(
+    connection: Connection, found: list[Repair], threshold: timedelta, mended: Collection[str] = ()
+) -> list[Repair]:
+    # Asked last: a site that moved while we looked is alive. (One that we have just mended moved by that alone.)
+    lively = _lively_sites(connection, threshold).difference(mended)
     return giving_up.after_three_times(
         connection, _each_once([repair for repair in found if repair.at_once or repair.subdomain not in lively])
     )

@@ -35,3 +35,9 @@ class Repair:
     """Certain, and bounded by itself: neither the threshold nor the rule of three times holds it back."""
     settles_books: bool = False
     """Leaves counters, transitions and coordinator of the site right: the plan has no repair of those beside it."""
+    is_report: bool = False
+    """Only said, to whoever can do something about it: nothing is done, and nothing logged."""
+
+    @classmethod
+    def report(cls, kind: str, subdomain: str | None, found: str, why: str, do: str = "nothing") -> Repair:
+        return cls(kind, subdomain, None, None, found, do, why, lambda connection: False, at_once=True, is_report=True)

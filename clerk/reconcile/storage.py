@@ -2,27 +2,25 @@
 
 Quick, with every reconciliation: a bounded number of sites, those first whose run ended since they were last looked
 at, then the longest unlooked-at; files by existence, size and time, and by hash where in doubt. Whole: every site,
-every file by its hash. A site in which nothing is found counts as looked at; any other is looked at again next time.
+every file by its hash. A site in which nothing was found is in order as of that look. Whatever was found, its turn is
+over: sites whose trouble lasts do not keep the others from theirs.
 """
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from psycopg.rows import class_row
 
 from clerk.config import Settings
-from clerk.documents.names import is_subdomain
-from clerk.errors import ClerkError
-from clerk.reconcile import archives, documents, leftovers, strangers
+from clerk.pg import engine
+from clerk.reconcile import archives, documents, leftovers, mounts, strangers
 from clerk.reconcile.look import RUN, Look, SiteFacts
+from clerk.reconcile.mounts import StorageMissing
 from clerk.reconcile.repair import Connection, Repair
-
-logger = logging.getLogger(__name__)
 
 _SITES_AT_A_TIME = 200
 _QUICK_SECONDS = 60.0
@@ -52,28 +50,21 @@ left join lateral (
 ) local on true
 where (%(site)s::text is null or s.subdomain = %(site)s)
   -- A run that moved just now is alive: its files are being written.
-  and not (r.run_id is not null and r.ended_at is null and s.updated_at > clerk_now() - %(threshold)s::interval)
-order by coalesce(k.looked_at > coalesce(r.ended_at, s.updated_at), false), k.looked_at nulls first, s.subdomain
+  and not (r.run_id is not null and r.ended_at is null and s.updated_at > clerk_now() - %(threshold)s::interval
+           and s.subdomain <> all (%(mended)s))
+order by coalesce(k.tried_at > coalesce(r.ended_at, s.updated_at), false), k.tried_at nulls first, s.subdomain
 limit %(most)s
 """
-_KNOWN = """
-select s.subdomain, exists (
-    select from content_items i
-    left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
-    where i.subdomain = s.subdomain and (i.sha256 is not null or l.status = 'processed')
-)
-from sites s
+_TRIED = """
+insert into storage_looks (subdomain, tried_at) select s.subdomain, clerk_now() from sites s where s.subdomain = %s
+on conflict (subdomain) do update set tried_at = excluded.tried_at
 """
 _LOOKED = """
-insert into storage_looks as k (subdomain, looked_at, whole_at)
-select s.subdomain, clerk_now(), case when %(whole)s then clerk_now() end
-from sites s where s.subdomain = any (%(sites)s)
-on conflict (subdomain) do update set looked_at = excluded.looked_at, whole_at = coalesce(excluded.whole_at, k.whole_at)
+update storage_looks k
+set looked_at = seen.at, whole_at = case when %(whole)s then seen.at else k.whole_at end
+from unnest(%(sites)s::text[], %(times)s::timestamptz[]) seen (subdomain, at)
+where k.subdomain = seen.subdomain
 """
-
-
-class StorageMissing(ClerkError):
-    """Not one of the sites that have documents has a folder: a disk that is not mounted, more likely than a loss."""
 
 
 Progress = Callable[[int, int], object]
@@ -81,41 +72,63 @@ Progress = Callable[[int, int], object]
 
 @dataclass
 class Comparison:
-    """Of the storage with the books, once. What it found in order is recorded only if its plan is applied."""
+    """Of the storage with the books, once. Only if its plan is to be applied it is recorded whose turn it was."""
 
     settings: Settings
     whole: bool = False
     progress: Progress = lambda done, of: None
-    in_order: list[str] = field(default_factory=list)
-    """Sites in whose files nothing was found."""
+    in_order: dict[str, datetime] = field(default_factory=dict)
+    """Sites in whose files nothing was found → when we began to look: what changes after that is in doubt again."""
 
-    def find(self, connection: Connection, site: str | None, threshold: timedelta) -> list[Repair]:
-        """Repairs for one site, or for those whose turn it is, or (`whole`) for all, with the hash of every file."""
+    def find(
+        self,
+        connection: Connection,
+        site: str | None,
+        threshold: timedelta,
+        mended: Collection[str] = (),
+        for_real: bool = False,
+    ) -> list[Repair]:
+        """Repairs for one site, or for those whose turn it is, or (`whole`) for all, with the hash of every file.
+
+        `mended`: sites whose books have just been put right; that they moved does not mean that they are alive.
+        """
         try:
-            strange = require_storage(connection, self.settings)
+            strange = mounts.require_storage(connection, self.settings)
         except StorageMissing as missing:
-            return [_refusal(missing)]
+            return [mounts.report(missing)]
         repairs = [_unknown(name) for name in strange] if site is None else []
+        can_see_published = True
+        try:
+            mounts.require_publish_dir(connection, self.settings)
+        except StorageMissing as missing:
+            repairs.append(mounts.report(missing))
+            can_see_published = False
         most = None if self.whole or site else _SITES_AT_A_TIME
-        sites = read_sites(connection, site, threshold, most)
+        sites = read_sites(connection, site, threshold, most, mended)
         ends = time.monotonic() + _QUICK_SECONDS
         for number, facts in enumerate(sites, 1):
-            found = look_at(connection, Look(facts, self.settings, self.whole))
+            if for_real:  # before, not after: a look that never comes back has had its turn too
+                connection.execute(_TRIED, [facts.subdomain])
+            began = engine.now(connection)
+            found = look_at(connection, Look(facts, self.settings, self.whole, can_see_published))
             repairs += found
             if not found:
-                self.in_order.append(facts.subdomain)
+                self.in_order[facts.subdomain] = began
             self.progress(number, len(sites))
             if most is not None and time.monotonic() > ends:
                 break
         return repairs
 
     def record(self, connection: Connection) -> None:
-        connection.execute(_LOOKED, {"sites": self.in_order, "whole": self.whole})
+        sites, times = list(self.in_order), list(self.in_order.values())
+        connection.execute(_LOOKED, {"sites": sites, "times": times, "whole": self.whole})
 
 
-def read_sites(connection: Connection, site: str | None, threshold: timedelta, most: int | None) -> list[SiteFacts]:
+def read_sites(
+    connection: Connection, site: str | None, threshold: timedelta, most: int | None, mended: Collection[str] = ()
+) -> list[SiteFacts]:
     with connection.cursor(row_factory=class_row(SiteFacts)) as cursor:
-        asked = {"site": site, "threshold": threshold, "most": most, "run": RUN}
+        asked = {"site": site, "threshold": threshold, "most": most, "run": RUN, "mended": list(mended)}
         return cursor.execute(_SITES, asked).fetchall()
 
 
@@ -130,43 +143,6 @@ def look_at(connection: Connection, look: Look) -> list[Repair]:
         ]
     except OSError as error:  # not a loss: a disk that fails, rights
         return [_unreadable(look, error)]
-
-
-def require_storage(connection: Connection, settings: Settings) -> list[str]:
-    """Raises StorageMissing, or returns the folders of sites that nobody knows."""
-    root = settings.storage_dir
-    try:
-        folders = {path.name for path in root.iterdir() if path.is_dir() and is_subdomain(path.name)}
-    except FileNotFoundError:
-        folders = set()
-    except OSError as error:
-        raise StorageMissing(f"storage cannot be read ({error}), and nothing was touched", "mend it") from error
-    known = dict(connection.execute(_KNOWN).fetchall())
-    stocked = {name for name, has_documents in known.items() if has_documents}
-    if stocked and not stocked & folders:
-        raise StorageMissing(
-            f"storage is not there: none of {len(stocked)} sites with documents has a folder under {root},"
-            " and nothing was touched",
-            "mount it, or mend STORAGE_DIR",
-        )
-    return sorted(folders - known.keys())
-
-
-def _refusal(missing: StorageMissing) -> Repair:
-    def refuse(connection: Connection) -> bool:
-        raise missing
-
-    return Repair(
-        kind="storage-missing",
-        subdomain=None,
-        run_id=None,
-        stage=None,
-        found=missing.what,
-        do="nothing",
-        why="a disk that is not mounted is more likely than a loss of everything",
-        apply=refuse,
-        at_once=True,
-    )
 
 
 def _unreadable(look: Look, error: OSError) -> Repair:
@@ -187,15 +163,10 @@ def _unreadable(look: Look, error: OSError) -> Repair:
 
 
 def _unknown(name: str) -> Repair:
-    logger.warning("the storage has a folder of the site %s, which the database does not know", name)
-    return Repair(
-        kind="unknown-site",
-        subdomain=name,
-        run_id=None,
-        stage=None,
-        found="the storage has its folder, the database does not know it",
-        do="nothing: add the site, or move the folder away",
-        why="only its operator knows what it is",
-        apply=lambda connection: False,
-        at_once=True,
+    return Repair.report(
+        "unknown-site",
+        name,
+        "the storage has its folder, the database does not know it",
+        "only its operator knows what it is",
+        "nothing: add the site, or move the folder away",
     )

@@ -11,25 +11,27 @@ from clerk.documents import condition
 from clerk.documents.condition import Pdf
 from clerk.documents.storage import Document, SiteStorage
 from clerk.pg.verify import Check
+from clerk.reconcile.mounts import StorageMissing, require_publish_dir, require_storage
 from clerk.reconcile.repair import Connection
-from clerk.reconcile.storage import StorageMissing, require_storage
 
 NAME = "I6"
 _ABOUT = "no partial file under a final name, every published database is whole"
 _RECENT = 10
 """Sites at most that the quick check opens: it is run every minute."""
-_PUBLISHED = """
-select s.subdomain, p.here
+_EVERY = """
+select s.subdomain, p.id is not null or coalesce(c.status = 'processed', false), coalesce(p.here, false)
 from sites s
-cross join lateral (
+left join lateral (
     select p.id, exists (select from publication_steps t
                          where t.publication_id = p.id and t.step = 'deploy' and t.name = 'local') as here
     from publications p where p.subdomain = s.subdomain and p.deployed_at is not null order by p.id desc limit 1
-) p
-order by p.id desc
+) p on true
+left join content_items a on a.subdomain = s.subdomain and a.kind = 'archive'
+left join content_item_pipeline_state c on c.content_item_id = a.id and c.pipeline = 'compilation'
+order by p.id desc nulls last, s.subdomain
 """
 _NEWEST = """
-select p.subdomain, bool_or(t.publication_id is not null)
+select p.subdomain, true, bool_or(t.publication_id is not null)
 from (select p.id, p.subdomain from publications p where p.deployed_at is not null order by p.id desc limit %(most)s) p
 left join publication_steps t on t.publication_id = p.id and t.step = 'deploy' and t.name = 'local'
 group by 1
@@ -37,12 +39,12 @@ group by 1
 _PUBLISHED_SITES = (
     "select count(*) from sites s where exists (select from publications p where p.subdomain = s.subdomain)"
 )
-_READ = """
+_DOCUMENTS = """
 select i.id, i.subdomain, i.kind, i.meeting, i.date, i.occurrence, i.revision, i.sha256, i.source_url,
-       i.fetch_error_code, i.fetch_error_message, i.size_bytes
+       i.fetch_error_code, i.fetch_error_message, i.size_bytes, coalesce(l.status = 'processed', false)
 from content_items i
-join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr' and l.status = 'processed'
-where i.subdomain = %s and i.superseded_at is null
+left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
+where i.subdomain = %s and i.kind in ('minutes', 'agenda') and i.superseded_at is null
 order by i.id
 """
 
@@ -53,16 +55,18 @@ def verify_files(
     full: bool = False,
     progress: Callable[[int, int], object] = lambda done, of: None,
 ) -> Check:
-    """The databases published last; in `full`, those of all sites, and the files of every document."""
+    """The databases published last; in `full`, those of all sites, and every document's files, published or not."""
     try:
         require_storage(connection, settings)
+        require_publish_dir(connection, settings)
     except StorageMissing as missing:
         return Check(NAME, _ABOUT, unknown=str(missing))
-    sites = connection.execute(_PUBLISHED if full else _NEWEST, {"most": _RECENT}).fetchall()
+    sites = connection.execute(_EVERY if full else _NEWEST, {"most": _RECENT}).fetchall()
     problems = []
     try:
-        for number, (subdomain, published_here) in enumerate(sites, 1):
-            problems += _archives(settings, subdomain, published_here)
+        for number, (subdomain, compiled, published_here) in enumerate(sites, 1):
+            if compiled:
+                problems += _archives(settings, subdomain, published_here)
             if full:
                 problems += _documents(connection, SiteStorage(settings.storage_dir, subdomain))
             progress(number, len(sites))
@@ -70,7 +74,8 @@ def verify_files(
         return Check(NAME, _ABOUT, problems, f"a file cannot be read ({error})")
     row = connection.execute(_PUBLISHED_SITES).fetchone()
     of = row[0] if row else 0
-    return Check(NAME, f"{_ABOUT} ({len(sites)} of {of} published sites looked at)", problems)
+    looked = f"{of} published sites of {len(sites)}" if full else f"{len(sites)} of {of} published sites"
+    return Check(NAME, f"{_ABOUT} ({looked} looked at)", problems)
 
 
 def _archives(settings: Settings, subdomain: str, published_here: bool) -> list[str]:
@@ -84,10 +89,10 @@ def _archives(settings: Settings, subdomain: str, published_here: bool) -> list[
 
 def _documents(connection: Connection, storage: SiteStorage) -> list[str]:
     problems = []
-    for *columns, size in connection.execute(_READ, [storage.subdomain]).fetchall():
+    for *columns, size, is_read in connection.execute(_DOCUMENTS, [storage.subdomain]).fetchall():
         document = Document(*columns)
         where = f"{storage.subdomain}: {document.kind} of {document.meeting} {document.stem}"
-        if (problem := condition.texts(storage, document, thorough=True).problem) is not None:
+        if is_read and (problem := condition.texts(storage, document, thorough=True).problem) is not None:
             problems.append(f"{where}: {problem}")
         if condition.pdf(storage.pdf(document), document.sha256, size, thorough=True) is Pdf.DAMAGED:
             problems.append(f"{where}: its PDF is not the one that was fetched")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -13,11 +12,10 @@ import pytest
 
 from clerk.errors import SchemaUnknown
 from clerk.pg import engine
-from clerk.reconcile import applying, log
+from clerk.reconcile import applying, books, log
 from clerk.reconcile.applying import reconcile, rescue_expired
 from clerk.reconcile.plan import THRESHOLD, make_plan
 from clerk.reconcile.repair import Repair
-from clerk.reconcile.storage import Comparison
 from tests.conftest import Url
 from tests.engine.driving import (
     Connection,
@@ -224,7 +222,7 @@ def test_each_repair_is_logged_with_before_and_after(connection: Connection) -> 
 
 
 def test_a_repair_that_fails_is_logged_and_the_others_go_on(
-    connection: Connection, monkeypatch: pytest.MonkeyPatch, comparison: Comparison
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_site(connection, documents=1)
     run = start(connection, phase=2)
@@ -236,8 +234,8 @@ def test_a_repair_that_fails_is_logged_and_the_others_go_on(
         return True
 
     broken = Repair("text", "town", run, "ocr", "found", "do", "why", breaks)
-    monkeypatch.setattr(Comparison, "find", lambda *_: [broken])
-    result = reconcile(connection, comparison, threshold=NOW)
+    monkeypatch.setattr(books, "find_structure", lambda *_: [broken])
+    result = reconcile(connection, None, threshold=NOW)
     assert [repair.kind for repair in result.done] == ["unit"]
     assert passes(connection) == [(None, 2, 1, 1, 0)]
     assert [(repair.kind, error) for repair, error in result.failed] == [("text", "DivisionByZero: division by zero")]
@@ -247,8 +245,8 @@ def test_a_repair_that_fails_is_logged_and_the_others_go_on(
     ]
     assert site(connection)["name"] == "town", "it changed nothing"
     for _ in range(2):
-        reconcile(connection, comparison, threshold=NOW)
-    assert [repair.kind for repair in reconcile(connection, comparison, threshold=NOW).done] == ["given up"]
+        reconcile(connection, None, threshold=NOW)
+    assert [repair.kind for repair in reconcile(connection, None, threshold=NOW).done] == ["given up"]
     assert passes(connection)[-1] == (None, 1, 0, 0, 1)
 
 
@@ -366,11 +364,3 @@ def test_times_come_from_the_database_not_from_the_worker(
     connection.execute("set clerk.now = '2999-01-01'")
     assert [repair.kind for repair in heal(connection)] == ["lease"]
     assert not fast.finish(job)
-
-
-@pytest.fixture
-def comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Comparison:
-    from clerk import config
-
-    monkeypatch.setenv("STORAGE_DIR", str(tmp_path))
-    return Comparison(config.load())

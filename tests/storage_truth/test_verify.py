@@ -25,7 +25,7 @@ def test_all_is_well(world: World) -> None:
         code, checks = verify(*options)
         assert code == 0
         assert all(check["ok"] for check in checks.values())
-        assert "1 of 1 published sites" in checks["I6"]["about"]
+        assert ("1 published sites of 1" if options else "1 of 1 published sites") in checks["I6"]["about"]
     said = CliRunner().invoke(cli, ["verify"])
     assert [line.split()[:2] for line in said.stdout.splitlines()][:8] == [["ok", f"{name}:"] for name in NAMES]
 
@@ -48,6 +48,13 @@ def test_what_is_partial_under_a_final_name(world: World) -> None:
     assert code == 1
     assert len(checks["I6"]["problems"]) == 2
     assert verify()[0] == 0, "the quick check opens databases only"
+    world.connection.execute("delete from publication_steps; delete from publications")
+    code, checks = verify("--full")
+    assert len(checks["I6"]["problems"]) == 2, "of sites that were never published too"
+    world.connection.execute(
+        "update content_item_pipeline_state set status = 'failed_terminal' where content_item_id = %s", [document.id]
+    )
+    assert "its PDF is not the one" in str(verify("--full")[1]["I6"]["problems"]), "of what was not read too"
 
 
 def test_without_the_storage_nobody_can_tell(world: World) -> None:
