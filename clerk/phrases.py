@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
@@ -39,8 +39,12 @@ def relative(moment: datetime, now: datetime) -> str:
 
 
 def clock(moment: datetime, now: datetime) -> str:
-    """In the time zone of whoever looks; the date only if it is another day."""
-    local, today = moment.astimezone(), now.astimezone()
+    """In the time zone of whoever looks; the date only if it is another day.
+
+    On a page nobody knows where that is: with a `now` that was turned to UTC, it is UTC.
+    """
+    zone = UTC if now.tzinfo is UTC else None
+    local, today = moment.astimezone(zone), now.astimezone(zone)
     if local.date() == today.date():
         return f"{local:%H:%M}"
     year = "" if local.year == today.year else f" {local.year}"

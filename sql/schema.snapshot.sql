@@ -563,8 +563,12 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- recent_passes (started_at timestamp with time zone, ended_at timestamp with time zone, seconds double precision, actor text, via text, subdomain character varying, found integer, repaired integer, failed integer, given_up integer)
 -- recent_repairs (at timestamp with time zone, kind text, subdomain character varying, run_id bigint, stage text, found text, done text, why text, error text, id bigint, reconciliation uuid, actor text, before jsonb, after jsonb)
 -- repeated_publications (subdomain character varying, run_id bigint, publication_id bigint, deployer text, content_hash text, moved_at timestamp with time zone)
+-- run_history (subdomain character varying, run_id bigint, reason text, started_at timestamp with time zone, ended_at timestamp with time zone, took interval, outcome text, outcome_reason text, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer)
 -- running_jobs (job_id bigint, queue character varying(128), task_name character varying(128), subdomain text, run_id text, stage text, content_item_id text, worker_id bigint, holder text, host text, pid text, attempt integer, claimed_at timestamp with time zone, running_for interval, lease_until timestamp with time zone, has_lease boolean, progress integer, progress_total integer, progress_at timestamp with time zone)
+-- site_documents (subdomain character varying, id bigint, kind text, meeting text, date date, occurrence smallint, revision smallint, series bigint, source_url text, sha256 text, size_bytes bigint, page_count integer, storage_key text, found_at timestamp with time zone, fetched_at timestamp with time zone, checked_at timestamp with time zone, superseded_at timestamp with time zone, vanished_at timestamp with time zone, pdf_wanted_at timestamp with time zone, fetch_error_code text, fetch_error_message text, fetch_failed_at timestamp with time zone, ocr_status text, ocr_attempts integer, ocr_error_code text, ocr_error_message text, ocr_last_attempt_at timestamp with time zone, ocr_processed_at timestamp with time zone, ocr_run_id bigint, ocr_took interval, extraction_status text, extraction_attempts integer, extraction_error_code text, extraction_error_message text, extraction_last_attempt_at timestamp with time zone, extraction_processed_at timestamp with time zone, extraction_run_id bigint, extraction_took interval, state text)
+-- site_publications (subdomain character varying, id bigint, run_id bigint, content_hash text, pages integer, begun_at timestamp with time zone, deployed_at timestamp with time zone, announced_at timestamp with time zone, withdrawn_at timestamp with time zone, withdrawn_by text, lost_copy boolean, steps text)
 -- site_runs (subdomain character varying, name character varying, current_stage character varying, phase integer, outcome character varying, updated_at timestamp with time zone, coordinator_enqueued boolean, dirty boolean, paused_at timestamp with time zone, paused_by text, cadence interval, due_at timestamp with time zone, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, run_id bigint, reason text, started_at timestamp with time zone, ended_at timestamp with time zone, outcome_reason text, deployed_at timestamp with time zone, announced_at timestamp with time zone)
+-- site_sources (subdomain character varying, name character varying, state character varying, country character varying, kind character varying, scraper character varying, start_year integer, pages integer, address text, folder text)
 -- stage_durations (stage text, runs bigint, median interval, p90 interval, longest interval, jobs bigint, job_median interval, job_p90 interval, wait_median interval, wait_p90 interval)
 -- stale_jobs (job_id bigint, queue_name character varying(128), subdomain text, run_id bigint)
 -- stranded_jobs (job_id bigint, queue_name character varying(128), subdomain text)
@@ -673,12 +677,24 @@ comment on column reconcile_passes.given_up is 'Runs that were ended because the
 comment on column reconcile_passes.reconciliation is 'As in reconcile_log, which has its repairs.';
 comment on column reconcile_passes.subdomain is 'NULL: all sites were looked at.';
 comment on column reconcile_passes.via is 'worker, cli, dashboard, …';
+comment on column run_history.ocr_total is 'The counters at the end of the run; NULL while it is going, when pipeline_overview has them. Likewise the others.';
+comment on column run_history.took is 'So far, while it is going.';
 comment on column running_jobs.has_lease is 'False: its worker is dead, frozen or past the time limit, and it will be rescued.';
 comment on column running_jobs.host is 'From the holder''s name; NULL for a worker that is not clerk''s.';
 comment on column running_jobs.progress is 'Steps done, such as pages, of progress_total.';
 comment on column running_jobs.run_id is 'As the job''s arguments say it; text, since arguments can be anything.';
+comment on column site_documents.ocr_attempts is 'Begun in the run that it was last read in. Likewise extraction_attempts.';
+comment on column site_documents.ocr_took is 'The last attempt, from its claim to its end; NULL while it runs, and once its job has been removed. Likewise extraction_took.';
+comment on column site_documents.series is 'The same for all revisions of a document, and its moves to another day.';
+comment on column site_documents.state is 'failed: for good in a stage, or never to be had; open: a stage is still to come or to be done again; done.';
+comment on column site_documents.superseded_at is 'Since when a later revision is known; NULL: this is the newest.';
+comment on column site_publications.lost_copy is 'The same content went out once more, since the published copy was gone or damaged.';
+comment on column site_publications.steps is 'Which deployers are done with it, and what each said, such as where it put it.';
 comment on column site_runs.deployed_at is 'When this run published; announced_at: when what is done after it was done.';
 comment on column site_runs.due_at is 'When the scheduler starts the next run; NULL: at once.';
+comment on column site_sources.address is 'The first web address in the site''s extra, without user, password and query, which may be secrets.';
+comment on column site_sources.folder is 'The folder that its documents are taken from, if it is one.';
+comment on column site_sources.pages is 'Pages in its archive, as last published.';
 comment on column sites.cadence is 'A site is due for its next run this long after its last progress.';
 comment on column sites.coordinator_enqueued is 'The coordinator that ends the present phase has been claimed.';
 comment on column sites.current_stage is 'fetch, ocr, compilation, extraction, deploy or completed; NULL before the first run. While compilation and extraction run side by side: extraction.';
@@ -762,8 +778,12 @@ comment on view recent_ignored_results is 'Results of the last seven days that c
 comment on view recent_passes is 'Every reconciliation of the last seven days, whatever it found, the newest first.';
 comment on view recent_repairs is 'What reconciliation mended in the last seven days, the newest first.';
 comment on view repeated_publications is 'Sites whose newest publication gave a deployer what it had already (invariant I5), though nothing had been lost.';
+comment on view run_history is 'A row per run: when, why, how long, how it ended. Ask for one site at a time.';
 comment on view running_jobs is 'A row per job that runs: on which machine, since when, how far it is.';
+comment on view site_documents is 'A row per document: where it came from, how far each stage is with it, and what went wrong. Ask for one site at a time.';
+comment on view site_publications is 'A row per version of an archive that was published: when, how many pages, and whether it was taken back.';
 comment on view site_runs is 'A row per site: its present run, or its last one, with why it began and how it ended.';
+comment on view site_sources is 'A row per site: who it is, and where its documents come from.';
 comment on view stage_durations is 'Per stage: how long sites stay in it (runs that ended in the last day), and how long its jobs run and wait (last hour).';
 comment on view stale_jobs is 'Waiting jobs of runs that are over: whatever they would report is stale.';
 comment on view stranded_jobs is 'Jobs that are held back although neither their queue nor their site is paused (any more).';
@@ -822,8 +842,12 @@ grant delete, insert, select, update on recent_repairs to clerk_worker;
 grant delete, insert, select, update on reconcile_log to clerk_worker;
 grant delete, insert, select, update on reconcile_passes to clerk_worker;
 grant delete, insert, select, update on repeated_publications to clerk_worker;
+grant delete, insert, select, update on run_history to clerk_worker;
 grant delete, insert, select, update on running_jobs to clerk_worker;
+grant delete, insert, select, update on site_documents to clerk_worker;
+grant delete, insert, select, update on site_publications to clerk_worker;
 grant delete, insert, select, update on site_runs to clerk_worker;
+grant delete, insert, select, update on site_sources to clerk_worker;
 grant delete, insert, select, update on sites to clerk_worker;
 grant delete, insert, select, update on stage_durations to clerk_worker;
 grant delete, insert, select, update on stage_policy to clerk_worker;
@@ -871,8 +895,12 @@ grant select on recent_ignored_results to clerk_dashboard;
 grant select on recent_passes to clerk_dashboard;
 grant select on recent_repairs to clerk_dashboard;
 grant select on repeated_publications to clerk_dashboard;
+grant select on run_history to clerk_dashboard;
 grant select on running_jobs to clerk_dashboard;
+grant select on site_documents to clerk_dashboard;
+grant select on site_publications to clerk_dashboard;
 grant select on site_runs to clerk_dashboard;
+grant select on site_sources to clerk_dashboard;
 grant select on stage_durations to clerk_dashboard;
 grant select on stale_jobs to clerk_dashboard;
 grant select on stranded_jobs to clerk_dashboard;

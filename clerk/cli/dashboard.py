@@ -56,7 +56,7 @@ def dashboard(host: str, port: int, token: str | None) -> None:
         reader.check(QUERIES)
         say(f"The dashboard is at {address(host, listener.getsockname()[1])} (Ctrl-C stops it).")
         try:
-            serve(create_app(reader, token), listener)
+            serve(create_app(reader, token, settings.storage_dir, settings.publish_dir), listener)
         except KeyboardInterrupt:
             return
 

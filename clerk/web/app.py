@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -16,7 +17,7 @@ from starlette.staticfiles import StaticFiles
 from clerk.errors import ClerkError
 from clerk.web.guard import Guard
 from clerk.web.live import Live
-from clerk.web.pages import failures, log, overview, probes, queues, site, sites
+from clerk.web.pages import document, failures, log, overview, probes, queues, search, site, sites
 from clerk.web.reading import Example, Reader
 from clerk.web.rendering import HERE, page
 
@@ -29,6 +30,9 @@ _ROUTES = [
     Route("/failures/documents", failures.show_documents),
     Route("/queues", queues.show),
     Route("/log", log.show),
+    Route("/search", search.show),
+    Route("/sites/{subdomain:path}/documents/{document:int}", document.show),
+    Route("/sites/{subdomain:path}/documents/{document:int}/pages/{page:int}.png", document.image),
     Route("/sites/{subdomain:path}", site.show),
     Route("/metrics", probes.metrics),
     Route("/livez", probes.live),
@@ -38,16 +42,20 @@ _ROUTES = [
 _LIVE = [overview.show, sites.show, site.show, failures.show, queues.show, log.show]
 """Pages that may be looked at again and again for who has them open."""
 QUERIES: list[Example] = [
-    *(query for module in (overview, sites, site, failures, queues, log) for query in module.QUERIES),
+    *(query for module in (overview, sites, site, document, search, failures, queues, log) for query in module.QUERIES),
 ]
 """What must fit the database's views before the dashboard is ready."""
 
 
-def create_app(reader: Reader, token: str | None = None) -> Guard:
+def create_app(
+    reader: Reader, token: str | None = None, storage_dir: Path | None = None, publish_dir: Path | None = None
+) -> Guard:
+    """Without the folders, or where they are not, the pages say that the files are not on this machine."""
     handlers: dict[Any, Any] = {ClerkError: _cannot_tell, HTTPException: _not_found}
     app = Starlette(routes=_ROUTES, exception_handlers=handlers)
     app.state.reader = reader
     app.state.front = overview.shared_front(reader)
+    app.state.storage_dir, app.state.publish_dir = storage_dir, publish_dir
     app.state.check = partial(reader.check, QUERIES)
     app.state.live = Live(app, _LIVE)
     app.router.routes.append(Route("/events", app.state.live.events))

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import datetime
+import re
 from pathlib import Path
 from typing import Any
 
 import jinja2
 from starlette.responses import HTMLResponse
 
-from clerk.phrases import span
+from clerk.phrases import counted, span
+from clerk.web.texts import harmless, parts
 
 HERE = Path(__file__).parent
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    return HTMLResponse(_templates.get_template(template).render(values), status, {"Cache-Control": "no-store"})
+    return HTMLResponse(
+        _templates.get_template(template).render({"words": ""} | values), status, {"Cache-Control": "no-store"}
+    )
 
 
 def _utc(moment: datetime.datetime) -> str:
@@ -44,4 +48,21 @@ _templates = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.filters |= {"ago": _ago, "number": "{:,}".format, "sentence": _sentence, "span": span, "utc": _utc}
+
+
+def _is_web_address(text: str | None) -> bool:
+    """What a link may lead to: a `javascript:` in a document's source must stay text."""
+    return text is not None and re.match(r"https?://[^\s/]", text, re.IGNORECASE) is not None
+
+
+_templates.filters |= {
+    "ago": _ago,
+    "counted": counted,
+    "harmless": harmless,
+    "number": "{:,}".format,
+    "parts": parts,
+    "sentence": _sentence,
+    "span": span,
+    "utc": _utc,
+}
+_templates.tests |= {"web_address": _is_web_address}

@@ -21,7 +21,7 @@ BIG = {
     "procrastinate_jobs",
     "procrastinate_events",
 }
-ABOUT_A_SITE = {"ledger_counters", "miscounted_sites", "open_coordinators", "open_units"}
+ABOUT_A_SITE = {"ledger_counters", "miscounted_sites", "open_coordinators", "open_units", "site_documents"}
 """Asked for one site at a time; of all at once they read what they must."""
 ON_EVERYTHING = {
     "contradicted_results": "for the full check, and narrowed down by pipeline_conservation",

@@ -92,7 +92,7 @@ def test_ready(client: TestClient) -> None:
 
 
 def test_not_ready_without_the_views(database: Url, connection: psycopg.Connection, server: Url) -> None:
-    connection.execute("drop view failing_documents")
+    connection.execute("drop view site_documents")
     status, reason = ready(database)
     assert (status, 'run "clerk db up"' in reason) == (503, True)
     assert ready(named(server, "postgres"))[0] == 503

@@ -1,0 +1,143 @@
+"""One document: what is known of it, and its pages, image beside text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from psycopg import sql
+from psycopg.rows import DictRow
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from clerk.archive.search import marked
+from clerk.documents.storage import Document
+from clerk.remedies import remedy_for
+from clerk.web import paging
+from clerk.web.files import Leaf, Papers, papers
+from clerk.web.reading import Example, Reader, rows
+from clerk.web.rendering import page
+
+_LARGEST_ID = 2**63 - 1
+_DOCUMENT = sql.SQL("select * from site_documents where id = %(id)s and subdomain = %(subdomain)s")
+_HISTORY = sql.SQL("""
+    select id, meeting, date, revision, fetched_at, superseded_at
+    from site_documents
+    where subdomain = %(subdomain)s and series = %(series)s and id <> %(id)s
+    order by id desc limit 20
+""")
+QUERIES: list[Example] = [(query, {"id": 1, "subdomain": "", "series": 1}) for query in (_DOCUMENT, _HISTORY)]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a stage did with the document."""
+
+    name: str
+    status: str | None
+    attempts: int | None
+    at: Any
+    took: Any
+    error_code: str | None
+    error_message: str | None
+
+    @property
+    def remedy(self) -> str | None:
+        return remedy_for(self.error_code) if self.error_code else None
+
+
+def show(request: Request) -> Response:
+    row, history = _read(request)
+    words = paging.text(request.query_params.get("q", ""), 200)
+    found, pages = _papers(request.app.state.storage_dir, row)
+    number = min(paging.page_number(request.query_params.get("page", "")), max(pages, 1))
+    leaf = _leaf(found, number) if pages else None
+    return page(
+        "document.html",
+        row=row,
+        history=history,
+        steps=_steps(row),
+        papers=found,
+        pages=pages,
+        number=number,
+        leaf=leaf,
+        text=marked(leaf.text, words) if leaf and leaf.text else None,
+        words=words,
+        link=_link_to(row, words),
+    )
+
+
+def image(request: Request) -> Response:
+    row, _ = _read(request)
+    number = request.path_params["page"]
+    found, pages = _papers(request.app.state.storage_dir, row)
+    try:
+        content = found.image(number) if found and 1 <= number <= pages else None
+    except OSError:
+        content = None
+    if content is None:
+        raise HTTPException(404, "There is no image of that page on this machine.")
+    return Response(content, media_type="image/png", headers={"Cache-Control": "private, max-age=300"})
+
+
+def _read(request: Request) -> tuple[DictRow, list[DictRow]]:
+    reader: Reader = request.app.state.reader
+    number, subdomain = request.path_params["document"], request.path_params["subdomain"].replace("\0", "")
+    if number <= _LARGEST_ID:
+        with reader.reading() as connection:
+            named = {"id": number, "subdomain": subdomain}
+            for row in rows(connection, _DOCUMENT, named):
+                return row, rows(connection, _HISTORY, named | {"series": row["series"]})
+    raise HTTPException(404, f"There is no document {number} of {subdomain}.")
+
+
+def _papers(storage_dir: Path | None, row: DictRow) -> tuple[Papers | None, int]:
+    """The files, if this machine could have them, and how many pages the document has."""
+    document = Document(
+        *(row[name] for name in ("id", "subdomain", "kind", "meeting", "date", "occurrence", "revision", "sha256"))
+    )
+    try:
+        found = papers(storage_dir, document)
+    except OSError as error:
+        raise HTTPException(503, f"The storage on this machine cannot be read: {error.strerror}.") from error
+    known = found.known.page_count if found and found.known else None
+    return found, known or row["page_count"] or 0
+
+
+def _leaf(found: Papers | None, number: int) -> Leaf | None:
+    try:
+        return found.leaf(number) if found and found.are_here else None
+    except OSError as error:
+        raise HTTPException(503, f"The storage on this machine cannot be read: {error.strerror}.") from error
+
+
+def _steps(row: DictRow) -> list[Step]:
+    fetched = "processed" if row["sha256"] else "failed_terminal" if row["fetch_error_code"] else None
+    at = row["fetched_at"] or row["fetch_failed_at"]
+    return [
+        Step("Fetch", fetched, None, at, None, row["fetch_error_code"], row["fetch_error_message"]),
+        *(
+            Step(
+                name,
+                row[f"{stage}_status"],
+                row[f"{stage}_attempts"],
+                row[f"{stage}_processed_at"] or row[f"{stage}_last_attempt_at"],
+                row[f"{stage}_took"],
+                row[f"{stage}_error_code"] if row[f"{stage}_status"] != "processed" else None,
+                row[f"{stage}_error_message"],
+            )
+            for stage, name in (("ocr", "Read pages"), ("extraction", "People and votes"))
+        ),
+    ]
+
+
+def _link_to(row: DictRow, words: str) -> Callable[..., str]:
+    def link(page: int) -> str:
+        query = urlencode({"page": page} | ({"q": words} if words else {}))
+        return f"/sites/{quote(row['subdomain'])}/documents/{row['id']}?{query}#pages"
+
+    return link

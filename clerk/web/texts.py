@@ -1,0 +1,32 @@
+"""Text from outside, made harmless for a page: what Jinja escapes is only the half of it.
+
+Control characters could break the markup's own reading, and overrides of the writing direction could turn round what
+stands beside them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from clerk.archive.search import MARKS
+
+_BLANK = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
+_TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+
+
+def harmless(text: str) -> str:
+    """The same text without what is no letter, sign, blank or end of line."""
+    text = re.sub("\r\n?|[\x0b\x0c\x85]", "\n", text)
+    return _BLANK.sub(" ", _TURNING.sub("", text))
+
+
+def parts(text: str) -> list[tuple[str, bool]]:
+    """A text with MARKS as its pieces: each harmless, and whether it was found."""
+    pieces: list[tuple[str, bool]] = []
+    found = False
+    for piece in re.split(f"([{''.join(MARKS)}])", text):
+        if piece in MARKS:
+            found = piece == MARKS[0]
+        elif piece:
+            pieces.append((harmless(piece), found))
+    return pieces

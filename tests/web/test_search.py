@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from starlette.testclient import TestClient
+
+from clerk.web.app import create_app
+from clerk.web.pages import search
+from clerk.web.reading import Reader
+from tests.archive.published import publish
+
+Connection = psycopg.Connection[Any]
+
+
+@pytest.fixture
+def client(reader: Reader, tmp_path: Path) -> TestClient:
+    return TestClient(create_app(reader, publish_dir=tmp_path), base_url="http://localhost")
+
+
+def shown(client: TestClient, query: str) -> str:
+    response = client.get(f"/search?{query}")
+    assert response.status_code == 200, response.text
+    return str(response.text)
+
+
+def test_a_hit_leads_to_its_page_and_to_the_source(client: TestClient, connection: Connection, tmp_path: Path) -> None:
+    """Also where the archive shows a document under another name than the database has."""
+    connection.execute("insert into sites (subdomain) values ('town')")
+    (number,) = connection.execute(
+        "insert into content_items (subdomain, kind, meeting, date, occurrence, storage_key, source_url)"
+        " values ('town', 'agenda', 'Council', '2024-03-05', 2, '_agendas/pdfs/Council/2024-03-05_2.pdf',"
+        " 'https://town.example/2')"
+        " returning id"
+    ).fetchone() or (None,)
+    page_image = "/_agendas/Council/2024-03-05_2/7.png"
+    text = "About <b>bike</b> lanes"
+    publish(
+        tmp_path,
+        "town",
+        {"text": text, "kind": "agenda", "meeting": "Council (2)", "page": 7, "page_image": page_image},
+    )
+    page = shown(client, "q=bike")
+    assert f'href="/sites/town/documents/{number}?page=7&amp;q=bike#pages"' in page
+    assert '<a class="outside" href="https://town.example/2" rel="noreferrer noopener">' in page
+    assert "About &lt;b&gt;<mark>bike</mark>&lt;/b&gt; lanes" in page
+    assert "1 page in 1 archive." in page
+
+
+def test_a_document_that_the_database_does_not_know(client: TestClient, tmp_path: Path) -> None:
+    publish(tmp_path, "town", {"text": "bike", "page_image": "/nonsense"}, {"text": "bike", "page_image": "/A/b/1.png"})
+    page = shown(client, "q=bike")
+    assert page.count("this database does not know the document") == 2
+
+
+def test_hostile_pages_stay_text(client: TestClient, tmp_path: Path) -> None:
+    publish(
+        tmp_path, "town", {"text": "bike \x03\x02\x02 <script>alert(1)</script> \u202e\x1b", "meeting": "<i>\u202e"}
+    )
+    page = shown(client, "q=bike")
+    assert "<script" not in page.replace('<script type="module" src="/static/', "")
+    assert "<i>" not in page
+    assert page.count("<mark>") == page.count("</mark>") >= 1
+    assert not {"\u202e", "\x1b", "\x02", "\x03"} & set(page)
+
+
+def test_site_and_since(client: TestClient, tmp_path: Path) -> None:
+    publish(
+        tmp_path, "alpha", {"text": "bike", "date": "2024-01-01"}, {"text": "bike", "date": "2025-01-01", "page": 2}
+    )
+    publish(tmp_path, "beta", {"text": "bike", "date": "2026-01-01"})
+
+    def hits(query: str) -> list[str]:
+        return sorted(re.findall(r'<span class="date">([\d-]+)', shown(client, query)))
+
+    assert hits("q=bike") == ["2024-01-01", "2025-01-01", "2026-01-01"]
+    assert hits("q=bike&site=alpha") == ["2024-01-01", "2025-01-01"]
+    assert hits("q=bike&site=ALPHA&since=2025-01-01") == ["2025-01-01"]
+    assert "Nothing of <bdi>gamma</bdi> is published" in shown(client, "q=bike&site=gamma")
+
+
+def test_broken_and_unreached_archives_are_named(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(tmp_path, "alpha", {"text": "bike"}).write_bytes(b"no database at all" * 100)
+    publish(tmp_path, "beta", {"text": "bike"})
+    page = shown(client, "q=bike")
+    assert "1 page in 1 archive." in page
+    assert '1 archive could not be searched: <a href="/sites/alpha">' in page
+    monkeypatch.setattr(search, "_SECONDS", 0.0)
+    assert "before 2 archives could be searched" in shown(client, "q=bike")
+
+
+def test_nothing_to_search(reader: Reader, client: TestClient, tmp_path: Path) -> None:
+    assert "Nothing is published on this machine yet." in shown(client, "q=bike")
+    for nowhere in (None, tmp_path / "nowhere"):
+        without = TestClient(create_app(reader, publish_dir=nowhere), base_url="http://localhost")
+        assert "The published archives are not on this machine." in shown(without, "q=bike")
+    publish(tmp_path, "town", {"text": "bike"})
+    assert "1 archive on this machine." in shown(client, "")
+    assert "Nothing found in 1 archive." in shown(client, "q=nowhere")
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("q=%00", ""), ("q=%22%22", ""), ("q=*%28%29", ""), ("q=" + "x" * 5000, ""), ("q=%ED%A0%80", ""),
+        ("q=AND+OR+NEAR", ""), ("q=bike&since=yesterday", "“yesterday” is no date"),
+        ("q=bike&since=2024-02-31", "is no date"), ("q=bike&site=../../etc", "“../../etc” cannot be a site's name"),
+        ("q=bike&site=%3Cscript%3E", "“<script>” cannot be a site's name"),
+    ],
+)  # fmt: skip
+def test_odd_questions_are_taken_calmly(client: TestClient, tmp_path: Path, query: str, says: str) -> None:
+    publish(tmp_path, "town", {"text": "bike"})
+    page = shown(client, query)
+    assert says in html.unescape(page)
+    assert "<script>" not in page
+
+
+def test_every_page_has_the_search_box(client: TestClient) -> None:
+    for address in ("/", "/sites", "/nowhere"):
+        assert '<form class="search" action="/search" method="get"' in client.get(address).text

@@ -1,0 +1,206 @@
+"""The page of a site, of rows that the engine itself has made."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+import pytest
+from starlette.testclient import TestClient
+
+from clerk.pg import engine
+from clerk.web.flow import flow
+from clerk.web.pages.documents import PAGE_SIZE
+from tests.web.conftest import HOSTILE
+
+Connection = psycopg.Connection[Any]
+
+
+def shown(client: TestClient, address: str, status: int = 200) -> str:
+    response = client.get(address)
+    assert response.status_code == status, response.text
+    return html.unescape(str(response.text))
+
+
+def add_documents(connection: Connection, count: int, subdomain: str = "town") -> None:
+    """Of each ten one failed, one is open and the rest are done; the newest is the first."""
+    connection.execute("insert into sites (subdomain, name) values (%s, 'The Town')", [subdomain])
+    connection.execute(
+        """
+        with item as (
+            insert into content_items (subdomain, kind, meeting, date, page_count, sha256, fetched_at)
+            select %s, 'minutes', case when n %% 2 = 0 then 'City Council' else 'Library Board' end,
+                   date '2026-01-01' - n, 3, repeat('0', 64), now()
+            from generate_series(0, %s - 1) n
+            returning id, date '2026-01-01' - date as n
+        )
+        insert into content_item_pipeline_state
+            (content_item_id, pipeline, status, attempt_count, error_code, error_message)
+        select id, 'ocr', case n %% 10 when 3 then 'failed_terminal' when 4 then 'pending' else 'processed' end, 2,
+               case when n %% 10 = 3 then 'PdfEncrypted' end, case when n %% 10 = 3 then 'it is locked' end
+        from item
+        """,
+        [subdomain, count],
+    )
+
+
+def listed(page: str) -> list[str]:
+    return re.findall(r'<span class="date">([\d-]+)</span>', page)
+
+
+def test_documents_are_filtered_and_paged(client: TestClient, connection: Connection) -> None:
+    add_documents(connection, 120)
+    first = shown(client, "/sites/town")
+    assert listed(first)[:2] == ["2026-01-01", "2025-12-31"]
+    assert len(listed(first)) == PAGE_SIZE
+    assert "Page 1 of 3" in first
+    (following,) = re.findall(r'rel="next" href="([^"]+)"', first)
+    assert listed(shown(client, following))[0] == "2025-11-12"
+    assert len(listed(shown(client, "/sites/town?page=3"))) == 20
+    assert listed(shown(client, "/sites/town?page=99")) == listed(shown(client, "/sites/town?page=3"))
+
+    for state, count in (("failed", 12), ("open", 12), ("done", 96)):
+        assert re.search(rf'state={state}#documents">{state.capitalize()} <span class="number[^"]*">{count}<', first)
+    failed = shown(client, "/sites/town?state=failed")
+    assert len(listed(failed)) == 12
+    assert "PdfEncrypted" in failed
+    assert "it is locked" in failed
+    assert len(listed(shown(client, "/sites/town?text=LIBRARY&state=failed"))) == 12
+    assert listed(shown(client, "/sites/town?text=2025-12-2"))[0] == "2025-12-29"
+    assert "No document fits." in shown(client, "/sites/town?text=nowhere")
+
+
+@pytest.mark.parametrize(
+    "query", ["page=0", "page=x", "page=²", "state=drop", "text=%00", "page=99999999999", "text=%25"]
+)
+def test_odd_addresses_are_taken_calmly(client: TestClient, connection: Connection, query: str) -> None:
+    add_documents(connection, 1)
+    assert listed(shown(client, f"/sites/town?{query}")) == ([] if query == "text=%25" else ["2026-01-01"])
+
+
+def test_the_sentence_of_why_with_its_remedy(client: TestClient, connection: Connection) -> None:
+    connection.execute("insert into sites (subdomain) values ('town')")
+    engine.start_run(connection, "town")
+    page = shown(client, "/sites/town")
+    assert "waiting for the fetch" in page
+    assert "What to do: start one: clerk worker" in page
+    assert "Evidence" in page
+
+
+def test_the_flow_is_drawn_with_its_states_in_words(client: TestClient, connection: Connection) -> None:
+    connection.execute("insert into sites (subdomain) values ('town')")
+    engine.start_run(connection, "town")
+    page = shown(client, "/sites/town")
+    assert "Fetch: going (0 of 1 job); Read pages: waiting;" in page
+    assert "Published: not yet." in page
+    assert page.count('class="node going"') == 2, "lying and standing"
+
+
+COUNTERS = {
+    f"{stage}_{count}": 0
+    for stage in ("fetch", "ocr", "compilation", "extraction", "deploy")
+    for count in ("total", "completed", "failed")
+}
+
+
+@pytest.mark.parametrize(
+    ("site", "stage", "state"),
+    [
+        ({"current_stage": None, "phase": None}, "ocr", "none"),
+        ({"phase": 1, "fetch_total": 1}, "ocr", "waiting"),
+        ({"phase": 2, "ocr_total": 2, "ocr_completed": 1}, "ocr", "going"),
+        ({"phase": 2, "ocr_total": 2, "ocr_completed": 1, "paused": True}, "ocr", "waiting"),
+        ({"phase": 3, "ocr_total": 2, "ocr_completed": 2}, "ocr", "done"),
+        ({"phase": 3, "ocr_total": 2, "ocr_completed": 1, "ocr_failed": 1}, "ocr", "partial"),
+        ({"phase": 3, "ocr_total": 2, "ocr_failed": 2}, "ocr", "failed"),
+        ({"phase": None, "outcome": "cancelled", "ocr_total": 2, "ocr_completed": 1}, "ocr", "none"),
+        ({"phase": None, "outcome": "unchanged"}, "ocr", "none"),
+    ],
+)  # fmt: skip
+def test_states_of_a_stage(site: dict[str, Any], stage: str, state: str) -> None:
+    row = {"current_stage": "any", "outcome": None, "paused": False, **COUNTERS} | site
+    assert flow(row, None)[stage].state == state
+
+
+def test_words_for_what_did_not_happen() -> None:
+    words = {
+        outcome: flow(
+            {"current_stage": "completed", "phase": None, "paused": False, **COUNTERS, "outcome": outcome}, None
+        )["ocr"].word
+        for outcome in ("unchanged", "failed")
+    }
+    assert words == {"unchanged": "not needed", "failed": "not reached"}
+
+
+def test_runs_are_compared_with_the_one_before(client: TestClient, connection: Connection) -> None:
+    connection.execute("insert into sites (subdomain) values ('town')")
+    connection.execute(
+        """
+        insert into pipeline_runs (subdomain, reason, started_at, ended_at, outcome, ocr_completed, ocr_failed,
+                                   fetch_failed, compilation_failed, extraction_failed, deploy_failed)
+        select 'town', 'scheduled', day, day + interval '1 min' * took, 'partial', read, failed, 0, 0, 0, 0
+        from (values (2, 10, 100, 7), (1, 25, 130, 4)) run (n, took, read, failed),
+             lateral (select now() - interval '1 day' * n as day) d
+        """
+    )
+    page = shown(client, "/sites/town")
+    newer, older = page[page.index(">Runs<") :].split('<th scope="row" class="short">')[1:]
+    assert re.search(r"25 min\s*<small>\+15 min</small>", newer)
+    assert re.search(r"130\s*<small>\+30</small>", newer)
+    assert re.search(r"4\s*<small>\u22123</small>", newer)
+    assert "10 min</td>" in older
+
+
+def test_versions_repairs_and_operators(client: TestClient, connection: Connection) -> None:
+    connection.execute("insert into sites (subdomain) values ('town')")
+    run = engine.start_run(connection, "town")
+    for at, withdrawn in ((2, None), (1, "now()")):
+        connection.execute(
+            "insert into publications (subdomain, run_id, content_hash, pages, deployed_at, withdrawn_at, withdrawn_by)"
+            " values ('town', %s, repeat(%s::text, 64), %s, now(), %s, 'anna')",
+            [run, at, 100 * at, withdrawn],
+        )
+    connection.execute(
+        "insert into reconcile_log (reconciliation, subdomain, found, done, why)"
+        " values (gen_random_uuid(), 'town', 'a lost job', 'deferred again', 'no live job')"
+    )
+    connection.execute("select set_config('clerk.operator', 'bertha', false)")
+    engine.cancel(connection, "town")
+    page = shown(client, "/sites/town")
+    assert "taken back" in page
+    assert "by <bdi>anna</bdi>" in page
+    assert page.count("what readers get") == 1
+    assert "Published: in the open (200 pages)." in page
+    assert "a lost job; deferred again" in page
+    assert "bertha" in page
+
+
+@pytest.mark.parametrize(
+    ("extra", "shows", "hides"),
+    [
+        (
+            '{"url": "https://user:secret@city.example/list?token=secret#x"}',
+            'href="https://city.example/list"',
+            "secret",
+        ),
+        ('{"pages": ["http://city.example/a"], "token": "secret"}', 'href="http://city.example/a"', "secret"),
+        ('{"url": "javascript:alert(1)"}', "Search its pages", "javascript:"),
+        ('{"path": "/data/town"}', "the folder <bdi>/data/town", 'href="/data'),
+        ("{not json", "Search its pages", "not json"),
+    ],
+)
+def test_source_of_a_site(client: TestClient, connection: Connection, extra: str, shows: str, hides: str) -> None:
+    connection.execute("insert into sites (subdomain, extra) values ('town', %s)", [extra])
+    page = shown(client, "/sites/town")
+    assert shows in page
+    assert hides not in page
+
+
+def test_what_comes_from_outside_stays_text(client: TestClient, connection: Connection, hostile_site: str) -> None:
+    connection.execute("update sites set extra = %s, kind = %s", [f'{{"path": "{HOSTILE}"}}', HOSTILE])
+    text = str(client.get(f"/sites/{quote(hostile_site)}").text)
+    assert "&lt;script&gt;alert(1)" in text
+    assert "<script" not in text.replace('<script type="module" src="/static/', "")
