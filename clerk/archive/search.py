@@ -1,4 +1,8 @@
-"""Looks for words in archives, newest first among equally good."""
+"""Looks for words in archives: the best page of each first, newest first among these, then the second best of each.
+
+FTS5's rank says how rare the words are in one archive, and nothing about another: a page of a town that never spoke of
+bike lanes before would stand before all pages of the towns that did. So archives take turns.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +46,9 @@ class Hit:
     page_image: str | None
     snippet: str
     rank: float
+    """By FTS5, the lower the better; to be compared within one archive only."""
+    place: int
+    """1 is the best page of its archive (of its minutes, or of its agendas)."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self) | {"snippet": re.sub("[\x02\x03]", "", self.snippet)}
@@ -69,7 +76,8 @@ def search(
     limit: int = 20,
     seconds: float | None = None,
 ) -> Found:
-    """The best pages of `archives` (subdomain, database) that have every word; words in quotes stand side by side.
+    """The best pages of `archives` (subdomain, database) that have every word; words in quotes stand side by side,
+    and a word that ends in * stands for all that begin with it.
 
     After `seconds` it ends with what it has. A damaged archive is named, and the others are searched all the same.
     """
@@ -90,7 +98,7 @@ def search(
         else:
             found.archives += 1
     newest_first = sorted(found.hits, key=lambda hit: hit.date, reverse=True)
-    found.hits = sorted(newest_first, key=lambda hit: hit.rank)[:limit]
+    found.hits = sorted(newest_first, key=lambda hit: hit.place)[:limit]
     return found
 
 
@@ -98,7 +106,7 @@ def as_fts_query(words: str) -> str:
     """Every term quoted, so that no character of a person's search means something to FTS5."""
     terms = [phrase or word for phrase, word in re.findall(r'"([^"]+)"|(\S+)', words)]
     cleaned = [term.replace('"', "").replace("\0", "").strip() for term in terms]
-    return " ".join(f'"{term}"' for term in cleaned if re.search(r"\w", term))
+    return " ".join(f'"{term.rstrip("*")}"' + "*" * term.endswith("*") for term in cleaned if re.search(r"\w", term))
 
 
 def marked(text: str, words: str) -> str:
@@ -125,7 +133,11 @@ def _search_one(
     with reading(database) as connection:
         connection.set_progress_handler(is_over, _STEPS_BETWEEN_LOOKS_AT_THE_CLOCK)
         try:
-            return [Hit(subdomain, *row) for sql in _QUERIES.values() for row in connection.execute(sql, arguments)]
+            return [
+                Hit(subdomain, *(*row, place))
+                for sql in _QUERIES.values()
+                for place, row in enumerate(connection.execute(sql, arguments), 1)
+            ]
         except sqlite3.OperationalError:
             if is_over():
                 raise _OutOfTime from None

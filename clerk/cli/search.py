@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from pathlib import Path
 
 import click
 
@@ -11,6 +12,7 @@ from clerk.archive.search import MARKS, Hit, search
 from clerk.archive.versions import published_archives
 from clerk.cli.output import json_option, print_json, say
 from clerk.documents.names import is_subdomain
+from clerk.documents.storage import SiteStorage
 from clerk.errors import WRONG
 from clerk.phrases import counted
 
@@ -24,27 +26,36 @@ from clerk.phrases import counted
 def search_command(words: str, site: str | None, since: datetime | None, limit: int, as_json: bool) -> None:
     """Look for words in everything that was published here. Exit code 1 if nothing was found.
 
-    All words have to be on the page; words in double quotes, side by side.
+    All words have to be on the page; words in double quotes, side by side; bik* finds what begins with it. The best
+    page of each archive comes first, newest first among these, then the second best of each.
 
     \b
     Examples:
       clerk search "bike lanes"
+      clerk search 'bik* lane*' --json
       clerk search '"bike lanes" budget' --site springfield --since 2024-01-01
     """
     if site is not None and not is_subdomain(site):
         raise click.BadParameter(f"{site} cannot be a site's name", param_hint="--site")
     day: date | None = since.replace(tzinfo=UTC).date() if since else None
-    found = search(published_archives(config.load().publish_dir, site), words, day, limit)
+    settings = config.load()
+    found = search(published_archives(settings.publish_dir, site), words, day, limit)
     for name, problem in found.broken.items():
         say(f"The archive of {name} cannot be searched ({problem}): clerk verify --full tells more.")
     if as_json:
-        print_json([hit.as_dict() for hit in found.hits])
+        print_json([hit.as_dict() | {"image_file": _image(settings, hit)} for hit in found.hits])
     else:
         for hit in found.hits:
             show(hit)
         if not found.hits:
             click.echo(f"Nothing found in {counted(found.archives, 'archive')}.")
     click.get_current_context().exit(0 if found.hits else WRONG)
+
+
+def _image(settings: config.Settings, hit: Hit) -> Path | None:
+    """Where the image of the page is, if one was kept here."""
+    image = SiteStorage(settings.storage_dir, hit.subdomain).image_at(hit.page_image or "")
+    return image if image is not None and image.is_file() else None
 
 
 def show(hit: Hit) -> None:

@@ -33,6 +33,31 @@ def test_every_archive_is_looked_through(tmp_path: Path) -> None:
     assert len(search(archives, "bike", limit=1).hits) == 1
 
 
+def test_archives_take_turns_and_the_newest_go_first(tmp_path: Path) -> None:
+    """By FTS5's rank alone, alpha would fill the page: the word is rare there, and in every page of beta."""
+    rare: list[dict[str, object]] = [{"text": "bike", "page": n, "date": f"2020-01-0{n}"} for n in (1, 2, 3)]
+    rare += [{"text": f"nothing {n}", "page": n} for n in range(10, 60)]
+    usual: list[dict[str, object]] = [{"text": f"a bike {n}", "page": n, "date": f"2025-01-0{n}"} for n in (1, 2, 3)]
+    publish(tmp_path, "alpha", *rare)
+    publish(tmp_path, "beta", *usual)
+    found = search(published_archives(tmp_path), "bike", limit=4).hits
+    assert [(hit.subdomain, hit.place) for hit in found] == [("beta", 1), ("alpha", 1), ("beta", 2), ("alpha", 2)]
+    assert found[1].rank < found[0].rank
+    assert found[0].date == "2025-01-03"
+
+
+def test_words_in_any_writing_and_their_beginnings(tmp_path: Path) -> None:
+    publish(tmp_path, "alpha", {"text": "El niño fue al Ayuntamiento.", "page": 1}, {"text": "道路 会議", "page": 2})
+    archives = published_archives(tmp_path)
+    for words in ("NIÑO", "nino ayuntamiento", "ayunt*", '"al ayunt*"', "AYUNT* niñ*"):
+        assert [hit.page for hit in search(archives, words).hits] == [1], words
+    assert [hit.page for hit in search(archives, "道路").hits] == [2]
+    for words in ("ayunt", '"ayunt al"', "tamiento*"):
+        assert search(archives, words).hits == [], words
+    (hit,) = search(archives, "ayunt*").hits
+    assert hit.snippet == "El niño fue al \x02Ayuntamiento\x03."
+
+
 def test_a_broken_archive_is_named_and_the_others_are_searched(tmp_path: Path) -> None:
     publish(tmp_path, "alpha", {"text": "bike lanes"}).write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
     publish(tmp_path, "beta", {"text": "bike lanes"})
@@ -61,7 +86,8 @@ def test_one_slow_archive_is_cut_short_too(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    "words", ["", "  ", '"', '""', "*", "- ( )", "\0", "AND", 'NEAR("a b", 5)', "a" * 5000, "é\u202e"]
+    "words",
+    ["", "  ", '"', '""', "*", "**", "x**", "*x", "- ( )", "\0", "AND", 'NEAR("a b", 5)', "a" * 5000, "é\u202e"],
 )
 def test_any_words_will_do(tmp_path: Path, words: str) -> None:
     publish(tmp_path, "alpha", {"text": "bike lanes"})
@@ -73,4 +99,5 @@ def test_marks_follow_the_rules_of_the_archive() -> None:
     assert marked("The Café and the cafe.", "CAFE") == "The \x02Café\x03 and the \x02cafe\x03."
     assert marked("bike and bike lanes", '"bike lanes"') == "bike and \x02bike lanes\x03"
     assert marked("bikes", "bike") == "bikes"
+    assert marked("bikes", "bik*") == "\x02bikes\x03"
     assert as_fts_query('"bike lanes" x"y') == '"bike lanes" "xy"'

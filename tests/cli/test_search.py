@@ -1,0 +1,54 @@
+"""`clerk search` for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.archive.published import publish
+from tests.cli.conftest import Clerk
+from tests.cli.screen import on_a_terminal
+
+
+@pytest.fixture(autouse=True)
+def _places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("STORAGE_DIR", str(tmp_path / "storage"))
+    monkeypatch.setenv("CLERK_PUBLISH_DIR", str(tmp_path / "published"))
+
+
+def test_programs_learn_where_the_image_is(clerk_command: Clerk, tmp_path: Path) -> None:
+    image = tmp_path / "storage/springfield/images/CityCouncil/2024-03-05/1.png"
+    image.parent.mkdir(parents=True)
+    image.write_bytes(b"PNG")
+    name = "/CityCouncil/2024-03-05/1.png"
+    publish(
+        tmp_path / "published",
+        "springfield",
+        {"text": "The bike lanes", "page_image": name},
+        {"text": "More bike lanes to come", "page": 2, "page_image": "/CityCouncil/2024-03-05/2.png"},
+    )
+    found = clerk_command("search", "bike lanes", "--json")
+    assert found.code == 0
+    first, second = json.loads(found.out)
+    assert (first["snippet"], first["page_image"], first["image_file"]) == ("The bike lanes", name, str(image))
+    assert (second["page"], second["image_file"]) == (2, None)
+
+
+def test_a_broken_archive_is_named_and_is_not_fatal(clerk_command: Clerk, tmp_path: Path) -> None:
+    publish(tmp_path / "published", "alpha", {"text": "bike"}).write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
+    publish(tmp_path / "published", "beta", {"text": "bike"})
+    found = clerk_command("search", "bike")
+    assert found.code == 0
+    assert "beta" in found.out
+    assert found.err.startswith("The archive of alpha cannot be searched (")
+
+
+def test_what_was_found_stands_out_and_controls_nothing(tmp_path: Path) -> None:
+    publish(tmp_path / "published", "springfield", {"text": "New bike \x1b[2J lanes"})
+    environment = {"STORAGE_DIR": str(tmp_path / "storage"), "CLERK_PUBLISH_DIR": str(tmp_path / "published")}
+    with on_a_terminal("-m", "clerk", "search", "bike", environment=environment) as screen:
+        assert screen.to_the_end() == 0
+    assert "New \x1b[1mbike\x1b[0m" in screen.written
+    assert "\x1b[2J" not in screen.written
