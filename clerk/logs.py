@@ -9,7 +9,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import IO, Any
 
 from procrastinate import jobs
 
@@ -65,8 +65,8 @@ class _Json(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-def configure(form: str, level: int = logging.INFO) -> None:
-    handler = logging.StreamHandler(sys.stderr)
+def configure(form: str, level: int = logging.INFO, stream: IO[str] | None = None) -> None:
+    handler = logging.StreamHandler(stream or sys.stderr)
     handler.addFilter(_Context())
     handler.setFormatter(_Json() if form == "json" else _Human("%(asctime)s %(levelname)-7s %(message)s"))
     logging.basicConfig(level=level, handlers=[handler], force=True)

@@ -15,8 +15,9 @@ from pathlib import Path
 logger = logging.getLogger(__name__)
 
 ADDRESS = "NOTIFY_SOCKET"
-ALIVE = "READY=1\nWATCHDOG=1"
-"""Both, every time: a datagram can get lost, and being ready twice is no harm."""
+READY = "READY=1"
+ALIVE = f"{READY}\nWATCHDOG=1"
+"""Both, every time: a datagram can get lost, and being ready twice is no harm. Who has said it goes on saying it."""
 STOPPING = "STOPPING=1"
 _LONGEST = 4096
 
@@ -50,18 +51,19 @@ class Ear:
     def expect_another(self) -> None:
         """The process is about to be started, again perhaps: what its predecessor said does not count."""
         self._read()
-        self.is_ready = self.is_stopping = False
+        self.is_ready = self.is_stopping = self._keeps_speaking = False
         self._heard_at = time.monotonic()
 
     def listen(self) -> None:
         for said in self._read():
             self._heard_at = time.monotonic()
-            self.is_ready |= "READY=1" in said
+            self.is_ready |= READY in said
+            self._keeps_speaking |= "WATCHDOG=1" in said
             self.is_stopping |= STOPPING in said
 
     def is_silent_for(self, seconds: float) -> bool:
         """Nothing was heard for so long, from one that had begun to speak and did not say that it stops."""
-        return self.is_ready and not self.is_stopping and time.monotonic() - self._heard_at > seconds
+        return self._keeps_speaking and not self.is_stopping and time.monotonic() - self._heard_at > seconds
 
     def _read(self) -> list[list[str]]:
         messages = []

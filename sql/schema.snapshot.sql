@@ -542,6 +542,7 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- expired_claims (job_id bigint, queue_name character varying(128), task_name character varying(128), subdomain text, stage text, holder text, attempt integer, lease_until timestamp with time zone)
 -- failing_documents (subdomain character varying, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, error_code text, error_message text, last_attempt_at timestamp with time zone, run_id bigint)
 -- forgotten_refreshes (subdomain character varying, run_id bigint)
+-- last_minute (stage text, succeeded bigint, failed bigint)
 -- ledger_counters (subdomain character varying, run_id bigint, fetch_total bigint, fetch_completed bigint, fetch_failed bigint, ocr_total bigint, ocr_completed bigint, ocr_failed bigint, compilation_total bigint, compilation_completed bigint, compilation_failed bigint, extraction_total bigint, extraction_completed bigint, extraction_failed bigint, deploy_total bigint, deploy_completed bigint, deploy_failed bigint)
 -- lost_coordinators (subdomain character varying, run_id bigint, stage character varying, phase integer, claimed_at timestamp with time zone, deferred_count integer)
 -- lost_runs (subdomain character varying, run_id bigint, stage character varying, problem text)
@@ -612,6 +613,7 @@ comment on column job_claims.holder is 'application_name of the worker process, 
 comment on column job_claims.progress is 'Steps done, such as pages read, of progress_total.';
 comment on column job_claims.settled_as is 'How this claim ended: the status that the job went to. A worker whose answer got lost recognises its own result by it.';
 comment on column job_claims.settled_by is 'Its holder, or the repair or operator''s move that took the job away.';
+comment on column last_minute.failed is 'For good; one that is tried again has not ended.';
 comment on column miscounted_sites.differs is 'Otherwise counters and ledger agree, on something that cannot be: counting again does not help.';
 comment on column miscounted_sites.in_motion is 'The run is going, the site changed within three hours, or its counters are not those that its run ended with. Asked for only these, the ledger of sites at rest is not read.';
 comment on column open_coordinators.job_id is 'NULL: the coordinator is lost, and reconciliation defers it again.';
@@ -757,6 +759,7 @@ comment on view due_sites is 'Sites that the scheduler will start, the one that 
 comment on view expired_claims is 'Jobs that run without a live lease (invariant I7): their worker died, froze or ran past its limit.';
 comment on view failing_documents is 'Units whose last attempt failed, for good or to be tried again, and why.';
 comment on view forgotten_refreshes is 'Sites with documents that were healed after their phase, and nobody waiting to compile them.';
+comment on view last_minute is 'Per stage: how many of its jobs ended in the last minute.';
 comment on view ledger_counters is 'What the counters of a site should be: counted from the ledger rows of its present run.';
 comment on view lost_coordinators is 'Phases that are complete and not advanced, with no coordinator waiting or running.';
 comment on view lost_runs is 'Sites that point at a run that is not there, and runs that go without their site.';
@@ -809,6 +812,7 @@ grant delete, insert, select, update on fetch_slots to clerk_worker;
 grant delete, insert, select, update on forgotten_refreshes to clerk_worker;
 grant delete, insert, select, update on ignored_results to clerk_worker;
 grant delete, insert, select, update on job_claims to clerk_worker;
+grant delete, insert, select, update on last_minute to clerk_worker;
 grant delete, insert, select, update on ledger_counters to clerk_worker;
 grant delete, insert, select, update on lost_coordinators to clerk_worker;
 grant delete, insert, select, update on lost_runs to clerk_worker;
@@ -874,6 +878,7 @@ grant select on due_sites to clerk_dashboard;
 grant select on expired_claims to clerk_dashboard;
 grant select on failing_documents to clerk_dashboard;
 grant select on forgotten_refreshes to clerk_dashboard;
+grant select on last_minute to clerk_dashboard;
 grant select on ledger_counters to clerk_dashboard;
 grant select on lost_coordinators to clerk_dashboard;
 grant select on lost_runs to clerk_dashboard;

@@ -8,6 +8,7 @@ from importlib import metadata
 
 import click
 
+from clerk import lifeline
 from clerk.cli.group import GroupWithPlugins, plugins_dir_option
 from clerk.errors import OK, WRONG, ClerkError
 
@@ -43,6 +44,7 @@ _COMMANDS = {
     "serve": "clerk.cli.serve:serve",
     "site": "clerk.cli.site:site",
     "status": "clerk.cli.status:status",
+    "up": "clerk.cli.up:up",
     "update": "clerk.cli.pipeline:update",
     "verify": "clerk.cli.verification:verify",
     "why": "clerk.cli.why:why",
@@ -65,7 +67,7 @@ def cli(debug: bool) -> None:
 
     \b
     Start here:
-      clerk db up        make or migrate the database
+      clerk up           run everything on this machine
       clerk site add     say where a town's documents are
       clerk status       what is there, and how it is going
       clerk config       the settings, and where each came from
@@ -73,6 +75,7 @@ def cli(debug: bool) -> None:
 
 
 def main() -> None:
+    lifeline.hold()
     # Accepted anywhere, for it is typed after the fact: at the end of the line that went wrong.
     debug = "--debug" in sys.argv
     try:

@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from clerk import config, logs
+from clerk import config, logs, sd_notify
 from clerk.cli.output import say
 from clerk.errors import SettingError
 from clerk.pg.connection import connect_to, database_url
@@ -36,11 +36,7 @@ def dashboard(host: str, port: int, token: str | None) -> None:
     """
     settings = config.load()
     token = (token or "").strip() or settings.dashboard_token
-    if token is None and not is_loopback(host):
-        raise SettingError(
-            f"on {host or 'every address'} others could read the dashboard",
-            "set CLERK_DASHBOARD_TOKEN, or leave --host at 127.0.0.1",
-        )
+    require_token(host, token)
     # Only this command needs a web server: the others start quicker without.
     from clerk.web.app import QUERIES, create_app
     from clerk.web.reading import Reader
@@ -55,10 +51,19 @@ def dashboard(host: str, port: int, token: str | None) -> None:
             reader.take_role()
         reader.check(QUERIES)
         say(f"The dashboard is at {address(host, listener.getsockname()[1])} (Ctrl-C stops it).")
+        sd_notify.notify(sd_notify.READY)
         try:
             serve(create_app(reader, token, settings.storage_dir, settings.publish_dir), listener)
         except KeyboardInterrupt:
             return
+
+
+def require_token(host: str, token: str | None) -> None:
+    if token is None and not is_loopback(host):
+        raise SettingError(
+            f"on {host or 'every address'} others could read the dashboard",
+            "set CLERK_DASHBOARD_TOKEN, or leave --host at 127.0.0.1",
+        )
 
 
 def address(host: str, port: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ import psycopg
 from clerk import config
 from clerk.cli import site_status, summary
 from clerk.cli.output import json_option, print_json
+from clerk.cli.screen import Screen
 from clerk.errors import OK
 from clerk.pg.condition import read_condition
 from clerk.pg.connection import connect, reading
@@ -28,8 +28,6 @@ from clerk.why.attention import attention
 from clerk.why.facts import read_facts
 
 Connection = psycopg.Connection[Any]
-_TOP_LEFT, _TO_LINE_END, _TO_SCREEN_END = "\033[H", "\033[K", "\033[J"
-_CLEAR = "\033[2J"
 
 
 @click.command()
@@ -105,25 +103,23 @@ def _show(view: View, as_json: bool) -> None:
 
 
 def _watch(read: Callable[[], View], seconds: float, as_json: bool) -> None:
-    """Written over in place, so that nothing flickers: the screen is cleared once, and each line to its end."""
-    screen = sys.stdout.isatty() and not as_json
+    screen = Screen() if sys.stdout.isatty() and not as_json else None
     try:
-        if screen:
-            click.echo(_CLEAR, nl=False)
         while True:
             view = read()
             if as_json:
                 print_json(view.as_dict, indent=None)
             elif screen:
-                height = shutil.get_terminal_size().lines - 1
-                drawn = "".join(f"{line}{_TO_LINE_END}\n" for line in view.lines[:height])
-                click.echo(_TOP_LEFT + drawn + _TO_SCREEN_END, nl=False)
+                screen.draw(view.lines)
             else:
                 click.echo(view.line)
             sys.stdout.flush()
             time.sleep(seconds)
     except KeyboardInterrupt:
         click.get_current_context().exit(OK)
+    finally:
+        if screen:
+            screen.close()
 
 
 pipeline_status = copy.copy(status)

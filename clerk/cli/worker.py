@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -28,15 +29,37 @@ QUEUES = WAITING_QUEUES + WORKING_QUEUES
 _MANY = 10
 
 
-def family(queues: tuple[str, ...], processes: int | None, concurrency: int | None) -> list[Member]:
+@dataclass(frozen=True)
+class Share:
+    """What one process does of the work."""
+
+    queues: tuple[str, ...]
+    concurrency: int
+
+
+def shares(queues: tuple[str, ...], processes: int | None, concurrency: int | None) -> list[Share]:
     """Who does what. Coordinators get a process of their own, so that they never wait behind a long document."""
     waiting = tuple(queue for queue in queues if queue in WAITING_QUEUES)
     working = tuple(queue for queue in queues if queue in WORKING_QUEUES)
     if processes is not None and not (waiting and working and processes > 1):
-        return [Member(queues, concurrency or (1 if working and not waiting else _MANY))] * processes
-    members = [Member(waiting, concurrency or _MANY)] if waiting else []
-    count = (processes or (os.cpu_count() or 1) + len(members)) - len(members)
-    return members + ([Member(working, concurrency or 1)] * count if working else [])
+        return [Share(queues, concurrency or (1 if working and not waiting else _MANY))] * processes
+    found = [Share(waiting, concurrency or _MANY)] if waiting else []
+    count = (processes or (os.cpu_count() or 1) + len(found)) - len(found)
+    return found + ([Share(working, concurrency or 1)] * count if working else [])
+
+
+def members(parts: list[Share], options: list[str]) -> list[Member]:
+    """The processes that do these shares."""
+    return [
+        Member(
+            "worker",
+            (
+                *("worker", "--processes", "1", "--queues", ",".join(part.queues)),
+                *("--concurrency", str(part.concurrency), *options),
+            ),
+        )
+        for part in parts
+    ]
 
 
 @click.command()
@@ -69,9 +92,9 @@ def worker(
 ) -> None:
     """Do the pipeline's work until told to stop.
 
-    Ctrl-C or SIGTERM lets running jobs finish and takes no new ones. A process that dies or hangs is started again.
-    --check is for health checks: exit code 0 if a worker of this machine has spoken to the database within the
-    last minute, 1 if not.
+    Ctrl-C or SIGTERM lets running jobs finish and takes no new ones; Ctrl-C twice stops at once. A process that dies
+    or hangs is started again. --check is for health checks: exit code 0 if a worker of this machine has spoken to the
+    database within the last minute, 1 if not.
 
     \b
     Examples:
@@ -81,7 +104,7 @@ def worker(
       clerk worker --check
     """
     chosen = _chosen(queues)
-    members = family(chosen, processes, concurrency)
+    parts = shares(chosen, processes, concurrency)
     settings = config.load()
     if check:
         with connect(settings) as connection:
@@ -92,11 +115,11 @@ def worker(
         with connect(settings) as connection:
             require_known_schema(connection, default_folder())
         logs.configure(log_format)
-        if len(members) == 1 and not burst:
-            asyncio.run(_run(members[0], grace))
+        if len(parts) == 1 and not burst:
+            asyncio.run(_run(parts[0], grace))
             return
         options = ["--log-format", log_format, *([] if grace is None else ["--grace", str(grace)])]
-        Family(members, options).run(until=partial(_nothing_to_do, settings, chosen) if burst else None)
+        Family(members(parts, options)).run(partial(_nothing_to_do, settings, chosen) if burst else None)
 
 
 def _chosen(queues: str | None) -> tuple[str, ...]:
@@ -111,8 +134,8 @@ def _chosen(queues: str | None) -> tuple[str, ...]:
     return chosen
 
 
-async def _run(member: Member, grace: float | None) -> None:
-    options: dict[str, Any] = {"queues": list(member.queues), "concurrency": member.concurrency}
+async def _run(share: Share, grace: float | None) -> None:
+    options: dict[str, Any] = {"queues": list(share.queues), "concurrency": share.concurrency}
     if grace is not None:
         options["shutdown_graceful_timeout"] = grace
     async with app.open_async():

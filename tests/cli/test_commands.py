@@ -19,7 +19,7 @@ from tests.conftest import Url
 
 ROOT = Path(__file__).parents[2]
 # They run until they are stopped, or show themselves; there is nothing to report or to rehearse.
-SERVICES = {"clerk dashboard", "clerk demo", "clerk serve", "clerk worker"}
+SERVICES = {"clerk dashboard", "clerk demo", "clerk serve", "clerk up", "clerk worker"}
 REPORTS = {
     "clerk config",
     "clerk db plan",

@@ -110,8 +110,8 @@ def look_of(connection: psycopg.Connection, pid: int) -> bool:
 def family(database: Url, systemd: Systemd) -> Iterator[psutil.Popen]:
     """Two processes, and a parent of little patience."""
     program = (
-        "from clerk.cli.worker import family; from clerk.family import Family;"
-        "Family(family(('deploy',), 2, None), [], silent_after=12).run(until=None)"
+        "from clerk.cli.worker import members, shares; from clerk.family import Family;"
+        "Family(members(shares(('deploy',), 2, None), []), silent_after=12).run()"
     )
     environment = {**os.environ, "DATABASE_URL": database, "NOTIFY_SOCKET": str(systemd.address)}
     process = psutil.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.DEVNULL)

@@ -1,0 +1,148 @@
+"""`clerk up`: the whole system on one machine, in one terminal."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+import click
+
+from clerk import config, logs
+from clerk.cli import dashboard
+from clerk.cli.live import Display, Household, Lines, Nothing, Picture, Place
+from clerk.cli.output import say
+from clerk.cli.watch import Watch
+from clerk.cli.worker import QUEUES, members, shares
+from clerk.errors import SettingError
+from clerk.family import Family, Member
+from clerk.pg.connection import connect, database_url
+from clerk.pg.migrate import Migrator
+from clerk.pg.sqlfiles import default_folder
+from clerk.values import without_password
+
+_LOG = "up.log"
+_LONGEST_LOG = 20_000_000
+
+
+@click.command()
+@click.option(
+    "--workers",
+    "--processes",
+    "processes",
+    type=click.IntRange(min=1),
+    help="How many. Default: what suits this machine.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address the dashboard listens on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8010, show_default=True, help="0: any that is free.")
+@click.option("--no-dashboard", is_flag=True, help="Without the dashboard.")
+@click.option("--quiet", is_flag=True, help="Show nothing but errors.")
+@click.option("--until-idle", is_flag=True, help="Stop when no site is due, and nothing waits or runs any more.")
+@click.option(
+    "--log-format",
+    type=click.Choice(["human", "json"]),
+    default="human",
+    show_default=True,
+    help="How log lines are written.",
+)
+def up(
+    processes: int | None,
+    host: str,
+    port: int,
+    no_dashboard: bool,
+    quiet: bool,
+    until_idle: bool,
+    log_format: str,
+) -> None:
+    """Run everything on this machine: database, workers, dashboard; until Ctrl-C.
+
+    Makes or migrates the database (a Postgres of its own, without DATABASE_URL), starts workers for all queues and the
+    dashboard, starts every site that is due, those that are added meanwhile too, and shows how it goes on. Whatever
+    dies is started again. Ctrl-C lets running jobs finish and stops all of it; a second one stops at once, and what was
+    being worked on is done again later.
+
+    On a terminal, and with --quiet, log lines go to up.log under CLERK_HOME; in a pipe they go to standard error.
+
+    \b
+    Examples:
+      clerk up
+      clerk up --workers 2 --port 9000
+      clerk up --until-idle --no-dashboard
+    """
+    settings = config.load()
+    family_members = members(shares(QUEUES, processes, None), ["--log-format", log_format])
+    address = None
+    if not no_dashboard:
+        dashboard.require_token(host, settings.dashboard_token)
+        with dashboard.listening(host, port) as listener:
+            port = listener.getsockname()[1]
+        address = dashboard.address(host, port)
+        family_members.append(Member("dashboard", ("dashboard", "--host", host, "--port", str(port))))
+    if not quiet:
+        say("Starting; Ctrl-C stops it …")
+    with database_url(settings) as url, _log(settings, quiet, log_format) as log:
+        with connect(settings) as connection:
+            Migrator(connection, default_folder(), settings.lock_timeout, say).up()
+        embedded = settings.database_url is None
+        place = Place(
+            address,
+            f"clerk's own, under {settings.home}" if embedded else without_password(url),
+            str(log.name) if log else None,
+        )
+        _run(settings, Family(family_members, output=log), _display(place, quiet), until_idle)
+    if not quiet:
+        say("clerk has stopped.")
+
+
+def _run(settings: config.Settings, family: Family, display: Display, until_idle: bool) -> None:
+    def state() -> str:
+        if family.stopping:
+            return "is stopping: running jobs are being finished"
+        return "is up" if family.were_ready else "is starting"
+
+    watch = Watch(settings, display, state)
+
+    def enough() -> bool:
+        if watch.error is not None:
+            raise watch.error
+        return until_idle and watch.is_idle
+
+    watch.start()
+    try:
+        family.run(enough)
+    finally:
+        watch.end()
+
+
+def _display(place: Place, quiet: bool) -> Display:
+    if quiet:
+        return Nothing()
+    if not sys.stdout.isatty():
+        return Lines(place)
+    household = Household()
+    logging.getLogger("clerk.family").addHandler(household)
+    return Picture(place, household)
+
+
+@contextmanager
+def _log(settings: config.Settings, quiet: bool, log_format: str) -> Iterator[IO[str] | None]:
+    """The file for log lines where they would tear up the display; None where they pass through."""
+    if not quiet and not sys.stdout.isatty():
+        logs.configure(log_format)
+        yield None
+        return
+    path = settings.home / _LOG
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and path.stat().st_size > _LONGEST_LOG:
+            path.replace(path.with_suffix(".log.1"))
+        file = path.open("a", encoding="utf-8")
+    except OSError as error:
+        raise SettingError(
+            f"the log {path} cannot be written ({error.strerror})", "set CLERK_HOME to another folder"
+        ) from error
+    with file:
+        logs.configure(log_format, stream=file)
+        yield file

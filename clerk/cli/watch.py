@@ -1,0 +1,75 @@
+"""Looks at the pipeline again and again beside whatever the main thread does, starts what is due, and shows it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+
+from clerk.cli.live import Display
+from clerk.config import Settings
+from clerk.errors import ClerkError
+from clerk.pg import engine
+from clerk.pg.connection import connect
+from clerk.pg.pulse import read_pulse
+
+logger = logging.getLogger(__name__)
+
+_LOOK_EVERY = 1.0
+_SHARE = 0.1
+"""Of the time at most is spent asking: on ten thousand sites a look takes longer, and comes less often."""
+_STARTED_AT_ONCE = 20
+_AGAIN_AFTER = 2.0
+
+
+class Watch(threading.Thread):
+    """A thread, since a database that hangs must not keep anybody from looking after the processes."""
+
+    def __init__(self, settings: Settings, display: Display, state: Callable[[], str]) -> None:
+        super().__init__(name="watch", daemon=True)
+        self.settings = settings
+        self.display = display
+        self.state = state
+        self.start_due = True
+        self.is_idle = False
+        self.error: BaseException | None = None
+        """What nobody foresaw."""
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        try:
+            while not self._over.is_set():
+                self._look_until_cut_off()
+        except BaseException as error:  # noqa: BLE001 (the main thread raises it)
+            self.error = error
+
+    def end(self) -> None:
+        self._over.set()
+        self.join()
+        self.display.close()
+
+    def _look_until_cut_off(self) -> None:
+        try:
+            with connect(self.settings) as connection:
+                while not self._over.is_set():
+                    began = time.monotonic()
+                    self._look(connection)
+                    self._over.wait(max(_LOOK_EVERY, (time.monotonic() - began) / _SHARE))
+        except (ClerkError, psycopg.OperationalError) as error:
+            logger.warning("%s", error)
+            self.is_idle = False
+            self.display.trouble(str(error))
+            self._over.wait(_AGAIN_AFTER)
+
+    def _look(self, connection: psycopg.Connection[Any]) -> None:
+        """A site that was just added is due. The clock of the workers would come to it too, within a minute."""
+        for _ in range(_STARTED_AT_ONCE if self.start_due else 0):
+            if engine.start_next_due_site(connection) is None:
+                break
+        pulse = read_pulse(connection)
+        self.is_idle = pulse.open_jobs == 0
+        self.display.show(pulse, self.state())
