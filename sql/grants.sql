@@ -21,6 +21,8 @@ with role as (
 ), relation as (
     select c.oid, c.oid::regclass::text as name, c.relkind as kind, c.relowner as owner,
            case when c.relkind = 'S' then array['usage']
+                -- The first run of an older site keeps what it overwrites there.
+                when c.relname = 'adopted_sites' then array['select', 'insert']
                 when c.relname like any (array['clerk\_%', 'adopted\_%']) then array['select']
                 else array['select', 'insert', 'update', 'delete'] end as worker_rights
     from pg_class c
@@ -31,7 +33,7 @@ with role as (
                    'job_claims', 'reconcile_log', 'stage_policy', 'paused_queues', 'ignored_results', 'worker_processes',
                    'fetch_hosts', 'fetch_slots', 'publications', 'publication_steps', 'storage_looks',
                    'operator_actions', 'reconcile_passes',
-                   'adopted_schema', 'adopted_values', 'adopted_older_columns', 'adopted_older_parts',
+                   'adopted_schema', 'adopted_values', 'adopted_sites', 'adopted_older_columns', 'adopted_older_parts',
                    'adopted_older_values',
                    'clerk_migrations', 'clerk_schema_objects', 'clerk_procrastinate',
                    'procrastinate_jobs', 'procrastinate_events', 'procrastinate_workers',

@@ -7,6 +7,7 @@ create type procrastinate_job_to_defer_v1 as (queue_name character varying, task
 
 -- section: tables
 create table adopted_schema ();
+create table adopted_sites ();
 create table adopted_values ();
 create table clerk_migrations ();
 create table clerk_procrastinate ();
@@ -38,6 +39,8 @@ create table worker_processes ();
 alter table adopted_schema add column as_found jsonb;
 alter table adopted_schema add column kind text not null;
 alter table adopted_schema add column name text not null;
+alter table adopted_sites add column as_found jsonb not null;
+alter table adopted_sites add column subdomain character varying not null;
 alter table adopted_values add column as_found jsonb not null;
 alter table adopted_values add column subdomain character varying not null;
 alter table clerk_migrations add column applied_at timestamp with time zone not null default now();
@@ -307,6 +310,8 @@ alter table sites set (fillfactor=50);
 -- section: constraints
 alter table adopted_schema add constraint adopted_schema_kind_check CHECK ((kind = ANY (ARRAY['table'::text, 'column'::text, 'index'::text, 'constraint'::text])));
 alter table adopted_schema add constraint adopted_schema_pkey PRIMARY KEY (kind, name);
+alter table adopted_sites add constraint adopted_sites_pkey PRIMARY KEY (subdomain);
+alter table adopted_sites add constraint adopted_sites_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
 alter table adopted_values add constraint adopted_values_pkey PRIMARY KEY (subdomain);
 alter table clerk_migrations add constraint clerk_migrations_pkey PRIMARY KEY (version);
 alter table clerk_procrastinate add constraint clerk_procrastinate_pkey PRIMARY KEY (file);
@@ -453,7 +458,7 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- clerk_increment_completed(p_subdomain text, p_stage text) returns void set search_path=pg_catalog, public, pg_temp, md5 5fb99893bd942436bdc409083db8392a
 -- clerk_increment_failed(p_subdomain text, p_stage text, p_message text, p_class text) returns void set search_path=pg_catalog, public, pg_temp, md5 b00c4a8bb6c5c76d814f6fcb054b4be8
 -- clerk_initialize_stage(p_subdomain text, p_stage text, p_total_jobs integer) returns void set search_path=pg_catalog, public, pg_temp, md5 80903daf8abee9300405a9e6b582be84
--- clerk_keep_older_columns() returns trigger set search_path=pg_catalog, public, pg_temp, md5 bcedcf797d0cc51573a5d6a4f64a2cb9
+-- clerk_keep_older_columns() returns trigger set search_path=pg_catalog, public, pg_temp, md5 17d9709bafaee947a8b8b8bfc8ced385
 -- clerk_last_progress(p_subdomain text, p_run_id bigint) returns timestamp with time zone stable set search_path=pg_catalog, public, pg_temp, md5 b05ee8fdfd2865340bcf42330ce33b00
 -- clerk_lose_files(p_content_item_id bigint, p_stage text, p_message text, p_pdf_wanted boolean) returns boolean set search_path=pg_catalog, public, pg_temp, md5 f49cfe97b78fdff1afce60a7aef52018
 -- clerk_lost_members(p_subdomain text) returns TABLE(stage text, content_item_id bigint, late boolean) stable set search_path=pg_catalog, public, pg_temp, md5 4e36af7849f4459e9cf9b6cb81f24d7f
@@ -473,6 +478,7 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- clerk_refresh(p_subdomain text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 eb4183880b26433cae340f57b1022554
 -- clerk_release_held_back(p_subdomain text) returns integer set search_path=pg_catalog, public, pg_temp, md5 530cfc708cb415fc7863429b00f970c8
 -- clerk_release_host(p_slot_id bigint) returns void set search_path=pg_catalog, public, pg_temp, md5 afdbcfbb4a33b3396a37d9afd262be75
+-- clerk_remember_older_site() returns trigger set search_path=pg_catalog, public, pg_temp, md5 d33c1bec69daea9ea81563ddb0179c71
 -- clerk_remove_finished_jobs(p_before timestamp with time zone, p_batch integer) returns integer set search_path=pg_catalog, public, pg_temp, md5 d5350ed67bdbdb61af18be6705b0b6b7
 -- clerk_renew_host(p_slot_id bigint, p_lease interval) returns boolean set search_path=pg_catalog, public, pg_temp, md5 9cec0c9fd7d08ae22ca03b235c65aeab
 -- clerk_renew_leases(p_jobs bigint[]) returns SETOF bigint set search_path=pg_catalog, public, pg_temp, md5 3f46df9c0e0da431288b3008409c867e
@@ -524,8 +530,9 @@ CREATE TRIGGER clerk_book_delete AFTER DELETE ON procrastinate_jobs FOR EACH ROW
 CREATE TRIGGER clerk_fence BEFORE UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status <> 'doing'::procrastinate_job_status))) EXECUTE FUNCTION clerk_before_job_change();
 CREATE TRIGGER clerk_hold_back BEFORE INSERT ON procrastinate_jobs FOR EACH ROW WHEN ((new.status = 'todo'::procrastinate_job_status)) EXECUTE FUNCTION clerk_before_job_insert();
 CREATE TRIGGER clerk_hold_back_retry BEFORE UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN (((new.status = 'todo'::procrastinate_job_status) AND (old.status IS DISTINCT FROM new.status))) EXECUTE FUNCTION clerk_before_job_insert();
-CREATE TRIGGER clerk_keep_older_columns BEFORE UPDATE OF current_stage, outcome ON sites FOR EACH ROW WHEN ((((old.current_stage)::text IS DISTINCT FROM (new.current_stage)::text) OR ((old.outcome)::text IS DISTINCT FROM (new.outcome)::text))) EXECUTE FUNCTION clerk_keep_older_columns();
+CREATE TRIGGER clerk_keep_older_columns BEFORE UPDATE OF current_stage, outcome, run_id ON sites FOR EACH ROW WHEN ((((old.current_stage)::text IS DISTINCT FROM (new.current_stage)::text) OR ((old.outcome)::text IS DISTINCT FROM (new.outcome)::text) OR (old.run_id IS DISTINCT FROM new.run_id))) EXECUTE FUNCTION clerk_keep_older_columns();
 CREATE TRIGGER clerk_name_new_site BEFORE INSERT ON sites FOR EACH ROW WHEN (((new.status IS NULL) AND (new.current_stage IS NULL))) EXECUTE FUNCTION clerk_keep_older_columns();
+CREATE TRIGGER clerk_remember_older_site BEFORE UPDATE OF run_id ON sites FOR EACH ROW WHEN (((old.run_id IS NULL) AND (new.run_id IS NOT NULL))) EXECUTE FUNCTION clerk_remember_older_site();
 CREATE TRIGGER procrastinate_jobs_notify_queue_job_aborted_v1 AFTER UPDATE OF abort_requested ON procrastinate_jobs FOR EACH ROW WHEN (((old.abort_requested = false) AND (new.abort_requested = true) AND (new.status = 'doing'::procrastinate_job_status))) EXECUTE FUNCTION procrastinate_notify_queue_abort_job_v1();
 CREATE TRIGGER procrastinate_jobs_notify_queue_job_inserted_v1 AFTER INSERT ON procrastinate_jobs FOR EACH ROW WHEN ((new.status = 'todo'::procrastinate_job_status)) EXECUTE FUNCTION procrastinate_notify_queue_job_inserted_v1();
 CREATE TRIGGER procrastinate_trigger_abort_requested_events_v1 AFTER UPDATE OF abort_requested ON procrastinate_jobs FOR EACH ROW WHEN ((new.abort_requested = true)) EXECUTE FUNCTION procrastinate_trigger_abort_requested_events_procedure_v1();
@@ -730,6 +737,7 @@ comment on column worker_status.alive is 'Heard of within a minute. A dead worke
 comment on column worker_status.doing is 'Queue, site and steps done of each job that it runs.';
 comment on column worker_status.queues is 'NULL: every queue, or a worker that is not clerk''s.';
 comment on table adopted_schema is 'The older system''s sites table as the first migration found it: what going down gives back. Empty if there was none.';
+comment on table adopted_sites is 'A site of the older system as it was when its first run here began: what going down to 0 gives back, unless it was finished here.';
 comment on table adopted_values is 'Values of the older system that the checks on sites refuse (no counter, a negative one, an unknown stage), as found.';
 comment on table clerk_migrations is 'Which files of sql/migrations have been applied; a file whose checksum differs from the one here is refused.';
 comment on table clerk_procrastinate is 'Files of Procrastinate''s own schema as applied here; the newest complete version is the present one.';
@@ -866,6 +874,7 @@ grant delete, insert, select, update on worker_status to clerk_worker;
 grant delete, insert, select, update on wrong_claims to clerk_worker;
 grant delete, insert, select, update on wrong_ends to clerk_worker;
 grant delete, insert, select, update on wrong_transitions to clerk_worker;
+grant insert, select on adopted_sites to clerk_worker;
 grant select on adopted_schema to clerk_worker;
 grant select on adopted_values to clerk_worker;
 grant select on busy_hosts to clerk_dashboard;

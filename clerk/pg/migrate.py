@@ -187,6 +187,8 @@ class Migrator:
             if to == 0 and is_cleaned_up(self.connection):
                 self.say("taking back the clean-up")
                 self._transaction(self._take_back_cleanup)
+            if to == 0 and "adopted_sites" in state.tables:
+                self._transaction(lambda: self._execute(self.folder.read("adopted.down.sql")))
             for migration in reversed(self.folder.migrations[to : state.version]):
                 self.say(f"taking back {migration.name}")
                 self._transaction(lambda m=migration: self._take_back(m))  # type: ignore[misc]

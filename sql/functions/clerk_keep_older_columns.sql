@@ -27,6 +27,8 @@ begin
         else
             new.extraction_status := case when new.extraction_failed > 0 then 'failed' else 'pending' end;
         end if;
+    elsif new.extraction_status = 'in_progress' then
+        new.extraction_status := 'pending';
     end if;
     new.status := case
         when new.current_stage is null then 'new'

@@ -169,7 +169,9 @@ def test_the_worker_may_write_every_table_but_the_record_of_migrations(connectio
             == (True,)
         }
         is_record = table.startswith(("clerk_", "adopted_"))
-        assert rights == ({"select"} if is_record else {"select", "insert", "update", "delete"}), table
+        expected = {"select"} if is_record else {"select", "insert", "update", "delete"}
+        # The first run of an older site, which a worker may start, keeps what it overwrites.
+        assert rights == expected | ({"insert"} if table == "adopted_sites" else set()), table
 
 
 def test_the_worker_can_defer_and_take_a_job(connection: psycopg.Connection) -> None:

@@ -27,6 +27,7 @@ TABLES = [
     "storage_looks",
     "operator_actions",
     "reconcile_passes",
+    "adopted_sites",
     "worker_processes",
     "procrastinate_jobs",
     "procrastinate_events",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from psycopg.types.json import Jsonb
 
 from clerk.pg import engine
 from tests.engine.driving import Connection, Worker, add_site, finish_phase, one, run_with
@@ -96,6 +97,22 @@ def test_no_documents_and_no_news_are_told_apart(hand: Worker) -> None:
     assert seen(connection, "village")["current_stage"] == "completed"
     assert seen(connection, "village")["status"] == "deployed"
     assert seen(connection, "village")["last_deployed"] == "2024-05-01T10:00:00", "nothing was published"
+
+
+def test_a_run_that_begins_in_the_stage_where_the_older_one_stopped_mends_the_word(connection: Connection) -> None:
+    connection.execute(
+        "insert into sites (subdomain, current_stage, status, extraction_status) values"
+        " ('town', 'ocr', 'extracting', 'in_progress'), ('village', 'fetch', 'deployed', 'completed')"
+    )
+    document = {"kind": "minutes", "meeting": "Council", "date": "2020-01-01", "occurrence": 1, "revision": 1,
+                "status": "pending"}  # fmt: skip
+    engine.migrate_site(connection, "town", Jsonb([document]), 2)
+    engine.start_run(connection, "village")
+    town, village = seen(connection), seen(connection, "village")
+    assert (town["current_stage"], town["status"], town["extraction_status"]) == ("ocr", "needs_ocr", "pending")
+    assert (town["ocr_total"], town["ocr_completed"], town["coordinator_enqueued"]) == (1, 0, False)
+    assert (village["status"], village["extraction_status"]) == ("fetching", "completed")
+    assert _TIME.fullmatch(town["last_updated"])
 
 
 def test_a_word_that_came_with_the_site_is_kept(connection: Connection) -> None:

@@ -1,0 +1,1 @@
+drop table adopted_sites;
