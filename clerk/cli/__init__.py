@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import traceback
 from importlib import metadata
@@ -78,6 +79,10 @@ def main() -> None:
     lifeline.hold()
     # Accepted anywhere, for it is typed after the fact: at the end of the line that went wrong.
     debug = "--debug" in sys.argv
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A name that the terminal cannot show must not end a command.
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = cli.main([argument for argument in sys.argv[1:] if argument != "--debug"], standalone_mode=False)
         # Without standalone mode Click hands over what ctx.exit() was given.

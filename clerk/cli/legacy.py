@@ -13,7 +13,7 @@ from clerk import config
 from clerk.cli.cleanup import cleanup_command
 from clerk.cli.output import dry_run_option, json_option, print_json, say
 from clerk.cli.progress import Progress, quiet_option
-from clerk.errors import OK, WRONG, SettingError
+from clerk.errors import CANNOT_TELL, OK, WRONG, SettingError
 from clerk.legacy import cleanup, cutover, migrating, old_queue, tables
 from clerk.legacy.inspecting import Inspection, inspect
 from clerk.legacy.migrating import Migrated
@@ -40,7 +40,8 @@ def legacy() -> None:
 def inspect_command(as_json: bool) -> None:
     """Show what the older system left: in the database, on disk, in Redis (with REDIS_URL), and where they disagree.
 
-    Changes nothing; works before and after `clerk db up`.
+    Changes nothing; works before and after `clerk db up`. What cannot be read is named, and the rest is shown.
+    Exit code 3: the Redis could not be looked at.
 
     \b
     Examples:
@@ -48,16 +49,14 @@ def inspect_command(as_json: bool) -> None:
       REDIS_URL=redis://localhost:6379/0 clerk legacy inspect --json
     """
     settings = config.load()
-    redis = None
-    if settings.redis_url is not None:
-        with old_queue.connect(settings.redis_url) as connected:
-            redis = old_queue.summary(connected)
     with connect(settings) as connection:
-        found = inspect(connection, settings.storage_dir, redis)
+        found = inspect(connection, settings.storage_dir, settings.redis_url)
     if as_json:
         print_json(found.as_dict())
     else:
         _print_inspection(found)
+    if "problem" in (found.redis or {}):
+        click.get_current_context().exit(CANNOT_TELL)
 
 
 def _print_inspection(found: Inspection) -> None:
@@ -71,6 +70,8 @@ def _print_inspection(found: Inspection) -> None:
     click.echo(f"          {disk.text_files} text files")
     if found.redis is None:
         click.echo("redis     not looked at: REDIS_URL is not set")
+    elif problem := found.redis.get("problem"):
+        click.echo(f"redis     not looked at: {problem}")
     else:
         click.echo(f"redis     {len(found.redis['workers'])} workers alive, {len(found.redis['queues'])} queues")
         for queue, counts in found.redis["queues"].items():
@@ -90,7 +91,7 @@ def migrate_stuck_sites(every_site: bool, quiet: bool, dry_run: bool, as_json: b
     """Make runs of the sites that are stuck in the older system, from what it left on disk.
 
     A document with all its text counts as read, one with its PDF alone will be read, one with neither has failed.
-    Nothing is read again, no file is changed. Reconciliation (`clerk reconcile-pipeline`, or a worker) then goes on
+    Nothing is read again, no file is lost. Reconciliation (`clerk reconcile-pipeline`, or a worker) then goes on
     with each run. A site that has had a run here is passed over: repeat the command as often as you like.
 
     \b

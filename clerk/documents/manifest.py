@@ -56,6 +56,11 @@ class Manifest:
         return tuple(page for page in self.pages if page.method == FAILED)
 
     @property
+    def is_older(self) -> bool:
+        """Its texts are the older system's, all or some."""
+        return any(page.method == OLDER for page in self.pages)
+
+    @property
     def is_complete(self) -> bool:
         """Every page is accounted for, in order, once."""
         return [page.page for page in self.pages] == list(range(1, self.page_count + 1))

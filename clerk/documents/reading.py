@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from clerk.documents import condition, failures, manifest, protocol
+from clerk.documents import condition, failures, manifest, protocol, set_aside
 from clerk.documents.engine import environment, import_path
 from clerk.documents.failures import (
     BY_NAME,
@@ -75,7 +75,7 @@ def read(
     pdf = storage.pdf(document)
     sha256 = _fingerprint(pdf, document)
     journal = Journal(storage, document, sha256, options.languages)
-    done = journal.pages(_usable_manifest(storage, document, sha256))
+    done = journal.pages(_usable_manifest(storage, document, journal))
     for number in condition.missing_images(storage, document, done.values(), options.images):
         del done[number]
     journal.begin(done)
@@ -122,14 +122,17 @@ def _fingerprint(pdf: Path, document: Document) -> str:
     return found
 
 
-def _usable_manifest(storage: SiteStorage, document: Document, sha256: str) -> Manifest | None:
-    """An older one; removed if it speaks of another PDF, since its texts are about to be replaced."""
+def _usable_manifest(storage: SiteStorage, document: Document, journal: Journal) -> Manifest | None:
+    """One that says what need not be read again. Any other is removed, since its texts are about to be replaced; those
+    of the older system are set aside first: by its manifest, or because nobody here has begun to read."""
     path = storage.manifest(document)
     try:
         found = manifest.load(path)
     except manifest.ManifestUnreadable:
         found = None
-    if found is None or found.pdf_sha256 != sha256:
+    if found.is_older if found is not None else not journal.path.exists():
+        set_aside.older_files(storage, document)
+    if found is None or found.is_older or found.pdf_sha256 != journal.head["pdf_sha256"]:
         path.unlink(missing_ok=True)
         return None
     return found

@@ -6,6 +6,7 @@ page or, in its first days, per document, and was often stopped in the middle. N
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import tempfile
@@ -13,13 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
-from filecmp import cmp
 from pathlib import Path
 
 from clerk.documents import engine
 from clerk.exec import poppler
-from clerk.exec.limited import Limits, ToolFailed
+from clerk.exec.limited import Limits, ToolFailed, ToolMissing
 
+_MARKS = frozenset(("pdfs", "txt", "processed", "images", "_agendas", "meetings.db"))
 _BASES = {"minutes": "", "agenda": "_agendas"}
 _STEM = re.compile(r"(\d{4}-\d{2}-\d{2})(?:_([1-9]\d{0,3}))?(?:_r([1-9]\d{0,3}))?")
 _PAGE = re.compile(r"0*([1-9]\d{0,5})\.(?:txt|png)")
@@ -58,43 +59,39 @@ class OldDocument:
 
     @property
     def name(self) -> str:
-        return f"{self.kind} {self.meeting}/{self.stem}"
+        return f"{self.kind} {shown(self.meeting)}/{self.stem}"
 
     @property
     def texts(self) -> dict[int, Path]:
-        return self.pages or ({1: self.whole_text} if self.whole_text is not None else {})
+        """What counts: the single pages if they are all, else the one file, else what pages there are."""
+        if self.whole_text is not None and self.missing is not None:
+            return {1: self.whole_text}
+        return self.pages
 
-    @property
-    def gap(self) -> str | None:
-        """What is missing in the texts, for a person; None if they may be all."""
-        count = len(self.texts)
+    @functools.cached_property
+    def missing(self) -> str | None:
+        """What is missing in the single pages, for a person; None if they are all, as far as can be told.
+
+        A PDF that is still there without a marker may have been left half-read. One that does not tell how many pages
+        it has says nothing against a text without a gap, and could not be read anew either."""
+        count = len(self.pages)
         if not count:
             return "there is no text"
-        if max(self.texts) != count:
-            missing = next(number for number in range(1, count + 2) if number not in self.texts)
+        if max(self.pages) != count:
+            missing = next(number for number in range(1, count + 2) if number not in self.pages)
             return f"the text of page {missing} is missing"
-        if self.whole_text is None and self.images > count:
+        if self.images > count:
             return f"there is an image of page {self.images}, and text of {count} pages"
+        in_pdf = _count_pages(self.pdf) if self.pdf is not None and not self.is_marked else None
+        if in_pdf not in (None, count):
+            return f"the PDF has {in_pdf} pages, and there is text of {count}"
         return None
 
-    @property
-    def _is_one_file(self) -> bool:
-        """Its only page is the second name that a take-over, cut short later, gave to the text of all pages."""
-        try:
-            return self.whole_text is not None and [*self.pages] == [1] and cmp(self.whole_text, self.pages[1], False)
-        except OSError:
-            return False
-
     def holding(self) -> tuple[Holding, str | None]:
-        """And why it is not the text. A PDF that is still there without a marker may have been left half-read."""
-        problem = self.gap
-        if problem is None and self.pdf is not None and not self.is_marked and self.pages and not self._is_one_file:
-            count = _count_pages(self.pdf)
-            if count != len(self.pages):
-                problem = f"the PDF has {count or 'an unknown number of'} pages, and there is text of {len(self.pages)}"
-        if problem is None:
+        """And why it is not the text."""
+        if self.missing is None or self.whole_text is not None:
             return Holding.TEXT, None
-        return (Holding.PDF if self.pdf is not None else Holding.NOTHING), problem
+        return (Holding.PDF if self.pdf is not None else Holding.NOTHING), self.missing
 
 
 @dataclass
@@ -111,13 +108,33 @@ class OldSite:
         return sum(len(document.texts) for document in self.documents)
 
 
-def site_folders(root: Path) -> list[str]:
-    """Names of what looks like a site's folder."""
+def shown(name: str | Path) -> str:
+    """A name as it can be printed: on disk it may be any bytes."""
+    return os.fsencode(name).decode(errors="backslashreplace")
+
+
+def missing_program() -> str | None:
+    """What would have to be installed to count the pages of a PDF."""
     try:
-        found = sorted(entry.name for entry in os.scandir(root) if _is_folder(entry) and not entry.name.startswith("."))
-    except FileNotFoundError:
-        return []
-    return found
+        poppler.version()
+    except ToolMissing as error:
+        return str(error)
+    return None
+
+
+def site_folders(root: Path) -> list[str]:
+    """Names of what looks like a site's folder, or might, if it could be read. Raises OSError if `root` cannot be."""
+    with os.scandir(root) as entries:
+        return sorted(entry.name for entry in entries if not entry.name.startswith(".") and _may_be_a_site(entry))
+
+
+def _may_be_a_site(entry: os.DirEntry[str]) -> bool:
+    try:
+        return not _MARKS.isdisjoint(path.name for path in Path(entry.path).iterdir())
+    except NotADirectoryError:
+        return False
+    except OSError:  # scanning it will say what is wrong
+        return True
 
 
 def scan(folder: Path) -> OldSite:
@@ -129,12 +146,14 @@ def scan(folder: Path) -> OldSite:
         if (kind, meeting, stem) not in found:
             made = _document(kind, meeting, stem)
             if made is None:
-                site.problems.append(f"{path} is not named after a date")
+                site.problems.append(f"{shown(path)} is not named after a date")
                 return None
             found[kind, meeting, stem] = made
         return found[kind, meeting, stem]
 
     for kind, base in _BASES.items():
+        if not _list(site, folder / base):
+            break
         for meeting, entry in _entries(site, folder / base / "pdfs"):
             if entry.name.endswith(".pdf") and (one := document(kind, meeting, entry.name[:-4], Path(entry.path))):
                 one.pdf = Path(entry.path)
@@ -143,7 +162,7 @@ def scan(folder: Path) -> OldSite:
                 if one := document(kind, meeting, entry.name, Path(entry.path)):
                     one.pages = _pages(site, Path(entry.path))
             elif entry.name.endswith(".txt") and (one := document(kind, meeting, entry.name[:-4], Path(entry.path))):
-                one.whole_text = Path(entry.path)
+                one.whole_text = None if _is_empty(entry) else Path(entry.path)
         for meeting, entry in _entries(site, folder / base / "processed"):
             if entry.name.endswith(".txt") and (one := document(kind, meeting, entry.name[:-4], Path(entry.path))):
                 one.is_marked = True
@@ -186,10 +205,19 @@ def _pages(site: OldSite, folder: Path) -> dict[int, Path]:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Or a link to one that is gone."""
     try:
-        return entry.is_dir()
+        return entry.is_dir() or (entry.is_symlink() and not entry.is_file() and not entry.name.endswith(".txt"))
     except OSError:  # listing it will say what is wrong
         return True
+
+
+def _is_empty(entry: os.DirEntry[str]) -> bool:
+    """The one file for all pages, of a reading that was stopped before it had any."""
+    try:
+        return entry.stat().st_size == 0
+    except OSError:  # reading it will say what is wrong
+        return False
 
 
 def _list(site: OldSite, folder: Path) -> list[os.DirEntry[str]]:
@@ -197,15 +225,19 @@ def _list(site: OldSite, folder: Path) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
     except FileNotFoundError:
+        if folder.is_symlink():
+            site.problems.append(f"{shown(folder)} is a link to something that is not there")
+            site.is_whole = False
         return []
     except OSError as error:
-        site.problems.append(f"{folder} cannot be read ({error.strerror})")
+        site.problems.append(f"{shown(folder)} cannot be read ({error.strerror})")
         # A file among the folders hides no document.
-        site.is_whole = site.is_whole and isinstance(error, NotADirectoryError)
+        site.is_whole = site.is_whole and isinstance(error, NotADirectoryError) and folder != site.folder
         return []
 
 
 def _count_pages(pdf: Path) -> int | None:
+    """None if it does not tell: encrypted, broken, or there is no program to ask."""
     with tempfile.TemporaryDirectory(prefix="clerk-") as scratch:
         run = engine.tools(_COUNTING, Path(scratch), None)
         try:

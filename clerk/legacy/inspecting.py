@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from clerk.documents.names import is_subdomain
-from clerk.legacy import disk, tables
+from clerk.errors import ClerkError
+from clerk.legacy import disk, old_queue, tables
 from clerk.legacy.disk import OldSite
 from clerk.legacy.tables import Connection, OldTables
-
-_MARKS = ("pdfs", "txt", "processed", "images", "_agendas", "meetings.db")
 
 
 @dataclass
@@ -30,20 +29,37 @@ class Inspection:
     database: dict[str, Any]
     disk: Disk
     redis: dict[str, Any] | None
+    """None: not asked for. With `problem` and nothing else: it could not be looked at."""
     disagreements: list[str]
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def inspect(connection: Connection, root: Path, redis: dict[str, Any] | None) -> Inspection:
+def inspect(connection: Connection, root: Path, redis_url: str | None) -> Inspection:
+    """What cannot be looked at is a finding like any other, and the rest is reported all the same."""
     found = tables.read(connection)
-    on_disk = {name: disk.scan(root / name) for name in disk.site_folders(root) if _is_a_site(root / name)}
-    return Inspection(_database(found), _disk(root, on_disk), redis, _disagreements(found, on_disk))
+    problems = [] if (missing := disk.missing_program()) is None else [f"{missing}; pages of PDFs were not counted"]
+    try:
+        on_disk = {name: disk.scan(root / name) for name in disk.site_folders(root)}
+    except OSError as error:
+        on_disk = {}
+        if found.sites or not isinstance(error, FileNotFoundError):
+            problems.append(f"{root} cannot be read ({error.strerror})")
+    return Inspection(
+        _database(found), _disk(root, on_disk), _redis(redis_url), problems + _disagreements(found, on_disk)
+    )
 
 
-def _is_a_site(folder: Path) -> bool:
-    return any((folder / mark).exists() for mark in _MARKS)
+def _redis(url: str | None) -> dict[str, Any] | None:
+    if url is None:
+        return None
+    try:
+        with old_queue.connect(url) as connected:
+            old_queue.require_rq(connected)
+            return old_queue.summary(connected)
+    except ClerkError as error:
+        return {"problem": str(error)}
 
 
 def _database(found: OldTables) -> dict[str, Any]:
@@ -81,6 +97,6 @@ def _disagreements(found: OldTables, on_disk: dict[str, OldSite]) -> list[str]:
         elif site.subdomain not in on_disk:
             said.append(f"{site.subdomain}: in the table, and not on disk")
     known = {site.subdomain for site in found.sites}
-    said += [f"{name}: on disk, and not in the table" for name in on_disk if name not in known]
-    said += [f"{name}: {problem}" for name, site in on_disk.items() for problem in site.problems]
+    said += [f"{disk.shown(name)}: on disk, and not in the table" for name in on_disk if name not in known]
+    said += [f"{disk.shown(name)}: {problem}" for name, site in on_disk.items() for problem in site.problems]
     return said

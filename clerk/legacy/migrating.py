@@ -6,6 +6,7 @@ A site that has had a run here is passed over, so the whole can be repeated.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -13,9 +14,10 @@ from pathlib import Path
 
 from psycopg.types.json import Jsonb
 
+from clerk.documents import set_aside
 from clerk.documents.names import is_subdomain
 from clerk.documents.storage import SiteStorage
-from clerk.errors import SettingError
+from clerk.errors import ClerkError, SettingError
 from clerk.legacy import disk, tables, texts
 from clerk.legacy.tables import Connection, OldRow
 from clerk.pg import engine
@@ -66,6 +68,7 @@ def migrate(
     ]
     if wanted:
         require_folders(root, rows)
+        require_programs()
     progress(0, len(wanted))
     for number, row in enumerate(wanted, 1):
         yield migrate_site(connection, root, row, rehearse)
@@ -75,14 +78,24 @@ def migrate(
 def require_folders(root: Path, rows: Iterable[OldRow]) -> None:
     """Else a STORAGE_DIR that names another folder would make every site an empty one, for good. Sites migrated
     before count too: those that are left may have had no folder ever."""
-    if not root.is_dir():
-        raise SettingError(f"there is no folder {root}", "set STORAGE_DIR to the older system's")
+    try:
+        os.scandir(root).close()
+    except OSError as error:
+        raise SettingError(
+            f"{root} cannot be read ({error.strerror})", "set STORAGE_DIR to the older system's"
+        ) from error
     names = [row.subdomain for row in rows if (row.is_stuck or row.is_ours) and is_subdomain(row.subdomain)]
     if names and not any(SiteStorage(root, name).folder.is_dir() for name in names):
         raise SettingError(
             f"none of the stuck sites has a folder in {root}",
             "set STORAGE_DIR to the older system's, or, if they never had a file, make a folder for one of them",
         )
+
+
+def require_programs() -> None:
+    """Else a text that lacks its last pages would pass for all of it."""
+    if (missing := disk.missing_program()) is not None:
+        raise ClerkError("the pages of PDFs cannot be counted here", missing)
 
 
 def _has_documents(connection: Connection, subdomain: str) -> bool:
@@ -113,6 +126,12 @@ def migrate_site(connection: Connection, root: Path, row: OldRow, rehearse: bool
         except OSError as error:
             is_whole = False
             migrated.problems.append(f"{old.name} cannot be taken over ({error})")
+    if not rehearse and is_whole:
+        try:
+            set_aside.database(storage)
+        except OSError as error:
+            is_whole = False
+            migrated.problems.append(f"its archive cannot be kept ({error})")
     if not is_whole:
         # Half of a site would count as all of it: nobody looks at its folder again.
         migrated.skipped = "not all of its files can be used; mend what is named and repeat"

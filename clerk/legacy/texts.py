@@ -1,24 +1,24 @@
 """Takes a document of the older system over: its files to where clerk looks for them, with a manifest.
 
 Texts and PDFs that lie elsewhere (the first layout, folders with blanks in their names, page numbers with noughts) get
-a second name; the older ones stay. The texts themselves are never written.
+a second name; the older ones stay. The texts themselves are never written, and what a second name takes the place of is
+set aside.
 """
 
 from __future__ import annotations
 
 import errno
-import hashlib
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from filecmp import cmp
 from pathlib import Path
 from typing import Any
 
-from clerk.documents import manifest
+from clerk.documents import manifest, set_aside
 from clerk.documents.manifest import Manifest, ManifestUnreadable, Page
 from clerk.documents.names import folder_name, readable
-from clerk.documents.storage import Document, SiteStorage, write
+from clerk.documents.storage import Document, SiteStorage, fingerprint
 from clerk.legacy.disk import Holding, OldDocument
 
 NOTE = "read by the older system"
@@ -81,7 +81,7 @@ def _files(old: OldDocument) -> list[Path]:
 
 
 def _fingerprints(old: OldDocument) -> list[str]:
-    return [_fingerprint(file) for file in _files(old)]
+    return [fingerprint(file) for file in _files(old)]
 
 
 def take_over(storage: SiteStorage, document: Document, old: OldDocument, rehearse: bool = False) -> TakenOver:
@@ -93,7 +93,7 @@ def take_over(storage: SiteStorage, document: Document, old: OldDocument, rehear
     if old.pdf is not None:
         taken = replace(
             taken,
-            sha256=_fingerprint(old.pdf),
+            sha256=fingerprint(old.pdf),
             size_bytes=old.pdf.stat().st_size,
             storage_key=storage.storage_key(document),
         )
@@ -132,6 +132,8 @@ def _pages(old: OldDocument) -> tuple[Page, ...]:
 
 def _put(storage: SiteStorage, document: Document, old: OldDocument, made: Manifest) -> None:
     """The manifest last. One that is there already and fits the texts knows more than ours would."""
+    if old.texts != old.pages:
+        _clear_first_page(storage, document, old.texts[1])
     for number, path in old.texts.items():
         _also_as(path, storage.page_text(document, number))
     path = storage.manifest(document)
@@ -143,18 +145,16 @@ def _put(storage: SiteStorage, document: Document, old: OldDocument, made: Manif
         manifest.save(path, made)
 
 
+def _clear_first_page(storage: SiteStorage, document: Document, whole_text: Path) -> None:
+    """Of a reading that was left half-done beside the one file with all of the text."""
+    first = storage.page_text(document, 1)
+    if first.exists() and not cmp(first, whole_text, shallow=False):
+        set_aside.older_files(storage, document)
+        first.unlink()
+
+
 def _also_as(path: Path, wanted: Path) -> None:
-    if wanted.exists():
-        if not wanted.samefile(path) and wanted.read_bytes() != path.read_bytes():
-            raise FileExistsError(errno.EEXIST, f"is in the way of {path}", str(wanted))
-        return
-    wanted.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        os.link(path, wanted)
-    except OSError:  # a file system without hard links, or a link to another one
-        write(wanted, path.read_bytes())
-
-
-def _fingerprint(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    if not wanted.exists():
+        set_aside.second_name(path, wanted)
+    elif not wanted.samefile(path) and not cmp(wanted, path, shallow=False):
+        raise FileExistsError(errno.EEXIST, f"is in the way of {path}", str(wanted))

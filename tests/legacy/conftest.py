@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +20,18 @@ from tests.legacy.old_system import OldDisk
 @pytest.fixture
 def old_disk(tmp_path: Path) -> OldDisk:
     return OldDisk(tmp_path / "storage")
+
+
+@pytest.fixture
+def for_all() -> Iterator[Path]:
+    """A folder that everybody may look into, up to what a test closes."""
+    folder = Path(tempfile.mkdtemp(prefix="clerk-legacy-"))
+    folder.chmod(0o755)
+    yield folder
+    for path, folders, _ in os.walk(folder):
+        for name in folders:
+            (Path(path) / name).chmod(0o755)
+    shutil.rmtree(folder)
 
 
 @pytest.fixture

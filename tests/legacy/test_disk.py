@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from clerk.legacy.disk import Holding, scan
-from tests.legacy.old_system import OldDisk
+from clerk.legacy.disk import Holding, scan, site_folders
+from tests.legacy.old_system import OldDisk, as_nobody
 
 
 def holdings(disk: OldDisk, site: str = "town") -> dict[str, Holding]:
@@ -43,14 +44,23 @@ def test_half_a_text_is_not_a_text(old_disk: OldDisk) -> None:
     old_disk.images("town", "Images", "2020-01-01", 3)
     old_disk.text("town", "Stopped", "2020-01-01", "one")
     old_disk.pdf("town", "Stopped", "2020-01-01", pages=2)
-    old_disk.text("town", "Broken", "2020-01-01", "one")
-    old_disk.pdf("town", "Broken", "2020-01-01").write_bytes(b"no PDF")
     found = {document.meeting: document.holding() for document in scan(old_disk.root / "town").documents}
     assert found == {
         "Gap": (Holding.NOTHING, "the text of page 2 is missing"),
         "Images": (Holding.NOTHING, "there is an image of page 3, and text of 1 pages"),
         "Stopped": (Holding.PDF, "the PDF has 2 pages, and there is text of 1"),
-        "Broken": (Holding.PDF, "the PDF has an unknown number of pages, and there is text of 1"),
+    }
+
+
+def test_a_pdf_that_does_not_tell_its_pages_says_nothing_against_its_text(old_disk: OldDisk) -> None:
+    old_disk.text("town", "Broken", "2020-01-01", "one")
+    old_disk.pdf("town", "Broken", "2020-01-01").write_bytes(b"no PDF")
+    old_disk.text("town", "Gap", "2020-01-01", "one", "two")
+    (old_disk.root / "town/txt/Gap/2020-01-01/1.txt").unlink()
+    old_disk.pdf("town", "Gap", "2020-01-01").write_bytes(b"no PDF")
+    assert holdings(old_disk) == {
+        "minutes Broken/2020-01-01": Holding.TEXT,
+        "minutes Gap/2020-01-01": Holding.PDF,
     }
 
 
@@ -63,15 +73,22 @@ def test_a_pdf_that_is_still_there_does_not_make_its_text_doubtful(old_disk: Old
     assert set(holdings(old_disk).values()) == {Holding.TEXT}
 
 
-def test_a_second_name_of_the_whole_text_is_not_its_first_page(old_disk: OldDisk) -> None:
-    for meeting, first_page in (("Linked", "all of it"), ("HalfRead", "page one")):
-        old_disk.whole_text("town", meeting, "2010-01-01", "all of it")
-        old_disk.text("town", meeting, "2010-01-01", first_page)
-        old_disk.pdf("town", meeting, "2010-01-01", pages=3)
-    assert holdings(old_disk) == {
-        "minutes Linked/2010-01-01": Holding.TEXT,
-        "minutes HalfRead/2010-01-01": Holding.PDF,
-    }
+def test_one_file_with_all_of_the_text_is_not_hidden_by_some_pages(old_disk: OldDisk) -> None:
+    for meeting in ("Linked", "HalfRead", "Gap", "WithoutPdf", "Pages", "Empty"):
+        old_disk.whole_text("town", meeting, "2010-01-01", "" if meeting == "Empty" else "all of it")
+        old_disk.text("town", meeting, "2010-01-01", "all of it" if meeting == "Linked" else "page one", "page two")
+        if meeting != "WithoutPdf":
+            old_disk.pdf("town", meeting, "2010-01-01", pages=2 if meeting == "Pages" else 3)
+    for path in ("Linked/2010-01-01/2.txt", "Gap/2010-01-01/1.txt", "WithoutPdf/2010-01-01/1.txt"):
+        (old_disk.root / "town/txt" / path).unlink()
+    found = {document.meeting: document for document in scan(old_disk.root / "town").documents}
+    assert {
+        meeting: document.holding()[0] for meeting, document in found.items() if meeting != "Empty"
+    } == dict.fromkeys(("Linked", "HalfRead", "Gap", "WithoutPdf", "Pages"), Holding.TEXT)
+    assert found["Empty"].holding() == (Holding.PDF, "the PDF has 3 pages, and there is text of 2")
+    for meeting in ("Linked", "HalfRead", "Gap", "WithoutPdf"):
+        assert [path.read_text() for path in found[meeting].texts.values()] == ["all of it"]
+    assert [*found["Pages"].texts] == [1, 2], "all pages, each by itself, say more"
 
 
 def test_what_cannot_be_used_is_named_and_the_rest_is_found(old_disk: OldDisk) -> None:
@@ -92,3 +109,45 @@ def test_what_cannot_be_used_is_named_and_the_rest_is_found(old_disk: OldDisk) -
 def test_no_folder_is_no_documents(tmp_path: Path) -> None:
     assert scan(tmp_path / "nowhere").documents == []
     assert scan(tmp_path / "nowhere").problems == []
+
+
+def test_a_link_to_nothing_is_not_an_empty_folder(old_disk: OldDisk) -> None:
+    """It is a disk that is not mounted, and a site that would be fetched and read from the beginning."""
+    old_disk.root.mkdir()
+    (old_disk.root / "town").symlink_to("unmounted")
+    old_disk.text("village", "Council", "2020-01-01", "one")
+    (old_disk.root / "village/_agendas").symlink_to("unmounted")
+    (old_disk.root / "village/pdfs").symlink_to("unmounted")
+    (old_disk.root / "village/txt/Council/2020-01-02").symlink_to("unmounted")
+    (old_disk.root / "hamlet").write_text("a file")
+    for site, links in (("town", [""]), ("village", ["/pdfs", "/txt/Council/2020-01-02", "/_agendas"]), ("hamlet", [])):
+        found = scan(old_disk.root / site)
+        assert not found.is_whole, site
+        assert [problem for problem in found.problems if " is a link" in problem] == [
+            f"{old_disk.root}/{site}{link} is a link to something that is not there" for link in links
+        ]
+    assert site_folders(old_disk.root) == ["town", "village"]
+
+
+def test_folders_that_may_not_be_read(for_all: Path) -> None:
+    disk = OldDisk(for_all)
+    for site in ("closed", "town"):
+        disk.text(site, "Council", "2020-01-01", "one")
+        disk.text(site, "Closed", "2020-01-01", "one")
+    (for_all / "closed").chmod(0)
+    (for_all / "town/txt/Closed").chmod(0)
+    with as_nobody():
+        assert site_folders(for_all) == ["closed", "town"]
+        found = {site: scan(for_all / site) for site in ("closed", "town")}
+    assert [len(site.documents) for site in found.values()] == [0, 1]
+    assert [site.is_whole for site in found.values()] == [False, False]
+    assert found["closed"].problems == [f"{for_all}/closed cannot be read (Permission denied)"]
+    assert found["town"].problems == [f"{for_all}/town/txt/Closed cannot be read (Permission denied)"]
+
+
+def test_a_name_of_any_bytes_can_be_printed(old_disk: OldDisk) -> None:
+    old_disk.text("town", os.fsdecode(b"Stra\xdfe"), "2020-01-01", "one")
+    old_disk.text("town", os.fsdecode(b"Stra\xdfe"), "undated", "one")
+    found = scan(old_disk.root / "town")
+    assert [document.name for document in found.documents] == ["minutes Stra\\xdfe/2020-01-01"]
+    assert found.problems == [f"{old_disk.root}/town/txt/Stra\\xdfe/undated is not named after a date"]

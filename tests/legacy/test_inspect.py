@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from clerk.legacy.inspecting import inspect
 from clerk.pg.connection import connect_to
 from clerk.pg.migrate import Migrator
 from clerk.pg.sqlfiles import SqlFolder
@@ -14,7 +19,7 @@ from tests.cli.conftest import Clerk
 from tests.conftest import Url
 from tests.engine.driving import Connection
 from tests.legacy.old_redis import OldRq
-from tests.legacy.old_system import OldDisk, stuck_site
+from tests.legacy.old_system import OldDisk, as_nobody, stuck_site
 from tests.pg.legacy import ALEMBIC, CREATE_ALL, EARLY_ALEMBIC, RAW_SCRIPT, Baseline
 
 FORMS = {"alembic": ALEMBIC, "alembic, early": EARLY_ALEMBIC, "create_all": CREATE_ALL, "raw script": RAW_SCRIPT}
@@ -85,3 +90,77 @@ def test_where_they_disagree(
         assert line in outcome.out
     assert "agrees: " not in outcome.out
     assert json.loads(clerk_command("legacy", "inspect", "--json").out)["redis"]["queues"]["ocr"]["failed"] == 1
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_redis_that_cannot_be_looked_at_hides_neither_database_nor_disk(
+    connection: Connection,
+    old_disk: OldDisk,
+    old_rq: OldRq,
+    clerk_command: Clerk,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stuck_site(connection, "town")
+    old_disk.text("town", "Council", "2020-01-01", "one")
+
+    def looks(problem: str) -> None:
+        outcome = clerk_command("legacy", "inspect")
+        assert outcome.code == 3, outcome
+        for line in ("1 sites, 1 stuck", "1 sites, 1 documents (1 with text)", f"redis     not looked at: {problem}"):
+            assert line in outcome.out
+        assert problem in json.loads(clerk_command("legacy", "inspect", "--json").out)["redis"]["problem"]
+
+    looks("the Redis holds no queue of RQ")
+    old_rq.connection.set("rq:queues", "not a set")
+    looks("the Redis holds something else under RQ's names")
+    monkeypatch.setenv("REDIS_URL", "redis://:s3cret@localhost:1/0")
+    looks("the Redis at redis://:***@localhost:1/0 cannot be used")
+
+
+def test_a_disk_that_cannot_be_read_is_a_finding(
+    connection: Connection, for_all: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck_site(connection, "town")
+    closed = for_all / "closed"
+    closed.mkdir(mode=0)
+    for root, why in ((for_all / "nowhere", "No such file or directory"), (closed, "Permission denied")):
+        with as_nobody():
+            found = inspect(connection, root, None)
+        assert found.disagreements[0] == f"{root} cannot be read ({why})"
+        assert (found.database["stuck"], found.disk.sites) == (1, 0)
+    closed.rmdir()
+    OldDisk(for_all).text("town", "Council", "2020-01-01", "one")
+    OldDisk(for_all).pdf("town", "Council", "2020-01-01")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = inspect(connection, for_all, None)
+    assert found.disagreements == [
+        "pdfinfo is not installed; on Debian: apt install poppler-utils; pages of PDFs were not counted"
+    ]
+    assert found.disk.holding == {"text": 1}
+
+
+@pytest.mark.usefixtures("settled")
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_names_of_any_bytes_are_printed_on_any_terminal(
+    connection: Connection, old_disk: OldDisk, encoding: str
+) -> None:
+    stuck_site(connection, "zürich")
+    old_disk.text(os.fsdecode(b"stra\xdfe"), os.fsdecode(b"R\xe4te"), "undated", "one")
+    (old_disk.root / "town").symlink_to("unmounted")
+    for more in ([], ["--json"]):
+        ran = subprocess.run(
+            [sys.executable, "-m", "clerk", "legacy", "inspect", *more],
+            env={**os.environ, "PYTHONIOENCODING": encoding},
+            capture_output=True,
+            check=False,
+        )
+        assert (ran.returncode, ran.stderr) == (0, b"")
+        said = ran.stdout.decode()
+        if more:
+            said = "\n".join(json.loads(said)["disagreements"])
+        elif encoding == "ascii":
+            said = said.replace("\\xfc", "ü")
+        assert "zürich: a name that cannot be a folder here" in said
+        assert "stra\\xdfe: on disk, and not in the table" in said
+        assert "R\\xe4te/undated is not named after a date" in said
+        assert "town is a link to something that is not there" in said

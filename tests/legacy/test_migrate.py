@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sqlite3
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -14,7 +15,8 @@ from psycopg.types.json import Jsonb
 
 from clerk.app import whole_app
 from clerk.config import load
-from clerk.documents import manifest
+from clerk.documents import catalogue, manifest
+from clerk.documents.storage import SiteStorage
 from clerk.legacy import migrating, tables
 from clerk.pg import engine
 from clerk.plugins import manager
@@ -335,3 +337,132 @@ def test_no_site_twice_by_two_operators(connection: Connection, old_disk: OldDis
         second = migrating.migrate_site(other, old_disk.root, row)
     assert (first.run_id is None, second.run_id) == (False, None)
     assert one(connection, "select count(*) from pipeline_runs") == 1
+
+
+def test_what_is_read_anew_replaces_nothing_that_the_older_system_made(
+    connection: Connection, old_disk: OldDisk, clerk_command: Clerk
+) -> None:
+    """A gap in the texts, and images of another rendering: the document is read again, and all of that is kept."""
+    stuck_site(connection, "town")
+    old_disk.text("town", "Council", "2020-01-01", "an older first page", "an older second", "a third, of what?")
+    (old_disk.root / "town/txt/Council/2020-01-01/2.txt").unlink()
+    old_disk.images("town", "Council", "2020-01-01", 3)
+    old_disk.pdf("town", "Council", "2020-01-01", pages=2)
+    old_disk.text("town", "Council", "2020-01-01", "an agenda's first", agenda=True)
+    old_disk.pdf("town", "Council", "2020-01-01", pages=2, agenda=True)
+    (old_disk.root / "town/meetings.db").write_bytes(b"the archive that was published")
+    places = ("txt/Council/2020-01-01", "images/Council/2020-01-01", "_agendas/txt/Council/2020-01-01")
+    town, kept = old_disk.root / "town", old_disk.root / "town/before-clerk"
+
+    def lies(base: Path) -> dict[str, bytes]:
+        names = (f"{place}/{path.name}" for place in places for path in (base / place).glob("*.[tp]*"))
+        return {name: (base / name).read_bytes() for name in sorted(names)}
+
+    before = lies(town)
+    assert len(before) == 6
+    assert clerk_command("migrate-stuck-sites").code == 0
+    assert lies(town) == before, "until it is read, all stays where the older system finds it"
+    reconcile(connection, Comparison(load()))
+    work(connection)
+    assert rows(connection, _LEDGER, ["town"]) == [("Council", "processed", None)] * 2
+    assert "The motion carried." in (town / places[0] / "1.txt").read_text()
+    assert not (town / places[0] / "3.txt").exists()
+    assert lies(kept) == before
+    assert (kept / "meetings.db").read_bytes() == b"the archive that was published"
+
+    engine.rewind(connection, "town", "ocr")
+    work(connection)
+    assert [path.name for path in kept.glob("txt/Council/*")] == ["2020-01-01"], "what clerk made is not set aside"
+    assert lies(kept) == before
+
+
+def test_a_text_that_was_taken_over_is_set_aside_when_somebody_wants_it_read_again(
+    connection: Connection, old_disk: OldDisk
+) -> None:
+    stuck_site(connection, "town")
+    town, place = old_disk.root / "town", "txt/Council/2020-01-01"
+    old_disk.text("town", "Council", "2020-01-01", "first")
+    old_disk.pdf("town", "Council", "2020-01-01")
+    list(migrating.migrate(connection, old_disk.root))
+    reconcile(connection, Comparison(load()))
+    work(connection)
+    assert not (town / "before-clerk" / place).exists()
+    engine.rewind(connection, "town", "ocr")
+    work(connection)
+    assert (town / "before-clerk" / place / "1.txt").read_text() == "first"
+    assert "The motion carried." in (town / place / "1.txt").read_text()
+
+    # Back to the older system, which read it once more, and here again.
+    (town / place / "manifest.json").unlink()
+    (town / place / "1.txt").write_text("second")
+    connection.execute("update sites set run_id = null, current_stage = 'ocr'")
+    connection.execute("delete from content_items")
+    list(migrating.migrate(connection, old_disk.root))
+    engine.rewind(connection, "town", "ocr")
+    work(connection)
+    assert (town / "before-clerk" / place / "1.txt").read_text() == "first", "never overwritten"
+    assert (town / "before-clerk" / f"{place}.2" / "1.txt").read_text() == "second"
+
+
+def test_a_text_in_one_file_takes_the_place_of_some_pages_which_are_set_aside(
+    connection: Connection, old_disk: OldDisk
+) -> None:
+    stuck_site(connection, "town")
+    old_disk.whole_text("town", "Board", "2010-01-01", "all of it")
+    old_disk.text("town", "Board", "2010-01-01", "page one", "page two")
+    old_disk.pdf("town", "Board", "2010-01-01", pages=3)
+    for again in (False, True):
+        if again:
+            connection.execute("update sites set run_id = null, current_stage = 'ocr'")
+            connection.execute("delete from content_items")
+        (migrated,) = migrating.migrate(connection, old_disk.root)
+        assert (migrated.skipped, migrated.problems, migrated.documents["processed"]) == (None, [], 1)
+    (document,) = catalogue.documents_of(connection, "town")
+    storage = SiteStorage(old_disk.root, "town")
+    assert manifest.page_texts(storage, document) == [(1, "all of it")]
+    kept = old_disk.root / "town/before-clerk/txt/Board"
+    assert [path.name for path in kept.iterdir()] == ["2010-01-01"]
+    assert [(kept / "2010-01-01" / f"{page}.txt").read_text() for page in (1, 2)] == ["page one", "page two"]
+    assert (old_disk.root / "town/txt/Board/2010-01-01.txt").read_text() == "all of it"
+
+
+def test_a_program_that_is_missing_is_said_at_the_start(
+    connection: Connection, old_disk: OldDisk, clerk_command: Clerk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_bit_of_everything(connection, old_disk)
+    monkeypatch.setenv("PATH", str(old_disk.root))
+    for more in ([], ["--dry-run"]):
+        outcome = clerk_command("migrate-stuck-sites", *more)
+        assert (outcome.code, outcome.out) == (1, "")
+        assert "pdfinfo is not installed; on Debian: apt install poppler-utils" in outcome.err
+    assert rows(connection, "select run_id from sites") == [(None,)]
+
+
+def test_a_meeting_whose_name_is_any_bytes_is_taken_over(
+    connection: Connection, old_disk: OldDisk, clerk_command: Clerk
+) -> None:
+    stuck_site(connection, "town")
+    old_disk.text("town", os.fsdecode(b"Stra\xdfe und Verkehr"), "2020-01-01", "one")
+    old_disk.text("town", os.fsdecode(b"\xff\xfe"), "2020-01-01", "two")
+    outcome = clerk_command("migrate-stuck-sites")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert [row[:2] for row in rows(connection, _LEDGER, ["town"])] == [
+        ("Meeting", "processed"),
+        ("Stra e und Verkehr", "processed"),
+    ]
+    assert (old_disk.root / "town/txt/StraEUndVerkehr/2020-01-01/1.txt").read_text() == "one"
+
+
+def test_a_site_behind_a_link_to_nothing_is_skipped(
+    connection: Connection, old_disk: OldDisk, clerk_command: Clerk
+) -> None:
+    for site in ("linked", "plain", "town"):
+        stuck_site(connection, site)
+    old_disk.text("town", "Council", "2020-01-01", "one")
+    (old_disk.root / "linked").symlink_to("unmounted")
+    (old_disk.root / "plain").write_text("a file")
+    outcome = clerk_command("migrate-stuck-sites")
+    assert outcome.code == 1
+    assert f"{old_disk.root}/linked is a link to something that is not there" in outcome.err
+    assert f"{old_disk.root}/plain cannot be read (Not a directory)" in outcome.err
+    assert rows(connection, "select subdomain from sites where run_id is not null") == [("town",)]
