@@ -140,6 +140,11 @@ class Progress:
         if picture:
             self._draw(picture)
 
+    def note(self, line: str) -> None:
+        """A word on the way, for whoever watches; not a result."""
+        if not self._quiet:
+            self.echo(line, err=True)
+
     def _is_time_to_speak(self, now: float, done: int, of: int | None) -> bool:
         waited = now - self._shown_at
         is_a_tenth = of is not None and 10 * (done - self._shown) >= of

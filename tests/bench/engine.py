@@ -24,6 +24,7 @@ from typing import Any
 import procrastinate
 import psycopg
 
+from clerk.cli.progress import Progress
 from clerk.pg import engine
 from clerk.pg.connection import connect_to
 from clerk.pg.migrate import Migrator
@@ -168,6 +169,7 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=3000, help="jobs per measurement (default: 3000)")
     parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (default: 3)")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
@@ -176,17 +178,25 @@ def main() -> None:
         return
 
     results: dict[str, dict[str, float]] = {}
-    with tempfile.TemporaryDirectory() as folder, running(Server(Path(folder) / "postgres", options=SETTINGS)) as url:
+    done, of = 0, 2 * arguments.rounds * len(WAYS) + 1
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running(Server(Path(folder) / "postgres", options=SETTINGS)) as url,
+        Progress(arguments.quiet) as progress,
+    ):
         databases = Databases(url)
+        progress.show("measurements", done, of)
         for sites in (1, 40):
             measured: dict[str, list[float]] = {way: [] for way in WAYS}
             for number in range(arguments.rounds):
                 for way in WAYS:
                     measured[way].append(measure(databases, way, sites, arguments.members // sites * sites))
-                    print(f"  {sites} sites, round {number + 1}, {way}: {measured[way][-1]:.0f}/s", file=sys.stderr)  # noqa: T201
+                    progress.note(f"{sites} sites, round {number + 1}, {way}: {measured[way][-1]:.0f}/s")
+                    progress.show("measurements", done := done + 1, of)
             medians = {way: statistics.median(values) for way, values in measured.items()}
             results[f"{sites} sites"] = medians | {"whole / stock": medians["whole"] / medians["stock"]}
         times = handover(databases, 100)
+        progress.show("measurements", of, of)
     results["last member's end to coordinator's start, ms"] = {
         "median": statistics.median(times),
         "p95": statistics.quantiles(times, n=20)[-1],

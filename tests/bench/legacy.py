@@ -10,6 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from clerk.cli.progress import Progress
 from clerk.legacy import migrating
 from clerk.legacy.inspecting import inspect
 from clerk.pg.connection import connect_to
@@ -27,11 +28,13 @@ def main() -> None:
     arguments.add_argument("--sites", type=int, default=400)
     arguments.add_argument("--documents", type=int, default=50, help="per site")
     arguments.add_argument("--pages", type=int, default=5, help="per document")
+    arguments.add_argument("--quiet", action="store_true", help="show no progress")
     asked = arguments.parse_args()
-    with tempfile.TemporaryDirectory(prefix="clerk-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="clerk-bench-") as folder, Progress(asked.quiet) as progress:
         disk = OldDisk(Path(folder) / "storage")
         names = [f"town-{number:04}" for number in range(asked.sites)]
-        for name in names:
+        for made, name in enumerate(names):
+            progress.show("sites made", made, asked.sites)
             for number in range(asked.documents):
                 day = f"{1990 + number // 12}-{number % 12 + 1:02}-01"
                 disk.text(name, "CityCouncil", day, *[PAGE] * asked.pages)
@@ -45,7 +48,8 @@ def main() -> None:
             inspect(connection, disk.root, None)
             _say("inspect", began, asked.sites, documents, texts)
             began = time.perf_counter()
-            done = sum(migrated.documents["processed"] for migrated in migrating.migrate(connection, disk.root))
+            migration = migrating.migrate(connection, disk.root, progress=progress.counting("sites taken over"))
+            done = sum(migrated.documents["processed"] for migrated in migration)
             assert done == documents
             _say("migrate", began, asked.sites, documents, texts)
 

@@ -29,6 +29,7 @@ import psutil
 import psycopg
 from PIL import Image
 
+from clerk.cli.progress import Progress
 from clerk.documents import reading
 from clerk.documents.manifest import page_texts
 from clerk.documents.reading import Options
@@ -286,22 +287,40 @@ def tesseract_alone(images: Sequence[tuple[Path, int]]) -> list[str]:
 # --- the figures
 
 
-def figures(folder: Path, count: int, naive_documents: int, parts: Sequence[str], scratch: Path) -> dict[str, Any]:
+class Steps:
+    """It takes minutes: what is known is said."""
+
+    def __init__(self, progress: Progress, of: int) -> None:
+        self.progress, self.of, self.number = progress, of, 0
+        progress.show("steps", 0, of)
+
+    def done(self, what: str, row: dict[str, float] | None = None) -> None:
+        self.number += 1
+        self.progress.note(f"{what}: {row or 'done'}")
+        self.progress.show("steps", self.number, self.of)
+
+
+def figures(
+    folder: Path, count: int, naive_documents: int, parts: Sequence[str], scratch: Path, progress: Progress
+) -> dict[str, Any]:
+    steps = Steps(progress, sum({"scanned": 4, "digital": 1, "resumed": 1}[part] for part in parts))
     found: dict[str, Any] = {"cores": os.cpu_count(), "load_before": round(os.getloadavg()[0], 2)}
     with running(Server(scratch / "postgres", options=QUICK)) as url, connect_to(url) as connection:
         Migrator(connection, default_folder()).up()
         ours = Ours(url, connection, scratch / "storage")
         if "scanned" in parts:
-            found |= scanned(ours, folder, count, naive_documents, scratch)
+            found |= scanned(ours, folder, count, naive_documents, scratch, steps)
         if "digital" in parts:
             found |= digital(ours, folder, scratch)
+            steps.done("digital")
         if "resumed" in parts:
             found |= resumed(ours, scratch)
+            steps.done("resumed")
         found["peak_megabytes"] = round(ours.peak / 1e6)
     return found | {"load_after": round(os.getloadavg()[0], 2)}
 
 
-def scanned(ours: Ours, folder: Path, count: int, naive_documents: int, scratch: Path) -> dict[str, Any]:
+def scanned(ours: Ours, folder: Path, count: int, naive_documents: int, scratch: Path, steps: Steps) -> dict[str, Any]:
     pages = chosen(folder, count)
     files = rasterised(pages, scratch)
     truth = [text for _, _, text in pages]
@@ -314,15 +333,18 @@ def scanned(ours: Ours, folder: Path, count: int, naive_documents: int, scratch:
     cpu = measured().cpu
     seconds = ours.seconds("scanned")
     found["ours"] = _row(len(pages), seconds, cpu, error_rate(truth, ours.texts(documents)))
+    steps.done("ours", found["ours"])
 
     with measuring() as measured:
         texts = ocrmypdf(files, venv, scratch)
     found[OCRMYPDF] = _row(len(pages), measured().wall, measured().cpu, error_rate(truth, texts))
+    steps.done(OCRMYPDF, found[OCRMYPDF])
 
     images = as_we_read(ours, documents, files, scratch)
     with measuring() as measured:
         alone = tesseract_alone(images)
     found["tesseract alone"] = _row(len(pages), measured().wall, measured().cpu, error_rate(truth, alone))
+    steps.done("tesseract alone", found["tesseract alone"])
     found["pages read finer"] = sum(dpi > USUAL_DPI for _, dpi in images)
 
     some = files[:naive_documents]
@@ -330,6 +352,7 @@ def scanned(ours: Ours, folder: Path, count: int, naive_documents: int, scratch:
     with measuring() as measured:
         texts = naive(some, venv)
     found["naive loop"] = _row(len(first), measured().wall, measured().cpu, error_rate(first, texts))
+    steps.done("naive loop", found["naive loop"])
 
     def ratio(one: str, other: str, what: str) -> float:
         return round(float(found[one][what] / found[other][what]), 2)
@@ -357,14 +380,12 @@ def bar(what: str, is_: float, at_least: float | None = None, at_most: float | N
 
 
 def _row(pages: int, seconds: float, cpu: float, errors: float) -> dict[str, float]:
-    row = {
+    return {
         "pages": pages,
         "pages_per_second": round(pages / seconds, 3),
         "cpu_seconds_per_page": round(cpu / pages, 3),
         "errors": round(errors, 3),
     }
-    print(row, file=sys.stderr)  # noqa: T201 (it takes minutes: what is known is said)
-    return row
 
 
 def digital(ours: Ours, folder: Path, scratch: Path) -> dict[str, Any]:
@@ -441,11 +462,12 @@ def main() -> None:
     parser.add_argument("--naive-documents", type=int, default=2, help="the naive loop takes ten times as long")
     parser.add_argument("--only", nargs="*", default=["scanned", "digital", "resumed"])
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     options = parser.parse_args()
     if not options.civic.is_dir():
         parser.error(f"{options.civic} is not there; name a folder of born-digital PDFs with --civic")
-    with tempfile.TemporaryDirectory(prefix="clerk-bench-ocr-") as scratch:
-        found = figures(options.civic, options.pages, options.naive_documents, options.only, Path(scratch))
+    with tempfile.TemporaryDirectory(prefix="clerk-bench-ocr-") as scratch, Progress(options.quiet) as progress:
+        found = figures(options.civic, options.pages, options.naive_documents, options.only, Path(scratch), progress)
     print(json.dumps(found, indent=2) if options.json else "\n".join(report(found)))  # noqa: T201
 
 

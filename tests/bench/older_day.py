@@ -8,6 +8,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
+from clerk.cli.progress import Progress
 from clerk.pg.connection import connect_to
 from clerk.pg.migrate import Migrator
 from clerk.pg.server import Server
@@ -43,7 +44,11 @@ def break_down(connection: Connection, stuck: int, headless: int, failed: int) -
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder, running(Server(Path(folder) / "postgres")) as url:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running(Server(Path(folder) / "postgres")) as url,
+        Progress("--quiet" in sys.argv) as progress,
+    ):
         databases = Databases(url)
         with connect_to(databases.create()) as connection:
             Migrator(connection, default_folder()).up()
@@ -52,7 +57,7 @@ def main() -> None:
             begun = time.monotonic()
             plan = make_plan(connection, None)
             planned = time.monotonic()
-            done = reconcile(connection, None).done
+            done = reconcile(connection, None, progress=progress.counting("repairs")).done
             ended = time.monotonic()
             assert len(plan) == len(done) == HEADLESS + FAILED
             assert make_plan(connection, None, threshold=timedelta(0)) == []

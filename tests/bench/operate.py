@@ -19,6 +19,7 @@ from typing import Any
 
 import psycopg
 
+from clerk.cli.progress import Progress
 from clerk.pg.connection import connect_to
 from clerk.pg.migrate import Migrator
 from clerk.pg.server import Server
@@ -177,9 +178,14 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=49, help="per site (default: 49, which is 101 units)")
     parser.add_argument("--going", type=int, default=100, help="sites in the middle of a run (default: 100)")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     arguments = parser.parse_args()
     results: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder, running(Server(Path(folder) / "postgres")) as server:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running(Server(Path(folder) / "postgres")) as server,
+        Progress(arguments.quiet) as progress,
+    ):
         os.environ |= {"STORAGE_DIR": str(Path(folder) / "storage"), "CLERK_HOME": folder}
         url = Databases(server).create()
         with connect_to(url) as connection:
@@ -187,7 +193,8 @@ def main() -> None:
             fill(connection, arguments.sites, arguments.documents, arguments.going)
             (units,) = connection.execute("select count(*) from content_item_pipeline_state").fetchone() or (0,)
         results["ledger"] = units
-        for command in COMMANDS:
+        for number, command in enumerate(COMMANDS):
+            progress.show("commands", number, len(COMMANDS))
             measure(url, command)  # so that every page is in memory, as it is when this runs every minute
             results[" ".join(["clerk", *command])] = measure(url, command)
     if arguments.json:
