@@ -22,7 +22,8 @@ logger = logging.getLogger(__name__)
 
 _DOCUMENTS = """
 select i.id, i.subdomain, i.kind, i.meeting, i.date, i.occurrence, i.revision, i.sha256, i.source_url,
-       coalesce(i.series, i.id), coalesce(l.status = 'processed' or l.error_code = 'FilesLost', false)
+       coalesce(i.series, i.id), coalesce(l.status = 'processed' or l.error_code = 'FilesLost', false),
+       i.superseded_at is not null
 from content_items i
 left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
 where i.subdomain = %s and i.kind in ('minutes', 'agenda')
@@ -37,6 +38,8 @@ class Candidate:
     """The same for all of a document's history."""
     is_read: bool
     """The ledger says that it was read. Texts from an earlier reading may lie there even if it does not."""
+    is_superseded: bool = False
+    """A later one took its place. (Its row may be younger nevertheless: entered from storage after a restore.)"""
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,8 @@ class Shown:
 
 def candidates(connection: psycopg.Connection[Any], subdomain: str) -> list[Candidate]:
     return [
-        Candidate(Document(*columns), series, is_read)
-        for *columns, series, is_read in connection.execute(_DOCUMENTS, [subdomain])
+        Candidate(Document(*columns), series, is_read, is_superseded)
+        for *columns, series, is_read, is_superseded in connection.execute(_DOCUMENTS, [subdomain])
     ]
 
 
@@ -88,7 +91,7 @@ def _histories(found: Iterable[Candidate]) -> list[list[Candidate]]:
 
 def _newest_read(storage: SiteStorage, history: Sequence[Candidate]) -> tuple[Document, bool] | None:
     """The document, and whether its texts are damaged."""
-    for candidate in reversed(history):
+    for candidate in sorted(history, key=lambda one: (one.is_superseded, -one.document.id)):
         document = candidate.document
         try:
             known = manifest.load(storage.manifest(document))

@@ -2,7 +2,7 @@
 
 Each recording is one transaction under a lock of the site, so that two fetches of one site (one of them a worker that
 was believed dead) never make two rows of one document. The catch: a file takes its final name just before its row
-is written; a crash in between leaves a file that nobody knows, which the next fetch overwrites with the same name.
+is written; a crash in between leaves a file that nobody knows, which the next fetch of the same content takes up.
 """
 
 from __future__ import annotations
@@ -158,10 +158,12 @@ def record_content(
     content: Content,
     place: Callable[[Document], str],
     instead_of: int | None = None,
+    is_taken: Callable[[Document], bool] = lambda document: False,
 ) -> Change:
     """A PDF arrived. `place` gives the file its final name and returns the storage key; only called if it is wanted.
 
     `instead_of`: the document that this one follows although its key is another, since its address changed.
+    `is_taken`: whether files of something else lie where a document would go, though no row speaks of them.
     """
     with _only_one(connection, subdomain):
         before = _newest(connection, subdomain, found, instead_of) or _without_source(
@@ -174,8 +176,10 @@ def record_content(
             document = document_by_id(connection, before.id)
             _fill(connection, document.id, found, content, place(replace(document, sha256=content.sha256)))
             return Change.NEW
-        document = _next_document(connection, subdomain, found, before)
-        key = place(replace(document, sha256=content.sha256))
+        document = replace(_next_document(connection, subdomain, found, before), sha256=content.sha256)
+        while is_taken(document):  # a later revision, from before this database was restored
+            document = replace(document, revision=document.revision + 1)
+        key = place(document)
         _supersede(connection, before)
         _fill(connection, _insert(connection, document, found, before), found, content, key)
         return Change.NEW if before is None else Change.REVISED

@@ -1,4 +1,4 @@
-"""What lies in a site's folder, by its paths alone: documents, and what dead processes left.
+"""What lies in a site's folder: documents by their paths, and what dead processes left.
 
 A path tells kind, folder of the meeting, date, occurrence and revision. It does not tell the meeting's name as the
 source writes it: a document from here has its folder's name for that.
@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
+from clerk.documents import manifest
 from clerk.documents.names import folder_name
-from clerk.documents.storage import Document, SiteStorage
+from clerk.documents.storage import Document, SiteStorage, fingerprint
 
 _STEM = re.compile(r"(\d{4}-\d{2}-\d{2})(?:_([1-9]\d{0,3}))?(?:_r([1-9]\d{0,3}))?")
 _BASES = {"minutes": ".", "agenda": "_agendas"}
@@ -31,6 +32,18 @@ def documents(storage: SiteStorage) -> list[Document]:
         if (document := _document(storage.subdomain, kind, folder, stem)) is not None
     }
     return list(found.values())
+
+
+def is_taken(storage: SiteStorage, document: Document) -> bool:
+    """The PDF or the texts of another document lie where this one would go."""
+    pdf = storage.pdf(document)
+    if pdf.is_file() and fingerprint(pdf) != document.sha256:
+        return True
+    try:
+        read = manifest.load(storage.manifest(document))
+    except manifest.ManifestUnreadable:
+        return True
+    return read is not None and read.pdf_sha256 not in (None, document.sha256)
 
 
 def left_behind(storage: SiteStorage, older_than: float = LEFT_BEHIND_AFTER) -> list[Path]:

@@ -137,9 +137,12 @@ class Incoming:
     path: Path
 
     def keep_as(self, final: Path) -> None:
+        """Something else under that name is set aside: whatever it is, it was fetched once."""
         self.file.flush()
         os.fsync(self.file.fileno())
         final.parent.mkdir(parents=True, exist_ok=True)
+        if final.exists() and fingerprint(final) != fingerprint(self.path):
+            set_aside(final, "replaced")
         self.path.chmod(0o644)
         self.path.replace(final)
         sync_folder(final.parent)

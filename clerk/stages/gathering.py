@@ -15,9 +15,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from functools import partial
 from typing import Any
 
-from clerk.documents import catalogue
+from clerk.documents import catalogue, shelf
 from clerk.documents.catalogue import Change, Content, Found, Known
 from clerk.documents.failures import NotAPdf, PdfEmpty, PdfError
 from clerk.documents.names import readable
@@ -246,7 +247,13 @@ class Gathering:
         known = errand.known
         with self.connect() as connection:
             change = catalogue.record_content(
-                connection, self.storage.subdomain, errand.found, content, place, known.id if known else None
+                connection,
+                self.storage.subdomain,
+                errand.found,
+                content,
+                place,
+                known.id if known else None,
+                partial(shelf.is_taken, self.storage),
             )
             if change is Change.UNCHANGED and known is not None and not self._is_there(known):
                 place(catalogue.document_by_id(connection, known.id))

@@ -88,6 +88,36 @@ def test_a_database_from_before_documents_were_fetched(
         again.connection.close()
 
 
+def test_a_fetch_before_reconciliation_overwrites_nothing(
+    world: World, databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database knows the first revision, the storage the second, the source has a third by now."""
+    backup = copied(world, databases)
+    rejoin(world)
+    world.offer("Town Council/2024-01-02.pdf", pdfs.digital(2, REVISED))
+    world.offer("Planning Board/2024-05-07.pdf", pdfs.digital(1))
+    assert world.update() == "succeeded"
+    second = world.storage.pdf(world.document("2024-01-02", 2))
+    new = world.storage.pdf(world.document("2024-05-07"))
+    content, before = second.read_bytes(), world.texts()
+    world.offer("Town Council/2024-01-02.pdf", pdfs.digital(1, ("Amended again.", *pdfs.MINUTES)))
+    unread, written = world.storage.manifest(world.document("2024-05-07")), new.read_bytes()
+    world.connection.close()
+
+    with restored(world, backup, monkeypatch) as again:
+        again.update()
+        assert second.read_bytes() == content
+        assert (new.read_bytes(), unread.is_file()) == (written, True), "the same content is the same document"
+        again.heal()
+        assert again.connection.execute(
+            "select revision, page_count, superseded_at is null from content_items"
+            " where date = '2024-01-02' order by revision"
+        ).fetchall() == [(1, 2, False), (2, 2, False), (3, 1, True)]
+        again.require_unread(before)
+        assert again.pages_published() == 4
+        again.connection.close()
+
+
 def test_a_database_from_the_middle_of_a_run(
     world: World, databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:

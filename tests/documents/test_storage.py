@@ -1,0 +1,25 @@
+"""Nothing that was fetched is overwritten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from clerk.documents.storage import incoming
+
+
+def arrive(folder: Path, content: bytes, final: Path) -> None:
+    with incoming(folder) as arrival:
+        arrival.file.write(content)
+        arrival.keep_as(final)
+
+
+def test_another_file_under_the_final_name_is_kept_beside_it(tmp_path: Path) -> None:
+    final = tmp_path / "pdfs" / "2024-01-02.pdf"
+    for content in (b"one", b"one", b"two", b"three"):
+        arrive(tmp_path, content, final)
+        assert final.read_bytes() == content
+    assert {path.name: path.read_bytes() for path in final.parent.iterdir()} == {
+        "2024-01-02.pdf": b"three",
+        "2024-01-02.pdf.replaced": b"one",
+        "2024-01-02.pdf.replaced-2": b"two",
+    }
