@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import click
 
 from clerk import config
 from clerk.cli.cleanup import cleanup_command
+from clerk.cli.cutover import redis_command
 from clerk.cli.output import dry_run_option, json_option, print_json, say
 from clerk.cli.progress import Progress, quiet_option
-from clerk.errors import CANNOT_TELL, OK, WRONG, SettingError
-from clerk.legacy import cleanup, cutover, migrating, old_queue, tables
+from clerk.errors import CANNOT_TELL, OK, WRONG
+from clerk.legacy import cleanup, migrating, tables
 from clerk.legacy.inspecting import Inspection, inspect
 from clerk.legacy.migrating import Migrated
 from clerk.pg.connection import connect
@@ -77,6 +76,8 @@ def _print_inspection(found: Inspection) -> None:
         for queue, counts in found.redis["queues"].items():
             there = ", ".join(f"{count} {place}" for place, count in counts.items() if count)
             click.echo(f"          {queue}: {there or 'empty'}")
+        for problem in found.redis["problems"]:
+            click.echo(f"          {problem}")
     click.echo(f"{len(found.disagreements)} disagreements" + (":" if found.disagreements else ""))
     for line in found.disagreements:
         click.echo(f"  {line}")
@@ -162,82 +163,5 @@ def _migration(done: list[Migrated], no_site: list[str], dry_run: bool) -> dict[
     }
 
 
-@legacy.command("redis")
-@click.option("--file", type=click.Path(path_type=Path, dir_okay=False), help="Where to write what is removed.")
-@click.option(
-    "--restore", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="Put back what such a file holds."
-)
-@click.option("--force", is_flag=True, help="Although workers of the older system are alive.")
-@dry_run_option
-@json_option
-def redis_command(file: Path | None, restore: Path | None, force: bool, dry_run: bool, as_json: bool) -> None:
-    """Empty the older system's Redis (REDIS_URL): its waiting and scheduled jobs become runs here.
-
-    Deferred coordinators are cancelled, failed OCR jobs deleted. All of it is written to a file first (a JSON object
-    per line), from which --restore puts it back. Jobs that are none of clerk's stages stay.
-
-    \b
-    Examples:
-      clerk legacy redis --dry-run
-      clerk legacy redis --file removed.jsonl
-      clerk legacy redis --restore removed.jsonl
-    """
-    settings = config.load()
-    if settings.redis_url is None:
-        raise SettingError("REDIS_URL is not set", "write the older system's, such as redis://localhost:6379/0")
-    if restore is not None:
-        with old_queue.connect(settings.redis_url) as redis:
-            jobs = cutover.load(restore)
-            count = len(jobs) if dry_run else old_queue.put_back(redis, jobs)
-        _print_restored(count, dry_run, as_json)
-        return
-    with connect(settings) as connection:
-        require_known_schema(connection, default_folder())
-        cleanup.require_not_done(connection)
-        with old_queue.connect(settings.redis_url) as redis:
-            old_queue.require_rq(redis)
-            if not force and not dry_run:
-                cutover.require_no_workers(redis)
-            plan = cutover.make_plan(redis, {row.subdomain for row in tables.read(connection).sites})
-            file = file or Path(f"rq-removed-{datetime.now():%Y%m%d-%H%M%S}.jsonl")
-            runs = None if dry_run else cutover.apply(redis, connection, settings.storage_dir, plan, file)
-    _print_cutover(plan, runs, file, as_json)
-
-
-def _print_restored(count: int, dry_run: bool, as_json: bool) -> None:
-    if as_json:
-        print_json({"dry_run": dry_run, "restored": count})
-    else:
-        click.echo(f"{count} jobs {'would be put' if dry_run else 'put'} back.")
-
-
-def _print_cutover(plan: cutover.Plan, runs: dict[str, int | None] | None, file: Path, as_json: bool) -> None:
-    if as_json:
-        print_json(
-            {
-                "dry_run": runs is None,
-                "cancelled_coordinators": len(plan.cancel),
-                "deleted_failed_ocr_jobs": len(plan.delete),
-                "turned_into_runs": {site: len(jobs) for site, jobs in plan.turn.items()},
-                "runs": runs,
-                "left": plan.why_left,
-                "file": str(file) if runs is not None and plan.removed else None,
-            }
-        )
-        return
-    would = "would be " if runs is None else ""
-    turned = sum(len(jobs) for jobs in plan.turn.values())
-    click.echo(f"{len(plan.cancel)} deferred coordinators {would}cancelled")
-    click.echo(f"{len(plan.delete)} failed OCR jobs {would}deleted")
-    click.echo(f"{turned} waiting and scheduled jobs {would}turned into runs of {len(plan.turn)} sites")
-    for why, count in plan.why_left.items():
-        click.echo(f"{count} left in {why}")
-    for site in [site for site, run in (runs or {}).items() if run is None]:
-        click.echo(f"{site}: no run could be started; see `clerk migrate-stuck-sites`")
-    if runs is None:
-        click.echo("Nothing was done.")
-    else:
-        click.echo(f"What was removed is in {file}." if plan.removed else "Nothing was removed.")
-
-
+legacy.add_command(redis_command)
 legacy.add_command(cleanup_command)

@@ -49,6 +49,10 @@ class FileThere(ClerkError):
     exit_code = USAGE
 
 
+class FileRefused(ClerkError):
+    """What is removed has to be on record first."""
+
+
 class RemovedUnreadable(ClerkError):
     """The file is not one that the cut-over wrote."""
 
@@ -65,6 +69,8 @@ class Plan:
     """Site → its jobs that become a run."""
     left: list[tuple[OldJob, str]] = field(default_factory=list)
     """What stays in Redis, and why."""
+    problems: list[str] = field(default_factory=list)
+    """Places that cannot be read."""
 
     @property
     def removed(self) -> list[OldJob]:
@@ -74,12 +80,58 @@ class Plan:
     def why_left(self) -> dict[str, int]:
         return dict(Counter(f"{job.queue} {job.place}: {why}" for job, why in self.left).most_common())
 
+    @property
+    def as_if_done(self) -> Done:
+        return Done(len(self.cancel), len(self.delete), {site: len(jobs) for site, jobs in self.turn.items()})
+
+    @property
+    def odd(self) -> list[Odd]:
+        return [Odd.of(job, job.problem) for job, _ in self.left if job.problem]
+
+
+@dataclass(frozen=True)
+class Odd:
+    """A job that could not be dealt with as it should have been: by name, since somebody may want to look."""
+
+    id: str
+    queue: str
+    place: str
+    problem: str
+
+    @classmethod
+    def of(cls, job: OldJob, problem: str) -> Odd:
+        return cls(job.id, job.queue, job.place, problem)
+
+    def __str__(self) -> str:
+        return f"{self.queue} {self.place}, job {self.id}: {self.problem}"
+
+
+@dataclass
+class Done:
+    """What became of a plan."""
+
+    cancelled: int = 0
+    deleted: int = 0
+    turned: dict[str, int] = field(default_factory=dict)
+    """Site → how many of its jobs became a run."""
+    runs: dict[str, int | None] = field(default_factory=dict)
+    """Site → its run; None where one cannot be started, and its jobs stay."""
+    odd: list[Odd] = field(default_factory=list)
+    """What was dealt with in another way."""
+    stayed: list[Odd] = field(default_factory=list)
+    """What is still there although it should not be."""
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.stayed and None not in self.runs.values()
+
 
 def make_plan(connection: Redis, sites: set[str]) -> Plan:
-    plan = Plan()
-    for job in old_queue.jobs(connection):
-        if job.function is None:
-            plan.left.append((job, "its content cannot be understood"))
+    listed = old_queue.listing(connection)
+    plan = Plan(problems=listed.problems)
+    for job in old_queue.jobs(connection, listed):
+        if job.problem:
+            plan.left.append((job, job.problem))
         elif job.function not in SITE_JOBS:
             plan.left.append((job, f"{job.function} is none of clerk's stages"))
         elif job.place == DEFERRED and job.function in COORDINATORS:
@@ -88,7 +140,9 @@ def make_plan(connection: Redis, sites: set[str]) -> Plan:
             plan.delete.append(job)
         elif job.place == FAILED:
             plan.left.append((job, f"{job.function} failed; the site's next run does it again"))
-        elif job.site is None or job.site not in sites:
+        elif job.site is None:
+            plan.left.append((job, "it names no site"))
+        elif job.site not in sites:
             plan.left.append((job, f"no site {job.site!r} in the table"))
         else:
             plan.turn.setdefault(job.site, []).append(job)
@@ -104,22 +158,30 @@ def require_no_workers(connection: Redis) -> None:
         )
 
 
-def apply(redis: Redis, connection: Connection, root: Path, plan: Plan, file: Path) -> dict[str, int | None]:
-    """Site → its run; None where one cannot be started."""
+def apply(redis: Redis, connection: Connection, root: Path, plan: Plan, file: Path) -> Done:
+    done = Done()
     if not plan.removed:
-        return {}
+        return done
     if file.exists():
         raise FileThere(f"{file} is there already", "name another file for what is removed now")
     rows = {row.subdomain: row for row in tables.read(connection).sites}
     if plan.turn:
         migrating.require_folders(root, rows.values())
     save(file, plan.removed)
-    runs = {site: _run_for(connection, root, rows[site]) for site in plan.turn}
-    for job in plan.cancel:
-        old_queue.cancel(redis, job)
-    turned = [job for site, found in plan.turn.items() if runs[site] for job in found]
-    old_queue.delete(redis, [*plan.delete, *turned])
-    return runs
+    done.runs = {site: _run_for(connection, root, rows[site]) for site in plan.turn}
+    instead = {job.id: why for job in plan.cancel if (why := old_queue.cancel(redis, job))}
+    uncancelled = [job for job in plan.cancel if job.id in instead]
+    turned = [job for site, found in plan.turn.items() if done.runs[site] for job in found]
+    doomed = [*uncancelled, *plan.delete, *turned]
+    failed = old_queue.delete(redis, doomed)
+    done.odd = [
+        Odd.of(job, f"RQ cannot cancel it ({instead[job.id]}): deleted") for job in uncancelled if job.id not in failed
+    ]
+    done.stayed = [Odd.of(job, failed[job.id]) for job in doomed if job.id in failed]
+    done.cancelled = sum(job.id not in failed for job in plan.cancel)
+    done.deleted = sum(job.id not in failed for job in plan.delete)
+    done.turned = {site: len(plan.turn[site]) for site, run in done.runs.items() if run}
+    return done
 
 
 def _run_for(connection: Connection, root: Path, row: OldRow) -> int | None:
@@ -141,9 +203,14 @@ def _present_run(connection: Connection, subdomain: str) -> int | None:
 
 
 def save(file: Path, jobs: list[OldJob]) -> None:
-    with written(file) as output:
-        for job in jobs:
-            output.write(json.dumps(job.as_dict(), default=str).encode() + b"\n")
+    try:
+        with written(file) as output:
+            for job in jobs:
+                output.write(json.dumps(job.as_dict(), default=str).encode() + b"\n")
+    except OSError as error:
+        raise FileRefused(
+            f"{file} cannot be written ({error.strerror}), so nothing was removed", "name another file"
+        ) from error
 
 
 def load(file: Path) -> list[OldJob]:
@@ -158,4 +225,6 @@ def load(file: Path) -> list[OldJob]:
 
 def _job(found: dict[str, Any]) -> OldJob:
     time: Callable[[str], datetime] = datetime.fromisoformat
+    if found["place"] not in old_queue.PLACES:
+        raise ValueError(f"there is no place {str(found['place'])[:50]!r}")
     return OldJob(**{**found, "created_at": time(found["created_at"]) if found["created_at"] else None})

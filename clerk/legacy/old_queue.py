@@ -10,9 +10,11 @@ import base64
 import contextlib
 import io
 import pickle
+import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from clerk.errors import CANNOT_TELL, ClerkError
@@ -20,8 +22,8 @@ from clerk.values import without_password
 
 if TYPE_CHECKING:
     from redis import Redis
+    from redis.client import Pipeline
     from rq import Queue
-    from rq.job import Job
 
 WAITING, SCHEDULED, DEFERRED, STARTED, FAILED = "waiting", "scheduled", "deferred", "started", "failed"
 PLACES = (WAITING, SCHEDULED, DEFERRED, STARTED, FAILED)
@@ -49,13 +51,16 @@ class OldJob:
     score: float | None
     """In its registry: when it is due, or was to be forgotten."""
     function: str | None
-    """None: its content cannot be understood."""
     site: str | None
     kwargs: dict[str, Any]
     created_at: datetime | None
     error: str | None
     keys: dict[str, str]
     """Redis key → what Redis itself makes of it with DUMP, in base64."""
+    lives: dict[str, int] = field(default_factory=dict)
+    """Redis key → milliseconds that it had to live; a key that is not in here stays for ever."""
+    problem: str | None = None
+    """Why its content cannot be understood."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -89,15 +94,24 @@ def connect(url: str) -> Iterator[Redis]:
         raise RedisUnreachable(
             "the packages for the older system's Redis are not installed", "pip install 'clerk[legacy]'"
         ) from error
-    try:
-        with contextlib.closing(redis.Redis.from_url(url, socket_timeout=30, socket_connect_timeout=10)) as connection:
-            connection.ping()
-            yield connection
-    except (redis.RedisError, ValueError, OSError) as error:
+
+    def unusable(error: Exception) -> RedisUnreachable:
         said = " ".join(str(error).split())[:200]
-        raise RedisUnreachable(
+        return RedisUnreachable(
             f"the Redis at {without_password(url)} cannot be used ({said})", "start it or mend REDIS_URL"
-        ) from error
+        )
+
+    with contextlib.ExitStack() as stack:
+        try:
+            connection = redis.Redis.from_url(url, socket_timeout=30, socket_connect_timeout=10)
+            stack.callback(connection.close)
+            connection.ping()
+        except (redis.RedisError, ValueError) as error:  # a URL or a host name that is none
+            raise unusable(error) from error
+        try:
+            yield connection
+        except redis.RedisError as error:
+            raise unusable(error) from error
 
 
 def queues(connection: Redis) -> list[Queue]:
@@ -127,33 +141,56 @@ def workers(connection: Redis) -> list[str]:
 
 
 def summary(connection: Redis) -> dict[str, Any]:
-    counts = {queue.name: {place: len(_ids(queue, place)) for place in PLACES} for queue in queues(connection)}
-    return {"workers": workers(connection), "queues": counts}
+    listed = listing(connection)
+    counts: dict[str, dict[str, int]] = {queue.name: dict.fromkeys(PLACES, 0) for queue in queues(connection)}
+    for queue, place, ids in listed.places:
+        counts[queue.name][place] = len(ids)
+    return {"workers": workers(connection), "queues": counts, "problems": listed.problems}
 
 
-def jobs(connection: Redis) -> Iterator[OldJob]:
-    """Every job that is still to be done, or failed."""
-    from rq.job import Job
+@dataclass
+class Listing:
+    places: list[tuple[Queue, str, list[tuple[str, float | None]]]] = field(default_factory=list)
+    """Queue, place, and the ids there with their scores."""
+    problems: list[str] = field(default_factory=list)
+    """Places that hold something else than RQ's."""
 
+
+def listing(connection: Redis) -> Listing:
+    from redis.exceptions import ResponseError
+
+    listed = Listing()
     for queue in queues(connection):
         for place in PLACES:
-            ids = _ids(queue, place)
-            for start in range(0, len(ids), _AT_ONCE):
-                some = ids[start : start + _AT_ONCE]
-                found = Job.fetch_many([key for key, _ in some], connection=connection, serializer=PlainPickles)
-                there = [(job, score) for job, (_, score) in zip(found, some, strict=True) if job is not None]
-                dumps = _dump(connection, [job for job, _ in there])
-                for (job, score), dumped in zip(there, dumps, strict=True):
-                    yield _old_job(queue.name, place, job, score, dumped)
+            try:
+                listed.places.append((queue, place, _ids(queue, place)))
+            except ResponseError as error:
+                listed.problems.append(f"{queue.name} {place} cannot be read ({error})")
+    return listed
+
+
+def jobs(connection: Redis, listed: Listing) -> Iterator[OldJob]:
+    """Every job that is still to be done, or failed. Those that nobody can make sense of say why."""
+    for queue, place, ids in listed.places:
+        for start in range(0, len(ids), _AT_ONCE):
+            some = ids[start : start + _AT_ONCE]
+            read = _read(connection, [job_id for job_id, _ in some])
+            for (job_id, score), found in zip(some, read, strict=True):
+                yield _old_job(job_id, queue.name, place, score, found)
 
 
 def _ids(queue: Queue, place: str) -> list[tuple[str, float | None]]:
     """Ids and scores, without the tidying that RQ does when its own methods look."""
+    connection: Any = queue.connection
     if place == WAITING:
-        return [(key, None) for key in queue.get_job_ids()]
+        return [(_text(key), None) for key in connection.lrange(queue.key, 0, -1)]
     registry = _registry(queue, place)
-    entries: Any = queue.connection.zrange(registry.key, 0, -1, withscores=True)
-    return [(registry.parse_job_id(key.decode()), score) for key, score in entries]
+    entries = connection.zrange(registry.key, 0, -1, withscores=True)
+    return [(registry.parse_job_id(_text(key)), score) for key, score in entries]
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "backslashreplace")
 
 
 def _registry(queue: Queue, place: str) -> Any:
@@ -165,93 +202,217 @@ def _registry(queue: Queue, place: str) -> Any:
     }[place]
 
 
-def _dump(connection: Redis, found: list[Job]) -> list[dict[str, str]]:
-    keys = [[job.key, job.dependents_key, job.dependencies_key] for job in found]
+@dataclass(frozen=True)
+class _Found:
+    """What Redis has of a job."""
+
+    content: Any
+    """Its hash; an error if it is something else."""
+    keys: dict[str, str]
+    lives: dict[str, int]
+
+
+def _read(connection: Redis, ids: list[str]) -> list[_Found]:
+    from rq.job import Job
+
+    read = []
     with connection.pipeline(transaction=False) as pipe:
-        for names in keys:
-            for name in names:
+        for job_id in ids:
+            pipe.hgetall(Job.key_for(job_id))
+            for name in _key_names(job_id):
+                # In this order: what is there to be dumped had a life when it was asked for.
+                pipe.pttl(name)
                 pipe.dump(name)
-        dumped = iter(pipe.execute())
-    return [
-        {name: base64.b64encode(value).decode() for name in names if (value := next(dumped)) is not None}
-        for names in keys
-    ]
+        answers = iter(pipe.execute(raise_on_error=False))
+    for job_id in ids:
+        content, keys, lives = next(answers), {}, {}
+        for name in _key_names(job_id):
+            life, dumped = next(answers), next(answers)
+            if dumped is not None:
+                keys[name] = base64.b64encode(dumped).decode()
+                if life >= 0:
+                    lives[name] = life
+        read.append(_Found(content, keys, lives))
+    return read
 
 
-def _old_job(queue: str, place: str, job: Job, score: float | None, keys: dict[str, str]) -> OldJob:
-    from rq.exceptions import DeserializationError
+def _key_names(job_id: str) -> list[str]:
+    """RQ's own names for them, which it gives only for ids that it likes."""
+    from rq.job import Job
 
-    function, kwargs = None, {}
-    with contextlib.suppress(DeserializationError):
-        function = (job.func_name or "").rpartition(".")[2] or None
-        kwargs = {str(name): value if _is_json(value) else str(value) for name, value in (job.kwargs or {}).items()}
-    said = (job._exc_info or "").strip().splitlines() if place == FAILED else []
+    prefix = Job.redis_job_namespace_prefix
+    return [Job.key_for(job_id), Job.dependents_key_for(job_id), f"{prefix}:{job_id}:dependencies"]
+
+
+def _old_job(job_id: str, queue: str, place: str, score: float | None, found: _Found) -> OldJob:
+    kwargs: dict[str, Any] = {}
+    function = created_at = error = problem = None
+    if not found.content:
+        problem = "nothing is left of it but its name"
+    elif not isinstance(found.content, dict):
+        problem = "its key holds something else than a job"
+    elif not found.content.get(b"data"):
+        problem = "it has no content"
+    else:
+        try:
+            function, kwargs = _call(found.content[b"data"])
+        except _NotUnderstood:
+            problem = "its content cannot be understood"
+        created_at = _time(found.content.get(b"created_at"))
+        said = _inflated(found.content.get(b"exc_info") or b"").decode("utf-8", "replace").strip().splitlines()
+        error = said[-1][:500] if said and place == FAILED else None
     site = kwargs.get("subdomain")
     return OldJob(
-        job.id,
-        queue,
-        place,
-        score,
-        function,
-        site if isinstance(site, str) else None,
-        kwargs,
-        job.created_at,
-        said[-1][:500] if said else None,
-        keys,
+        id=job_id,
+        queue=queue,
+        place=place,
+        score=score,
+        function=function,
+        site=site if isinstance(site, str) else None,
+        kwargs=kwargs,
+        created_at=created_at,
+        error=error,
+        keys=found.keys,
+        lives=found.lives,
+        problem=problem,
     )
+
+
+class _NotUnderstood(Exception):
+    pass
+
+
+def _call(data: bytes) -> tuple[str, dict[str, Any]]:
+    """The name of the function, without its module, and its keyword arguments as JSON has them."""
+    try:
+        name, _, _, kwargs = PlainPickles.loads(_inflated(data))
+    except Exception as error:  # a pickle that is none, or a hostile one, can raise anything
+        raise _NotUnderstood from error
+    if not isinstance(name, str) or not isinstance(kwargs, dict):
+        raise _NotUnderstood
+    plain = {str(key): value if _is_json(value) else str(value) for key, value in kwargs.items()}
+    return name.rpartition(".")[2], plain
+
+
+def _inflated(data: bytes) -> bytes:
+    try:
+        return zlib.decompress(data)
+    except zlib.error:  # RQ itself stores some plainly
+        return data
+
+
+def _time(said: bytes | None) -> datetime | None:
+    try:
+        return datetime.fromisoformat(_text(said)) if said else None
+    except ValueError:
+        return None
 
 
 def _is_json(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-def cancel(connection: Redis, job: OldJob) -> None:
+def cancel(connection: Redis, job: OldJob) -> str | None:
+    """As RQ does it. Returns why RQ could not: an odd field, or the job has expired."""
+    from redis import exceptions
     from rq.job import Job
 
-    Job.fetch(job.id, connection=connection, serializer=PlainPickles).cancel()
+    try:
+        Job.fetch(job.id, connection=connection, serializer=PlainPickles).cancel()
+    except (exceptions.ConnectionError, exceptions.TimeoutError):
+        raise
+    except Exception as error:  # noqa: BLE001 (whatever an odd field makes RQ raise: the others are cancelled all the same)
+        return f"{type(error).__name__}: {error}"[:200]
+    return None
 
 
-def delete(connection: Redis, removed: list[OldJob]) -> None:
-    """From where they were found, many at a time: RQ's own way is a dozen round trips for each of thousands."""
+def delete(connection: Redis, removed: list[OldJob]) -> dict[str, str]:
+    """From where they were found, many at a time: RQ's own way is a dozen round trips for each of thousands.
+    Returns why those that could not be are still there."""
     from rq import Queue
-    from rq.job import Job
 
-    with connection.pipeline(transaction=False) as pipe:
-        for job in removed:
-            queue = Queue(job.queue, connection=connection, serializer=PlainPickles)
-            if job.place == STARTED:  # listed there by its execution, which RQ finds
-                Job.fetch(job.id, connection=connection, serializer=PlainPickles).delete(pipeline=pipe)
-            elif job.place == WAITING:
-                pipe.lrem(queue.key, 0, job.id)
-            else:
-                pipe.zrem(_registry(queue, job.place).key, job.id)
-            pipe.delete(*job.keys)
-        pipe.execute()
+    failed: dict[str, str] = {}
+    for start in range(0, len(removed), _AT_ONCE):
+        some, commands = removed[start : start + _AT_ONCE], []
+        with connection.pipeline(transaction=False) as pipe:
+            for job in some:
+                queue = Queue(job.queue, connection=connection, serializer=PlainPickles)
+                before = len(pipe)
+                if job.place == STARTED:
+                    _stop(pipe, queue, job)
+                elif job.place == WAITING:
+                    pipe.lrem(queue.key, 0, job.id)
+                else:
+                    pipe.zrem(_registry(queue, job.place).key, job.id)
+                if job.keys:
+                    pipe.delete(*job.keys)
+                commands.append(len(pipe) - before)
+            answers = iter(pipe.execute(raise_on_error=False))
+        for job, count in zip(some, commands, strict=True):
+            errors = [answer for answer in islice(answers, count) if isinstance(answer, Exception)]
+            if errors:
+                failed[job.id] = f"it cannot be removed ({errors[0]})"
+    return failed
 
 
-def put_back(connection: Redis, removed: Iterable[OldJob]) -> int:
-    """What was removed, where it was. Returns how many jobs; those that are there already stay as they are."""
+def _stop(pipe: Pipeline, queue: Queue, job: OldJob) -> None:
+    """A job that runs is listed by its executions, in older versions of RQ by its id."""
+    from rq.executions import ExecutionRegistry
+
+    registry = _registry(queue, STARTED)
+    entries: Any = queue.connection.zrange(registry.key, 0, -1)
+    for entry in entries:
+        if registry.parse_job_id(_text(entry)) == job.id:
+            pipe.zrem(registry.key, entry)
+            pipe.delete(f"rq:execution:{_text(entry)}")
+    pipe.delete(ExecutionRegistry.key_template.format(job.id))
+
+
+@dataclass
+class PutBack:
+    jobs: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    """Id → why not."""
+
+
+def put_back(connection: Redis, removed: Iterable[OldJob], rehearse: bool = False) -> PutBack:
+    """What was removed, where it was, with as long to live as it had. Those that are there already stay as they are."""
+    from redis.exceptions import ResponseError
     from rq import Queue
-    from rq.registry import CanceledJobRegistry
 
-    count = 0
+    done = PutBack()
     there: dict[tuple[str, str], set[str]] = {}
     for job in removed:
         queue = Queue(job.queue, connection=connection, serializer=PlainPickles)
-        if (job.queue, job.place) not in there:
-            there[job.queue, job.place] = {key for key, _ in _ids(queue, job.place)}
-        if job.id in there[job.queue, job.place]:
-            continue
-        with connection.pipeline(transaction=True) as pipe:
-            for key, dumped in job.keys.items():
-                pipe.restore(key, 0, base64.b64decode(dumped), replace=True)
-            pipe.sadd(Queue.redis_queues_keys, queue.key)
-            pipe.zrem(CanceledJobRegistry(job.queue, connection=connection).key, job.id)
-            # A job that ran when it was removed has no worker to come back to: it waits.
-            if job.place in (WAITING, STARTED):
-                pipe.rpush(queue.key, job.id)
-            else:
-                pipe.zadd(_registry(queue, job.place).key, {job.id: job.score or 0})
-            pipe.execute()
-        count += 1
-    return count
+        try:
+            if (job.queue, job.place) not in there:
+                there[job.queue, job.place] = {key for key, _ in _ids(queue, job.place)}
+            if job.id in there[job.queue, job.place]:
+                continue
+            contents = {key: base64.b64decode(dumped, validate=True) for key, dumped in job.keys.items()}
+            if not rehearse:
+                # First what it is, then where: a name in a queue without a job behind it would be worse than none.
+                with connection.pipeline(transaction=True) as pipe:
+                    for key, content in contents.items():
+                        pipe.restore(key, job.lives.get(key, 0), content, replace=True)
+                    pipe.execute()
+                _list_again(connection, queue, job)
+        except (ResponseError, ValueError) as error:
+            done.failed[job.id] = f"it cannot be put back ({error})"
+        else:
+            done.jobs += 1
+    return done
+
+
+def _list_again(connection: Redis, queue: Queue, job: OldJob) -> None:
+    from rq.registry import CanceledJobRegistry
+
+    with connection.pipeline(transaction=True) as pipe:
+        pipe.sadd(queue.redis_queues_keys, queue.key)
+        pipe.zrem(CanceledJobRegistry(job.queue, connection=connection).key, job.id)
+        # A job that ran when it was removed has no worker to come back to: it waits.
+        if job.place in (WAITING, STARTED):
+            pipe.rpush(queue.key, job.id)
+        else:
+            pipe.zadd(_registry(queue, job.place).key, {job.id: job.score or 0})
+        pipe.execute()

@@ -14,6 +14,7 @@ from rq import Worker
 from rq.executions import Execution
 from rq.job import Job, JobStatus
 
+from clerk.legacy import cutover
 from tests.cli.conftest import Clerk
 from tests.engine.driving import Connection, one, rows
 from tests.legacy.old_redis import OldRq
@@ -263,7 +264,196 @@ def test_wrong_usage_is_exit_code_2(clerk_command: Clerk, monkeypatch: pytest.Mo
 
 @pytest.mark.usefixtures("old_rq")
 def test_a_file_that_is_none_of_ours_is_not_restored(clerk_command: Clerk) -> None:
-    Path("removed.jsonl").write_text('{"id": 1}\n')
+    for line in ('{"id": 1}', '{"id": "1", "place": "nowhere"}', "[]", "no JSON"):
+        Path("removed.jsonl").write_text(f"{line}\n")
+        outcome = clerk_command("legacy", "redis", "--restore", "removed.jsonl")
+        assert outcome.code == 2
+        assert "removed.jsonl cannot be read" in outcome.err
+
+
+# --- jobs that are odd ---------------------------------------------------------------------------------------
+
+
+def test_as_long_to_live_as_before(connection: Connection, old_rq: OldRq, clerk_command: Clerk) -> None:
+    mortal = old_rq.failed("ocr", "ocr_page_job", subdomain="town")
+    coordinator = old_rq.deferred("compilation", "ocr_complete_coordinator", mortal, subdomain="town")
+    immortal = old_rq.failed("ocr", "ocr_page_job", subdomain="town")
+    redis: Any = old_rq.connection
+    redis.persist(immortal.key)
+    redis.pexpire(mortal.key, 86_400_000)
+    redis.pexpire(mortal.dependents_key, 43_200_000)
+    redis.pexpire(coordinator.key, 21_600_000)
+    assert clerk_command("legacy", "redis", "--file", "removed.jsonl").code == 0
+    assert not redis.exists(mortal.key)
+    assert clerk_command("legacy", "redis", "--restore", "removed.jsonl").out == "3 jobs put back.\n"
+    assert redis.pttl(immortal.key) == -1
+    for key, life in ((mortal.key, 86_400_000), (mortal.dependents_key, 43_200_000), (coordinator.key, 21_600_000)):
+        assert life - 3_600_000 < redis.pttl(key) <= life, key
+
+
+def test_a_file_from_before_lives_were_recorded_can_be_restored(old_rq: OldRq, clerk_command: Clerk) -> None:
+    job = old_rq.failed("ocr", "ocr_page_job", subdomain="town")
+    clerk_command("legacy", "redis", "--file", "removed.jsonl")
+    line = json.loads(Path("removed.jsonl").read_text())
+    del line["lives"], line["problem"]
+    Path("removed.jsonl").write_text(json.dumps(line) + "\n")
+    assert clerk_command("legacy", "redis", "--restore", "removed.jsonl").out == "1 jobs put back.\n"
+    assert in_queue(old_rq, "ocr")["failed"] == [job.id]
+
+
+def broken_jobs(old_rq: OldRq) -> dict[str, Job]:
+    """Each with something that RQ itself would stumble over."""
+    redis: Any = old_rq.connection
+    made = {
+        name: old_rq.failed("ocr", "ocr_page_job", subdomain="town")
+        for name in ("no data", "expired", "no hash", "no pickle", "no call", "odd call", "odd times")
+    }
+    redis.hdel(made["no data"].key, "data")
+    redis.delete(made["expired"].key)
+    redis.delete(made["no hash"].key)
+    redis.set(made["no hash"].key, "text")
+    redis.hset(made["no pickle"].key, "data", b"\xff\xfe")
+    redis.hset(made["no call"].key, "data", pickle.dumps("nothing to call"))
+    redis.hset(made["odd call"].key, "data", pickle.dumps((7, None, (), ["no", "names"])))
+    redis.hset(made["odd times"].key, mapping={"created_at": "yesterday", "timeout": "long", "status": "lost"})
+    redis.zadd(old_rq.queue("ocr").failed_job_registry.key, {b"\xff\xfe not text": 1})
+    return made
+
+
+WHY = {
+    "no data": "it has no content",
+    "expired": "nothing is left of it but its name",
+    "no hash": "its key holds something else than a job",
+    "no pickle": "its content cannot be understood",
+    "no call": "its content cannot be understood",
+    "odd call": "its content cannot be understood",
+}
+
+
+def test_jobs_that_nobody_understands_are_named_and_stay(old_rq: OldRq, clerk_command: Clerk) -> None:
+    made = broken_jobs(old_rq)
+    sound = old_rq.failed("ocr", "ocr_page_job", subdomain="town")
+    assert json.loads(clerk_command("legacy", "inspect", "--json").out)["redis"]["queues"]["ocr"]["failed"] == 9
+    outcome = clerk_command("legacy", "redis", "--file", "removed.jsonl", "--json")
+    assert outcome.code == 0, outcome
+    said = json.loads(outcome.out)
+    assert said["deleted_failed_ocr_jobs"] == 2
+    named = {odd["id"]: odd["problem"] for odd in said["odd"]}
+    assert {name: named.pop(made[name].id) for name in WHY} == WHY
+    assert named == {r"\xff\xfe not text": "nothing is left of it but its name"}
+    left = {key.decode("utf-8", "replace") for key in old_rq.connection.zrange("rq:failed:ocr", 0, -1)}  # type: ignore[union-attr]
+    assert {made[name].id for name in WHY} < left
+    assert not {sound.id, made["odd times"].id} & left, "what is understood goes, whatever else is odd about it"
+    shown = clerk_command("legacy", "redis").out
+    assert f"ocr failed, job {made['no data'].id}: it has no content\n" in shown
+
+
+def test_a_coordinator_that_rq_cannot_cancel_is_deleted(
+    old_rq: OldRq, clerk_command: Clerk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One has a status that RQ does not know, one is cancelled already, one expires under our hands."""
+    first = old_rq.failed("ocr", "ocr_page_job", subdomain="town")
+    odd, cancelled, expiring, sound = (
+        old_rq.deferred("compilation", "ocr_complete_coordinator", first, subdomain="town") for _ in range(4)
+    )
+    redis: Any = old_rq.connection
+    redis.hset(odd.key, "status", "lost")
+    redis.hset(cancelled.key, "status", "canceled")
+    before = in_queue(old_rq, "compilation")["deferred"]
+    contents_before = redis.hgetall(odd.key)
+    fetch = Job.fetch
+
+    def expire_and_fetch(job_id: str, **more: Any) -> Job:
+        if job_id == expiring.id:
+            redis.delete(expiring.key)
+        return fetch(job_id, **more)
+
+    monkeypatch.setattr(Job, "fetch", expire_and_fetch)
+    outcome = clerk_command("legacy", "redis", "--file", "removed.jsonl")
+    assert outcome.code == 0, outcome
+    assert "4 deferred coordinators cancelled\n" in outcome.out
+    for job, why in ((odd, "ValueError: 'lost'"), (cancelled, "InvalidJobOperation: "), (expiring, "NoSuchJobError: ")):
+        assert f"compilation deferred, job {job.id}: RQ cannot cancel it ({why}" in outcome.out
+        assert not redis.exists(job.key)
+    assert in_queue(old_rq, "compilation")["deferred"] == []
+    assert sound.get_status(refresh=True) is JobStatus.CANCELED
+    assert clerk_command("legacy", "redis", "--restore", "removed.jsonl").out == "5 jobs put back.\n"
+    assert sorted(in_queue(old_rq, "compilation")["deferred"]) == sorted(before)
+    assert redis.hgetall(odd.key) == contents_before
+
+
+def test_a_place_that_is_something_else_is_named_and_the_rest_goes_on(old_rq: OldRq, clerk_command: Clerk) -> None:
+    old_rq.failed("ocr", "ocr_page_job", subdomain="town")
+    redis: Any = old_rq.connection
+    redis.set("rq:queue:ocr", "no list")
+    redis.set("rq:scheduled:ocr", "no sorted set")
+    outcome = clerk_command("legacy", "redis", "--file", "removed.jsonl")
+    assert outcome.code == 1
+    assert "1 failed OCR jobs deleted\n" in outcome.out
+    for place in ("waiting", "scheduled"):
+        assert f"ocr {place} cannot be read (WRONGTYPE" in outcome.out
+        assert f"ocr {place} cannot be read (WRONGTYPE" in clerk_command("legacy", "inspect").out
+    assert json.loads(clerk_command("legacy", "redis", "--json").out)["unreadable"] != []
+
+
+def test_what_cannot_be_removed_is_named(old_rq: OldRq, clerk_command: Clerk, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (old_rq.failed("ocr", "ocr_page_job", subdomain="town") for _ in range(2))
+    redis: Any = old_rq.connection
+    save = cutover.save
+
+    def save_and_disturb(file: Path, jobs: list[Any]) -> None:
+        save(file, jobs)
+        redis.rename("rq:failed:ocr", "rq:failed:elsewhere")
+        redis.set("rq:failed:ocr", "no sorted set")
+
+    monkeypatch.setattr(cutover, "save", save_and_disturb)
+    outcome = clerk_command("legacy", "redis", "--file", "removed.jsonl")
+    assert outcome.code == 1
+    assert outcome.out.count("it cannot be removed (WRONGTYPE") == 2
+    assert "0 failed OCR jobs deleted\n" in outcome.out
+    assert all(f"job {job.id}: " in outcome.out for job in (first, second))
+
+
+def test_a_site_that_cannot_be_taken_over_keeps_its_jobs(
+    connection: Connection, old_disk: OldDisk, old_rq: OldRq, clerk_command: Clerk
+) -> None:
+    for site in ("O'Brien Township", "village"):
+        connection.execute("insert into sites (subdomain, status) values (%s, 'deployed')", [site])
+    old_disk.text("village", "Council", "2020-01-01", "one")
+    job = old_rq.waiting("fetch", "fetch_site_job", subdomain="O'Brien Township")
+    old_rq.waiting("fetch", "fetch_site_job", subdomain="village")
+    nameless = old_rq.waiting("fetch", "fetch_site_job", pdf_path="x")
+    outcome = clerk_command("legacy", "redis", "--file", "removed.jsonl")
+    assert outcome.code == 1
+    assert "1 waiting and scheduled jobs turned into runs of 1 sites\n" in outcome.out
+    assert "O'Brien Township: no run could be started, its jobs stay" in outcome.out
+    assert "1 left in fetch waiting: it names no site\n" in outcome.out
+    assert in_queue(old_rq, "fetch")["waiting"] == [job.id, nameless.id]
+    assert clerk_command("legacy", "redis", "--restore", "removed.jsonl", "--dry-run").out == (
+        "1 jobs would be put back.\n"
+    ), "one never left"
+
+
+def test_what_cannot_be_put_back_is_named_and_the_rest_is(old_rq: OldRq, clerk_command: Clerk) -> None:
+    jobs = [old_rq.failed("ocr", "ocr_page_job", subdomain="town") for _ in range(3)]
+    clerk_command("legacy", "redis", "--file", "removed.jsonl")
+    lines = {line["id"]: line for line in map(json.loads, Path("removed.jsonl").read_text().splitlines())}
+    lines[jobs[0].id]["keys"][jobs[0].key] = "bm8gZHVtcA=="
+    lines[jobs[1].id]["keys"][jobs[1].key] = "no base64!"
+    Path("removed.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines.values()))
     outcome = clerk_command("legacy", "redis", "--restore", "removed.jsonl")
-    assert outcome.code == 2
-    assert "removed.jsonl cannot be read" in outcome.err
+    assert outcome.code == 1
+    assert outcome.out.startswith("1 jobs put back.\n")
+    for job in jobs[:2]:
+        assert f"job {job.id}: it cannot be put back (" in outcome.out
+    assert in_queue(old_rq, "ocr")["failed"] == [jobs[2].id]
+
+
+def test_without_a_record_nothing_is_removed(old_rq: OldRq, clerk_command: Clerk) -> None:
+    """And the file's trouble is not blamed on the Redis."""
+    old_rq.failed("ocr", "ocr_page_job", subdomain="town")
+    Path("no folder").touch()
+    outcome = clerk_command("legacy", "redis", "--file", "no folder/removed.jsonl")
+    assert outcome.code == 1
+    assert "no folder/removed.jsonl cannot be written (File exists), so nothing was removed" in outcome.err
+    assert len(in_queue(old_rq, "ocr")["failed"]) == 1
