@@ -4,7 +4,9 @@ import hmac
 import re
 from base64 import b64encode
 from pathlib import Path
+from urllib.parse import quote
 
+import psycopg
 import pytest
 from starlette.testclient import TestClient
 
@@ -85,10 +87,15 @@ def test_headers_are_on_every_answer(client: TestClient, guarded: TestClient) ->
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
-def test_pages_need_nothing_that_the_policy_forbids(client: TestClient, hostile_site: str) -> None:
-    for address in ("/", "/sites", "/failures", "/failures/documents", "/queues", "/log", "/nowhere"):
+def test_pages_need_nothing_that_the_policy_forbids(
+    client: TestClient, connection: psycopg.Connection, hostile_site: str
+) -> None:
+    (document,) = connection.execute("select id from content_items").fetchone() or ("",)
+    site = f"/sites/{quote(hostile_site)}"
+    known = ("/", "/sites", site, f"{site}/documents/{document}", f"/search?q={quote(hostile_site)}")
+    for address in (*known, "/failures", "/failures/documents", "/queues", "/log", "/nowhere"):
         page = client.get(address).text
-        page = page.replace('<script type="module" src="/static/live.js"></script>', "")
+        page = re.sub(r'<script type="module" src="/static/\w+\.js"></script>', "", page)
         assert not re.search(r"<(script|style|iframe|object)\b|\s(style|on\w+)=|(src|href)=\"(?!/|#)", page), address
 
 
@@ -101,7 +108,11 @@ def test_colours_have_contrast() -> None:
         for text in ("text", "quiet", "link", "good", "bad", "unsure"):
             for background in ("page", "panel"):
                 assert contrast(colours[text], colours[background]) >= 4.5, (text, background)
-        assert contrast(colours["link"], colours["track"]) >= 3, "a bar on its track"
+        assert contrast(colours["text"], colours["marked"]) >= 4.5, "a word that was found"
+        for bar in ("link", "good", "bad", "unsure"):
+            assert contrast(colours[bar], colours["track"]) >= 3, "a bar on its track"
+        for line in ("quiet", "link", "bad"):
+            assert contrast(colours[line], colours["panel"]) >= 3, "signs and ways of the flow"
 
 
 def contrast(one: str, other: str) -> float:
