@@ -42,10 +42,9 @@ def _stage(site: Mapping[str, Any], stage: str) -> Node:
     total, completed, failed = (site[f"{stage}_{count}"] for count in ("total", "completed", "failed"))
     ended = completed + failed
     state, word = _state(site, PHASES[stage], total, completed, failed)
-    detail = ""
-    if total:
-        unit = counted(total, "document") if stage in ("ocr", "extraction") else counted(total, "job")
-        detail = f"{ended:,} of {unit}" + (f", {failed:,} failed" if failed else "")
+    if failed and completed:
+        word = f"{word}, {failed:,} failed"
+    detail = f"{ended:,} of {total:,}" if total else ""
     return Node(_TITLES[stage], stage, state, word, detail, min(1.0, ended / total) if total else 0)
 
 
@@ -63,7 +62,7 @@ def _state(site: Mapping[str, Any], phase: int, total: int, completed: int, fail
         return ("waiting", "paused") if site["paused"] else ("going", "going")
     if completed == 0:
         return "failed", "failed"
-    return ("partial", "done in part") if failed else ("done", "done")
+    return ("partial", "done") if failed else ("done", "done")
 
 
 def _published(version: Mapping[str, Any] | None) -> Node:

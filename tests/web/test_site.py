@@ -85,7 +85,7 @@ def test_the_sentence_of_why_with_its_remedy(client: TestClient, connection: Con
     connection.execute("insert into sites (subdomain) values ('town')")
     engine.start_run(connection, "town")
     page = shown(client, "/sites/town")
-    assert "waiting for the fetch" in page
+    assert "Waiting for the fetch" in page
     assert "What to do: start one: clerk worker" in page
     assert "Evidence" in page
 
@@ -94,7 +94,7 @@ def test_the_flow_is_drawn_with_its_states_in_words(client: TestClient, connecti
     connection.execute("insert into sites (subdomain) values ('town')")
     engine.start_run(connection, "town")
     page = shown(client, "/sites/town")
-    assert "Fetch: going (0 of 1 job); Read pages: waiting;" in page
+    assert "Fetch: going (0 of 1); Read pages: waiting;" in page
     assert "Published: not yet." in page
     assert page.count('class="node going"') == 2, "lying and standing"
 
@@ -122,7 +122,9 @@ COUNTERS = {
 )  # fmt: skip
 def test_states_of_a_stage(site: dict[str, Any], stage: str, state: str) -> None:
     row = {"current_stage": "any", "outcome": None, "paused": False, **COUNTERS} | site
-    assert flow(row, None)[stage].state == state
+    node = flow(row, None)[stage]
+    assert node.state == state
+    assert ("1 failed" in node.word) == (state == "partial")
 
 
 def test_words_for_what_did_not_happen() -> None:
