@@ -6,11 +6,17 @@ On a made-up database in the steady state: most sites at rest, some going, the j
 from __future__ import annotations
 
 import json
+from typing import Any
+
+from psycopg import ClientCursor
 
 from clerk.pg.connection import connect_to
 from clerk.pg.sqlfiles import SqlFolder
+from clerk.web.pages import document, search, site
+from clerk.web.reading import Query
 from tests.bench.operate import fill
 from tests.conftest import Databases, Url
+from tests.engine.driving import Connection
 from tests.sql.test_plans import plan_of, scans
 
 BIG = {
@@ -29,6 +35,11 @@ ON_EVERYTHING = {
     "stage_durations": "the transitions of every run of a day, of which there are four each",
     "wrong_claims": "for the full check, and for reconciliation",
 }
+OF_ONE_SITE = {"subdomain": "site7", "id": 400, "series": 400, "sites": ["site7"], "keys": ["pdfs/Council/3.pdf"]}
+
+
+def as_text(connection: Connection, query: Query, values: dict[str, Any]) -> str:
+    return ClientCursor(connection).mogrify(query, values)
 
 
 def test_views_read_what_moves(server: Url, template: str, folder: SqlFolder) -> None:
@@ -42,6 +53,9 @@ def test_views_read_what_moves(server: Url, template: str, folder: SqlFolder) ->
                 of_whom = "where subdomain = 'site7'" if view in ABOUT_A_SITE else ""
                 plan = plan_of(connection, f"select * from {view} {of_whom}")
                 assert not BIG & set(scans(plan)), f"{view}: {json.dumps(plan, indent=1)}"
+            for query, values in (*site.QUERIES, *document.QUERIES, *search.QUERIES):
+                plan = plan_of(connection, as_text(connection, query, values | OF_ONE_SITE))
+                assert not BIG & set(scans(plan)), f"{query.as_string()}: {json.dumps(plan, indent=1)}"
             plan = plan_of(connection, "select * from stage_durations")
             assert {"pipeline_transitions"} >= BIG & set(scans(plan)), json.dumps(plan, indent=1)
     finally:

@@ -85,7 +85,7 @@ def test_the_sentence_of_why_with_its_remedy(client: TestClient, connection: Con
     connection.execute("insert into sites (subdomain) values ('town')")
     engine.start_run(connection, "town")
     page = shown(client, "/sites/town")
-    assert "Waiting for the fetch" in page
+    assert "; waiting for the fetch" in page
     assert "What to do: start one: clerk worker" in page
     assert "Evidence" in page
 
