@@ -54,7 +54,9 @@ class Listener:
 
     async def next(self) -> str:
         try:
-            await asyncio.wait_for(self.news.wait(), HEARTBEAT)
+            # Not wait_for: in Python 3.11 that may swallow being cancelled, and who has left is never missed.
+            async with asyncio.timeout(HEARTBEAT):
+                await self.news.wait()
         except TimeoutError:
             return ": nothing new\n\n"
         self.news.clear()
@@ -126,7 +128,7 @@ class Live:
                 # Whoever listened may be gone by now.
                 if address in self.listeners:
                     self._tell(address, parts)
-            await asyncio.sleep(max(LEAST_REST, REST * (time.monotonic() - began)))
+            await asyncio.sleep(rest_after(time.monotonic() - began))
 
     def _tell(self, address: str, parts: dict[str, str] | None) -> None:
         """Also when nothing has changed: the page says when it was looked at last."""
@@ -165,6 +167,10 @@ class Live:
             if route.matches(scope)[0] is Match.FULL:
                 return isinstance(route, Route) and route.endpoint in self.pages
         return False
+
+
+def rest_after(took: float) -> float:
+    return max(LEAST_REST, REST * took)
 
 
 def _asking_for(address: str) -> Scope:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,7 @@ _templates.filters |= {
     "number": "{:,}".format,
     "parts": parts,
     "sentence": _sentence,
+    "shell": shlex.quote,
     "span": span,
     "utc": _utc,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 
 import uvicorn
 
@@ -13,6 +14,8 @@ _STOPPING_TAKES_AT_MOST = 5
 
 
 def serve(app: Guard, listener: socket.socket) -> None:
+    # The first look takes longest. Nobody need wait for it who comes a moment later.
+    threading.Thread(target=app.app.state.front.warm, daemon=True).start()
     _Server(
         app.app.state.live,
         uvicorn.Config(

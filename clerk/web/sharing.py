@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -44,6 +45,11 @@ class Shared(Generic[T]):
             if self._kept is not None and time.monotonic() < self._kept[1] + self._kept[2]:
                 return self._kept[0]
             return self._read()
+
+    def warm(self) -> None:
+        """Read before anybody asks. Whoever asks will hear what is wrong, if anything is."""
+        with contextlib.suppress(ClerkError):
+            self.get()
 
     def _read(self) -> T:
         began = time.monotonic()

@@ -11,7 +11,7 @@ from clerk.web.reading import Example, rows
 from clerk.web.rendering import page
 from clerk.why import people
 
-_JOBS_AT_MOST = 100
+_JOBS_AT_MOST = 50
 _RUNNING = sql.SQL("""
     select job_id, queue, subdomain, stage, content_item_id, worker_id, host, pid, attempt, claimed_at, running_for,
            has_lease, progress, progress_total, progress_at

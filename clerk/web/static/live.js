@@ -1,7 +1,5 @@
 // Keeps the parts of a page up to date that the server marks as live. Changes only what differs, so that nothing
 // flickers, and focus, scrolling, selected text and what was unfolded stay.
-"use strict";
-
 const AGAIN_AFTER = 5000;
 const status = document.getElementById("live");
 let source = null;
@@ -99,6 +97,7 @@ function listenIfSeen() {
 
 if (document.querySelector("[data-part]")) {
   status.hidden = false;
+  say("", "Connecting");
   document.addEventListener("visibilitychange", listenIfSeen);
   // Without this, leaving the page would show a lost connection for a moment.
   window.addEventListener("pagehide", stop);

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import html
+import re
+
+import psycopg
+import pytest
+from starlette.testclient import TestClient
+
+from tests.web.conftest import shown
+
+
+@pytest.fixture
+def failed(connection: psycopg.Connection) -> None:
+    """Two kinds of failure in two towns, of four ages: 130 documents of which one is older than the next."""
+    connection.execute("insert into sites (subdomain) values ('springfield'), ('shelby/ville')")
+    connection.execute(
+        """
+        with failure (site, code, stage, age, status) as (
+            select 'springfield', 'PdfBroken', 'ocr', n * interval '1 second', 'failed_terminal'
+            from generate_series(1, 120) n
+            union all
+            values ('shelby/ville', 'PdfBroken', 'ocr', interval '2 hours', 'failed_terminal'),
+                   ('shelby/ville', 'DownloadFailed', 'fetch', interval '2 days', 'failed_retryable'),
+                   ('shelby/ville', null, 'ocr', interval '9 days', 'failed_terminal'),
+                   ('shelby/ville', null, 'ocr', null, 'failed_terminal')
+        ), item as (
+            insert into content_items (subdomain, kind, meeting, date)
+            select f.site, 'minutes', 'Council', date '2000-01-01' + row_number() over ()::integer from failure f
+            returning id
+        ), numbered as (
+            select id, row_number() over (order by id) as n from item
+        )
+        insert into content_item_pipeline_state
+            (content_item_id, pipeline, status, attempt_count, error_code, error_message, last_attempt_at)
+        select i.id, f.stage, f.status, 3, f.code, 'it says so', clerk_now() - f.age
+        from numbered i
+        join (select *, row_number() over () as n from failure) f using (n)
+        """
+    )
+
+
+def rows(page: str) -> list[list[str]]:
+    """The grid as words."""
+    return [
+        [" ".join(re.sub(r"<span class=\"hidden\">.*?</span>|<[^>]+>", "", cell).split()) for cell in cells]
+        for cells in (
+            re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL)
+            for row in re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)
+        )
+    ]
+
+
+def test_none(client: TestClient) -> None:
+    assert "Nothing has failed." in shown(client, "/failures")
+    assert "Nothing of that kind has failed." in shown(client, "/failures/documents")
+
+
+def test_grid(client: TestClient, failed: None) -> None:
+    page = shown(client, "/failures")
+    assert rows(page)[1:] == [
+        ["PdfBroken", "ocr", "120", "1", "·", "·", "121", "121", "2"],
+        ["unknown", "ocr", "·", "·", "·", "2", "2", "2", "1"],
+        ["DownloadFailed", "fetch", "·", "·", "1", "·", "1", "0", "1"],
+    ]
+    assert "Nothing helps here: tell the publisher" in page
+    assert "clerk failures --stage fetch --error DownloadFailed --retry" in page
+    assert "--error PdfBroken --retry" not in page, "that would not help"
+
+
+def test_each_number_leads_to_its_documents(client: TestClient, failed: None) -> None:
+    page = shown(client, "/failures")
+    links = re.findall(r'<td class="number"><a href="([^"]+)">([\d,]+)', page)
+    assert len(links) == 7
+    for address, number in links:
+        behind = shown(client, html.unescape(address))
+        assert f"<p>{number} failure" in behind, address
+
+
+def test_documents_a_page_at_a_time(client: TestClient, failed: None) -> None:
+    first = shown(client, "/failures/documents?error=PdfBroken")
+    assert "121 failures, page 1 of 2" in first
+    assert "What to do: nothing helps here" in first
+    documents = re.findall(r'<th scope="row"><a href="([^"]+)"', first)
+    assert len(documents) == 100
+    assert re.fullmatch(r"/sites/springfield/documents/\d+", documents[0])
+    (following,) = re.findall(r'rel="next" href="([^"]+)"', first)
+    rest = re.findall(r'<th scope="row"><a href="([^"]+)"', shown(client, html.unescape(following)))
+    assert len(rest) == 21
+    assert re.fullmatch(r"/sites/shelby/ville/documents/\d+", rest[-1])
+
+
+@pytest.mark.parametrize("query", ["stage=x&age=y&page=z", "site=%00&error=%00&stage=%00&page=-1", "page=9999999"])
+def test_odd_addresses_are_taken_calmly(client: TestClient, failed: None, query: str) -> None:
+    assert "124 failures" in shown(client, f"/failures/documents?{query}")
+    assert "PdfBroken" in shown(client, f"/failures?{query}")
