@@ -155,8 +155,9 @@ def scan(folder: Path) -> OldSite:
         if not _list(site, folder / base):
             break
         for meeting, entry in _entries(site, folder / base / "pdfs"):
-            if entry.name.endswith(".pdf") and (one := document(kind, meeting, entry.name[:-4], Path(entry.path))):
-                one.pdf = Path(entry.path)
+            path = Path(entry.path)
+            if path.suffix.lower() == ".pdf" and (one := document(kind, meeting, path.stem, path)):
+                one.pdf = path
         for meeting, entry in _entries(site, folder / base / "txt"):
             if _is_folder(entry):
                 if one := document(kind, meeting, entry.name, Path(entry.path)):

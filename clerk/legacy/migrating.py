@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from psycopg import errors
 from psycopg.types.json import Jsonb
 
 from clerk.documents import set_aside
@@ -141,5 +142,9 @@ def migrate_site(connection: Connection, root: Path, row: OldRow, rehearse: bool
         migrated.phase = 1 if row.stuck_in == "fetch" or not taken else 2
     if not rehearse:
         times = (row.progress.started_at, row.progress.updated_at) if row.progress else (None, None)
-        migrated.run_id = engine.migrate_site(connection, row.subdomain, Jsonb(taken), migrated.phase, *times)
+        try:
+            migrated.run_id = engine.migrate_site(connection, row.subdomain, Jsonb(taken), migrated.phase, *times)
+        except (errors.DataError, errors.IntegrityError) as error:
+            # Whatever is odd about one site's rows, the others are waiting.
+            migrated.skipped = f"the database refuses it ({' '.join(str(error).split())})"
     return migrated

@@ -1,16 +1,17 @@
 """What the older system's tables say: the form of the database, and which sites are stuck where.
 
-Which columns there are differs from database to database, so rows are read whole.
+Which columns there are differs from database to database, and what the others hold is no business of ours.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
+from psycopg import sql
 from psycopg.rows import dict_row
 
 Connection = psycopg.Connection[Any]
@@ -102,11 +103,14 @@ def read(connection: Connection) -> OldTables:
     there = _tables(connection)
     revision = _one(connection, "select min(version_num) from alembic_version") if "alembic_version" in there else None
     found = OldTables(_form(connection, there), revision)
-    if "sites" not in there:
+    columns = _columns(connection) if "sites" in there else {}
+    if "subdomain" not in columns:
         return found
     progress = _progress(connection) if "site_progress" in there else {}
+    known = [name for name in ("subdomain", "status", "current_stage", "run_id") if name in columns]
+    query = sql.SQL("select {} from sites order by subdomain").format(sql.SQL(", ").join(map(sql.Identifier, known)))
     with connection.cursor(row_factory=dict_row) as cursor:
-        for row in cursor.execute("select * from sites order by subdomain"):
+        for row in cursor.execute(query):
             found.sites.append(
                 OldRow(
                     row["subdomain"],
@@ -124,10 +128,19 @@ def read(connection: Connection) -> OldTables:
 
 def _progress(connection: Connection) -> dict[str, Progress]:
     rows = connection.execute(
-        "select coalesce(to_jsonb(p) ->> 'subdomain', to_jsonb(p) ->> 'site_id'), p.current_stage, p.started_at,"
-        " p.updated_at from site_progress p"
+        "select coalesce(to_jsonb(p) ->> 'subdomain', to_jsonb(p) ->> 'site_id'), to_jsonb(p) ->> 'current_stage',"
+        " to_jsonb(p) ->> 'started_at', to_jsonb(p) ->> 'updated_at' from site_progress p"
     )
-    return {subdomain: Progress(*row) for subdomain, *row in rows}
+    return {name: Progress(stage, _time(started), _time(updated)) for name, stage, started, updated in rows if name}
+
+
+def _time(text: str | None) -> datetime | None:
+    """A time without a zone is in UTC, as the older system wrote it. None for what is no time, such as infinity."""
+    try:
+        time = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def _form(connection: Connection, there: set[str]) -> str:
@@ -135,7 +148,7 @@ def _form(connection: Connection, there: set[str]) -> str:
     if "sites" not in there:
         return "none"
     columns = _columns_as_found(connection, there)
-    if "status" not in columns:
+    if not {"subdomain", "status"} <= {*columns}:
         return "none"
     if columns.get("updated_at", "").startswith("timestamp without"):
         return "raw script"
@@ -149,11 +162,15 @@ def _columns_as_found(connection: Connection, there: set[str]) -> dict[str, str]
         rows = connection.execute(
             "select name, as_found ->> 'type' from adopted_schema where kind = 'column' and as_found is not null"
         )
-    else:
-        rows = connection.execute(
-            "select column_name::text, data_type::text from information_schema.columns"
-            " where table_schema = 'public' and table_name = 'sites'"
-        )
+        return dict(rows.fetchall())
+    return _columns(connection)
+
+
+def _columns(connection: Connection) -> dict[str, str]:
+    rows = connection.execute(
+        "select column_name::text, data_type::text from information_schema.columns"
+        " where table_schema = 'public' and table_name = 'sites'"
+    )
     return dict(rows.fetchall())
 
 

@@ -22,6 +22,7 @@ from clerk.documents.storage import Document, SiteStorage, fingerprint
 from clerk.legacy.disk import Holding, OldDocument
 
 NOTE = "read by the older system"
+SECOND_NAMES = "second-names.txt"
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def take_over(storage: SiteStorage, document: Document, old: OldDocument, rehear
             storage_key=storage.storage_key(document),
         )
         if not rehearse:
-            _also_as(old.pdf, storage.pdf(document))
+            _also_as(storage, old.pdf, storage.pdf(document))
     if holding is Holding.TEXT:
         try:
             pages = _pages(old)
@@ -135,7 +136,7 @@ def _put(storage: SiteStorage, document: Document, old: OldDocument, made: Manif
     if old.texts != old.pages:
         _clear_first_page(storage, document, old.texts[1])
     for number, path in old.texts.items():
-        _also_as(path, storage.page_text(document, number))
+        _also_as(storage, path, storage.page_text(document, number))
     path = storage.manifest(document)
     try:
         known = manifest.load(path)
@@ -153,8 +154,13 @@ def _clear_first_page(storage: SiteStorage, document: Document, whole_text: Path
         first.unlink()
 
 
-def _also_as(path: Path, wanted: Path) -> None:
+def _also_as(storage: SiteStorage, path: Path, wanted: Path) -> None:
+    """Written down first, for whoever goes back: to the older system a second name is a second document."""
     if not wanted.exists():
+        names = storage.folder / set_aside.FOLDER / SECOND_NAMES
+        names.parent.mkdir(exist_ok=True)
+        with names.open("a", encoding="utf-8") as file:
+            file.write(f"{wanted.relative_to(storage.folder)}\n")
         set_aside.second_name(path, wanted)
     elif not wanted.samefile(path) and not cmp(wanted, path, shallow=False):
         raise FileExistsError(errno.EEXIST, f"is in the way of {path}", str(wanted))

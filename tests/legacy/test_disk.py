@@ -19,6 +19,7 @@ def test_every_layout_is_found(old_disk: OldDisk) -> None:
     old_disk.whole_text("town", "Council", "2010-01-01", "all of it")
     old_disk.text("town", "Council", "2020-01-01", "agenda", agenda=True)
     old_disk.pdf("town", "Council", "2020-01-03")
+    old_disk.path("town", "pdfs", "Council", "2020-01-06.PDF").write_bytes(b"%PDF")
     old_disk.marker("town", "Council", "2020-01-04")
     old_disk.images("town", "Council", "2020-01-05", 2)
     cache = old_disk.root / "town/txt/Council/2020-01-01/0001.txt.extracted.json"
@@ -32,6 +33,7 @@ def test_every_layout_is_found(old_disk: OldDisk) -> None:
         "minutes Council/2020-01-03": Holding.PDF,
         "minutes Council/2020-01-04": Holding.NOTHING,
         "minutes Council/2020-01-05": Holding.NOTHING,
+        "minutes Council/2020-01-06": Holding.PDF,
     }
     site = scan(old_disk.root / "town")
     assert (site.text_files, site.problems) == (6, [])

@@ -57,6 +57,18 @@ def test_a_new_database_has_nothing_older(clerk_command: Clerk, settled: None) -
     assert (said["database"]["form"], said["database"]["stuck"], said["disagreements"]) == ("none", 0, [])
 
 
+def test_a_table_of_the_same_name_that_is_somebody_elses(
+    new_database: Callable[[], Url], clerk_command: Clerk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = new_database()
+    monkeypatch.setenv("DATABASE_URL", url)
+    with connect_to(url) as connection:
+        connection.execute("create table sites (id integer primary key, status text)")
+    outcome = clerk_command("legacy", "inspect")
+    assert outcome.code == 0, outcome
+    assert "no table of the older system; 0 sites, 0 stuck" in outcome.out
+
+
 def test_where_they_disagree(
     connection: Connection, old_disk: OldDisk, old_rq: OldRq, clerk_command: Clerk, settled: None
 ) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sqlite3
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -466,3 +467,33 @@ def test_a_site_behind_a_link_to_nothing_is_skipped(
     assert f"{old_disk.root}/linked is a link to something that is not there" in outcome.err
     assert f"{old_disk.root}/plain cannot be read (Not a directory)" in outcome.err
     assert rows(connection, "select subdomain from sites where run_id is not null") == [("town",)]
+
+
+def test_a_site_that_the_database_refuses_is_skipped_and_the_rest_is_migrated(
+    connection: Connection, old_disk: OldDisk, clerk_command: Clerk
+) -> None:
+    for site in ("atown", "btown"):
+        a_bit_of_everything(connection, old_disk, site)
+    connection.execute("alter table sites add constraint hands_off check (subdomain <> 'atown' or run_id is null)")
+    outcome = clerk_command("migrate-stuck-sites")
+    assert outcome.code == 1
+    assert "atown: skipped: the database refuses it (new row for relation" in outcome.out
+    assert rows(connection, "select subdomain from sites where run_id is not null") == [("btown",)]
+    assert rows(connection, "select distinct subdomain from content_items") == [("btown",)]
+
+
+def test_times_of_the_progress_table_in_every_form(connection: Connection) -> None:
+    plain = PROGRESS.replace("started_at timestamptz", "started_at timestamp")
+    connection.execute(plain.replace("updated_at timestamptz", "another_column text"))
+    for site, started in (("a", "2024-05-01 10:00"), ("b", "infinity"), ("c", None)):
+        connection.execute("insert into sites (subdomain) values (%s)", [site])
+        connection.execute(
+            "insert into site_progress (subdomain, current_stage, started_at) values (%s, 'ocr', %s)", [site, started]
+        )
+    connection.execute("set timezone = 'America/New_York'")
+    found = [row.progress for row in tables.read(connection).stuck]
+    assert (
+        found
+        == [tables.Progress("ocr", datetime(2024, 5, 1, 10, tzinfo=UTC), None)]
+        + [tables.Progress("ocr", None, None)] * 2
+    )

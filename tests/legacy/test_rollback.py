@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -14,7 +18,8 @@ from clerk.pg.migrate import Migrator
 from clerk.pg.sqlfiles import SqlFolder
 from tests.conftest import Url
 from tests.engine.driving import Connection, finish_phase, one, worker
-from tests.legacy.old_system import OldDisk
+from tests.legacy.guide import PAGE
+from tests.legacy.old_system import OldDisk, stuck_site
 from tests.pg.legacy import ALEMBIC, BASELINES, Baseline
 from tests.pg.schema import facts, rows, tables
 
@@ -100,3 +105,23 @@ def test_a_database_of_clerks_own_remembers_nothing(connection: Connection) -> N
     connection.execute("insert into sites (subdomain) values ('town')")
     engine.start_run(connection, "town")
     assert one(connection, "select count(*) from adopted_sites") == 0
+
+
+def test_the_second_names_can_be_removed_as_the_guide_says(connection: Connection, old_disk: OldDisk) -> None:
+    stuck_site(connection, "town")
+    old_disk.whole_text("town", "Board of 'Ed'", "2010-01-01", "all of it")
+    old_disk.whole_text("town", "Board", "2010-01-01", "all of it")
+    old_disk.text("town", "Board", "2010-01-02", "a page of its own")
+    old_disk.text("town", "Board", "2010-01-03", "a page with noughts", padded=True)
+    old_disk.pdf("town", "Board of 'Ed'", "2010-01-01")
+
+    def files() -> dict[Path, bytes]:
+        there = (path for ending in ("txt", "pdf") for path in old_disk.root.rglob(f"*.{ending}"))
+        return {path: path.read_bytes() for path in there if path.name != "second-names.txt"}
+
+    before = files()
+    list(migrating.migrate(connection, old_disk.root))
+    assert len(files()) == len(before) + 4
+    (command,) = re.findall(r"^    find .*?\\;$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    subprocess.run(["/bin/sh", "-c", command], env={**os.environ, "STORAGE_DIR": str(old_disk.root)}, check=True)
+    assert files() == before
