@@ -168,6 +168,9 @@ alter table pipeline_transitions add column advanced_at timestamp with time zone
 alter table pipeline_transitions add column claimed_at timestamp with time zone not null default now();
 alter table pipeline_transitions add column coordinator_job_id bigint;
 alter table pipeline_transitions add column deferred_count integer not null default 1;
+alter table pipeline_transitions add column error_at timestamp with time zone;
+alter table pipeline_transitions add column error_code text;
+alter table pipeline_transitions add column error_message text;
 alter table pipeline_transitions add column last_deferred_at timestamp with time zone not null default now();
 alter table pipeline_transitions add column phase smallint not null;
 alter table pipeline_transitions add column run_id bigint not null;
@@ -431,6 +434,7 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- section: functions
 -- clerk_add_to_counters(p_subdomain text, p_run_id bigint, p_stage text, p_completed integer, p_failed integer) returns void set search_path=pg_catalog, public, pg_temp, md5 39897d2dfd9ec8eb67b0c589c37ccbc6
 -- clerk_advance(p_subdomain text, p_run_id bigint, p_phase integer) returns text set search_path=pg_catalog, public, pg_temp, md5 53eca530937a39c851ba6a334e8b47aa
+-- clerk_after_coordinator_failure() returns trigger set search_path=pg_catalog, public, pg_temp, md5 add6550c1bf44f4e1a8e306e2230698a
 -- clerk_after_job_change() returns trigger set search_path=pg_catalog, public, pg_temp, md5 74a6c92813f3c88139e9f49af184191f
 -- clerk_after_job_delete() returns trigger set search_path=pg_catalog, public, pg_temp, md5 c528dd975096744839cabaea25eed985
 -- clerk_before_job_change() returns trigger set search_path=pg_catalog, public, pg_temp, md5 b48fce033fbddcdfbf1c70b68b7d4791
@@ -532,6 +536,7 @@ CREATE TRIGGER clerk_hold_back BEFORE INSERT ON procrastinate_jobs FOR EACH ROW 
 CREATE TRIGGER clerk_hold_back_retry BEFORE UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN (((new.status = 'todo'::procrastinate_job_status) AND (old.status IS DISTINCT FROM new.status))) EXECUTE FUNCTION clerk_before_job_insert();
 CREATE TRIGGER clerk_keep_older_columns BEFORE UPDATE OF current_stage, outcome, run_id ON sites FOR EACH ROW WHEN ((((old.current_stage)::text IS DISTINCT FROM (new.current_stage)::text) OR ((old.outcome)::text IS DISTINCT FROM (new.outcome)::text) OR (old.run_id IS DISTINCT FROM new.run_id))) EXECUTE FUNCTION clerk_keep_older_columns();
 CREATE TRIGGER clerk_name_new_site BEFORE INSERT ON sites FOR EACH ROW WHEN (((new.status IS NULL) AND (new.current_stage IS NULL))) EXECUTE FUNCTION clerk_keep_older_columns();
+CREATE TRIGGER clerk_note_coordinator AFTER UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN (((old.status = 'doing'::procrastinate_job_status) AND (new.status = ANY (ARRAY['todo'::procrastinate_job_status, 'failed'::procrastinate_job_status, 'aborted'::procrastinate_job_status])) AND ((new.task_name)::text = 'clerk.coordinate'::text))) EXECUTE FUNCTION clerk_after_coordinator_failure();
 CREATE TRIGGER clerk_remember_older_site BEFORE UPDATE OF run_id ON sites FOR EACH ROW WHEN (((old.run_id IS NULL) AND (new.run_id IS NOT NULL))) EXECUTE FUNCTION clerk_remember_older_site();
 CREATE TRIGGER procrastinate_jobs_notify_queue_job_aborted_v1 AFTER UPDATE OF abort_requested ON procrastinate_jobs FOR EACH ROW WHEN (((old.abort_requested = false) AND (new.abort_requested = true) AND (new.status = 'doing'::procrastinate_job_status))) EXECUTE FUNCTION procrastinate_notify_queue_abort_job_v1();
 CREATE TRIGGER procrastinate_jobs_notify_queue_job_inserted_v1 AFTER INSERT ON procrastinate_jobs FOR EACH ROW WHEN ((new.status = 'todo'::procrastinate_job_status)) EXECUTE FUNCTION procrastinate_notify_queue_job_inserted_v1();
@@ -545,6 +550,7 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- busy_hosts (subdomain character varying, host text, next_at timestamp with time zone, held_until timestamp with time zone, held_why text)
 -- completions_per_hour (hour timestamp with time zone, stage text, completed bigint, failed bigint)
 -- contradicted_results (job_id bigint, subdomain text, stage text, problem text)
+-- coordinator_errors (at timestamp with time zone, subdomain character varying, run_id bigint, phase smallint, error_code text, error_message text, deferred_count integer, advanced_at timestamp with time zone)
 -- due_sites (subdomain character varying, updated_at timestamp with time zone, cadence interval)
 -- expired_claims (job_id bigint, queue_name character varying(128), task_name character varying(128), subdomain text, stage text, holder text, attempt integer, lease_until timestamp with time zone)
 -- failing_documents (subdomain character varying, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, error_code text, error_message text, last_attempt_at timestamp with time zone, run_id bigint)
@@ -615,6 +621,7 @@ comment on column content_items.source_version is 'The source''s own word for th
 comment on column content_items.storage_key is 'Path of the PDF below the site''s folder.';
 comment on column content_items.superseded_at is 'Since when a later revision is known. The archive shows the newest of a series that could be read.';
 comment on column content_items.vanished_at is 'Since when the source no longer lists it. It stays in the archive: that is what an archive is for.';
+comment on column coordinator_errors.advanced_at is 'NULL: it has not come through since.';
 comment on column fetch_hosts.held_until is 'The host asked to be left alone until then (Retry-After).';
 comment on column job_claims.holder is 'application_name of the worker process, unique per process.';
 comment on column job_claims.progress is 'Steps done, such as pages read, of progress_total.';
@@ -649,6 +656,7 @@ comment on column pipeline_runs.reason is 'Why the run was started, for a person
 comment on column pipeline_runs.run_id is 'The fencing token: it only grows, so a job of an older run is recognised.';
 comment on column pipeline_transitions.advanced_at is 'When the one accepted advance out of this phase happened.';
 comment on column pipeline_transitions.deferred_count is 'How often the coordinator was deferred: more than once when a lost one was replaced.';
+comment on column pipeline_transitions.error_code is 'The class of error of the coordinator''s last attempt that failed, advanced or not since; error_message says more.';
 comment on column publication_steps.result is 'What the deployer said, such as where it put the archive.';
 comment on column publications.announced_at is 'When every post_deploy hook was done.';
 comment on column publications.content_hash is 'Of the whole database; docs/archive.md says how it is made.';
@@ -763,6 +771,7 @@ comment on table worker_processes is 'Which process a worker of Procrastinate is
 comment on view busy_hosts is 'Hosts that a site''s documents come from and that cannot be asked right now: they said so, or many ask them.';
 comment on view completions_per_hour is 'What came of the runs that ended in each hour of the last seven days, by stage. Hours in which none ended are absent.';
 comment on view contradicted_results is 'Ended jobs whose claim says otherwise (invariant I8). Reads every job it is not kept from.';
+comment on view coordinator_errors is 'Why a coordinator failed the last time, by run and phase.';
 comment on view due_sites is 'Sites that the scheduler will start, the one that has waited longest first.';
 comment on view expired_claims is 'Jobs that run without a live lease (invariant I7): their worker died, froze or ran past its limit.';
 comment on view failing_documents is 'Units whose last attempt failed, for good or to be tried again, and why.';
@@ -812,6 +821,7 @@ grant delete, insert, select, update on completions_per_hour to clerk_worker;
 grant delete, insert, select, update on content_item_pipeline_state to clerk_worker;
 grant delete, insert, select, update on content_items to clerk_worker;
 grant delete, insert, select, update on contradicted_results to clerk_worker;
+grant delete, insert, select, update on coordinator_errors to clerk_worker;
 grant delete, insert, select, update on due_sites to clerk_worker;
 grant delete, insert, select, update on expired_claims to clerk_worker;
 grant delete, insert, select, update on failing_documents to clerk_worker;
@@ -883,6 +893,7 @@ grant select on clerk_procrastinate to clerk_worker;
 grant select on clerk_schema_objects to clerk_worker;
 grant select on completions_per_hour to clerk_dashboard;
 grant select on contradicted_results to clerk_dashboard;
+grant select on coordinator_errors to clerk_dashboard;
 grant select on due_sites to clerk_dashboard;
 grant select on expired_claims to clerk_dashboard;
 grant select on failing_documents to clerk_dashboard;

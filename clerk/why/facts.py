@@ -187,8 +187,11 @@ where place <= %(most)s
 order by stage, state, late, place
 """
 _COORDINATOR = """
-select 'coordinator', state, job_id, queue, priority, scheduled_at, worker_id, holder, claimed_at, lease_until, attempts
-from open_coordinators where subdomain = %(site)s
+select 'coordinator', c.state, c.job_id, c.queue, c.priority, c.scheduled_at, c.worker_id, c.holder, c.claimed_at,
+       c.lease_until, c.attempts, null, e.error_code, e.error_message
+from open_coordinators c
+left join coordinator_errors e on e.run_id = c.run_id and e.phase = c.phase
+where c.subdomain = %(site)s
 """
 _REFRESH = """
 select 'refresh', state, job_id, queue, priority, scheduled_at

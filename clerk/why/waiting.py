@@ -108,7 +108,7 @@ def _later(facts: Facts, group: Group, who_is: str) -> Clause:
         return Clause(
             "coordinator_retry",
             f"its coordinator failed {counted(first.attempts, 'time')} and is tried again at {at}"
-            " (the log of its worker says why)",
+            f" ({first.error_code}: {first.error_message or 'see the log of its worker'})",
         )
     if group.stage == "refresh":
         return Clause("dirty", f"it starts at {at}")

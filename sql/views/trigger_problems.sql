@@ -11,6 +11,7 @@ join (values
     ('clerk_hold_back_retry', 'procrastinate_jobs'),
     ('clerk_keep_older_columns', 'sites'),
     ('clerk_name_new_site', 'sites'),
+    ('clerk_note_coordinator', 'procrastinate_jobs'),
     ('clerk_remember_older_site', 'sites')
 ) w (name, on_table) on w.name = o.name
 left join pg_trigger t on t.tgname = o.name and t.tgrelid = to_regclass('public.' || w.on_table) and not t.tgisinternal

@@ -62,6 +62,7 @@ def tour(hand: Worker) -> None:
     engine.refresh(connection, "town")
     while not site(connection)["coordinator_enqueued"]:
         hand.finish(hand.take("compilation", "extraction"))
+    hand.retry(hand.take("coordinator"))
     connection.execute("delete from procrastinate_jobs where status = 'todo' and queue_name = 'coordinator'")
     heal(connection)
     drain(hand)

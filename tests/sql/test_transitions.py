@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from psycopg.types.json import Jsonb
 
+from clerk.pg import engine
 from tests.engine.driving import (
     Connection,
     Job,
@@ -20,6 +21,7 @@ from tests.engine.driving import (
     broken_invariants,
     coordinators,
     counters,
+    expire,
     ignored,
     job_status,
     one,
@@ -245,6 +247,23 @@ def test_coordinator_has_a_claim_and_no_books(connection: Connection, old: str, 
     assert rows(connection, "select * from content_item_pipeline_state order by id") == ledger_before
     assert ignored(connection) == []
     assert broken_invariants(connection) == []
+
+
+def test_why_a_coordinator_failed_is_kept(connection: Connection) -> None:
+    items = add_site(connection, documents=1)
+    run = start(connection, phase=2)
+    hand = Worker(connection)
+    bring(hand, unit(connection, items[0])["job_id"], "succeeded")
+    errors = "select subdomain, run_id, phase, error_code, error_message, advanced_at is null from coordinator_errors"
+    assert rows(connection, errors) == []
+    assert hand.retry(hand.take("coordinator"), code="RuntimeError", message="out of ideas")
+    assert rows(connection, errors) == [("town", run, 2, "RuntimeError", "out of ideas", True)]
+    job = hand.take("coordinator")
+    expire(connection, job)
+    assert engine.rescue_job(connection, job.id) == "rescued"
+    assert rows(connection, errors)[0][3] == "WorkerLost"
+    hand.coordinate(hand.take("coordinator"))
+    assert rows(connection, errors)[0][5] is False
 
 
 GOOD_ARGUMENTS = {"subdomain": "town", "run_id": 1, "stage": "ocr", "content_item_id": 1}

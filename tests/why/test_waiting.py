@@ -352,6 +352,7 @@ def test_the_coordinator_is_retried(read: Worker, why: Why) -> None:
     answer = why()
     assert answer.because == "coordinator_retry"
     assert f"its coordinator failed 1 time and is tried again at {soon.astimezone():%H:%M}" in answer.sentence
+    assert "(RuntimeError: " in answer.sentence
 
 
 def test_the_coordinators_lease_is_over(connection: psycopg.Connection, read: Worker, why: Why) -> None:

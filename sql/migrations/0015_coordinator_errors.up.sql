@@ -1,0 +1,9 @@
+-- Why a coordinator failed: it has no row in the ledger that would say so.
+
+alter table pipeline_transitions
+    add column error_code text,
+    add column error_message text,
+    add column error_at timestamptz;
+
+comment on column pipeline_transitions.error_code is
+    'The class of error of the coordinator''s last attempt that failed, advanced or not since; error_message says more.';
