@@ -447,6 +447,7 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- clerk_count_as_read(p_content_item_id bigint, p_page_count integer) returns boolean set search_path=pg_catalog, public, pg_temp, md5 42c499b48fc57b47211a4d270346e2c5
 -- clerk_defer_coordinator(p_subdomain text, p_run_id bigint, p_phase integer) returns bigint set search_path=pg_catalog, public, pg_temp, md5 58de95f3a638a0b833003302962c2b3c
 -- clerk_defer_late_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 278ce296bd75fe2300528aaacdae7bef
+-- clerk_defer_reconciliation() returns boolean set search_path=pg_catalog, public, pg_temp, md5 c97ab9e25679cf8a5a424ad67b3b7030
 -- clerk_defer_refresh(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 bb76be7c01cedbc5b0393b3e68c6698b
 -- clerk_defer_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 5c344df9a9d6aef90eac0c23cc80c88b
 -- clerk_end_run(p_subdomain text, p_run_id bigint, p_outcome text, p_reason text, p_error_code text) returns void set search_path=pg_catalog, public, pg_temp, md5 4b87d487afeff97e917633e2c59cf5d0
@@ -668,7 +669,7 @@ comment on column queue_backlog.held_back is 'Waiting for their queue or site to
 comment on column queue_backlog.oldest_waiting_since is 'Since when the job waits that was deferred first.';
 comment on column queue_backlog.rate_per_hour is 'Jobs that ended in the last hour, well or not.';
 comment on column queue_backlog.scheduled is 'Waiting for their time: a retry after a backoff, a periodic task.';
-comment on column recent_actions.action is 'retry, cancel, pause, resume, rewind, supersede (a run, by a new one), rollback, reconcile, clean up, undo clean-up.';
+comment on column recent_actions.action is 'retry, cancel, pause, resume, rewind, update, supersede (a run, by a new one), rollback, reconcile, clean up, undo clean-up.';
 comment on column recent_actions.actor is 'The person, where command or dashboard knew; otherwise the database user.';
 comment on column recent_actions.run_id is 'The run that was started, changed or ended.';
 comment on column recent_actions.via is 'cli, dashboard, or sql: by hand.';

@@ -23,8 +23,13 @@ from clerk.web.guard import is_loopback
     help="What a visitor must show, as the password with any user name. Others can see what stands on a command"
     " line: rather set CLERK_DASHBOARD_TOKEN.",
 )
-def dashboard(host: str, port: int, token: str | None) -> None:
-    """Show the pipeline in a browser. It only reads.
+@click.option(
+    "--allow-actions",
+    is_flag=True,
+    help="Visitors may also retry, cancel, pause, resume, start runs and reconcile. Each is on record.",
+)
+def dashboard(host: str, port: int, token: str | None, allow_actions: bool) -> None:
+    """Show the pipeline in a browser. It only reads, unless --allow-actions is given.
 
     Beyond this machine (--host) it wants a token, and something in front of it that speaks HTTPS.
 
@@ -32,12 +37,14 @@ def dashboard(host: str, port: int, token: str | None) -> None:
     Examples:
       clerk dashboard
       clerk dashboard --port 9000
+      clerk dashboard --allow-actions
       CLERK_DASHBOARD_TOKEN=... clerk dashboard --host 0.0.0.0
     """
     settings = config.load()
     token = (token or "").strip() or settings.dashboard_token
     require_token(host, token)
     # Only this command needs a web server: the others start quicker without.
+    from clerk.web.acting import Actor
     from clerk.web.app import QUERIES, create_app
     from clerk.web.reading import Reader
     from clerk.web.server import serve
@@ -53,7 +60,8 @@ def dashboard(host: str, port: int, token: str | None) -> None:
         say(f"The dashboard is at {address(host, listener.getsockname()[1])} (Ctrl-C stops it).")
         sd_notify.notify(sd_notify.READY)
         try:
-            serve(create_app(reader, token, settings.storage_dir, settings.publish_dir), listener)
+            actor = Actor(url) if allow_actions else None
+            serve(create_app(reader, token, settings.storage_dir, settings.publish_dir, actor), listener)
         except KeyboardInterrupt:
             return
 

@@ -121,6 +121,11 @@ def start_next_due_site(connection: Connection, reason: str = "scheduled") -> st
     return None if found is None else str(found)
 
 
+def defer_reconciliation(connection: Connection) -> bool:
+    """Have a worker reconcile now; False if a reconciliation waits for a worker already."""
+    return bool(_call(connection, "clerk_defer_reconciliation", locals()))
+
+
 def report_progress(connection: Connection, job_id: int, attempt: int, done: int, total: int | None) -> bool:
     """Steps done so far, from the process that holds the claim; False if the claim is lost and the job should stop."""
     return bool(_call(connection, "clerk_report_progress", locals()))

@@ -119,5 +119,7 @@ def retry_group(connection: Connection, group: Group, dry_run: bool) -> Iterator
                     units[stage], run_id = retried.units, retried.run_id
         except PipelineError as error:
             yield Retry(site, {}, None, str(error))
+        except psycopg.errors.LockNotAvailable:
+            yield Retry(site, {}, None, "somebody else is changing it right now: try again.")
         else:
             yield Retry(site, units, run_id)

@@ -29,8 +29,10 @@ def act_as(connection: Connection, via: str, who: str | None = None) -> None:
     )
 
 
-def log_action(connection: Connection, action: str, subdomain: str | None = None, **detail: Any) -> None:
+def log_action(
+    connection: Connection, action: str, subdomain: str | None = None, run_id: int | None = None, /, **detail: Any
+) -> None:
     connection.execute(
-        "insert into operator_actions (action, subdomain, detail) values (%s, %s, %s)",
-        [action, subdomain, Jsonb(detail)],
+        "insert into operator_actions (action, subdomain, run_id, detail) values (%s, %s, %s, %s)",
+        [action, subdomain, run_id, Jsonb(detail)],
     )

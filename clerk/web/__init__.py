@@ -1,1 +1,1 @@
-"""The dashboard: pages made on the server from the SQL views, and nothing that can change anything."""
+"""The dashboard: pages made on the server from the SQL views; and, only where asked for, the operator's moves."""

@@ -15,11 +15,13 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from clerk.errors import ClerkError
+from clerk.web.acting import Actor
 from clerk.web.guard import Guard
 from clerk.web.live import Live
-from clerk.web.pages import document, failures, log, overview, probes, queues, search, site, sites
+from clerk.web.pages import actions, document, failures, log, overview, probes, queues, search, site, sites
 from clerk.web.reading import Example, Reader
 from clerk.web.rendering import HERE, page
+from clerk.web.visiting import Visiting
 
 logger = logging.getLogger(__name__)
 
@@ -48,9 +50,16 @@ QUERIES: list[Example] = [
 
 
 def create_app(
-    reader: Reader, token: str | None = None, storage_dir: Path | None = None, publish_dir: Path | None = None
+    reader: Reader,
+    token: str | None = None,
+    storage_dir: Path | None = None,
+    publish_dir: Path | None = None,
+    actor: Actor | None = None,
 ) -> Guard:
-    """Without the folders, or where they are not, the pages say that the files are not on this machine."""
+    """Without the folders, or where they are not, the pages say that the files are not on this machine.
+
+    Without an actor it only reads: the addresses of actions do not exist then.
+    """
     handlers: dict[Any, Any] = {ClerkError: _cannot_tell, HTTPException: _not_found}
     app = Starlette(routes=_ROUTES, exception_handlers=handlers)
     app.state.reader = reader
@@ -59,6 +68,10 @@ def create_app(
     app.state.check = partial(reader.check, QUERIES)
     app.state.live = Live(app, _LIVE)
     app.router.routes.append(Route("/events", app.state.live.events))
+    if actor is not None:
+        app.state.actor = actor
+        app.router.routes.extend(actions.ROUTES)
+        app.add_middleware(Visiting, confirmations=actor.confirmations)
     return Guard(app, token)
 
 

@@ -18,7 +18,8 @@ _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self';"
     " img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    # Other hosts learn nothing. Not `no-referrer`: browsers would then hide from us too where a form was posted from.
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
@@ -66,12 +67,26 @@ class Guard:
         )
 
 
+def user_name(authorization: str) -> str:
+    """The name that came along with the token, or nothing."""
+    return _user_and_password(authorization)[0].decode(errors="replace")
+
+
 def _shows(authorization: str, token: str) -> bool:
     scheme, _, given = authorization.partition(" ")
     shown = given.strip().encode("latin-1")  # as Starlette decoded it: these are the bytes that were sent
     if scheme.lower() == "basic":
-        try:
-            shown = base64.b64decode(shown, validate=True).partition(b":")[2]
-        except binascii.Error:
-            return False
+        shown = _user_and_password(authorization)[1]
     return scheme.lower() in ("basic", "bearer") and hmac.compare_digest(shown, token.encode())
+
+
+def _user_and_password(authorization: str) -> tuple[bytes, bytes]:
+    """Of Basic authentication; empty where there is none. No token is empty, so that never opens anything."""
+    scheme, _, given = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return b"", b""
+    try:
+        user, _, password = base64.b64decode(given.strip().encode("latin-1"), validate=True).partition(b":")
+    except binascii.Error:
+        return b"", b""
+    return user, password

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import re
 import shlex
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,19 @@ from clerk.web.texts import harmless, parts
 
 HERE = Path(__file__).parent
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What a page has to know of who looks at it."""
+
+    may_act: bool = False
+    notice: str | None = None
+    """What the action before this page came to."""
+
+
+visit: ContextVar[Visit] = ContextVar("visit", default=Visit())  # noqa: B039 (it is frozen)
+"""Of the request at hand, so that every page and macro can ask without being handed it."""
 
 
 def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
@@ -68,3 +83,4 @@ _templates.filters |= {
     "utc": _utc,
 }
 _templates.tests |= {"web_address": _is_web_address}
+_templates.globals["visit"] = visit.get

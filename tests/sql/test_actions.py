@@ -101,6 +101,13 @@ def test_what_the_pipeline_does_by_itself_is_no_action(connection: Connection, h
     assert actions(connection) == []
 
 
+def test_reconciliation_now(connection: Connection) -> None:
+    assert [engine.defer_reconciliation(connection) for _ in range(2)] == [True, False]
+    assert actions(connection) == [("reconcile", None, None, {})]
+    connection.execute("update procrastinate_jobs set status = 'doing'")
+    assert engine.defer_reconciliation(connection), "one that runs may have passed what is to be mended"
+
+
 def test_who_it_was(connection: Connection) -> None:
     add_site(connection)
     engine.pause_site(connection, "town", "me")

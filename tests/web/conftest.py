@@ -7,6 +7,7 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
+from clerk.web.acting import Actor
 from clerk.web.app import create_app
 from clerk.web.pages import overview
 from clerk.web.reading import Reader
@@ -48,6 +49,12 @@ def shown(client: TestClient, address: str, status: int = 200) -> str:
 def listed(page: str) -> list[str]:
     """The sites of a list, in its order."""
     return re.findall(r'<th scope="row"><a href="/sites/([^"]*)"', page)
+
+
+@pytest.fixture
+def acting(reader: Reader, database: Url) -> TestClient:
+    """A dashboard with --allow-actions, and a browser that has not been there yet."""
+    return TestClient(create_app(reader, actor=Actor(database)), base_url="http://localhost", follow_redirects=False)
 
 
 @pytest.fixture

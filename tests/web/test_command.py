@@ -57,6 +57,12 @@ def test_serves_until_it_is_stopped(database: Url, number: signal.Signals) -> No
         assert process.wait(20) == 0
 
 
+@pytest.mark.parametrize(("options", "status"), [((), 404), (("--allow-actions",), 200)])
+def test_acts_only_when_told_so(database: Url, options: tuple[str, ...], status: int) -> None:
+    with dashboard(database, *options) as (_, address):
+        assert httpx2.get(address + "actions/reconcile").status_code == status
+
+
 def test_beyond_this_machine_with_a_token(database: Url) -> None:
     with dashboard(database, "--host", EVERYWHERE, token=SESAME) as (_, address):
         address = address.replace(EVERYWHERE, "127.0.0.1")
@@ -65,10 +71,10 @@ def test_beyond_this_machine_with_a_token(database: Url) -> None:
 
 
 @pytest.mark.parametrize("host", [EVERYWHERE, "::", "", "10.1.2.3", "example.org"])
-@pytest.mark.parametrize("token", [None, "", " "])
-def test_beyond_this_machine_without_a_token_is_refused(host: str, token: str | None) -> None:
+@pytest.mark.parametrize("options", [[], ["--token", ""], ["--token", " "], ["--allow-actions"]])
+def test_beyond_this_machine_without_a_token_is_refused(host: str, options: list[str]) -> None:
     with pytest.raises(SettingError, match="set CLERK_DASHBOARD_TOKEN") as refusal:
-        cli.main(["dashboard", "--host", host, *([] if token is None else ["--token", token])], standalone_mode=False)
+        cli.main(["dashboard", "--host", host, *options], standalone_mode=False)
     assert refusal.value.exit_code == USAGE
 
 

@@ -37,6 +37,7 @@ QUERIES: list[Example] = [(query, {"id": 1, "subdomain": "", "series": 1}) for q
 class Step:
     """What a stage did with the document."""
 
+    stage: str
     name: str
     status: str | None
     attempts: int | None
@@ -119,9 +120,10 @@ def _steps(row: DictRow) -> list[Step]:
     fetched = "processed" if row["sha256"] else "failed_terminal" if row["fetch_error_code"] else None
     at = row["fetched_at"] or row["fetch_failed_at"]
     return [
-        Step("Fetch", fetched, None, at, None, row["fetch_error_code"], row["fetch_error_message"]),
+        Step("fetch", "Fetch", fetched, None, at, None, row["fetch_error_code"], row["fetch_error_message"]),
         *(
             Step(
+                stage,
                 name,
                 row[f"{stage}_status"],
                 row[f"{stage}_attempts"],
