@@ -18,6 +18,8 @@ from clerk.pg.pulse import Event, Pulse
 from clerk.phrases import counted
 
 _BAR = 16
+_DONE = 13
+"""Wide enough from the start: columns that move are hard to read."""
 _WORKERS_SHOWN = 8
 _FEWEST_EVENTS = 3
 _SPEAK_EVERY = 10.0
@@ -64,11 +66,11 @@ class Picture:
     def show(self, pulse: Pulse, state: str) -> None:
         events = sorted([*pulse.events, *self.household.events], key=lambda event: event.at, reverse=True)
         self._last = picture(self.place, pulse, state, events, self.screen.height)
-        self.screen.draw(self._last)
+        self.screen.draw(self._last, title=True)
 
     def trouble(self, sentence: str) -> None:
         head = self._last or ["clerk is up"]
-        self.screen.draw([head[0], *wrapped(f"! {sentence}"), *head[2:]])
+        self.screen.draw([head[0], *wrapped(f"! {sentence}"), *head[2:]], title=True)
 
     def close(self) -> None:
         self.screen.close()
@@ -122,7 +124,15 @@ class Nothing:
 
 
 def picture(place: Place, pulse: Pulse, state: str, events: Sequence[Event], height: int) -> list[str]:
-    head = [fitted(f"clerk {state}"), "", *_place(place, pulse), "", *_stages(pulse), "", *wrapped(f"  {sites(pulse)}")]
+    head = [
+        fitted(f"clerk {state}  ({pulse.now.astimezone():%H:%M:%S})"),
+        "",
+        *_place(place, pulse),
+        "",
+        *_stages(pulse),
+        "",
+        *wrapped(f"  {sites(pulse)}"),
+    ]
     foot = ["", fitted("Ctrl-C lets running jobs finish, then stops everything. A second one stops at once.")]
     room = max(height - len(head) - len(foot) - 2, 0)
     doing = _doing(pulse)[: max(room - _FEWEST_EVENTS - 2, 0)]
@@ -153,7 +163,7 @@ def _stages(pulse: Pulse) -> list[str]:
                 f"  {stage.stage}",
                 _number(stage.waiting + stage.later),
                 _number(stage.running),
-                f"{stage.completed:,} of {stage.total:,}" if stage.total else "·",
+                (f"{stage.completed:,} of {stage.total:,}" if stage.total else "·").rjust(_DONE),
                 _number(stage.failed),
                 _number(stage.last_minute),
                 "paused" if stage.paused else bar(ended, stage.total, _BAR) if ended < stage.total else "",

@@ -10,6 +10,7 @@ _TOP_LEFT, _TO_LINE_END, _TO_SCREEN_END = "\033[H", "\033[K", "\033[J"
 _CLEAR = "\033[2J"
 _HIDE_CURSOR, _SHOW_CURSOR = "\033[?25l", "\033[?25h"
 _NO_WRAP, _WRAP = "\033[?7l", "\033[?7h"
+_BOLD, _PLAIN = "\033[1m", "\033[0m"
 _ALL_AT_ONCE, _NOW = "\033[?2026h", "\033[?2026l"
 """Terminals that know it show what comes between as one picture; others ignore it."""
 
@@ -19,15 +20,17 @@ class Screen:
 
     def __init__(self) -> None:
         self._write(_CLEAR + _HIDE_CURSOR)
-        self._drawn = 0
 
     @property
     def height(self) -> int:
         return shutil.get_terminal_size().lines - 1
 
-    def draw(self, lines: Sequence[str]) -> None:
+    def draw(self, lines: Sequence[str], title: bool = False) -> None:
+        """With a title the first line is bold."""
         # A name or an error message comes from outside: it must not be able to move the cursor.
         shown = ["".join(sign if sign.isprintable() else "?" for sign in line) for line in lines[: self.height]]
+        if title and shown:
+            shown[0] = f"{_BOLD}{shown[0]}{_PLAIN}"
         drawn = "".join(f"{line}{_TO_LINE_END}\n" for line in shown)
         self._write(_ALL_AT_ONCE + _NO_WRAP + _TOP_LEFT + drawn + _TO_SCREEN_END + _WRAP + _NOW)
 

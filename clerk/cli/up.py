@@ -97,12 +97,7 @@ def up(
 
 
 def _run(settings: config.Settings, family: Family, display: Display, until_idle: bool) -> None:
-    def state() -> str:
-        if family.stopping:
-            return "is stopping: running jobs are being finished"
-        return "is up" if family.were_ready else "is starting"
-
-    watch = Watch(settings, display, state)
+    watch = Watch(settings, display, family)
 
     def enough() -> bool:
         if watch.error is not None:
@@ -118,6 +113,10 @@ def _run(settings: config.Settings, family: Family, display: Display, until_idle
 
 def _display(place: Place, quiet: bool) -> Display:
     if quiet:
+        errors = logging.StreamHandler(sys.stderr)
+        errors.setLevel(logging.ERROR)
+        errors.setFormatter(logging.Formatter("clerk: %(message)s"))
+        logging.getLogger("clerk.family").addHandler(errors)
         return Nothing()
     if not sys.stdout.isatty():
         return Lines(place)

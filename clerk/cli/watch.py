@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -13,6 +12,7 @@ import psycopg
 from clerk.cli.live import Display
 from clerk.config import Settings
 from clerk.errors import ClerkError
+from clerk.family import Family
 from clerk.pg import engine
 from clerk.pg.connection import connect
 from clerk.pg.pulse import read_pulse
@@ -29,12 +29,11 @@ _AGAIN_AFTER = 2.0
 class Watch(threading.Thread):
     """A thread, since a database that hangs must not keep anybody from looking after the processes."""
 
-    def __init__(self, settings: Settings, display: Display, state: Callable[[], str]) -> None:
+    def __init__(self, settings: Settings, display: Display, family: Family) -> None:
         super().__init__(name="watch", daemon=True)
         self.settings = settings
         self.display = display
-        self.state = state
-        self.start_due = True
+        self.family = family
         self.is_idle = False
         self.error: BaseException | None = None
         """What nobody foresaw."""
@@ -67,9 +66,14 @@ class Watch(threading.Thread):
 
     def _look(self, connection: psycopg.Connection[Any]) -> None:
         """A site that was just added is due. The clock of the workers would come to it too, within a minute."""
-        for _ in range(_STARTED_AT_ONCE if self.start_due else 0):
-            if engine.start_next_due_site(connection) is None:
+        for _ in range(_STARTED_AT_ONCE):
+            if self.family.stopping or engine.start_next_due_site(connection) is None:
                 break
         pulse = read_pulse(connection)
         self.is_idle = pulse.open_jobs == 0
-        self.display.show(pulse, self.state())
+        self.display.show(pulse, self._state())
+
+    def _state(self) -> str:
+        if self.family.stopping:
+            return "is stopping: running jobs are being finished"
+        return "is up" if self.family.were_ready else "is starting"

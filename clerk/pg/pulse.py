@@ -40,7 +40,7 @@ left join (
 order by array_position(array['fetch', 'ocr', 'compilation', 'extraction', 'deploy'], m.stage)
 """
 _SITES = "select coalesce(current_stage, 'never run') as stage, count(*) as sites from pipeline_overview group by 1"
-_OPEN = "select coalesce(sum(waiting + scheduled + running), 0) as jobs from queue_backlog"
+_OPEN = "select coalesce(sum(waiting + scheduled + running), 0)::integer as jobs from queue_backlog"
 _ENDED = """
 select ended_at as at, subdomain, outcome, outcome_reason, ocr_total as documents, ocr_failed as failed
 from site_runs where ended_at >= clerk_now() - interval '1 hour' order by ended_at desc limit %(most)s

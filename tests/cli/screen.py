@@ -15,11 +15,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-_PIECE = re.compile(r"\x1b\[(\d*)([A-Z])|([\r\n])|([^\x1b\r\n]+)")
+_PIECE = re.compile(r"\x1b\[([\d?]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)")
+_LOOKS = {"h", "l", "m"}
+"""Cursor shown or not, wrapping, bold: nothing moves."""
 
 
 def after(written: str) -> list[str]:
-    """The lines that a terminal shows: text, line ends, cursor up, clear to the line's and the screen's end."""
+    """The lines that a terminal shows: text, line ends, cursor up and home, clear to the end of line and screen."""
     lines, row, column = [""], 0, 0
     for number, command, end, text in _PIECE.findall(written):
         if text:
@@ -33,12 +35,16 @@ def after(written: str) -> list[str]:
         elif command == "A":
             row -= int(number)
             assert row >= 0, "above the top of the screen"
+        elif command == "H":
+            row = column = 0
         elif command == "K":
             lines[row] = lines[row][:column]
+        elif command == "J" and number == "2":
+            lines = [""] * len(lines)
         elif command == "J":
             lines[row] = lines[row][:column]
             del lines[row + 1 :]
-        else:
+        elif command not in _LOOKS:
             raise AssertionError(f"what does {command} mean?")
     return [line.rstrip() for line in lines]
 
