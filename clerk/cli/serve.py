@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import sys
 
@@ -57,7 +56,6 @@ def serve(host: str, port: int) -> None:
             f"nothing is published under {settings.publish_dir}", "see how the sites are with `clerk status`"
         )
     logs.configure("human")
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
     # As an exception, so that the embedded Postgres learns that we have left.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with database_url(settings) as url, listening(host, port) as listener:
