@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from procrastinate import exceptions, job_context, worker
 
 from clerk import logs, sd_notify
-from clerk.pg.connector import ClerkConnector
+from clerk.pg.connector import PATIENCE, ClerkConnector
 from clerk.pg.job_manager import ClerkJobManager, Failure
 
 logger = logging.getLogger(__name__)
@@ -25,6 +26,8 @@ CUT_OFF = 75
 _RENEW_AT_LEAST_EVERY = 20.0
 _LOOK_EVERY = 5.0
 _ROUND_TRIP_TAKES_AT_MOST = 10.0
+_START_TAKES_AT_MOST = PATIENCE + 60.0
+"""Seconds until the watchdog runs: a database that is away is waited for, and one that never answers is left."""
 
 
 class TimeLimitExceeded(Exception):
@@ -53,11 +56,20 @@ async def note_failure(
 
 
 class ClerkWorker(worker.Worker):
-    def __init__(self, *arguments: Any, cut_off_after: float = 300.0, deaf_after: float = 60.0, **options: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        cut_off_after: float = 300.0,
+        deaf_after: float = 60.0,
+        start_within: float = _START_TAKES_AT_MOST,
+        **options: Any,
+    ) -> None:
         options["worker_middleware"] = [note_failure, *(options.get("worker_middleware") or [])]
         super().__init__(*arguments, **options)
         self.cut_off_after = cut_off_after
         self.deaf_after = deaf_after
+        self._until_watched = threading.Timer(start_within, _leave_unstarted)
+        self._until_watched.daemon = True
         self._out_of_time: dict[tuple[int, int], float] = {}
         """Job and attempt → since when we know that its claim is not ours, or no longer."""
         self._unreported: Exception | None = None
@@ -145,6 +157,7 @@ class ClerkWorker(worker.Worker):
         """A real round trip, again and again. A connection that hangs half-open would hang the worker for ever."""
         connector = self.app.connector
         assert isinstance(connector, ClerkConnector)
+        self._until_watched.cancel()
         answered_at = connector.listener_heard_at = time.monotonic()
         sd_notify.notify(sd_notify.ALIVE)
         while True:
@@ -175,10 +188,21 @@ class ClerkWorker(worker.Worker):
             raise
 
     async def run(self) -> None:
-        await load_policy(self._manager)
-        await super().run()
+        self._until_watched.start()
+        try:
+            await load_policy(self._manager)
+            await super().run()
+        finally:
+            self._until_watched.cancel()
         if self._unreported is not None:
             raise self._unreported
+
+
+def _leave_unstarted() -> None:
+    """From a thread of its own: whatever hangs, it may be the event loop."""
+    logger.critical("the start took too long: ending, so that a supervisor starts anew")
+    logging.shutdown()
+    os._exit(CUT_OFF)
 
 
 def _attempt(context: job_context.JobContext) -> tuple[int, int]:

@@ -168,6 +168,7 @@ class Pipeline:
         options: tuple[str, ...] = (),
         deaf_after: float = 60.0,
         cut_off_after: float = 300.0,
+        start_within: float = 600.0,
         clock: float = 0.0,
     ) -> Worker:
         """The stock command line; without queues, all of them."""
@@ -178,7 +179,9 @@ class Pipeline:
             "FAULTS_FOLDER": str(self.folder),
             "FAULTS_CLOCK": str(clock),
             "PYTHONPATH": str(ROOT),
-            "FAULTS_WORKER": json.dumps({"deaf_after": deaf_after, "cut_off_after": cut_off_after}),
+            "FAULTS_WORKER": json.dumps(
+                {"deaf_after": deaf_after, "cut_off_after": cut_off_after, "start_within": start_within}
+            ),
         }
         command = [
             *[sys.executable, "-m", "procrastinate", "--app=tests.faults.worker_app.app", "worker"],

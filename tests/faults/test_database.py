@@ -111,6 +111,13 @@ def test_worker_that_is_cut_off_for_good_ends_itself(own_server: Server, tmp_pat
         assert worker.wait() == CUT_OFF
 
 
+def test_worker_whose_start_hangs_ends_itself(pipeline: Pipeline) -> None:
+    """Before there is a watchdog; here what it reads first is locked for good."""
+    with pipeline.connection.transaction():
+        pipeline.connection.execute("lock table stage_policy")
+        assert pipeline.worker(start_within=0.5).wait() == CUT_OFF
+
+
 @pytest.mark.parametrize("lost", ["request", "answer"])
 def test_finish_is_lost(pipeline: Pipeline, proxy: Proxy, lost: str) -> None:
     """Sent again. If it had been committed, the second one is refused and recognised as our own."""
