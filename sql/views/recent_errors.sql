@@ -10,6 +10,11 @@ select i.fetch_failed_at, i.subdomain, 'fetch', i.id, i.kind, i.meeting, i.date,
        'not fetched', null, i.fetch_error_code, i.fetch_error_message, null
 from content_items i
 where i.fetch_failed_at >= clerk_now() - interval '7 days' and i.fetch_error_code is not null
+  -- When its turn to be read comes it fails with that same reason, and counts once.
+  and not exists (select from content_item_pipeline_state l
+                  where l.content_item_id = i.id and l.pipeline = 'ocr'
+                    and l.status in ('failed_retryable', 'failed_terminal')
+                    and l.updated_at >= i.fetch_failed_at)
 order by 1 desc;
 
 comment on view recent_errors is 'What failed in the last seven days and has not been mended since, the newest first.';

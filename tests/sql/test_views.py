@@ -328,6 +328,10 @@ def test_recent_errors(connection: Connection, hand: Worker) -> None:
         (first, "ocr", "failed_terminal", "PdfBroken", "no"),
     ]
     assert {row["content_item_id"] for row in view(connection, "failing_documents")} == {first, second}
+    connection.execute("update content_items set fetch_failed_at = now() - interval '1 minute' where id = %s", [third])
+    for _ in (second, third):
+        hand.finish(hand.take("ocr"), "failed", "NotFound", "404")
+    assert [row["stage"] for row in view(connection, "recent_errors") if row["content_item_id"] == third] == ["ocr"]
     at(connection, datetime.now(UTC) + timedelta(days=8))
     assert view(connection, "recent_errors") == []
 
