@@ -17,6 +17,7 @@ from clerk.documents.storage import SiteStorage
 from clerk.errors import REMEDIES, WRONG, ClerkError, SiteUnknown
 from clerk.pg import engine
 from clerk.pg.connection import connect
+from clerk.pg.migrate import Migrator, read_state
 from clerk.pg.operators import act_as
 from clerk.pg.sites import EDITABLE, SiteRow, add_site, count_documents, edit_site, read_site, read_sites, remove_site
 from clerk.pg.sqlfiles import default_folder
@@ -32,6 +33,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 @contextmanager
 def _database(settings: config.Settings) -> Iterator[Connection]:
     with connect(settings) as connection:
+        # Nobody has to know that there is a database, to say where a town's documents are.
+        if settings.database_url is None and read_state(connection).kind == "empty":
+            say(f"Making a database under {settings.home} …")
+            Migrator(connection, default_folder(), settings.lock_timeout).up()
         require_known_schema(connection, default_folder())
         act_as(connection, "cli")
         yield connection

@@ -92,6 +92,13 @@ def test_status_of_a_database_that_is_not_migrated(clerk_command: Clerk, empty: 
     assert 'it has not been migrated): run "clerk db up"' in refused.err
 
 
+def test_a_database_of_yours_is_migrated_by_nothing_else(clerk_command: Clerk, empty: Url) -> None:
+    """One of clerk's own is, when the first site is added: the quick start does so."""
+    refused = clerk_command("site", "add", "springfield")
+    assert refused.code == 1
+    assert 'it has not been migrated): run "clerk db up"' in refused.err
+
+
 def test_verify_says_ok(clerk_command: Clerk, migrated: Url) -> None:
     for arguments in (["db", "verify"], ["verify", "--schema"]):
         assert clerk_command(*arguments).code == 0
