@@ -37,6 +37,7 @@ _LONGEST_LOG = 20_000_000
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address the dashboard listens on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8010, show_default=True, help="0: any that is free.")
+@click.option("--allow-actions", is_flag=True, help="The dashboard's visitors may also act: see clerk dashboard.")
 @click.option("--no-dashboard", is_flag=True, help="Without the dashboard.")
 @click.option("--quiet", is_flag=True, help="Show nothing but errors.")
 @click.option("--until-idle", is_flag=True, help="Stop when no site is due, and nothing waits or runs any more.")
@@ -51,6 +52,7 @@ def up(
     processes: int | None,
     host: str,
     port: int,
+    allow_actions: bool,
     no_dashboard: bool,
     quiet: bool,
     until_idle: bool,
@@ -79,7 +81,8 @@ def up(
         with dashboard.listening(host, port) as listener:
             port = listener.getsockname()[1]
         address = dashboard.address(host, port)
-        family_members.append(Member("dashboard", ("dashboard", "--host", host, "--port", str(port))))
+        options = ["--host", host, "--port", str(port), *(["--allow-actions"] if allow_actions else [])]
+        family_members.append(Member("dashboard", ("dashboard", *options)))
     if not quiet:
         say("Starting; Ctrl-C stops it …")
     with database_url(settings) as url, _log(settings, quiet, log_format) as log:

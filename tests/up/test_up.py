@@ -31,6 +31,7 @@ def test_from_nothing_to_an_archive_and_back(start: Start, tmp_path: Path) -> No
     up = start("--workers", "2", "--port", "0", CLERK_POSTGRES_LINGER="1")
     address = up.dashboard()
     assert httpx2.get(address).status_code == 200
+    assert "--allow-actions" not in up.children("dashboard")[0].cmdline()
     home = tmp_path / "home"
     added = subprocess.run(
         [
@@ -134,8 +135,9 @@ def deploying(start: Start, database: Url, connection: psycopg.Connection, tmp_p
 
 
 def test_killed_outright_it_leaves_nobody_for_long(start: Start, database: Url) -> None:
-    up = start("--workers", "2", "--port", "0", DATABASE_URL=database)
+    up = start("--workers", "2", "--port", "0", "--allow-actions", DATABASE_URL=database)
     up.dashboard()
+    assert [child.cmdline()[-1] for child in up.children("dashboard")] == ["--allow-actions"]
     started = up.descendants()
     assert len(started) == 3
     up.signal(signal.SIGKILL)
