@@ -13,7 +13,8 @@ from starlette.testclient import TestClient
 
 from clerk.pg import engine
 from clerk.web.flow import flow
-from clerk.web.pages.documents import PAGE_SIZE
+from clerk.web.pages.documents import PAGE_SIZE, Choice, read_documents
+from clerk.web.reading import Reader
 from tests.web.conftest import HOSTILE
 
 Connection = psycopg.Connection[Any]
@@ -71,6 +72,19 @@ def test_documents_are_filtered_and_paged(client: TestClient, connection: Connec
     assert len(listed(shown(client, "/sites/town?text=LIBRARY&state=failed"))) == 12
     assert listed(shown(client, "/sites/town?text=2025-12-2"))[0] == "2025-12-29"
     assert "No document fits." in shown(client, "/sites/town?text=nowhere")
+
+
+def test_a_large_site_does_not_cost_the_whole_ledger(reader: Reader, connection: Connection) -> None:
+    """Half of all documents are its own, and still the ledger is not read from one end to the other."""
+    for subdomain in ("town", "other"):
+        add_documents(connection, 3000, subdomain)
+    connection.execute("analyze")
+    for choice in (Choice(), Choice(state="failed")):
+        with reader.reading() as reading:
+            assert read_documents(reading, "town", choice).counts == {"failed": 300, "open": 300, "done": 2400}
+            assert reading.execute(
+                "select seq_tup_read from pg_stat_xact_user_tables where relname = 'content_item_pipeline_state'"
+            ).fetchone() == (0,)
 
 
 @pytest.mark.parametrize(

@@ -75,12 +75,12 @@ class Site:
     source: DictRow
     answer: Answer
     flow: dict[str, Node]
-    listing: Listing
     runs: list[PastRun]
     versions: list[DictRow]
     current: DictRow | None
     """The version that readers get."""
     events: list[DictRow]
+    listing: Listing
 
 
 def show(request: Request) -> Response:
@@ -108,11 +108,11 @@ def read_site(reader: Reader, subdomain: str, choice: Choice) -> Site | None:
             rows(connection, _SOURCE, named)[0],
             answer,
             flow(found[0], current),
-            documents.read_documents(connection, found[0]["subdomain"], choice),
             _compared(rows(connection, _HISTORY, named), found[0]),
             versions,
             current,
             rows(connection, _DONE_TO_IT, named),
+            documents.read_documents(connection, subdomain, choice),
         )
 
 
