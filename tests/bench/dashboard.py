@@ -1,0 +1,204 @@
+"""What the dashboard costs: jobs per second of a worker at full speed while nobody looks and while five pages are open
+and kept up to date, in turns, in one run; and how long the overview takes to be served meanwhile.
+
+The database is that of bin/bench-operate: 10,000 sites, a million units in the ledger. The jobs do nothing, so that
+the machine is as busy with the pipeline as it can be. Only ratios of one run mean something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psycopg
+
+from clerk.cli.progress import Progress
+from clerk.pg import engine
+from clerk.pg.connection import connect_to
+from clerk.pg.migrate import Migrator
+from clerk.pg.server import Server
+from clerk.pg.sqlfiles import default_folder
+from tests.bench.engine import SETTINGS
+from tests.bench.operate import fill
+from tests.conftest import Databases, Url, running
+from tests.web.test_command import dashboard
+
+PAGES = 5
+WAYS = ("nobody looks", "five pages open", "overview asked for")
+_BUSY_SITES = 40
+_JOBS_PER_SECOND_AT_MOST = 1500
+_SETTLING = 2.0
+_ASKED_EVERY = 0.5
+
+Windows = dict[str, list[tuple[float, float]]]
+"""Way → from when to when it was so."""
+
+
+def prepare(url: Url, sites: int, documents: int, jobs: int) -> int:
+    """Returns how many units the ledger has before the jobs that keep the worker busy."""
+    with connect_to(url) as connection:
+        Migrator(connection, default_folder()).up()
+        fill(connection, sites, documents, going=sites // 100)
+        (units,) = connection.execute("select count(*) from content_item_pipeline_state").fetchone() or (0,)
+        for number in range(_BUSY_SITES):
+            subdomain = f"busy{number}"
+            connection.execute("insert into sites (subdomain) values (%s)", [subdomain])
+            connection.execute(
+                "insert into content_items (subdomain, kind, meeting, date)"
+                " select %s, 'minutes', 'Council', date '1900-01-01' + n from generate_series(1, %s) n",
+                [subdomain, jobs // _BUSY_SITES],
+            )
+            engine.start_run(connection, subdomain, first_phase=2)
+        connection.execute("vacuum analyze")
+    return int(units)
+
+
+@contextmanager
+def open_page(address: str) -> Iterator[None]:
+    """As a browser has it open: everything that comes is taken."""
+    with ExitStack() as stack:
+        client = stack.enter_context(httpx2.Client(timeout=600))
+        client.get(address).raise_for_status()
+        response = stack.enter_context(client.stream("GET", f"{address}events", params={"page": "/"}))
+        response.raise_for_status()
+        closing = threading.Event()
+
+        def take() -> None:
+            for _ in response.iter_lines():
+                if closing.is_set():
+                    return
+
+        reader = threading.Thread(target=take, daemon=True)
+        reader.start()
+        yield
+        closing.set()
+        # The next look or heartbeat wakes it.
+        reader.join(60)
+
+
+def ask(address: str, until: float) -> list[float]:
+    """Seconds that the overview took to come, asked for again and again."""
+    took = []
+    with httpx2.Client(timeout=600) as client:
+        while time.time() < until:
+            began = time.monotonic()
+            client.get(address).raise_for_status()
+            took.append(time.monotonic() - began)
+            time.sleep(_ASKED_EVERY)
+    return took
+
+
+def window(way: str, address: str, seconds: float, windows: Windows) -> list[float]:
+    took: list[float] = []
+    with ExitStack() as stack:
+        if way == "five pages open":
+            for _ in range(PAGES):
+                stack.enter_context(open_page(address))
+        time.sleep(_SETTLING)
+        began = time.time()
+        if way == "overview asked for":
+            took = ask(address, began + seconds)
+        else:
+            time.sleep(seconds)
+        windows[way].append((began, time.time()))
+    return took
+
+
+def jobs_per_second(url: Url, windows: list[tuple[float, float]]) -> list[float]:
+    with psycopg.connect(url) as connection:
+        found = []
+        for began, ended in windows:
+            row = connection.execute(
+                "select count(*) from procrastinate_events"
+                " where type = 'succeeded' and at between to_timestamp(%s) and to_timestamp(%s)",
+                [began, ended],
+            ).fetchone()
+            assert row is not None
+            found.append(row[0] / (ended - began))
+    return found
+
+
+def measure(url: Url, rounds: int, seconds: float, progress: Progress) -> tuple[Windows, list[float]]:
+    windows: Windows = {way: [] for way in WAYS}
+    took: list[float] = []
+    worker = subprocess.Popen([sys.executable, "-m", "tests.bench.engine", "--work", "whole", url])
+    try:
+        with dashboard(url) as (_, address):
+            for number in range(rounds):
+                # Forwards and backwards, so that what changes over time favours nobody.
+                for place, way in enumerate(WAYS if number % 2 == 0 else reversed(WAYS)):
+                    progress.show("windows", number * len(WAYS) + place, rounds * len(WAYS))
+                    took += window(way, address, seconds, windows)
+        if worker.poll() is not None:
+            raise SystemExit("the worker had nothing left to do: ask for fewer --rounds or --seconds")
+    finally:
+        worker.kill()
+        worker.wait()
+    return windows, took
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="bin/bench-dashboard", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--sites", type=int, default=10_000, help="default: 10,000")
+    parser.add_argument("--documents", type=int, default=49, help="per site (default: 49, which is 101 units)")
+    parser.add_argument("--rounds", type=int, default=6, help="how often each is measured (default: 6)")
+    parser.add_argument("--seconds", type=float, default=20, help="for how long each time (default: 20)")
+    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    arguments = parser.parse_args()
+    in_all = arguments.rounds * len(WAYS) * (arguments.seconds + 2 * _SETTLING)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running(Server(Path(folder) / "postgres", options=SETTINGS)) as server,
+        Progress(arguments.quiet) as progress,
+    ):
+        os.environ |= {"STORAGE_DIR": str(Path(folder) / "storage"), "CLERK_HOME": folder}
+        url = Databases(server).create()
+        jobs = int(in_all * _JOBS_PER_SECOND_AT_MOST)
+        progress.note(f"filling a database: {arguments.sites:,} sites, and {jobs:,} jobs")
+        units = prepare(url, arguments.sites, arguments.documents, jobs)
+        windows, took = measure(url, arguments.rounds, arguments.seconds, progress)
+        rates = {way: jobs_per_second(url, windows[way]) for way in WAYS}
+    report(arguments.json, arguments.sites, units, rates, took)
+
+
+def report(as_json: bool, sites: int, units: int, rates: dict[str, list[float]], took: list[float]) -> None:
+    medians = {way: statistics.median(values) for way, values in rates.items()}
+    alone, watched = WAYS[:2]
+    figures: dict[str, Any] = {
+        "sites": sites,
+        "units in the ledger": units,
+        "jobs per second": {way: round(value) for way, value in medians.items()},
+        "with five pages open / without": round(
+            statistics.median(b / a for a, b in zip(rates[alone], rates[watched], strict=True)), 3
+        ),
+        "overview, ms": {
+            "asked for": len(took),
+            "median": round(1000 * statistics.median(took)),
+            "p95": round(1000 * statistics.quantiles(took, n=20)[-1]),
+        },
+    }
+    if as_json:
+        print(json.dumps(figures, indent=2))  # noqa: T201
+        return
+    for name, value in figures.items():
+        shown = ", ".join(f"{what} {figure:,}" for what, figure in value.items()) if isinstance(value, dict) else value
+        print(f"{name}: {shown}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
