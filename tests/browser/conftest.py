@@ -19,6 +19,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from fpdf import FPDF
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from clerk.demo.documents import HIDDEN_WORD, digital, scanned
@@ -115,7 +116,7 @@ class Installation:
     def dashboard(self, *options: str, token: str = "") -> Iterator[str]:
         """The address of a dashboard that runs for the length of the block."""
         with subprocess.Popen(
-            [sys.executable, "-m", "clerk", "dashboard", "--port", "0", *options],
+            [sys.executable, "-m", "clerk", "dashboard", *([] if "--port" in options else ["--port", "0"]), *options],
             env=self.environment | {"CLERK_DASHBOARD_TOKEN": token},
             stderr=subprocess.PIPE,
             text=True,
@@ -145,19 +146,24 @@ def papers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(folder / "City Council" / "2024-03-05.pdf", digital(r, "Springfield", date(2024, 3, 5), 2))
     write(folder / "City Council" / "2024-03-12.pdf", scanned(r, "Springfield", date(2024, 3, 12), 1, HIDDEN_WORD))
     write(folder / "City Council" / "2024-03-19.pdf", b"<html>moved</html>")
+    hostile = FPDF()
+    hostile.add_page()
+    hostile.set_font("Helvetica")
+    hostile.multi_cell(0, text=f"{HOSTILE}\n" + "A page that means no good is still a page of the minutes. " * 20)
+    write(folder / "City Council" / "2024-03-26.pdf", bytes(hostile.output()))
     return folder
 
 
 @pytest.fixture(scope="module")
 def published(installation: Installation, papers: Path) -> Installation:
-    """Springfield has been through the pipeline once, with real workers; Shelbyville has never run."""
+    """Springfield has been through the pipeline once, with real workers; Shelbyville is paused and has never run."""
     with connect_to(installation.database) as connection:
         extra = f'{{"path": "{papers}", "languages": "eng"}}'
         add_site(
             connection, "springfield", {"name": "Springfield", "state": "IL", "scraper": "directory", "extra": extra}
         )
         add_site(connection, "shelbyville", {"name": HOSTILE, "scraper": "directory", "extra": extra})
-        connection.execute("select clerk_start_run('springfield')")
+        connection.execute("select clerk_pause_site('shelbyville', 'the tests'), clerk_start_run('springfield')")
     installation.clerk("worker", "--burst")
     return installation
 
