@@ -669,7 +669,7 @@ comment on column queue_backlog.held_back is 'Waiting for their queue or site to
 comment on column queue_backlog.oldest_waiting_since is 'Since when the job waits that was deferred first.';
 comment on column queue_backlog.rate_per_hour is 'Jobs that ended in the last hour, well or not.';
 comment on column queue_backlog.scheduled is 'Waiting for their time: a retry after a backoff, a periodic task.';
-comment on column recent_actions.action is 'retry, cancel, pause, resume, rewind, update, supersede (a run, by a new one), rollback, reconcile, clean up, undo clean-up.';
+comment on column recent_actions.action is 'retry, cancel, pause, resume, rewind, update, supersede (a run, by a new one), rollback, reconcile, empty Redis, clean up, undo clean-up.';
 comment on column recent_actions.actor is 'The person, where command or dashboard knew; otherwise the database user.';
 comment on column recent_actions.run_id is 'The run that was started, changed or ended.';
 comment on column recent_actions.via is 'cli, dashboard, or sql: by hand.';

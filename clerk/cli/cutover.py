@@ -15,6 +15,7 @@ from clerk.legacy import cleanup, cutover, old_queue, tables
 from clerk.legacy.cutover import Done, Odd, Plan
 from clerk.legacy.old_queue import PutBack
 from clerk.pg.connection import connect
+from clerk.pg.operators import act_as
 from clerk.pg.sqlfiles import default_folder
 from clerk.pg.verify import require_known_schema
 
@@ -60,6 +61,7 @@ def redis_command(file: Path | None, restore: Path | None, force: bool, dry_run:
                 cutover.require_no_workers(redis)
             plan = cutover.make_plan(redis, {row.subdomain for row in tables.read(connection).sites})
             file = file or Path(f"rq-removed-{datetime.now():%Y%m%d-%H%M%S}.jsonl")
+            act_as(connection, "cli")
             done = None if dry_run else cutover.apply(redis, connection, settings.storage_dir, plan, file)
     if as_json:
         _print_json(plan, done, file)

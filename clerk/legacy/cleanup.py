@@ -19,8 +19,8 @@ from clerk.pg.objects import is_cleaned_up
 from clerk.pg.operators import log_action
 
 _BACKUP_HOURS = 24
-_DUMPS = (b"PGDMP", b"--", b"\x1f\x8b", b"(\xb5/\xfd", b"BZh", b"\xfd7zXZ")
-"""How pg_dump's files begin: its own format, plain SQL, and the usual compressions of it."""
+_DUMPS = (b"PGDMP", b"toc.dat", b"--", b"\x1f\x8b", b"(\xb5/\xfd", b"BZh", b"\xfd7zXZ")
+"""How pg_dump's files begin: its own format, tar, plain SQL, and the usual compressions of it."""
 
 _PASSES = """
 select count(*), coalesce(max(p.mended), 0)
@@ -165,8 +165,10 @@ def _backup(file: Path | None) -> str | None:
     if file is None:
         return "no backup file was named"
     try:
-        age = time.time() - file.stat().st_mtime
-        with file.open("rb") as opened:
+        # With --format=directory it is a folder with a table of contents.
+        content = file / "toc.dat" if file.is_dir() else file
+        age = time.time() - content.stat().st_mtime
+        with content.open("rb") as opened:
             start = opened.read(8)
     except OSError as error:
         return f"{file} cannot be read ({error.strerror})"

@@ -20,6 +20,7 @@ from clerk.legacy import migrating, old_queue, tables
 from clerk.legacy.old_queue import DEFERRED, FAILED, OldJob
 from clerk.legacy.tables import Connection, OldRow
 from clerk.pg import engine
+from clerk.pg.operators import log_action
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -181,6 +182,14 @@ def apply(redis: Redis, connection: Connection, root: Path, plan: Plan, file: Pa
     done.cancelled = sum(job.id not in failed for job in plan.cancel)
     done.deleted = sum(job.id not in failed for job in plan.delete)
     done.turned = {site: len(plan.turn[site]) for site, run in done.runs.items() if run}
+    log_action(
+        connection,
+        "empty Redis",
+        file=str(file.absolute()),
+        cancelled=done.cancelled,
+        deleted=done.deleted,
+        turned=sum(done.turned.values()),
+    )
     return done
 
 

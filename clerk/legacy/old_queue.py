@@ -134,10 +134,15 @@ def require_rq(connection: Redis) -> None:
 
 
 def workers(connection: Redis) -> list[str]:
-    """Names of the RQ workers that are alive."""
-    from rq import Worker
+    """Names of the RQ workers that are alive. RQ's own list would remove those that are not from Redis."""
+    from redis.exceptions import ResponseError
+    from rq import Worker, worker_registration
 
-    return sorted(worker.name for worker in Worker.all(connection=connection, serializer=PlainPickles))
+    try:
+        known = worker_registration.get_keys(connection=connection)
+    except ResponseError as error:
+        raise NotOfTheOlderSystem(f"the Redis holds something else under RQ's names ({error})", _REMEDY) from error
+    return sorted(key.removeprefix(Worker.redis_worker_namespace_prefix) for key in known if connection.exists(key))
 
 
 def summary(connection: Redis) -> dict[str, Any]:
@@ -319,6 +324,8 @@ def cancel(connection: Redis, job: OldJob) -> str | None:
 
     try:
         Job.fetch(job.id, connection=connection, serializer=PlainPickles).cancel()
+        # RQ goes by where the job says it belongs.
+        connection.zrem(_registry(_queue(connection, job), job.place).key, job.id)
     except (exceptions.ConnectionError, exceptions.TimeoutError):
         raise
     except Exception as error:  # noqa: BLE001 (whatever an odd field makes RQ raise: the others are cancelled all the same)
@@ -329,14 +336,12 @@ def cancel(connection: Redis, job: OldJob) -> str | None:
 def delete(connection: Redis, removed: list[OldJob]) -> dict[str, str]:
     """From where they were found, many at a time: RQ's own way is a dozen round trips for each of thousands.
     Returns why those that could not be are still there."""
-    from rq import Queue
-
     failed: dict[str, str] = {}
     for start in range(0, len(removed), _AT_ONCE):
         some, commands = removed[start : start + _AT_ONCE], []
         with connection.pipeline(transaction=False) as pipe:
             for job in some:
-                queue = Queue(job.queue, connection=connection, serializer=PlainPickles)
+                queue = _queue(connection, job)
                 before = len(pipe)
                 if job.place == STARTED:
                     _stop(pipe, queue, job)
@@ -353,6 +358,12 @@ def delete(connection: Redis, removed: list[OldJob]) -> dict[str, str]:
             if errors:
                 failed[job.id] = f"it cannot be removed ({errors[0]})"
     return failed
+
+
+def _queue(connection: Redis, job: OldJob) -> Queue:
+    from rq import Queue
+
+    return Queue(job.queue, connection=connection, serializer=PlainPickles)
 
 
 def _stop(pipe: Pipeline, queue: Queue, job: OldJob) -> None:
@@ -378,12 +389,11 @@ class PutBack:
 def put_back(connection: Redis, removed: Iterable[OldJob], rehearse: bool = False) -> PutBack:
     """What was removed, where it was, with as long to live as it had. Those that are there already stay as they are."""
     from redis.exceptions import ResponseError
-    from rq import Queue
 
     done = PutBack()
     there: dict[tuple[str, str], set[str]] = {}
     for job in removed:
-        queue = Queue(job.queue, connection=connection, serializer=PlainPickles)
+        queue = _queue(connection, job)
         try:
             if (job.queue, job.place) not in there:
                 there[job.queue, job.place] = {key for key, _ in _ids(queue, job.place)}

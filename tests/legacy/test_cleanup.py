@@ -24,6 +24,7 @@ from tests.cli.conftest import Clerk
 from tests.conftest import Databases, Url
 from tests.engine.driving import Connection, Worker, add_site, drain, next_job_of, one, rows, site, worker
 from tests.legacy.old_system import stuck_site
+from tests.pg.conftest import older_server as older_server
 from tests.pg.legacy import BASELINES, Baseline
 from tests.pg.schema import facts
 from tests.pg.schema import rows as all_rows
@@ -123,6 +124,24 @@ def test_it_takes_away_and_gives_back(
     logged = rows(adopted, "select action, via, detail -> 'overridden' from recent_actions where action like '%clean%'")
     assert [row[:2] for row in logged] == [("undo clean-up", "cli"), ("clean up", "cli")]
     assert {"migrated", "repairs"} <= logged[1][2].keys()
+
+
+def test_all_comes_back_on_an_older_postgres(older_server: Url, folder: SqlFolder) -> None:
+    """Where "not null" has no name yet."""
+    databases = Databases(older_server)
+    try:
+        url = databases.create()
+        with connect_to(url) as connection:
+            BASELINES[0].build(connection)
+            migrator = Migrator(connection, folder)
+            migrator.up()
+            connection.execute(ALL_THAT_CAN_STAND_ON_A_COLUMN.encode())
+            before = schema(url), all_rows(connection, "sites")
+            assert migrator.clean_up(lambda: None)
+            assert migrator.take_back_cleanup(lambda: None)
+            assert (schema(url), all_rows(connection, "sites")) == before
+    finally:
+        databases.drop_all()
 
 
 def test_a_right_of_somebody_who_is_gone_stops_nothing(connection: Connection, folder: SqlFolder) -> None:
@@ -367,6 +386,17 @@ def test_what_an_operator_did_a_week_ago_is_forgiven(
     connection.execute("insert into operator_actions (action) values ('pause'), ('resume'), ('clean up')")
     connection.execute("insert into operator_actions (action, at) values ('retry', now() - interval '8 days')")
     assert "ok   operators " in clerk_command("legacy", "cleanup").out
+
+
+@pytest.mark.parametrize("content", [b"PGDMP", b"toc.dat\0", b"-- PostgreSQL", b"\x1f\x8b", None])
+def test_what_is_a_backup(settled: None, clerk_command: Clerk, backup: Path, content: bytes | None) -> None:
+    if content is None:
+        backup.unlink()
+        backup.mkdir()
+        (backup / "toc.dat").write_bytes(b"PGDMP")
+    else:
+        backup.write_bytes(content)
+    assert "ok   backup" in clerk_command("legacy", "cleanup", "--backup", str(backup)).out
 
 
 @pytest.mark.parametrize("content", [None, b"", b"hello"])

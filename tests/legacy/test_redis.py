@@ -108,6 +108,8 @@ def test_it_empties_the_queues_into_runs(
     assert (failed["queue"], failed["place"], failed["function"]) == ("ocr", "failed", "ocr_page_job")
     assert failed["kwargs"] == {"subdomain": "town", "run_id": "r1", "pdf_path": "a"}
     assert failed["error"] == "OSError: no tesseract"
+    logged = rows(connection, "select via, action, detail - 'file' from recent_actions")
+    assert logged == [("cli", "empty Redis", {"cancelled": 1, "deleted": 2, "turned": 2})]
 
 
 @pytest.mark.usefixtures("old_day")
@@ -217,6 +219,17 @@ def test_it_refuses_while_workers_live(old_rq: OldRq, clerk_command: Clerk) -> N
         assert "1 failed OCR jobs deleted" in clerk_command("legacy", "redis", "--force").out
     finally:
         worker.register_death()  # type: ignore[no-untyped-call]
+
+
+def test_looking_forgets_no_worker(old_rq: OldRq, clerk_command: Clerk) -> None:
+    """RQ itself would, of one that died."""
+    old_rq.failed("ocr", "ocr_page_job", subdomain="town")
+    redis: Any = old_rq.connection
+    redis.sadd("rq:workers", "rq:worker:host-a.4711")
+    before = contents(old_rq)
+    assert "redis     0 workers alive" in clerk_command("legacy", "inspect").out
+    assert clerk_command("legacy", "redis", "--dry-run").code == 0
+    assert contents(old_rq) == before
 
 
 def test_a_redis_of_something_else_is_left_alone(old_rq: OldRq, clerk_command: Clerk) -> None:
@@ -358,6 +371,7 @@ def test_a_coordinator_that_rq_cannot_cancel_is_deleted(
     )
     redis: Any = old_rq.connection
     redis.hset(odd.key, "status", "lost")
+    redis.hdel(sound.key, "origin")
     redis.hset(cancelled.key, "status", "canceled")
     before = in_queue(old_rq, "compilation")["deferred"]
     contents_before = redis.hgetall(odd.key)
