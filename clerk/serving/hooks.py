@@ -28,7 +28,7 @@ from agendas_fts join agendas p on p.rowid = agendas_fts.rowid
 where agendas_fts match escape_fts(:words)
 order by date desc limit 100
 """
-_QUERIES = {"search": {"title": "Search minutes and agendas", "sql": _SEARCH.strip()}}
+_QUERIES = {"search": {"title": "Search minutes and agendas", "sql": _SEARCH.strip(), "hide_sql": True}}
 
 
 class _EverySite(dict[str, Any]):
