@@ -26,7 +26,8 @@ from clerk.pg.server import Server
 from clerk.pg.sqlfiles import default_folder
 from tests.conftest import Databases, Url, running
 
-COMMANDS = (["verify"], ["reconcile-pipeline", "--dry-run"])
+COMMANDS = (["verify", "--books-only"], ["reconcile-pipeline", "--dry-run", "--storage", "none"])
+"""Without the files: there are none behind these made-up books."""
 LEDGER = "content_item_pipeline_state"
 
 _PLACES = """
