@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from psycopg.errors import QueryCanceled
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -60,7 +61,7 @@ def create_app(
 
     Without an actor it only reads: the addresses of actions do not exist then.
     """
-    handlers: dict[Any, Any] = {ClerkError: _cannot_tell, HTTPException: _not_found}
+    handlers: dict[Any, Any] = {ClerkError: _cannot_tell, QueryCanceled: _took_too_long, HTTPException: _not_found}
     app = Starlette(routes=_ROUTES, exception_handlers=handlers)
     app.state.reader = reader
     app.state.front = overview.shared_front(reader)
@@ -78,6 +79,12 @@ def create_app(
 def _cannot_tell(request: Request, error: ClerkError) -> Response:
     logger.warning("%s: %s", request.url.path, error)
     return page("problem.html", 503, what="Nothing to show right now", why=str(error))
+
+
+def _took_too_long(request: Request, error: QueryCanceled) -> Response:
+    logger.warning("%s: %s", request.url.path, error)
+    why = "The database took too long to answer: it is busy, or somebody holds a lock. Try again in a moment."
+    return page("problem.html", 503, what="Nothing to show right now", why=why)
 
 
 def _not_found(request: Request, error: HTTPException) -> Response:

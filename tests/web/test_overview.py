@@ -67,7 +67,7 @@ def test_a_slow_check_leaves_the_rest_of_the_page(
     monkeypatch.setattr(condition, "_INVARIANTS_TIMEOUT", "50ms")
     with connect_to(database) as other, other.transaction():
         # What only the check reads.
-        other.execute("lock table ignored_results")
+        other.execute("lock table publications")
         page = shown(client, "/")
     assert "the books could not be checked" in page
     assert "Sites by stage" in page

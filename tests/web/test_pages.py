@@ -4,9 +4,13 @@ import html
 from urllib.parse import quote
 
 import psycopg
+import pytest
 from starlette.testclient import TestClient
 
 from clerk.pg import engine
+from clerk.pg.connection import connect_to
+from clerk.web import reading
+from tests.conftest import Url
 from tests.web.conftest import shown
 
 
@@ -32,3 +36,10 @@ def test_site(client: TestClient, connection: psycopg.Connection) -> None:
     assert "<h1>Springfield</h1>" in page
     assert f"Run {run}" in page
     assert "There is no site nowhere." in shown(client, "/sites/nowhere", 404)
+
+
+def test_a_page_that_takes_too_long_says_so(client: TestClient, database: Url, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_STATEMENT_TIMEOUT", "50ms")
+    with connect_to(database) as other, other.transaction():
+        other.execute("lock table sites")
+        assert "The database took too long to answer" in shown(client, "/sites", 503)
