@@ -417,6 +417,7 @@ CREATE INDEX idx_reconcile_passes_started_at ON reconcile_passes USING btree (st
 CREATE INDEX idx_sites_coordinator_enqueued ON sites USING btree (coordinator_enqueued) WHERE (coordinator_enqueued = false);
 CREATE INDEX idx_sites_current_stage ON sites USING btree (current_stage);
 CREATE INDEX idx_sites_updated_at ON sites USING btree (updated_at);
+CREATE INDEX pipeline_transitions_errors ON pipeline_transitions USING btree (error_at) WHERE (error_at IS NOT NULL);
 CREATE INDEX procrastinate_events_job_id_fkey_v1 ON procrastinate_events USING btree (job_id);
 CREATE INDEX procrastinate_jobs_id_lock_idx_v1 ON procrastinate_jobs USING btree (id, lock) WHERE (status = ANY (ARRAY['todo'::procrastinate_job_status, 'doing'::procrastinate_job_status]));
 CREATE INDEX procrastinate_jobs_priority_idx_v1 ON procrastinate_jobs USING btree (priority DESC, id) WHERE (status = 'todo'::procrastinate_job_status);

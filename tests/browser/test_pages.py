@@ -51,6 +51,7 @@ def test_arrow_keys_leaf_through_a_document(visit: Visit) -> None:
     page = visit.go("/sites/springfield")
     page.get_by_role("row").filter(has_text="2024-03-05").get_by_role("link").click()
     page.get_by_text("Page 1 of 2").wait_for()
+    page.wait_for_load_state()
     page.keyboard.press("ArrowRight")
     page.get_by_text("Page 2 of 2").wait_for()
 

@@ -160,8 +160,11 @@ _BASES = {PermanentError, PdfError, FetchProblem, NotFetched}
 """Never raised themselves."""
 
 
+_NO_JOBS = ("clerk.legacy", "clerk.web")
+
+
 def error_classes() -> Iterator[type[Exception]]:
-    """Those that a job can end with; the take-over of an older system is no job."""
+    """Those that a job can end with; the take-over of an older system is no job, nor is a visit to the dashboard."""
     for module in pkgutil.walk_packages(clerk.__path__, "clerk."):
         if module.name != "clerk.__main__":
             importlib.import_module(module.name)
@@ -169,7 +172,7 @@ def error_classes() -> Iterator[type[Exception]]:
     while waiting:
         for error in waiting.pop().__subclasses__():
             waiting.append(error)
-            theirs = error.__module__.startswith("clerk.") and not error.__module__.startswith("clerk.legacy")
+            theirs = error.__module__.startswith("clerk.") and not error.__module__.startswith(_NO_JOBS)
             if theirs and not error.__name__.startswith("_"):
                 yield error
 
