@@ -50,6 +50,14 @@ class _Human(logging.Formatter):
         names = " ".join(f"{name}={value}" for name, value in record.__dict__["clerk"].items())
         return f"{super().format(record)}{f'  [{names}]' if names else ''}"
 
+    def formatException(self, ei: Any) -> str:  # noqa: N802 (logging's name)
+        """What clerk itself found wrong with a document or a source is a sentence; where it was raised helps nobody,
+        unless it was in a plugin."""
+        kind, error, _ = ei
+        if kind is not None and kind.__module__.startswith("clerk.") and kind.__name__ != "PluginRaised":
+            return f"{kind.__name__}: {error}"
+        return super().formatException(ei)
+
 
 class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:

@@ -39,7 +39,8 @@ def search_command(words: str, site: str | None, since: datetime | None, limit: 
         raise click.BadParameter(f"{site} cannot be a site's name", param_hint="--site")
     day: date | None = since.replace(tzinfo=UTC).date() if since else None
     settings = config.load()
-    found = search(published_archives(settings.publish_dir, site), words, day, limit)
+    archives = published_archives(settings.publish_dir, site)
+    found = search(archives, words, day, limit)
     for name, problem in found.broken.items():
         say(f"The archive of {name} cannot be searched ({problem}): clerk verify --full tells more.")
     if as_json:
@@ -48,8 +49,14 @@ def search_command(words: str, site: str | None, since: datetime | None, limit: 
         for hit in found.hits:
             show(hit)
         if not found.hits:
-            click.echo(f"Nothing found in {counted(found.archives, 'archive')}.")
+            click.echo(_nothing(site, len(archives)))
     click.get_current_context().exit(0 if found.hits else WRONG)
+
+
+def _nothing(site: str | None, archives: int) -> str:
+    if archives:
+        return f"Nothing found in {counted(archives, 'archive')}."
+    return f"Nothing of {site} is published here." if site else "Nothing is published here yet."
 
 
 def _image(settings: config.Settings, hit: Hit) -> Path | None:

@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import IO
 
 import click
@@ -16,15 +17,18 @@ from clerk.cli.live import Display, Household, Lines, Nothing, Picture, Place
 from clerk.cli.output import say
 from clerk.cli.watch import Watch
 from clerk.cli.worker import QUEUES, members, shares
-from clerk.errors import SettingError
+from clerk.errors import ClerkError, SettingError
 from clerk.family import Family, Member
+from clerk.pg import engine
 from clerk.pg.connection import connect, database_url
 from clerk.pg.migrate import Migrator
+from clerk.pg.overview import failed_since
 from clerk.pg.sqlfiles import default_folder
 from clerk.values import without_password
 
 _LOG = "up.log"
 _LONGEST_LOG = 20_000_000
+_NAMED = 5
 
 
 @click.command()
@@ -40,7 +44,11 @@ _LONGEST_LOG = 20_000_000
 @click.option("--allow-actions", is_flag=True, help="The dashboard's visitors may also act: see clerk dashboard.")
 @click.option("--no-dashboard", is_flag=True, help="Without the dashboard.")
 @click.option("--quiet", is_flag=True, help="Show nothing but errors.")
-@click.option("--until-idle", is_flag=True, help="Stop when no site is due, and nothing waits or runs any more.")
+@click.option(
+    "--until-idle",
+    is_flag=True,
+    help="Stop when no site is due, and nothing waits or runs any more; exit code 1 if a run failed.",
+)
 @click.option(
     "--log-format",
     type=click.Choice(["human", "json"]),
@@ -88,6 +96,7 @@ def up(
     with database_url(settings) as url, _log(settings, quiet, log_format) as log:
         with connect(settings) as connection:
             Migrator(connection, default_folder(), settings.lock_timeout, say).up()
+            began = engine.now(connection)
         embedded = settings.database_url is None
         place = Place(
             address,
@@ -95,8 +104,18 @@ def up(
             str(log.name) if log else None,
         )
         _run(settings, Family(family_members, output=log), _display(place, quiet), until_idle)
+        if until_idle:
+            _complain_of_failed_runs(settings, began)
     if not quiet:
         say("clerk has stopped.")
+
+
+def _complain_of_failed_runs(settings: config.Settings, since: datetime) -> None:
+    with connect(settings) as connection:
+        failed = failed_since(connection, since)
+    if failed:
+        some = ", ".join(failed[:_NAMED]) + (" and others" if len(failed) > _NAMED else "")
+        raise ClerkError(f"the run of {some} failed", f'"clerk why {failed[0]}" says why')
 
 
 def _run(settings: config.Settings, family: Family, display: Display, until_idle: bool) -> None:

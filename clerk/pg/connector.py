@@ -186,7 +186,7 @@ class ClerkConnector(PsycopgConnector):
         pause = 0.2
         while True:
             try:
-                await super().listen_notify(self._heard(on_notification), channels)
+                await super().listen_notify(on_notification, channels)
             except exceptions.ConnectorException as error:
                 if not is_transient(error.__cause__):
                     raise
@@ -201,12 +201,9 @@ class ClerkConnector(PsycopgConnector):
     async def _loop_notify(
         self, on_notification: Notify, connection: psycopg.AsyncConnection[Any], timeout: float = 10.0
     ) -> None:
-        self.listener_heard_at = time.monotonic()
-        await super()._loop_notify(on_notification=on_notification, connection=connection, timeout=timeout)
-
-    def _heard(self, on_notification: Notify) -> Notify:
-        async def heard(*, channel: str, payload: str) -> None:
+        """Hears of every round trip, not of notifications alone: a quiet queue has none for hours."""
+        while True:
             self.listener_heard_at = time.monotonic()
-            await on_notification(channel=channel, payload=payload)
-
-        return heard
+            async for notification in connection.notifies(timeout=timeout):
+                await on_notification(channel=notification.channel, payload=notification.payload)
+            await connection.execute("select 1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -83,6 +84,14 @@ def read_progress(connection: psycopg.Connection, subdomains: list[str]) -> list
         [subdomains],
     ).fetchall()
     return [Progress(*row) for row in rows]
+
+
+def failed_since(connection: psycopg.Connection, moment: datetime) -> list[str]:
+    """The sites with a run that failed since then."""
+    rows = connection.execute(
+        "select distinct subdomain from run_history where outcome = 'failed' and ended_at >= %s order by 1", [moment]
+    ).fetchall()
+    return [subdomain for (subdomain,) in rows]
 
 
 def due_sites(connection: psycopg.Connection, limit: int | None) -> list[str]:

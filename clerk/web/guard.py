@@ -6,14 +6,16 @@ import base64
 import binascii
 import hmac
 import ipaddress
+import re
 
 from starlette.applications import Starlette
-from starlette.datastructures import URL, Headers, MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
 OPEN_TO_ALL = ("/livez", "/readyz")
 """Probes carry no token, and learn nothing but whether it works."""
+_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]{1,5})?")
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self';"
     " img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -59,12 +61,18 @@ class Guard:
                 {"WWW-Authenticate": 'Basic realm="clerk", charset="UTF-8"'},
             )
         # Without a token, a hostile web page could make its own host name point at 127.0.0.1 and read along.
-        if is_loopback(URL(scope=scope).hostname or ""):
+        if is_loopback(_host_name(Headers(scope=scope).get("host", ""))):
             return None
         return PlainTextResponse(
             "This dashboard has no token, so it answers to localhost only: start it with CLERK_DASHBOARD_TOKEN set.\n",
             403,
         )
+
+
+def _host_name(header: str) -> str:
+    """Without its port; nothing if it is not written as a host's name is, for then it is nobody's."""
+    found = _HOST.fullmatch(header)
+    return found[1].strip("[]") if found else ""
 
 
 def user_name(authorization: str) -> str:

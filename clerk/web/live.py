@@ -27,8 +27,8 @@ from starlette.types import Message, Scope
 logger = logging.getLogger(__name__)
 
 LEAST_REST = 2.0
-REST = 25
-"""Rests are so many times as long as the looks before them: a core is then busy with them for 4 % of its time."""
+REST = 50
+"""Rests are so many times as long as the looks before them: a core is then busy with them for 2 % of its time."""
 HEARTBEAT = 15.0
 """Proxies close what is silent for a minute."""
 LISTENERS_AT_MOST = 200

@@ -169,4 +169,5 @@ def _start(facts: Facts) -> str:
 
 
 def _retry(facts: Facts) -> str:
-    return f"see clerk failures --site {facts.run.subdomain}; then clerk retry {facts.run.subdomain}"
+    site = facts.run.subdomain
+    return f"clerk failures --site {site} says what helps; where that is another try: clerk retry {site}"

@@ -42,7 +42,8 @@ begin
             if v_site.fetch_failed > 0 then
                 outcome := 'failed'; reason := 'fetching failed; the published archive stays as it was';
             elsif v_site.ocr_failed > 0 then
-                outcome := 'partial'; reason := format('%s new documents, none of them readable', v_site.ocr_failed);
+                outcome := 'partial'; reason := format('%s new document%s, none readable', v_site.ocr_failed,
+                                                       case when v_site.ocr_failed = 1 then '' else 's' end);
             else
                 outcome := 'unchanged'; reason := 'no new documents';
             end if;
@@ -55,9 +56,12 @@ begin
         elsif v_site.fetch_failed + v_site.ocr_failed + v_site.extraction_failed > 0 then
             outcome := 'partial';
             reason := concat_ws(', ', case when v_site.fetch_failed > 0 then 'fetching failed' end,
-                                case when v_site.ocr_failed > 0 then format('%s documents unread', v_site.ocr_failed) end,
+                                case when v_site.ocr_failed > 0
+                                     then format('%s document%s unread', v_site.ocr_failed,
+                                                 case when v_site.ocr_failed = 1 then '' else 's' end) end,
                                 case when v_site.extraction_failed > 0
-                                     then format('%s documents without people and votes', v_site.extraction_failed) end);
+                                     then format('%s document%s without people and votes', v_site.extraction_failed,
+                                                 case when v_site.extraction_failed = 1 then '' else 's' end) end);
         else
             outcome := 'succeeded'; reason := 'all done';
         end if;

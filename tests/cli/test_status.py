@@ -93,7 +93,7 @@ def test_a_site_shows_what_failed_first_and_all_when_asked(
     assert lines[1].endswith("PdfBroken")
     assert "  and 10 more (--all)" in lines
     assert "partial" in lines[-1]
-    assert "1 documents unread" in lines[-1]
+    assert "1 document unread" in lines[-1]
     everything = clerk_command("status", "town", "--all").out
     assert everything.count("Council 2000-") == 31
     assert "more (--all)" not in everything

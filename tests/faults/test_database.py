@@ -299,3 +299,26 @@ def test_listener_loses_its_session(pipeline: Pipeline) -> None:
     assert pipeline.until_ended(pipeline.start()) == "succeeded"
     assert worker.stop() == 0
     pipeline.check()
+
+
+def test_a_listener_that_has_nothing_to_hear_is_not_deaf(database: str) -> None:
+    """Or every worker without work would take itself for cut off. One whose session is gone says so."""
+
+    async def heard(**_: object) -> None:
+        raise AssertionError("nobody spoke")
+
+    async def listen() -> None:
+        connector = ClerkConnector()
+        async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+            listening = asyncio.create_task(connector._loop_notify(heard, connection, timeout=0.02))
+            times = {connector.listener_heard_at}
+            async with asyncio.timeout(30):
+                while len(times) < 4:
+                    await asyncio.sleep(0.005)
+                    times.add(connector.listener_heard_at)
+            with psycopg.connect(database, autocommit=True) as other:
+                other.execute("select pg_terminate_backend(%s)", [connection.info.backend_pid])
+            with pytest.raises(psycopg.OperationalError):
+                await listening
+
+    asyncio.run(listen())

@@ -31,11 +31,11 @@ def test_first_run(connection: Connection, documents: int, failing: tuple[str, .
 def test_later_runs(connection: Connection) -> None:
     items = add_site(connection, documents=2)
     hand = Worker(connection)
-    assert run_with(hand, "ocr", items=(items[0],)) == "partial: 1 documents unread"
+    assert run_with(hand, "ocr", items=(items[0],)) == "partial: 1 document unread"
     assert run_with(hand) == "unchanged: no new documents"
     assert run_with(hand, "fetch") == "failed: fetching failed; the published archive stays as it was"
     new = add_documents(connection, "town", 1)
-    assert run_with(hand, "ocr") == "partial: 1 new documents, none of them readable"
+    assert run_with(hand, "ocr") == "partial: 1 new document, none readable"
     assert unit(connection, new[0])["status"] == "failed_terminal"
     add_documents(connection, "town", 1)
     assert run_with(hand) == "succeeded: all done"

@@ -14,7 +14,7 @@ import psutil
 import psycopg
 import pytest
 
-from clerk.errors import USAGE
+from clerk.errors import USAGE, WRONG
 from clerk.pg import embedded
 from clerk.pg.connection import connect_to
 from clerk.reconcile import applying
@@ -152,6 +152,10 @@ def test_until_idle_and_quiet(start: Start, database: Url, connection: psycopg.C
     assert up.said == ""
     assert outcome(connection, "springfield") == "succeeded"
     assert "phase 4 is over" in Path(tmp_path, "home", "up.log").read_text()
+    add(connection, "shelbyville", tmp_path / "nowhere")
+    up = start("--workers", "2", "--no-dashboard", "--quiet", "--until-idle", DATABASE_URL=database)
+    assert up.wait() == WRONG
+    assert "the run of shelbyville failed" in up.said
 
 
 def test_a_taken_port_and_a_missing_token_are_one_sentence(start: Start) -> None:

@@ -144,7 +144,10 @@ class TestRefused:
     @pytest.mark.parametrize(
         "headers",
         [
-            *({"Origin": origin} for origin in ("http://evil.example", "null", "http://localhost:9999", "", "x")),
+            *(
+                {"Origin": origin}
+                for origin in ("http://evil.example", "null", "http://localhost:9999", "", "x", "http://[")
+            ),
             *(
                 {"Origin": origin}
                 for origin in ("http://localhost.evil.example", "http://evil.example?http://localhost")

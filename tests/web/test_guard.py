@@ -69,6 +69,7 @@ def test_token_is_compared_in_constant_time(guarded: TestClient, monkeypatch: py
     [
         *(("localhost", 200), ("localhost:8010", 200), ("127.0.0.1:8010", 200), ("[::1]:8010", 200)),
         *(("evil.example", 403), ("evil.example:8010", 403), ("localhost.evil.example", 403), ("10.0.0.1", 403)),
+        *(("evil.example:x", 403), ("evil.example/@localhost", 403), ("[", 403), ("", 403), ("localhost:999999", 403)),
     ],
 )
 def test_without_a_token_only_this_machine_is_answered(client: TestClient, host: str, status: int) -> None:

@@ -147,7 +147,7 @@ def test_who_goes_away_is_noticed(board: Board, monkeypatch: pytest.MonkeyPatch)
 
 def test_rests_grow_with_what_looks_cost() -> None:
     assert live.rest_after(0.001) == live.LEAST_REST == 2
-    assert live.rest_after(2) == 50
+    assert live.rest_after(2) == 100
 
 
 def test_a_page_that_cannot_be_shown_is_told_and_comes_back(board: Board) -> None:

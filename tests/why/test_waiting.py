@@ -96,7 +96,7 @@ def test_finished_with_failed_documents(items: list[int], hand: Worker, why: Why
         r"finished with 2 failed documents at .*: Council 2000-01-03 \(PdfBroken\), Council 2000-01-02 \(PdfBroken\);",
         answer.sentence,
     )
-    assert answer.remedy == "see clerk failures --site town; then clerk retry town"
+    assert answer.remedy == "clerk failures --site town says what helps; where that is another try: clerk retry town"
     assert any("ocr Council 2000-01-02: failed, PdfBroken" in line for line in answer.evidence)
 
 

@@ -24,7 +24,7 @@ from clerk.why.attention import Attention, attention
 
 QUICK = (1.0, 10.0)
 """How long a look is shown, as `Shared` has it: seconds at least, and times as long as it took."""
-SLOW = (30.0, 50.0)
+SLOW = (30.0, 100.0)
 
 _EXAMPLES = 20
 _STAGES = sql.SQL("""

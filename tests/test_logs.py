@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from clerk import logs
+from clerk.errors import SiteUnknown
+from clerk.plugins.isolation import PluginRaised
+
+
+@pytest.fixture
+def written() -> Iterator[io.StringIO]:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    stream = io.StringIO()
+    logs.configure("human", stream=stream)
+    yield stream
+    root.handlers[:] = before
+    root.setLevel(level)
+
+
+@pytest.mark.parametrize(
+    ("error", "has_traceback"),
+    [
+        (SiteUnknown("there is no site x", "add it"), False),
+        (PluginRaised("mine: KeyError"), True),
+        (KeyError("x"), True),
+    ],
+)
+def test_what_clerk_found_wrong_is_a_line_and_what_nobody_foresaw_a_traceback(
+    written: io.StringIO, error: Exception, has_traceback: bool
+) -> None:
+    try:
+        raise error
+    except Exception:
+        logging.getLogger("x").exception("job failed")
+    assert type(error).__name__ in written.getvalue()
+    assert ("Traceback" in written.getvalue()) == has_traceback
