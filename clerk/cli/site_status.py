@@ -29,6 +29,7 @@ def lines(facts: Facts, answer: Answer, detail: SiteStatus) -> list[str]:
         *([fitted(f"→ {answer.remedy}")] if answer.remedy else []),
         *_section(_run_title(facts), _stages(facts, detail)),
         *_section(_documents_title(detail), _documents(facts, detail)),
+        *_section(_skipped_title(facts), _skipped(facts)),
         *_section(_runs_title(detail), _runs(facts, detail)),
     ]
 
@@ -96,6 +97,16 @@ def _documents(facts: Facts, detail: SiteStatus) -> list[str]:
     return [*aligned(rows, right={1, 4, 5}), *([f"  and {more:,} more (--all)"] if more > 0 else [])]
 
 
+def _skipped_title(facts: Facts) -> str:
+    return f"{counted(facts.run.skipped or 0, 'entry', 'entries')} of the source passed over"
+
+
+def _skipped(facts: Facts) -> list[str]:
+    named = facts.run.skipped_examples or []
+    more = (facts.run.skipped or 0) - len(named)
+    return [*(fitted(f"  {reason}") for reason in named), *([f"  and {more:,} more"] if more > 0 else [])]
+
+
 def _runs_title(detail: SiteStatus) -> str:
     return counted(detail.run_count, "run")
 
@@ -103,7 +114,7 @@ def _runs_title(detail: SiteStatus) -> str:
 def _runs(facts: Facts, detail: SiteStatus) -> list[str]:
     if not detail.runs:
         return []
-    rows = [("  run", "began", "took", "read", "failed", "outcome", "why")]
+    rows = [("  run", "began", "took", "read", "failed", "passed over", "outcome", "why")]
     for run in detail.runs:
         rows.append(
             (
@@ -112,9 +123,10 @@ def _runs(facts: Facts, detail: SiteStatus) -> list[str]:
                 span(run["took"]),
                 "" if run["ocr_completed"] is None else f"{run['ocr_completed']:,}",
                 "" if not run["ocr_failed"] else f"{run['ocr_failed']:,}",
+                "" if not run["skipped"] else f"{run['skipped']:,}",
                 run["outcome"] or "going",
                 ": ".join(filter(None, (run["reason"], run["outcome_reason"]))),
             )
         )
     more = detail.run_count - len(detail.runs)
-    return [*aligned(rows, right={2, 3, 4}), *([f"  and {more:,} more (--all)"] if more > 0 else [])]
+    return [*aligned(rows, right={2, 3, 4, 5}), *([f"  and {more:,} more (--all)"] if more > 0 else [])]

@@ -8,7 +8,7 @@ is written; a crash in between leaves a file that nobody knows, which the next f
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from enum import StrEnum
@@ -22,6 +22,9 @@ from clerk.documents.storage import Document
 from clerk.errors import PermanentError
 
 Connection = psycopg.Connection[Any]
+
+_SKIPPED_KEPT = 20
+_LONGEST_REASON = 300
 
 _DOCUMENT = """
 select i.id, i.subdomain, i.kind, i.meeting, i.date, i.occurrence, i.revision, i.sha256, i.source_url,
@@ -149,6 +152,15 @@ def known_documents(connection: Connection, subdomain: str) -> list[Known]:
 def run_began(connection: Connection, run_id: int) -> datetime | None:
     row = connection.execute("select r.started_at from pipeline_runs r where r.run_id = %s", [run_id]).fetchone()
     return None if row is None else row[0]
+
+
+def record_skipped(connection: Connection, run_id: int, reasons: Sequence[str]) -> None:
+    """What this run's listing named and no document can be made of, as its last attempt saw it."""
+    kept = [readable(str(reason), _LONGEST_REASON) for reason in reasons[:_SKIPPED_KEPT]]
+    connection.execute(
+        "update pipeline_runs r set skipped = %s, skipped_examples = %s::text[] where r.run_id = %s",
+        [len(reasons), kept or None, run_id],
+    )
 
 
 def record_content(

@@ -59,7 +59,7 @@ class Fetcher:
         raise NotImplementedError
 
     def skip(self, why: str) -> None:
-        """Pass over an entry that cannot be used, and say why. A listing of nothing but such ones fails."""
+        """Pass over an entry that cannot be used, and say why: it is kept with the run. Nothing but such ones fails."""
         logger.warning("%s: %s", self.site.subdomain, why)
         self.skipped.append(why)
 

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from procrastinate import App, JobContext, exceptions
 
-from clerk.documents.catalogue import run_began
+from clerk.documents.catalogue import record_skipped, run_began
 from clerk.documents.failures import PdfError
 from clerk.documents.storage import SiteStorage
 from clerk.errors import PermanentError
@@ -119,6 +119,7 @@ class _Fetch:
                 self.connector.connection,
                 settings.max_download_bytes,
                 self._report,
+                self._note_skipped,
                 began,
             )
             return await gathering.run()
@@ -134,6 +135,10 @@ class _Fetch:
         assert job.id is not None
         with self.connector.connection() as connection:
             return engine.report_progress(connection, job.id, job.attempts, done, total)
+
+    def _note_skipped(self, reasons: list[str]) -> None:
+        with self.connector.connection() as connection:
+            record_skipped(connection, self.run_id, reasons)
 
     def _leave_if_asked(self) -> None:
         if self.context.should_abort():

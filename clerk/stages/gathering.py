@@ -97,6 +97,7 @@ class Gathering:
         connect: Connect,
         max_bytes: int,
         report: Callable[[int, int], bool],
+        note_skipped: Callable[[list[str]], None],
         began: datetime | None = None,
     ) -> None:
         self.plugin = plugin
@@ -105,6 +106,7 @@ class Gathering:
         self.connect = connect
         self.max_bytes = max_bytes
         self.report = report
+        self.note_skipped = note_skipped
         self.began = began
         """When the run began: what was confirmed since, by an attempt that was cut short, is not asked for again."""
         self.tally = Tally()
@@ -113,6 +115,7 @@ class Gathering:
         await asyncio.to_thread(forget_abandoned, self.storage.folder, _ABANDONED_AFTER)
         listed: list[Found] = []
         problem = await self._list(listed)
+        await asyncio.to_thread(self.note_skipped, self.fetcher.skipped)
         plan = make_plan(listed, await asyncio.to_thread(self._known), complete=problem is None)
         await self._do_all(plan.errands)
         if problem is not None:

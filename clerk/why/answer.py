@@ -7,7 +7,7 @@ from typing import Any
 
 from clerk.phrases import counted, when
 from clerk.why import waiting
-from clerk.why.evidence import about, evidence
+from clerk.why.evidence import about, evidence, passed_over
 from clerk.why.facts import Facts
 from clerk.why.waiting import Clause
 
@@ -133,6 +133,8 @@ def _ended(facts: Facts) -> Clause:
             if any(failure.kind == "archive" for failure in facts.failed):
                 what = counted(facts.failed_count, "failure")
             return Clause("partial", f"finished with {what}{at}: {_named(facts)}", remedy=_retry(facts))
+        case "no_documents" if run.skipped:
+            return Clause("no_documents", f"finished{at}: {reason} that can be used ({passed_over(facts)})")
         case _:
             return Clause(run.outcome or "ended", f"finished{at}: {reason}")
 

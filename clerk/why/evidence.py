@@ -10,6 +10,7 @@ from clerk.why.facts import COORDINATOR, Facts, Group, Job
 
 _STAGES = ("fetch", "ocr", "compilation", "extraction", "deploy")
 _LINES_PER_GROUP = 5
+_SKIPPED_NAMED = 3
 
 
 class Item(Protocol):
@@ -30,10 +31,21 @@ def about(item: Item) -> str:
     return f"{item.meeting} {item.date}{' agenda' if item.kind == 'agenda' else ''}"
 
 
+def passed_over(facts: Facts) -> str:
+    """What of the source no document could be made of; empty if all could be used."""
+    count, named = facts.run.skipped or 0, (facts.run.skipped_examples or [])[:_SKIPPED_NAMED]
+    if not count:
+        return ""
+    were = "entry of the source was" if count == 1 else "entries of the source were"
+    more = count - len(named)
+    return f"{count:,} {were} passed over: {'; '.join(named)}{f'; and {more:,} more' if more else ''}"
+
+
 def evidence(facts: Facts) -> list[str]:
     return [
         *_run(facts),
         *_counters(facts),
+        *filter(None, [passed_over(facts)]),
         *(line for group in facts.groups for line in _group(facts, group)),
         *_jobs(facts),
         *_failed(facts),

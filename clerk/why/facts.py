@@ -63,6 +63,9 @@ class Run:
     outcome_reason: str | None
     deployed_at: datetime | None
     announced_at: datetime | None
+    skipped: int | None
+    """Entries of the source that the run's fetch passed over; None without a run."""
+    skipped_examples: list[str] | None
 
     @property
     def going(self) -> bool:

@@ -1,4 +1,4 @@
--- needs: 0008
+-- needs: 0016
 create view site_runs as
 select s.subdomain, s.name, s.current_stage, clerk_phase(s.current_stage) as phase, s.outcome, s.updated_at,
        s.coordinator_enqueued, s.dirty, s.paused_at, s.paused_by, s.cadence, s.updated_at + s.cadence as due_at,
@@ -9,7 +9,7 @@ select s.subdomain, s.name, s.current_stage, clerk_phase(s.current_stage) as pha
        s.extraction_total, s.extraction_completed, s.extraction_failed,
        s.deploy_total, s.deploy_completed, s.deploy_failed,
        r.run_id, r.reason, r.started_at, r.ended_at, r.outcome_reason,
-       published.deployed_at, published.announced_at
+       published.deployed_at, published.announced_at, r.skipped, r.skipped_examples
 from sites s
 left join pipeline_runs r on r.run_id = s.run_id
 left join lateral (
@@ -23,3 +23,5 @@ left join lateral (
 comment on view site_runs is 'A row per site: its present run, or its last one, with why it began and how it ended.';
 comment on column site_runs.due_at is 'When the scheduler starts the next run; NULL: at once.';
 comment on column site_runs.deployed_at is 'When this run published; announced_at: when what is done after it was done.';
+comment on column site_runs.skipped is
+    'Entries of the source that the fetch of this run passed over; skipped_examples: the first 20, with their reasons.';

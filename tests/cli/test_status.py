@@ -109,6 +109,21 @@ def test_runs_are_cut_and_counted(connection: psycopg.Connection, clerk_command:
     assert len(json.loads(clerk_command("status", "town", "--all", "--json").out)["runs"]) == 12
 
 
+def test_what_was_passed_over_is_listed(connection: psycopg.Connection, clerk_command: Clerk) -> None:
+    add_site(connection, documents=1)
+    engine.start_run(connection, "town")
+    assert "of the source passed over" not in clerk_command("status", "town").out
+    connection.execute(
+        "update pipeline_runs set skipped = 3, skipped_examples = array['a.pdf: no date', 'b.pdf: none']"
+    )
+    shown = clerk_command("status", "town").out
+    assert "\n3 entries of the source passed over\n  a.pdf: no date\n  b.pdf: none\n  and 1 more\n" in shown
+    header, run = shown.splitlines()[-2:]
+    assert run[: header.index("passed over") + len("passed over")].split()[-1] == "3"
+    (run_as_json,) = json.loads(clerk_command("status", "town", "--json").out)["runs"]
+    assert (run_as_json["skipped"], run_as_json["skipped_examples"]) == (3, ["a.pdf: no date", "b.pdf: none"])
+
+
 def test_an_unknown_site(connection: psycopg.Connection, clerk_command: Clerk) -> None:
     add_site(connection, "springfield")
     shown = clerk_command("status", "springfeld")

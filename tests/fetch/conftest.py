@@ -86,6 +86,7 @@ class Town:
     storage: SiteStorage
     progress: list[tuple[int, int]] = field(default_factory=list)
     claim_lost: bool = False
+    skipped: list[str] = field(default_factory=list)
 
     def fetch(self, fetcher: str | type[Fetcher], extra: Mapping[str, Any], began: datetime | None = None) -> Tally:
         kind = BUILT_IN[fetcher] if isinstance(fetcher, str) else fetcher
@@ -101,6 +102,7 @@ class Town:
                 self.browser.connect,
                 limit,
                 self._report,
+                self._note_skipped,
                 began,
             )
             return await gathering.run()
@@ -110,6 +112,9 @@ class Town:
     def _report(self, done: int, total: int) -> bool:
         self.progress.append((done, total))
         return not self.claim_lost
+
+    def _note_skipped(self, reasons: list[str]) -> None:
+        self.skipped = reasons
 
     def rows(self, columns: str = "kind, meeting, date::text, occurrence, revision") -> list[tuple[Any, ...]]:
         return self.connection.execute(

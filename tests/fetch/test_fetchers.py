@@ -102,6 +102,7 @@ def test_directory(town: Town, tmp_path: Path) -> None:
         "notes 2024-01-01.txt",
     )
     assert town.fetch("directory", {"path": str(folder)}).changes == {Change.NEW: 5}
+    assert town.skipped == ["City Council/without a date.pdf has no date in its name"]
     assert set(town.rows("meeting, date, kind")) == {
         ("City Council", date(2024, 3, 5), "minutes"),
         ("City Council", date(2024, 3, 5), "agenda"),

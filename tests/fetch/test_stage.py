@@ -13,8 +13,11 @@ import psycopg
 import pytest
 
 from clerk.app import whole_app
+from clerk.documents.catalogue import record_skipped
 from clerk.pg import engine
 from clerk.plugins import manager
+from clerk.why.answer import explain
+from clerk.why.facts import read_facts
 from tests.fetch.web import Reply, Web, pdf
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "clerk_example"
@@ -98,6 +101,64 @@ def test_a_site_is_fetched_and_the_next_phase_begins(
     failing = connection.execute("select stage, date::text, error_code from failing_documents order by date").fetchall()
     assert ("ocr", "2024-01-02", "NotAPdf") in failing
     assert connection.execute("select * from pipeline_conservation").fetchall() == []
+
+
+def scans(folder: Path, *names: str) -> dict[str, str]:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(pdf("a"))
+    return {"path": str(folder)}
+
+
+SKIPPED = "select run_id, skipped, skipped_examples from run_history order by run_id"
+
+
+def test_what_is_passed_over_is_kept_with_the_run(
+    connection: psycopg.Connection[Any], work: Work, tmp_path: Path
+) -> None:
+    folder = tmp_path / "scans"
+    run = start(connection, "directory", scans(folder, "Council/2024-01-01.pdf", "Council/draft.pdf", "a.pdf"))
+    work("fetch")
+    assert unit(connection)[0] == "processed"
+    ((run_id, count, reasons),) = connection.execute(SKIPPED).fetchall()
+    assert (run_id, count) == (run, 2)
+    assert reasons == ["Council/draft.pdf has no date in its name", "a.pdf has no date in its name"]
+
+    (folder / "Council/draft.pdf").rename(folder / "Council/draft 2024-01-02.pdf")
+    (folder / "a.pdf").unlink()
+    newer = engine.start_run(connection, "town", supersede=True)
+    work("fetch")
+    assert connection.execute(SKIPPED).fetchall() == [(run, 2, reasons), (newer, 0, None)]
+
+
+def test_a_source_of_nothing_but_what_is_passed_over_says_so(
+    connection: psycopg.Connection[Any], work: Work, tmp_path: Path
+) -> None:
+    start(connection, "directory", scans(tmp_path / "scans", "a.pdf", "b.pdf"))
+    work("fetch")
+    work("coordinator")
+    work("coordinator")  # once more for the phase of reading, which has nothing to do
+    facts = read_facts(connection, "town")
+    assert facts is not None
+    answer = explain(facts)
+    assert answer.because == "failed"
+    assert "SourceUnreadable: nothing in the listing can be used; the first: a.pdf has no date" in answer.sentence
+    said = "2 entries of the source were passed over: a.pdf has no date in its name; b.pdf has no date in its name"
+    assert said in answer.evidence
+
+
+def test_reasons_are_cut_cleaned_and_kept_to_their_run(connection: psycopg.Connection[Any]) -> None:
+    connection.execute("insert into sites (subdomain) values ('town')")
+    older = engine.start_run(connection, "town")
+    newer = engine.start_run(connection, "town", supersede=True)
+    record_skipped(connection, newer, ["first"])
+    record_skipped(connection, older, [f"{n}\0\udcff{'x' * 400}" for n in range(25)])
+    (run, count, reasons), after = connection.execute(SKIPPED).fetchall()
+    assert (run, count, len(reasons)) == (older, 25, 20)
+    assert reasons[19] == f"19 {'x' * 297}"
+    assert after == (newer, 1, ["first"])
+    record_skipped(connection, newer, [])
+    assert connection.execute(SKIPPED).fetchall()[1] == (newer, 0, None)
 
 
 BAD_PLUGINS = {

@@ -30,6 +30,16 @@ def test_documents_of_a_run_that_the_engine_made(connection: Connection) -> None
     assert (run["outcome"], run["ocr_completed"], run["took"].total_seconds() >= 0) == ("succeeded", 3, True)
 
 
+def test_what_a_run_passed_over(connection: Connection) -> None:
+    add_site(connection, documents=1)
+    start(connection)
+    for view in ("run_history", "site_runs"):
+        assert found(connection, f"select skipped, skipped_examples from {view}") == [(0, None)]
+    connection.execute("update pipeline_runs set skipped = 2, skipped_examples = array['a', 'b']")
+    for view in ("run_history", "site_runs"):
+        assert found(connection, f"select skipped, skipped_examples from {view}") == [(2, ["a", "b"])]
+
+
 @pytest.mark.parametrize(
     ("fetched", "fetch_error", "ocr", "extraction", "state"),
     [

@@ -170,6 +170,23 @@ def test_runs_are_compared_with_the_one_before(client: TestClient, connection: C
     assert "10 min</td>" in older
 
 
+def test_runs_list_what_was_passed_over(client: TestClient, connection: Connection) -> None:
+    connection.execute("insert into sites (subdomain) values ('town')")
+    engine.start_run(connection, "town")
+    assert "passed over" not in shown(client, "/sites/town")
+    connection.execute(
+        "update pipeline_runs set skipped = 23, skipped_examples = array['a.pdf has no date', %s || E'\\u202e']",
+        [HOSTILE],
+    )
+    page = str(client.get("/sites/town").text)
+    listed = page[page.index(">Runs<") :]
+    assert "23 entries of the source passed over" in listed
+    assert "<li><bdi>a.pdf has no date</bdi></li>" in listed
+    assert "<li><bdi>&lt;script&gt;alert(1)" in listed
+    assert "\u202e" not in page
+    assert "<li>and 21 more</li>" in listed
+
+
 def test_versions_repairs_and_operators(client: TestClient, connection: Connection) -> None:
     connection.execute("insert into sites (subdomain) values ('town')")
     run = engine.start_run(connection, "town")

@@ -86,6 +86,18 @@ def test_no_documents(connection: psycopg.Connection, hand: Worker, why: Why) ->
     answer = why()
     assert answer.because == "no_documents"
     assert ": the source has no documents; the next run" in answer.sentence
+    assert not any("passed over" in line for line in answer.evidence)
+
+
+def test_no_documents_since_all_were_passed_over(connection: psycopg.Connection, hand: Worker, why: Why) -> None:
+    add_site(connection, documents=0)
+    run_with(hand)
+    connection.execute("update pipeline_runs set skipped = 1, skipped_examples = array['a.pdf has no date']")
+    said = "1 entry of the source was passed over: a.pdf has no date"
+    assert f": the source has no documents that can be used ({said}); the next run" in why().sentence
+    assert said in why().evidence
+    connection.execute("update pipeline_runs set skipped = 1234, skipped_examples = array['a', 'b', 'c', 'd']")
+    assert "1,234 entries of the source were passed over: a; b; c; and 1,231 more" in why().evidence
 
 
 def test_finished_with_failed_documents(items: list[int], hand: Worker, why: Why) -> None:
