@@ -1,4 +1,4 @@
-"""The reading child: the only process that touches an untrusted PDF. One document, one child, one thread.
+"""The reading child: where an untrusted PDF is read, and nowhere else. One document, one child, one thread.
 
 How it is spoken to is in `clerk.documents.protocol`. What fails for a page fails that page; what fails for the
 document ends it. Everything it writes lies in its scratch folder, and the worker decides what becomes of it.

@@ -1,8 +1,8 @@
 """Runs a program that reads untrusted input, on a short leash, and says how it ended.
 
 Time is counted in CPU seconds, so that a busy machine does not fail good documents; the wall clock, several times
-as long, is there for what waits instead of computing. Called in the reading child (`clerk.documents.child`), which
-has one thread: between fork and exec a process with several could hang.
+as long, is there for what waits instead of computing. Called in children (`clerk.documents.child`, `.drawing`) that
+have one thread: between fork and exec a process with several could hang.
 
 The catch: memory is limited as address space, which macOS does not enforce; there the wall clock is all there is.
 """

@@ -120,3 +120,11 @@ def render(run: Run, pdf: Path, page: int, dpi: float, target: Path, cpu_seconds
     target.unlink(missing_ok=True)
     return run("pdftoppm", "-gray", "-cropbox", "-r", f"{dpi:.3f}", "-f", str(page), "-l", str(page), "-singlefile",
                pdf, target.with_suffix(""), cpu_seconds=cpu_seconds)  # fmt: skip
+
+
+def picture(run: Run, pdf: Path, page: int, longest_side: int, target: Path, cpu_seconds: float) -> Ended:
+    """One page as people see it, in colour, within a square of that many pixels, as `target` (.png). Check it, too."""
+    assert target.suffix == ".png"
+    target.unlink(missing_ok=True)
+    return run("pdftoppm", "-png", "-cropbox", "-scale-to", str(longest_side), "-f", str(page), "-l", str(page),
+               "-singlefile", pdf, target.with_suffix(""), cpu_seconds=cpu_seconds)  # fmt: skip

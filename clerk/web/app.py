@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,7 @@ _ROUTES = [
     Route("/search", search.show),
     Route("/sites/{subdomain:path}/documents/{document:int}", document.show),
     Route("/sites/{subdomain:path}/documents/{document:int}/pages/{page:int}.png", document.image),
+    Route("/sites/{subdomain:path}/documents/{document:int}/document.pdf", document.original),
     Route("/sites/{subdomain:path}", site.show),
     Route("/metrics", probes.metrics),
     Route("/livez", probes.live),
@@ -44,6 +46,8 @@ _ROUTES = [
 ]
 _LIVE = [overview.show, sites.show, site.show, failures.show, queues.show, log.show]
 """Pages that may be looked at again and again for who has them open."""
+_DRAWN_AT_ONCE = 2
+"""Pages, each by a process of its own: the machine has other work to do."""
 QUERIES: list[Example] = [
     *(query for module in (overview, sites, site, document, search, failures, queues, log) for query in module.QUERIES),
 ]
@@ -66,6 +70,7 @@ def create_app(
     app.state.reader = reader
     app.state.front = overview.shared_front(reader)
     app.state.storage_dir, app.state.publish_dir = storage_dir, publish_dir
+    app.state.drawing = asyncio.Semaphore(_DRAWN_AT_ONCE)
     app.state.check = partial(reader.check, QUERIES)
     app.state.live = Live(app, _LIVE)
     app.router.routes.append(Route("/events", app.state.live.events))

@@ -1,4 +1,4 @@
-"""What of a document lies on this machine: a page's text and image. A path never leaves the site's folder."""
+"""What of a document lies on this machine: its PDF, a page's text and image. A path never leaves the site's folder."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class Leaf:
     text: str | None
     is_cut: bool
     has_image: bool
+    """One that was kept."""
     read: manifest.Page | None
     """How it was read, if that is known."""
 
@@ -39,7 +40,12 @@ class Papers:
 
     @property
     def are_here(self) -> bool:
-        return self._real(self.storage.texts(self.document)) is not None
+        return self._real(self.storage.texts(self.document)) is not None or self.pdf is not None
+
+    @property
+    def pdf(self) -> Path | None:
+        """The document as it was fetched: anything may be in it."""
+        return self._file(self.storage.pdf(self.document))
 
     def leaf(self, number: int) -> Leaf:
         text = self._text(number)
@@ -48,26 +54,26 @@ class Papers:
             number,
             None if text is None else harmless(text[:SHOWN_AT_MOST].decode(errors="replace")),
             text is not None and len(text) > SHOWN_AT_MOST,
-            self._image(number) is not None,
+            self._file(self.storage.page_image(self.document, number)) is not None,
             read,
         )
 
     def image(self, number: int) -> bytes | None:
-        """None unless it is there and is a PNG."""
-        path = self._image(number)
+        """None unless one was kept and is a PNG."""
+        path = self._file(self.storage.page_image(self.document, number))
         content = path.read_bytes() if path else b""
         return content if content.startswith(_PNG) else None
 
     def _text(self, number: int) -> bytes | None:
-        path = self._real(self.storage.page_text(self.document, number))
-        if path is None or not path.is_file():
+        path = self._file(self.storage.page_text(self.document, number))
+        if path is None:
             return None
         with path.open("rb") as file:
             return file.read(SHOWN_AT_MOST + 1)
 
-    def _image(self, number: int) -> Path | None:
-        path = self._real(self.storage.page_image(self.document, number))
-        return path if path is not None and path.is_file() else None
+    def _file(self, path: Path) -> Path | None:
+        real = self._real(path)
+        return real if real is not None and real.is_file() else None
 
     def _real(self, path: Path) -> Path | None:
         """None if nothing is there, or if a link leads out of the site's folder."""

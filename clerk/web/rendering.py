@@ -14,7 +14,7 @@ import jinja2
 from starlette.responses import HTMLResponse
 
 from clerk.phrases import counted, span
-from clerk.web.texts import harmless, parts
+from clerk.web.texts import commands, harmless, parts
 
 HERE = Path(__file__).parent
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
@@ -73,6 +73,7 @@ def _is_web_address(text: str | None) -> bool:
 
 _templates.filters |= {
     "ago": _ago,
+    "commands": commands,
     "counted": counted,
     "harmless": harmless,
     "number": "{:,}".format,

@@ -11,6 +11,8 @@ import re
 from clerk.archive.search import MARKS
 
 _BLANK = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
+_COMMAND = re.compile(r"(clerk [^;\s]+(?: (?!--)[^;\s]+)?(?: --[^;\s]+(?: [^;\s-][^;\s]*)?)*)")
+"""`clerk`, its command, at most one word that is no option, then options: what follows is a sentence again."""
 _TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 
@@ -30,3 +32,8 @@ def parts(text: str) -> list[tuple[str, bool]]:
         elif piece:
             pieces.append((harmless(piece), found))
     return pieces
+
+
+def commands(text: str) -> list[tuple[str, bool]]:
+    """What `clerk why` advises as its pieces, and whether each is a command: "start one: ", "clerk worker"."""
+    return [(piece, number % 2 == 1) for number, piece in enumerate(_COMMAND.split(harmless(text))) if piece]

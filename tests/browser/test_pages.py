@@ -47,6 +47,29 @@ def test_search_finds_a_word_that_is_only_in_a_picture_and_shows_both(visit: Vis
     assert left["x"] + left["width"] <= right["x"], "the text is not beside the picture"
 
 
+def test_a_digital_document_has_its_picture_too(visit: Visit) -> None:
+    page = visit.go("/sites/springfield")
+    page.get_by_role("row").filter(has_text="2024-03-05").get_by_role("link").click()
+    picture = page.get_by_alt_text("Page 1 as it looks on paper")
+    expect(picture).to_be_visible()
+    page.wait_for_load_state()
+    assert picture.evaluate("image => image.complete && image.naturalWidth") > 500
+    with page.expect_download() as download:
+        page.get_by_role("link", name="The PDF").click()
+    assert download.value.suggested_filename == "springfield CityCouncil 2024-03-05.pdf"
+
+
+def test_a_picture_that_does_not_come_is_told(visit: Visit) -> None:
+    visit.page.route("**/pages/*.png", lambda route: route.fulfill(status=503, body="no"))
+    page = visit.go("/sites/springfield")
+    page.get_by_role("row").filter(has_text="2024-03-05").get_by_role("link").click()
+    expect(page.get_by_text("This page could not be drawn.")).to_be_visible()
+    expect(page.get_by_alt_text("Page 1 as it looks on paper")).to_be_hidden()
+    # The browser complains of the answer, which is what this is about.
+    assert len(visit.complaints) == 1
+    visit.complaints.clear()
+
+
 def test_arrow_keys_leaf_through_a_document(visit: Visit) -> None:
     page = visit.go("/sites/springfield")
     page.get_by_role("row").filter(has_text="2024-03-05").get_by_role("link").click()
@@ -82,6 +105,12 @@ def test_fits_a_phone_in_both_schemes(browser: Browser, address: str, path: str,
     with visiting(browser, address, **PHONE, color_scheme=scheme) as visit:
         page = visit.go(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 320, "the page itself scrolls sideways"
+
+
+def test_names_stay_whole_on_a_phone(browser: Browser, address: str) -> None:
+    with visiting(browser, address, **PHONE) as visit:
+        name = visit.go("/sites").get_by_role("link", name="springfield")
+        assert name.evaluate("link => link.getClientRects().length") == 1, "it is broken in the middle"
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import html
+import io
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from PIL import Image
 from starlette.testclient import TestClient
 
+from clerk.documents import drawing
 from clerk.documents.storage import Document, SiteStorage, write
 from clerk.web.app import create_app
 from clerk.web.files import SHOWN_AT_MOST
+from clerk.web.pages import document as document_page
 from clerk.web.reading import Reader
 from tests.archive.library import write_texts
+from tests.documents import pdfs
 
 Connection = psycopg.Connection[Any]
 PNG = b"\x89PNG\r\n\x1a\n" + b"not much of a picture"
@@ -81,7 +88,157 @@ def test_image_beside_text_with_the_words_marked(client: TestClient, storage: Si
     assert image.headers["X-Content-Type-Options"] == "nosniff"
     first = shown(client, document)
     assert "The first page" in first
-    assert "No image of this page is kept" in first
+    assert "Neither an image of this page nor the PDF" in first
+    assert "as it looks on paper" not in first
+
+
+def test_a_page_of_which_no_image_was_kept_is_drawn(
+    client: TestClient, storage: SiteStorage, document: Document
+) -> None:
+    write_texts(storage, document, ["one", "two"])
+    write(storage.pdf(document), pdfs.digital(2))
+    assert f'<img src="{address(document, "/pages/2.png")}"' in shown(client, document, "?page=2")
+    answers = [client.get(address(document, f"/pages/{number}.png")) for number in (1, 2)]
+    for answer in answers:
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["Content-Type"] == "image/png"
+        assert answer.headers["Cache-Control"].startswith("private, max-age=")
+        with Image.open(io.BytesIO(answer.content)) as image:
+            assert image.size == (850, 1100)
+            assert len(image.convert("L").getcolors() or ()) > 1, "nothing is on it"
+    assert answers[0].content != answers[1].content, "both are of the same page"
+    assert client.get(address(document, "/pages/3.png")).status_code == 404
+    write(storage.page_image(document, 1), PNG)
+    assert client.get(address(document, "/pages/1.png")).content == PNG, "what was kept needs no drawing"
+
+
+def test_looking_at_the_text_draws_nothing(
+    client: TestClient, storage: SiteStorage, document: Document, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_texts(storage, document, ["one", "two"])
+    write(storage.pdf(document), pdfs.digital(2))
+    monkeypatch.setattr(document_page, "draw", lambda pdf, page: pytest.fail("it was drawn"))
+    assert "as it looks on paper" in shown(client, document)
+
+
+ENDLESS = b"q " + b"1 0 0 1 0 0 cm /F1 9 Tf 0 0 m 600 700 l S " * 400_000
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "pdftoppm drew nothing"),
+        (b"<html>moved</html>", "pdftoppm drew nothing"),
+        (pdfs.digital(2)[:300], "pdftoppm drew nothing"),
+        (pdfs.digital(1), "pdftoppm drew nothing"),
+        (pdfs.document([(b"", ""), (ENDLESS, "")]), "CPU time"),
+    ],
+    ids=["empty", "html", "truncated", "fewer pages", "endless"],
+)
+def test_what_cannot_be_drawn_says_why(
+    client: TestClient, storage: SiteStorage, document: Document, content: bytes, why: str
+) -> None:
+    write(storage.pdf(document), content)
+    answer = client.get(address(document, "/pages/2.png"))
+    assert answer.status_code == 503
+    assert "The page could not be drawn: pdftoppm" in answer.text
+    assert why in answer.text
+    assert str(storage.root) not in answer.text
+    assert client.get("/livez").status_code == 200
+
+
+def test_a_page_as_large_as_a_field_is_drawn_small(
+    client: TestClient, storage: SiteStorage, document: Document
+) -> None:
+    write(storage.pdf(document), pdfs.document([(b"0 0 m 200000 100000 l S", "")] * 2, box="0 0 200000 100000"))
+    with Image.open(io.BytesIO(client.get(address(document, "/pages/2.png")).content)) as image:
+        assert image.size == (1100, 550)
+
+
+def test_without_poppler_the_page_says_so(
+    client: TestClient, storage: SiteStorage, document: Document, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write_texts(storage, document, ["one", "two"])
+    write(storage.pdf(document), pdfs.digital(2))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    page = shown(client, document)
+    assert "pdftoppm is not installed on this machine" in page
+    assert "as it looks on paper" not in page
+    answer = client.get(address(document, "/pages/1.png"))
+    assert answer.status_code == 503
+    assert "pdftoppm is not installed" in answer.text
+
+
+def test_a_drawing_process_that_does_not_end_is_ended(
+    storage: SiteStorage, document: Document, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(storage.pdf(document), pdfs.digital(1))
+    monkeypatch.setattr(drawing, "_WALL_SECONDS", 0.0)
+    with pytest.raises(drawing.NotDrawn, match="did not end in time"):
+        drawing.draw(storage.pdf(document), 1)
+
+
+def test_two_are_drawn_at_once_and_nobody_else_waits(
+    reader: Reader, storage: SiteStorage, document: Document, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(storage.pdf(document), pdfs.digital(2))
+    going, most, both, go_on = [0], [0], threading.Event(), threading.Event()
+    lock = threading.Lock()
+
+    def slow(pdf: Path, page: int) -> bytes:
+        with lock:
+            going[0] += 1
+            most[0] = max(most[0], going[0])
+            if going[0] == 2:
+                both.set()
+        assert go_on.wait(60)
+        with lock:
+            going[0] -= 1
+        return PNG
+
+    monkeypatch.setattr(document_page, "draw", slow)
+    # As one server, with one event loop; more visitors than the threads that all pages share.
+    with (
+        TestClient(create_app(reader, storage_dir=storage.root), base_url="http://localhost") as client,
+        ThreadPoolExecutor(50) as visitors,
+    ):
+        try:
+            answers = [visitors.submit(client.get, address(document, "/pages/1.png")) for _ in range(48)]
+            assert both.wait(60)
+            assert client.get(address(document)).status_code == 200
+        finally:
+            go_on.set()
+        assert [answer.result().status_code for answer in answers] == [200] * 48
+    assert most == [2]
+
+
+def test_the_pdf_itself_is_offered_where_there_is_no_source_to_link(
+    client: TestClient, connection: Connection, storage: SiteStorage, document: Document
+) -> None:
+    copy = add(connection, meeting="Zoning Böard", source_url="file:///srv/minutes/a.pdf", page_count=1)
+    link = f'href="{address(copy, "/document.pdf")}"'
+    assert link not in shown(client, copy), "it is not here"
+    assert client.get(address(copy, "/document.pdf")).status_code == 404
+    for one in (copy, document):
+        write(storage.pdf(one), pdfs.digital(1))
+    assert link in shown(client, copy)
+    assert "document.pdf" not in shown(client, document), "the source is a link"
+    answer = client.get(address(copy, "/document.pdf"))
+    assert answer.content == pdfs.digital(1)
+    assert answer.headers["Content-Type"] == "application/pdf"
+    assert answer.headers["Content-Disposition"].startswith("attachment;")
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
+
+
+def test_a_pdf_that_is_a_link_out_of_the_folder_is_not_there(
+    client: TestClient, storage: SiteStorage, document: Document, tmp_path: Path
+) -> None:
+    (tmp_path / "secret.pdf").write_bytes(pdfs.digital(1))
+    storage.pdf(document).parent.mkdir(parents=True)
+    storage.pdf(document).symlink_to(tmp_path / "secret.pdf")
+    for rest in ("/document.pdf", "/pages/1.png"):
+        assert client.get(address(document, rest)).status_code == 404
 
 
 def test_facts_and_stages_with_the_remedy(client: TestClient, connection: Connection, document: Document) -> None:

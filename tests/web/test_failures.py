@@ -68,6 +68,13 @@ def test_grid(client: TestClient, failed: None) -> None:
     assert "--error PdfBroken --retry" not in page, "that would not help"
 
 
+def test_a_retry_is_offered_where_it_can_help(acting: TestClient, failed: None) -> None:
+    offered = re.findall(r'href="(/actions/retry[^"]*)"', shown(acting, "/failures"))
+    assert [html.unescape(address).partition("error=")[2] for address in offered] == ["unknown"], (
+        "what is broken stays so, and what did not fail for good is tried again by itself"
+    )
+
+
 def test_each_number_leads_to_its_documents(client: TestClient, failed: None) -> None:
     page = shown(client, "/failures")
     links = re.findall(r'<td class="number"><a href="([^"]+)">([\d,]+)', page)

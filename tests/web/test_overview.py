@@ -36,6 +36,8 @@ def test_all_is_well(client: TestClient, connection: psycopg.Connection) -> None
     assert "All is well" in page
     assert "needs attention" not in page
     assert figure(page, "Health score") == "100.0 %"
+    assert "of 1 site that ever ran is not stuck" in page
+    assert "of 1 site; " in page
 
 
 def test_ten_thousand_sites(client: TestClient, many_sites: None) -> None:

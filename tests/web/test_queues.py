@@ -3,14 +3,18 @@ from __future__ import annotations
 import psycopg
 from starlette.testclient import TestClient
 
+from clerk.cli.worker import QUEUES
 from tests.conftest import Url
 from tests.engine.driving import add_site, worker
 from tests.web.conftest import shown
 
 
-def test_nothing(client: TestClient) -> None:
+def test_nothing(client: TestClient, acting: TestClient) -> None:
+    """Every queue is there, so that it can be paused before there is anything in it."""
     page = shown(client, "/queues")
-    assert "No jobs are waiting or running." in page
+    for queue in QUEUES:
+        assert f'<th scope="row">{queue}</th>\n<td class="number">0</td>' in page
+        assert f'href="/actions/pause?queue={queue}"' in shown(acting, "/queues")
     assert "There is no worker." in page
 
 

@@ -15,6 +15,7 @@ from clerk.pg import engine
 from clerk.web.flow import flow
 from clerk.web.pages.documents import PAGE_SIZE, Choice, read_documents
 from clerk.web.reading import Reader
+from clerk.web.texts import commands
 from tests.web.conftest import HOSTILE
 
 Connection = psycopg.Connection[Any]
@@ -100,8 +101,46 @@ def test_the_sentence_of_why_with_its_remedy(client: TestClient, connection: Con
     engine.start_run(connection, "town")
     page = shown(client, "/sites/town")
     assert "; waiting for the fetch" in page
-    assert "What to do: start one: clerk worker" in page
+    assert "What to do: start one: <code>clerk worker --queues fetch</code></p>" in page
     assert "Evidence" in page
+
+
+def test_the_remedy_of_failures_leads_to_them(client: TestClient, connection: Connection) -> None:
+    add_documents(connection, 4)
+    engine.start_run(connection, "town")
+    engine.cancel(connection, "town")
+    connection.execute("update sites set outcome = 'partial'")
+    page = shown(client, "/sites/town")
+    assert "What to do: <code>clerk failures --site town</code> says what helps; " in page
+    assert ": <code>clerk retry town</code>" in page
+    assert '<a href="/failures?site=town">' in page
+
+
+@pytest.mark.parametrize(
+    ("advice", "found"),
+    [
+        ("put it back: clerk db up; then clerk reconcile-pipeline", ["clerk db up", "clerk reconcile-pipeline"]),
+        ("do it now: clerk reconcile-pipeline --site a --threshold-hours 0 again",
+         ["clerk reconcile-pipeline --site a --threshold-hours 0"]),
+        ("wait", []),
+    ],
+)  # fmt: skip
+def test_commands_in_advice(advice: str, found: list[str]) -> None:
+    pieces = commands(advice)
+    assert [piece for piece, is_command in pieces if is_command] == found
+    assert "".join(piece for piece, _ in pieces) == advice
+
+
+def test_attempts_are_those_of_one_stage(client: TestClient, connection: Connection) -> None:
+    add_documents(connection, 1)
+    cell = '<td class="number">{}</td>\n<td class="long">'
+    connection.execute(
+        "insert into content_item_pipeline_state (content_item_id, pipeline, status, attempt_count)"
+        " select content_item_id, 'extraction', 'processed', 1 from content_item_pipeline_state"
+    )
+    assert cell.format(2) in shown(client, "/sites/town"), "two to read it, one to extract"
+    connection.execute("update content_item_pipeline_state set attempt_count = 1")
+    assert cell.format(1) in shown(client, "/sites/town"), "done at the first try"
 
 
 def test_the_flow_is_drawn_with_its_states_in_words(client: TestClient, connection: Connection) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +11,14 @@ from urllib.parse import quote, urlencode
 
 from psycopg import sql
 from psycopg.rows import DictRow
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import FileResponse, Response
 
 from clerk.archive.search import marked
+from clerk.documents.drawing import NotDrawn, can_draw, draw
+from clerk.documents.names import folder_name
 from clerk.documents.storage import Document
 from clerk.remedies import remedy_for
 from clerk.web import paging
@@ -23,6 +27,7 @@ from clerk.web.reading import Example, Reader, rows
 from clerk.web.rendering import page
 
 _LARGEST_ID = 2**63 - 1
+_PRIVATE = {"Cache-Control": "private, max-age=300"}
 _DOCUMENT = sql.SQL("select * from site_documents where id = %(id)s and subdomain = %(subdomain)s")
 _HISTORY = sql.SQL("""
     select id, meeting, date, revision, fetched_at, superseded_at
@@ -66,23 +71,64 @@ def show(request: Request) -> Response:
         pages=pages,
         number=number,
         leaf=leaf,
+        has_pdf=_pdf(found) is not None,
+        can_draw=can_draw(),
         text=marked(leaf.text, words) if leaf and leaf.text else None,
         words=words,
         link=_link_to(row, words),
     )
 
 
-def image(request: Request) -> Response:
-    row, _ = _read(request)
+async def image(request: Request) -> Response:
+    """The image that was kept of a page, or one drawn from the PDF now. Whoever waits for that holds up nobody else."""
     number = request.path_params["page"]
-    found, pages = _papers(request.app.state.storage_dir, row)
-    try:
-        content = found.image(number) if found and 1 <= number <= pages else None
-    except OSError:
-        content = None
-    if content is None:
+    found, kept = await run_in_threadpool(_kept, request, number)
+    if kept is not None:
+        return _picture(kept)
+    pdf = await run_in_threadpool(_pdf, found)
+    if pdf is None:
         raise HTTPException(404, "There is no image of that page on this machine.")
-    return Response(content, media_type="image/png", headers={"Cache-Control": "private, max-age=300"})
+    drawing: asyncio.Semaphore = request.app.state.drawing
+    try:
+        async with drawing:
+            return _picture(await run_in_threadpool(draw, pdf, number))
+    except (NotDrawn, OSError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise HTTPException(503, f"The page could not be drawn: {why}.") from error
+
+
+def original(request: Request) -> Response:
+    """The PDF as it was fetched: to be saved, never shown by us, since anything may be in it."""
+    row, _ = _read(request)
+    found, _ = _papers(request.app.state.storage_dir, row)
+    pdf = _pdf(found)
+    if pdf is None or found is None:
+        raise HTTPException(404, "The PDF of this document is not on this machine.")
+    document = found.document
+    name = f"{document.subdomain} {folder_name(document.meeting)} {document.stem}.pdf"
+    return FileResponse(pdf, media_type="application/pdf", filename=name, headers=_PRIVATE)
+
+
+def _kept(request: Request, number: int) -> tuple[Papers | None, bytes | None]:
+    row, _ = _read(request)
+    found, pages = _papers(request.app.state.storage_dir, row)
+    if not found or not 1 <= number <= pages:
+        return None, None
+    try:
+        return found, found.image(number)
+    except OSError:
+        return found, None
+
+
+def _picture(content: bytes) -> Response:
+    return Response(content, media_type="image/png", headers=_PRIVATE)
+
+
+def _pdf(found: Papers | None) -> Path | None:
+    try:
+        return found.pdf if found else None
+    except OSError:
+        return None
 
 
 def _read(request: Request) -> tuple[DictRow, list[DictRow]]:

@@ -79,6 +79,10 @@ class Shown:
     failures: Failures
     remedy: str
 
+    @property
+    def retry_helps(self) -> bool:
+        return "retry" in self.remedy
+
 
 def show(request: Request) -> Response:
     choice = Choice.of(request.query_params)

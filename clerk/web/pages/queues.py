@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from psycopg import sql
 from starlette.requests import Request
 from starlette.responses import Response
 
 from clerk.pg.condition import Condition
+from clerk.web.moves import QUEUES
 from clerk.web.reading import Example, rows
 from clerk.web.rendering import page
 from clerk.why import people
@@ -20,6 +23,12 @@ _RUNNING = sql.SQL("""
     limit %(most)s
 """)
 QUERIES: list[Example] = [(_RUNNING, {"most": 1})]
+_IDLE = {
+    **dict.fromkeys(("waiting", "running", "scheduled", "held_back"), 0),
+    **dict.fromkeys(("oldest_waiting_since", "rate_per_hour", "eta")),
+    "paused": False,
+}
+"""A queue without jobs, which the views leave out. What ended in it is not known then, and not said to be nothing."""
 
 
 def show(request: Request) -> Response:
@@ -27,10 +36,18 @@ def show(request: Request) -> Response:
     condition: Condition = request.app.state.front.get().condition
     with request.app.state.reader.reading() as connection:
         jobs = rows(connection, _RUNNING, {"most": _JOBS_AT_MOST + 1})
+    queues = _all_queues(condition)
     return page(
         "queues.html",
         condition=condition,
+        queues=queues,
         jobs=jobs[:_JOBS_AT_MOST],
         more_jobs=len(jobs) > _JOBS_AT_MOST,
-        readers={queue["queue"]: len(people.readers_of(condition, queue["queue"])) for queue in condition.queues},
+        readers={queue["queue"]: len(people.readers_of(condition, queue["queue"])) for queue in queues},
     )
+
+
+def _all_queues(condition: Condition) -> list[dict[str, Any]]:
+    """Those that clerk has, with or without jobs, so that each can be paused; then whatever else has jobs."""
+    busy = {queue["queue"]: queue for queue in condition.queues}
+    return list(({name: {"queue": name, **_IDLE} for name in QUEUES} | busy).values())

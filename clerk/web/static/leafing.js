@@ -1,4 +1,5 @@
-// The arrow keys leaf through the pages of a document, wherever its links to the pages before and after lead.
+// The arrow keys leaf through the pages of a document, wherever its links to the pages before and after lead. Where the
+// image of a page does not come, the sentence beside it says so.
 "use strict";
 
 const WAYS = { ArrowLeft: "a[rel=prev]", ArrowRight: "a[rel=next]" };
@@ -11,3 +12,15 @@ document.addEventListener("keydown", (event) => {
     link.click();
   }
 });
+
+for (const image of document.querySelectorAll(".leaf img")) {
+  const tell = () => {
+    image.closest("a").hidden = true;
+    image.closest("figure").querySelector("p").hidden = false;
+  };
+  image.addEventListener("error", tell);
+  // It may have failed before this was loaded.
+  if (image.complete && !image.naturalWidth) {
+    tell();
+  }
+}
