@@ -160,7 +160,7 @@ _BASES = {PermanentError, PdfError, FetchProblem, NotFetched}
 """Never raised themselves."""
 
 
-_NO_JOBS = ("clerk.legacy", "clerk.web")
+_NO_JOBS = ("clerk.legacy", "clerk.web", "clerk.documents.drawing")
 
 
 def error_classes() -> Iterator[type[Exception]]:
