@@ -1,1 +1,26 @@
-"""clerk: public-meeting archives, with Postgres as the only broker."""
+"""Public-meeting archives with Postgres as the only broker. Plugins import `Fetcher`, `DocumentRef` and `hookimpl`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clerk.documents.repository import DocumentRef
+    from clerk.plugins.hookspecs import hookimpl
+    from clerk.sources.fetcher import Fetcher
+
+__all__ = ["DocumentRef", "Fetcher", "hookimpl"]
+
+_MODULES = {
+    "DocumentRef": "clerk.documents.repository",
+    "Fetcher": "clerk.sources.fetcher",
+    "hookimpl": "clerk.plugins.hookspecs",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports on first use: the HTTP client behind `Fetcher` would slow down every command."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

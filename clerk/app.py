@@ -6,10 +6,10 @@ from typing import Any
 
 from procrastinate import App
 
-from clerk.pg.connector import ClerkConnector
-from clerk.pg.job_manager import ClerkJobManager
-from clerk.stages import compilation, coordinate, deploy, extraction, fetch, ocr
-from clerk.worker import ClerkWorker
+from clerk.pipeline.connector import ClerkConnector
+from clerk.pipeline.job_manager import ClerkJobManager
+from clerk.pipeline.tasks import compilation, coordinator, deploy, extraction, fetch, ocr
+from clerk.pipeline.worker import ClerkWorker
 
 
 class ClerkApp(App):
@@ -19,13 +19,13 @@ class ClerkApp(App):
         connector = ClerkConnector()
         super().__init__(connector=connector)
         self.job_manager = ClerkJobManager(connector)
-        coordinate.register(self)
+        coordinator.register(self)
 
     def _worker(self, **options: Any) -> ClerkWorker:
         return ClerkWorker(app=self, **{**self.worker_defaults, **options})
 
 
-def whole_app() -> ClerkApp:
+def create_app() -> ClerkApp:
     """With every stage of the pipeline."""
     made = ClerkApp()
     for stage in (fetch, ocr, compilation, extraction, deploy):
@@ -33,4 +33,4 @@ def whole_app() -> ClerkApp:
     return made
 
 
-app = whole_app()
+app = create_app()

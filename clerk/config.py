@@ -38,7 +38,7 @@ class Settings:
     database_url: str | None
     home: Path
     storage_dir: Path
-    postgres_linger: float
+    postgres_idle_timeout: float
     lock_timeout: float
     keep_jobs_hours: float
     dashboard_token: str | None
@@ -74,7 +74,7 @@ SETTINGS = (
         values.database_url,
         "an embedded Postgres under CLERK_HOME",
         "The database: postgresql://user:password@host:5432/name (postgres:// is accepted too).",
-        values.without_password,
+        values.redact_url,
         is_computed=True,
     ),
     Setting(
@@ -94,8 +94,8 @@ SETTINGS = (
         is_computed=True,
     ),
     Setting(
-        "CLERK_POSTGRES_LINGER",
-        "postgres_linger",
+        "CLERK_POSTGRES_IDLE_TIMEOUT",
+        "postgres_idle_timeout",
         values.seconds,
         "10",
         "Seconds the embedded Postgres waits for another user after its last one has left.",
@@ -147,14 +147,14 @@ SETTINGS = (
     Setting(
         "CLERK_HOST_INTERVAL",
         "host_interval",
-        values.pause,
+        values.interval,
         "0.5",
         "Seconds between two requests to one host, counted over all workers; 0 for none.",
     ),
     Setting(
         "CLERK_HOST_CONCURRENCY",
         "host_concurrency",
-        values.whole,
+        values.positive_int,
         "2",
         "Requests to one host at a time, counted over all workers.",
     ),
@@ -191,7 +191,7 @@ SETTINGS = (
     Setting(
         "CLERK_KEEP_IMAGES",
         "keep_images",
-        values.which_images,
+        values.image_policy,
         "scanned",
         "Of which pages an image is kept for readers: scanned (those that had to be looked at), all or none.",
     ),
@@ -220,7 +220,7 @@ SETTINGS = (
     Setting(
         "CLERK_OCR_MAX_PAGES",
         "ocr_max_pages",
-        values.whole,
+        values.positive_int,
         "10000",
         "Pages that a document may have; one with more fails with PdfTooLarge.",
     ),
@@ -249,7 +249,7 @@ SETTINGS = (
     Setting(
         "CLERK_KEEP_VERSIONS",
         "keep_versions",
-        values.whole,
+        values.positive_int,
         "5",
         "Versions of a site's archive that the deployer `local` keeps, the current one included.",
     ),
@@ -274,7 +274,7 @@ SETTINGS = (
         values.redis_url,
         "none",
         "The older system's Redis, for `clerk legacy`: redis://:password@host:6379/0. Nothing else reads it.",
-        lambda url: "(none)" if url is None else values.without_password(url),
+        lambda url: "(none)" if url is None else values.redact_url(url),
     ),
 )
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-OK, WRONG, USAGE, CANNOT_TELL = 0, 1, 2, 3
+EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_UNKNOWN = 0, 1, 2, 3
 """Exit codes of every command: fine; something is wrong; wrong usage; could not find out."""
 
 
 class ClerkError(Exception):
     """Base of them all. The command line prints `what` and `remedy` as one sentence and exits with `exit_code`."""
 
-    exit_code: ClassVar[int] = WRONG
+    exit_code: ClassVar[int] = EXIT_FAILURE
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(f"{what}: {remedy}{'' if remedy.endswith('?') else '.'}")
@@ -25,13 +25,13 @@ class ClerkError(Exception):
 class SettingError(ClerkError):
     """A setting has a value that means nothing."""
 
-    exit_code = USAGE
+    exit_code = EXIT_USAGE
 
 
 class DatabaseUnreachable(ClerkError):
     """Nothing answers, so nothing can be said about the pipeline."""
 
-    exit_code = CANNOT_TELL
+    exit_code = EXIT_UNKNOWN
 
 
 class DatabaseRefused(ClerkError):
@@ -41,7 +41,7 @@ class DatabaseRefused(ClerkError):
 class EmbeddedServerError(ClerkError):
     """The embedded Postgres cannot be used; whatever lies in its folder is left as it is."""
 
-    exit_code = CANNOT_TELL
+    exit_code = EXIT_UNKNOWN
 
 
 class MigrationError(ClerkError):
@@ -52,7 +52,7 @@ class ForeignDatabase(MigrationError):
     """The database belongs to something else."""
 
 
-class SchemaUnknown(MigrationError):
+class SchemaMismatch(MigrationError):
     """The schema is not the one this code was written for."""
 
 
@@ -62,14 +62,14 @@ class PipelineError(ClerkError):
     sqlstate: ClassVar[str]
 
 
-class SiteUnknown(PipelineError):
+class SiteNotFound(PipelineError):
     """No such site."""
 
     sqlstate = "KL001"
-    exit_code = USAGE
+    exit_code = EXIT_USAGE
 
 
-class RunGoing(PipelineError):
+class RunInProgress(PipelineError):
     """The site has a run that has not ended."""
 
     sqlstate = "KL002"
@@ -81,18 +81,18 @@ class RunSuperseded(PipelineError):
     sqlstate = "KL003"
 
 
-class StageUnknown(PipelineError):
+class UnknownStage(PipelineError):
     """No such stage."""
 
     sqlstate = "KL004"
-    exit_code = USAGE
+    exit_code = EXIT_USAGE
 
 
 REMEDIES: dict[type[PipelineError], str] = {
-    SiteUnknown: "look at the names in `clerk site list`",
-    RunGoing: "wait for it, or supersede it with --supersede",
+    SiteNotFound: "look at the names in `clerk site list`",
+    RunInProgress: "wait for it, or supersede it with --supersede",
     RunSuperseded: "nothing is to be done, a newer run took over",
-    StageUnknown: "name one of fetch, ocr, compilation, extraction and deploy",
+    UnknownStage: "name one of fetch, ocr, compilation, extraction and deploy",
 }
 PIPELINE_ERRORS = {error.sqlstate: error for error in REMEDIES}
 

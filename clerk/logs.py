@@ -16,7 +16,7 @@ from procrastinate import jobs
 _job: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar("clerk_job", default=None)
 
 
-def describe(job: jobs.Job) -> dict[str, Any]:
+def job_fields(job: jobs.Job) -> dict[str, Any]:
     arguments = job.task_kwargs
     fields = {
         "run_id": arguments.get("run_id"),
@@ -30,9 +30,9 @@ def describe(job: jobs.Job) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def about(job: jobs.Job) -> Iterator[None]:
+def job_logging(job: jobs.Job) -> Iterator[None]:
     """Everything logged inside, threads started from here included, carries the job's names."""
-    token = _job.set(describe(job))
+    token = _job.set(job_fields(job))
     try:
         yield
     finally:

@@ -76,18 +76,18 @@ def existing_folder(text: str) -> Path:
     return path
 
 
-def pause(text: str) -> float:
+def interval(text: str) -> float:
     return 0.0 if text == "0" else seconds(text)
 
 
-def whole(text: str) -> int:
+def positive_int(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or not 0 < int(text) <= 1_000_000:
         raise ValueError(f"is {text!r}", "write a whole number above 0, at most 1000000")
     return int(text)
 
 
 def megabytes(text: str) -> int:
-    return whole(text) * 1_000_000
+    return positive_int(text) * 1_000_000
 
 
 def yes_or_no(text: str) -> bool:
@@ -96,21 +96,21 @@ def yes_or_no(text: str) -> bool:
     return text.lower() in ("1", "true", "yes", "on")
 
 
-def which_images(text: str) -> str:
+def image_policy(text: str) -> str:
     if text.lower() not in ("scanned", "all", "none"):
         raise ValueError(f"is {text!r}", "write scanned, all or none")
     return text.lower()
 
 
 def dpi(text: str) -> float:
-    dots = whole(text)
+    dots = positive_int(text)
     if not 72 <= dots <= 600:
         raise ValueError(f"is {text!r}", "write a number of dots per inch from 72 to 600")
     return float(dots)
 
 
 def memory(text: str) -> int:
-    megabytes = whole(text)
+    megabytes = positive_int(text)
     if megabytes < 256:
         raise ValueError(f"is {text!r}", "write a number of megabytes, at least 256")
     return megabytes << 20
@@ -148,7 +148,7 @@ def command(text: str) -> tuple[str, ...]:
     return tuple(words)
 
 
-def without_password(url: str | None) -> str:
+def redact_url(url: str | None) -> str:
     """The URL as it may be shown. The password can hide in the query too, where libpq reads it.
 
     By hand, since a password with an unescaped / ? # or @ in it is just what a URL parser takes apart wrongly.

@@ -1,4 +1,4 @@
--- needs: 0005
+-- needs: 0017
 -- Who may do what: the commands that are not in force yet, in their order. The migrator runs them after every
 -- change of the schema, so that new and re-made objects are covered, and roles that an administrator made later.
 --
@@ -22,8 +22,8 @@ with role as (
     select c.oid, c.oid::regclass::text as name, c.relkind as kind, c.relowner as owner,
            case when c.relkind = 'S' then array['usage']
                 -- The first run of an older site keeps what it overwrites there.
-                when c.relname = 'adopted_sites' then array['select', 'insert']
-                when c.relname like any (array['clerk\_%', 'adopted\_%']) then array['select']
+                when c.relname = 'legacy_sites' then array['select', 'insert']
+                when c.relname like any (array['clerk\_%', 'legacy\_%']) then array['select']
                 else array['select', 'insert', 'update', 'delete'] end as worker_rights
     from pg_class c
     where c.relnamespace = 'public'::regnamespace
@@ -31,10 +31,10 @@ with role as (
                and c.relname in (
                    'sites', 'content_items', 'content_item_pipeline_state', 'pipeline_runs', 'pipeline_transitions',
                    'job_claims', 'reconcile_log', 'stage_policy', 'paused_queues', 'ignored_results', 'worker_processes',
-                   'fetch_hosts', 'fetch_slots', 'publications', 'publication_steps', 'storage_looks',
-                   'operator_actions', 'reconcile_passes',
-                   'adopted_schema', 'adopted_values', 'adopted_sites', 'adopted_older_columns', 'adopted_older_parts',
-                   'adopted_older_values',
+                   'fetch_hosts', 'fetch_slots', 'publications', 'publication_steps', 'storage_scans',
+                   'operator_actions', 'reconcile_runs',
+                   'legacy_schema', 'legacy_values', 'legacy_sites', 'legacy_columns', 'legacy_column_parts',
+                   'legacy_column_values',
                    'clerk_migrations', 'clerk_schema_objects', 'clerk_procrastinate',
                    'procrastinate_jobs', 'procrastinate_events', 'procrastinate_workers',
                    'procrastinate_periodic_defers')

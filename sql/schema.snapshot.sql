@@ -6,9 +6,6 @@ create type procrastinate_job_status as enum ('todo', 'doing', 'succeeded', 'fai
 create type procrastinate_job_to_defer_v1 as (queue_name character varying, task_name character varying, priority integer, lock text, queueing_lock text, args jsonb, scheduled_at timestamp with time zone);
 
 -- section: tables
-create table adopted_schema ();
-create table adopted_sites ();
-create table adopted_values ();
 create table clerk_migrations ();
 create table clerk_procrastinate ();
 create table clerk_schema_objects ();
@@ -18,6 +15,9 @@ create table fetch_hosts ();
 create table fetch_slots ();
 create table ignored_results ();
 create table job_claims ();
+create table legacy_schema ();
+create table legacy_sites ();
+create table legacy_values ();
 create table operator_actions ();
 create table paused_queues ();
 create table pipeline_runs ();
@@ -29,20 +29,13 @@ create table procrastinate_workers ();
 create table publication_steps ();
 create table publications ();
 create table reconcile_log ();
-create table reconcile_passes ();
+create table reconcile_runs ();
 create table sites ();
 create table stage_policy ();
-create table storage_looks ();
+create table storage_scans ();
 create table worker_processes ();
 
 -- section: columns
-alter table adopted_schema add column as_found jsonb;
-alter table adopted_schema add column kind text not null;
-alter table adopted_schema add column name text not null;
-alter table adopted_sites add column as_found jsonb not null;
-alter table adopted_sites add column subdomain character varying not null;
-alter table adopted_values add column as_found jsonb not null;
-alter table adopted_values add column subdomain character varying not null;
 alter table clerk_migrations add column applied_at timestamp with time zone not null default now();
 alter table clerk_migrations add column applied_by text not null default CURRENT_USER;
 alter table clerk_migrations add column checksum text not null;
@@ -85,12 +78,13 @@ alter table content_items add column fetched_at timestamp with time zone;
 alter table content_items add column id bigint not null generated always as identity;
 alter table content_items add column kind text not null;
 alter table content_items add column last_modified text;
+alter table content_items add column lineage_id bigint;
 alter table content_items add column meeting text;
 alter table content_items add column occurrence smallint not null default 1;
 alter table content_items add column page_count integer;
-alter table content_items add column pdf_wanted_at timestamp with time zone;
+alter table content_items add column pdf_missing_since timestamp with time zone;
+alter table content_items add column removed_at_source timestamp with time zone;
 alter table content_items add column revision smallint not null default 1;
-alter table content_items add column series bigint;
 alter table content_items add column sha256 text;
 alter table content_items add column size_bytes bigint;
 alter table content_items add column source_key text;
@@ -100,7 +94,6 @@ alter table content_items add column storage_key text;
 alter table content_items add column subdomain character varying not null;
 alter table content_items add column superseded_at timestamp with time zone;
 alter table content_items add column updated_at timestamp with time zone not null default now();
-alter table content_items add column vanished_at timestamp with time zone;
 alter table fetch_hosts add column held_until timestamp with time zone;
 alter table fetch_hosts add column held_why text;
 alter table fetch_hosts add column host text not null;
@@ -131,6 +124,13 @@ alter table job_claims add column progress_total integer;
 alter table job_claims add column settled_as text;
 alter table job_claims add column settled_at timestamp with time zone;
 alter table job_claims add column settled_by text;
+alter table legacy_schema add column as_found jsonb;
+alter table legacy_schema add column kind text not null;
+alter table legacy_schema add column name text not null;
+alter table legacy_sites add column as_found jsonb not null;
+alter table legacy_sites add column subdomain character varying not null;
+alter table legacy_values add column as_found jsonb not null;
+alter table legacy_values add column subdomain character varying not null;
 alter table operator_actions add column action text not null;
 alter table operator_actions add column actor text not null default COALESCE(NULLIF(current_setting('clerk.operator'::text, true), ''::text), (SESSION_USER)::text);
 alter table operator_actions add column at timestamp with time zone not null default now();
@@ -229,17 +229,16 @@ alter table reconcile_log add column run_id bigint;
 alter table reconcile_log add column stage text;
 alter table reconcile_log add column subdomain character varying;
 alter table reconcile_log add column why text not null;
-alter table reconcile_passes add column actor text not null default COALESCE(NULLIF(current_setting('clerk.operator'::text, true), ''::text), (SESSION_USER)::text);
-alter table reconcile_passes add column ended_at timestamp with time zone;
-alter table reconcile_passes add column failed integer not null default 0;
-alter table reconcile_passes add column found integer not null default 0;
-alter table reconcile_passes add column given_up integer not null default 0;
-alter table reconcile_passes add column reconciliation uuid not null;
-alter table reconcile_passes add column repaired integer not null default 0;
-alter table reconcile_passes add column started_at timestamp with time zone not null default now();
-alter table reconcile_passes add column subdomain character varying;
-alter table reconcile_passes add column via text not null default COALESCE(NULLIF(current_setting('clerk.via'::text, true), ''::text), 'sql'::text);
-alter table sites add column cadence interval not null default '23:00:00'::interval;
+alter table reconcile_runs add column actor text not null default COALESCE(NULLIF(current_setting('clerk.operator'::text, true), ''::text), (SESSION_USER)::text);
+alter table reconcile_runs add column ended_at timestamp with time zone;
+alter table reconcile_runs add column failed integer not null default 0;
+alter table reconcile_runs add column found integer not null default 0;
+alter table reconcile_runs add column given_up integer not null default 0;
+alter table reconcile_runs add column reconciliation uuid not null;
+alter table reconcile_runs add column repaired integer not null default 0;
+alter table reconcile_runs add column started_at timestamp with time zone not null default now();
+alter table reconcile_runs add column subdomain character varying;
+alter table reconcile_runs add column via text not null default COALESCE(NULLIF(current_setting('clerk.via'::text, true), ''::text), 'sql'::text);
 alter table sites add column compilation_completed integer not null default 0;
 alter table sites add column compilation_failed integer not null default 0;
 alter table sites add column compilation_total integer not null default 0;
@@ -276,6 +275,7 @@ alter table sites add column pages integer;
 alter table sites add column paused_at timestamp with time zone;
 alter table sites add column paused_by text;
 alter table sites add column run_id bigint;
+alter table sites add column run_interval interval not null default '23:00:00'::interval;
 alter table sites add column scraper character varying;
 alter table sites add column start_year integer;
 alter table sites add column started_at timestamp with time zone;
@@ -289,10 +289,10 @@ alter table stage_policy add column phase smallint not null;
 alter table stage_policy add column stage text not null;
 alter table stage_policy add column task_name text not null;
 alter table stage_policy add column time_limit interval not null;
-alter table storage_looks add column looked_at timestamp with time zone;
-alter table storage_looks add column subdomain character varying not null;
-alter table storage_looks add column tried_at timestamp with time zone;
-alter table storage_looks add column whole_at timestamp with time zone;
+alter table storage_scans add column attempted_at timestamp with time zone;
+alter table storage_scans add column clean_at timestamp with time zone;
+alter table storage_scans add column full_scan_at timestamp with time zone;
+alter table storage_scans add column subdomain character varying not null;
 alter table worker_processes add column holder text not null;
 alter table worker_processes add column queues text[];
 alter table worker_processes add column registered_at timestamp with time zone not null default now();
@@ -313,11 +313,6 @@ alter table sites set (autovacuum_vacuum_threshold=200);
 alter table sites set (fillfactor=50);
 
 -- section: constraints
-alter table adopted_schema add constraint adopted_schema_kind_check CHECK ((kind = ANY (ARRAY['table'::text, 'column'::text, 'index'::text, 'constraint'::text])));
-alter table adopted_schema add constraint adopted_schema_pkey PRIMARY KEY (kind, name);
-alter table adopted_sites add constraint adopted_sites_pkey PRIMARY KEY (subdomain);
-alter table adopted_sites add constraint adopted_sites_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
-alter table adopted_values add constraint adopted_values_pkey PRIMARY KEY (subdomain);
 alter table clerk_migrations add constraint clerk_migrations_pkey PRIMARY KEY (version);
 alter table clerk_procrastinate add constraint clerk_procrastinate_pkey PRIMARY KEY (file);
 alter table clerk_schema_objects add constraint clerk_schema_objects_kind_check CHECK ((kind = ANY (ARRAY['function'::text, 'trigger'::text, 'view'::text])));
@@ -343,6 +338,11 @@ alter table ignored_results add constraint ignored_results_pkey PRIMARY KEY (id)
 alter table ignored_results add constraint ignored_results_why_check CHECK ((why = ANY (ARRAY['fenced'::text, 'stale'::text])));
 alter table job_claims add constraint job_claims_pkey PRIMARY KEY (job_id);
 alter table job_claims add constraint job_claims_progress_check CHECK ((progress >= 0));
+alter table legacy_schema add constraint legacy_schema_kind_check CHECK ((kind = ANY (ARRAY['table'::text, 'column'::text, 'index'::text, 'constraint'::text])));
+alter table legacy_schema add constraint legacy_schema_pkey PRIMARY KEY (kind, name);
+alter table legacy_sites add constraint legacy_sites_pkey PRIMARY KEY (subdomain);
+alter table legacy_sites add constraint legacy_sites_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
+alter table legacy_values add constraint legacy_values_pkey PRIMARY KEY (subdomain);
 alter table operator_actions add constraint operator_actions_pkey PRIMARY KEY (id);
 alter table paused_queues add constraint paused_queues_pkey PRIMARY KEY (queue_name);
 alter table pipeline_runs add constraint pipeline_runs_ended_check CHECK (((ended_at IS NULL) = (outcome IS NULL)));
@@ -372,7 +372,7 @@ alter table publications add constraint publications_pkey PRIMARY KEY (id);
 alter table publications add constraint publications_run_id_fkey FOREIGN KEY (run_id) REFERENCES pipeline_runs(run_id) ON DELETE CASCADE;
 alter table publications add constraint publications_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
 alter table reconcile_log add constraint reconcile_log_pkey PRIMARY KEY (id);
-alter table reconcile_passes add constraint reconcile_passes_pkey PRIMARY KEY (reconciliation);
+alter table reconcile_runs add constraint reconcile_runs_pkey PRIMARY KEY (reconciliation);
 alter table sites add constraint sites_compilation_counters_check CHECK (((compilation_total >= 0) AND (compilation_completed >= 0) AND (compilation_failed >= 0)));
 alter table sites add constraint sites_current_stage_check CHECK (((current_stage)::text = ANY ((ARRAY['fetch'::character varying, 'ocr'::character varying, 'compilation'::character varying, 'extraction'::character varying, 'deploy'::character varying, 'completed'::character varying])::text[])));
 alter table sites add constraint sites_deploy_counters_check CHECK (((deploy_total >= 0) AND (deploy_completed >= 0) AND (deploy_failed >= 0)));
@@ -387,8 +387,8 @@ alter table stage_policy add constraint stage_policy_phase_check CHECK (((phase 
 alter table stage_policy add constraint stage_policy_pkey PRIMARY KEY (stage);
 alter table stage_policy add constraint stage_policy_stage_check CHECK ((stage = ANY (ARRAY['fetch'::text, 'ocr'::text, 'compilation'::text, 'extraction'::text, 'deploy'::text])));
 alter table stage_policy add constraint stage_policy_time_limit_check CHECK ((time_limit >= lease));
-alter table storage_looks add constraint storage_looks_pkey PRIMARY KEY (subdomain);
-alter table storage_looks add constraint storage_looks_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
+alter table storage_scans add constraint storage_scans_pkey PRIMARY KEY (subdomain);
+alter table storage_scans add constraint storage_scans_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
 alter table worker_processes add constraint worker_processes_pkey PRIMARY KEY (worker_id);
 alter table worker_processes add constraint worker_processes_worker_id_fkey FOREIGN KEY (worker_id) REFERENCES procrastinate_workers(id) ON DELETE CASCADE;
 
@@ -405,7 +405,7 @@ CREATE INDEX idx_fetch_slots_host ON fetch_slots USING btree (host);
 CREATE INDEX idx_ignored_results_at ON ignored_results USING btree (at);
 CREATE INDEX idx_operator_actions_at ON operator_actions USING btree (at);
 CREATE INDEX idx_pipeline_runs_ended ON pipeline_runs USING btree (ended_at) WHERE (ended_at IS NOT NULL);
-CREATE INDEX idx_pipeline_runs_going ON pipeline_runs USING btree (started_at) WHERE (ended_at IS NULL);
+CREATE INDEX idx_pipeline_runs_open ON pipeline_runs USING btree (started_at) WHERE (ended_at IS NULL);
 CREATE INDEX idx_pipeline_runs_subdomain ON pipeline_runs USING btree (subdomain, started_at DESC);
 CREATE INDEX idx_pipeline_transitions_waiting ON pipeline_transitions USING btree (claimed_at) WHERE (advanced_at IS NULL);
 CREATE INDEX idx_procrastinate_jobs_queue_todo ON procrastinate_jobs USING btree (queue_name, priority DESC, id) WHERE (status = 'todo'::procrastinate_job_status);
@@ -415,7 +415,7 @@ CREATE INDEX idx_publications_subdomain ON publications USING btree (subdomain, 
 CREATE INDEX idx_reconcile_log_at ON reconcile_log USING btree (at);
 CREATE INDEX idx_reconcile_log_repair ON reconcile_log USING btree (subdomain, run_id, kind, at);
 CREATE INDEX idx_reconcile_log_subdomain ON reconcile_log USING btree (subdomain, at DESC);
-CREATE INDEX idx_reconcile_passes_started_at ON reconcile_passes USING btree (started_at);
+CREATE INDEX idx_reconcile_runs_started_at ON reconcile_runs USING btree (started_at);
 CREATE INDEX idx_sites_coordinator_enqueued ON sites USING btree (coordinator_enqueued) WHERE (coordinator_enqueued = false);
 CREATE INDEX idx_sites_current_stage ON sites USING btree (current_stage);
 CREATE INDEX idx_sites_updated_at ON sites USING btree (updated_at);
@@ -435,84 +435,84 @@ CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (
 CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (run_id, content_hash);
 
 -- section: functions
+-- clerk_abandon_run(p_subdomain text, p_run_id bigint, p_reason text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 1c1937db1a70f39c333167adf61df98b
 -- clerk_add_to_counters(p_subdomain text, p_run_id bigint, p_stage text, p_completed integer, p_failed integer) returns void set search_path=pg_catalog, public, pg_temp, md5 39897d2dfd9ec8eb67b0c589c37ccbc6
--- clerk_advance(p_subdomain text, p_run_id bigint, p_phase integer) returns text set search_path=pg_catalog, public, pg_temp, md5 53eca530937a39c851ba6a334e8b47aa
--- clerk_after_coordinator_failure() returns trigger set search_path=pg_catalog, public, pg_temp, md5 add6550c1bf44f4e1a8e306e2230698a
--- clerk_after_job_change() returns trigger set search_path=pg_catalog, public, pg_temp, md5 74a6c92813f3c88139e9f49af184191f
--- clerk_after_job_delete() returns trigger set search_path=pg_catalog, public, pg_temp, md5 c528dd975096744839cabaea25eed985
--- clerk_before_job_change() returns trigger set search_path=pg_catalog, public, pg_temp, md5 b48fce033fbddcdfbf1c70b68b7d4791
--- clerk_before_job_insert() returns trigger set search_path=pg_catalog, public, pg_temp, md5 d4c6f845ec2fd280fdf2bc1bb080e07b
--- clerk_bring_forward(p_subdomain text, p_run_id bigint, p_stage text) returns integer set search_path=pg_catalog, public, pg_temp, md5 76c86c26688125b11e52b0b7f96b289f
--- clerk_cancel(p_subdomain text, p_reason text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 34b5db616443da4389e940b1b55c5d98
+-- clerk_advance_phase(p_subdomain text, p_run_id bigint, p_phase integer) returns text set search_path=pg_catalog, public, pg_temp, md5 3bcd225aedb90deb42707a9419391e7c
+-- clerk_back_off_host(p_host text, p_for interval, p_why text) returns timestamp with time zone set search_path=pg_catalog, public, pg_temp, md5 1f0a40d08c7d9d256c9d07c08bf3dca0
+-- clerk_cancel_run(p_subdomain text, p_reason text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 8a1f24c4181a61152019a73373f0f3fe
 -- clerk_cancel_stale_jobs(p_subdomain text, p_run_id bigint) returns integer set search_path=pg_catalog, public, pg_temp, md5 a6f495e068691893ce857fd1eff70869
+-- clerk_check_rejected_result(p_job_id bigint, p_attempt integer, p_status text) returns text set search_path=pg_catalog, public, pg_temp, md5 cea542523671d929a92b4a23840c13da
 -- clerk_claim_coordinator_enqueue(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 bf2b4e2db8fb41ed1df241015b8822ef
--- clerk_close_run(p_run_id bigint) returns boolean set search_path=pg_catalog, public, pg_temp, md5 b88017932cde4ad4b627d7541c392a5a
--- clerk_count_as_read(p_content_item_id bigint, p_page_count integer) returns boolean set search_path=pg_catalog, public, pg_temp, md5 42c499b48fc57b47211a4d270346e2c5
 -- clerk_defer_coordinator(p_subdomain text, p_run_id bigint, p_phase integer) returns bigint set search_path=pg_catalog, public, pg_temp, md5 58de95f3a638a0b833003302962c2b3c
 -- clerk_defer_late_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 278ce296bd75fe2300528aaacdae7bef
 -- clerk_defer_reconciliation() returns boolean set search_path=pg_catalog, public, pg_temp, md5 c97ab9e25679cf8a5a424ad67b3b7030
 -- clerk_defer_refresh(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 bb76be7c01cedbc5b0393b3e68c6698b
 -- clerk_defer_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 5c344df9a9d6aef90eac0c23cc80c88b
 -- clerk_end_run(p_subdomain text, p_run_id bigint, p_outcome text, p_reason text, p_error_code text) returns void set search_path=pg_catalog, public, pg_temp, md5 4b87d487afeff97e917633e2c59cf5d0
--- clerk_failed_for_good(p_status text, p_error_code text) returns boolean immutable set search_path=pg_catalog, public, pg_temp, md5 54558ec61b3c3a129bd5ac11b3af6f27
+-- clerk_expedite_retries(p_subdomain text, p_run_id bigint, p_stage text) returns integer set search_path=pg_catalog, public, pg_temp, md5 30d8ff4e224c23d30c3dda4c1fcbe276
+-- clerk_fence() returns trigger set search_path=pg_catalog, public, pg_temp, md5 b48fce033fbddcdfbf1c70b68b7d4791
 -- clerk_fetch_job(p_queues text[], p_worker_id bigint) returns procrastinate_jobs set search_path=pg_catalog, public, pg_temp, md5 b79f9e07eb468e2dc510215daa524dc1
 -- clerk_fetch_jobs(p_queues text[], p_worker_id bigint, p_places integer) returns SETOF procrastinate_jobs set search_path=pg_catalog, public, pg_temp, md5 462778869aa3dd96486947b895ba3acc
--- clerk_find_run(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 d6732773c641325219219b15b9da0d18
 -- clerk_first_event_since(p_since timestamp with time zone) returns bigint stable security definer set search_path=pg_catalog, public, pg_temp, md5 0437231ccf1e0448e4fd98894c8d84d9
--- clerk_give_up(p_subdomain text, p_run_id bigint, p_reason text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 5139182e49031fc9e6bced0cfb6305e4
 -- clerk_has_live_job(p_subdomain text, p_run_id bigint) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 acfa90bde17cc84bd3ce4b0afb4c199d
--- clerk_held_back_until() returns timestamp with time zone immutable set search_path=pg_catalog, public, pg_temp, md5 e897e6274c073f4477e9eaa99862daac
--- clerk_hold_host(p_host text, p_for interval, p_why text) returns timestamp with time zone set search_path=pg_catalog, public, pg_temp, md5 1f0a40d08c7d9d256c9d07c08bf3dca0
+-- clerk_hold_paused() returns trigger set search_path=pg_catalog, public, pg_temp, md5 fddd9d7cc862c281acb543d70ba31f6b
+-- clerk_import_legacy_site(p_subdomain text, p_documents jsonb, p_phase integer, p_started_at timestamp with time zone, p_updated_at timestamp with time zone) returns bigint set search_path=pg_catalog, public, pg_temp, md5 34b8676b3f4904a891cffadf2f95832a
 -- clerk_increment_completed(p_subdomain text, p_stage text) returns void set search_path=pg_catalog, public, pg_temp, md5 5fb99893bd942436bdc409083db8392a
 -- clerk_increment_failed(p_subdomain text, p_stage text, p_message text, p_class text) returns void set search_path=pg_catalog, public, pg_temp, md5 b00c4a8bb6c5c76d814f6fcb054b4be8
 -- clerk_initialize_stage(p_subdomain text, p_stage text, p_total_jobs integer) returns void set search_path=pg_catalog, public, pg_temp, md5 80903daf8abee9300405a9e6b582be84
--- clerk_keep_older_columns() returns trigger set search_path=pg_catalog, public, pg_temp, md5 17d9709bafaee947a8b8b8bfc8ced385
+-- clerk_is_permanent_failure(p_status text, p_error_code text) returns boolean immutable set search_path=pg_catalog, public, pg_temp, md5 54558ec61b3c3a129bd5ac11b3af6f27
 -- clerk_last_progress(p_subdomain text, p_run_id bigint) returns timestamp with time zone stable set search_path=pg_catalog, public, pg_temp, md5 b05ee8fdfd2865340bcf42330ce33b00
--- clerk_lose_files(p_content_item_id bigint, p_stage text, p_message text, p_pdf_wanted boolean) returns boolean set search_path=pg_catalog, public, pg_temp, md5 f49cfe97b78fdff1afce60a7aef52018
--- clerk_lost_members(p_subdomain text) returns TABLE(stage text, content_item_id bigint, late boolean) stable set search_path=pg_catalog, public, pg_temp, md5 4e36af7849f4459e9cf9b6cb81f24d7f
--- clerk_mend_books(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 ad9d1dcdbb8fc8408f1ef5dc3efb4fae
--- clerk_mend_claim(p_job_id bigint) returns boolean set search_path=pg_catalog, public, pg_temp, md5 5c4cc089d394686be293415f57badd10
--- clerk_mend_transitions(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 ed09cee6cb7637d02c37fc5242c60541
--- clerk_migrate_site(p_subdomain text, p_documents jsonb, p_phase integer, p_started_at timestamp with time zone, p_updated_at timestamp with time zone) returns bigint set search_path=pg_catalog, public, pg_temp, md5 b4a99e448b0289b57e3722c1841e4df9
+-- clerk_mark_files_lost(p_content_item_id bigint, p_stage text, p_message text, p_pdf_missing boolean) returns boolean set search_path=pg_catalog, public, pg_temp, md5 dce5acbd138e2e912be73ff82f180c61
+-- clerk_mark_processed(p_content_item_id bigint, p_page_count integer) returns boolean set search_path=pg_catalog, public, pg_temp, md5 70f4c05152116b000853d4541d838140
+-- clerk_missing_units(p_subdomain text) returns TABLE(stage text, content_item_id bigint, late boolean) stable set search_path=pg_catalog, public, pg_temp, md5 6d808e121409a9d6a1e087cce04c408e
+-- clerk_notify_queue(p_queue text) returns void set search_path=pg_catalog, public, pg_temp, md5 ac854943b67c80105934f4b0de96ae26
 -- clerk_now() returns timestamp with time zone stable, md5 d41d8cd98f00b204e9800998ecf8427e
--- clerk_pause_queue(p_queue text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 f911c4b3117e0aa24284e5d50cd71c31
--- clerk_pause_site(p_subdomain text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 bf118d0ba1cf9375c609a1e9752dc093
+-- clerk_pause_queue(p_queue text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 b041fb18168c58ae582aba90d011da95
+-- clerk_pause_site(p_subdomain text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 dbbe4e183ad25539eb80f6a77e88a7bd
+-- clerk_paused_until() returns timestamp with time zone immutable set search_path=pg_catalog, public, pg_temp, md5 e897e6274c073f4477e9eaa99862daac
 -- clerk_phase(p_stage text) returns integer immutable, md5 d41d8cd98f00b204e9800998ecf8427e
--- clerk_picture(p_subdomain text, p_run_id bigint, p_content_item_id bigint, p_stage text) returns jsonb stable set search_path=pg_catalog, public, pg_temp, md5 19f1cb08d36294614fa613a25cbf9bb3
--- clerk_place_site(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 be511ac9244e1ecbef7f85c46bf5a521
--- clerk_recount_site(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 0f49334eb2ffe101a222f2c851d208da
--- clerk_redefer_coordinator(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 efd300def983ca29f813616c3508032e
+-- clerk_phase_outcome(p_subdomain text, p_phase integer, OUT outcome text, OUT reason text) returns record stable set search_path=pg_catalog, public, pg_temp, md5 36780f96e6f8b314d93c990c17e74b0a
+-- clerk_record_change() returns trigger set search_path=pg_catalog, public, pg_temp, md5 74a6c92813f3c88139e9f49af184191f
+-- clerk_record_coordinator_error() returns trigger set search_path=pg_catalog, public, pg_temp, md5 add6550c1bf44f4e1a8e306e2230698a
+-- clerk_record_delete() returns trigger set search_path=pg_catalog, public, pg_temp, md5 c528dd975096744839cabaea25eed985
+-- clerk_recount_site(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 00ca9f6a4d5ddd7a2ff0fac4406d709c
+-- clerk_redefer_coordinator(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 5aec04fab74fa26daf77b7d8fb80942b
 -- clerk_redefer_unit(p_content_item_id bigint, p_stage text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 511cb9cc00fb5acf8e182a26d6af8e66
--- clerk_refresh(p_subdomain text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 eb4183880b26433cae340f57b1022554
--- clerk_release_held_back(p_subdomain text) returns integer set search_path=pg_catalog, public, pg_temp, md5 530cfc708cb415fc7863429b00f970c8
--- clerk_release_host(p_slot_id bigint) returns void set search_path=pg_catalog, public, pg_temp, md5 afdbcfbb4a33b3396a37d9afd262be75
--- clerk_remember_older_site() returns trigger set search_path=pg_catalog, public, pg_temp, md5 d33c1bec69daea9ea81563ddb0179c71
--- clerk_remove_finished_jobs(p_before timestamp with time zone, p_batch integer) returns integer set search_path=pg_catalog, public, pg_temp, md5 d5350ed67bdbdb61af18be6705b0b6b7
--- clerk_renew_host(p_slot_id bigint, p_lease interval) returns boolean set search_path=pg_catalog, public, pg_temp, md5 9cec0c9fd7d08ae22ca03b235c65aeab
+-- clerk_release_host_slot(p_slot_id bigint) returns void set search_path=pg_catalog, public, pg_temp, md5 afdbcfbb4a33b3396a37d9afd262be75
+-- clerk_release_paused_jobs(p_subdomain text) returns integer set search_path=pg_catalog, public, pg_temp, md5 9a547517c961bec5fe478c98d6eed81f
+-- clerk_remove_finished_jobs(p_before timestamp with time zone, p_batch integer) returns integer set search_path=pg_catalog, public, pg_temp, md5 9e6084b9a8356d55696e508f0995f380
+-- clerk_renew_host_slot(p_slot_id bigint, p_lease interval) returns boolean set search_path=pg_catalog, public, pg_temp, md5 9cec0c9fd7d08ae22ca03b235c65aeab
 -- clerk_renew_leases(p_jobs bigint[]) returns SETOF bigint set search_path=pg_catalog, public, pg_temp, md5 3f46df9c0e0da431288b3008409c867e
 -- clerk_reopen_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns text set search_path=pg_catalog, public, pg_temp, md5 8948c670a391c12f1578d3f3850df712
 -- clerk_reopen_units(p_subdomain text, p_run_id bigint, p_stage text, p_items bigint[]) returns integer set search_path=pg_catalog, public, pg_temp, md5 3d8b9bb415faa1cdbeef81612ccb2b15
+-- clerk_repair_claim(p_job_id bigint) returns boolean set search_path=pg_catalog, public, pg_temp, md5 951356ffe6471cda92746d83316eb345
+-- clerk_repair_run_end(p_run_id bigint) returns boolean set search_path=pg_catalog, public, pg_temp, md5 4c240405c6a777d0c1e99ff77a751608
+-- clerk_repair_site_phase(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 b69a561403f92d066d1bbbe3cc85c05b
+-- clerk_repair_site_run(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 5aef9046c6a2df5b75e5082b95c76842
+-- clerk_repair_transitions(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 8451c0191de980eff956d1bd5bd2e06f
+-- clerk_repair_units(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 68c8485064ce015b9b7744fac7532d6e
 -- clerk_report_progress(p_job_id bigint, p_attempt integer, p_done integer, p_total integer) returns boolean set search_path=pg_catalog, public, pg_temp, md5 c5dde7285f54f7f3a8a53abbb35e7994
--- clerk_rescue_job(p_job_id bigint) returns text set search_path=pg_catalog, public, pg_temp, md5 419689c12165af171f845ac9992670db
--- clerk_reserve_host(p_host text, p_interval interval, p_concurrency integer, p_lease interval, OUT slot_id bigint, OUT wait interval) returns record set search_path=pg_catalog, public, pg_temp, md5 14e5cdb6227cfc1a89e2e7afa5244b68
--- clerk_resume_queue(p_queue text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 5345dbf5122a9452029d0f1c1c4fd3f8
--- clerk_resume_site(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 e03ecc3f40aae2e582b0baddcf37283d
--- clerk_retry(p_subdomain text, p_stage text, p_failed_only boolean, OUT run_id bigint, OUT stage text, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp, md5 1986317b9af9a17e253bd8b8942feed0
--- clerk_retry_units(p_subdomain text, p_stage text, p_items bigint[], OUT run_id bigint, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp, md5 cf3d6d75821f9992a7a3c02589941bc9
--- clerk_rewind(p_subdomain text, p_stage text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 4ff437388224b84cbfed6faa02d48699
--- clerk_run_is_going(p_run_id bigint) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 03385cc3d6421b2efeaeb981ccc55ab5
+-- clerk_rescue_job(p_job_id bigint) returns text set search_path=pg_catalog, public, pg_temp, md5 aea3f0291669d43d9740d7f0f1803929
+-- clerk_reserve_host_slot(p_host text, p_interval interval, p_concurrency integer, p_lease interval, OUT slot_id bigint, OUT wait interval) returns record set search_path=pg_catalog, public, pg_temp, md5 14e5cdb6227cfc1a89e2e7afa5244b68
+-- clerk_resume_queue(p_queue text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 846235c43cc9ec7eb27cb16012e457a0
+-- clerk_resume_site(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 a4dbfe57052a6009e07eded6093e4faf
+-- clerk_retry_failed(p_subdomain text, p_stage text, p_failed_only boolean, OUT run_id bigint, OUT stage text, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp, md5 f34909e890d22f14f31d8f92fb7903fb
+-- clerk_retry_units(p_subdomain text, p_stage text, p_items bigint[], OUT run_id bigint, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp, md5 fa135fe605c30597ff057525710b6a19
+-- clerk_rewind(p_subdomain text, p_stage text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 029e54cfb337ca4f3ab4a0c692574fd2
+-- clerk_run_is_active(p_run_id bigint) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 03385cc3d6421b2efeaeb981ccc55ab5
+-- clerk_save_legacy_site() returns trigger set search_path=pg_catalog, public, pg_temp, md5 e5633b798f7b29fa55fb4f0d09f91bd9
 -- clerk_settle_late_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean) returns boolean set search_path=pg_catalog, public, pg_temp, md5 8a97511d32a7ecfdf110cb8958400dc3
 -- clerk_settle_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean, p_error_code text, p_error_message text) returns text set search_path=pg_catalog, public, pg_temp, md5 2581c13cb2309cd36ac6ca32a662991c
 -- clerk_should_trigger_coordinator(p_subdomain text, p_stage text) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 78d4a890a83e72acf3212278465c2316
--- clerk_start_next_due_site(p_reason text) returns text set search_path=pg_catalog, public, pg_temp, md5 83f54c20f39309d23e6fae142e1bd617
--- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp, md5 be6649ffedebba7746294a52c7c1c9ec
--- clerk_start_run(p_subdomain text, p_reason text, p_supersede boolean, p_first_phase integer, p_units bigint[]) returns bigint set search_path=pg_catalog, public, pg_temp, md5 29e9b64aed5d3eba9f25cca329a93ab6
+-- clerk_start_next_due_site(p_reason text) returns text set search_path=pg_catalog, public, pg_temp, md5 df058f9e1ad9a4f8738cf61ee28ab877
+-- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp, md5 7007e224f4153d0d1a0920c0bac5c37f
+-- clerk_start_refresh_run(p_subdomain text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 5a80ab23670d34d4b2f142d809e9be2c
+-- clerk_start_run(p_subdomain text, p_reason text, p_supersede boolean, p_first_phase integer, p_units bigint[]) returns bigint set search_path=pg_catalog, public, pg_temp, md5 39af2ff6266abf22a885395a98545199
+-- clerk_state_snapshot(p_subdomain text, p_run_id bigint, p_content_item_id bigint, p_stage text) returns jsonb stable set search_path=pg_catalog, public, pg_temp, md5 19f1cb08d36294614fa613a25cbf9bb3
 -- clerk_stop_jobs(p_jobs bigint[]) returns void set search_path=pg_catalog, public, pg_temp, md5 a45dc0642ed8e1681abde7ae5e4851dc
--- clerk_supersede(p_subdomain text, p_reason text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 e3767e6cf692e1e4eca6257b3d60c53d
--- clerk_units_of_phase(p_subdomain text, p_phase integer, p_units bigint[]) returns TABLE(content_item_id bigint, stage text) stable set search_path=pg_catalog, public, pg_temp, md5 773ef97863203030e5dbd63acb3f5e6e
--- clerk_verdict(p_subdomain text, p_phase integer, OUT outcome text, OUT reason text) returns record stable set search_path=pg_catalog, public, pg_temp, md5 36780f96e6f8b314d93c990c17e74b0a
--- clerk_wake(p_queue text) returns void set search_path=pg_catalog, public, pg_temp, md5 ac854943b67c80105934f4b0de96ae26
--- clerk_whose_result(p_job_id bigint, p_attempt integer, p_status text) returns text set search_path=pg_catalog, public, pg_temp, md5 cea542523671d929a92b4a23840c13da
+-- clerk_supersede_run(p_subdomain text, p_reason text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 09494b774bc609030a8b4bec7fba47fa
+-- clerk_sync_legacy_columns() returns trigger set search_path=pg_catalog, public, pg_temp, md5 17d9709bafaee947a8b8b8bfc8ced385
+-- clerk_units_of_phase(p_subdomain text, p_phase integer, p_units bigint[]) returns TABLE(content_item_id bigint, stage text) stable set search_path=pg_catalog, public, pg_temp, md5 7a055041c368aaa9a655ed38e2a55621
 -- procrastinate_cancel_job_v1(job_id bigint, abort boolean, delete_job boolean) returns bigint, md5 c0d697b1888adf16d461d95a4bd62a91
 -- procrastinate_defer_jobs_v1(jobs procrastinate_job_to_defer_v1[]) returns bigint[], md5 cda05c8fd075e6bddc6009a469277f0a
 -- procrastinate_defer_periodic_job_v2(_queue_name character varying, _lock character varying, _queueing_lock character varying, _task_name character varying, _priority integer, _periodic_id character varying, _defer_timestamp bigint, _args jsonb) returns bigint, md5 cd307268cbf00da43d220607f4825cfc
@@ -533,15 +533,15 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- procrastinate_update_heartbeat_v1(worker_id bigint) returns void, md5 3be7254d443daa709bf935899e2f8e22
 
 -- section: triggers
-CREATE TRIGGER clerk_book_change AFTER UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN ((old.status IS DISTINCT FROM new.status)) EXECUTE FUNCTION clerk_after_job_change();
-CREATE TRIGGER clerk_book_delete AFTER DELETE ON procrastinate_jobs FOR EACH ROW EXECUTE FUNCTION clerk_after_job_delete();
-CREATE TRIGGER clerk_fence BEFORE UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status <> 'doing'::procrastinate_job_status))) EXECUTE FUNCTION clerk_before_job_change();
-CREATE TRIGGER clerk_hold_back BEFORE INSERT ON procrastinate_jobs FOR EACH ROW WHEN ((new.status = 'todo'::procrastinate_job_status)) EXECUTE FUNCTION clerk_before_job_insert();
-CREATE TRIGGER clerk_hold_back_retry BEFORE UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN (((new.status = 'todo'::procrastinate_job_status) AND (old.status IS DISTINCT FROM new.status))) EXECUTE FUNCTION clerk_before_job_insert();
-CREATE TRIGGER clerk_keep_older_columns BEFORE UPDATE OF current_stage, outcome, run_id ON sites FOR EACH ROW WHEN ((((old.current_stage)::text IS DISTINCT FROM (new.current_stage)::text) OR ((old.outcome)::text IS DISTINCT FROM (new.outcome)::text) OR (old.run_id IS DISTINCT FROM new.run_id))) EXECUTE FUNCTION clerk_keep_older_columns();
-CREATE TRIGGER clerk_name_new_site BEFORE INSERT ON sites FOR EACH ROW WHEN (((new.status IS NULL) AND (new.current_stage IS NULL))) EXECUTE FUNCTION clerk_keep_older_columns();
-CREATE TRIGGER clerk_note_coordinator AFTER UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN (((old.status = 'doing'::procrastinate_job_status) AND (new.status = ANY (ARRAY['todo'::procrastinate_job_status, 'failed'::procrastinate_job_status, 'aborted'::procrastinate_job_status])) AND ((new.task_name)::text = 'clerk.coordinate'::text))) EXECUTE FUNCTION clerk_after_coordinator_failure();
-CREATE TRIGGER clerk_remember_older_site BEFORE UPDATE OF run_id ON sites FOR EACH ROW WHEN (((old.run_id IS NULL) AND (new.run_id IS NOT NULL))) EXECUTE FUNCTION clerk_remember_older_site();
+CREATE TRIGGER clerk_fence BEFORE UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status <> 'doing'::procrastinate_job_status))) EXECUTE FUNCTION clerk_fence();
+CREATE TRIGGER clerk_hold_paused BEFORE INSERT ON procrastinate_jobs FOR EACH ROW WHEN ((new.status = 'todo'::procrastinate_job_status)) EXECUTE FUNCTION clerk_hold_paused();
+CREATE TRIGGER clerk_hold_paused_retry BEFORE UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN (((new.status = 'todo'::procrastinate_job_status) AND (old.status IS DISTINCT FROM new.status))) EXECUTE FUNCTION clerk_hold_paused();
+CREATE TRIGGER clerk_record_change AFTER UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN ((old.status IS DISTINCT FROM new.status)) EXECUTE FUNCTION clerk_record_change();
+CREATE TRIGGER clerk_record_coordinator_error AFTER UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN (((old.status = 'doing'::procrastinate_job_status) AND (new.status = ANY (ARRAY['todo'::procrastinate_job_status, 'failed'::procrastinate_job_status, 'aborted'::procrastinate_job_status])) AND ((new.task_name)::text = 'clerk.coordinate'::text))) EXECUTE FUNCTION clerk_record_coordinator_error();
+CREATE TRIGGER clerk_record_delete AFTER DELETE ON procrastinate_jobs FOR EACH ROW EXECUTE FUNCTION clerk_record_delete();
+CREATE TRIGGER clerk_save_legacy_site BEFORE UPDATE OF run_id ON sites FOR EACH ROW WHEN (((old.run_id IS NULL) AND (new.run_id IS NOT NULL))) EXECUTE FUNCTION clerk_save_legacy_site();
+CREATE TRIGGER clerk_sync_legacy_columns BEFORE UPDATE OF current_stage, outcome, run_id ON sites FOR EACH ROW WHEN ((((old.current_stage)::text IS DISTINCT FROM (new.current_stage)::text) OR ((old.outcome)::text IS DISTINCT FROM (new.outcome)::text) OR (old.run_id IS DISTINCT FROM new.run_id))) EXECUTE FUNCTION clerk_sync_legacy_columns();
+CREATE TRIGGER clerk_sync_legacy_columns_on_insert BEFORE INSERT ON sites FOR EACH ROW WHEN (((new.status IS NULL) AND (new.current_stage IS NULL))) EXECUTE FUNCTION clerk_sync_legacy_columns();
 CREATE TRIGGER procrastinate_jobs_notify_queue_job_aborted_v1 AFTER UPDATE OF abort_requested ON procrastinate_jobs FOR EACH ROW WHEN (((old.abort_requested = false) AND (new.abort_requested = true) AND (new.status = 'doing'::procrastinate_job_status))) EXECUTE FUNCTION procrastinate_notify_queue_abort_job_v1();
 CREATE TRIGGER procrastinate_jobs_notify_queue_job_inserted_v1 AFTER INSERT ON procrastinate_jobs FOR EACH ROW WHEN ((new.status = 'todo'::procrastinate_job_status)) EXECUTE FUNCTION procrastinate_notify_queue_job_inserted_v1();
 CREATE TRIGGER procrastinate_trigger_abort_requested_events_v1 AFTER UPDATE OF abort_requested ON procrastinate_jobs FOR EACH ROW WHEN ((new.abort_requested = true)) EXECUTE FUNCTION procrastinate_trigger_abort_requested_events_procedure_v1();
@@ -551,55 +551,54 @@ CREATE TRIGGER procrastinate_trigger_status_events_insert_v1 AFTER INSERT ON pro
 CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF status ON procrastinate_jobs FOR EACH ROW EXECUTE FUNCTION procrastinate_trigger_function_status_events_update_v1();
 
 -- section: views
--- busy_hosts (subdomain character varying, host text, next_at timestamp with time zone, held_until timestamp with time zone, held_why text)
+-- claim_mismatches (job_id bigint, subdomain text, stage text, problem text)
 -- completions_per_hour (hour timestamp with time zone, stage text, completed bigint, failed bigint)
 -- contradicted_results (job_id bigint, subdomain text, stage text, problem text)
 -- coordinator_errors (at timestamp with time zone, subdomain character varying, run_id bigint, phase smallint, error_code text, error_message text, deferred_count integer, advanced_at timestamp with time zone)
--- due_sites (subdomain character varying, updated_at timestamp with time zone, cadence interval)
+-- counter_mismatches (subdomain character varying, run_id bigint, stage text, problem text, differs boolean, in_motion boolean)
+-- current_runs (subdomain character varying, name character varying, current_stage character varying, phase integer, outcome character varying, updated_at timestamp with time zone, coordinator_enqueued boolean, dirty boolean, paused_at timestamp with time zone, paused_by text, run_interval interval, due_at timestamp with time zone, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, run_id bigint, reason text, started_at timestamp with time zone, ended_at timestamp with time zone, outcome_reason text, deployed_at timestamp with time zone, announced_at timestamp with time zone, skipped integer, skipped_examples text[])
+-- dangling_runs (subdomain character varying, run_id bigint, stage character varying, problem text)
+-- due_sites (subdomain character varying, updated_at timestamp with time zone, run_interval interval)
+-- duplicate_publications (subdomain character varying, run_id bigint, publication_id bigint, deployer text, content_hash text, moved_at timestamp with time zone)
+-- expected_counters (subdomain character varying, run_id bigint, fetch_total bigint, fetch_completed bigint, fetch_failed bigint, ocr_total bigint, ocr_completed bigint, ocr_failed bigint, compilation_total bigint, compilation_completed bigint, compilation_failed bigint, extraction_total bigint, extraction_completed bigint, extraction_failed bigint, deploy_total bigint, deploy_completed bigint, deploy_failed bigint)
 -- expired_claims (job_id bigint, queue_name character varying(128), task_name character varying(128), subdomain text, stage text, holder text, attempt integer, lease_until timestamp with time zone)
 -- failing_documents (subdomain character varying, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, error_code text, error_message text, last_attempt_at timestamp with time zone, run_id bigint)
--- forgotten_refreshes (subdomain character varying, run_id bigint)
--- last_minute (stage text, succeeded bigint, failed bigint)
--- ledger_counters (subdomain character varying, run_id bigint, fetch_total bigint, fetch_completed bigint, fetch_failed bigint, ocr_total bigint, ocr_completed bigint, ocr_failed bigint, compilation_total bigint, compilation_completed bigint, compilation_failed bigint, extraction_total bigint, extraction_completed bigint, extraction_failed bigint, deploy_total bigint, deploy_completed bigint, deploy_failed bigint)
--- lost_coordinators (subdomain character varying, run_id bigint, stage character varying, phase integer, claimed_at timestamp with time zone, deferred_count integer)
--- lost_runs (subdomain character varying, run_id bigint, stage character varying, problem text)
--- miscounted_sites (subdomain character varying, run_id bigint, stage text, problem text, differs boolean, in_motion boolean)
--- misplaced_sites (subdomain character varying, run_id bigint, current_stage character varying, phase integer)
+-- invariant_violations (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
+-- invariant_violations_full (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
+-- jobs_last_minute (stage text, succeeded bigint, failed bigint)
+-- missing_coordinators (subdomain character varying, run_id bigint, stage character varying, phase integer, claimed_at timestamp with time zone, deferred_count integer)
+-- missing_refreshes (subdomain character varying, run_id bigint)
 -- open_coordinators (subdomain character varying, run_id bigint, phase smallint, phase_over_at timestamp with time zone, deferred_count integer, job_id bigint, queue character varying(128), priority integer, job_status text, attempts integer, scheduled_at timestamp with time zone, worker_id bigint, holder text, claimed_at timestamp with time zone, lease_until timestamp with time zone, state text)
 -- open_units (subdomain character varying, run_id bigint, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, max_attempts integer, error_code text, error_message text, reopened_at timestamp with time zone, job_id bigint, queue character varying(128), priority integer, job_status text, scheduled_at timestamp with time zone, worker_id bigint, holder text, claimed_at timestamp with time zone, lease_until timestamp with time zone, progress integer, progress_total integer, progress_at timestamp with time zone, state text)
 -- orphaned_units (subdomain character varying, run_id bigint, stage text, content_item_id bigint, status text, job_id bigint, updated_at timestamp with time zone, late boolean)
--- pipeline_conservation (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
--- pipeline_conservation_full (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
+-- phase_mismatches (subdomain character varying, run_id bigint, current_stage character varying, phase integer)
 -- pipeline_health (sites bigint, never_run bigint, active bigint, completed bigint, failed bigint, paused bigint, dirty bigint, stuck bigint, stuck_percent numeric, health_score numeric, fetch_failure_percent numeric, ocr_failure_percent numeric, compilation_failure_percent numeric, extraction_failure_percent numeric, deploy_failure_percent numeric, last_progress_at timestamp with time zone)
--- pipeline_overview (subdomain character varying, name character varying, current_stage character varying, outcome character varying, run_id bigint, started_at timestamp with time zone, updated_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, paused boolean, paused_at timestamp with time zone, paused_by text, dirty boolean, cadence interval, phase integer, phase_total integer, phase_ended integer, phase_began_at timestamp with time zone, percent numeric, rate_per_hour numeric, eta timestamp with time zone, idle_for interval, stuck boolean)
+-- pipeline_overview (subdomain character varying, name character varying, current_stage character varying, outcome character varying, run_id bigint, started_at timestamp with time zone, updated_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, paused boolean, paused_at timestamp with time zone, paused_by text, dirty boolean, run_interval interval, phase integer, phase_total integer, phase_ended integer, phase_began_at timestamp with time zone, percent numeric, rate_per_hour numeric, eta timestamp with time zone, idle_for interval, stuck boolean)
 -- queue_backlog (queue character varying, waiting numeric, scheduled numeric, held_back numeric, running numeric, oldest_waiting_since timestamp with time zone, paused boolean, paused_at timestamp with time zone, paused_by text, rate_per_hour bigint, eta timestamp with time zone)
 -- queue_pauses (queue text, paused_at timestamp with time zone, paused_by text)
 -- recent_actions (at timestamp with time zone, actor text, via text, action text, subdomain character varying, run_id bigint, detail jsonb)
 -- recent_errors (at timestamp with time zone, subdomain character varying, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, error_code text, error_message text, run_id bigint)
 -- recent_events (at timestamp with time zone, kind text, subdomain character varying, what text)
 -- recent_ignored_results (at timestamp with time zone, why text, subdomain text, run_id bigint, stage text, content_item_id bigint, job_id bigint, status text, holder text, attempt integer)
--- recent_passes (started_at timestamp with time zone, ended_at timestamp with time zone, seconds double precision, actor text, via text, subdomain character varying, found integer, repaired integer, failed integer, given_up integer)
+-- recent_reconciliations (started_at timestamp with time zone, ended_at timestamp with time zone, seconds double precision, actor text, via text, subdomain character varying, found integer, repaired integer, failed integer, given_up integer)
 -- recent_repairs (at timestamp with time zone, kind text, subdomain character varying, run_id bigint, stage text, found text, done text, why text, error text, id bigint, reconciliation uuid, actor text, before jsonb, after jsonb)
--- repeated_publications (subdomain character varying, run_id bigint, publication_id bigint, deployer text, content_hash text, moved_at timestamp with time zone)
+-- run_end_mismatches (subdomain character varying, run_id bigint, invariant text, stage text, problem text)
 -- run_history (subdomain character varying, run_id bigint, reason text, started_at timestamp with time zone, ended_at timestamp with time zone, took interval, outcome text, outcome_reason text, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, skipped integer, skipped_examples text[])
 -- running_jobs (job_id bigint, queue character varying(128), task_name character varying(128), subdomain text, run_id text, stage text, content_item_id text, worker_id bigint, holder text, host text, pid text, attempt integer, claimed_at timestamp with time zone, running_for interval, lease_until timestamp with time zone, has_lease boolean, progress integer, progress_total integer, progress_at timestamp with time zone)
--- site_documents (subdomain character varying, id bigint, kind text, meeting text, date date, occurrence smallint, revision smallint, series bigint, source_url text, sha256 text, size_bytes bigint, page_count integer, storage_key text, found_at timestamp with time zone, fetched_at timestamp with time zone, checked_at timestamp with time zone, superseded_at timestamp with time zone, vanished_at timestamp with time zone, pdf_wanted_at timestamp with time zone, fetch_error_code text, fetch_error_message text, fetch_failed_at timestamp with time zone, ocr_status text, ocr_attempts integer, ocr_error_code text, ocr_error_message text, ocr_last_attempt_at timestamp with time zone, ocr_processed_at timestamp with time zone, ocr_run_id bigint, ocr_took interval, extraction_status text, extraction_attempts integer, extraction_error_code text, extraction_error_message text, extraction_last_attempt_at timestamp with time zone, extraction_processed_at timestamp with time zone, extraction_run_id bigint, extraction_took interval, state text)
+-- site_documents (subdomain character varying, id bigint, kind text, meeting text, date date, occurrence smallint, revision smallint, lineage_id bigint, source_url text, sha256 text, size_bytes bigint, page_count integer, storage_key text, found_at timestamp with time zone, fetched_at timestamp with time zone, checked_at timestamp with time zone, superseded_at timestamp with time zone, removed_at_source timestamp with time zone, pdf_missing_since timestamp with time zone, fetch_error_code text, fetch_error_message text, fetch_failed_at timestamp with time zone, ocr_status text, ocr_attempts integer, ocr_error_code text, ocr_error_message text, ocr_last_attempt_at timestamp with time zone, ocr_processed_at timestamp with time zone, ocr_run_id bigint, ocr_took interval, extraction_status text, extraction_attempts integer, extraction_error_code text, extraction_error_message text, extraction_last_attempt_at timestamp with time zone, extraction_processed_at timestamp with time zone, extraction_run_id bigint, extraction_took interval, state text)
 -- site_publications (subdomain character varying, id bigint, run_id bigint, content_hash text, pages integer, begun_at timestamp with time zone, deployed_at timestamp with time zone, announced_at timestamp with time zone, withdrawn_at timestamp with time zone, withdrawn_by text, lost_copy boolean, steps text)
--- site_runs (subdomain character varying, name character varying, current_stage character varying, phase integer, outcome character varying, updated_at timestamp with time zone, coordinator_enqueued boolean, dirty boolean, paused_at timestamp with time zone, paused_by text, cadence interval, due_at timestamp with time zone, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, run_id bigint, reason text, started_at timestamp with time zone, ended_at timestamp with time zone, outcome_reason text, deployed_at timestamp with time zone, announced_at timestamp with time zone, skipped integer, skipped_examples text[])
 -- site_sources (subdomain character varying, name character varying, state character varying, country character varying, kind character varying, scraper character varying, start_year integer, pages integer, address text, folder text)
 -- stage_durations (stage text, runs bigint, median interval, p90 interval, longest interval, jobs bigint, job_median interval, job_p90 interval, wait_median interval, wait_p90 interval)
 -- stale_jobs (job_id bigint, queue_name character varying(128), subdomain text, run_id bigint)
--- stranded_jobs (job_id bigint, queue_name character varying(128), subdomain text)
 -- stuck_sites (subdomain character varying, name character varying, current_stage character varying, run_id bigint, updated_at timestamp with time zone, idle_for interval, phase_ended integer, phase_total integer, percent numeric, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone)
+-- throttled_hosts (subdomain character varying, host text, next_at timestamp with time zone, held_until timestamp with time zone, held_why text)
+-- transition_mismatches (subdomain character varying, run_id bigint, phase integer, problem text)
 -- trigger_problems (name text, problem text)
 -- waiting_jobs (job_id bigint, queue character varying(128), priority integer, task_name character varying(128), subdomain text, scheduled_at timestamp with time zone, state text, queueing_lock text)
 -- worker_status (worker_id bigint, holder text, host text, pid text, queues text[], registered_at timestamp with time zone, last_heartbeat timestamp with time zone, heartbeat_age interval, alive boolean, running bigint, doing text)
--- wrong_claims (job_id bigint, subdomain text, stage text, problem text)
--- wrong_ends (subdomain character varying, run_id bigint, invariant text, stage text, problem text)
--- wrong_transitions (subdomain character varying, run_id bigint, phase integer, problem text)
+-- wrongly_paused_jobs (job_id bigint, queue_name character varying(128), subdomain text)
 
 -- section: comments
-comment on column adopted_schema.as_found is 'NULL for what the migration added.';
 comment on column clerk_procrastinate.complete is 'False for a single migration file of an upgrade: should the upgrade be cut short, it goes on after these.';
 comment on column clerk_procrastinate.functions is 'Checksum of each of its functions as installed, so that verify notices one that was changed by hand.';
 comment on column completions_per_hour.completed is 'Counted in the hour in which the run ended; what goes on right now is in queue_backlog.rate_per_hour.';
@@ -608,32 +607,36 @@ comment on column content_item_pipeline_state.attempt_count is 'Attempts begun i
 comment on column content_item_pipeline_state.error_code is 'Class of the last error, as in PdfEncrypted.';
 comment on column content_item_pipeline_state.job_id is 'The Procrastinate job that carries the unit; no foreign key, since finished jobs are removed.';
 comment on column content_item_pipeline_state.pipeline is 'The stage: fetch, ocr, compilation, extraction or deploy.';
-comment on column content_item_pipeline_state.reopened_at is 'An operator retried the failed unit after its phase: if it succeeds the books are put right and the site is dirty.';
+comment on column content_item_pipeline_state.reopened_at is 'Set when a failed unit was retried after its phase (a late unit). If it succeeds, counters are corrected and the site is dirty.';
 comment on column content_item_pipeline_state.run_id is 'The run that this state belongs to.';
 comment on column content_items.checked_at is 'When the source last confirmed this content.';
 comment on column content_items.fetch_error_code is 'Why the last try to get it failed; NULL when it did not.';
 comment on column content_items.fetch_failed_at is 'When a failure that counts happened: a new one, or one that may pass.';
 comment on column content_items.fetched_at is 'When this content arrived; later than the ledger''s word on it means: read it again.';
 comment on column content_items.last_modified is 'As the server sent it: it is given back word for word.';
+comment on column content_items.lineage_id is 'The first revision of this document; NULL for a first revision.';
 comment on column content_items.meeting is 'The body that met, as named by the source.';
 comment on column content_items.occurrence is 'The body''s first, second, … meeting of that day, so that a second one never hides the first.';
-comment on column content_items.pdf_wanted_at is 'Since when its PDF is known to be gone or damaged: the next fetch downloads it whatever the source says, and until then it is not read.';
+comment on column content_items.pdf_missing_since is 'Since when the stored PDF is known to be missing or damaged. The next fetch downloads it unconditionally; until then it is not processed.';
+comment on column content_items.removed_at_source is 'Since when the source no longer lists the document. It stays in the archive.';
 comment on column content_items.revision is 'The first, second, … PDF published for that meeting: a revised one is a new row, and the older stays known.';
-comment on column content_items.series is 'Id of the first content item of this document''s history (NULL: itself); revisions and moves to another day share it.';
 comment on column content_items.source_key is 'What stays the same at the source when the document is revised: the vendor''s id, or the address.';
 comment on column content_items.source_version is 'The source''s own word for this content, such as a publication time; the same word means no request.';
 comment on column content_items.storage_key is 'Path of the PDF below the site''s folder.';
 comment on column content_items.superseded_at is 'Since when a later revision is known. The archive shows the newest of a series that could be read.';
-comment on column content_items.vanished_at is 'Since when the source no longer lists it. It stays in the archive: that is what an archive is for.';
 comment on column coordinator_errors.advanced_at is 'NULL: it has not come through since.';
+comment on column counter_mismatches.differs is 'Otherwise counters and ledger agree, on something that cannot be: counting again does not help.';
+comment on column counter_mismatches.in_motion is 'The run is going, the site changed within three hours, or its counters are not those that its run ended with. Asked for only these, the ledger of sites at rest is not read.';
+comment on column current_runs.deployed_at is 'When this run published; announced_at: when what is done after it was done.';
+comment on column current_runs.due_at is 'When the scheduler starts the next run; NULL: at once.';
+comment on column current_runs.skipped is 'Entries of the source that the fetch of this run passed over; skipped_examples: the first 20, with their reasons.';
 comment on column fetch_hosts.held_until is 'The host asked to be left alone until then (Retry-After).';
 comment on column job_claims.holder is 'application_name of the worker process, unique per process.';
 comment on column job_claims.progress is 'Steps done, such as pages read, of progress_total.';
 comment on column job_claims.settled_as is 'How this claim ended: the status that the job went to. A worker whose answer got lost recognises its own result by it.';
-comment on column job_claims.settled_by is 'Its holder, or the repair or operator''s move that took the job away.';
-comment on column last_minute.failed is 'For good; one that is tried again has not ended.';
-comment on column miscounted_sites.differs is 'Otherwise counters and ledger agree, on something that cannot be: counting again does not help.';
-comment on column miscounted_sites.in_motion is 'The run is going, the site changed within three hours, or its counters are not those that its run ended with. Asked for only these, the ledger of sites at rest is not read.';
+comment on column job_claims.settled_by is 'The holder, or the repair or operator action that took the job away.';
+comment on column jobs_last_minute.failed is 'For good; one that is tried again has not ended.';
+comment on column legacy_schema.as_found is 'NULL for what the migration added.';
 comment on column open_coordinators.job_id is 'NULL: the coordinator is lost, and reconciliation defers it again.';
 comment on column open_coordinators.state is 'As in open_units.';
 comment on column open_units.job_id is 'NULL: its job ended or vanished without a word, and reconciliation makes a new one.';
@@ -656,13 +659,13 @@ comment on column pipeline_overview.phase is '1 to 4 while a run is going, NULL 
 comment on column pipeline_overview.phase_ended is 'Units of the present phase that have ended, well or not, of phase_total.';
 comment on column pipeline_overview.rate_per_hour is 'Units ended per hour since the present phase began.';
 comment on column pipeline_overview.stuck is 'A run is going, the site is not paused, there was no progress for two hours, and none of its jobs holds a live lease.';
-comment on column pipeline_runs.reason is 'Why the run was started, for a person: "scheduled", "late documents healed", …';
+comment on column pipeline_runs.reason is 'Why the run was started, for a person: "scheduled", "late documents processed", …';
 comment on column pipeline_runs.run_id is 'The fencing token: it only grows, so a job of an older run is recognised.';
-comment on column pipeline_runs.skipped is 'Entries of the source that this run''s fetch passed over, since no document can be made of them.';
-comment on column pipeline_runs.skipped_examples is 'Which and why: the first 20 of them.';
+comment on column pipeline_runs.skipped is 'Entries of the source that this run''s fetch skipped because they are not documents.';
+comment on column pipeline_runs.skipped_examples is 'Which and why: the first 20.';
 comment on column pipeline_transitions.advanced_at is 'When the one accepted advance out of this phase happened.';
 comment on column pipeline_transitions.deferred_count is 'How often the coordinator was deferred: more than once when a lost one was replaced.';
-comment on column pipeline_transitions.error_code is 'The class of error of the coordinator''s last attempt that failed, advanced or not since; error_message says more.';
+comment on column pipeline_transitions.error_code is 'Error code of the coordinator''s last failed attempt.';
 comment on column publication_steps.result is 'What the deployer said, such as where it put the archive.';
 comment on column publications.announced_at is 'When every post_deploy hook was done.';
 comment on column publications.content_hash is 'Of the whole database; docs/archive.md says how it is made.';
@@ -681,25 +684,25 @@ comment on column recent_actions.via is 'cli, dashboard, or sql: by hand.';
 comment on column recent_errors.status is 'failed_terminal, failed_retryable (another attempt comes), or "not fetched": the source did not give the document.';
 comment on column recent_events.what is 'Why the run began, how it ended, what was found and what came of it, or by what means the operator did it.';
 comment on column recent_ignored_results.why is 'fenced: another claim held the job. stale: the run was over, or the unit had moved on.';
-comment on column recent_passes.ended_at is 'NULL: it is going on, or was cut short.';
-comment on column recent_passes.found is 'What was planned; what had healed by itself meanwhile is counted nowhere else.';
-comment on column recent_passes.given_up is 'Runs that were ended because the same repair had led nowhere three times.';
-comment on column recent_passes.subdomain is 'NULL: all sites were looked at.';
-comment on column recent_passes.via is 'worker (every 15 minutes), cli (a timer, or somebody), dashboard.';
+comment on column recent_reconciliations.ended_at is 'NULL: it is going on, or was cut short.';
+comment on column recent_reconciliations.found is 'What was planned; what had healed by itself meanwhile is counted nowhere else.';
+comment on column recent_reconciliations.given_up is 'Runs that were ended because the same repair had led nowhere three times.';
+comment on column recent_reconciliations.subdomain is 'NULL: all sites were looked at.';
+comment on column recent_reconciliations.via is 'worker (every 15 minutes), cli (a timer, or somebody), dashboard.';
 comment on column recent_repairs.before is 'The rows that it is about, as they were; after: as they are since.';
 comment on column recent_repairs.error is 'Why the repair failed; NULL if it was made.';
 comment on column recent_repairs.kind is 'A word for what was found; lease: a job rescued from a lost worker.';
 comment on column recent_repairs.reconciliation is 'Repairs of one pass share this.';
-comment on column reconcile_log.error is 'Why the repair failed; NULL if it was made.';
-comment on column reconcile_log.kind is 'A stable word for what was found. The same site, run, stage and kind is the same repair, come back.';
+comment on column reconcile_log.error is 'Why the repair failed; NULL if it was applied.';
+comment on column reconcile_log.kind is 'What was found, as a stable identifier. The same site, run, stage and kind is the same repair, repeated.';
 comment on column reconcile_log.reconciliation is 'Repairs of one pass share this.';
 comment on column reconcile_log.subdomain is 'No foreign key: the log outlives the site.';
-comment on column reconcile_passes.ended_at is 'NULL: it is going on, or was cut short.';
-comment on column reconcile_passes.found is 'What was planned; what had healed by itself meanwhile is counted nowhere else.';
-comment on column reconcile_passes.given_up is 'Runs that were ended because the same repair had led nowhere three times.';
-comment on column reconcile_passes.reconciliation is 'As in reconcile_log, which has its repairs.';
-comment on column reconcile_passes.subdomain is 'NULL: all sites were looked at.';
-comment on column reconcile_passes.via is 'worker, cli, dashboard, …';
+comment on column reconcile_runs.ended_at is 'NULL: in progress, or interrupted.';
+comment on column reconcile_runs.found is 'Repairs planned. Those whose cause had disappeared before they were applied are counted here only.';
+comment on column reconcile_runs.given_up is 'Runs that were ended as failed because the same repair had made no progress three times.';
+comment on column reconcile_runs.reconciliation is 'As in reconcile_log, which has its repairs.';
+comment on column reconcile_runs.subdomain is 'NULL: all sites.';
+comment on column reconcile_runs.via is 'worker, cli, dashboard, …';
 comment on column run_history.ocr_total is 'The counters at the end of the run; NULL while it is going, when pipeline_overview has them. Likewise the others.';
 comment on column run_history.skipped is 'Entries of the source that its fetch passed over, 0 too if it fetched nothing; skipped_examples: the first 20 reasons.';
 comment on column run_history.took is 'So far, while it is going.';
@@ -707,23 +710,19 @@ comment on column running_jobs.has_lease is 'False: its worker is dead, frozen o
 comment on column running_jobs.host is 'From the holder''s name; NULL for a worker that is not clerk''s.';
 comment on column running_jobs.progress is 'Steps done, such as pages, of progress_total.';
 comment on column running_jobs.run_id is 'As the job''s arguments say it; text, since arguments can be anything.';
+comment on column site_documents.lineage_id is 'The same for all revisions of a document, and its moves to another day.';
 comment on column site_documents.ocr_attempts is 'Begun in the run that it was last read in. Likewise extraction_attempts.';
 comment on column site_documents.ocr_took is 'The last attempt, from its claim to its end; NULL while it runs, and once its job has been removed. Likewise extraction_took.';
-comment on column site_documents.series is 'The same for all revisions of a document, and its moves to another day.';
 comment on column site_documents.state is 'failed: for good in a stage, or never to be had; open: a stage is still to come or to be done again; done.';
 comment on column site_documents.superseded_at is 'Since when a later revision is known; NULL: this is the newest.';
 comment on column site_publications.lost_copy is 'The same content went out once more, since the published copy was gone or damaged.';
 comment on column site_publications.steps is 'Which deployers are done with it, and what each said, such as where it put it.';
-comment on column site_runs.deployed_at is 'When this run published; announced_at: when what is done after it was done.';
-comment on column site_runs.due_at is 'When the scheduler starts the next run; NULL: at once.';
-comment on column site_runs.skipped is 'Entries of the source that the fetch of this run passed over; skipped_examples: the first 20, with their reasons.';
 comment on column site_sources.address is 'The first web address in the site''s extra, without user, password and query, which may be secrets.';
 comment on column site_sources.folder is 'The folder that its documents are taken from, if it is one.';
 comment on column site_sources.pages is 'Pages in its archive, as last published.';
-comment on column sites.cadence is 'A site is due for its next run this long after its last progress.';
 comment on column sites.coordinator_enqueued is 'The coordinator that ends the present phase has been claimed.';
 comment on column sites.current_stage is 'fetch, ocr, compilation, extraction, deploy or completed; NULL before the first run. While compilation and extraction run side by side: extraction.';
-comment on column sites.dirty is 'A document was healed after its phase: the archive wants a run from phase 3.';
+comment on column sites.dirty is 'A late unit succeeded, so the archive is out of date: the site needs a run from phase 3.';
 comment on column sites.extra is 'JSON for the fetcher, as text.';
 comment on column sites.extraction_status is 'Older system''s; kept until the clean-up.';
 comment on column sites.last_deployed is 'Older system''s; kept until the clean-up.';
@@ -732,9 +731,10 @@ comment on column sites.last_extracted is 'Older system''s; kept until the clean
 comment on column sites.last_updated is 'Older system''s; kept until the clean-up.';
 comment on column sites.outcome is 'How the last run ended: succeeded, partial, failed, unchanged, no_documents or cancelled; NULL while one is going.';
 comment on column sites.pages is 'Pages in the published archive.';
-comment on column sites.paused_at is 'Since when the site''s jobs are held back; NULL when they are not.';
+comment on column sites.paused_at is 'Since when the site''s jobs are on hold; NULL when they are not.';
 comment on column sites.paused_by is 'Who paused it and why, for a person.';
 comment on column sites.run_id is 'The present run, or the last one: the fencing token of every job.';
+comment on column sites.run_interval is 'A site is due for its next run this long after its last progress.';
 comment on column sites.started_at is 'When the present run, or the last one, began.';
 comment on column sites.status is 'Older system''s; kept until the clean-up.';
 comment on column sites.subdomain is 'The key, everywhere: in URLs, in storage paths, in job arguments.';
@@ -744,17 +744,14 @@ comment on column stage_durations.median is 'From the start of the phase to its 
 comment on column stage_durations.wait_median is 'From being due to being claimed. Likewise wait_p90.';
 comment on column stage_policy.lease is 'How long a claim holds without a sign of life; workers renew at a third of it.';
 comment on column stage_policy.time_limit is 'After this long a job''s claim is no longer renewed and the job is aborted.';
-comment on column storage_looks.looked_at is 'When the last comparison began in which nothing was found. Files that changed since are in doubt. NULL: there was none.';
-comment on column storage_looks.tried_at is 'When it last began to, whatever came of it: the longest untried is the next.';
-comment on column storage_looks.whole_at is 'When it last did so with the hash of every file.';
+comment on column storage_scans.attempted_at is 'Start of the last scan, whatever its result. The site scanned longest ago is next.';
+comment on column storage_scans.clean_at is 'Start of the last scan without findings; files changed since then are checked again. NULL: there was none.';
+comment on column storage_scans.full_scan_at is 'Start of the last scan that compared the hash of every file.';
 comment on column worker_processes.holder is 'application_name, as in job_claims: a unique part, "clerk", process id, host.';
 comment on column worker_processes.queues is 'NULL: every queue.';
 comment on column worker_status.alive is 'Heard of within a minute. A dead worker''s row stays until Procrastinate prunes it.';
 comment on column worker_status.doing is 'Queue, site and steps done of each job that it runs.';
 comment on column worker_status.queues is 'NULL: every queue, or a worker that is not clerk''s.';
-comment on table adopted_schema is 'The older system''s sites table as the first migration found it: what going down gives back. Empty if there was none.';
-comment on table adopted_sites is 'A site of the older system as it was when its first run here began: what going down to 0 gives back, unless it was finished here.';
-comment on table adopted_values is 'Values of the older system that the checks on sites refuse (no counter, a negative one, an unknown stage), as found.';
 comment on table clerk_migrations is 'Which files of sql/migrations have been applied; a file whose checksum differs from the one here is refused.';
 comment on table clerk_procrastinate is 'Files of Procrastinate''s own schema as applied here; the newest complete version is the present one.';
 comment on table clerk_schema_objects is 'Functions, triggers and views as last applied: checksum of the file, and of what the database made of it.';
@@ -764,37 +761,42 @@ comment on table fetch_hosts is 'A row per host that we fetch from: when it may 
 comment on table fetch_slots is 'A row per request that is under way. One whose worker died counts until its lease is over.';
 comment on table ignored_results is 'Results that changed nothing. fenced: another claim held the job. stale: the run was over, or the unit had moved on.';
 comment on table job_claims is 'Who holds a running job, at which attempt and until when. Only this claim may settle the job.';
-comment on table operator_actions is 'Every operator''s move that changed something, written in its own transaction by whatever made it.';
-comment on table paused_queues is 'Queues whose jobs are held back, and who said so.';
+comment on table legacy_schema is 'The legacy clerk''s sites table as the first migration found it; restored by going down to 0. Empty if there was none.';
+comment on table legacy_sites is 'A legacy site as it was when its first run here began; restored by going down to 0, unless it finished here.';
+comment on table legacy_values is 'Values of the legacy clerk that the checks on sites refuse (no counter, a negative one, an unknown stage), as found.';
+comment on table operator_actions is 'Every operator action that changed something, written in the transaction of the change.';
+comment on table paused_queues is 'Queues whose jobs are on hold, and who paused them.';
 comment on table pipeline_runs is 'One row per run: when, why, how it ended, and the counters of the site at its end.';
 comment on table pipeline_transitions is 'The exactly-once proof: one row when a phase is complete and its coordinator is claimed, advanced once.';
 comment on table publication_steps is 'What of a publication is done, by deployer or plugin: a retry goes on with the rest.';
 comment on table publications is 'One row per archive that was published: at most one per run and content.';
 comment on table reconcile_log is 'Every repair: what was found, what was done and why, with the rows before and after.';
-comment on table reconcile_passes is 'Every reconciliation but dry runs, and those that found another at work.';
+comment on table reconcile_runs is 'One row per reconciliation. Dry runs, and runs that found another in progress, have none.';
 comment on table sites is 'One row per municipality: who it is, where its present run stands, how the last one ended.';
 comment on table stage_policy is 'How each stage is run. Operators may change numbers here; workers and repairs read them.';
-comment on table storage_looks is 'When reconciliation last compared a site''s files with its rows. No row: never.';
+comment on table storage_scans is 'When reconciliation last compared a site''s files with its rows. No row: never.';
 comment on table worker_processes is 'Which process a worker of Procrastinate is: its name in claims, and what it reads.';
-comment on view busy_hosts is 'Hosts that a site''s documents come from and that cannot be asked right now: they said so, or many ask them.';
+comment on view claim_mismatches is 'Claims that say something else than their job (invariant I8), or whose job is gone. Reads every claim.';
 comment on view completions_per_hour is 'What came of the runs that ended in each hour of the last seven days, by stage. Hours in which none ended are absent.';
 comment on view contradicted_results is 'Ended jobs whose claim says otherwise (invariant I8). Reads every job it is not kept from.';
 comment on view coordinator_errors is 'Why a coordinator failed the last time, by run and phase.';
+comment on view counter_mismatches is 'Sites and stages whose counters differ from the ledger (invariant I2). Counts the ledger of every site it is asked for.';
+comment on view current_runs is 'A row per site: its present run, or its last one, with why it began and how it ended.';
+comment on view dangling_runs is 'Sites that point at a run that is not there, and runs that go without their site.';
 comment on view due_sites is 'Sites that the scheduler will start, the one that has waited longest first.';
+comment on view duplicate_publications is 'Sites whose newest publication gave a deployer what it had already (invariant I5), though nothing had been lost.';
+comment on view expected_counters is 'What the counters of a site should be: counted from the ledger rows of its present run.';
 comment on view expired_claims is 'Jobs that run without a live lease (invariant I7): their worker died, froze or ran past its limit.';
 comment on view failing_documents is 'Units whose last attempt failed, for good or to be tried again, and why.';
-comment on view forgotten_refreshes is 'Sites with documents that were healed after their phase, and nobody waiting to compile them.';
-comment on view last_minute is 'Per stage: how many of its jobs ended in the last minute.';
-comment on view ledger_counters is 'What the counters of a site should be: counted from the ledger rows of its present run.';
-comment on view lost_coordinators is 'Phases that are complete and not advanced, with no coordinator waiting or running.';
-comment on view lost_runs is 'Sites that point at a run that is not there, and runs that go without their site.';
-comment on view miscounted_sites is 'Sites and stages whose counters differ from the ledger (invariant I2). Counts the ledger of every site it is asked for.';
-comment on view misplaced_sites is 'Sites whose current_stage is not the phase that their run is in, and which phase that is.';
+comment on view invariant_violations is 'A row per broken invariant that SQL can see among all that moves; empty when all is well.';
+comment on view invariant_violations_full is 'Like invariant_violations, over everything there is: reads the whole ledger, so it is for nights and after a restore.';
+comment on view jobs_last_minute is 'Per stage: how many of its jobs ended in the last minute.';
+comment on view missing_coordinators is 'Phases that are complete and not advanced, with no coordinator waiting or running.';
+comment on view missing_refreshes is 'Sites with documents that were healed after their phase, and nobody waiting to compile them.';
 comment on view open_coordinators is 'Phases that are over and not yet followed by the next: where the coordinator waits or runs.';
 comment on view open_units is 'Units that are not done, or are done again: where each job waits or runs, and who holds it.';
 comment on view orphaned_units is 'Units that somebody has to do, and whose job is neither waiting nor running: open ones of a run that is going, and late ones.';
-comment on view pipeline_conservation is 'A row per broken invariant that SQL can see among all that moves; empty when all is well.';
-comment on view pipeline_conservation_full is 'Like pipeline_conservation, over everything there is: reads the whole ledger, so it is for nights and after a restore.';
+comment on view phase_mismatches is 'Sites whose current_stage is not the phase that their run is in, and which phase that is.';
 comment on view pipeline_health is 'One row: how many sites are where, how many are stuck, and how much fails in each stage.';
 comment on view pipeline_overview is 'A row per site: where its run stands, how quick it is, whether it is stuck, its counters, and its last error.';
 comment on view queue_backlog is 'Per queue with jobs, and per paused one: jobs that wait for a worker, for their time or for a resume, that run, and how quick it goes.';
@@ -803,54 +805,54 @@ comment on view recent_actions is 'What operators did in the last thirty days, t
 comment on view recent_errors is 'What failed in the last seven days and has not been mended since, the newest first.';
 comment on view recent_events is 'What happened in the last seven days, the newest first: runs that began and are going, runs that ended, repairs, what operators did.';
 comment on view recent_ignored_results is 'Results of the last seven days that changed nothing, the newest first.';
-comment on view recent_passes is 'Every reconciliation of the last seven days, whatever it found, the newest first.';
+comment on view recent_reconciliations is 'Every reconciliation of the last seven days, whatever it found, the newest first.';
 comment on view recent_repairs is 'What reconciliation mended in the last seven days, the newest first.';
-comment on view repeated_publications is 'Sites whose newest publication gave a deployer what it had already (invariant I5), though nothing had been lost.';
+comment on view run_end_mismatches is 'Runs that ended for some and not for others: open units of an ended run (I1), a site and its run that disagree, older runs without an end (I4).';
 comment on view run_history is 'A row per run: when, why, how long, how it ended. Ask for one site at a time.';
 comment on view running_jobs is 'A row per job that runs: on which machine, since when, how far it is.';
 comment on view site_documents is 'A row per document: where it came from, how far each stage is with it, and what went wrong. Ask for one site at a time.';
 comment on view site_publications is 'A row per version of an archive that was published: when, how many pages, and whether it was taken back.';
-comment on view site_runs is 'A row per site: its present run, or its last one, with why it began and how it ended.';
 comment on view site_sources is 'A row per site: who it is, and where its documents come from.';
 comment on view stage_durations is 'Per stage: how long sites stay in it (runs that ended in the last day), and how long its jobs run and wait (last hour).';
 comment on view stale_jobs is 'Waiting jobs of runs that are over: whatever they would report is stale.';
-comment on view stranded_jobs is 'Jobs that are held back although neither their queue nor their site is paused (any more).';
 comment on view stuck_sites is 'Sites whose run is going but has made no progress for two hours, unpaused and without a live job.';
+comment on view throttled_hosts is 'Hosts that a site''s documents come from and that cannot be asked right now: they said so, or many ask them.';
+comment on view transition_mismatches is 'Phases of runs that are going whose end is recorded and did not happen, or happened and is not recorded (invariant I3).';
 comment on view trigger_problems is 'Clerk''s triggers that are missing or disabled. Empty when all is well.';
 comment on view waiting_jobs is 'Jobs that wait: for a worker, for their time (later) or for the end of a pause (held back).';
 comment on view worker_status is 'A row per worker that has registered: where it is, what it reads, what it does, whether it lives.';
-comment on view wrong_claims is 'Claims that say something else than their job (invariant I8), or whose job is gone. Reads every claim.';
-comment on view wrong_ends is 'Runs that ended for some and not for others: open units of an ended run (I1), a site and its run that disagree, older runs without an end (I4).';
-comment on view wrong_transitions is 'Phases of runs that are going whose end is recorded and did not happen, or happened and is not recorded (invariant I3).';
+comment on view wrongly_paused_jobs is 'Jobs that are held back although neither their queue nor their site is paused (any more).';
 
 -- section: grants
-grant delete, insert, select, update on busy_hosts to clerk_worker;
+grant delete, insert, select, update on claim_mismatches to clerk_worker;
 grant delete, insert, select, update on completions_per_hour to clerk_worker;
 grant delete, insert, select, update on content_item_pipeline_state to clerk_worker;
 grant delete, insert, select, update on content_items to clerk_worker;
 grant delete, insert, select, update on contradicted_results to clerk_worker;
 grant delete, insert, select, update on coordinator_errors to clerk_worker;
+grant delete, insert, select, update on counter_mismatches to clerk_worker;
+grant delete, insert, select, update on current_runs to clerk_worker;
+grant delete, insert, select, update on dangling_runs to clerk_worker;
 grant delete, insert, select, update on due_sites to clerk_worker;
+grant delete, insert, select, update on duplicate_publications to clerk_worker;
+grant delete, insert, select, update on expected_counters to clerk_worker;
 grant delete, insert, select, update on expired_claims to clerk_worker;
 grant delete, insert, select, update on failing_documents to clerk_worker;
 grant delete, insert, select, update on fetch_hosts to clerk_worker;
 grant delete, insert, select, update on fetch_slots to clerk_worker;
-grant delete, insert, select, update on forgotten_refreshes to clerk_worker;
 grant delete, insert, select, update on ignored_results to clerk_worker;
+grant delete, insert, select, update on invariant_violations to clerk_worker;
+grant delete, insert, select, update on invariant_violations_full to clerk_worker;
 grant delete, insert, select, update on job_claims to clerk_worker;
-grant delete, insert, select, update on last_minute to clerk_worker;
-grant delete, insert, select, update on ledger_counters to clerk_worker;
-grant delete, insert, select, update on lost_coordinators to clerk_worker;
-grant delete, insert, select, update on lost_runs to clerk_worker;
-grant delete, insert, select, update on miscounted_sites to clerk_worker;
-grant delete, insert, select, update on misplaced_sites to clerk_worker;
+grant delete, insert, select, update on jobs_last_minute to clerk_worker;
+grant delete, insert, select, update on missing_coordinators to clerk_worker;
+grant delete, insert, select, update on missing_refreshes to clerk_worker;
 grant delete, insert, select, update on open_coordinators to clerk_worker;
 grant delete, insert, select, update on open_units to clerk_worker;
 grant delete, insert, select, update on operator_actions to clerk_worker;
 grant delete, insert, select, update on orphaned_units to clerk_worker;
 grant delete, insert, select, update on paused_queues to clerk_worker;
-grant delete, insert, select, update on pipeline_conservation to clerk_worker;
-grant delete, insert, select, update on pipeline_conservation_full to clerk_worker;
+grant delete, insert, select, update on phase_mismatches to clerk_worker;
 grant delete, insert, select, update on pipeline_health to clerk_worker;
 grant delete, insert, select, update on pipeline_overview to clerk_worker;
 grant delete, insert, select, update on pipeline_runs to clerk_worker;
@@ -867,56 +869,56 @@ grant delete, insert, select, update on recent_actions to clerk_worker;
 grant delete, insert, select, update on recent_errors to clerk_worker;
 grant delete, insert, select, update on recent_events to clerk_worker;
 grant delete, insert, select, update on recent_ignored_results to clerk_worker;
-grant delete, insert, select, update on recent_passes to clerk_worker;
+grant delete, insert, select, update on recent_reconciliations to clerk_worker;
 grant delete, insert, select, update on recent_repairs to clerk_worker;
 grant delete, insert, select, update on reconcile_log to clerk_worker;
-grant delete, insert, select, update on reconcile_passes to clerk_worker;
-grant delete, insert, select, update on repeated_publications to clerk_worker;
+grant delete, insert, select, update on reconcile_runs to clerk_worker;
+grant delete, insert, select, update on run_end_mismatches to clerk_worker;
 grant delete, insert, select, update on run_history to clerk_worker;
 grant delete, insert, select, update on running_jobs to clerk_worker;
 grant delete, insert, select, update on site_documents to clerk_worker;
 grant delete, insert, select, update on site_publications to clerk_worker;
-grant delete, insert, select, update on site_runs to clerk_worker;
 grant delete, insert, select, update on site_sources to clerk_worker;
 grant delete, insert, select, update on sites to clerk_worker;
 grant delete, insert, select, update on stage_durations to clerk_worker;
 grant delete, insert, select, update on stage_policy to clerk_worker;
 grant delete, insert, select, update on stale_jobs to clerk_worker;
-grant delete, insert, select, update on storage_looks to clerk_worker;
-grant delete, insert, select, update on stranded_jobs to clerk_worker;
+grant delete, insert, select, update on storage_scans to clerk_worker;
 grant delete, insert, select, update on stuck_sites to clerk_worker;
+grant delete, insert, select, update on throttled_hosts to clerk_worker;
+grant delete, insert, select, update on transition_mismatches to clerk_worker;
 grant delete, insert, select, update on trigger_problems to clerk_worker;
 grant delete, insert, select, update on waiting_jobs to clerk_worker;
 grant delete, insert, select, update on worker_processes to clerk_worker;
 grant delete, insert, select, update on worker_status to clerk_worker;
-grant delete, insert, select, update on wrong_claims to clerk_worker;
-grant delete, insert, select, update on wrong_ends to clerk_worker;
-grant delete, insert, select, update on wrong_transitions to clerk_worker;
-grant insert, select on adopted_sites to clerk_worker;
-grant select on adopted_schema to clerk_worker;
-grant select on adopted_values to clerk_worker;
-grant select on busy_hosts to clerk_dashboard;
+grant delete, insert, select, update on wrongly_paused_jobs to clerk_worker;
+grant insert, select on legacy_sites to clerk_worker;
+grant select on claim_mismatches to clerk_dashboard;
 grant select on clerk_migrations to clerk_worker;
 grant select on clerk_procrastinate to clerk_worker;
 grant select on clerk_schema_objects to clerk_worker;
 grant select on completions_per_hour to clerk_dashboard;
 grant select on contradicted_results to clerk_dashboard;
 grant select on coordinator_errors to clerk_dashboard;
+grant select on counter_mismatches to clerk_dashboard;
+grant select on current_runs to clerk_dashboard;
+grant select on dangling_runs to clerk_dashboard;
 grant select on due_sites to clerk_dashboard;
+grant select on duplicate_publications to clerk_dashboard;
+grant select on expected_counters to clerk_dashboard;
 grant select on expired_claims to clerk_dashboard;
 grant select on failing_documents to clerk_dashboard;
-grant select on forgotten_refreshes to clerk_dashboard;
-grant select on last_minute to clerk_dashboard;
-grant select on ledger_counters to clerk_dashboard;
-grant select on lost_coordinators to clerk_dashboard;
-grant select on lost_runs to clerk_dashboard;
-grant select on miscounted_sites to clerk_dashboard;
-grant select on misplaced_sites to clerk_dashboard;
+grant select on invariant_violations to clerk_dashboard;
+grant select on invariant_violations_full to clerk_dashboard;
+grant select on jobs_last_minute to clerk_dashboard;
+grant select on legacy_schema to clerk_worker;
+grant select on legacy_values to clerk_worker;
+grant select on missing_coordinators to clerk_dashboard;
+grant select on missing_refreshes to clerk_dashboard;
 grant select on open_coordinators to clerk_dashboard;
 grant select on open_units to clerk_dashboard;
 grant select on orphaned_units to clerk_dashboard;
-grant select on pipeline_conservation to clerk_dashboard;
-grant select on pipeline_conservation_full to clerk_dashboard;
+grant select on phase_mismatches to clerk_dashboard;
 grant select on pipeline_health to clerk_dashboard;
 grant select on pipeline_overview to clerk_dashboard;
 grant select on queue_backlog to clerk_dashboard;
@@ -925,25 +927,23 @@ grant select on recent_actions to clerk_dashboard;
 grant select on recent_errors to clerk_dashboard;
 grant select on recent_events to clerk_dashboard;
 grant select on recent_ignored_results to clerk_dashboard;
-grant select on recent_passes to clerk_dashboard;
+grant select on recent_reconciliations to clerk_dashboard;
 grant select on recent_repairs to clerk_dashboard;
-grant select on repeated_publications to clerk_dashboard;
+grant select on run_end_mismatches to clerk_dashboard;
 grant select on run_history to clerk_dashboard;
 grant select on running_jobs to clerk_dashboard;
 grant select on site_documents to clerk_dashboard;
 grant select on site_publications to clerk_dashboard;
-grant select on site_runs to clerk_dashboard;
 grant select on site_sources to clerk_dashboard;
 grant select on stage_durations to clerk_dashboard;
 grant select on stale_jobs to clerk_dashboard;
-grant select on stranded_jobs to clerk_dashboard;
 grant select on stuck_sites to clerk_dashboard;
+grant select on throttled_hosts to clerk_dashboard;
+grant select on transition_mismatches to clerk_dashboard;
 grant select on trigger_problems to clerk_dashboard;
 grant select on waiting_jobs to clerk_dashboard;
 grant select on worker_status to clerk_dashboard;
-grant select on wrong_claims to clerk_dashboard;
-grant select on wrong_ends to clerk_dashboard;
-grant select on wrong_transitions to clerk_dashboard;
+grant select on wrongly_paused_jobs to clerk_dashboard;
 grant usage on procrastinate_events_id_seq to clerk_worker;
 grant usage on procrastinate_jobs_id_seq to clerk_worker;
 grant usage on procrastinate_periodic_defers_id_seq to clerk_worker;

@@ -20,10 +20,10 @@ import pytest
 from psycopg import sql
 
 from clerk.config import SETTINGS
-from clerk.pg.connection import connect_to
-from clerk.pg.migrate import Migrator
-from clerk.pg.server import Server
-from clerk.pg.sqlfiles import SqlFolder, default_folder
+from clerk.db.connection import connect_to
+from clerk.db.embedded.server import Server
+from clerk.db.migrations.migrate import Migrator
+from clerk.db.migrations.sqlfiles import SqlFolder, default_folder
 
 Url = str
 

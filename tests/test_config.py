@@ -10,9 +10,9 @@ import pytest
 
 from clerk import config
 from clerk.config import SETTINGS, Settings
-from clerk.errors import USAGE, SettingError
-from clerk.values import without_password
-from tests.settings_page import PAGE, page
+from clerk.errors import EXIT_USAGE, SettingError
+from clerk.values import redact_url
+from tests.docs.settings_page import PAGE, page
 
 
 def load(folder: Path, **environ: str) -> Settings:
@@ -126,7 +126,7 @@ def test_both_schemes_are_accepted(tmp_path: Path, scheme: str) -> None:
         ("CLERK_LOCK_TIMEOUT", "-1", "is '-1'"),
         ("CLERK_LOCK_TIMEOUT", "nan", "is 'nan'"),
         ("CLERK_LOCK_TIMEOUT", "inf", "is 'inf'"),
-        ("CLERK_POSTGRES_LINGER", "1e9", "at most 86400"),
+        ("CLERK_POSTGRES_IDLE_TIMEOUT", "1e9", "at most 86400"),
         ("CLERK_KEEP_JOBS_HOURS", "a day", "is 'a day'"),
     ],
 )
@@ -144,7 +144,7 @@ def test_a_wrong_value_is_one_sentence_with_its_origin(tmp_path: Path, name: str
         assert words in sentence
         assert "\n" not in sentence
         assert "s3cret" not in sentence
-        assert caught.value.exit_code == USAGE
+        assert caught.value.exit_code == EXIT_USAGE
 
 
 def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
@@ -185,12 +185,12 @@ def test_a_current_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.Monke
     ],
 )  # fmt: skip
 def test_passwords_are_hidden_wherever_they_are(url: str, shown: str) -> None:
-    assert without_password(url) == shown
+    assert redact_url(url) == shown
     assert "s3cret" not in shown
 
 
 def test_the_page_lists_exactly_the_settings() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m tests.settings_page"
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m tests.docs.settings_page"
 
 
 def test_nothing_else_in_the_code_reads_the_environment() -> None:

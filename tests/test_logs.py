@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from clerk import logs
-from clerk.errors import SiteUnknown
+from clerk.errors import SiteNotFound
 from clerk.plugins.isolation import PluginRaised
 
 
@@ -25,7 +25,7 @@ def written() -> Iterator[io.StringIO]:
 @pytest.mark.parametrize(
     ("error", "has_traceback"),
     [
-        (SiteUnknown("there is no site x", "add it"), False),
+        (SiteNotFound("there is no site x", "add it"), False),
         (PluginRaised("mine"), True),
         (KeyError("x"), True),
     ],

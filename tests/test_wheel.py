@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from clerk.pg.sqlfiles import SqlFolder, default_folder
+from clerk.db.migrations.sqlfiles import SqlFolder, default_folder
 
 ROOT = Path(__file__).parents[1]
 
@@ -47,12 +47,18 @@ def test_it_holds_all_the_sql(unpacked: Path) -> None:
     brought, ours = SqlFolder(unpacked / "clerk" / "_sql"), default_folder()
     assert brought.migrations == ours.migrations
     assert brought.objects == ours.objects
-    for name in ("bookkeeping.sql", "grants.sql", "snapshot.sql", "schema.snapshot.sql", "procrastinate.down.sql"):
+    for name in (
+        "migrator_tables.sql",
+        "grants.sql",
+        "schema_query.sql",
+        "schema.snapshot.sql",
+        "procrastinate.down.sql",
+    ):
         assert brought.read(name) == ours.read(name)
 
 
 def test_it_finds_its_own_sql(unpacked: Path) -> None:
-    asked = "from clerk.pg.sqlfiles import default_folder as f; print(f().root, f().newest)"
+    asked = "from clerk.db.migrations.sqlfiles import default_folder as f; print(f().root, f().newest)"
     assert run(unpacked, "-c", asked) == f"{unpacked}/clerk/_sql {default_folder().newest}\n"
 
 
@@ -60,5 +66,5 @@ def test_its_command_runs(unpacked: Path) -> None:
     assert run(unpacked, "-m", "clerk", "--version").startswith("python -m clerk, version 0")
     entry_points = next(unpacked.glob("clerk-*.dist-info/entry_points.txt")).read_text()
     assert "clerk = clerk.cli:main" in entry_points
-    assert "clerk-reconcile = clerk.cli.reconciliation:main" in entry_points
+    assert "clerk-reconcile = clerk.cli.reconcile_pipeline:main" in entry_points
     assert not (unpacked / "tests").exists()

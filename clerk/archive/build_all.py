@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from clerk.archive.building import Built, build, schema_of
+from clerk.archive.atomic_build import BuildResult, build, schema_of
 from clerk.documents.storage import SiteStorage
 
 _COPY = """
@@ -21,8 +21,8 @@ select ?, ?, id, meeting, date, page, text, page_image, entities_json, votes_jso
 
 
 @dataclass
-class Collected:
-    built: Built | None = None
+class BuildAllResult:
+    built: BuildResult | None = None
     sites: list[str] = field(default_factory=list)
     without_archive: list[str] = field(default_factory=list)
     damaged: dict[str, str] = field(default_factory=dict)
@@ -33,9 +33,9 @@ def build_all(
     sites: Iterable[tuple[str, str]],
     output: Path,
     progress: Callable[[int, int], object] = lambda done, of: None,
-) -> Collected:
+) -> BuildAllResult:
     """`sites`: subdomain and name."""
-    collected = Collected()
+    collected = BuildAllResult()
     sites = sorted(sites)
 
     def fill(connection: sqlite3.Connection) -> None:

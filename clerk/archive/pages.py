@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from clerk.archive.selection import Shown
+from clerk.archive.selection import SelectedDocument
 from clerk.documents import manifest
 from clerk.documents.storage import SiteStorage
 from clerk.extraction import cache
@@ -42,7 +42,7 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Kept:
+class CarriedOver:
     """A document that cannot be read just now: its rows stay as they are."""
 
     table: str
@@ -50,11 +50,11 @@ class Kept:
     date: str
 
 
-def pages(storage: SiteStorage, shown: Iterable[Shown]) -> Iterator[Page | Kept]:
+def pages(storage: SiteStorage, shown: Iterable[SelectedDocument]) -> Iterator[Page | CarriedOver]:
     """One document in memory at a time."""
     for one in shown:
         document = one.document
-        kept = Kept(TABLES[document.kind], one.meeting, document.date.isoformat())
+        kept = CarriedOver(TABLES[document.kind], one.meeting, document.date.isoformat())
         if one.damaged:
             yield kept
             continue
@@ -79,12 +79,12 @@ def pages(storage: SiteStorage, shown: Iterable[Shown]) -> Iterator[Page | Kept]
             )
 
 
-def with_ids(found: Iterable[Page | Kept], length: int = _ID_LENGTH) -> Iterator[tuple[str, Page] | Kept]:
+def with_ids(found: Iterable[Page | CarriedOver], length: int = _ID_LENGTH) -> Iterator[tuple[str, Page] | CarriedOver]:
     """Ids are the first digits of the digest. Where two pages of a table share those (one site in ten thousand will
     see it), the later one takes the next digits: neither hides the other."""
     taken: set[tuple[str, str]] = set()
     for page in found:
-        if isinstance(page, Kept):
+        if isinstance(page, CarriedOver):
             yield page
             continue
         digest = page.digest

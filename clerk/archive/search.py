@@ -16,9 +16,9 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from clerk.archive.contents import reading
+from clerk.archive.content_hash import open_readonly
 
-MARKS = ("\x02", "\x03")
+HIGHLIGHT = ("\x02", "\x03")
 """Around a word that was found: characters that no page text shows, for the caller to replace."""
 
 _STEPS_BETWEEN_LOOKS_AT_THE_CLOCK = 10_000
@@ -55,7 +55,7 @@ class Hit:
 
 
 @dataclass
-class Found:
+class SearchResult:
     hits: list[Hit] = field(default_factory=list)
     archives: int = 0
     """How many were looked through."""
@@ -75,13 +75,13 @@ def search(
     since: date | None = None,
     limit: int = 20,
     seconds: float | None = None,
-) -> Found:
+) -> SearchResult:
     """The best pages of `archives` (subdomain, database) that have every word; words in quotes stand side by side,
     and a word that ends in * stands for all that begin with it.
 
     After `seconds` it ends with what it has. A damaged archive is named, and the others are searched all the same.
     """
-    found = Found()
+    found = SearchResult()
     query = as_fts_query(words)
     if not query:
         return found
@@ -109,7 +109,7 @@ def as_fts_query(words: str) -> str:
     return " ".join(f'"{term.rstrip("*")}"' + "*" * term.endswith("*") for term in cleaned if re.search(r"\w", term))
 
 
-def marked(text: str, words: str) -> str:
+def highlight(text: str, words: str) -> str:
     """The text with MARKS around what a search for `words` finds in it, by the archive's own rules for words."""
     query = as_fts_query(words)
     if not query:
@@ -117,7 +117,7 @@ def marked(text: str, words: str) -> str:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute("create virtual table page using fts5 (text, tokenize='unicode61 remove_diacritics 2')")
         connection.execute("insert into page (text) values (?)", [text])
-        row = connection.execute("select highlight(page, 0, ?, ?) from page where page match ?", [*MARKS, query])
+        row = connection.execute("select highlight(page, 0, ?, ?) from page where page match ?", [*HIGHLIGHT, query])
         return next((found for (found,) in row), text)
 
 
@@ -129,8 +129,8 @@ def _search_one(
 
     if is_over():
         raise _OutOfTime
-    arguments = [*MARKS, query, since.isoformat() if since else "", limit]
-    with reading(database) as connection:
+    arguments = [*HIGHLIGHT, query, since.isoformat() if since else "", limit]
+    with open_readonly(database) as connection:
         connection.set_progress_handler(is_over, _STEPS_BETWEEN_LOOKS_AT_THE_CLOCK)
         try:
             return [

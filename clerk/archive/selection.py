@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 _DOCUMENTS = """
 select i.id, i.subdomain, i.kind, i.meeting, i.date, i.occurrence, i.revision, i.sha256, i.source_url,
-       coalesce(i.series, i.id), coalesce(l.status = 'processed' or l.error_code = 'FilesLost', false),
+       coalesce(i.lineage_id, i.id), coalesce(l.status = 'processed' or l.error_code = 'FilesLost', false),
        i.superseded_at is not null
 from content_items i
 left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
@@ -34,7 +34,7 @@ order by i.id
 @dataclass(frozen=True)
 class Candidate:
     document: Document
-    series: int
+    lineage_id: int
     """The same for all of a document's history."""
     is_read: bool
     """The ledger says that it was read. Texts from an earlier reading may lie there even if it does not."""
@@ -43,7 +43,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Shown:
+class SelectedDocument:
     """A document of the archive. No two have kind, date and shown meeting in common."""
 
     document: Document
@@ -54,12 +54,12 @@ class Shown:
 
 def candidates(connection: psycopg.Connection[Any], subdomain: str) -> list[Candidate]:
     return [
-        Candidate(Document(*columns), series, is_read, is_superseded)
-        for *columns, series, is_read, is_superseded in connection.execute(_DOCUMENTS, [subdomain])
+        Candidate(Document(*columns), lineage_id, is_read, is_superseded)
+        for *columns, lineage_id, is_read, is_superseded in connection.execute(_DOCUMENTS, [subdomain])
     ]
 
 
-def select(storage: SiteStorage, found: Iterable[Candidate]) -> list[Shown]:
+def select(storage: SiteStorage, found: Iterable[Candidate]) -> list[SelectedDocument]:
     """In the order of the archive: by date, kind and name."""
     chosen = [one for history in _histories(found) if (one := _newest_read(storage, history)) is not None]
     taken: set[tuple[date, str, str]] = set()
@@ -72,20 +72,22 @@ def select(storage: SiteStorage, found: Iterable[Candidate]) -> list[Shown]:
             number += 1
             name = f"{document.meeting} ({number})"
         taken.add((document.date, document.kind, name))
-        shown.append(Shown(document, name, damaged))
+        shown.append(SelectedDocument(document, name, damaged))
     return sorted(shown, key=lambda one: (one.document.date, one.document.kind, one.meeting))
 
 
 def _histories(found: Iterable[Candidate]) -> list[list[Candidate]]:
-    """Oldest first. Revisions that know of no series (an older database's) belong together by what they are about."""
+    """Oldest first. Revisions without lineage_id (an older database's) are grouped by meeting, date and occurrence."""
     histories: dict[int, list[Candidate]] = {}
-    series_of: dict[tuple[str, str, date, int], int] = {}
+    lineage_of: dict[tuple[str, str, date, int], int] = {}
     for candidate in sorted(found, key=lambda one: one.document.id):
         document = candidate.document
         about = (document.kind, document.meeting, document.date, document.occurrence)
-        series = candidate.series if candidate.series in histories else series_of.get(about, candidate.series)
-        series_of.setdefault(about, series)
-        histories.setdefault(series, []).append(candidate)
+        lineage_id = candidate.lineage_id
+        if lineage_id not in histories:
+            lineage_id = lineage_of.get(about, lineage_id)
+        lineage_of.setdefault(about, lineage_id)
+        histories.setdefault(lineage_id, []).append(candidate)
     return list(histories.values())
 
 

@@ -9,9 +9,9 @@ from importlib import metadata
 
 import click
 
-from clerk import lifeline
 from clerk.cli.group import GroupWithPlugins, plugins_dir_option
-from clerk.errors import OK, WRONG, ClerkError
+from clerk.errors import EXIT_FAILURE, EXIT_OK, ClerkError
+from clerk.process import parent_death
 
 
 def _version() -> str:
@@ -24,30 +24,30 @@ def _version() -> str:
 # Each is imported when it is asked for: together they take a second, which a person notices at every command.
 _COMMANDS = {
     "build-all": "clerk.cli.archive:build_all",
-    "cancel": "clerk.cli.pipeline:cancel",
-    "config": "clerk.cli.configuration:config",
+    "cancel": "clerk.cli.run_commands:cancel",
+    "config": "clerk.cli.config:config",
     "dashboard": "clerk.cli.dashboard:dashboard",
-    "db": "clerk.cli.database:db",
+    "db": "clerk.cli.db:db",
     "demo": "clerk.cli.demo:demo",
     "failures": "clerk.cli.failures:failures",
     "legacy": "clerk.cli.legacy:legacy",
     "metrics": "clerk.cli.metrics:metrics",
     "migrate-stuck-sites": "clerk.cli.legacy:migrate_stuck_sites",
-    "pause": "clerk.cli.pipeline:pause",
+    "pause": "clerk.cli.run_commands:pause",
     "pipeline-status": "clerk.cli.status:pipeline_status",
     "plugins": "clerk.cli.plugins:plugins",
-    "reconcile-pipeline": "clerk.cli.reconciliation:reconcile_pipeline",
-    "resume": "clerk.cli.pipeline:resume",
-    "retry": "clerk.cli.pipeline:retry",
-    "rewind": "clerk.cli.pipeline:rewind",
+    "reconcile-pipeline": "clerk.cli.reconcile_pipeline:reconcile_pipeline",
+    "resume": "clerk.cli.run_commands:resume",
+    "retry": "clerk.cli.run_commands:retry",
+    "rewind": "clerk.cli.run_commands:rewind",
     "rollback": "clerk.cli.archive:rollback",
     "search": "clerk.cli.search:search_command",
     "serve": "clerk.cli.serve:serve",
     "site": "clerk.cli.site:site",
     "status": "clerk.cli.status:status",
     "up": "clerk.cli.up:up",
-    "update": "clerk.cli.pipeline:update",
-    "verify": "clerk.cli.verification:verify",
+    "update": "clerk.cli.run_commands:update",
+    "verify": "clerk.cli.verify:verify",
     "why": "clerk.cli.why:why",
     "worker": "clerk.cli.worker:worker",
 }
@@ -76,7 +76,7 @@ def cli(debug: bool) -> None:
 
 
 def main() -> None:
-    lifeline.hold()
+    parent_death.exit_with_parent()
     # Accepted anywhere, for it is typed after the fact: at the end of the line that went wrong.
     debug = "--debug" in sys.argv
     for stream in (sys.stdout, sys.stderr):
@@ -86,7 +86,7 @@ def main() -> None:
     try:
         code = cli.main([argument for argument in sys.argv[1:] if argument != "--debug"], standalone_mode=False)
         # Without standalone mode Click hands over what ctx.exit() was given.
-        sys.exit(code if isinstance(code, int) else OK)
+        sys.exit(code if isinstance(code, int) else EXIT_OK)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -99,7 +99,7 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 (the last place where it can become a sentence)
         said = " ".join(str(error).split())
         _explain(f"unexpected {type(error).__name__} ({said}): please report it with the output of --debug.", debug)
-        sys.exit(WRONG)
+        sys.exit(EXIT_FAILURE)
 
 
 def _explain(sentence: str, debug: bool) -> None:

@@ -7,17 +7,17 @@ from pathlib import Path
 import click
 
 from clerk import config
-from clerk.archive import publications
 from clerk.archive.build_all import build_all as build_all_sites
-from clerk.archive.versions import Published, Version
 from clerk.cli.output import dry_run_option, json_option, print_json, table
 from clerk.cli.progress import Progress, quiet_option
-from clerk.errors import REMEDIES, WRONG, SiteUnknown
-from clerk.pg.connection import connect
-from clerk.pg.operators import act_as, log_action, whoami
-from clerk.pg.sites import read_site, read_sites
-from clerk.pg.sqlfiles import default_folder
-from clerk.pg.verify import require_known_schema
+from clerk.db.audit import log_action, set_actor, whoami
+from clerk.db.connection import connect
+from clerk.db.migrations.sqlfiles import default_folder
+from clerk.db.migrations.verify import require_known_schema
+from clerk.db.sites import read_site, read_sites
+from clerk.errors import EXIT_FAILURE, REMEDIES, SiteNotFound
+from clerk.publish import publications
+from clerk.publish.versions import SiteVersions, Version
 
 
 @click.command("build-all")
@@ -66,7 +66,7 @@ def build_all(output: Path | None, quiet: bool, dry_run: bool, as_json: bool) ->
         for site, problem in collected.damaged.items():
             click.echo(f"  left out {site}: {problem}; rebuild it with `clerk rewind {site} --to compilation`")
     if collected.damaged:
-        click.get_current_context().exit(WRONG)
+        click.get_current_context().exit(EXIT_FAILURE)
 
 
 @click.command()
@@ -90,8 +90,8 @@ def rollback(site: str, name: str | None, only_list: bool, dry_run: bool, as_jso
     with connect(settings) as connection:
         require_known_schema(connection, default_folder())
         if read_site(connection, site) is None:
-            raise SiteUnknown(f"there is no site {site}", REMEDIES[SiteUnknown])
-        published = Published(settings.publish_dir, site)
+            raise SiteNotFound(f"there is no site {site}", REMEDIES[SiteNotFound])
+        published = SiteVersions(settings.publish_dir, site)
         if only_list:
             _show(published, as_json)
             return
@@ -101,7 +101,7 @@ def rollback(site: str, name: str | None, only_list: bool, dry_run: bool, as_jso
             published.switch_to(target)
             newer = [version.content_hash for version in published.versions() if version.name > target.name]
             by = f"rolled back by {whoami()}"
-            act_as(connection, "cli")
+            set_actor(connection, "cli")
             with connection.transaction():
                 publications.record_rollback(connection, site, target.content_hash, newer, by)
                 log_action(connection, "rollback", site, **{"from": current and current.name, "to": target.name})
@@ -114,7 +114,7 @@ def rollback(site: str, name: str | None, only_list: bool, dry_run: bool, as_jso
         click.echo(f"(dry run, nothing was done) {done}" if dry_run else done)
 
 
-def _show(published: Published, as_json: bool) -> None:
+def _show(published: SiteVersions, as_json: bool) -> None:
     current, versions = published.current, published.versions()
 
     def is_current(version: Version) -> bool:

@@ -8,11 +8,12 @@ import sys
 
 import click
 
-from clerk import config, logs, sd_notify
-from clerk.cli.output import say
+from clerk import config, logs
+from clerk.cli.output import info
+from clerk.db.connection import connect_to, database_url
 from clerk.errors import SettingError
-from clerk.pg.connection import connect_to, database_url
-from clerk.web.guard import is_loopback
+from clerk.process import sd_notify
+from clerk.web.auth import is_loopback
 
 
 @click.command()
@@ -44,23 +45,23 @@ def dashboard(host: str, port: int, token: str | None, allow_actions: bool) -> N
     token = (token or "").strip() or settings.dashboard_token
     require_token(host, token)
     # Only this command needs a web server: the others start quicker without.
-    from clerk.web.acting import Actor
+    from clerk.web.action_executor import ActionExecutor
     from clerk.web.app import QUERIES, create_app
-    from clerk.web.reading import Reader
+    from clerk.web.db import ReadOnlyPool
     from clerk.web.server import serve
 
     logs.configure("human")
     # As an exception, so that the embedded Postgres learns that we have left.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with database_url(settings) as url, listening(host, port) as listener, Reader(url).opened() as reader:
+    with database_url(settings) as url, listening(host, port) as listener, ReadOnlyPool(url).opened() as reader:
         # Asked directly, the database says at once what is wrong; the pool only that it waited.
         with connect_to(url):
             reader.take_role()
         reader.check(QUERIES)
-        say(f"The dashboard is at {address(host, listener.getsockname()[1])} (Ctrl-C stops it).")
+        info(f"The dashboard is at {address(host, listener.getsockname()[1])} (Ctrl-C stops it).")
         sd_notify.notify(sd_notify.READY)
         try:
-            actor = Actor(url) if allow_actions else None
+            actor = ActionExecutor(url) if allow_actions else None
             serve(create_app(reader, token, settings.storage_dir, settings.publish_dir, actor), listener)
         except KeyboardInterrupt:
             return

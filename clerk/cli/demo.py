@@ -16,22 +16,22 @@ import psycopg
 
 from clerk import config
 from clerk.archive.search import search
-from clerk.archive.versions import published_archives
 from clerk.cli.output import table
 from clerk.cli.progress import Progress, quiet_option
-from clerk.cli.runs import wait_for
 from clerk.cli.search import show
+from clerk.cli.wait import wait_for
+from clerk.db.connection import connect
+from clerk.db.migrations.migrate import Migrator
+from clerk.db.migrations.sqlfiles import default_folder
+from clerk.db.sites import add_site, edit_site, read_site
 from clerk.demo.documents import HIDDEN_WORD, TOWNS, Town, make_all
-from clerk.errors import WRONG, ClerkError
-from clerk.exec import tesseract
-from clerk.exec.limited import ToolMissing
-from clerk.pg import engine
-from clerk.pg.connection import connect
-from clerk.pg.migrate import Migrator
-from clerk.pg.overview import Progress as RunProgress
-from clerk.pg.overview import read_failures, read_progress, read_results
-from clerk.pg.sites import add_site, edit_site, read_site
-from clerk.pg.sqlfiles import default_folder
+from clerk.errors import EXIT_FAILURE, ClerkError
+from clerk.monitoring.overview import Progress as RunProgress
+from clerk.monitoring.overview import read_failures, read_progress, read_results
+from clerk.ocr import tesseract
+from clerk.ocr.sandbox import ToolMissing
+from clerk.pipeline import engine
+from clerk.publish.versions import published_archives
 
 Connection = psycopg.Connection[Any]
 OWN = "mytown"
@@ -169,7 +169,7 @@ def demo(path: Path | None, quiet: bool) -> None:
     for sentence in wrong:
         click.echo(f"clerk: {sentence}.", err=True)
     if wrong:
-        click.get_current_context().exit(WRONG)
+        click.get_current_context().exit(EXIT_FAILURE)
 
 
 def _find_hidden_word(settings: config.Settings) -> list[str]:

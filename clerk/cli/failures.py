@@ -5,16 +5,16 @@ from __future__ import annotations
 import click
 
 from clerk import config
-from clerk.cli.output import aligned, dry_run_option, fitted, json_option, print_json
-from clerk.cli.pipeline import STAGES
-from clerk.errors import WRONG
-from clerk.pg.connection import connect, reading
-from clerk.pg.failures import AGES, Failures, Group, Retry, read_failures, retry_group
-from clerk.pg.operators import act_as
-from clerk.pg.sites import read_site, site_unknown
-from clerk.pg.sqlfiles import default_folder
-from clerk.pg.verify import require_known_schema
-from clerk.phrases import counted
+from clerk.cli.output import dry_run_option, format_table, json_option, print_json, truncate
+from clerk.cli.run_commands import STAGES
+from clerk.db.audit import set_actor
+from clerk.db.connection import connect, read_only_snapshot
+from clerk.db.migrations.sqlfiles import default_folder
+from clerk.db.migrations.verify import require_known_schema
+from clerk.db.sites import read_site, site_unknown
+from clerk.errors import EXIT_FAILURE
+from clerk.humanize import pluralize
+from clerk.monitoring.failures import AGES, Failures, Group, Retry, read_failures, retry_group
 from clerk.remedies import remedy_for
 
 _SITES_SHOWN = 20
@@ -50,10 +50,10 @@ def failures(site: str | None, stage: str | None, error: str | None, retry: bool
         if site is not None and read_site(connection, site) is None:
             raise site_unknown(connection, site)
         if retry:
-            act_as(connection, "cli")
+            set_actor(connection, "cli")
             _report(list(retry_group(connection, group, dry_run)), dry_run, as_json)
             return
-        with reading(connection):
+        with read_only_snapshot(connection):
             found = read_failures(connection, group)
     if as_json:
         print_json([{**one.as_dict(), "remedy": remedy_for(one.error_code)} for one in found])
@@ -72,17 +72,17 @@ def _show(found: list[Failures]) -> None:
             *(f"{number:,}" if number else "" for number in one.by_age.values()),
             f"{one.units:,}",
             f"{one.sites:,}",
-            f"{one.for_good:,}",
+            f"{one.permanent:,}",
         )
         for one in found
     ]
-    for line in aligned([header, *rows], right=range(2, len(header))):
+    for line in format_table([header, *rows], right=range(2, len(header))):
         click.echo(line)
     for one in found:
         click.echo(f"\n{one.error_code} in {one.stage}: {remedy_for(one.error_code)}.")
         for example in one.examples:
             where = " ".join(filter(None, (example.site, example.document)))
-            click.echo(fitted(f"  {where}: {' '.join(example.message.split())}".removesuffix(": ")))
+            click.echo(truncate(f"  {where}: {' '.join(example.message.split())}".removesuffix(": ")))
 
 
 def _report(retried: list[Retry], dry_run: bool, as_json: bool) -> None:
@@ -94,9 +94,9 @@ def _report(retried: list[Retry], dry_run: bool, as_json: bool) -> None:
             units = ", ".join(f"{number:,} in {stage}" for stage, number in one.units.items())
             click.echo(f"  {one.site}: {one.problem or f'{units} (run {one.run_id})'}")
         if len(retried) > _SITES_SHOWN:
-            click.echo(f"  and {counted(len(retried) - _SITES_SHOWN, 'more site')}")
+            click.echo(f"  and {pluralize(len(retried) - _SITES_SHOWN, 'more site')}")
         total = sum(sum(one.units.values()) for one in retried)
-        done = f"{counted(total, 'unit')} of {counted(len(retried) - len(failed), 'site')} tried again"
+        done = f"{pluralize(total, 'unit')} of {pluralize(len(retried) - len(failed), 'site')} tried again"
         click.echo(f"(dry run, nothing was done) {done}" if dry_run else f"{done}.")
     if failed:
-        click.get_current_context().exit(WRONG)
+        click.get_current_context().exit(EXIT_FAILURE)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from clerk.cli.output import say
+from clerk.cli.output import info
 from clerk.errors import ClerkError
 
 
@@ -27,7 +27,7 @@ class GroupWithPlugins(click.Group):
         try:
             return sorted({*own, *_commands()})
         except ClerkError as error:
-            say(f"clerk: {error}")
+            info(f"clerk: {error}")
             return own
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -52,7 +52,7 @@ def _commands() -> dict[str, click.Command]:
             found = [returned] if isinstance(returned, click.Command) else list(returned or [])
             commands |= {_name(plugin, command): command for command in found}
         except Exception as error:  # noqa: BLE001 (one plugin's mistake must not take away the others' commands)
-            say(f"clerk: the commands of plugin {plugin} cannot be used ({type(error).__name__}: {error}).")
+            info(f"clerk: the commands of plugin {plugin} cannot be used ({type(error).__name__}: {error}).")
     return commands
 
 

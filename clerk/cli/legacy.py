@@ -8,17 +8,17 @@ from typing import Any
 import click
 
 from clerk import config
-from clerk.cli.cleanup import cleanup_command
-from clerk.cli.cutover import redis_command
-from clerk.cli.output import dry_run_option, json_option, print_json, say
+from clerk.cli.legacy_cleanup import cleanup_command
+from clerk.cli.legacy_redis import redis_command
+from clerk.cli.output import dry_run_option, info, json_option, print_json
 from clerk.cli.progress import Progress, quiet_option
-from clerk.errors import CANNOT_TELL, OK, WRONG
-from clerk.legacy import cleanup, migrating, tables
-from clerk.legacy.inspecting import Inspection, inspect
-from clerk.legacy.migrating import Migrated
-from clerk.pg.connection import connect
-from clerk.pg.sqlfiles import default_folder
-from clerk.pg.verify import require_known_schema
+from clerk.db.connection import connect
+from clerk.db.migrations.sqlfiles import default_folder
+from clerk.db.migrations.verify import require_known_schema
+from clerk.errors import EXIT_FAILURE, EXIT_OK, EXIT_UNKNOWN
+from clerk.legacy import cleanup, migrate, tables
+from clerk.legacy.inspect import Inspection, inspect
+from clerk.legacy.migrate import Migrated
 
 
 @click.group()
@@ -55,7 +55,7 @@ def inspect_command(as_json: bool) -> None:
     else:
         _print_inspection(found)
     if "problem" in (found.redis or {}):
-        click.get_current_context().exit(CANNOT_TELL)
+        click.get_current_context().exit(EXIT_UNKNOWN)
 
 
 def _print_inspection(found: Inspection) -> None:
@@ -108,7 +108,7 @@ def migrate_stuck_sites(every_site: bool, quiet: bool, dry_run: bool, as_json: b
         cleanup.require_not_done(connection)
         found = tables.read(connection)
         counting = progress.counting("sites")
-        for migrated in migrating.migrate(
+        for migrated in migrate.migrate(
             connection, settings.storage_dir, every_site=every_site, rehearse=dry_run, progress=counting
         ):
             done.append(migrated)
@@ -117,12 +117,12 @@ def migrate_stuck_sites(every_site: bool, quiet: bool, dry_run: bool, as_json: b
                 for problem in migrated.problems:
                     progress.echo(f"  {problem}", err=True)
     for name in found.progress_of_no_site:
-        say(f"{name}: in site_progress, and no such site: skipped")
+        info(f"{name}: in site_progress, and no such site: skipped")
     if as_json:
         print_json(_migration(done, found.progress_of_no_site, dry_run))
     else:
         click.echo(_totals(done, dry_run))
-    click.get_current_context().exit(WRONG if any(one.skipped for one in done) else OK)
+    click.get_current_context().exit(EXIT_FAILURE if any(one.skipped for one in done) else EXIT_OK)
 
 
 def _totals(done: list[Migrated], dry_run: bool) -> str:

@@ -8,12 +8,12 @@ import click
 
 from clerk import config
 from clerk.cli.output import json_option, print_json
+from clerk.db.connection import connect
+from clerk.db.migrations.sqlfiles import default_folder
+from clerk.db.migrations.verify import require_known_migrations
 from clerk.documents import storage
 from clerk.errors import SettingError
-from clerk.pg.connection import connect
-from clerk.pg.metrics import read_metrics, render
-from clerk.pg.sqlfiles import default_folder
-from clerk.pg.verify import require_known_migrations
+from clerk.monitoring.metrics import read_metrics, render
 
 
 @click.command()

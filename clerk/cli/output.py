@@ -19,17 +19,17 @@ def print_json(value: Any, *, indent: int | None = 2) -> None:
     click.echo(json.dumps(value, indent=indent, default=str))
 
 
-def say(line: str) -> None:
+def info(line: str) -> None:
     """Progress goes to standard error, so that what a command prints can be piped."""
     click.echo(line, err=True)
 
 
 def table(rows: list[tuple[str, ...]]) -> None:
-    for line in aligned(rows):
+    for line in format_table(rows):
         click.echo(line)
 
 
-def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = (), indent: str = "") -> list[str]:
+def format_table(rows: Sequence[Sequence[str]], right: Collection[int] = (), indent: str = "") -> list[str]:
     """Rows as lines with their columns under each other; those in `right` to the right. The last may be cut."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = []
@@ -38,11 +38,11 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = (), indent: 
             cell.rjust(width) if column in right else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        lines.append(fitted((indent + "  ".join(cells)).rstrip()))
+        lines.append(truncate((indent + "  ".join(cells)).rstrip()))
     return lines
 
 
-def fitted(line: str) -> str:
+def truncate(line: str) -> str:
     """Cut to the width of the terminal. What goes to a file or another program stays whole."""
     if not sys.stdout.isatty():
         return line
@@ -50,7 +50,7 @@ def fitted(line: str) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
-def wrapped(sentence: str) -> list[str]:
+def wrap(sentence: str) -> list[str]:
     """On a terminal, broken between words; nothing of a sentence may be cut."""
     if not sys.stdout.isatty():
         return [sentence]

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 import click
 
 from clerk import config
-from clerk.cli.output import json_option, print_json, say, table
-from clerk.errors import WRONG, ClerkError
+from clerk.cli.output import info, json_option, print_json, table
+from clerk.errors import EXIT_FAILURE, ClerkError
 from clerk.plugins import manager
-from clerk.plugins.fetcher import Fetcher
-from clerk.plugins.isolation import PluginFailed, PluginHung, PluginMissing, PluginRaised
-from clerk.sites import SiteRefused
+from clerk.plugins.isolation import PluginFailed, PluginMissing, PluginRaised, PluginTimeout
+from clerk.sources.fetcher import Fetcher
+from clerk.sources.site_validation import InvalidSite
 
 
 @click.command()
@@ -42,19 +42,19 @@ def plugins(fetcher: str | None, as_json: bool) -> None:
         rows: Iterable[tuple[str, ...]] = ((one.name, one.origin, ", ".join(one.hooks)) for one in found.loaded)
         table([("plugin", "from", "hooks"), *rows])
         for problem in found.problems:
-            say(f"clerk: {problem.name} ({problem.origin}) cannot be used: {problem.error}")
+            info(f"clerk: {problem.name} ({problem.origin}) cannot be used: {problem.error}")
     if found.problems:
-        click.get_current_context().exit(WRONG)
+        click.get_current_context().exit(EXIT_FAILURE)
 
 
 def _show_fetcher(found: manager.Plugins, label: str, as_json: bool) -> None:
     try:
         plugin, kind = found.provided("fetcher_class", label, Fetcher)
     except PluginMissing as error:
-        raise SiteRefused(
+        raise InvalidSite(
             f"no plugin provides the fetcher {label!r}", "see `clerk plugins` for what is loaded"
         ) from error
-    except (PluginRaised, PluginFailed, PluginHung) as error:
+    except (PluginRaised, PluginFailed, PluginTimeout) as error:
         raise ClerkError(str(error), "mend or remove that plugin") from error
     if as_json:
         print_json({"fetcher": label, "plugin": plugin, "required": kind.required, "extra": dict(kind.extra_help)})

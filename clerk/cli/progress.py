@@ -21,7 +21,7 @@ from datetime import timedelta
 import click
 
 from clerk.cli.output import bar
-from clerk.phrases import span
+from clerk.humanize import format_duration
 
 quiet_option = click.option("--quiet", is_flag=True, help="Show no progress.")
 
@@ -67,7 +67,7 @@ class Meter:
         if self.of is None:
             return _joined(f"{self.done:,} {self.what}", _rate(self.per_second))
         share = f" ({100 * self.done // self.of} %)" if self.of else ""
-        left = f"{span(self.left)} left" if self.left and self.done < self.of else ""
+        left = f"{format_duration(self.left)} left" if self.left and self.done < self.of else ""
         return _joined(f"{self.done:,} of {self.of:,} {self.what}{share}", _rate(self.per_second), left)
 
     def picture(self) -> str:
@@ -76,7 +76,7 @@ class Meter:
     def ending(self) -> str:
         """1,000 sites in 182 s, 5.5/s"""
         of = f" of {self.of:,}" if self.of is not None and self.done < self.of else ""
-        took = span(timedelta(seconds=self.now - self.began))
+        took = format_duration(timedelta(seconds=self.now - self.began))
         return _joined(f"{self.done:,}{of} {self.what} in {took}", _rate(self.per_second))
 
 

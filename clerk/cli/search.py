@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from clerk import config
-from clerk.archive.search import MARKS, Hit, search
-from clerk.archive.versions import published_archives
-from clerk.cli.output import json_option, print_json, say
-from clerk.documents.names import is_subdomain
+from clerk.archive.search import HIGHLIGHT, Hit, search
+from clerk.cli.output import info, json_option, print_json
+from clerk.documents.sanitize import is_subdomain
 from clerk.documents.storage import SiteStorage
-from clerk.errors import WRONG
-from clerk.phrases import counted
+from clerk.errors import EXIT_FAILURE
+from clerk.humanize import pluralize
+from clerk.publish.versions import published_archives
 
 
 @click.command("search")
@@ -42,7 +42,7 @@ def search_command(words: str, site: str | None, since: datetime | None, limit: 
     archives = published_archives(settings.publish_dir, site)
     found = search(archives, words, day, limit)
     for name, problem in found.broken.items():
-        say(f"The archive of {name} cannot be searched ({problem}): clerk verify --full tells more.")
+        info(f"The archive of {name} cannot be searched ({problem}): clerk verify --full tells more.")
     if as_json:
         print_json([hit.as_dict() | {"image_file": _image(settings, hit)} for hit in found.hits])
     else:
@@ -50,12 +50,12 @@ def search_command(words: str, site: str | None, since: datetime | None, limit: 
             show(hit)
         if not found.hits:
             click.echo(_nothing(site, len(archives)))
-    click.get_current_context().exit(0 if found.hits else WRONG)
+    click.get_current_context().exit(0 if found.hits else EXIT_FAILURE)
 
 
 def _nothing(site: str | None, archives: int) -> str:
     if archives:
-        return f"Nothing found in {counted(archives, 'archive')}."
+        return f"Nothing found in {pluralize(archives, 'archive')}."
     return f"Nothing of {site} is published here." if site else "Nothing is published here yet."
 
 
@@ -68,7 +68,7 @@ def _image(settings: config.Settings, hit: Hit) -> Path | None:
 def show(hit: Hit) -> None:
     head = f"{hit.subdomain}  {hit.meeting}, {hit.date}, {hit.kind}, page {hit.page}"
     # What a page says may hold control characters that a terminal would obey.
-    text = "".join(c if c.isprintable() or c in MARKS else " " for c in hit.snippet)
+    text = "".join(c if c.isprintable() or c in HIGHLIGHT else " " for c in hit.snippet)
     before, after = click.style("|", bold=True).split("|")
     click.echo(click.style(head, fg="cyan"))
-    click.echo("  " + " ".join(text.replace(MARKS[0], before).replace(MARKS[1], after).split(" ")))
+    click.echo("  " + " ".join(text.replace(HIGHLIGHT[0], before).replace(HIGHLIGHT[1], after).split(" ")))

@@ -8,12 +8,12 @@ import sys
 import click
 
 from clerk import config, logs
-from clerk.archive.versions import published_archives
 from clerk.cli.dashboard import address, listening
-from clerk.cli.output import say
+from clerk.cli.output import info
+from clerk.db.connection import database_url
 from clerk.errors import ClerkError
-from clerk.pg.connection import database_url
-from clerk.phrases import counted
+from clerk.humanize import pluralize
+from clerk.publish.versions import published_archives
 
 _STOPPING_TAKES_AT_MOST = 5
 
@@ -44,8 +44,8 @@ def serve(host: str, port: int) -> None:
     try:
         import uvicorn
 
-        from clerk.serving.app import create_app
-        from clerk.serving.facts import Facts
+        from clerk.datasette_app.app import create_app
+        from clerk.datasette_app.site_metadata import SiteMetadata
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("datasette"):
             raise
@@ -59,11 +59,11 @@ def serve(host: str, port: int) -> None:
     # As an exception, so that the embedded Postgres learns that we have left.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with database_url(settings) as url, listening(host, port) as listener:
-        facts = Facts.from_postgres(url)
+        facts = SiteMetadata.from_postgres(url)
         with facts.kept_fresh():
             app = create_app(settings.publish_dir, settings.storage_dir, facts)
             where = address(host, listener.getsockname()[1])
-            say(f"{counted(published, 'archive')} at {where} (Ctrl-C stops it).")
+            info(f"{pluralize(published, 'archive')} at {where} (Ctrl-C stops it).")
             server = uvicorn.Server(
                 uvicorn.Config(
                     app,

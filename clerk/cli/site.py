@@ -12,19 +12,19 @@ import click
 import psycopg
 
 from clerk import config
-from clerk.cli.output import dry_run_option, json_option, print_json, say, table
+from clerk.cli.output import dry_run_option, info, json_option, print_json, table
+from clerk.db.audit import set_actor
+from clerk.db.connection import connect
+from clerk.db.migrations.migrate import Migrator, read_state
+from clerk.db.migrations.sqlfiles import default_folder
+from clerk.db.migrations.verify import require_known_schema
+from clerk.db.sites import EDITABLE, SiteRow, add_site, count_documents, edit_site, read_site, read_sites, remove_site
 from clerk.documents.storage import SiteStorage
-from clerk.errors import REMEDIES, WRONG, ClerkError, SiteUnknown
-from clerk.pg import engine
-from clerk.pg.connection import connect
-from clerk.pg.migrate import Migrator, read_state
-from clerk.pg.operators import act_as
-from clerk.pg.sites import EDITABLE, SiteRow, add_site, count_documents, edit_site, read_site, read_sites, remove_site
-from clerk.pg.sqlfiles import default_folder
-from clerk.pg.verify import require_known_schema
+from clerk.errors import EXIT_FAILURE, REMEDIES, ClerkError, SiteNotFound
+from clerk.pipeline import engine
 from clerk.plugins import manager
-from clerk.plugins.isolation import PluginFailed, PluginHung, PluginRaised
-from clerk.sites import Proposal, SiteRefused, check_subdomain, checked, read_import
+from clerk.plugins.isolation import PluginFailed, PluginRaised, PluginTimeout
+from clerk.sources.site_validation import InvalidSite, ValidatedSite, check_subdomain, read_import, validate_site
 
 Connection = psycopg.Connection[Any]
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -35,10 +35,10 @@ def _database(settings: config.Settings) -> Iterator[Connection]:
     with connect(settings) as connection:
         # Nobody has to know that there is a database, to say where a town's documents are.
         if settings.database_url is None and read_state(connection).kind == "empty":
-            say(f"Making a database under {settings.home} …")
+            info(f"Making a database under {settings.home} …")
             Migrator(connection, default_folder(), settings.lock_timeout).up()
         require_known_schema(connection, default_folder())
-        act_as(connection, "cli")
+        set_actor(connection, "cli")
         yield connection
 
 
@@ -66,7 +66,7 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
 def _known(connection: Connection, subdomain: str) -> SiteRow:
     row = read_site(connection, subdomain)
     if row is None:
-        raise SiteUnknown(f"there is no site {subdomain[:80]}", REMEDIES[SiteUnknown])
+        raise SiteNotFound(f"there is no site {subdomain[:80]}", REMEDIES[SiteNotFound])
     return row
 
 
@@ -99,10 +99,10 @@ def add(subdomain: str, dry_run: bool, as_json: bool, **values: Any) -> None:
     """
     settings = config.load()
     plugins = manager.load(settings)
-    proposal = checked(plugins, subdomain, {"name": subdomain, **_given(values)}, {})
+    proposal = validate_site(plugins, subdomain, {"name": subdomain, **_given(values)}, {})
     with _database(settings) as connection, connection.transaction(force_rollback=dry_run):
         if not add_site(connection, subdomain, proposal.values):
-            raise SiteRefused(f"there is a site {subdomain} already", f"change it with `clerk site edit {subdomain}`")
+            raise InvalidSite(f"there is a site {subdomain} already", f"change it with `clerk site edit {subdomain}`")
         row = _known(connection, subdomain)
     if as_json:
         print_json({"added": row.as_dict(), "dry_run": dry_run})
@@ -118,11 +118,11 @@ def _tell_plugins(plugins: manager.Plugins, subdomains: list[str]) -> None:
     for subdomain in subdomains:
         try:
             list(plugins.call_each("post_create", subdomain=subdomain))
-        except (PluginRaised, PluginFailed, PluginHung) as error:
-            say(f"clerk: {subdomain} was added, but {error}.")
+        except (PluginRaised, PluginFailed, PluginTimeout) as error:
+            info(f"clerk: {subdomain} was added, but {error}.")
             failed = True
     if failed:
-        click.get_current_context().exit(WRONG)
+        click.get_current_context().exit(EXIT_FAILURE)
 
 
 @site.command("list")
@@ -196,7 +196,7 @@ def edit(subdomain: str, dry_run: bool, as_json: bool, **values: Any) -> None:
     with _database(settings) as connection:
         before = _known(connection, subdomain)
         known = {column: getattr(before, column) for column in EDITABLE}
-        proposal = checked(manager.load(settings), subdomain, changes, known)
+        proposal = validate_site(manager.load(settings), subdomain, changes, known)
         with connection.transaction(force_rollback=dry_run):
             edit_site(connection, subdomain, proposal.values)
             after = _known(connection, subdomain)
@@ -236,7 +236,7 @@ def remove(subdomain: str, files: bool, yes: bool, dry_run: bool, as_json: bool)
             lost = f"its history and all of {folder}" if files else "its history; its files stay"
             click.confirm(f"Remove {subdomain}, {lost}?", abort=True, err=True)
         with connection.transaction(force_rollback=dry_run):
-            engine.cancel(connection, subdomain, "the site is being removed")
+            engine.cancel_run(connection, subdomain, "the site is being removed")
             lost_rows = remove_site(connection, subdomain)
     deleted = files and folder.is_dir()
     if deleted and not dry_run:
@@ -298,21 +298,21 @@ def import_command(file: Path, update: bool, dry_run: bool, as_json: bool) -> No
 
 def _all_checked(
     plugins: manager.Plugins, connection: Connection, sites: list[tuple[str, dict[str, Any]]], update: bool
-) -> list[Proposal]:
+) -> list[ValidatedSite]:
     """Every mistake of the file is told at once."""
-    proposals: dict[str, Proposal] = {}
+    proposals: dict[str, ValidatedSite] = {}
     problems = []
     for subdomain, values in sites:
         row = read_site(connection, subdomain) if update else None
         before = {column: getattr(row, column) for column in EDITABLE} if row else {}
         try:
             if subdomain in proposals:
-                raise SiteRefused(f"{subdomain} is there twice", "leave one of them out")
-            proposals[subdomain] = checked(plugins, subdomain, values, before)
-        except SiteRefused as error:
+                raise InvalidSite(f"{subdomain} is there twice", "leave one of them out")
+            proposals[subdomain] = validate_site(plugins, subdomain, values, before)
+        except InvalidSite as error:
             problems.append(error)
     if problems:
         for problem in problems:
-            say(f"clerk: {problem}")
-        raise SiteRefused(f"{len(problems)} of {len(sites)} sites have mistakes", "mend the file; nothing was imported")
+            info(f"clerk: {problem}")
+        raise InvalidSite(f"{len(problems)} of {len(sites)} sites have mistakes", "mend the file; nothing was imported")
     return list(proposals.values())

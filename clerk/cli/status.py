@@ -13,19 +13,19 @@ import click
 import psycopg
 
 from clerk import config
-from clerk.cli import site_status, summary
+from clerk.cli import site_status_view, status_view
 from clerk.cli.output import json_option, print_json
 from clerk.cli.screen import Screen
-from clerk.errors import OK
-from clerk.pg.condition import read_condition
-from clerk.pg.connection import connect, reading
-from clerk.pg.site_status import read_site_status
-from clerk.pg.sites import site_unknown
-from clerk.pg.sqlfiles import default_folder
-from clerk.pg.verify import require_known_migrations
-from clerk.why.answer import explain
-from clerk.why.attention import attention
-from clerk.why.facts import read_facts
+from clerk.db.connection import connect, read_only_snapshot
+from clerk.db.migrations.sqlfiles import default_folder
+from clerk.db.migrations.verify import require_known_migrations
+from clerk.db.sites import site_unknown
+from clerk.errors import EXIT_OK
+from clerk.monitoring.alerts import find_alerts
+from clerk.monitoring.explain import explain
+from clerk.monitoring.site_state import read_site_state
+from clerk.monitoring.site_status import read_site_status
+from clerk.monitoring.status import read_status
 
 Connection = psycopg.Connection[Any]
 
@@ -75,23 +75,23 @@ class View:
 
 
 def _whole(connection: Connection) -> View:
-    with reading(connection):
-        condition = read_condition(connection)
-    found = attention(condition)
+    with read_only_snapshot(connection):
+        condition = read_status(connection)
+    found = find_alerts(condition)
     as_dict = {"attention": [vars(one) for one in found], **condition.as_dict()}
-    return View(as_dict, summary.lines(condition, found), summary.line(condition, found))
+    return View(as_dict, status_view.lines(condition, found), status_view.line(condition, found))
 
 
 def _site(connection: Connection, subdomain: str, everything: bool) -> View:
-    with reading(connection):
-        facts = read_facts(connection, subdomain)
+    with read_only_snapshot(connection):
+        facts = read_site_state(connection, subdomain)
         if facts is None:
             raise site_unknown(connection, subdomain)
         detail = read_site_status(connection, subdomain, everything)
     answer = explain(facts)
     as_dict = {"site": subdomain, "because": answer.because, "sentence": answer.sentence, **detail.as_dict()}
     line = f"{facts.now.astimezone():%H:%M:%S} {subdomain}: {answer.sentence}"
-    return View(as_dict, site_status.lines(facts, answer, detail), line)
+    return View(as_dict, site_status_view.lines(facts, answer, detail), line)
 
 
 def _show(view: View, as_json: bool) -> None:
@@ -116,7 +116,7 @@ def _watch(read: Callable[[], View], seconds: float, as_json: bool) -> None:
             sys.stdout.flush()
             time.sleep(seconds)
     except KeyboardInterrupt:
-        click.get_current_context().exit(OK)
+        click.get_current_context().exit(EXIT_OK)
     finally:
         if screen:
             screen.close()

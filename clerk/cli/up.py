@@ -13,18 +13,18 @@ import click
 
 from clerk import config, logs
 from clerk.cli import dashboard
-from clerk.cli.live import Display, Household, Lines, Nothing, Picture, Place
-from clerk.cli.output import say
-from clerk.cli.watch import Watch
-from clerk.cli.worker import QUEUES, members, shares
+from clerk.cli.output import info
+from clerk.cli.status_poller import StatusPoller
+from clerk.cli.up_display import Display, Endpoints, LineDisplay, NullDisplay, SupervisorLogHandler, TerminalDisplay
+from clerk.cli.worker import QUEUES, plan_processes, worker_specs
+from clerk.db.connection import connect, database_url
+from clerk.db.migrations.migrate import Migrator
+from clerk.db.migrations.sqlfiles import default_folder
 from clerk.errors import ClerkError, SettingError
-from clerk.family import Family, Member
-from clerk.pg import engine
-from clerk.pg.connection import connect, database_url
-from clerk.pg.migrate import Migrator
-from clerk.pg.overview import failed_since
-from clerk.pg.sqlfiles import default_folder
-from clerk.values import without_password
+from clerk.monitoring.overview import failed_since
+from clerk.pipeline import engine
+from clerk.process.supervisor import ProcessSpec, Supervisor
+from clerk.values import redact_url
 
 _LOG = "up.log"
 _LONGEST_LOG = 20_000_000
@@ -82,7 +82,7 @@ def up(
       clerk up --until-idle --no-dashboard
     """
     settings = config.load()
-    family_members = members(shares(QUEUES, processes, None), ["--log-format", log_format])
+    family_members = worker_specs(plan_processes(QUEUES, processes, None), ["--log-format", log_format])
     address = None
     if not no_dashboard:
         dashboard.require_token(host, settings.dashboard_token)
@@ -90,24 +90,24 @@ def up(
             port = listener.getsockname()[1]
         address = dashboard.address(host, port)
         options = ["--host", host, "--port", str(port), *(["--allow-actions"] if allow_actions else [])]
-        family_members.append(Member("dashboard", ("dashboard", *options)))
+        family_members.append(ProcessSpec("dashboard", ("dashboard", *options)))
     if not quiet:
-        say("Starting; Ctrl-C stops it …")
+        info("Starting; Ctrl-C stops it …")
     with database_url(settings) as url, _log(settings, quiet, log_format) as log:
         with connect(settings) as connection:
-            Migrator(connection, default_folder(), settings.lock_timeout, say).up()
+            Migrator(connection, default_folder(), settings.lock_timeout, info).up()
             began = engine.now(connection)
         embedded = settings.database_url is None
-        place = Place(
+        place = Endpoints(
             address,
-            f"clerk's own, under {settings.home}" if embedded else without_password(url),
+            f"clerk's own, under {settings.home}" if embedded else redact_url(url),
             str(log.name) if log else None,
         )
-        _run(settings, Family(family_members, output=log), _display(place, quiet), until_idle)
+        _run(settings, Supervisor(family_members, output=log), _display(place, quiet), until_idle)
         if until_idle:
             _complain_of_failed_runs(settings, began)
     if not quiet:
-        say("clerk has stopped.")
+        info("clerk has stopped.")
 
 
 def _complain_of_failed_runs(settings: config.Settings, since: datetime) -> None:
@@ -118,8 +118,8 @@ def _complain_of_failed_runs(settings: config.Settings, since: datetime) -> None
         raise ClerkError(f"the run of {some} failed", f'"clerk why {failed[0]}" says why')
 
 
-def _run(settings: config.Settings, family: Family, display: Display, until_idle: bool) -> None:
-    watch = Watch(settings, display, family)
+def _run(settings: config.Settings, family: Supervisor, display: Display, until_idle: bool) -> None:
+    watch = StatusPoller(settings, display, family)
 
     def enough() -> bool:
         if watch.error is not None:
@@ -133,18 +133,18 @@ def _run(settings: config.Settings, family: Family, display: Display, until_idle
         watch.end()
 
 
-def _display(place: Place, quiet: bool) -> Display:
+def _display(place: Endpoints, quiet: bool) -> Display:
     if quiet:
         errors = logging.StreamHandler(sys.stderr)
         errors.setLevel(logging.ERROR)
         errors.setFormatter(logging.Formatter("clerk: %(message)s"))
-        logging.getLogger("clerk.family").addHandler(errors)
-        return Nothing()
+        logging.getLogger("clerk.process.supervisor").addHandler(errors)
+        return NullDisplay()
     if not sys.stdout.isatty():
-        return Lines(place)
-    household = Household()
-    logging.getLogger("clerk.family").addHandler(household)
-    return Picture(place, household)
+        return LineDisplay(place)
+    household = SupervisorLogHandler()
+    logging.getLogger("clerk.process.supervisor").addHandler(household)
+    return TerminalDisplay(place, household)
 
 
 @contextmanager

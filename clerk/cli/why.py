@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 from clerk import config
-from clerk.cli.output import json_option, print_json, wrapped
-from clerk.pg.connection import connect, reading
-from clerk.pg.sites import site_unknown
-from clerk.pg.sqlfiles import default_folder
-from clerk.pg.verify import require_known_migrations
-from clerk.why.answer import explain
-from clerk.why.facts import read_facts
+from clerk.cli.output import json_option, print_json, wrap
+from clerk.db.connection import connect, read_only_snapshot
+from clerk.db.migrations.sqlfiles import default_folder
+from clerk.db.migrations.verify import require_known_migrations
+from clerk.db.sites import site_unknown
+from clerk.monitoring.explain import explain
+from clerk.monitoring.site_state import read_site_state
 
 
 @click.command()
@@ -27,15 +27,15 @@ def why(site: str, as_json: bool) -> None:
     """
     with connect(config.load()) as connection:
         require_known_migrations(connection, default_folder())
-        with reading(connection):
-            facts = read_facts(connection, site)
+        with read_only_snapshot(connection):
+            facts = read_site_state(connection, site)
             if facts is None:
                 raise site_unknown(connection, site)
     answer = explain(facts)
     if as_json:
         print_json(answer.as_dict())
         return
-    for line in wrapped(f"{answer.site}: {answer.sentence}."):
+    for line in wrap(f"{answer.site}: {answer.sentence}."):
         click.echo(line)
     if answer.remedy:
         click.echo(f"→ {answer.remedy}")

@@ -13,45 +13,45 @@ import click
 
 from clerk import config, logs
 from clerk.app import app
-from clerk.errors import OK, WRONG
-from clerk.family import Family, Member
-from clerk.pg.connection import connect, database_url
-from clerk.pg.overview import read_overview
-from clerk.pg.presence import live_workers
-from clerk.pg.sqlfiles import default_folder
-from clerk.pg.verify import require_known_schema
+from clerk.db.connection import connect, database_url
+from clerk.db.migrations.sqlfiles import default_folder
+from clerk.db.migrations.verify import require_known_schema
+from clerk.errors import EXIT_FAILURE, EXIT_OK
+from clerk.monitoring.overview import read_overview
+from clerk.monitoring.presence import live_workers
+from clerk.process.supervisor import ProcessSpec, Supervisor
 
-WAITING_QUEUES = ("coordinator", "fetch", "deploy")
+IO_QUEUES = ("coordinator", "fetch", "deploy")
 """Their jobs mostly wait for others: many at once in one process."""
-WORKING_QUEUES = ("ocr", "compilation", "extraction")
+CPU_QUEUES = ("ocr", "compilation", "extraction")
 """Their jobs use a whole core: one at a time per process, and a process per core."""
-QUEUES = WAITING_QUEUES + WORKING_QUEUES
+QUEUES = IO_QUEUES + CPU_QUEUES
 _MANY = 10
 
 
 @dataclass(frozen=True)
-class Share:
+class ProcessPlan:
     """What one process does of the work."""
 
     queues: tuple[str, ...]
     concurrency: int
 
 
-def shares(queues: tuple[str, ...], processes: int | None, concurrency: int | None) -> list[Share]:
+def plan_processes(queues: tuple[str, ...], processes: int | None, concurrency: int | None) -> list[ProcessPlan]:
     """Who does what. Coordinators get a process of their own, so that they never wait behind a long document."""
-    waiting = tuple(queue for queue in queues if queue in WAITING_QUEUES)
-    working = tuple(queue for queue in queues if queue in WORKING_QUEUES)
+    waiting = tuple(queue for queue in queues if queue in IO_QUEUES)
+    working = tuple(queue for queue in queues if queue in CPU_QUEUES)
     if processes is not None and not (waiting and working and processes > 1):
-        return [Share(queues, concurrency or (1 if working and not waiting else _MANY))] * processes
-    found = [Share(waiting, concurrency or _MANY)] if waiting else []
+        return [ProcessPlan(queues, concurrency or (1 if working and not waiting else _MANY))] * processes
+    found = [ProcessPlan(waiting, concurrency or _MANY)] if waiting else []
     count = (processes or (os.cpu_count() or 1) + len(found)) - len(found)
-    return found + ([Share(working, concurrency or 1)] * count if working else [])
+    return found + ([ProcessPlan(working, concurrency or 1)] * count if working else [])
 
 
-def members(parts: list[Share], options: list[str]) -> list[Member]:
+def worker_specs(parts: list[ProcessPlan], options: list[str]) -> list[ProcessSpec]:
     """The processes that do these shares."""
     return [
-        Member(
+        ProcessSpec(
             "worker",
             (
                 *("worker", "--processes", "1", "--queues", ",".join(part.queues)),
@@ -104,13 +104,13 @@ def worker(
       clerk worker --check
     """
     chosen = _chosen(queues)
-    parts = shares(chosen, processes, concurrency)
+    parts = plan_processes(chosen, processes, concurrency)
     settings = config.load()
     if check:
         with connect(settings) as connection:
             alive = live_workers(connection, socket.gethostname())
         click.echo(f"{alive} worker {'process' if alive == 1 else 'processes'} of this machine spoke within a minute.")
-        click.get_current_context().exit(OK if alive else WRONG)
+        click.get_current_context().exit(EXIT_OK if alive else EXIT_FAILURE)
     with database_url(settings):
         with connect(settings) as connection:
             require_known_schema(connection, default_folder())
@@ -119,7 +119,7 @@ def worker(
             asyncio.run(_run(parts[0], grace))
             return
         options = ["--log-format", log_format, *([] if grace is None else ["--grace", str(grace)])]
-        Family(members(parts, options)).run(partial(_nothing_to_do, settings, chosen) if burst else None)
+        Supervisor(worker_specs(parts, options)).run(partial(_nothing_to_do, settings, chosen) if burst else None)
 
 
 def _chosen(queues: str | None) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ def _chosen(queues: str | None) -> tuple[str, ...]:
     return chosen
 
 
-async def _run(share: Share, grace: float | None) -> None:
+async def _run(share: ProcessPlan, grace: float | None) -> None:
     options: dict[str, Any] = {"queues": list(share.queues), "concurrency": share.concurrency}
     if grace is not None:
         options["shutdown_graceful_timeout"] = grace

@@ -24,7 +24,7 @@ from datetime import date
 from pathlib import Path
 from typing import BinaryIO
 
-from clerk.documents.names import folder_name, is_subdomain
+from clerk.documents.sanitize import folder_name, is_subdomain
 
 _PAGE_IMAGE = re.compile(r"/(_agendas/)?([^/.\0][^/\0]*)/([^/.\0][^/\0]*)/([0-9]+\.png)")
 
@@ -112,7 +112,7 @@ class SiteStorage:
 
 
 @contextlib.contextmanager
-def written(path: Path) -> Iterator[BinaryIO]:
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
     """A file to write to; it appears under `path` complete, or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
@@ -126,11 +126,11 @@ def written(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    fsync_dir(path.parent)
 
 
 @dataclass(frozen=True)
-class Incoming:
+class PendingDownload:
     """Content whose final name is not known yet; removed unless it is given one."""
 
     file: BinaryIO
@@ -141,27 +141,27 @@ class Incoming:
         self.file.flush()
         os.fsync(self.file.fileno())
         final.parent.mkdir(parents=True, exist_ok=True)
-        if final.exists() and fingerprint(final) != fingerprint(self.path):
-            set_aside(final, "replaced")
+        if final.exists() and sha256_file(final) != sha256_file(self.path):
+            quarantine(final, "replaced")
         self.path.chmod(0o644)
         self.path.replace(final)
-        sync_folder(final.parent)
+        fsync_dir(final.parent)
 
 
 @contextlib.contextmanager
-def incoming(folder: Path) -> Iterator[Incoming]:
+def pending_download(folder: Path) -> Iterator[PendingDownload]:
     """A file on the same disk as where it will go."""
     waiting = folder / ".incoming"
     waiting.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(suffix=".part", dir=waiting)
     try:
         with os.fdopen(descriptor, "w+b") as file:
-            yield Incoming(file, Path(temporary))
+            yield PendingDownload(file, Path(temporary))
     finally:
         Path(temporary).unlink(missing_ok=True)
 
 
-def forget_abandoned(folder: Path, older_than: float) -> None:
+def delete_stale(folder: Path, older_than: float) -> None:
     """Removes what workers that died left in `incoming`: files untouched for so many seconds."""
     for path in (folder / ".incoming").glob("*.part"):
         with contextlib.suppress(FileNotFoundError):
@@ -170,25 +170,25 @@ def forget_abandoned(folder: Path, older_than: float) -> None:
 
 
 def write(path: Path, content: bytes | str) -> None:
-    with written(path) as file:
+    with atomic_write(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
-def set_aside(path: Path, ending: str) -> None:
+def quarantine(path: Path, ending: str) -> None:
     """Out of the way, and kept: `{name}.{ending}`, with a number where something was set aside before."""
     names = itertools.chain([ending], (f"{ending}-{number}" for number in itertools.count(2)))
     free = (path.with_name(f"{path.name}.{name}") for name in names)
     path.rename(next(place for place in free if not place.exists()))
-    sync_folder(path.parent)
+    fsync_dir(path.parent)
 
 
-def fingerprint(path: Path) -> str:
+def sha256_file(path: Path) -> str:
     """The SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def sync_folder(folder: Path) -> None:
+def fsync_dir(folder: Path) -> None:
     """Makes a rename durable: on its own it may be undone by a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -34,7 +34,7 @@ class Extractor(Protocol):
         ...
 
 
-class ExtractorNonsense(PermanentError):
+class InvalidExtractorOutput(PermanentError):
     """An extractor returned something that is not of the form."""
 
 
@@ -50,7 +50,7 @@ class Findings:
     votes_json: str
 
 
-def checked(label: str, found: object, numbers: Sequence[int]) -> dict[int, Findings]:
+def validate(label: str, found: object, numbers: Sequence[int]) -> dict[int, Findings]:
     """Raises ExtractorNonsense, with the extractor's label and the place, for anything but the form."""
     try:
         pages = _mapping(found, "the result")
@@ -58,7 +58,7 @@ def checked(label: str, found: object, numbers: Sequence[int]) -> dict[int, Find
             raise ValueError(f"there is no page {min(strange, key=str)!r}")
         return {number: _findings(_mapping(pages.get(number, {}), f"page {number}"), number) for number in numbers}
     except ValueError as error:
-        raise ExtractorNonsense(f"extractor {label} returned nonsense: {error}") from error
+        raise InvalidExtractorOutput(f"extractor {label} returned nonsense: {error}") from error
 
 
 def _findings(page: Mapping[Any, Any], number: int) -> Findings:

@@ -316,7 +316,7 @@ def merged(mentions: Iterable[Mention]) -> list[Mention]:
     return list(best.values())
 
 
-def again(text: str, known: Iterable[Mention]) -> list[Mention]:
+def repeated_mentions(text: str, known: Iterable[Mention]) -> list[Mention]:
     """Full names of this document that stand here without what gave them away."""
     return [
         Mention(one.text, round(one.confidence - _AGAIN, 3), one.role)

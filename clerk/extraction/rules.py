@@ -62,7 +62,7 @@ class _Page:
         self.votes: list[dict[str, Any]] = []
 
     def as_dict(self, text: str, known: Sequence[Mention]) -> dict[str, Any]:
-        persons = entities.merged([*self.persons, *entities.again(text.replace("\n", " "), known)])
+        persons = entities.merged([*self.persons, *entities.repeated_mentions(text.replace("\n", " "), known)])
         full = {one.text.split()[-1] for one in persons if " " in one.text}
         persons = [one for one in persons if " " in one.text or one.text not in full]
         # What is the tail of a longer one says nothing of its own.

@@ -102,7 +102,7 @@ _ABOUT = re.compile(
 
 
 @dataclass(frozen=True)
-class Sign:
+class Marker:
     """Something that was said about a vote, and where."""
 
     start: int
@@ -111,7 +111,7 @@ class Sign:
     value: Any
 
 
-def signs(text: str, words: list[Token]) -> Iterator[Sign]:
+def find_markers(text: str, words: list[Token]) -> Iterator[Marker]:
     starts = [word.start for word in words]
 
     def index(position: int) -> int:
@@ -122,13 +122,13 @@ def signs(text: str, words: list[Token]) -> Iterator[Sign]:
     for match in _RESULT.finditer(text):
         word = (match[1] or match[2] or match[3] or "passed").lower()
         # "Passed. Yeas 21": the numbers after it are its own, those before it another vote's.
-        yield Sign(match.start(), match.end(), "result", (_RESULTS[word], match[3] is not None))
+        yield Marker(match.start(), match.end(), "result", (_RESULTS[word], match[3] is not None))
     for match in _UNANIMOUS.finditer(text):
-        yield Sign(match.start(), match.end(), "unanimous", True)
+        yield Marker(match.start(), match.end(), "unanimous", True)
     for match in _NUMBERS.finditer(text):
         if not _ABOUT.search(match[1]):
             values = {"ayes": int(match[2]), "nays": int(match[3])} | ({"abstain": int(match[4])} if match[4] else {})
-            yield Sign(match.start(2), match.end(), "numbers", values)
+            yield Marker(match.start(2), match.end(), "numbers", values)
     yield from _counts(text)
     yield from _rolls(text, words, index)
     yield from _ballots(words)
@@ -137,7 +137,7 @@ def signs(text: str, words: list[Token]) -> Iterator[Sign]:
 
 def _named(
     text: str, words: list[Token], index: Callable[[int], int], label: re.Pattern[str], verb: re.Pattern[str], kind: str
-) -> Iterator[Sign]:
+) -> Iterator[Marker]:
     for match in label.finditer(text):
         at = index(match.end())
         while at < len(words) and words[at].text in (":", "\n"):
@@ -149,7 +149,7 @@ def _named(
             continue
         person = person_at(words, at)
         if person is not None:
-            yield Sign(match.start(), words[person.end - 1].end, kind, person)
+            yield Marker(match.start(), words[person.end - 1].end, kind, person)
     for match in verb.finditer(text):
         at = index(match.start())
         person = _person_before(words, at)
@@ -162,7 +162,7 @@ def _named(
         ):
             person = _person_before(words, person.start - 2) if kind == "mover" else None
         if person is not None:
-            yield Sign(words[person.start].start, match.end(), kind, person)
+            yield Marker(words[person.start].start, match.end(), kind, person)
 
 
 def _person_before(words: list[Token], at: int) -> Person | None:
@@ -181,7 +181,7 @@ def _person_before(words: list[Token], at: int) -> Person | None:
     return best if best is not None and (best.titled or best.is_full or len(best.text) > 2) else None
 
 
-def _counts(text: str) -> Iterator[Sign]:
+def _counts(text: str) -> Iterator[Marker]:
     for pattern, groups, number in ((_COUNTED, (1, 2, 3, 4), 5), (_COUNTED_BEFORE, (2, 3, 4, 5), 1)):
         for match in pattern.finditer(text):
             kind = next(kind for kind, group in zip(_KINDS, groups, strict=True) if match[group])
@@ -189,12 +189,12 @@ def _counts(text: str) -> Iterator[Sign]:
             if label in ("no", "for", "yes", "against", "absent", "excused") and pattern is _COUNTED:
                 continue
             count = _WORDS.get(match[number].lower())
-            yield Sign(
+            yield Marker(
                 match.start(), match.end(), "numbers", {TALLY[kind]: int(match[number]) if count is None else count}
             )
 
 
-def _rolls(text: str, words: list[Token], index: Callable[[int], int]) -> Iterator[Sign]:
+def _rolls(text: str, words: list[Token], index: Callable[[int], int]) -> Iterator[Marker]:
     strong_until = -1
     for match in _ROLL.finditer(text):
         kind = next(kind for kind, group in zip(_KINDS, match.groups(), strict=True) if group)
@@ -216,7 +216,7 @@ def _rolls(text: str, words: list[Token], index: Callable[[int], int]) -> Iterat
         if not people and not nobody and number is None:
             continue
         strong_until = words[min(end, len(words)) - 1].end + 120 if words else match.end()
-        yield Sign(match.start(), words[min(end, len(words)) - 1].end, "roll", (kind, people, number))
+        yield Marker(match.start(), words[min(end, len(words)) - 1].end, "roll", (kind, people, number))
 
 
 _OTHER_SIDE = re.compile(r"\b(?:no|against|opposed) ?:", re.IGNORECASE)
@@ -234,14 +234,14 @@ _TOLD = re.compile(
 )
 
 
-def _told(text: str, words: list[Token], index: Callable[[int], int]) -> Iterator[Sign]:
+def _told(text: str, words: list[Token], index: Callable[[int], int]) -> Iterator[Marker]:
     """`with Commissioners Lee and Ruiz voting aye and Commissioner Frost voting no`."""
     for match in _TOLD.finditer(text):
         at = index(match.start())
         people = _group_before(words, at)
         if people:
             kind = "aye" if match[1] else "nay" if match[2] or match[3] else "abstain"
-            yield Sign(words[people[0].start].start, match.end(), "told", (kind, people))
+            yield Marker(words[people[0].start].start, match.end(), "told", (kind, people))
 
 
 def _group_before(words: list[Token], at: int) -> list[Person]:
@@ -267,7 +267,7 @@ def _group_before(words: list[Token], at: int) -> list[Person]:
     return [person] if person is not None and person.titled else []
 
 
-def _ballots(words: list[Token]) -> Iterator[Sign]:
+def _ballots(words: list[Token]) -> Iterator[Marker]:
     """`Smith - aye; Jones - no`, or a line each: three in a row at least."""
     at = 0
     run: list[tuple[Person, str, int, int]] = []
@@ -297,10 +297,10 @@ def _ballots(words: list[Token]) -> Iterator[Sign]:
     yield from _as_rolls(run)
 
 
-def _as_rolls(run: list[tuple[Person, str, int, int]]) -> Iterator[Sign]:
+def _as_rolls(run: list[tuple[Person, str, int, int]]) -> Iterator[Marker]:
     if len(run) < 3:
         return
     for kind in _KINDS:
         people = [person for person, voted, _, _ in run if voted == kind][:_MOST_VOTERS]
         if people:
-            yield Sign(run[0][2], run[-1][3], "roll", (kind, people, None))
+            yield Marker(run[0][2], run[-1][3], "roll", (kind, people, None))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clerk.extraction.names import Person, Token
-from clerk.extraction.vote_signs import TALLY, Sign, signs
+from clerk.extraction.vote_signs import TALLY, Marker, find_markers
 
 _REACH = 1500
 """Characters from one sign to the next of the same vote."""
@@ -44,7 +44,7 @@ class Vote:
 def find(text: str, words: list[Token], page_end: int) -> list[Vote]:
     """Votes that begin before `page_end`; what follows is the head of the next page, where some of them end."""
     votes: list[Vote] = []
-    for sign in sorted(signs(text, words), key=lambda one: (one.start, one.kind)):
+    for sign in sorted(find_markers(text, words), key=lambda one: (one.start, one.kind)):
         vote = votes[-1] if votes and sign.start - votes[-1].end <= _REACH else None
         if vote is None or _is_closed(vote, sign, text) or not _belongs(vote, sign):
             if sign.kind in ("told", "unanimous"):
@@ -65,7 +65,7 @@ _NEXT_PARAGRAPH = re.compile(r"\n\n")
 _NEXT_ITEM = re.compile(r"\n\(?(?:\d{1,2}|[A-Z])[.)] ")
 
 
-def _is_closed(vote: Vote, sign: Sign, text: str) -> bool:
+def _is_closed(vote: Vote, sign: Marker, text: str) -> bool:
     """What was decided in one paragraph is over with it; only a roll may follow in the next."""
     if vote.result is None and not vote.unanimous:
         return False
@@ -74,7 +74,7 @@ def _is_closed(vote: Vote, sign: Sign, text: str) -> bool:
     return bool(_NEXT_ITEM.search(text, *between) or (not roll_follows and _NEXT_PARAGRAPH.search(text, *between)))
 
 
-def _belongs(vote: Vote, sign: Sign) -> bool:
+def _belongs(vote: Vote, sign: Marker) -> bool:
     match sign.kind:
         case "mover":
             near = 300 if vote.result is None else 80  # "RESULT: APPROVED", then "MOVER:"
@@ -104,7 +104,7 @@ def _belongs(vote: Vote, sign: Sign) -> bool:
             return not repeated and sign.start - vote.end < (900 if vote.motion_by or vote.result else 250)
 
 
-def _add(vote: Vote, sign: Sign) -> None:
+def _add(vote: Vote, sign: Marker) -> None:
     match sign.kind:
         case "mover":
             vote.motion_by = sign.value

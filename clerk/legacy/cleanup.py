@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from clerk.db.audit import log_action
+from clerk.db.connection import count_rows
+from clerk.db.migrations.migrate import Migrator
+from clerk.db.migrations.repeatable import is_cleaned_up
 from clerk.errors import ClerkError
 from clerk.legacy import tables
 from clerk.legacy.tables import Connection
-from clerk.pg.connection import count_rows
-from clerk.pg.migrate import Migrator
-from clerk.pg.objects import is_cleaned_up
-from clerk.pg.operators import log_action
 
 _BACKUP_HOURS = 24
 _DUMPS = (b"PGDMP", b"toc.dat", b"--", b"\x1f\x8b", b"(\xb5/\xfd", b"BZh", b"\xfd7zXZ")
@@ -25,7 +25,7 @@ _DUMPS = (b"PGDMP", b"toc.dat", b"--", b"\x1f\x8b", b"(\xb5/\xfd", b"BZh", b"\xf
 _PASSES = """
 select count(*), coalesce(max(p.mended), 0)
 from (select p.repaired + p.given_up as mended
-      from reconcile_passes p
+      from reconcile_runs p
       where p.ended_at is not null and p.subdomain is null
       order by p.started_at desc
       limit 10) p
@@ -35,7 +35,7 @@ select (select count(*) from operator_actions a
         where a.at > clerk_now() - interval '7 days'
           and a.action in ('retry', 'cancel', 'rewind', 'supersede', 'rollback', 'reconcile'))
      -- Nothing but a person looks at one site alone.
-     + (select count(*) from reconcile_passes p
+     + (select count(*) from reconcile_runs p
         where p.started_at > clerk_now() - interval '7 days' and p.subdomain is not null
           and p.repaired + p.given_up > 0)
      + (select count(*) from reconcile_log l
@@ -44,7 +44,7 @@ select (select count(*) from operator_actions a
 _MOVED = """
 select count(*)
 from sites s
-left join adopted_older_values v on v.subdomain = s.subdomain
+left join legacy_column_values v on v.subdomain = s.subdomain
 where v.subdomain is null
    or (v.run_id, v.current_stage, v.outcome) is distinct from (s.run_id, s.current_stage, s.outcome)
 """
@@ -133,7 +133,7 @@ def require_not_done(connection: Connection) -> None:
 
 def extent(connection: Connection) -> Extent:
     done = is_cleaned_up(connection)
-    names = {name: f"adopted_{name}" if done else name for name in tables.TABLES}
+    names = {name: f"legacy_{name}" if done else name for name in tables.TABLES}
     return Extent(
         {name: count_rows(connection, table) for name, table in names.items() if _is_there(connection, table)},
         tables.COLUMNS,
@@ -150,7 +150,7 @@ def apply(migrator: Migrator, found: list[Check], forced: frozenset[str]) -> boo
 
 
 def undo(migrator: Migrator) -> bool:
-    return migrator.take_back_cleanup(lambda: log_action(migrator.connection, "undo clean-up"))
+    return migrator.revert_cleanup(lambda: log_action(migrator.connection, "undo clean-up"))
 
 
 def _hours_since_progress(connection: Connection) -> float | None:

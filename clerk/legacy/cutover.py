@@ -14,13 +14,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clerk.documents.storage import written
-from clerk.errors import USAGE, ClerkError, RunGoing
-from clerk.legacy import migrating, old_queue, tables
-from clerk.legacy.old_queue import DEFERRED, FAILED, OldJob
+from clerk.db.audit import log_action
+from clerk.documents.storage import atomic_write
+from clerk.errors import EXIT_USAGE, ClerkError, RunInProgress
+from clerk.legacy import migrate, rq, tables
+from clerk.legacy.rq import DEFERRED, FAILED, OldJob
 from clerk.legacy.tables import Connection, OldRow
-from clerk.pg import engine
-from clerk.pg.operators import log_action
+from clerk.pipeline import engine
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -47,7 +47,7 @@ class WorkersAlive(ClerkError):
 class FileThere(ClerkError):
     """It may be the only record of what an earlier run removed."""
 
-    exit_code = USAGE
+    exit_code = EXIT_USAGE
 
 
 class FileRefused(ClerkError):
@@ -57,7 +57,7 @@ class FileRefused(ClerkError):
 class RemovedUnreadable(ClerkError):
     """The file is not one that the cut-over wrote."""
 
-    exit_code = USAGE
+    exit_code = EXIT_USAGE
 
 
 @dataclass
@@ -86,12 +86,12 @@ class Plan:
         return Done(len(self.cancel), len(self.delete), {site: len(jobs) for site, jobs in self.turn.items()})
 
     @property
-    def odd(self) -> list[Odd]:
-        return [Odd.of(job, job.problem) for job, _ in self.left if job.problem]
+    def odd(self) -> list[ProblemJob]:
+        return [ProblemJob.of(job, job.problem) for job, _ in self.left if job.problem]
 
 
 @dataclass(frozen=True)
-class Odd:
+class ProblemJob:
     """A job that could not be dealt with as it should have been: by name, since somebody may want to look."""
 
     id: str
@@ -100,7 +100,7 @@ class Odd:
     problem: str
 
     @classmethod
-    def of(cls, job: OldJob, problem: str) -> Odd:
+    def of(cls, job: OldJob, problem: str) -> ProblemJob:
         return cls(job.id, job.queue, job.place, problem)
 
     def __str__(self) -> str:
@@ -117,9 +117,9 @@ class Done:
     """Site → how many of its jobs became a run."""
     runs: dict[str, int | None] = field(default_factory=dict)
     """Site → its run; None where one cannot be started, and its jobs stay."""
-    odd: list[Odd] = field(default_factory=list)
+    odd: list[ProblemJob] = field(default_factory=list)
     """What was dealt with in another way."""
-    stayed: list[Odd] = field(default_factory=list)
+    stayed: list[ProblemJob] = field(default_factory=list)
     """What is still there although it should not be."""
 
     @property
@@ -128,9 +128,9 @@ class Done:
 
 
 def make_plan(connection: Redis, sites: set[str]) -> Plan:
-    listed = old_queue.listing(connection)
+    listed = rq.listing(connection)
     plan = Plan(problems=listed.problems)
-    for job in old_queue.jobs(connection, listed):
+    for job in rq.jobs(connection, listed):
         if job.problem:
             plan.left.append((job, job.problem))
         elif job.function not in SITE_JOBS:
@@ -151,7 +151,7 @@ def make_plan(connection: Redis, sites: set[str]) -> Plan:
 
 
 def require_no_workers(connection: Redis) -> None:
-    if alive := old_queue.workers(connection):
+    if alive := rq.workers(connection):
         shown = ", ".join(alive[:3]) + (", …" if len(alive) > 3 else "")
         raise WorkersAlive(
             f"{len(alive)} workers of the older system are alive ({shown})",
@@ -167,18 +167,20 @@ def apply(redis: Redis, connection: Connection, root: Path, plan: Plan, file: Pa
         raise FileThere(f"{file} is there already", "name another file for what is removed now")
     rows = {row.subdomain: row for row in tables.read(connection).sites}
     if plan.turn:
-        migrating.require_folders(root, rows.values())
+        migrate.require_folders(root, rows.values())
     save(file, plan.removed)
     done.runs = {site: _run_for(connection, root, rows[site]) for site in plan.turn}
-    instead = {job.id: why for job in plan.cancel if (why := old_queue.cancel(redis, job))}
+    instead = {job.id: why for job in plan.cancel if (why := rq.cancel(redis, job))}
     uncancelled = [job for job in plan.cancel if job.id in instead]
     turned = [job for site, found in plan.turn.items() if done.runs[site] for job in found]
     doomed = [*uncancelled, *plan.delete, *turned]
-    failed = old_queue.delete(redis, doomed)
+    failed = rq.delete(redis, doomed)
     done.odd = [
-        Odd.of(job, f"RQ cannot cancel it ({instead[job.id]}): deleted") for job in uncancelled if job.id not in failed
+        ProblemJob.of(job, f"RQ cannot cancel it ({instead[job.id]}): deleted")
+        for job in uncancelled
+        if job.id not in failed
     ]
-    done.stayed = [Odd.of(job, failed[job.id]) for job in doomed if job.id in failed]
+    done.stayed = [ProblemJob.of(job, failed[job.id]) for job in doomed if job.id in failed]
     done.cancelled = sum(job.id not in failed for job in plan.cancel)
     done.deleted = sum(job.id not in failed for job in plan.delete)
     done.turned = {site: len(plan.turn[site]) for site, run in done.runs.items() if run}
@@ -195,14 +197,14 @@ def apply(redis: Redis, connection: Connection, root: Path, plan: Plan, file: Pa
 
 def _run_for(connection: Connection, root: Path, row: OldRow) -> int | None:
     """Its documents first: a run that does not know them would read them again."""
-    migrated = migrating.migrate_site(connection, root, row)
+    migrated = migrate.migrate_site(connection, root, row)
     if migrated.skipped:
         return None
     if migrated.run_id is not None:
         return migrated.run_id
     try:
         return engine.start_run(connection, row.subdomain, _REASON)
-    except RunGoing:
+    except RunInProgress:
         return _present_run(connection, row.subdomain)
 
 
@@ -213,7 +215,7 @@ def _present_run(connection: Connection, subdomain: str) -> int | None:
 
 def save(file: Path, jobs: list[OldJob]) -> None:
     try:
-        with written(file) as output:
+        with atomic_write(file) as output:
             for job in jobs:
                 output.write(json.dumps(job.as_dict(), default=str).encode() + b"\n")
     except OSError as error:
@@ -234,6 +236,6 @@ def load(file: Path) -> list[OldJob]:
 
 def _job(found: dict[str, Any]) -> OldJob:
     time: Callable[[str], datetime] = datetime.fromisoformat
-    if found["place"] not in old_queue.PLACES:
+    if found["place"] not in rq.PLACES:
         raise ValueError(f"there is no place {str(found['place'])[:50]!r}")
     return OldJob(**{**found, "created_at": time(found["created_at"]) if found["created_at"] else None})

@@ -16,9 +16,8 @@ from datetime import date
 from enum import StrEnum
 from pathlib import Path
 
-from clerk.documents import engine
-from clerk.exec import poppler
-from clerk.exec.limited import Limits, ToolFailed, ToolMissing
+from clerk.ocr import ocr_engine, poppler
+from clerk.ocr.sandbox import Limits, ToolFailed, ToolMissing
 
 _MARKS = frozenset(("pdfs", "txt", "processed", "images", "_agendas", "meetings.db"))
 _BASES = {"minutes": "", "agenda": "_agendas"}
@@ -28,7 +27,7 @@ _COUNTING = Limits(memory=1 << 30)
 _COUNTING_SECONDS = 10.0
 
 
-class Holding(StrEnum):
+class DocumentState(StrEnum):
     """How much of a document is there."""
 
     TEXT = "text"
@@ -87,11 +86,11 @@ class OldDocument:
             return f"the PDF has {in_pdf} pages, and there is text of {count}"
         return None
 
-    def holding(self) -> tuple[Holding, str | None]:
+    def holding(self) -> tuple[DocumentState, str | None]:
         """And why it is not the text."""
         if self.missing is None or self.whole_text is not None:
-            return Holding.TEXT, None
-        return (Holding.PDF if self.pdf is not None else Holding.NOTHING), self.missing
+            return DocumentState.TEXT, None
+        return (DocumentState.PDF if self.pdf is not None else DocumentState.NOTHING), self.missing
 
 
 @dataclass
@@ -240,8 +239,8 @@ def _list(site: OldSite, folder: Path) -> list[os.DirEntry[str]]:
 def _count_pages(pdf: Path) -> int | None:
     """None if it does not tell: encrypted, broken, or there is no program to ask."""
     with tempfile.TemporaryDirectory(prefix="clerk-") as scratch:
-        run = engine.tools(_COUNTING, Path(scratch), None)
+        run = ocr_engine.limited_runner(_COUNTING, Path(scratch), None)
         try:
-            return poppler.facts(run, pdf.absolute(), Path(scratch) / "info", 1, _COUNTING_SECONDS).page_count
+            return poppler.pdf_info(run, pdf.absolute(), Path(scratch) / "info", 1, _COUNTING_SECONDS).page_count
         except ToolFailed:
             return None

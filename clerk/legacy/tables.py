@@ -158,9 +158,9 @@ def _form(connection: Connection, there: set[str]) -> str:
 
 
 def _columns_as_found(connection: Connection, there: set[str]) -> dict[str, str]:
-    if "adopted_schema" in there:
+    if "legacy_schema" in there:
         rows = connection.execute(
-            "select name, as_found ->> 'type' from adopted_schema where kind = 'column' and as_found is not null"
+            "select name, as_found ->> 'type' from legacy_schema where kind = 'column' and as_found is not null"
         )
         return dict(rows.fetchall())
     return _columns(connection)

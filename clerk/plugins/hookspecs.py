@@ -14,7 +14,7 @@ import click
 import pluggy
 
 if TYPE_CHECKING:
-    from clerk.plugins.fetcher import Fetcher
+    from clerk.sources.fetcher import Fetcher
 
 PROJECT = "clerk"
 hookspec = pluggy.HookspecMarker(PROJECT)

@@ -27,11 +27,11 @@ class PluginRaised(Exception):
     """A plugin raised. It may be better the next time: its service was away, its quota used up."""
 
 
-class PluginHung(Exception):
+class PluginTimeout(Exception):
     """A plugin did not come back in time."""
 
 
-class PluginNonsense(PermanentError):
+class InvalidPluginResult(PermanentError):
     """A plugin returned something that the hook does not allow. It would do so again."""
 
 
@@ -43,7 +43,7 @@ class PluginMissing(PermanentError):
     """Nobody provides what a site asks for by name."""
 
 
-class SignsOfLife:
+class Heartbeat:
     """What a long call shows from time to time, so that slow and hanging can be told apart."""
 
     def __init__(self) -> None:
@@ -69,13 +69,13 @@ class _Call(threading.Thread, Generic[Result]):
         self.returned.set()
 
 
-def guarded(
+def call_with_timeout(
     plugin: str,
     hook: str,
     call: Callable[[], Result],
     *,
     limit: float = HOOK_TAKES_AT_MOST,
-    life: SignsOfLife | None = None,
+    life: Heartbeat | None = None,
     while_waiting: Callable[[], None] = lambda: None,
     expected: tuple[type[BaseException], ...] = (),
 ) -> Result:
@@ -84,14 +84,14 @@ def guarded(
     Errors of `expected` kinds are clerk's own, not the plugin's, and pass as they are. `while_waiting` is called
     now and then in the caller's thread, and may raise to leave.
     """
-    life = life or SignsOfLife()
+    life = life or Heartbeat()
     life.show()
     thread = _Call(f"{plugin}: {hook}", call)
     thread.start()
     while not thread.returned.wait(min(_GLANCE, max(life.last + limit - time.monotonic(), 0.01))):
         if time.monotonic() - life.last > limit:
             logger.error("plugin %s hangs in %s: given up", plugin, hook)
-            raise PluginHung(f"plugin {plugin} did not come back from {hook} within {limit:g} s")
+            raise PluginTimeout(f"plugin {plugin} did not come back from {hook} within {limit:g} s")
         while_waiting()
     match thread.error:
         case None:

@@ -23,16 +23,16 @@ import pluggy
 
 from clerk.config import Settings
 from clerk.plugins import hookspecs
-from clerk.plugins.isolation import HOOK_TAKES_AT_MOST, PluginMissing, PluginNonsense, guarded
+from clerk.plugins.isolation import HOOK_TAKES_AT_MOST, InvalidPluginResult, PluginMissing, call_with_timeout
 
 logger = logging.getLogger(__name__)
 
 GROUP = "clerk.plugins"
 BUILT_IN = (
-    "clerk.plugins.fetchers",
-    "clerk.plugins.extractors",
-    "clerk.plugins.deployers.local",
-    "clerk.plugins.deployers.command",
+    "clerk.sources.vendors",
+    "clerk.extraction.extractors",
+    "clerk.publish.deployers.local",
+    "clerk.publish.deployers.command",
 )
 
 
@@ -99,7 +99,7 @@ class Plugins:
     def call_each(self, hook: str, /, limit: float = HOOK_TAKES_AT_MOST, **arguments: Any) -> Iterator[tuple[str, Any]]:
         """Call a hook in plugin after plugin: (plugin's name, what it returned), without those that returned None."""
         for name, call in self.implementations(hook, **arguments):
-            result = guarded(name, hook, call, limit=limit)
+            result = call_with_timeout(name, hook, call, limit=limit)
             if result is not None:
                 yield name, result
 
@@ -122,7 +122,7 @@ class Plugins:
         plugin, value = found
         if kind is not None and not (inspect.isclass(value) and issubclass(value, kind)):
             said = f"plugin {plugin} returned {str(value)[:100]!r} from {hook}({label!r})"
-            raise PluginNonsense(f"{said}, not a class derived from {kind.__name__}")
+            raise InvalidPluginResult(f"{said}, not a class derived from {kind.__name__}")
         return plugin, value
 
 

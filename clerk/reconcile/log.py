@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 
 from clerk.reconcile.repair import Connection, Repair
 
-Picture = dict[str, Any] | None
+RowSnapshot = dict[str, Any] | None
 
 KEPT = timedelta(days=90)
 
@@ -20,27 +20,29 @@ _WRITE = (
 )
 
 
-def picture(connection: Connection, repair: Repair) -> Picture:
+def row_snapshot(connection: Connection, repair: Repair) -> RowSnapshot:
     """The rows that a repair is about."""
     row = connection.execute(
-        "select clerk_picture(%s, %s, %s, %s)",
+        "select clerk_state_snapshot(%s, %s, %s, %s)",
         [repair.subdomain, repair.run_id, repair.content_item_id, repair.stage],
     ).fetchone()
     return row[0] if row else None
 
 
-def write(connection: Connection, reconciliation: uuid.UUID, repair: Repair, before: Picture, after: Picture) -> None:
+def write(
+    connection: Connection, reconciliation: uuid.UUID, repair: Repair, before: RowSnapshot, after: RowSnapshot
+) -> None:
     _write(connection, reconciliation, repair, None, before, after)
 
 
 def write_failure(connection: Connection, reconciliation: uuid.UUID, repair: Repair, error: str) -> None:
     """It was tried, and changed nothing."""
-    _write(connection, reconciliation, repair, error, picture(connection, repair), None)
+    _write(connection, reconciliation, repair, error, row_snapshot(connection, repair), None)
 
 
-def forget(connection: Connection) -> int:
+def delete_old(connection: Connection) -> int:
     """Retention: what was mended or done long ago is nobody's business any more. Returns how many repairs went."""
-    connection.execute("delete from reconcile_passes where started_at < clerk_now() - %s::interval", [KEPT])
+    connection.execute("delete from reconcile_runs where started_at < clerk_now() - %s::interval", [KEPT])
     connection.execute("delete from operator_actions where at < clerk_now() - %s::interval", [KEPT])
     return connection.execute("delete from reconcile_log where at < clerk_now() - %s::interval", [KEPT]).rowcount
 
@@ -50,8 +52,8 @@ def _write(
     reconciliation: uuid.UUID,
     repair: Repair,
     error: str | None,
-    before: Picture,
-    after: Picture,
+    before: RowSnapshot,
+    after: RowSnapshot,
 ) -> None:
     about = [repair.kind, repair.subdomain, repair.run_id, repair.stage, repair.found, repair.do, repair.why]
     connection.execute(_WRITE, [reconciliation, *about, error, Jsonb(before), Jsonb(after)])

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import timedelta
 
-from clerk.pg.verify import require_triggers
-from clerk.reconcile import books, giving_up
+from clerk.db.migrations.verify import require_triggers
+from clerk.reconcile import db_checks, escalation
+from clerk.reconcile.file_checks import StorageScan
 from clerk.reconcile.repair import GIVEN_UP, Connection, Repair
-from clerk.reconcile.storage import Comparison
 
 THRESHOLD = timedelta(hours=2)
 """How long nothing must have moved at a site before it counts as stuck."""
@@ -24,21 +24,23 @@ _MOVES = {"lease", "run", "stage", "end", "dirty", GIVEN_UP}
 
 
 def make_plan(
-    connection: Connection, comparison: Comparison | None, site: str | None = None, threshold: timedelta = THRESHOLD
+    connection: Connection, comparison: StorageScan | None, site: str | None = None, threshold: timedelta = THRESHOLD
 ) -> list[Repair]:
     """What would be mended now, in the order in which it would be; without a comparison, from the books only."""
-    plan = plan_books(connection, site, threshold)
+    plan = plan_database(connection, site, threshold)
     return plan + (plan_files(connection, comparison, plan, site, threshold) if comparison is not None else [])
 
 
-def plan_books(connection: Connection, site: str | None, threshold: timedelta) -> list[Repair]:
+def plan_database(connection: Connection, site: str | None, threshold: timedelta) -> list[Repair]:
     require_triggers(connection)
-    return _planned(connection, books.find_structure(connection, site) + books.find_units(connection, site), threshold)
+    return _planned(
+        connection, db_checks.run_checks(connection, site) + db_checks.unit_checks(connection, site), threshold
+    )
 
 
 def plan_files(
     connection: Connection,
-    comparison: Comparison,
+    comparison: StorageScan,
     of_books: list[Repair],
     site: str | None,
     threshold: timedelta,
@@ -56,8 +58,8 @@ def _planned(
 ) -> list[Repair]:
     # Asked last: a site that moved while we looked is alive. (One that we have just mended moved by that alone.)
     lively = _lively_sites(connection, threshold).difference(mended)
-    return giving_up.after_three_times(
-        connection, _each_once([repair for repair in found if repair.at_once or repair.subdomain not in lively])
+    return escalation.fail_repeated(
+        connection, _each_once([repair for repair in found if repair.immediate or repair.subdomain not in lively])
     )
 
 
@@ -78,7 +80,7 @@ def _each_once(repairs: list[Repair]) -> list[Repair]:
             if (repair.stage, repair.content_item_id) in units:
                 continue
             units.add((repair.stage, repair.content_item_id))
-        if repair.settles_books:
+        if repair.recounts:
             settled.add(repair.subdomain)
         kept.append(repair)
     return kept

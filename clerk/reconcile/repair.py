@@ -31,13 +31,15 @@ class Repair:
     transaction that is open already; one site at most."""
     content_item_id: int | None = None
     """The unit (with the stage), if it is about one: the plan has one repair per unit, the first that was found."""
-    at_once: bool = False
+    immediate: bool = False
     """Certain, and bounded by itself: neither the threshold nor the rule of three times holds it back."""
-    settles_books: bool = False
+    recounts: bool = False
     """Leaves counters, transitions and coordinator of the site right: the plan has no repair of those beside it."""
     is_report: bool = False
     """Only said, to whoever can do something about it: nothing is done, and nothing logged."""
 
     @classmethod
     def report(cls, kind: str, subdomain: str | None, found: str, why: str, do: str = "nothing") -> Repair:
-        return cls(kind, subdomain, None, None, found, do, why, lambda connection: False, at_once=True, is_report=True)
+        return cls(
+            kind, subdomain, None, None, found, do, why, lambda connection: False, immediate=True, is_report=True
+        )

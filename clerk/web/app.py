@@ -17,13 +17,13 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from clerk.errors import ClerkError
-from clerk.web.acting import Actor
-from clerk.web.guard import Guard
-from clerk.web.live import Live
+from clerk.web.action_executor import ActionExecutor
+from clerk.web.auth import AuthMiddleware
+from clerk.web.db import Example, ReadOnlyPool
+from clerk.web.live_updates import Broadcaster
 from clerk.web.pages import actions, document, failures, log, overview, probes, queues, search, site, sites
-from clerk.web.reading import Example, Reader
 from clerk.web.rendering import HERE, page
-from clerk.web.visiting import Visiting
+from clerk.web.request_context import RequestContextMiddleware
 
 logger = logging.getLogger(__name__)
 
@@ -55,12 +55,12 @@ QUERIES: list[Example] = [
 
 
 def create_app(
-    reader: Reader,
+    reader: ReadOnlyPool,
     token: str | None = None,
     storage_dir: Path | None = None,
     publish_dir: Path | None = None,
-    actor: Actor | None = None,
-) -> Guard:
+    actor: ActionExecutor | None = None,
+) -> AuthMiddleware:
     """Without the folders, or where they are not, the pages say that the files are not on this machine.
 
     Without an actor it only reads: the addresses of actions do not exist then.
@@ -72,13 +72,13 @@ def create_app(
     app.state.storage_dir, app.state.publish_dir = storage_dir, publish_dir
     app.state.drawing = asyncio.Semaphore(_DRAWN_AT_ONCE)
     app.state.check = partial(reader.check, QUERIES)
-    app.state.live = Live(app, _LIVE)
+    app.state.live = Broadcaster(app, _LIVE)
     app.router.routes.append(Route("/events", app.state.live.events))
     if actor is not None:
         app.state.actor = actor
         app.router.routes.extend(actions.ROUTES)
-        app.add_middleware(Visiting, confirmations=actor.confirmations)
-    return Guard(app, token)
+        app.add_middleware(RequestContextMiddleware, confirmations=actor.confirmations)
+    return AuthMiddleware(app, token)
 
 
 def _cannot_tell(request: Request, error: ClerkError) -> Response:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clerk.documents import manifest
-from clerk.documents.names import is_subdomain
+from clerk.documents.sanitize import is_subdomain
 from clerk.documents.storage import Document, SiteStorage
-from clerk.web.texts import harmless
+from clerk.web.sanitize import sanitize_text
 
 SHOWN_AT_MOST = 100_000
 """Bytes of a page's text: many times what fits on paper."""
@@ -16,7 +16,7 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 
 
 @dataclass(frozen=True)
-class Leaf:
+class PageView:
     """One page of a document, as far as it is here."""
 
     number: int
@@ -29,7 +29,7 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Papers:
+class DocumentFiles:
     """The files of one document."""
 
     storage: SiteStorage
@@ -47,12 +47,12 @@ class Papers:
         """The document as it was fetched: anything may be in it."""
         return self._file(self.storage.pdf(self.document))
 
-    def leaf(self, number: int) -> Leaf:
+    def leaf(self, number: int) -> PageView:
         text = self._text(number)
         read = next((page for page in self.known.pages if page.page == number), None) if self.known else None
-        return Leaf(
+        return PageView(
             number,
-            None if text is None else harmless(text[:SHOWN_AT_MOST].decode(errors="replace")),
+            None if text is None else sanitize_text(text[:SHOWN_AT_MOST].decode(errors="replace")),
             text is not None and len(text) > SHOWN_AT_MOST,
             self._file(self.storage.page_image(self.document, number)) is not None,
             read,
@@ -81,12 +81,12 @@ class Papers:
         return real if real.exists() and real.is_relative_to(self.storage.folder.resolve()) else None
 
 
-def papers(storage_dir: Path | None, document: Document) -> Papers | None:
+def document_files(storage_dir: Path | None, document: Document) -> DocumentFiles | None:
     """None if this machine has no storage, or could have none for such a site."""
     if storage_dir is None or not is_subdomain(document.subdomain):
         return None
     storage = SiteStorage(storage_dir, document.subdomain)
     try:
-        return Papers(storage, document, manifest.load(storage.manifest(document)), None)
+        return DocumentFiles(storage, document, manifest.load(storage.manifest(document)), None)
     except manifest.ManifestUnreadable as error:
-        return Papers(storage, document, None, str(error))
+        return DocumentFiles(storage, document, None, str(error))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from clerk.phrases import counted
+from clerk.humanize import pluralize
 
 PHASES = {"fetch": 1, "ocr": 2, "compilation": 3, "extraction": 3, "deploy": 4}
 _TITLES = {
@@ -68,4 +68,4 @@ def _state(site: Mapping[str, Any], phase: int, total: int, completed: int, fail
 def _published(version: Mapping[str, Any] | None) -> Node:
     if version is None:
         return Node("Published", "", "none", "not yet")
-    return Node("Published", "", "done", "in the open", counted(version["pages"], "page"), 1)
+    return Node("Published", "", "done", "in the open", pluralize(version["pages"], "page"), 1)

@@ -13,15 +13,15 @@ from typing import Any
 import jinja2
 from starlette.responses import HTMLResponse
 
-from clerk.phrases import counted, span
-from clerk.web.texts import commands, harmless, parts
+from clerk.humanize import format_duration, pluralize
+from clerk.web.sanitize import commands, parts, sanitize_text
 
 HERE = Path(__file__).parent
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 @dataclass(frozen=True)
-class Visit:
+class RequestContext:
     """What a page has to know of who looks at it."""
 
     may_act: bool = False
@@ -29,7 +29,7 @@ class Visit:
     """What the action before this page came to."""
 
 
-visit: ContextVar[Visit] = ContextVar("visit", default=Visit())  # noqa: B039 (it is frozen)
+request_context: ContextVar[RequestContext] = ContextVar("visit", default=RequestContext())  # noqa: B039 (it is frozen)
 """Of the request at hand, so that every page and macro can ask without being handed it."""
 
 
@@ -74,14 +74,14 @@ def _is_web_address(text: str | None) -> bool:
 _templates.filters |= {
     "ago": _ago,
     "commands": commands,
-    "counted": counted,
-    "harmless": harmless,
+    "counted": pluralize,
+    "harmless": sanitize_text,
     "number": "{:,}".format,
     "parts": parts,
     "sentence": _sentence,
     "shell": shlex.quote,
-    "span": span,
+    "span": format_duration,
     "utc": _utc,
 }
 _templates.tests |= {"web_address": _is_web_address}
-_templates.globals["visit"] = visit.get
+_templates.globals["visit"] = request_context.get

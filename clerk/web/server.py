@@ -7,13 +7,13 @@ import threading
 
 import uvicorn
 
-from clerk.web.guard import Guard
-from clerk.web.live import Live
+from clerk.web.auth import AuthMiddleware
+from clerk.web.live_updates import Broadcaster
 
 _STOPPING_TAKES_AT_MOST = 5
 
 
-def serve(app: Guard, listener: socket.socket) -> None:
+def serve(app: AuthMiddleware, listener: socket.socket) -> None:
     # The first look takes longest. Nobody need wait for it who comes a moment later.
     threading.Thread(target=app.app.state.front.warm, daemon=True).start()
     _Server(
@@ -31,7 +31,7 @@ def serve(app: Guard, listener: socket.socket) -> None:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, live: Live, settings: uvicorn.Config) -> None:
+    def __init__(self, live: Broadcaster, settings: uvicorn.Config) -> None:
         super().__init__(settings)
         self.live = live
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from clerk.archive.compiling import compile_site
+from clerk.archive.compile import compile_site
 from clerk.archive.selection import select
-from tests.archive.killing import at_every_step
+from tests.archive.kill_helpers import at_every_step
 from tests.archive.library import Shelf, is_whole, rows
 
 

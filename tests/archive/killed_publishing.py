@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from clerk.archive.versions import Published
-from tests.archive.killing import at_every_step
+from clerk.publish.versions import SiteVersions
+from tests.archive.kill_helpers import at_every_step
 from tests.archive.library import is_whole, rows
 
 
 def work(folder: Path) -> None:
-    Published(folder / "published", "springfield").publish(folder / "new.db", keep=1)
+    SiteVersions(folder / "published", "springfield").publish(folder / "new.db", keep=1)
 
 
 def look(folder: Path) -> object:
-    published = Published(folder / "published", "springfield")
+    published = SiteVersions(folder / "published", "springfield")
     database = published.link / "meetings.db"
     return {
         "text": rows(database.resolve(), "select text from minutes")[0][0],

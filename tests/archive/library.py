@@ -47,7 +47,7 @@ class Shelf:
         day: date = DAY,
         occurrence: int = 1,
         revision: int = 1,
-        series: int | None = None,
+        lineage_id: int | None = None,
         is_read: bool = True,
         number: int | None = None,
     ) -> Document:
@@ -55,7 +55,7 @@ class Shelf:
         document = Document(number, self.storage.subdomain, kind, meeting, day, occurrence, revision)
         if texts:
             write_texts(self.storage, document, list(texts))
-        self.candidates[number] = Candidate(document, series or number, is_read)
+        self.candidates[number] = Candidate(document, lineage_id or number, is_read)
         return document
 
     def take_away(self, document: Document) -> None:

@@ -7,14 +7,14 @@ from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
 
-from clerk.archive.versions import Published
+from clerk.publish.versions import SiteVersions
 
 FORM = files("clerk.archive").joinpath("meetings.sql").read_text()
 
 
 def publish(root: Path, subdomain: str, *pages: dict[str, object]) -> Path:
     """A page is what its row has: text, and meeting, date, page, kind and page_image where they matter."""
-    shelf = Published(root, subdomain)
+    shelf = SiteVersions(root, subdomain)
     version = shelf.versions_folder / "20240305T000000000000Z-0"
     version.mkdir(parents=True)
     database = version / "meetings.db"

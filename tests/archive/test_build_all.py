@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from clerk.archive.build_all import build_all
-from clerk.archive.compiling import compile_site
+from clerk.archive.compile import compile_site
 from clerk.archive.selection import select
-from clerk.archive.versions import Published
 from clerk.cli import cli
-from clerk.errors import SiteUnknown
+from clerk.errors import SiteNotFound
+from clerk.publish.versions import SiteVersions
 from tests.archive.library import Shelf, add_site, is_whole, rows
 
 
@@ -87,7 +87,7 @@ def test_the_command_builds_all(run: CliRunner, connection: psycopg.Connection, 
 def test_the_command_rolls_back(run: CliRunner, connection: psycopg.Connection, tmp_path: Path) -> None:
     storage = tmp_path / "storage"
     add_site(connection)
-    published = Published(storage / "_published", "springfield")
+    published = SiteVersions(storage / "_published", "springfield")
     nothing = said(run, "rollback", "springfield")
     assert nothing.exit_code == 1
     assert "no version before" in str(nothing.exception)
@@ -116,4 +116,4 @@ def test_the_command_rolls_back(run: CliRunner, connection: psycopg.Connection, 
         ("cli", "rollback", "springfield", published.versions()[0].name),
         ("cli", "rollback", "springfield", newest.name),
     ]
-    assert isinstance(said(run, "rollback", "nowhere").exception, SiteUnknown)
+    assert isinstance(said(run, "rollback", "nowhere").exception, SiteNotFound)

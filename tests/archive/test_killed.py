@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from clerk.archive.compiling import compile_site
+from clerk.archive.compile import compile_site
 from clerk.archive.selection import select
-from clerk.archive.versions import Published
-from tests.archive import killed_compiling, killing
+from clerk.publish.versions import SiteVersions
+from tests.archive import kill_helpers, killed_compiling
 from tests.archive.library import Shelf
 
 
@@ -21,7 +21,7 @@ def test_a_compilation_that_is_killed(tmp_path: Path, there_was_one: bool) -> No
     if there_was_one:
         compile_site(shelf.storage, select(shelf.storage, shelf.candidates.values()))
     shelf.put("agenda", kind="agenda", number=2)
-    deaths = killing.run("tests.archive.killed_compiling", before, tmp_path / "playground")
+    deaths = kill_helpers.run("tests.archive.killed_compiling", before, tmp_path / "playground")
     old = {"pages": [2, 0], "whole": True} if there_was_one else None
     new = {"pages": [2, 1], "whole": True}
     left = [death["left"] for death in deaths]
@@ -40,11 +40,11 @@ def test_a_publication_that_is_killed(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path / "storage")
     document = shelf.put("old")
     compile_site(shelf.storage, select(shelf.storage, shelf.candidates.values()))
-    Published(before / "published", "springfield").publish(shelf.storage.database, keep=1)
-    shelf.put("new", revision=2, series=document.id)
+    SiteVersions(before / "published", "springfield").publish(shelf.storage.database, keep=1)
+    shelf.put("new", revision=2, lineage_id=document.id)
     compile_site(shelf.storage, select(shelf.storage, shelf.candidates.values()))
     (before / "new.db").write_bytes(shelf.storage.database.read_bytes())
-    deaths = killing.run("tests.archive.killed_publishing", before, tmp_path / "playground")
+    deaths = kill_helpers.run("tests.archive.killed_publishing", before, tmp_path / "playground")
     old = {"text": "old", "whole": True, "listed": True, "known": True}
     new = {**old, "text": "new"}
     left = [death["left"] for death in deaths]
@@ -53,6 +53,6 @@ def test_a_publication_that_is_killed(tmp_path: Path) -> None:
     assert left[0] == old
     assert left[-1] == new
     # Wherever it died, publishing again ends with the new version, and with no second copy of it.
-    published = Published(tmp_path / "playground" / "published", "springfield")
+    published = SiteVersions(tmp_path / "playground" / "published", "springfield")
     published.publish(before / "new.db", keep=5)
     assert len([one for one in published.versions() if one.content_hash == published.versions()[-1].content_hash]) == 1

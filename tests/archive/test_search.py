@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from clerk.archive.search import as_fts_query, marked, search
-from clerk.archive.versions import published_archives
+from clerk.archive.search import as_fts_query, highlight, search
+from clerk.publish.versions import published_archives
 from tests.archive.published import publish
 
 
@@ -92,12 +92,12 @@ def test_one_slow_archive_is_cut_short_too(tmp_path: Path, monkeypatch: pytest.M
 def test_any_words_will_do(tmp_path: Path, words: str) -> None:
     publish(tmp_path, "alpha", {"text": "bike lanes"})
     assert search(published_archives(tmp_path), words).hits == []
-    assert marked("bike lanes", words) == "bike lanes"
+    assert highlight("bike lanes", words) == "bike lanes"
 
 
 def test_marks_follow_the_rules_of_the_archive() -> None:
-    assert marked("The Café and the cafe.", "CAFE") == "The \x02Café\x03 and the \x02cafe\x03."
-    assert marked("bike and bike lanes", '"bike lanes"') == "bike and \x02bike lanes\x03"
-    assert marked("bikes", "bike") == "bikes"
-    assert marked("bikes", "bik*") == "\x02bikes\x03"
+    assert highlight("The Café and the cafe.", "CAFE") == "The \x02Café\x03 and the \x02cafe\x03."
+    assert highlight("bike and bike lanes", '"bike lanes"') == "bike and \x02bike lanes\x03"
+    assert highlight("bikes", "bike") == "bikes"
+    assert highlight("bikes", "bik*") == "\x02bikes\x03"
     assert as_fts_query('"bike lanes" x"y') == '"bike lanes" "xy"'

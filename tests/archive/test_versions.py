@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from clerk.archive import building
-from clerk.archive.compiling import compile_site
-from clerk.archive.contents import ArchiveDamaged, ArchiveMissing
+from clerk.archive import atomic_build
+from clerk.archive.compile import compile_site
+from clerk.archive.content_hash import ArchiveDamaged, ArchiveMissing
 from clerk.archive.selection import select
-from clerk.archive.versions import NoSuchVersion, Published
+from clerk.publish.versions import NoSuchVersion, SiteVersions
 from tests.archive.library import Shelf, rows
 
 
 @pytest.fixture
-def published(tmp_path: Path) -> Published:
-    return Published(tmp_path / "published", "springfield")
+def published(tmp_path: Path) -> SiteVersions:
+    return SiteVersions(tmp_path / "published", "springfield")
 
 
 @pytest.fixture
@@ -36,11 +36,11 @@ def archive(shelf: Shelf) -> Callable[[str], Path]:
     return made
 
 
-def current_text(published: Published) -> str:
+def current_text(published: SiteVersions) -> str:
     return str(rows((published.link / "meetings.db").resolve(), "select text from minutes")[0][0])
 
 
-def test_what_is_published_is_behind_a_link(published: Published, archive: Callable[[str], Path]) -> None:
+def test_what_is_published_is_behind_a_link(published: SiteVersions, archive: Callable[[str], Path]) -> None:
     version = published.publish(archive("one"), keep=3)
     assert published.link.is_symlink()
     assert not published.link.readlink().is_absolute(), "the folder may be moved"
@@ -48,14 +48,14 @@ def test_what_is_published_is_behind_a_link(published: Published, archive: Calla
     assert current_text(published) == "one"
 
 
-def test_the_same_content_is_not_published_twice(published: Published, archive: Callable[[str], Path]) -> None:
+def test_the_same_content_is_not_published_twice(published: SiteVersions, archive: Callable[[str], Path]) -> None:
     first = published.publish(archive("one"), keep=3)
     assert published.publish(archive("one"), keep=3) == first
     assert len(published.versions()) == 1
 
 
 def test_a_changed_archive_does_not_change_what_is_published(
-    published: Published, archive: Callable[[str], Path]
+    published: SiteVersions, archive: Callable[[str], Path]
 ) -> None:
     published.publish(archive("one"), keep=3)
     archive("two")
@@ -63,7 +63,7 @@ def test_a_changed_archive_does_not_change_what_is_published(
 
 
 def test_so_many_versions_are_kept_and_readers_keep_what_they_opened(
-    published: Published, archive: Callable[[str], Path]
+    published: SiteVersions, archive: Callable[[str], Path]
 ) -> None:
     published.publish(archive("0"), keep=2)
     with closing(sqlite3.connect((published.link / "meetings.db").resolve())) as reader:
@@ -76,7 +76,7 @@ def test_so_many_versions_are_kept_and_readers_keep_what_they_opened(
     assert current_text(published) == "4"
 
 
-def test_back_and_forth(published: Published, archive: Callable[[str], Path]) -> None:
+def test_back_and_forth(published: SiteVersions, archive: Callable[[str], Path]) -> None:
     for text in ("one", "two", "three"):
         published.publish(archive(text), keep=3)
     published.switch_to(published.before_current())
@@ -91,7 +91,7 @@ def test_back_and_forth(published: Published, archive: Callable[[str], Path]) ->
     assert current_text(published) == "three"
 
 
-def test_the_current_version_is_never_removed(published: Published, archive: Callable[[str], Path]) -> None:
+def test_the_current_version_is_never_removed(published: SiteVersions, archive: Callable[[str], Path]) -> None:
     for text in ("one", "two", "three"):
         published.publish(archive(text), keep=3)
     oldest = published.versions()[0]
@@ -102,7 +102,7 @@ def test_the_current_version_is_never_removed(published: Published, archive: Cal
 
 
 def test_a_clock_that_was_set_back_does_not_mix_up_the_order(
-    published: Published, archive: Callable[[str], Path]
+    published: SiteVersions, archive: Callable[[str], Path]
 ) -> None:
     first = published.publish(archive("one"), keep=3)
     later = first.path.with_name("29990101T000000000000Z-" + first.name.partition("-")[2])
@@ -112,7 +112,7 @@ def test_a_clock_that_was_set_back_does_not_mix_up_the_order(
     assert published.before_current().name == later.name
 
 
-def test_a_damaged_archive_is_not_published(published: Published, archive: Callable[[str], Path]) -> None:
+def test_a_damaged_archive_is_not_published(published: SiteVersions, archive: Callable[[str], Path]) -> None:
     published.publish(archive("one"), keep=3)
     database = archive("two")
     with database.open("r+b") as file:
@@ -126,7 +126,7 @@ def test_a_damaged_archive_is_not_published(published: Published, archive: Calla
     assert len(list(published.versions_folder.iterdir())) == 1, "nothing is left behind"
 
 
-def test_what_the_dead_left_is_cleared_away(published: Published, archive: Callable[[str], Path]) -> None:
+def test_what_the_dead_left_is_cleared_away(published: SiteVersions, archive: Callable[[str], Path]) -> None:
     published.publish(archive("one"), keep=3)
     long_ago, just_now = published.versions_folder / ".old.part", published.versions_folder / ".young.part"
     for leftover in (long_ago, just_now):
@@ -140,11 +140,11 @@ def test_what_the_dead_left_is_cleared_away(published: Published, archive: Calla
     published.publish(database, keep=3)
     assert not long_ago.exists()
     assert just_now.exists(), "somebody may be at it"
-    building.remove_abandoned(database)
+    atomic_build.remove_stale_drafts(database)
     assert not forgotten.exists()
 
 
 def test_a_site_cannot_publish_into_anothers_folder(tmp_path: Path) -> None:
     for name in ("../other", "a/b", "..", "", "_all"):
         with pytest.raises(ValueError, match="subdomain"):
-            Published(tmp_path, name)
+            SiteVersions(tmp_path, name)

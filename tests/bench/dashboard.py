@@ -25,11 +25,11 @@ import httpx2
 import psycopg
 
 from clerk.cli.progress import Progress
-from clerk.pg import engine
-from clerk.pg.connection import connect_to
-from clerk.pg.migrate import Migrator
-from clerk.pg.server import Server
-from clerk.pg.sqlfiles import default_folder
+from clerk.db.connection import connect_to
+from clerk.db.embedded.server import Server
+from clerk.db.migrations.migrate import Migrator
+from clerk.db.migrations.sqlfiles import default_folder
+from clerk.pipeline import engine
 from tests.bench.engine import SETTINGS
 from tests.bench.operate import fill
 from tests.conftest import Databases, Url, running

@@ -25,11 +25,11 @@ import procrastinate
 import psycopg
 
 from clerk.cli.progress import Progress
-from clerk.pg import engine
-from clerk.pg.connection import connect_to
-from clerk.pg.migrate import Migrator
-from clerk.pg.server import Server
-from clerk.pg.sqlfiles import default_folder
+from clerk.db.connection import connect_to
+from clerk.db.embedded.server import Server
+from clerk.db.migrations.migrate import Migrator
+from clerk.db.migrations.sqlfiles import default_folder
+from clerk.pipeline import engine
 from tests.conftest import Databases, Url, running
 
 WAYS = ("stock", "connector", "whole")
@@ -44,7 +44,7 @@ def make_app(way: str, url: Url) -> procrastinate.App:
     if way == "stock":
         return procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=url, max_size=12))
     if way == "connector":
-        from clerk.pg import connector
+        from clerk.pipeline import connector
 
         # Its database has no schema of clerk's on purpose.
         connector.require_known_schema = lambda *_: None  # type: ignore[attr-defined]
@@ -114,7 +114,7 @@ def measure(databases: Databases, way: str, sites: int, members: int) -> float:
     subprocess.run([sys.executable, "-m", "tests.bench.engine", "--work", way, url], check=True)
     if way == "whole":
         with psycopg.connect(url) as connection:
-            broken = connection.execute("select * from pipeline_conservation").fetchall()
+            broken = connection.execute("select * from invariant_violations").fetchall()
             waiting = connection.execute("select count(*) from pipeline_transitions").fetchone()
         if broken or waiting != (sites,):
             raise SystemExit(f"the books are wrong: {broken} {waiting}")

@@ -11,14 +11,14 @@ import time
 from pathlib import Path
 
 from clerk.cli.progress import Progress
-from clerk.legacy import migrating
-from clerk.legacy.inspecting import inspect
-from clerk.pg.connection import connect_to
-from clerk.pg.migrate import Migrator
-from clerk.pg.server import Server
-from clerk.pg.sqlfiles import default_folder
+from clerk.db.connection import connect_to
+from clerk.db.embedded.server import Server
+from clerk.db.migrations.migrate import Migrator
+from clerk.db.migrations.sqlfiles import default_folder
+from clerk.legacy import migrate
+from clerk.legacy.inspect import inspect
 from tests.conftest import running
-from tests.legacy.old_system import OldDisk, stuck_site
+from tests.legacy.legacy_system import OldDisk, stuck_site
 
 PAGE = "The council met at seven. Member Ortega moved to approve the budget. The motion carried.\n" * 20
 
@@ -48,7 +48,7 @@ def main() -> None:
             inspect(connection, disk.root, None)
             _say("inspect", began, asked.sites, documents, texts)
             began = time.perf_counter()
-            migration = migrating.migrate(connection, disk.root, progress=progress.counting("sites taken over"))
+            migration = migrate.migrate(connection, disk.root, progress=progress.counting("sites taken over"))
             done = sum(migrated.documents["processed"] for migrated in migration)
             assert done == documents
             _say("migrate", began, asked.sites, documents, texts)

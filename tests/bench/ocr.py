@@ -30,19 +30,19 @@ import psycopg
 from PIL import Image
 
 from clerk.cli.progress import Progress
-from clerk.documents import reading
+from clerk.db.connection import connect_to
+from clerk.db.embedded.server import Server
+from clerk.db.migrations.migrate import Migrator
+from clerk.db.migrations.sqlfiles import default_folder
 from clerk.documents.manifest import page_texts
-from clerk.documents.reading import Options
 from clerk.documents.storage import Document, SiteStorage
-from clerk.pg import engine
-from clerk.pg.connection import connect_to
-from clerk.pg.migrate import Migrator
-from clerk.pg.server import Server
-from clerk.pg.sqlfiles import default_folder
+from clerk.ocr import process_document
+from clerk.ocr.process_document import Options
+from clerk.pipeline import engine
 from tests.bench.characters import error_rate, normal
 from tests.bench.ocr_report import OCRMYPDF, report
 from tests.conftest import QUICK, running
-from tests.documents import pdfs
+from tests.ocr import pdfs
 
 ROOT = Path(__file__).parents[2]
 CIVIC = ROOT.parent / "shared" / "samples" / "civic"
@@ -408,7 +408,7 @@ def digital(ours: Ours, folder: Path, scratch: Path) -> dict[str, Any]:
             again = SiteStorage(scratch / "again", "digital")
             again.pdf(document).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, again.pdf(document))
-            reading.read(again, document, Options(), lambda done, total: None, lambda: None)
+            process_document.process(again, document, Options(), lambda done, total: None, lambda: None)
     with measuring() as pdftotext:
         for _, file in without_a_look:
             subprocess.run(["pdftotext", str(file), os.devnull], check=True, capture_output=True)

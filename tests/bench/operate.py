@@ -20,10 +20,10 @@ from typing import Any
 import psycopg
 
 from clerk.cli.progress import Progress
-from clerk.pg.connection import connect_to
-from clerk.pg.migrate import Migrator
-from clerk.pg.server import Server
-from clerk.pg.sqlfiles import default_folder
+from clerk.db.connection import connect_to
+from clerk.db.embedded.server import Server
+from clerk.db.migrations.migrate import Migrator
+from clerk.db.migrations.sqlfiles import default_folder
 from tests.conftest import Databases, Url, running
 
 COMMANDS = (["verify", "--books-only"], ["reconcile-pipeline", "--dry-run", "--storage", "none"])

@@ -22,10 +22,10 @@ import pytest
 from fpdf import FPDF
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
+from clerk.db.connection import connect_to
+from clerk.db.sites import add_site
 from clerk.demo.documents import HIDDEN_WORD, digital, scanned
 from clerk.documents.storage import write
-from clerk.pg.connection import connect_to
-from clerk.pg.sites import add_site
 from tests.conftest import Databases, Url
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

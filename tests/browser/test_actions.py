@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Browser, expect
 
-from clerk.pg.connection import connect_to
+from clerk.db.connection import connect_to
 from tests.browser.conftest import Installation, Visit, visiting
 
 SESAME = "open sesame"

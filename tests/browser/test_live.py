@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Browser, expect
 
-from clerk.pg.connection import connect_to
+from clerk.db.connection import connect_to
 from tests.browser.conftest import Installation, visiting
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from clerk.cli import cli
 from tests.cli.conftest import Clerk
-from tests.commands_page import PAGE, page
 from tests.conftest import Url
+from tests.docs.commands_page import PAGE, page
 
 ROOT = Path(__file__).parents[2]
 # They run until they are stopped, or show themselves; there is nothing to report or to rehearse.
@@ -80,7 +80,7 @@ def test_every_option_says_what_it_does(command: str) -> None:
 
 
 def test_the_page_says_what_help_says() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m tests.commands_page"
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m tests.docs.commands_page"
 
 
 @pytest.mark.parametrize(

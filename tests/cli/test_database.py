@@ -9,9 +9,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from clerk.pg import snapshot
-from clerk.pg.procrastinate_schema import package_version
-from clerk.pg.sqlfiles import SqlFolder
+from clerk.db.migrations import schema_snapshot
+from clerk.db.migrations.procrastinate_schema import package_version
+from clerk.db.migrations.sqlfiles import SqlFolder
 from tests.cli.conftest import Clerk
 from tests.conftest import Url
 
@@ -130,7 +130,7 @@ def test_verify_can_migrate_first(clerk_command: Clerk, empty: Url) -> None:
 
 
 def test_snapshot_prints_what_is_committed(clerk_command: Clerk, migrated: Url, folder: SqlFolder) -> None:
-    assert clerk_command("db", "snapshot").out == folder.read(snapshot.FILE)
+    assert clerk_command("db", "snapshot").out == folder.read(schema_snapshot.FILE)
 
 
 def test_config_shows_origins_and_no_passwords(
@@ -158,7 +158,7 @@ def test_commands_of_the_embedded_server_refuse_another_one(clerk_command: Clerk
 def test_the_embedded_server_from_start_to_stop(
     clerk_command: Clerk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("CLERK_POSTGRES_LINGER", "0.5")
+    monkeypatch.setenv("CLERK_POSTGRES_IDLE_TIMEOUT", "0.5")
     assert clerk_command("db", "stop").out == "No embedded Postgres is running here.\n"
     assert clerk_command("db", "start", "--dry-run").out == f"Would start the embedded Postgres in {tmp_path}/.clerk.\n"
     assert not (tmp_path / ".clerk").exists(), "a dry run makes nothing"

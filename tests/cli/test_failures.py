@@ -13,14 +13,14 @@ import pytest
 
 import clerk
 from clerk import remedies
-from clerk.documents.catalogue import NotFetched
-from clerk.documents.failures import PdfError
+from clerk.db.migrations.sqlfiles import SqlFolder
+from clerk.documents.repository import NotFetched
 from clerk.errors import ClerkError, PermanentError
-from clerk.fetching.problems import FetchProblem
-from clerk.pg.sqlfiles import SqlFolder
+from clerk.ocr.errors import PdfError
+from clerk.sources.http.errors import FetchError
 from tests.cli.conftest import Clerk
 from tests.conftest import Url
-from tests.engine.driving import Worker, add_site, drain, rows, site, unit, worker
+from tests.engine.helpers import Worker, add_site, drain, rows, site, unit, worker
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +105,7 @@ def test_retry_after_the_run_does_just_the_group(
         assert unit(connection, items[name][2])["status"] == "processed"
     drain(hand)
     assert {one["error_code"] for one in json.loads(clerk_command("failures", "--json").out)} == {"PdfEncrypted"}
-    assert rows(connection, "select * from pipeline_conservation_full") == []
+    assert rows(connection, "select * from invariant_violations_full") == []
 
 
 def test_retry_within_the_stage_reopens_just_the_group(
@@ -121,7 +121,7 @@ def test_retry_within_the_stage_reopens_just_the_group(
     assert [unit(connection, item)["status"] for item in items] == ["pending", "failed_terminal", "pending"]
     drain(hand)
     assert site(connection)["outcome"] == "partial"
-    assert rows(connection, "select * from pipeline_conservation_full") == []
+    assert rows(connection, "select * from invariant_violations_full") == []
 
 
 def test_retry_of_two_stages_of_a_site_is_one_run(
@@ -156,11 +156,11 @@ def test_retry_wants_a_group_and_a_rehearsal_wants_a_retry(clerk_command: Clerk)
 
 # --- what helps --------------------------------------------------------------------------------------------------
 
-_BASES = {PermanentError, PdfError, FetchProblem, NotFetched}
+_BASES = {PermanentError, PdfError, FetchError, NotFetched}
 """Never raised themselves."""
 
 
-_NO_JOBS = ("clerk.legacy", "clerk.web", "clerk.documents.drawing")
+_NO_JOBS = ("clerk.legacy", "clerk.web", "clerk.ocr.page_render")
 
 
 def error_classes() -> Iterator[type[Exception]]:

@@ -15,9 +15,9 @@ from tests.cli.conftest import Clerk
 from tests.cli.screen import ROOT, after, on_a_terminal
 from tests.cli.test_commands import ALL
 from tests.conftest import Url
-from tests.engine.driving import Worker, add_site, worker
-from tests.legacy.old_system import OldDisk, stuck_site
-from tests.waiting import until
+from tests.engine.helpers import Worker, add_site, worker
+from tests.helpers import until
+from tests.legacy.legacy_system import OldDisk, stuck_site
 
 LONG = [
     "clerk build-all",

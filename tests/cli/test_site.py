@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from clerk.cli import cli
-from clerk.documents.names import is_subdomain
+from clerk.documents.sanitize import is_subdomain
 from clerk.errors import ClerkError
-from clerk.pg import engine
+from clerk.pipeline import engine
 from clerk.plugins import manager
 from tests.conftest import Databases
 
@@ -188,7 +188,7 @@ def test_import_is_all_or_nothing(clerk: Clerk, tmp_path: Path, text: str) -> No
 
 PLUGIN = """
 import click
-from clerk.plugins import hookimpl
+from clerk import hookimpl
 
 @hookimpl
 def post_create(subdomain):
@@ -255,6 +255,6 @@ def test_errors_are_one_sentence_without_a_traceback(database: str) -> None:
 
 def test_what_sites_may_be_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "sites.md").read_text()
-    from clerk.pg.sites import EDITABLE
+    from clerk.db.sites import EDITABLE
 
     assert [column for column in EDITABLE if column not in page] == []

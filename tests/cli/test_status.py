@@ -14,11 +14,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from clerk.pg import engine
+from clerk.pipeline import engine
 from tests.cli.conftest import Clerk
 from tests.conftest import Url
-from tests.engine.driving import Worker, add_site, run_with, worker
-from tests.waiting import until
+from tests.engine.helpers import Worker, add_site, run_with, worker
+from tests.helpers import until
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clerk.documents.storage import incoming
+from clerk.documents.storage import pending_download
 
 
 def arrive(folder: Path, content: bytes, final: Path) -> None:
-    with incoming(folder) as arrival:
+    with pending_download(folder) as arrival:
         arrival.file.write(content)
         arrival.keep_as(final)
 

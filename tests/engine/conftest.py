@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.engine.driving import Worker, worker
+from tests.engine.helpers import Worker, worker
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ import psycopg
 import pytest
 from procrastinate import exceptions, jobs
 
-from clerk.pg import engine, job_manager
-from clerk.pg.connector import ClerkConnector
-from clerk.pg.job_manager import ClerkJobManager
-from clerk.pg.sqlfiles import SqlFolder
+from clerk.db.migrations.sqlfiles import SqlFolder
+from clerk.pipeline import engine, job_manager
+from clerk.pipeline.connector import ClerkConnector
+from clerk.pipeline.job_manager import ClerkJobManager
 from tests.conftest import Url
-from tests.engine.driving import (
+from tests.engine.helpers import (
     Connection,
     Worker,
     add_site,
@@ -35,8 +35,8 @@ from tests.engine.driving import (
     unit,
 )
 from tests.engine.test_lock_order import meanwhile, waits_for
-from tests.reconcile.healing import heal
-from tests.waiting import until
+from tests.helpers import until
+from tests.reconcile.repair_helpers import heal
 
 NewWorker = Callable[[str], Worker]
 guarded = pytest.mark.parametrize("guarded", [True, False], ids=["with the guard", "without it"])
@@ -67,7 +67,7 @@ def test_fence_by_attempt(
     items = add_site(connection, documents=1)
     start(connection, phase=2)
     if not guarded:
-        cut("clerk_before_job_change", ("and c.attempt::text = v_attempt", ""))
+        cut("clerk_fence", ("and c.attempt::text = v_attempt", ""))
     hand = new_worker("process")
     frozen = hand.take("ocr")
     expire(connection, frozen)
@@ -86,7 +86,7 @@ def test_fence_by_holder(
     items = add_site(connection, documents=1)
     start(connection, phase=2)
     if not guarded:
-        cut("clerk_before_job_change", ("and c.holder = current_setting('application_name')", ""))
+        cut("clerk_fence", ("and c.holder = current_setting('application_name')", ""))
     job = new_worker("holder").take("ocr")
 
     assert new_worker("stranger").finish(job) is not guarded
@@ -101,7 +101,7 @@ def test_fence_of_a_job_that_waits(
     items = add_site(connection, documents=1)
     start(connection, phase=2)
     if not guarded:
-        cut("clerk_before_job_change", ("if v_attempt <> '' and old.status <> 'doing' then", "if false then"))
+        cut("clerk_fence", ("if v_attempt <> '' and old.status <> 'doing' then", "if false then"))
     hand = new_worker("process")
     frozen = hand.take("ocr")
     expire(connection, frozen)
@@ -220,15 +220,15 @@ def test_advance_is_accepted_once(connection: Connection, cut: Callable[..., Non
     run = start(connection)
     if not guarded:
         cut(
-            "clerk_advance",
+            "clerk_advance_phase",
             ("or clerk_phase(v_site.current_stage) is distinct from p_phase", ""),
             ("or not v_site.coordinator_enqueued then", "then"),
             ("and t.advanced_at is null", ""),
         )
     hand = Worker(connection)
     hand.finish(hand.take("fetch"))
-    engine.advance(connection, "town", run, 1)
-    engine.advance(connection, "town", run, 1)
+    engine.advance_phase(connection, "town", run, 1)
+    engine.advance_phase(connection, "town", run, 1)
 
     assert one(connection, "select count(*) from procrastinate_jobs where queue_name = 'ocr'") == (2 if guarded else 4)
 
@@ -270,7 +270,7 @@ def test_site_before_ledger(
     with meanwhile(finish):
         until(lambda: waits_for(connection, "worker"))
         try:
-            engine.cancel(operator.connection, "town")
+            engine.cancel_run(operator.connection, "town")
         except psycopg.errors.DeadlockDetected:
             deadlocked.append("operator")
         operator.connection.execute("rollback")
@@ -303,7 +303,7 @@ def test_jobs_are_passed_over_under_the_site(
     with meanwhile(finish):
         until(lambda: waits_for(connection, "worker"))
         try:
-            engine.cancel(operator.connection, "town")
+            engine.cancel_run(operator.connection, "town")
         except psycopg.errors.DeadlockDetected:
             deadlocked.append("operator")
         operator.connection.execute("rollback")
@@ -319,7 +319,7 @@ def test_own_result_is_recognised(connection: Connection, cut: Callable[..., Non
     start(connection, phase=2)
     if not guarded:
         cut(
-            "clerk_whose_result",
+            "clerk_check_rejected_result",
             ("if exists (select from job_claims c", "if false and exists (select from job_claims c"),
         )
     hand = Worker(connection)
@@ -336,7 +336,7 @@ def test_rescue_is_not_taken_for_the_own_retry(connection: Connection, cut: Call
     add_site(connection, documents=1)
     start(connection, phase=2)
     if not guarded:
-        cut("clerk_whose_result", ("and c.settled_by = c.holder", ""))
+        cut("clerk_check_rejected_result", ("and c.settled_by = c.holder", ""))
     hand = Worker(connection)
     job = hand.take("ocr")
     expire(connection, job)

@@ -11,7 +11,7 @@ from threading import Barrier, Thread
 
 import pytest
 
-from tests.engine.driving import Connection, Job, Worker, broken_invariants, one, rows
+from tests.engine.helpers import Connection, Job, Worker, broken_invariants, one, rows
 
 ROUNDS, ROUNDS_LONG = 2_000, 10_000
 CHUNK = 500

@@ -17,10 +17,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from clerk.errors import RunGoing
-from clerk.pg import engine
+from clerk.errors import RunInProgress
+from clerk.pipeline import engine
 from tests.conftest import Url
-from tests.engine.driving import (
+from tests.engine.helpers import (
     Connection,
     Job,
     Worker,
@@ -37,8 +37,8 @@ from tests.engine.driving import (
     unit,
     worker,
 )
-from tests.reconcile.healing import heal
-from tests.waiting import until
+from tests.helpers import until
+from tests.reconcile.repair_helpers import heal
 
 
 @contextmanager
@@ -83,8 +83,8 @@ def waits_for(connection: Connection, waiter: str) -> list[tuple[Any, ...]]:
 
 MOVES: dict[str, Callable[[Connection], object]] = {
     "supersede": lambda c: engine.start_run(c, "town", supersede=True),
-    "cancel": lambda c: engine.cancel(c, "town"),
-    "retry": lambda c: engine.retry(c, "town"),
+    "cancel": lambda c: engine.cancel_run(c, "town"),
+    "retry": lambda c: engine.retry_failed(c, "town"),
     "rewind": lambda c: engine.rewind(c, "town", "ocr"),
     "recount": lambda c: engine.recount_site(c, "town"),
     "pause": lambda c: engine.pause_site(c, "town", "me"),
@@ -226,15 +226,15 @@ def test_everybody_at_once_without_a_deadlock(
             name = chance.choice(names)
             moves: list[Callable[[], object]] = [
                 partial(engine.start_run, hand.connection, name, supersede=True),
-                partial(engine.cancel, hand.connection, name),
-                partial(engine.retry, hand.connection, name),
+                partial(engine.cancel_run, hand.connection, name),
+                partial(engine.retry_failed, hand.connection, name),
                 partial(engine.rewind, hand.connection, name, chance.choice(["ocr", "extraction"])),
-                partial(engine.refresh, hand.connection, name),
+                partial(engine.start_refresh_run, hand.connection, name),
                 partial(engine.pause_site, hand.connection, name, "me"),
             ]
             chance.choice(moves)()
             engine.resume_site(hand.connection, name)
-            with suppress(RunGoing):
+            with suppress(RunInProgress):
                 engine.start_run(hand.connection, name)
             hand.connection.execute(
                 "update procrastinate_jobs set status = 'todo' where id = (select id from procrastinate_jobs"

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from psycopg import sql
 
-from clerk.errors import RunGoing
-from clerk.pg import engine
+from clerk.errors import RunInProgress
+from clerk.pipeline import engine
 from tests.conftest import Url
-from tests.engine import driving
-from tests.engine.driving import Worker, broken_invariants, one, rows
+from tests.engine import helpers
+from tests.engine.helpers import Worker, broken_invariants, one, rows
 from tests.engine.model import PHASE_OF, Job, Model, Site
-from tests.reconcile.healing import heal
+from tests.reconcile.repair_helpers import heal
 from tests.sql.conftest import TABLES
 
 STEPS_AT_LEAST = 2_000
@@ -41,9 +41,9 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.open = contextlib.ExitStack()
         names = ("operator", "first", "second", "third")
-        self.operator, *self.workers = [self.open.enter_context(driving.worker(self.url, name)) for name in names]
+        self.operator, *self.workers = [self.open.enter_context(helpers.worker(self.url, name)) for name in names]
         self.db = self.operator.connection
-        self.holdings: list[tuple[Worker, driving.Job]] = []
+        self.holdings: list[tuple[Worker, helpers.Job]] = []
         """Attempts that some worker believes it holds; zombies are among them."""
         with self.db.transaction():
             self.db.execute("set local session_replication_role = replica")
@@ -58,7 +58,7 @@ class Machine(RuleBasedStateMachine):
     @initialize(documents=st.tuples(st.integers(0, 3), st.integers(0, 2)))
     def make_sites(self, documents: tuple[int, int]) -> None:
         for name, number in zip(("town", "village"), documents, strict=True):
-            items = driving.add_site(self.db, name, number)
+            items = helpers.add_site(self.db, name, number)
             archive = one(
                 self.db, "insert into content_items (subdomain, kind) values (%s, 'archive') returning id", [name]
             )
@@ -80,7 +80,7 @@ class Machine(RuleBasedStateMachine):
             for job in model.jobs.values()
         }
         for name, site in model.sites.items():
-            row = driving.site(self.db, name)
+            row = helpers.site(self.db, name)
             phase = None if row["current_stage"] is None else row["phase"]
             assert (row["run_id"], phase) == (site.run, site.phase)
             assert (row["coordinator_enqueued"], row["dirty"], row["outcome"]) == (
@@ -89,7 +89,7 @@ class Machine(RuleBasedStateMachine):
                 site.outcome,
             )
             for stage in PHASE_OF:
-                assert driving.counters(self.db, stage, name) == model.counters(name, stage), (name, stage)
+                assert helpers.counters(self.db, stage, name) == model.counters(name, stage), (name, stage)
         assert dict(rows(self.db, "select run_id, outcome from pipeline_runs")) == model.outcomes
         advanced = rows(self.db, "select run_id, phase from pipeline_transitions where advanced_at is not null")
         assert sorted(advanced) == sorted(model.advances)
@@ -130,7 +130,7 @@ class Machine(RuleBasedStateMachine):
         found = rows(
             self.db,
             "select id, status::text, attempts, abort_requested,"
-            " coalesce(scheduled_at = clerk_held_back_until(), false)"
+            " coalesce(scheduled_at = clerk_paused_until(), false)"
             " from procrastinate_jobs where task_name <> 'clerk.refresh'",
         )
         return {
@@ -144,7 +144,7 @@ class Machine(RuleBasedStateMachine):
     def fetch(self, pick: int, queues: tuple[str, ...]) -> None:
         self._fetch(pick, queues)
 
-    def _fetch(self, pick: int, queues: tuple[str, ...]) -> driving.Job | None:
+    def _fetch(self, pick: int, queues: tuple[str, ...]) -> helpers.Job | None:
         worker = self.workers[pick % len(self.workers)]
         job = worker.fetch(*queues)
         if job is None:
@@ -156,7 +156,7 @@ class Machine(RuleBasedStateMachine):
             return None
         if "run_id" not in job.args:
             assert worker.finish(job)
-            assert (engine.refresh(self.db, job.args["subdomain"]) is not None) is self.model.refresh(
+            assert (engine.start_refresh_run(self.db, job.args["subdomain"]) is not None) is self.model.refresh(
                 job.args["subdomain"]
             )
             return job
@@ -234,11 +234,11 @@ class Machine(RuleBasedStateMachine):
             return
         self._advance(held[pick % len(held)], times)
 
-    def _advance(self, job: driving.Job, times: int) -> None:
+    def _advance(self, job: helpers.Job, times: int) -> None:
         args = job.args
         for _ in range(times):
             accepted = self.model.advance(args["subdomain"], args["run_id"], args["phase"])
-            said = engine.advance(self.db, args["subdomain"], args["run_id"], args["phase"])
+            said = engine.advance_phase(self.db, args["subdomain"], args["run_id"], args["phase"])
             assert (said != "stale") is accepted
             self._adopt()
 
@@ -270,7 +270,7 @@ class Machine(RuleBasedStateMachine):
             return
         worker, job = held[pick % len(held)]
         known = self.model.jobs[job.id]
-        driving.expire(self.db, job)
+        helpers.expire(self.db, job)
         assert engine.rescue_job(self.db, job.id) == self.model.rescue(known)
         self.same_as_the_model()
         if successor != "waits" and known.status == "todo" and not known.held_back:
@@ -335,7 +335,7 @@ class Machine(RuleBasedStateMachine):
     @rule(site=SITES, supersede=RARELY)
     def start(self, site: str, supersede: bool) -> None:
         if self.model.sites[site].going and not supersede:
-            with pytest.raises(RunGoing):
+            with pytest.raises(RunInProgress):
                 engine.start_run(self.db, site)
             return
         self.model.start(site)
@@ -345,21 +345,21 @@ class Machine(RuleBasedStateMachine):
     def a_document_appears(self, site: str) -> None:
         documents = self.model.sites[site].documents
         if len(documents) < 6:
-            documents += driving.add_documents(self.db, site, 1)
+            documents += helpers.add_documents(self.db, site, 1)
 
     @rule(site=SITES, sure=RARELY)
     def cancel(self, site: str, sure: bool) -> None:
         if not sure:
             return
         going = self.model.sites[site].going
-        assert engine.cancel(self.db, site) == (self.model.sites[site].run if going else None)
+        assert engine.cancel_run(self.db, site) == (self.model.sites[site].run if going else None)
         if going:
             self.model.end(site, "cancelled", "RunCancelled")
 
     @rule(site=SITES, stage=st.none() | STAGES, failed_only=st.booleans())
     def retry(self, site: str, stage: str | None, failed_only: bool) -> None:
         expected = self.model.retry(site, stage)
-        done = engine.retry(self.db, site, stage, failed_only)
+        done = engine.retry_failed(self.db, site, stage, failed_only)
         assert (done.run_id, done.stage, done.units) == expected
 
     @rule(site=SITES, stage=STAGES, sure=RARELY)
@@ -381,7 +381,7 @@ class Machine(RuleBasedStateMachine):
     @rule(site=SITES)
     def refresh(self, site: str) -> None:
         expected = self.model.refresh(site)
-        assert (engine.refresh(self.db, site) is not None) is expected
+        assert (engine.start_refresh_run(self.db, site) is not None) is expected
 
     @rule()
     def reconcile(self) -> None:
@@ -406,7 +406,7 @@ class Machine(RuleBasedStateMachine):
         self.db.execute("update job_claims set lease_until = now() - interval '1 s'")
         for _ in range(20):
             self.db.execute("update procrastinate_jobs set scheduled_at = null where task_name = 'clerk.refresh'")
-            if not driving.drain(self.workers[0]) + len(heal(self.db)):
+            if not helpers.drain(self.workers[0]) + len(heal(self.db)):
                 break
         assert heal(self.db) == []
         assert rows(self.db, "select * from pipeline_runs where ended_at is null") == []

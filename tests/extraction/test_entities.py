@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clerk.extraction.contract import checked
+from clerk.extraction.contract import validate
 from clerk.extraction.rules import Rules
 
 PAGE = """CITY OF MILLBROOK
@@ -41,7 +41,7 @@ def found(*pages: str) -> list[dict[str, dict[str, tuple[float, str | None]]]]:
     """Kind → text → confidence and role, page by page."""
     numbered = list(enumerate(pages, 1))
     result = Rules().extract(numbered)
-    checked("rules", result, [number for number, _ in numbered])
+    validate("rules", result, [number for number, _ in numbered])
     return [
         {kind: {one["text"]: (one["confidence"], one.get("role")) for one in result[number][kind]} for kind in TRUE}
         for number, _ in numbered
@@ -152,7 +152,7 @@ def test_hostile_text_takes_no_longer_than_its_length(name: str) -> None:
     begun = time.process_time()
     result = Rules().extract([(1, HOSTILE[name]), (2, HOSTILE[name][:1000])])
     assert time.process_time() - begun < 8
-    checked("rules", result, [1, 2])
+    validate("rules", result, [1, 2])
 
 
 @settings(max_examples=150, deadline=None)
@@ -170,4 +170,4 @@ def test_hostile_text_takes_no_longer_than_its_length(name: str) -> None:
 )  # fmt: skip
 def test_no_text_makes_it_raise_or_break_the_form(words: list[str]) -> None:
     text = " ".join(words)
-    checked("rules", Rules().extract([(1, text), (7, text[::-1])]), [1, 7])
+    validate("rules", Rules().extract([(1, text), (7, text[::-1])]), [1, 7])

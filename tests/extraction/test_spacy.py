@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from clerk.extraction.contract import checked
-from clerk.plugins.extractors import extractor
-from clerk.plugins.extractors.spacy import DEFAULT_MODEL, SpacyExtractor, SpacyUnavailable, model_named
+from clerk.extraction.contract import validate
+from clerk.extraction.extractors import extractor
+from clerk.extraction.extractors.spacy import DEFAULT_MODEL, SpacyExtractor, SpacyUnavailable, model_named
 
 HAS_SPACY = importlib.util.find_spec("spacy") is not None
 HAS_MODEL = HAS_SPACY and importlib.util.find_spec(DEFAULT_MODEL) is not None
@@ -47,7 +47,7 @@ def test_a_model_from_disk_is_loaded_and_joined_with_the_rules(tmp_path: Path) -
     language.to_disk(tmp_path / "model")
     reader = SpacyExtractor(str(tmp_path / "model"))
     found = reader.extract([(1, "Joan Doe flew to Berlin. Mayor Ellen Ortiz stayed."), (2, "")])
-    checked("spacy", found, [1, 2])
+    validate("spacy", found, [1, 2])
     assert {one["text"]: one["confidence"] for one in found[1]["persons"]} == {"Joan Doe": 0.75, "Ellen Ortiz": 0.95}
     assert [one["text"] for one in found[1]["locations"]] == ["Berlin"]
     assert "rules" in reader.version
@@ -58,6 +58,6 @@ def test_with_a_model_it_finds_what_the_rules_do_not() -> None:
     reader = extractor("spacy")
     assert reader is not None
     found = reader.extract([(1, "Yesterday Barack Obama flew from Chicago to Berlin. Mayor Ellen Ortiz stayed.")])
-    checked("spacy", found, [1])
+    validate("spacy", found, [1])
     assert {"Barack Obama", "Ellen Ortiz"} <= {one["text"] for one in found[1]["persons"]}
     assert {"Chicago", "Berlin"} <= {one["text"] for one in found[1]["locations"]}

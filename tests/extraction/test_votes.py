@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from clerk.extraction.contract import checked
+from clerk.extraction.contract import validate
 from clerk.extraction.rules import Rules
 
 
 def votes(*pages: str) -> list[list[dict[str, Any]]]:
     numbered = list(enumerate(pages, 1))
     found = Rules().extract(numbered)
-    checked("rules", found, [number for number, _ in numbered])
+    validate("rules", found, [number for number, _ in numbered])
     return [found[number]["votes"] for number, _ in numbered]
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from clerk.pg import engine
+from clerk.pipeline import engine
 from tests.faults.worker_app import STAGES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -166,8 +166,8 @@ class Pipeline:
         url: str | None = None,
         concurrency: int = 1,
         options: tuple[str, ...] = (),
-        deaf_after: float = 60.0,
-        cut_off_after: float = 300.0,
+        unresponsive_after: float = 60.0,
+        db_timeout: float = 300.0,
         start_within: float = 600.0,
         clock: float = 0.0,
     ) -> Worker:
@@ -180,7 +180,7 @@ class Pipeline:
             "FAULTS_CLOCK": str(clock),
             "PYTHONPATH": str(ROOT),
             "FAULTS_WORKER": json.dumps(
-                {"deaf_after": deaf_after, "cut_off_after": cut_off_after, "start_within": start_within}
+                {"unresponsive_after": unresponsive_after, "db_timeout": db_timeout, "start_within": start_within}
             ),
         }
         command = [
@@ -259,7 +259,7 @@ class Pipeline:
         )
 
     def rescue(self) -> int:
-        from clerk.reconcile.applying import rescue_expired
+        from clerk.reconcile.apply import rescue_expired
 
         return rescue_expired(self.connection)
 
@@ -280,7 +280,7 @@ class Pipeline:
         """I1 to I8, once every run should have ended, by the engine's view and by a witness that does not know it."""
         # A run ends a moment before the coordinator that ended it has reported back.
         until(lambda: not self._open_jobs(), "the end of every job of the pipeline", patience=10.0)
-        broken = self.all("select invariant, subdomain, run_id, stage, problem from pipeline_conservation")
+        broken = self.all("select invariant, subdomain, run_id, stage, problem from invariant_violations")
         assert broken == []
         self._check_runs()
         self._check_witness()

@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from clerk.errors import RunGoing
-from clerk.pg import engine
+from clerk.errors import RunInProgress
+from clerk.pipeline import engine
 from tests.faults.pipeline import ROOT, Pipeline, until
 
 # A gate inside the enqueuer's transaction: whoever inserts the job of this document waits for the test.
@@ -39,7 +39,7 @@ def _gate_at(pipeline: Pipeline, document: int) -> Iterator[None]:
 
 def _enqueuer(pipeline: Pipeline) -> subprocess.Popen[bytes]:
     code = (
-        "import psycopg, sys; from clerk.pg import engine\n"
+        "import psycopg, sys; from clerk.pipeline import engine\n"
         "with psycopg.connect(sys.argv[1], autocommit=True) as connection:\n"
         "    engine.start_run(connection, 'anytown', first_phase=2)"
     )
@@ -102,7 +102,7 @@ def test_late_members_of_an_older_run_change_nothing_in_the_new_one(pipeline: Pi
     old = pipeline.start(first_phase=2)
     worker = pipeline.worker("ocr", concurrency=2)
     until(lambda: len(pipeline.said()) == 2, "two members of the old run")
-    with pytest.raises(RunGoing):
+    with pytest.raises(RunInProgress):
         pipeline.start(first_phase=2)
     old_jobs = {item: pipeline.job("ocr", item) for item in (early, late, waiting)}
 

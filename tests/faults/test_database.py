@@ -15,12 +15,12 @@ import pytest
 from procrastinate import jobs
 
 from clerk.app import ClerkApp
-from clerk.pg.connection import connect_to
-from clerk.pg.connector import ClerkConnector
-from clerk.pg.migrate import Migrator
-from clerk.pg.server import Server
-from clerk.pg.sqlfiles import SqlFolder
-from clerk.worker import CUT_OFF
+from clerk.db.connection import connect_to
+from clerk.db.embedded.server import Server
+from clerk.db.migrations.migrate import Migrator
+from clerk.db.migrations.sqlfiles import SqlFolder
+from clerk.pipeline.connector import ClerkConnector
+from clerk.pipeline.worker import EX_TEMPFAIL
 from tests.conftest import QUICK, running
 from tests.faults.pipeline import Pipeline, pipeline_on, until
 from tests.faults.proxy import Proxy
@@ -104,18 +104,18 @@ def test_server_goes_away_and_comes_back(own_server: Server, tmp_path: Path, sto
 
 def test_worker_that_is_cut_off_for_good_ends_itself(own_server: Server, tmp_path: Path) -> None:
     with pipeline_on(own_server.url(), tmp_path) as pipeline:
-        worker = pipeline.worker(cut_off_after=0.5)
+        worker = pipeline.worker(db_timeout=0.5)
         # Not only registered: the watchdog is there when the loop is.
         until(lambda: worker.said("Starting worker"), "the worker at work")
         own_server.stop()
-        assert worker.wait() == CUT_OFF
+        assert worker.wait() == EX_TEMPFAIL
 
 
 def test_worker_whose_start_hangs_ends_itself(pipeline: Pipeline) -> None:
     """Before there is a watchdog; here what it reads first is locked for good."""
     with pipeline.connection.transaction():
         pipeline.connection.execute("lock table stage_policy")
-        assert pipeline.worker(start_within=0.5).wait() == CUT_OFF
+        assert pipeline.worker(start_within=0.5).wait() == EX_TEMPFAIL
 
 
 @pytest.mark.parametrize("lost", ["request", "answer"])
@@ -214,7 +214,7 @@ def test_job_that_ends_while_we_ask_for_lost_ones_is_not_done_again(
                 return rows
 
             monkeypatch.setattr(connector, "execute_query_all_async", ask_slowly)
-            connector.lost_answers += 1
+            connector.unknown_outcomes += 1
             assert await manager.fetch_job(["ocr"], worker) is None
 
     asyncio.run(scene())

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from clerk.pg import engine
+from clerk.pipeline import engine
 from tests.faults.pipeline import ROOT, Pipeline, until
-from tests.reconcile.healing import heal
+from tests.reconcile.repair_helpers import heal
 
 
 def _shell(pipeline: Pipeline, *command: str) -> None:
@@ -128,13 +128,13 @@ def test_clerk_retry_during_and_after_the_stage(pipeline: Pipeline) -> None:
     until(lambda: pipeline.counters("ocr") == (4, 1, 2), "two failures")
 
     pipeline.item("ocr", early, "ok")
-    assert engine.retry(pipeline.connection, "anytown").units == 2
+    assert engine.retry_failed(pipeline.connection, "anytown").units == 2
     until(lambda: pipeline.counters("ocr") == (4, 2, 1), "one of them healed")
     pipeline.open("slow")
     assert pipeline.until_ended(run) == "partial"
 
     pipeline.item("ocr", late, "ok")
-    retried = engine.retry(pipeline.connection, "anytown")
+    retried = engine.retry_failed(pipeline.connection, "anytown")
     assert (retried.stage, retried.units) == ("ocr", 1)
     assert retried.run_id is not None
     assert pipeline.until_ended(retried.run_id) == "succeeded"
@@ -256,7 +256,7 @@ def test_run_is_cancelled_while_its_members_finish(pipeline: Pipeline) -> None:
     for _ in range(2):
         pipeline.worker(concurrency=4)
     until(lambda: pipeline.counters("ocr")[1] > 5, "some members")
-    assert engine.cancel(pipeline.connection, "anytown") == run
+    assert engine.cancel_run(pipeline.connection, "anytown") == run
     assert pipeline.outcome(run) == "cancelled"
     total, completed, failed = pipeline.counters("ocr")
     assert completed + failed == total == 60

@@ -15,11 +15,11 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
-from clerk.pg.connector import ClerkConnector
-from clerk.pg.migrate import _LOCK_KEY as MIGRATORS
+from clerk.db.migrations.migrate import _LOCK_KEY as MIGRATORS
+from clerk.pipeline.connector import ClerkConnector
 from tests.faults.pipeline import Pipeline
 from tests.faults.proxy import Proxy
-from tests.waiting import until
+from tests.helpers import until
 
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer is not installed (Debian: apt install pgbouncer)")

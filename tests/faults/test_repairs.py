@@ -8,11 +8,11 @@ from typing import Any
 
 import psycopg
 
-from clerk.pg import engine
-from clerk.reconcile.applying import rescue_expired
+from clerk.pipeline import engine
+from clerk.reconcile.apply import rescue_expired
 from clerk.reconcile.repair import Repair
 from tests.faults.pipeline import Pipeline, until
-from tests.reconcile.healing import heal
+from tests.reconcile.repair_helpers import heal
 
 
 def _together(url: str, *works: Callable[[psycopg.Connection[Any]], None]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clerk.cli.progress import Progress
-from clerk.pg import engine
+from clerk.pipeline import engine
 from tests.conftest import Url
 from tests.faults.torture import Torturer, torture
 
@@ -24,7 +24,7 @@ def test_broken_books_are_noticed(database: Url, tmp_path: Path, monkeypatch: py
         for worker in torturer.working:
             worker.destroy()
         pipeline.start("town0")
-        engine.cancel(pipeline.connection, "town0")
+        engine.cancel_run(pipeline.connection, "town0")
         if broken:
             pipeline.connection.execute("update pipeline_runs set fetch_failed = fetch_failed + 1")
 

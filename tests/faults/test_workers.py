@@ -10,7 +10,7 @@ import pytest
 from procrastinate import jobs
 
 from clerk.app import ClerkApp
-from clerk.pg.job_manager import ClerkJobManager
+from clerk.pipeline.job_manager import ClerkJobManager
 from tests.faults.pipeline import Pipeline, until
 
 
@@ -66,11 +66,11 @@ def test_free_places_are_filled_at_once_and_what_was_not_begun_is_given_back(
             manager = app.job_manager
             assert isinstance(manager, ClerkJobManager)
             worker = await manager.register_worker()
-            manager.free_places[worker] = lambda: 3
+            manager.free_slots[worker] = lambda: 3
             job = await manager.fetch_job(["ocr"], worker)
             assert job is not None
             assert pipeline.all(by_status) == [("doing", 3), ("todo", 2)]
-            await manager.give_back_fetched(worker)
+            await manager.release_unstarted(worker)
             assert pipeline.all(by_status) == [("doing", 1), ("todo", 4)]
             await manager.finish_job(job, jobs.Status.SUCCEEDED, delete_job=False)
 

@@ -16,15 +16,15 @@ from collections import Counter
 from pathlib import Path
 
 from clerk.cli.progress import Progress
+from clerk.db.connection import connect_to
+from clerk.db.embedded.server import Server
+from clerk.db.migrations.migrate import Migrator
+from clerk.db.migrations.sqlfiles import default_folder
 from clerk.errors import ClerkError
-from clerk.pg import engine
-from clerk.pg.connection import connect_to
-from clerk.pg.migrate import Migrator
-from clerk.pg.server import Server
-from clerk.pg.sqlfiles import default_folder
+from clerk.pipeline import engine
 from tests.conftest import QUICK, Databases, running
 from tests.faults.pipeline import Pipeline, Worker, pipeline_on
-from tests.reconcile.healing import heal
+from tests.reconcile.repair_helpers import heal
 
 _WORKERS = 3
 _BODIES = (
@@ -115,10 +115,10 @@ class Torturer:
         self.pipeline.start(self._site(), supersede=True)
 
     def cancel(self) -> None:
-        engine.cancel(self.pipeline.connection, self._site())
+        engine.cancel_run(self.pipeline.connection, self._site())
 
     def retry(self) -> None:
-        engine.retry(self.pipeline.connection, self._site())
+        engine.retry_failed(self.pipeline.connection, self._site())
 
     def pause(self) -> None:
         engine.pause_site(self.pipeline.connection, self._site(), "torture")

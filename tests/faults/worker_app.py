@@ -28,10 +28,10 @@ from procrastinate import JobContext, exceptions
 
 from clerk.app import ClerkApp
 from clerk.errors import PermanentError
-from clerk.pg import engine
-from clerk.pg.connector import ClerkConnector
-from clerk.pg.job_manager import ClerkJobManager
-from clerk.stages.retrying import StageRetry
+from clerk.pipeline import engine
+from clerk.pipeline.connector import ClerkConnector
+from clerk.pipeline.job_manager import ClerkJobManager
+from clerk.pipeline.retry import StageRetry
 
 FOLDER = Path(os.environ.get("FAULTS_FOLDER", "."))
 STAGES = ("fetch", "ocr", "compilation", "extraction", "deploy")

@@ -12,9 +12,9 @@ from redis import Redis
 
 from tests.cli.conftest import clerk_command as clerk_command
 from tests.conftest import Url
-from tests.legacy import old_redis
-from tests.legacy.old_redis import OldRq
-from tests.legacy.old_system import OldDisk
+from tests.legacy import legacy_redis
+from tests.legacy.legacy_redis import OldRq
+from tests.legacy.legacy_system import OldDisk
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def settled(database: Url, old_disk: OldDisk, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture(scope="session")
 def _one_redis() -> Iterator[Url]:
-    with old_redis.running() as url:
+    with legacy_redis.running() as url:
         yield url
 
 

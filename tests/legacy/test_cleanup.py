@@ -13,21 +13,21 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from clerk.pg import engine
-from clerk.pg.connection import connect_to
-from clerk.pg.migrate import Migrator
-from clerk.pg.server import bundled
-from clerk.pg.sqlfiles import SqlFolder
-from clerk.pg.verify import require_known_schema, verify_schema
-from clerk.reconcile.applying import reconcile
+from clerk.db.connection import connect_to
+from clerk.db.embedded.server import bundled
+from clerk.db.migrations.migrate import Migrator
+from clerk.db.migrations.sqlfiles import SqlFolder
+from clerk.db.migrations.verify import require_known_schema, verify_schema
+from clerk.pipeline import engine
+from clerk.reconcile.apply import reconcile
 from tests.cli.conftest import Clerk
 from tests.conftest import Databases, Url
-from tests.engine.driving import Connection, Worker, add_site, drain, next_job_of, one, rows, site, worker
-from tests.legacy.old_system import stuck_site
-from tests.pg.conftest import older_server as older_server
-from tests.pg.legacy import BASELINES, Baseline
-from tests.pg.schema import facts
-from tests.pg.schema import rows as all_rows
+from tests.db.conftest import older_server as older_server
+from tests.db.legacy import BASELINES, Baseline
+from tests.db.schema import facts
+from tests.db.schema import rows as all_rows
+from tests.engine.helpers import Connection, Worker, add_site, drain, next_job_of, one, rows, site, worker
+from tests.legacy.legacy_system import stuck_site
 
 COLUMNS = {"status", "extraction_status", "last_updated", "last_deployed", "last_extracted"}
 
@@ -138,7 +138,7 @@ def test_all_comes_back_on_an_older_postgres(older_server: Url, folder: SqlFolde
             connection.execute(ALL_THAT_CAN_STAND_ON_A_COLUMN.encode())
             before = schema(url), all_rows(connection, "sites")
             assert migrator.clean_up(lambda: None)
-            assert migrator.take_back_cleanup(lambda: None)
+            assert migrator.revert_cleanup(lambda: None)
             assert (schema(url), all_rows(connection, "sites")) == before
     finally:
         databases.drop_all()
@@ -153,7 +153,7 @@ def test_a_right_of_somebody_who_is_gone_stops_nothing(connection: Connection, f
         migrator.clean_up(lambda: None)
     finally:
         connection.execute(f"drop role {role}".encode())
-    assert migrator.take_back_cleanup(lambda: None)
+    assert migrator.revert_cleanup(lambda: None)
     assert one(connection, "select has_column_privilege('pg_monitor', 'sites', 'status', 'select')")
 
 
@@ -166,7 +166,7 @@ def test_going_down_to_nothing_gives_back_what_was_found(new_database: Callable[
         assert migrator.clean_up(lambda: None)
         assert not migrator.clean_up(lambda: None), "once"
         assert str(migrator.plan_down(0)[0]) == "take back the clean-up"
-        assert not {"site_progress", "sites"} & migrator.losses(0).keys()
+        assert not {"site_progress", "sites"} & migrator.data_loss(0).keys()
         migrator.down(0)
         assert (
             facts(connection, folder),
@@ -225,8 +225,8 @@ MOVES: dict[str, Callable[[Worker, str], None]] = {
     "is being read": gets_to(2),
     "is being extracted": gets_to(3),
     "is being deployed": gets_to(4),
-    "is cancelled while it is read": gets_to(2, "select clerk_cancel(%s)"),
-    "is cancelled while it is extracted": gets_to(3, "select clerk_cancel(%s)"),
+    "is cancelled while it is read": gets_to(2, "select clerk_cancel_run(%s)"),
+    "is cancelled while it is extracted": gets_to(3, "select clerk_cancel_run(%s)"),
     "is started over": gets_to(4, "select clerk_start_run(%s, p_supersede => true)"),
 }
 OLDER = "select subdomain, status, extraction_status, last_updated, last_deployed, last_extracted from sites order by 1"
@@ -254,7 +254,7 @@ def test_a_site_that_moved_on_gets_what_the_trigger_would_have_written(
                         tick(connection)
                         engine.start_run(connection, town)
                         make(hand, town)
-                assert not cleaned or migrator.take_back_cleanup(lambda: None)
+                assert not cleaned or migrator.revert_cleanup(lambda: None)
                 seen.append(rows(connection, OLDER))
     finally:
         databases.drop_all()
@@ -274,7 +274,7 @@ def test_sites_that_stay_where_they_are_keep_their_values_to_the_letter(
     connection.execute("delete from sites where subdomain = 'removed'")
     connection.execute("update sites set subdomain = 'renamed' where subdomain = 'older name'")
     connection.execute("insert into sites (subdomain) values ('added'), ('removed')")
-    migrator.take_back_cleanup(lambda: None)
+    migrator.revert_cleanup(lambda: None)
     assert rows(connection, "select subdomain, status, last_updated, last_deployed from sites order by 1") == [
         ("added", "new", None, None),
         ("odd", "needs_ocr", "yesterday", ""),
@@ -289,7 +289,7 @@ def test_sites_that_stay_where_they_are_keep_their_values_to_the_letter(
 
 def passes(connection: Connection, count: int, *, repaired: int = 4, failed: int = 9, of: str | None = None) -> None:
     connection.execute(
-        "insert into reconcile_passes (reconciliation, ended_at, subdomain, repaired, failed)"
+        "insert into reconcile_runs (reconciliation, ended_at, subdomain, repaired, failed)"
         " select gen_random_uuid(), now(), %s, %s, %s from generate_series(1, %s)",
         [of, repaired, failed, count],
     )
@@ -313,7 +313,7 @@ def test_fewer_than_ten_reconciliations_prove_nothing(
 ) -> None:
     passes(connection, 9, repaired=0)
     passes(connection, 20, repaired=0, of="town")
-    connection.execute("insert into reconcile_passes (reconciliation) values (gen_random_uuid())")
+    connection.execute("insert into reconcile_runs (reconciliation) values (gen_random_uuid())")
     said = clerk_command("legacy", "cleanup").out
     assert "NO   repairs        9 of the last 10 reconciliations on record, up to 0 repairs in one" in said
 
@@ -322,7 +322,7 @@ def test_only_the_last_ten_count_and_failed_tries_are_no_repairs(
     settled: None, connection: Connection, clerk_command: Clerk
 ) -> None:
     passes(connection, 1, repaired=50)
-    connection.execute("update reconcile_passes set started_at = now() - interval '1 day'")
+    connection.execute("update reconcile_runs set started_at = now() - interval '1 day'")
     passes(connection, 10, repaired=4, failed=50)
     assert "ok   repairs        10 of the last 10 reconciliations on record, up to 4 repairs in one" in (
         clerk_command("legacy", "cleanup").out
@@ -335,12 +335,12 @@ def test_only_the_last_ten_count_and_failed_tries_are_no_repairs(
         ("stuck", "update sites set updated_at = now() - interval '1 day'"),
         ("health", "update sites set updated_at = now() - interval '1 day'"),
         ("migrated", "insert into sites (subdomain, status) values ('old', 'needs_ocr')"),
-        ("repairs", "update reconcile_passes set repaired = 5"),
-        ("repairs", "update reconcile_passes set given_up = 1"),
-        ("operators", "select clerk_cancel('town', 'enough')"),
+        ("repairs", "update reconcile_runs set repaired = 5"),
+        ("repairs", "update reconcile_runs set given_up = 1"),
+        ("operators", "select clerk_cancel_run('town', 'enough')"),
         ("operators", "select clerk_rewind('town', 'fetch')"),
         ("operators", "select clerk_start_run('town', p_supersede => true)"),
-        ("operators", "update reconcile_passes set subdomain = 'town' where started_at < now() - interval '1 hour'"),
+        ("operators", "update reconcile_runs set subdomain = 'town' where started_at < now() - interval '1 hour'"),
         (
             "site_progress",
             "insert into site_progress (subdomain, current_stage, updated_at) values ('x', 'ocr', now())",
@@ -356,7 +356,7 @@ def test_each_check_can_refuse_and_be_overridden_by_name(
     connection.execute("insert into sites (subdomain) values ('town')")
     engine.start_run(connection, "town")
     passes(connection, 1)
-    connection.execute("update reconcile_passes set started_at = now() - interval '1 day'")
+    connection.execute("update reconcile_runs set started_at = now() - interval '1 day'")
     passes(connection, 10)
     arguments = ["legacy", "cleanup", "--apply", "--backup", str(backup)]
     if wrong is None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from clerk.legacy.disk import Holding, scan, site_folders
-from tests.legacy.old_system import OldDisk, as_nobody
+from clerk.legacy.disk import DocumentState, scan, site_folders
+from tests.legacy.legacy_system import OldDisk, as_nobody
 
 
-def holdings(disk: OldDisk, site: str = "town") -> dict[str, Holding]:
+def holdings(disk: OldDisk, site: str = "town") -> dict[str, DocumentState]:
     return {document.name: document.holding()[0] for document in scan(disk.root / site).documents}
 
 
@@ -26,14 +26,14 @@ def test_every_layout_is_found(old_disk: OldDisk) -> None:
     cache.write_text("{}")
     (old_disk.root / "town/ocr_failures_2024.jsonl").write_text("{}")
     assert holdings(old_disk) == {
-        "minutes Council/2020-01-01": Holding.TEXT,
-        "minutes Council/2020-01-02": Holding.TEXT,
-        "minutes Council/2010-01-01": Holding.TEXT,
-        "agenda Council/2020-01-01": Holding.TEXT,
-        "minutes Council/2020-01-03": Holding.PDF,
-        "minutes Council/2020-01-04": Holding.NOTHING,
-        "minutes Council/2020-01-05": Holding.NOTHING,
-        "minutes Council/2020-01-06": Holding.PDF,
+        "minutes Council/2020-01-01": DocumentState.TEXT,
+        "minutes Council/2020-01-02": DocumentState.TEXT,
+        "minutes Council/2010-01-01": DocumentState.TEXT,
+        "agenda Council/2020-01-01": DocumentState.TEXT,
+        "minutes Council/2020-01-03": DocumentState.PDF,
+        "minutes Council/2020-01-04": DocumentState.NOTHING,
+        "minutes Council/2020-01-05": DocumentState.NOTHING,
+        "minutes Council/2020-01-06": DocumentState.PDF,
     }
     site = scan(old_disk.root / "town")
     assert (site.text_files, site.problems) == (6, [])
@@ -48,9 +48,9 @@ def test_half_a_text_is_not_a_text(old_disk: OldDisk) -> None:
     old_disk.pdf("town", "Stopped", "2020-01-01", pages=2)
     found = {document.meeting: document.holding() for document in scan(old_disk.root / "town").documents}
     assert found == {
-        "Gap": (Holding.NOTHING, "the text of page 2 is missing"),
-        "Images": (Holding.NOTHING, "there is an image of page 3, and text of 1 pages"),
-        "Stopped": (Holding.PDF, "the PDF has 2 pages, and there is text of 1"),
+        "Gap": (DocumentState.NOTHING, "the text of page 2 is missing"),
+        "Images": (DocumentState.NOTHING, "there is an image of page 3, and text of 1 pages"),
+        "Stopped": (DocumentState.PDF, "the PDF has 2 pages, and there is text of 1"),
     }
 
 
@@ -61,8 +61,8 @@ def test_a_pdf_that_does_not_tell_its_pages_says_nothing_against_its_text(old_di
     (old_disk.root / "town/txt/Gap/2020-01-01/1.txt").unlink()
     old_disk.pdf("town", "Gap", "2020-01-01").write_bytes(b"no PDF")
     assert holdings(old_disk) == {
-        "minutes Broken/2020-01-01": Holding.TEXT,
-        "minutes Gap/2020-01-01": Holding.PDF,
+        "minutes Broken/2020-01-01": DocumentState.TEXT,
+        "minutes Gap/2020-01-01": DocumentState.PDF,
     }
 
 
@@ -72,7 +72,7 @@ def test_a_pdf_that_is_still_there_does_not_make_its_text_doubtful(old_disk: Old
     old_disk.text("town", "Marked", "2020-01-01", "one")
     old_disk.pdf("town", "Marked", "2020-01-01", pages=2)
     old_disk.marker("town", "Marked", "2020-01-01")
-    assert set(holdings(old_disk).values()) == {Holding.TEXT}
+    assert set(holdings(old_disk).values()) == {DocumentState.TEXT}
 
 
 def test_one_file_with_all_of_the_text_is_not_hidden_by_some_pages(old_disk: OldDisk) -> None:
@@ -86,8 +86,8 @@ def test_one_file_with_all_of_the_text_is_not_hidden_by_some_pages(old_disk: Old
     found = {document.meeting: document for document in scan(old_disk.root / "town").documents}
     assert {
         meeting: document.holding()[0] for meeting, document in found.items() if meeting != "Empty"
-    } == dict.fromkeys(("Linked", "HalfRead", "Gap", "WithoutPdf", "Pages"), Holding.TEXT)
-    assert found["Empty"].holding() == (Holding.PDF, "the PDF has 3 pages, and there is text of 2")
+    } == dict.fromkeys(("Linked", "HalfRead", "Gap", "WithoutPdf", "Pages"), DocumentState.TEXT)
+    assert found["Empty"].holding() == (DocumentState.PDF, "the PDF has 3 pages, and there is text of 2")
     for meeting in ("Linked", "HalfRead", "Gap", "WithoutPdf"):
         assert [path.read_text() for path in found[meeting].texts.values()] == ["all of it"]
     assert [*found["Pages"].texts] == [1, 2], "all pages, each by itself, say more"

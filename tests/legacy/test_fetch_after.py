@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from clerk.config import load
-from clerk.documents import catalogue, condition
+from clerk.documents import integrity, repository
 from clerk.documents.storage import SiteStorage
-from clerk.legacy import migrating
-from clerk.pg import engine
-from clerk.reconcile.applying import reconcile
-from clerk.reconcile.storage import Comparison
-from tests.engine.driving import Connection, broken_invariants, rows
-from tests.legacy.old_system import OldDisk, stuck_site
+from clerk.legacy import migrate
+from clerk.pipeline import engine
+from clerk.reconcile.apply import reconcile
+from clerk.reconcile.file_checks import StorageScan
+from tests.engine.helpers import Connection, broken_invariants, rows
+from tests.legacy.legacy_system import OldDisk, stuck_site
 from tests.legacy.test_migrate import work
 
 pytestmark = pytest.mark.usefixtures("settled")
@@ -46,8 +46,8 @@ def test_the_source_brings_them_again(connection: Connection, old_disk: OldDisk,
         "update sites set scraper = 'directory', extra = %s",
         [json.dumps({"path": str(tmp_path / "source/town/pdfs")})],
     )
-    list(migrating.migrate(connection, old_disk.root))
-    reconcile(connection, Comparison(load()))
+    list(migrate.migrate(connection, old_disk.root))
+    reconcile(connection, StorageScan(load()))
     work(connection)
     assert rows(connection, _READ) == []
     assert rows(connection, "select current_stage, outcome from sites") == [("completed", "partial")]
@@ -63,8 +63,8 @@ def test_the_source_brings_them_again(connection: Connection, old_disk: OldDisk,
     ]
     assert rows(connection, "select current_stage, outcome from sites") == [("completed", "succeeded")]
     storage = SiteStorage(old_disk.root, "town")
-    documents = catalogue.documents_of(connection, "town")
-    assert [condition.texts(storage, one, thorough=True).problem for one in documents] == [None] * 4
+    documents = repository.documents_of(connection, "town")
+    assert [integrity.texts_status(storage, one, thorough=True).problem for one in documents] == [None] * 4
     assert (old_disk.root / "town/txt/CityCouncil/2020-01-01/1.txt").read_text() == "read, PDF gone"
     assert broken_invariants(connection) == []
     engine.start_run(connection, "town")
@@ -82,8 +82,8 @@ def test_another_pdf_of_the_day_is_another_meeting(connection: Connection, old_d
         "update sites set scraper = 'directory', extra = %s",
         [json.dumps({"path": str(tmp_path / "source/town/pdfs")})],
     )
-    list(migrating.migrate(connection, old_disk.root))
-    reconcile(connection, Comparison(load()))
+    list(migrate.migrate(connection, old_disk.root))
+    reconcile(connection, StorageScan(load()))
     work(connection)
     assert rows(
         connection, "select occurrence, superseded_at from content_items where kind = 'minutes' order by 1"

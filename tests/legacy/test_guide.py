@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from clerk.pg.connection import connect_to
-from clerk.pg.server import bundled
+from clerk.db.connection import connect_to
+from clerk.db.embedded.server import bundled
 from tests.conftest import Url
-from tests.engine.driving import broken_invariants, one, rows
+from tests.db.legacy import ALEMBIC_EMPTY
+from tests.engine.helpers import broken_invariants, one, rows
 from tests.legacy import guide
-from tests.legacy.old_redis import OldRq
-from tests.legacy.old_system import Connection, OldDisk
-from tests.pg.legacy import ALEMBIC_EMPTY
+from tests.legacy.legacy_redis import OldRq
+from tests.legacy.legacy_system import Connection, OldDisk
 
 SITES, STUCK, COORDINATORS, FAILED = 400, 105, 82, 2695
 

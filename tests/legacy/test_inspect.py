@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from clerk.legacy.inspecting import inspect
-from clerk.pg.connection import connect_to
-from clerk.pg.migrate import Migrator
-from clerk.pg.sqlfiles import SqlFolder
+from clerk.db.connection import connect_to
+from clerk.db.migrations.migrate import Migrator
+from clerk.db.migrations.sqlfiles import SqlFolder
+from clerk.legacy.inspect import inspect
 from tests.cli.conftest import Clerk
 from tests.conftest import Url
-from tests.engine.driving import Connection
-from tests.legacy.old_redis import OldRq
-from tests.legacy.old_system import OldDisk, as_nobody, stuck_site
-from tests.pg.legacy import ALEMBIC, CREATE_ALL, EARLY_ALEMBIC, RAW_SCRIPT, Baseline
+from tests.db.legacy import ALEMBIC, CREATE_ALL, EARLY_ALEMBIC, RAW_SCRIPT, Baseline
+from tests.engine.helpers import Connection
+from tests.legacy.legacy_redis import OldRq
+from tests.legacy.legacy_system import OldDisk, as_nobody, stuck_site
 
 FORMS = {"alembic": ALEMBIC, "alembic, early": EARLY_ALEMBIC, "create_all": CREATE_ALL, "raw script": RAW_SCRIPT}
 

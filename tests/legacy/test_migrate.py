@@ -14,18 +14,18 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from clerk.app import whole_app
+from clerk.app import create_app
 from clerk.config import load
-from clerk.documents import catalogue, manifest
+from clerk.documents import manifest, repository
 from clerk.documents.storage import SiteStorage
-from clerk.legacy import migrating, tables
-from clerk.pg import engine
+from clerk.legacy import migrate, tables
+from clerk.pipeline import engine
 from clerk.plugins import manager
-from clerk.reconcile.applying import reconcile
-from clerk.reconcile.storage import Comparison
+from clerk.reconcile.apply import reconcile
+from clerk.reconcile.file_checks import StorageScan
 from tests.cli.conftest import Clerk
-from tests.engine.driving import Connection, broken_invariants, one, rows
-from tests.legacy.old_system import PROGRESS, OldDisk, stuck_site
+from tests.engine.helpers import Connection, broken_invariants, one, rows
+from tests.legacy.legacy_system import PROGRESS, OldDisk, stuck_site
 
 pytestmark = pytest.mark.usefixtures("settled")
 
@@ -49,7 +49,7 @@ def work(connection: Connection) -> None:
     """Workers until nothing is left, retries at once."""
 
     async def drain() -> None:
-        app = whole_app()
+        app = create_app()
         async with app.open_async():
             await app.run_worker_async(wait=False, install_signal_handlers=False, listen_notify=False, concurrency=1)
 
@@ -96,7 +96,7 @@ def test_the_run_goes_on_by_reconciliation_and_reads_only_what_has_no_text(
     a_bit_of_everything(connection, old_disk)
     before = {path: path.read_bytes() for path in old_disk.root.rglob("*.txt")}
     assert clerk_command("migrate-stuck-sites").code == 0
-    reconcile(connection, Comparison(load()))
+    reconcile(connection, StorageScan(load()))
     assert rows(connection, "select count(*) from procrastinate_jobs where queue_name = 'ocr'") == [(1,)]
     work(connection)
     assert rows(connection, "select current_stage, outcome, status from sites") == [
@@ -138,7 +138,7 @@ def test_cut_short_between_files_and_rows_it_goes_on(
 ) -> None:
     for site in ("atown", "btown", "ctown"):
         a_bit_of_everything(connection, old_disk, site)
-    whole = engine.migrate_site
+    whole = engine.import_legacy_site
 
     def dies(connection: Connection, subdomain: str, *more: Any) -> int | None:
         if subdomain == "btown":
@@ -146,7 +146,7 @@ def test_cut_short_between_files_and_rows_it_goes_on(
         return whole(connection, subdomain, *more)
 
     with monkeypatch.context() as patched:
-        patched.setattr(engine, "migrate_site", dies)
+        patched.setattr(engine, "import_legacy_site", dies)
         assert clerk_command("migrate-stuck-sites").code == 130
     assert rows(connection, "select subdomain from sites where run_id is not null") == [("atown",)]
     assert clerk_command("migrate-stuck-sites").out.splitlines()[:2] == [
@@ -183,10 +183,10 @@ def test_which_sites_are_stuck_and_where_they_go_on(
 ) -> None:
     stuck_site(connection, "town", stage, status)
     old_disk.text("town", "Council", "2020-01-01", "one")
-    (migrated,) = migrating.migrate(connection, old_disk.root)
+    (migrated,) = migrate.migrate(connection, old_disk.root)
     assert migrated.phase == phase
     assert broken_invariants(connection) == []
-    reconcile(connection, Comparison(load()))
+    reconcile(connection, StorageScan(load()))
     assert rows(connection, "select queue_name from procrastinate_jobs where args ? 'run_id'") == [
         ("fetch",) if phase == 1 else ("coordinator",)
     ]
@@ -197,10 +197,10 @@ def test_which_sites_are_stuck_and_where_they_go_on(
 def test_which_are_not(connection: Connection, old_disk: OldDisk, stage: str | None, status: str | None) -> None:
     stuck_site(connection, "town", stage, status)
     old_disk.text("town", "Council", "2020-01-01", "one")
-    assert list(migrating.migrate(connection, old_disk.root)) == []
-    (taken,) = migrating.migrate(connection, old_disk.root, every_site=True)
+    assert list(migrate.migrate(connection, old_disk.root)) == []
+    (taken,) = migrate.migrate(connection, old_disk.root, every_site=True)
     assert (taken.run_id, taken.total) == (None, 1)
-    assert list(migrating.migrate(connection, old_disk.root, every_site=True)) == []
+    assert list(migrate.migrate(connection, old_disk.root, every_site=True)) == []
     assert rows(connection, _LEDGER, ["town"]) == [("Council", "processed", None)]
     assert rows(connection, "select run_id, current_stage from sites") == [(None, None)]
 
@@ -284,14 +284,14 @@ def test_folders_that_become_one_hide_nothing_from_each_other(connection: Connec
     old_disk.text("town", "CityCouncil", "2020-01-02", "the same")
     old_disk.text("town", "City Council", "2020-01-02", "the same")
     old_disk.marker("town", "City Council", "2020-01-02")
-    list(migrating.migrate(connection, old_disk.root))
+    list(migrate.migrate(connection, old_disk.root))
     found = rows(connection, "select date::text, occurrence from content_items where kind = 'minutes' order by 1, 2")
     assert found == [("2020-01-01", 1), ("2020-01-01", 2), ("2020-01-02", 1)]
     second = old_disk.root / "town/txt/CityCouncil/2020-01-01_2"
     assert (second / "1.txt").read_text() == "evening"
     connection.execute("update sites set run_id = null, current_stage = null")
     connection.execute("delete from content_items")
-    list(migrating.migrate(connection, old_disk.root))
+    list(migrate.migrate(connection, old_disk.root))
     assert rows(
         connection, "select date::text, occurrence from content_items where kind = 'minutes' order by 1, 2"
     ) == found, "the second time it finds its own second name"  # fmt: skip
@@ -306,7 +306,7 @@ def test_a_file_system_without_links_gets_copies(
     monkeypatch.setattr(os, "link", refuses)
     stuck_site(connection, "town")
     old_disk.whole_text("town", "Board", "2010-01-01", "An old text")
-    list(migrating.migrate(connection, old_disk.root))
+    list(migrate.migrate(connection, old_disk.root))
     assert (old_disk.root / "town/txt/Board/2010-01-01/1.txt").read_text() == "An old text"
     (made,) = (manifest.load(path) for path in old_disk.root.rglob("manifest.json"))
     assert made is not None
@@ -326,16 +326,16 @@ def test_a_site_with_json_that_jsonb_refuses(connection: Connection) -> None:
     stuck_site(connection, "town")
     connection.execute("""update sites set finance_data_types = '["a", "\\u0000"]'""")
     (row,) = tables.read(connection).stuck
-    assert engine.migrate_site(connection, "town", Jsonb([]), 1) is not None
+    assert engine.import_legacy_site(connection, "town", Jsonb([]), 1) is not None
     assert (row.subdomain, one(connection, "select before ->> 'last_updated' from reconcile_log")) == ("town", "")
 
 
 def test_no_site_twice_by_two_operators(connection: Connection, old_disk: OldDisk, database: str) -> None:
     a_bit_of_everything(connection, old_disk)
     (row,) = tables.read(connection).stuck
-    first = migrating.migrate_site(connection, old_disk.root, row)
+    first = migrate.migrate_site(connection, old_disk.root, row)
     with psycopg.connect(database, autocommit=True) as other:
-        second = migrating.migrate_site(other, old_disk.root, row)
+        second = migrate.migrate_site(other, old_disk.root, row)
     assert (first.run_id is None, second.run_id) == (False, None)
     assert one(connection, "select count(*) from pipeline_runs") == 1
 
@@ -363,7 +363,7 @@ def test_what_is_read_anew_replaces_nothing_that_the_older_system_made(
     assert len(before) == 6
     assert clerk_command("migrate-stuck-sites").code == 0
     assert lies(town) == before, "until it is read, all stays where the older system finds it"
-    reconcile(connection, Comparison(load()))
+    reconcile(connection, StorageScan(load()))
     work(connection)
     assert rows(connection, _LEDGER, ["town"]) == [("Council", "processed", None)] * 2
     assert "The motion carried." in (town / places[0] / "1.txt").read_text()
@@ -384,8 +384,8 @@ def test_a_text_that_was_taken_over_is_set_aside_when_somebody_wants_it_read_aga
     town, place = old_disk.root / "town", "txt/Council/2020-01-01"
     old_disk.text("town", "Council", "2020-01-01", "first")
     old_disk.pdf("town", "Council", "2020-01-01")
-    list(migrating.migrate(connection, old_disk.root))
-    reconcile(connection, Comparison(load()))
+    list(migrate.migrate(connection, old_disk.root))
+    reconcile(connection, StorageScan(load()))
     work(connection)
     assert not (town / "before-clerk" / place).exists()
     engine.rewind(connection, "town", "ocr")
@@ -398,7 +398,7 @@ def test_a_text_that_was_taken_over_is_set_aside_when_somebody_wants_it_read_aga
     (town / place / "1.txt").write_text("second")
     connection.execute("update sites set run_id = null, current_stage = 'ocr'")
     connection.execute("delete from content_items")
-    list(migrating.migrate(connection, old_disk.root))
+    list(migrate.migrate(connection, old_disk.root))
     engine.rewind(connection, "town", "ocr")
     work(connection)
     assert (town / "before-clerk" / place / "1.txt").read_text() == "first", "never overwritten"
@@ -416,9 +416,9 @@ def test_a_text_in_one_file_takes_the_place_of_some_pages_which_are_set_aside(
         if again:
             connection.execute("update sites set run_id = null, current_stage = 'ocr'")
             connection.execute("delete from content_items")
-        (migrated,) = migrating.migrate(connection, old_disk.root)
+        (migrated,) = migrate.migrate(connection, old_disk.root)
         assert (migrated.skipped, migrated.problems, migrated.documents["processed"]) == (None, [], 1)
-    (document,) = catalogue.documents_of(connection, "town")
+    (document,) = repository.documents_of(connection, "town")
     storage = SiteStorage(old_disk.root, "town")
     assert manifest.page_texts(storage, document) == [(1, "all of it")]
     kept = old_disk.root / "town/before-clerk/txt/Board"

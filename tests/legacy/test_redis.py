@@ -16,9 +16,9 @@ from rq.job import Job, JobStatus
 
 from clerk.legacy import cutover
 from tests.cli.conftest import Clerk
-from tests.engine.driving import Connection, one, rows
-from tests.legacy.old_redis import OldRq
-from tests.legacy.old_system import OldDisk, stuck_site
+from tests.engine.helpers import Connection, one, rows
+from tests.legacy.legacy_redis import OldRq
+from tests.legacy.legacy_system import OldDisk, stuck_site
 
 pytestmark = pytest.mark.usefixtures("settled")
 

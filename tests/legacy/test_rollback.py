@@ -11,17 +11,17 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from clerk.legacy import migrating
-from clerk.pg import engine
-from clerk.pg.connection import connect_to
-from clerk.pg.migrate import Migrator
-from clerk.pg.sqlfiles import SqlFolder
+from clerk.db.connection import connect_to
+from clerk.db.migrations.migrate import Migrator
+from clerk.db.migrations.sqlfiles import SqlFolder
+from clerk.legacy import migrate
+from clerk.pipeline import engine
 from tests.conftest import Url
-from tests.engine.driving import Connection, finish_phase, one, worker
+from tests.db.legacy import ALEMBIC, BASELINES, Baseline
+from tests.db.schema import facts, rows, tables
+from tests.engine.helpers import Connection, finish_phase, one, worker
 from tests.legacy.guide import PAGE
-from tests.legacy.old_system import OldDisk, stuck_site
-from tests.pg.legacy import ALEMBIC, BASELINES, Baseline
-from tests.pg.schema import facts, rows, tables
+from tests.legacy.legacy_system import OldDisk, stuck_site
 
 
 @pytest.fixture(params=BASELINES, ids=lambda baseline: baseline.name)
@@ -53,7 +53,7 @@ def contents(connection: psycopg.Connection) -> dict[str, list[dict[str, object]
 def test_every_value_comes_back(older: Connection, folder: SqlFolder, old_disk: OldDisk) -> None:
     schema, before = facts(older, folder), contents(older)
     Migrator(older, folder).up()
-    (stuck,) = (one for one in migrating.migrate(older, old_disk.root, every_site=True) if one.run_id is not None)
+    (stuck,) = (one for one in migrate.migrate(older, old_disk.root, every_site=True) if one.run_id is not None)
     assert (stuck.subdomain, stuck.total) == ("springfield", 3)
     # Not stuck, and its row changes all the same: what waited in the Redis becomes a run, or an operator wants one.
     engine.start_run(older, "emptyville")
@@ -93,10 +93,10 @@ def test_a_site_that_was_finished_here_keeps_what_is_so(
 
 
 def test_to_any_other_version_the_runs_stay(connection: Connection, folder: SqlFolder) -> None:
-    connection.execute("insert into adopted_schema values ('table', 'sites', '{}')")
+    connection.execute("insert into legacy_schema values ('table', 'sites', '{}')")
     connection.execute("insert into sites (subdomain, status) values ('town', 'needs_ocr')")
     engine.start_run(connection, "town")
-    assert one(connection, "select as_found ->> 'status' from adopted_sites") == "needs_ocr"
+    assert one(connection, "select as_found ->> 'status' from legacy_sites") == "needs_ocr"
     Migrator(connection, folder).down(folder.newest - 1)
     assert one(connection, "select status from sites") == "fetching"
 
@@ -104,7 +104,7 @@ def test_to_any_other_version_the_runs_stay(connection: Connection, folder: SqlF
 def test_a_database_of_clerks_own_remembers_nothing(connection: Connection) -> None:
     connection.execute("insert into sites (subdomain) values ('town')")
     engine.start_run(connection, "town")
-    assert one(connection, "select count(*) from adopted_sites") == 0
+    assert one(connection, "select count(*) from legacy_sites") == 0
 
 
 def test_the_second_names_can_be_removed_as_the_guide_says(connection: Connection, old_disk: OldDisk) -> None:
@@ -120,7 +120,7 @@ def test_the_second_names_can_be_removed_as_the_guide_says(connection: Connectio
         return {path: path.read_bytes() for path in there if path.name != "second-names.txt"}
 
     before = files()
-    list(migrating.migrate(connection, old_disk.root))
+    list(migrate.migrate(connection, old_disk.root))
     assert len(files()) == len(before) + 4
     (command,) = re.findall(r"^    find .*?\\;$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     subprocess.run(["/bin/sh", "-c", command], env={**os.environ, "STORAGE_DIR": str(old_disk.root)}, check=True)

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from clerk.errors import PermanentError
-from clerk.plugins.isolation import PluginFailed, PluginHung, PluginRaised, SignsOfLife, guarded
+from clerk.plugins.isolation import Heartbeat, PluginFailed, PluginRaised, PluginTimeout, call_with_timeout
 
 
 def test_returns_what_the_plugin_returns() -> None:
-    assert guarded("mine", "hook", lambda: 42) == 42
+    assert call_with_timeout("mine", "hook", lambda: 42) == 42
 
 
 class Mute(Exception):
@@ -31,7 +31,7 @@ def test_a_plugin_that_raises_is_named(error: BaseException) -> None:
         raise error
 
     with pytest.raises(PluginRaised, match=rf"plugin mine raised in hook: {type(error).__name__}"):
-        guarded("mine", "hook", call)
+        call_with_timeout("mine", "hook", call)
 
 
 def test_a_plugin_can_say_that_another_attempt_is_useless() -> None:
@@ -42,21 +42,21 @@ def test_a_plugin_can_say_that_another_attempt_is_useless() -> None:
         raise SoldOut("for good")
 
     with pytest.raises(PluginFailed, match=r"plugin mine failed in hook: SoldOut: for good") as raised:
-        guarded("mine", "hook", call)
+        call_with_timeout("mine", "hook", call)
     assert isinstance(raised.value, PermanentError)
 
 
 def test_a_plugin_that_hangs_is_given_up() -> None:
     release = threading.Event()
     try:
-        with pytest.raises(PluginHung, match=r"plugin mine did not come back from hook within 0.2 s"):
-            guarded("mine", "hook", release.wait, limit=0.2)
+        with pytest.raises(PluginTimeout, match=r"plugin mine did not come back from hook within 0.2 s"):
+            call_with_timeout("mine", "hook", release.wait, limit=0.2)
     finally:
         release.set()
 
 
 def test_slow_is_not_hanging_as_long_as_there_are_signs_of_life() -> None:
-    life = SignsOfLife()
+    life = Heartbeat()
     ticks = iter(range(8))
 
     def call() -> str:
@@ -66,7 +66,7 @@ def test_slow_is_not_hanging_as_long_as_there_are_signs_of_life() -> None:
             life.show()
         return "done"
 
-    assert guarded("mine", "hook", call, limit=0.5, life=life) == "done"
+    assert call_with_timeout("mine", "hook", call, limit=0.5, life=life) == "done"
 
 
 def test_the_one_who_waits_may_leave() -> None:
@@ -77,7 +77,7 @@ def test_the_one_who_waits_may_leave() -> None:
 
     try:
         with pytest.raises(LookupError):
-            guarded("mine", "hook", release.wait, while_waiting=leave)
+            call_with_timeout("mine", "hook", release.wait, while_waiting=leave)
     finally:
         release.set()
 
@@ -87,7 +87,7 @@ def test_errors_that_are_not_the_plugins_pass_as_they_are() -> None:
         raise ConnectionError("the database is away")
 
     with pytest.raises(ConnectionError):
-        guarded("mine", "hook", call, expected=(ConnectionError,))
+        call_with_timeout("mine", "hook", call, expected=(ConnectionError,))
 
 
 def test_a_thread_that_stays_behind_keeps_nobody_from_ending() -> None:

@@ -10,9 +10,9 @@ from textwrap import dedent
 import pytest
 
 from clerk.plugins import hookspecs, manager
-from clerk.plugins.fetcher import Fetcher
-from clerk.plugins.isolation import PluginMissing, PluginNonsense, PluginRaised
+from clerk.plugins.isolation import InvalidPluginResult, PluginMissing, PluginRaised
 from clerk.plugins.manager import Plugins
+from clerk.sources.fetcher import Fetcher
 
 Folder = Callable[..., Path]
 
@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Folder:
         for name, text in files.items():
             path = tmp_path / "plugins" / f"{name.replace('_in_', '/')}.py"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("from clerk.plugins import hookimpl, Fetcher\n" + dedent(text))
+            path.write_text("from clerk import hookimpl, Fetcher\n" + dedent(text))
         return tmp_path / "plugins"
 
     return make
@@ -58,7 +58,7 @@ def test_built_ins_come_through_the_same_hooks() -> None:
     assert not plugins.problems
     assert all(loaded.origin == "clerk itself" for loaded in plugins.loaded)
     name, fetcher = plugins.provided("fetcher_class", "legistar", Fetcher)
-    assert name == "clerk.plugins.fetchers"
+    assert name == "clerk.sources.vendors"
     assert issubclass(fetcher, Fetcher)
 
 
@@ -116,7 +116,7 @@ def test_a_plugin_goes_before_the_built_in_of_the_same_label(folder: Folder) -> 
 @pytest.mark.parametrize("value", ["'text'", "42", "dict", "Fetcher.check"])
 def test_nonsense_is_called_by_its_plugins_name(folder: Folder, value: str) -> None:
     plugins = manager._load(folder(odd=f"@hookimpl\ndef fetcher_class(label):\n    return {value}\n"))
-    with pytest.raises(PluginNonsense, match="plugin odd returned"):
+    with pytest.raises(InvalidPluginResult, match="plugin odd returned"):
         plugins.provided("fetcher_class", "x", Fetcher)
 
 
@@ -129,7 +129,7 @@ def test_an_error_names_the_plugin_that_raised_it(folder: Folder) -> None:
 def test_entry_points(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A real package as an installer leaves it, found by its metadata."""
     (tmp_path / "packaged.py").write_text(
-        "from clerk.plugins import hookimpl\n@hookimpl\ndef fetcher_extra(label):\n    return {'packaged': True}\n"
+        "from clerk import hookimpl\n@hookimpl\ndef fetcher_extra(label):\n    return {'packaged': True}\n"
     )
     info = tmp_path / "packaged-2.5.dist-info"
     info.mkdir()

@@ -10,14 +10,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from clerk.errors import SchemaUnknown
-from clerk.pg import engine
-from clerk.reconcile import applying, books, log
-from clerk.reconcile.applying import reconcile, rescue_expired
+from clerk.errors import SchemaMismatch
+from clerk.pipeline import engine
+from clerk.reconcile import apply, db_checks, log
+from clerk.reconcile.apply import reconcile, rescue_expired
 from clerk.reconcile.plan import THRESHOLD, make_plan
 from clerk.reconcile.repair import Repair
 from tests.conftest import Url
-from tests.engine.driving import (
+from tests.engine.helpers import (
     Connection,
     Worker,
     add_site,
@@ -31,7 +31,7 @@ from tests.engine.driving import (
     unit,
     waiting_in_vain,
 )
-from tests.reconcile.healing import heal
+from tests.reconcile.repair_helpers import heal
 
 NOW = timedelta(0)
 
@@ -142,7 +142,7 @@ def test_a_run_that_somebody_works_for_is_not_given_up(connection: Connection) -
         assert [repair.kind for repair in heal(connection)] == ["unit"]
     lose_jobs(connection, "ocr", ("todo",))
     assert make_plan(connection, None, threshold=NOW) == []
-    assert not engine.give_up(connection, "town", run, "asked for by name")
+    assert not engine.abandon_run(connection, "town", run, "asked for by name")
     assert unit(connection, items[0])["status"] == "in_progress"
     assert hand.finish(job)
     assert [repair.kind for repair in heal(connection)] == ["unit"], "that was progress"
@@ -234,7 +234,7 @@ def test_a_repair_that_fails_is_logged_and_the_others_go_on(
         return True
 
     broken = Repair("text", "town", run, "ocr", "found", "do", "why", breaks)
-    monkeypatch.setattr(books, "find_structure", lambda *_: [broken])
+    monkeypatch.setattr(db_checks, "run_checks", lambda *_: [broken])
     result = reconcile(connection, None, threshold=NOW)
     assert [repair.kind for repair in result.done] == ["unit"]
     assert passes(connection) == [(None, 2, 1, 1, 0)]
@@ -253,7 +253,8 @@ def test_a_repair_that_fails_is_logged_and_the_others_go_on(
 def passes(connection: Connection) -> list[tuple[Any, ...]]:
     """site, found, repaired, failed, given up; the oldest first"""
     query = (
-        "select subdomain, found, repaired, failed, given_up from recent_passes where seconds >= 0 order by started_at"
+        "select subdomain, found, repaired, failed, given_up from recent_reconciliations"
+        " where seconds >= 0 order by started_at"
     )
     return rows(connection, query)
 
@@ -269,21 +270,21 @@ def test_every_pass_is_written_down(connection: Connection) -> None:
     reconcile(connection, None, "town", NOW)
     assert passes(connection) == [(None, 2, 2, 0, 0), ("town", 0, 0, 0, 0)]
     (repaired,) = rows(connection, "select distinct reconciliation from reconcile_log")
-    assert rows(connection, "select reconciliation from reconcile_passes where repaired = 2") == [repaired]
+    assert rows(connection, "select reconciliation from reconcile_runs where repaired = 2") == [repaired]
 
 
 def test_a_pass_that_was_cut_short_has_no_end(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     connection.execute("alter table procrastinate_jobs disable trigger clerk_fence")
-    with pytest.raises(SchemaUnknown):
+    with pytest.raises(SchemaMismatch):
         reconcile(connection, None)
-    assert rows(connection, "select ended_at, seconds, found from recent_passes") == [(None, None, 0)]
+    assert rows(connection, "select ended_at, seconds, found from recent_reconciliations") == [(None, None, 0)]
 
 
 def test_a_row_that_somebody_holds_is_left_for_the_next_pass(
     connection: Connection, database: Url, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However often: that somebody forgot to commit says nothing about the run."""
-    monkeypatch.setattr(applying, "_LOCK_TIMEOUT", "20ms")
+    monkeypatch.setattr(apply, "_LOCK_TIMEOUT", "20ms")
     add_site(connection, documents=1)
     start(connection, phase=2)
     lose_jobs(connection, "ocr")
@@ -302,16 +303,16 @@ def test_the_log_forgets_after_its_time(connection: Connection) -> None:
     )
     act = "insert into operator_actions (action, at) values ('retry', now() - %s * interval '1 day')"
     look = (
-        "insert into reconcile_passes (reconciliation, started_at)"
+        "insert into reconcile_runs (reconciliation, started_at)"
         " values (gen_random_uuid(), now() - %s * interval '1 day')"
     )
     for days in (89, 91):
         for write in (insert, act, look):
             connection.execute(write.encode(), [days])
-    assert log.forget(connection) == 1
-    assert log.forget(connection) == 0
+    assert log.delete_old(connection) == 1
+    assert log.delete_old(connection) == 0
     assert one(connection, "select count(*) from operator_actions") == 1
-    assert one(connection, "select count(*) from reconcile_passes") == 1
+    assert one(connection, "select count(*) from reconcile_runs") == 1
 
 
 # --- who may -------------------------------------------------------------------------------------------------
@@ -344,10 +345,10 @@ def test_without_triggers_nothing_is_mended(connection: Connection, how: str) ->
     add_site(connection, documents=1)
     start(connection, phase=2)
     lose_jobs(connection, "ocr")
-    connection.execute(f"alter table procrastinate_jobs {how} trigger clerk_book_change".encode())
-    with pytest.raises(SchemaUnknown, match="trigger clerk_book_change is disabled"):
+    connection.execute(f"alter table procrastinate_jobs {how} trigger clerk_record_change".encode())
+    with pytest.raises(SchemaMismatch, match="trigger clerk_record_change is disabled"):
         heal(connection)
-    connection.execute("alter table procrastinate_jobs enable trigger clerk_book_change")
+    connection.execute("alter table procrastinate_jobs enable trigger clerk_record_change")
     assert len(heal(connection)) == 1
 
 

@@ -7,12 +7,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from clerk.pg.verify import verify_invariants
-from tests.bench.older_day import break_down
+from clerk.db.migrations.verify import verify_invariants
+from tests.bench.legacy_backlog import break_down
 from tests.conftest import Databases, Url
-from tests.engine.driving import Connection, Worker, drain, rows
+from tests.engine.helpers import Connection, Worker, drain, rows
 from tests.faults.pipeline import Pipeline, pipeline_on, until
-from tests.reconcile.healing import heal
+from tests.reconcile.repair_helpers import heal
 
 
 def wrong(connection: Connection, *, full: bool = False) -> set[str]:

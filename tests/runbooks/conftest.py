@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from fpdf import FPDF
 
-from clerk.pg.server import bundled
+from clerk.db.embedded.server import bundled
 from tests.conftest import Databases, Url, named
 from tests.runbooks.pages import ROOT
 

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 import yaml
 
-from tests.compose.compose import parsed
+from tests.docker.compose import parsed
 from tests.runbooks.conftest import Installation
 from tests.runbooks.pages import FOLDER, PAGES, ROOT, blocks, commands, everything
 from tests.systemd.units import UNITS

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from clerk.pg import engine
-from clerk.pg.operators import act_as
+from clerk.db.audit import set_actor
+from clerk.pipeline import engine
 from tests.cli.conftest import Clerk
 from tests.cli.conftest import clerk_command as clerk_command
 from tests.conftest import Url
-from tests.engine.driving import Connection, Worker, add_site, drain, finish_phase, one, rows, run_with, start, unit
+from tests.engine.helpers import Connection, Worker, add_site, drain, finish_phase, one, rows, run_with, start, unit
 
 
 @pytest.fixture
@@ -50,8 +50,8 @@ def test_ending_and_replacing_a_run(connection: Connection) -> None:
     assert actions(connection) == [], "a run by itself is nobody's repair"
     second = engine.start_run(connection, "town", "again", supersede=True)
     third = engine.rewind(connection, "town", "ocr")
-    assert engine.cancel(connection, "town", "enough") == third
-    assert engine.cancel(connection, "town", "enough") is None
+    assert engine.cancel_run(connection, "town", "enough") == third
+    assert engine.cancel_run(connection, "town", "enough") is None
     assert actions(connection) == [
         ("supersede", "town", second, {"superseded": first, "reason": "again"}),
         ("rewind", "town", third, {"stage": "ocr"}),
@@ -64,13 +64,13 @@ def test_ending_and_replacing_a_run(connection: Connection) -> None:
 def test_a_retry_within_the_stage_and_after_it(connection: Connection, hand: Worker) -> None:
     first, second = add_site(connection, documents=2)
     run = start(connection, phase=2)
-    assert engine.retry(connection, "town").units == 0
+    assert engine.retry_failed(connection, "town").units == 0
     assert actions(connection) == [], "nothing had failed"
     hand.finish(hand.take("ocr"), "failed")
-    engine.retry(connection, "town")
+    engine.retry_failed(connection, "town")
     assert actions(connection) == [("retry", "town", run, {"stage": "ocr", "units": 1})]
     hand.retry(hand.take("ocr"), at=datetime.now(UTC) + timedelta(hours=1))
-    engine.retry(connection, "town")
+    engine.retry_failed(connection, "town")
     assert actions(connection) == [("retry", "town", run, {"stage": None, "brought_forward": 1})]
     finish_phase(hand, failing=(first,))
     later = engine.retry_units(connection, "town", "ocr", [first, second])
@@ -96,8 +96,8 @@ def test_what_the_pipeline_does_by_itself_is_no_action(connection: Connection, h
     engine.start_next_due_site(connection)
     drain(hand)
     connection.execute("update sites set dirty = true")
-    engine.refresh(connection, "town")
-    engine.give_up(connection, "town", one(connection, "select run_id from sites"), "in vain")
+    engine.start_refresh_run(connection, "town")
+    engine.abandon_run(connection, "town", one(connection, "select run_id from sites"), "in vain")
     assert actions(connection) == []
 
 
@@ -111,7 +111,7 @@ def test_reconciliation_now(connection: Connection) -> None:
 def test_who_it_was(connection: Connection) -> None:
     add_site(connection)
     engine.pause_site(connection, "town", "me")
-    act_as(connection, "dashboard", "ada")
+    set_actor(connection, "dashboard", "ada")
     engine.resume_site(connection, "town")
     user = one(connection, "select session_user")
     seen = rows(connection, "select actor, via, action from recent_actions")

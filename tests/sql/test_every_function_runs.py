@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 from psycopg.types.json import Jsonb
 
-from clerk.pg import engine
-from clerk.pg.sqlfiles import SqlFolder
-from tests.engine.driving import (
+from clerk.db.migrations.sqlfiles import SqlFolder
+from clerk.pipeline import engine
+from tests.engine.helpers import (
     Connection,
     Worker,
     add_site,
@@ -25,8 +25,8 @@ from tests.engine.driving import (
     unit,
     worker,
 )
-from tests.reconcile.healing import heal
-from tests.waiting import until
+from tests.helpers import until
+from tests.reconcile.repair_helpers import heal
 
 
 def tour(hand: Worker) -> None:
@@ -47,7 +47,7 @@ def tour(hand: Worker) -> None:
     hand.whose(job, "succeeded")
     hand.finish(hand.take("ocr"), "failed")
     hand.retry(hand.take("ocr"), at=datetime.now(UTC) + timedelta(hours=1))
-    engine.retry(connection, "town")
+    engine.retry_failed(connection, "town")
     with connection.transaction():
         connection.execute("set local session_replication_role = replica")
         connection.execute("delete from procrastinate_jobs where status = 'todo'")
@@ -59,19 +59,19 @@ def tour(hand: Worker) -> None:
     )
     hand.finish(hand.take("ocr"))
     drain(hand)
-    engine.refresh(connection, "town")
+    engine.start_refresh_run(connection, "town")
     while not site(connection)["coordinator_enqueued"]:
         hand.finish(hand.take("compilation", "extraction"))
     hand.retry(hand.take("coordinator"))
     connection.execute("delete from procrastinate_jobs where status = 'todo' and queue_name = 'coordinator'")
     heal(connection)
     drain(hand)
-    engine.lose_files(connection, items[0], "ocr", "gone")
-    engine.count_as_read(connection, items[0], 1)
+    engine.mark_files_lost(connection, items[0], "ocr", "gone")
+    engine.mark_processed(connection, items[0], 1)
     engine.rewind(connection, "town", "extraction")
     engine.rewind(connection, "town", "ocr")
     connection.execute("delete from procrastinate_jobs where status = 'todo' and queue_name = 'ocr'")
-    engine.cancel(connection, "town")
+    engine.cancel_run(connection, "town")
     engine.remove_finished_jobs(connection, datetime.now(UTC) + timedelta(days=1))
     engine.initialize_stage(connection, "town", "ocr", 2)
     engine.increment_completed(connection, "town", "ocr")
@@ -81,11 +81,11 @@ def tour(hand: Worker) -> None:
     start(connection, phase=4)
     assert archive(connection)
     break_and_heal(connection, hand, items)
-    slot = rows(connection, "select slot_id from clerk_reserve_host('town.example', '1 s', 2, '1 minute')")[0][0]
-    connection.execute("select clerk_renew_host(%s, '1 minute'), clerk_release_host(%s)", [slot, slot])
-    connection.execute("select clerk_hold_host('town.example', '1 minute', 'it asked us to')")
+    slot = rows(connection, "select slot_id from clerk_reserve_host_slot('town.example', '1 s', 2, '1 minute')")[0][0]
+    connection.execute("select clerk_renew_host_slot(%s, '1 minute'), clerk_release_host_slot(%s)", [slot, slot])
+    connection.execute("select clerk_back_off_host('town.example', '1 minute', 'it asked us to')")
     connection.execute("insert into sites (subdomain) values ('oldtown')")
-    engine.migrate_site(connection, "oldtown", Jsonb([]), 1)
+    engine.import_legacy_site(connection, "oldtown", Jsonb([]), 1)
     engine.defer_reconciliation(connection)
 
 

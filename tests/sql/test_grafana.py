@@ -12,10 +12,10 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
-from clerk.pg import engine
-from clerk.pg.sqlfiles import SqlFolder
+from clerk.db.migrations.sqlfiles import SqlFolder
+from clerk.pipeline import engine
 from tests.conftest import Url
-from tests.engine.driving import Connection, Worker, add_site, drain, finish_phase, start
+from tests.engine.helpers import Connection, Worker, add_site, drain, finish_phase, start
 
 FOLDER = Path(__file__).parents[2] / "docs" / "grafana"
 DASHBOARD = json.loads((FOLDER / "clerk.json").read_text(encoding="utf-8"))
@@ -84,7 +84,7 @@ def test_the_dashboard_is_whole(folder: SqlFolder) -> None:
     asked = " ".join(query_of(panel) for panel in PANELS.values())
     for view in (
         *("pipeline_overview", "pipeline_health", "stuck_sites", "queue_backlog", "worker_status", "stage_durations"),
-        *("completions_per_hour", "recent_errors", "pipeline_conservation", "recent_repairs"),
+        *("completions_per_hour", "recent_errors", "invariant_violations", "recent_repairs"),
     ):
         assert re.search(rf"\b{view}\b", asked), view
     assert [wanted["name"] for wanted in DASHBOARD["__inputs"]] == ["DS_CLERK"]

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 from tests.conftest import Databases, Url
-from tests.engine.driving import Connection, Worker, add_site, one, rows, worker
+from tests.engine.helpers import Connection, Worker, add_site, one, rows, worker
 
 WAITING = 100_000
 TABLES = {"procrastinate_jobs", "content_item_pipeline_state"}
@@ -167,7 +167,7 @@ def test_behind_a_long_queue(server: Url, template: str) -> None:
             fetch_reads_a_few_rows(url, queues, analysed=False)
         stock_fetch_reads_everything(url)
         whole_life_of_a_unit_reads_a_few_rows(url)
-        for view in ("expired_claims", "lost_coordinators", "orphaned_units"):
+        for view in ("expired_claims", "missing_coordinators", "orphaned_units"):
             reconciler_scans_no_big_table(url, view)
     finally:
         databases.drop_all()

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from clerk.pg import engine
-from tests.engine.driving import (
+from clerk.pipeline import engine
+from tests.engine.helpers import (
     Connection,
     Worker,
     add_site,
@@ -27,7 +27,7 @@ from tests.engine.driving import (
     start,
     unit,
 )
-from tests.reconcile.healing import heal
+from tests.reconcile.repair_helpers import heal
 
 
 def test_rescue_gives_another_attempt_until_they_are_used_up(connection: Connection) -> None:
@@ -73,7 +73,7 @@ def test_rescue_of_a_job_that_was_asked_to_stop_is_its_end(connection: Connectio
     start(connection, phase=2)
     hand = Worker(connection)
     job = hand.take("ocr")
-    engine.cancel(connection, "town")
+    engine.cancel_run(connection, "town")
     expire(connection, job)
     assert engine.rescue_job(connection, job.id) == "failed"
     assert job_status(connection, job.id) == "aborted"

@@ -1,4 +1,4 @@
-"""`clerk/pg/engine.py` wraps the public SQL functions one to one: same names, same arguments, same defaults."""
+"""`clerk/pipeline/engine.py` wraps the public SQL functions one to one: same names, same arguments, same defaults."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from clerk.fetching import hosts
-from clerk.pg import engine, job_manager
-from clerk.pg.sqlfiles import SqlFolder
-from clerk.reconcile import giving_up, log
-from tests.engine.driving import Connection, rows
+from clerk.db.migrations.sqlfiles import SqlFolder
+from clerk.pipeline import engine, job_manager
+from clerk.reconcile import escalation, log
+from clerk.sources.http import rate_limit
+from tests.engine.helpers import Connection, rows
 
 WRAPPERS: dict[str, Callable[..., Any]] = {
     name: function
@@ -61,7 +61,7 @@ def test_what_the_design_promises_is_there() -> None:
 
 def test_function_that_no_sql_calls_can_be_called_from_python(folder: SqlFolder) -> None:
     """A function that neither SQL nor a wrapper nor a worker calls is one that nobody can use."""
-    spoken_elsewhere = "".join(inspect.getsource(module) for module in (job_manager, hosts, log, giving_up))
+    spoken_elsewhere = "".join(inspect.getsource(module) for module in (job_manager, rate_limit, log, escalation))
     for function in (item for item in folder.objects if item.kind == "function"):
         called = any(
             re.search(rf"\b{function.name}\b", item.sql) for item in folder.objects if item.name != function.name

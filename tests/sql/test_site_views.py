@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from psycopg.rows import dict_row
 
-from tests.engine.driving import Connection, Worker, add_site, drain, start
-from tests.engine.driving import rows as found
+from tests.engine.helpers import Connection, Worker, add_site, drain, start
+from tests.engine.helpers import rows as found
 
 
 def rows(connection: Connection, query: str) -> list[dict[str, Any]]:
@@ -33,10 +33,10 @@ def test_documents_of_a_run_that_the_engine_made(connection: Connection) -> None
 def test_what_a_run_passed_over(connection: Connection) -> None:
     add_site(connection, documents=1)
     start(connection)
-    for view in ("run_history", "site_runs"):
+    for view in ("run_history", "current_runs"):
         assert found(connection, f"select skipped, skipped_examples from {view}") == [(0, None)]
     connection.execute("update pipeline_runs set skipped = 2, skipped_examples = array['a', 'b']")
-    for view in ("run_history", "site_runs"):
+    for view in ("run_history", "current_runs"):
         assert found(connection, f"select skipped, skipped_examples from {view}") == [(2, ["a", "b"])]
 
 

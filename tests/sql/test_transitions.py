@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from psycopg.types.json import Jsonb
 
-from clerk.pg import engine
-from tests.engine.driving import (
+from clerk.pipeline import engine
+from tests.engine.helpers import (
     Connection,
     Job,
     Worker,
@@ -219,7 +219,7 @@ def test_retry_of_a_job_that_was_asked_to_stop_is_its_end(connection: Connection
     start(connection, phase=2)
     hand = Worker(connection)
     job = hand.take("ocr")
-    one(connection, "select clerk_cancel('town')")
+    one(connection, "select clerk_cancel_run('town')")
 
     assert hand.retry(job)
 
@@ -300,7 +300,7 @@ def test_bad_arguments_never_raise_and_change_nothing(connection: Connection) ->
             else:
                 move(hand, bring(hand, job_id, old), old, new)
             one(connection, "select count(*) from clerk_renew_leases(array[%s::bigint])", [job_id])
-            one(connection, "select clerk_whose_result(%s, 0, 'failed')", [job_id])
+            one(connection, "select clerk_check_rejected_result(%s, 0, 'failed')", [job_id])
             connection.execute("delete from procrastinate_jobs where id = %s", [job_id])
 
     assert site(connection) == before
@@ -318,7 +318,7 @@ def test_site_that_is_gone(connection: Connection) -> None:
     connection.execute("delete from sites")
 
     assert hand.finish(job)
-    assert one(connection, "select clerk_advance('town', %s, 2)", [run]) == "stale"
+    assert one(connection, "select clerk_advance_phase('town', %s, 2)", [run]) == "stale"
     assert ignored(connection) == ["stale"]
     assert broken_invariants(connection) == []
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from psycopg import ClientCursor
 
-from clerk.pg.connection import connect_to
-from clerk.pg.sqlfiles import SqlFolder
+from clerk.db.connection import connect_to
+from clerk.db.migrations.sqlfiles import SqlFolder
+from clerk.web.db import Query
 from clerk.web.pages import document, search, site
-from clerk.web.reading import Query
 from tests.bench.operate import fill
 from tests.conftest import Databases, Url
-from tests.engine.driving import Connection
+from tests.engine.helpers import Connection
 from tests.sql.test_plans import plan_of, scans
 
 BIG = {
@@ -27,15 +27,15 @@ BIG = {
     "procrastinate_jobs",
     "procrastinate_events",
 }
-ABOUT_A_SITE = {"ledger_counters", "miscounted_sites", "open_coordinators", "open_units", "site_documents"}
+ABOUT_A_SITE = {"expected_counters", "counter_mismatches", "open_coordinators", "open_units", "site_documents"}
 """Asked for one site at a time; of all at once they read what they must."""
 ON_EVERYTHING = {
-    "contradicted_results": "for the full check, and narrowed down by pipeline_conservation",
-    "pipeline_conservation_full": "that is its purpose",
+    "contradicted_results": "for the full check, and narrowed down by invariant_violations",
+    "invariant_violations_full": "that is its purpose",
     "stage_durations": "the transitions of every run of a day, of which there are four each",
-    "wrong_claims": "for the full check, and for reconciliation",
+    "claim_mismatches": "for the full check, and for reconciliation",
 }
-OF_ONE_SITE = {"subdomain": "site7", "id": 400, "series": 400, "sites": ["site7"], "keys": ["pdfs/Council/3.pdf"]}
+OF_ONE_SITE = {"subdomain": "site7", "id": 400, "lineage_id": 400, "sites": ["site7"], "keys": ["pdfs/Council/3.pdf"]}
 
 
 def as_text(connection: Connection, query: Query, values: dict[str, Any]) -> str:
@@ -47,7 +47,7 @@ def test_views_read_what_moves(server: Url, template: str, folder: SqlFolder) ->
     try:
         with connect_to(databases.create(template)) as connection:
             fill(connection, sites=1000, documents=49, going=10)
-            assert connection.execute("select * from pipeline_conservation_full").fetchall() == []
+            assert connection.execute("select * from invariant_violations_full").fetchall() == []
             views = {item.name for item in folder.objects if item.kind == "view"}
             for view in sorted(views - set(ON_EVERYTHING)):
                 of_whom = "where subdomain = 'site7'" if view in ABOUT_A_SITE else ""

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from psycopg.rows import dict_row
 
-from clerk.pg import engine
-from clerk.pg.sqlfiles import SqlFolder
-from clerk.reconcile.applying import rescue_expired
-from tests.engine.driving import (
+from clerk.db.migrations.sqlfiles import SqlFolder
+from clerk.pipeline import engine
+from clerk.reconcile.apply import rescue_expired
+from tests.docs.views_page import PAGE, page
+from tests.engine.helpers import (
     Connection,
     Worker,
     add_site,
@@ -24,7 +25,6 @@ from tests.engine.driving import (
     rows,
     start,
 )
-from tests.views_page import PAGE, page
 
 NewWorker = Callable[[str], Worker]
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -364,7 +364,7 @@ def at_rest(connection: Connection, hand: Worker) -> None:
 
 
 def full(connection: Connection) -> list[str]:
-    return [str(row["invariant"]) for row in view(connection, "pipeline_conservation_full")]
+    return [str(row["invariant"]) for row in view(connection, "invariant_violations_full")]
 
 
 def test_counters_of_a_site_at_rest_are_watched(connection: Connection, hand: Worker) -> None:
@@ -487,7 +487,7 @@ def test_the_older_systems_questions(connection: Connection, hand: Worker) -> No
 
 
 def test_the_page_says_what_the_database_says(connection: Connection, folder: SqlFolder) -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(folder), "run: python -m tests.views_page"
+    assert PAGE.read_text(encoding="utf-8") == page(folder), "run: python -m tests.docs.views_page"
     text = PAGE.read_text(encoding="utf-8").replace("\\|", "|")
     comments = rows(
         connection,

@@ -17,9 +17,9 @@ import psutil
 import psycopg
 import pytest
 
-from clerk import sd_notify
+from clerk.process import sd_notify
 from tests.conftest import Url
-from tests.waiting import until as until_within
+from tests.helpers import until as until_within
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="SO_PASSCRED is Linux's")
 
@@ -110,7 +110,7 @@ def look_of(connection: psycopg.Connection, pid: int) -> bool:
 def family(database: Url, systemd: Systemd) -> Iterator[psutil.Popen]:
     """Two processes, and a parent of little patience."""
     program = (
-        "from clerk.cli.worker import members, shares; from clerk.family import Family;"
+        "from clerk.cli.worker import members, shares; from clerk.process.supervisor import Family;"
         "Family(members(shares(('deploy',), 2, None), []), silent_after=12).run()"
     )
     environment = {**os.environ, "DATABASE_URL": database, "NOTIFY_SOCKET": str(systemd.address)}

@@ -15,9 +15,9 @@ import pytest
 
 from clerk import config
 from clerk.cli.worker import QUEUES
-from clerk.exec.limited import _WALL_PER_CPU_SECOND as WALL_PER_CPU_SECOND
-from clerk.worker import ClerkWorker
-from tests.compose.compose import parsed
+from clerk.ocr.sandbox import _WALL_PER_CPU_SECOND as WALL_PER_CPU_SECOND
+from clerk.pipeline.worker import ClerkWorker
+from tests.docker.compose import parsed
 from tests.systemd.units import (
     FOLDER,
     INSTALLED,
@@ -137,8 +137,8 @@ def test_a_stopping_worker_has_time_for_the_longest_step_of_a_job() -> None:
     )
     grace = parsed(command(WORKER).replace("%i", "ocr")).params["grace"]
     assert grace >= longest
-    deaf_after = inspect.signature(ClerkWorker).parameters["deaf_after"].default
-    assert seconds(one(service(WORKER), "Service", "TimeoutStopSec")) > grace + deaf_after
+    unresponsive_after = inspect.signature(ClerkWorker).parameters["unresponsive_after"].default
+    assert seconds(one(service(WORKER), "Service", "TimeoutStopSec")) > grace + unresponsive_after
 
 
 def test_a_worker_speaks_more_often_than_systemd_asks() -> None:

@@ -7,10 +7,10 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from clerk.web.acting import Actor
+from clerk.web.action_executor import ActionExecutor
 from clerk.web.app import create_app
+from clerk.web.db import ReadOnlyPool
 from clerk.web.pages import overview
-from clerk.web.reading import Reader
 from tests.conftest import Url
 
 HOSTILE = "<script>alert(1)</script>"
@@ -29,14 +29,14 @@ def _every_look_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def reader(database: Url) -> Iterator[Reader]:
-    with Reader(database).opened() as reader:
+def reader(database: Url) -> Iterator[ReadOnlyPool]:
+    with ReadOnlyPool(database).opened() as reader:
         reader.take_role()
         yield reader
 
 
 @pytest.fixture
-def client(reader: Reader) -> TestClient:
+def client(reader: ReadOnlyPool) -> TestClient:
     return TestClient(create_app(reader), base_url="http://localhost")
 
 
@@ -52,9 +52,11 @@ def listed(page: str) -> list[str]:
 
 
 @pytest.fixture
-def acting(reader: Reader, database: Url) -> TestClient:
+def acting(reader: ReadOnlyPool, database: Url) -> TestClient:
     """A dashboard with --allow-actions, and a browser that has not been there yet."""
-    return TestClient(create_app(reader, actor=Actor(database)), base_url="http://localhost", follow_redirects=False)
+    return TestClient(
+        create_app(reader, actor=ActionExecutor(database)), base_url="http://localhost", follow_redirects=False
+    )
 
 
 @pytest.fixture

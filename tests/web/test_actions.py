@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from clerk.pg import engine
+from clerk.pipeline import engine
 from tests.conftest import Url
 from tests.web.conftest import HOSTILE
 
@@ -276,7 +276,7 @@ def test_buttons_only_where_actions_are(
 def test_somebody_else_holds_the_site(
     acting: TestClient, connection: psycopg.Connection, site: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clerk.web.acting._WAIT_FOR_LOCKS", "50ms")
+    monkeypatch.setattr("clerk.web.action_executor._WAIT_FOR_LOCKS", "50ms")
     with connection.transaction():
         connection.execute("select from sites for update")
         assert "somebody else is changing" in asked(acting, "cancel", 503, site=site)
@@ -289,9 +289,9 @@ def test_an_unreachable_database_is_told(reader_of_nothing: Callable[[], TestCli
 
 @pytest.fixture
 def reader_of_nothing() -> Callable[[], TestClient]:
-    from clerk.web.acting import Actor
+    from clerk.web.action_executor import ActionExecutor
     from clerk.web.app import create_app
-    from clerk.web.reading import Reader
+    from clerk.web.db import ReadOnlyPool
 
     url: Url = "postgresql://x@127.0.0.1:1/x"
-    return lambda: TestClient(create_app(Reader(url), actor=Actor(url)), base_url="http://localhost")
+    return lambda: TestClient(create_app(ReadOnlyPool(url), actor=ActionExecutor(url)), base_url="http://localhost")

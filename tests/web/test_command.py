@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from clerk.cli import cli
-from clerk.errors import CANNOT_TELL, USAGE, WRONG, SettingError
+from clerk.errors import EXIT_FAILURE, EXIT_UNKNOWN, EXIT_USAGE, SettingError
 from tests.conftest import Url
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 (the test is about who may)
@@ -75,12 +75,12 @@ def test_beyond_this_machine_with_a_token(database: Url) -> None:
 def test_beyond_this_machine_without_a_token_is_refused(host: str, options: list[str]) -> None:
     with pytest.raises(SettingError, match="set CLERK_DASHBOARD_TOKEN") as refusal:
         cli.main(["dashboard", "--host", host, *options], standalone_mode=False)
-    assert refusal.value.exit_code == USAGE
+    assert refusal.value.exit_code == EXIT_USAGE
 
 
 def test_the_refusal_is_one_sentence() -> None:
     assert refused("--host", EVERYWHERE) == (
-        USAGE,
+        EXIT_USAGE,
         "clerk: on 0.0.0.0 others could read the dashboard: set CLERK_DASHBOARD_TOKEN, or leave --host at 127.0.0.1.",
     )
 
@@ -88,12 +88,12 @@ def test_the_refusal_is_one_sentence() -> None:
 def test_taken_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, sentence = refused("--port", str(taken.getsockname()[1]))
-    assert code == USAGE
+    assert code == EXIT_USAGE
     assert "cannot listen on 127.0.0.1" in sentence
 
 
 def test_no_database_and_no_schema(new_database: Callable[[], Url]) -> None:
     code, sentence = refused("--port", "0")
-    assert (code, "cannot be reached" in sentence) == (CANNOT_TELL, True)
+    assert (code, "cannot be reached" in sentence) == (EXIT_UNKNOWN, True)
     code, sentence = refused("--port", "0", database=new_database())
-    assert (code, 'run "clerk db up"' in sentence) == (WRONG, True)
+    assert (code, 'run "clerk db up"' in sentence) == (EXIT_FAILURE, True)

@@ -15,14 +15,14 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from clerk.documents import drawing
 from clerk.documents.storage import Document, SiteStorage, write
+from clerk.ocr import page_render
 from clerk.web.app import create_app
+from clerk.web.db import ReadOnlyPool
 from clerk.web.files import SHOWN_AT_MOST
 from clerk.web.pages import document as document_page
-from clerk.web.reading import Reader
 from tests.archive.library import write_texts
-from tests.documents import pdfs
+from tests.ocr import pdfs
 
 Connection = psycopg.Connection[Any]
 PNG = b"\x89PNG\r\n\x1a\n" + b"not much of a picture"
@@ -34,7 +34,7 @@ def storage(tmp_path: Path) -> SiteStorage:
 
 
 @pytest.fixture
-def client(reader: Reader, storage: SiteStorage) -> TestClient:
+def client(reader: ReadOnlyPool, storage: SiteStorage) -> TestClient:
     return TestClient(create_app(reader, storage_dir=storage.root), base_url="http://localhost")
 
 
@@ -50,12 +50,12 @@ def add(connection: Connection, **values: Any) -> Document:
     found = connection.execute(
         """
         insert into content_items (subdomain, kind, meeting, date, revision, page_count, sha256, size_bytes, source_url,
-                                   series, superseded_at)
+                                   lineage_id, superseded_at)
         values ('town', %(kind)s, %(meeting)s, %(date)s, %(revision)s, %(page_count)s, %(sha256)s, %(size_bytes)s,
-                %(source_url)s, %(series)s, %(superseded_at)s)
+                %(source_url)s, %(lineage_id)s, %(superseded_at)s)
         returning id
         """,
-        dict.fromkeys(("page_count", "sha256", "size_bytes", "source_url", "series", "superseded_at")) | row,
+        dict.fromkeys(("page_count", "sha256", "size_bytes", "source_url", "lineage_id", "superseded_at")) | row,
     ).fetchone()
     assert found is not None
     return Document(found[0], "town", row["kind"], row["meeting"], row["date"], 1, row["revision"])
@@ -173,13 +173,13 @@ def test_a_drawing_process_that_does_not_end_is_ended(
     storage: SiteStorage, document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(storage.pdf(document), pdfs.digital(1))
-    monkeypatch.setattr(drawing, "_WALL_SECONDS", 0.0)
-    with pytest.raises(drawing.NotDrawn, match="did not end in time"):
-        drawing.draw(storage.pdf(document), 1)
+    monkeypatch.setattr(page_render, "_WALL_SECONDS", 0.0)
+    with pytest.raises(page_render.RenderFailed, match="did not end in time"):
+        page_render.render_page(storage.pdf(document), 1)
 
 
 def test_two_are_drawn_at_once_and_nobody_else_waits(
-    reader: Reader, storage: SiteStorage, document: Document, monkeypatch: pytest.MonkeyPatch
+    reader: ReadOnlyPool, storage: SiteStorage, document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(storage.pdf(document), pdfs.digital(2))
     going, most, both, go_on = [0], [0], threading.Event(), threading.Event()
@@ -265,12 +265,14 @@ def test_only_the_web_is_linked(client: TestClient, connection: Connection, sour
 
 
 def test_other_versions_are_linked(client: TestClient, connection: Connection, document: Document) -> None:
-    newer = add(connection, revision=2, series=document.id)
+    newer = add(connection, revision=2, lineage_id=document.id)
     assert f'href="{address(newer)}"' in shown(client, document)
     assert f'href="{address(document)}"' in shown(client, newer)
 
 
-def test_files_on_another_machine(reader: Reader, client: TestClient, storage: SiteStorage, document: Document) -> None:
+def test_files_on_another_machine(
+    reader: ReadOnlyPool, client: TestClient, storage: SiteStorage, document: Document
+) -> None:
     said = "The files of this document are not on this machine."
     without = TestClient(create_app(reader), base_url="http://localhost")
     assert said in shown(without, document)

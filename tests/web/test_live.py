@@ -18,8 +18,8 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 from starlette.types import Message
 
-from clerk.web import live
-from clerk.web.live import Live
+from clerk.web import live_updates
+from clerk.web.live_updates import Broadcaster
 from tests.conftest import Url
 from tests.web.conftest import shown
 from tests.web.test_command import dashboard
@@ -35,7 +35,7 @@ class Board:
         self.looks = 0
         self.broken = False
         self.app = Starlette(routes=[Route("/board", self.show)])
-        self.live = Live(self.app, [self.show])
+        self.live = Broadcaster(self.app, [self.show])
         self.app.router.routes.append(Route("/events", self.live.events))
 
     async def show(self, request: Request) -> Response:
@@ -74,8 +74,8 @@ async def changed(stream: AsyncIterator[str]) -> dict[str, str]:
 
 @pytest.fixture
 def board(monkeypatch: pytest.MonkeyPatch) -> Board:
-    monkeypatch.setattr(live, "LEAST_REST", 0.0)
-    monkeypatch.setattr(live, "REST", 0)
+    monkeypatch.setattr(live_updates, "LEAST_REST", 0.0)
+    monkeypatch.setattr(live_updates, "IDLE_FACTOR", 0)
     return Board()
 
 
@@ -92,7 +92,7 @@ def test_only_what_changed_is_sent(board: Board) -> None:
 
 
 def test_all_who_have_a_page_open_share_one_look(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "LEAST_REST", NEVER)
+    monkeypatch.setattr(live_updates, "LEAST_REST", NEVER)
 
     async def watch() -> None:
         async with AsyncExitStack() as stack:
@@ -121,7 +121,7 @@ def test_nobody_looks_when_nobody_listens(board: Board) -> None:
 
 
 def test_who_goes_away_is_noticed(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "LEAST_REST", NEVER)
+    monkeypatch.setattr(live_updates, "LEAST_REST", NEVER)
     gone = asyncio.Event()
 
     async def receive() -> Message:
@@ -146,8 +146,8 @@ def test_who_goes_away_is_noticed(board: Board, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_rests_grow_with_what_looks_cost() -> None:
-    assert live.rest_after(0.001) == live.LEAST_REST == 2
-    assert live.rest_after(2) == 100
+    assert live_updates.rest_after(0.001) == live_updates.LEAST_REST == 2
+    assert live_updates.rest_after(2) == 100
 
 
 def test_a_page_that_cannot_be_shown_is_told_and_comes_back(board: Board) -> None:
@@ -169,8 +169,8 @@ def test_a_page_that_cannot_be_shown_is_told_and_comes_back(board: Board) -> Non
 
 
 def test_silence_is_broken_now_and_then(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "LEAST_REST", NEVER)
-    monkeypatch.setattr(live, "HEARTBEAT", 0.01)
+    monkeypatch.setattr(live_updates, "LEAST_REST", NEVER)
+    monkeypatch.setattr(live_updates, "HEARTBEAT", 0.01)
 
     async def watch() -> None:
         async with board.opened() as stream:
@@ -183,7 +183,7 @@ def test_silence_is_broken_now_and_then(board: Board, monkeypatch: pytest.Monkey
 
 def test_a_slow_reader_gets_the_newest_only() -> None:
     async def watch() -> None:
-        listener = live.Listener()
+        listener = live_updates.Subscriber()
         for number in range(1000):
             listener.tell({"one": str(number)})
         listener.tell({"two": "2"})
@@ -202,7 +202,7 @@ def test_only_pages_can_be_listened_to(client: TestClient, page: str) -> None:
 
 
 def test_not_for_everybody_at_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "LISTENERS_AT_MOST", 0)
+    monkeypatch.setattr(live_updates, "LISTENERS_AT_MOST", 0)
     assert client.get("/events", params={"page": "/"}).status_code == 503
 
 

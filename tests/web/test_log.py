@@ -32,7 +32,7 @@ def mended(connection: psycopg.Connection) -> None:
         [Jsonb(before)],
     )
     connection.execute(
-        "insert into reconcile_passes (reconciliation, started_at, ended_at, actor, via, found, repaired, failed)"
+        "insert into reconcile_runs (reconciliation, started_at, ended_at, actor, via, found, repaired, failed)"
         " values (gen_random_uuid(), now(), now() + interval '1.5 seconds', 'anna', 'cli', 121, 120, 1)"
     )
     connection.execute(

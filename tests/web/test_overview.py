@@ -6,10 +6,11 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from clerk.pg import condition, engine
-from clerk.pg.connection import connect_to
-from clerk.web.reading import Reader
-from clerk.web.sharing import Shared
+from clerk.db.connection import connect_to
+from clerk.monitoring import status
+from clerk.pipeline import engine
+from clerk.web.cache import CachedValue
+from clerk.web.db import ReadOnlyPool
 from tests.conftest import Url
 from tests.web.conftest import shown
 
@@ -66,7 +67,7 @@ def test_a_slow_check_leaves_the_rest_of_the_page(
     client: TestClient, database: Url, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection.execute("insert into sites (subdomain) values ('springfield')")
-    monkeypatch.setattr(condition, "_INVARIANTS_TIMEOUT", "50ms")
+    monkeypatch.setattr(status, "_INVARIANTS_TIMEOUT", "50ms")
     with connect_to(database) as other, other.transaction():
         # What only the check reads.
         other.execute("lock table publications")
@@ -93,13 +94,13 @@ def test_hours_are_drawn_and_told(client: TestClient, connection: psycopg.Connec
     assert page.count("<summary>As a table</summary>") == 8
 
 
-def test_many_visitors_cost_one_look(reader: Reader) -> None:
+def test_many_visitors_cost_one_look(reader: ReadOnlyPool) -> None:
     looks = []
 
     def read() -> int:
         looks.append(1)
         return len(looks)
 
-    shared = Shared(read, 3600, 0)
+    shared = CachedValue(read, 3600, 0)
     assert [shared.get() for _ in range(5)] == [1] * 5
-    assert [Shared(read, 0, 0).get(), Shared(read, 0, 0).get()] == [2, 3]
+    assert [CachedValue(read, 0, 0).get(), CachedValue(read, 0, 0).get()] == [2, 3]

@@ -7,9 +7,9 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from clerk.pg import engine
-from clerk.pg.connection import connect_to
-from clerk.web import reading
+from clerk.db.connection import connect_to
+from clerk.pipeline import engine
+from clerk.web import db
 from tests.conftest import Url
 from tests.web.conftest import shown
 
@@ -39,7 +39,7 @@ def test_site(client: TestClient, connection: psycopg.Connection) -> None:
 
 
 def test_a_page_that_takes_too_long_says_so(client: TestClient, database: Url, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_STATEMENT_TIMEOUT", "50ms")
+    monkeypatch.setattr(db, "_STATEMENT_TIMEOUT", "50ms")
     with connect_to(database) as other, other.transaction():
         other.execute("lock table sites")
         assert "The database took too long to answer" in shown(client, "/sites", 503)

@@ -5,7 +5,7 @@ from starlette.testclient import TestClient
 
 from clerk.cli.worker import QUEUES
 from tests.conftest import Url
-from tests.engine.driving import add_site, worker
+from tests.engine.helpers import add_site, worker
 from tests.web.conftest import shown
 
 

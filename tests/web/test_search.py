@@ -10,15 +10,15 @@ import pytest
 from starlette.testclient import TestClient
 
 from clerk.web.app import create_app
+from clerk.web.db import ReadOnlyPool
 from clerk.web.pages import search
-from clerk.web.reading import Reader
 from tests.archive.published import publish
 
 Connection = psycopg.Connection[Any]
 
 
 @pytest.fixture
-def client(reader: Reader, tmp_path: Path) -> TestClient:
+def client(reader: ReadOnlyPool, tmp_path: Path) -> TestClient:
     return TestClient(create_app(reader, publish_dir=tmp_path), base_url="http://localhost")
 
 
@@ -95,7 +95,7 @@ def test_broken_and_unreached_archives_are_named(
     assert "before 2 archives could be searched" in shown(client, "q=bike")
 
 
-def test_nothing_to_search(reader: Reader, client: TestClient, tmp_path: Path) -> None:
+def test_nothing_to_search(reader: ReadOnlyPool, client: TestClient, tmp_path: Path) -> None:
     assert "Nothing is published on this machine yet." in shown(client, "q=bike")
     for nowhere in (None, tmp_path / "nowhere"):
         without = TestClient(create_app(reader, publish_dir=nowhere), base_url="http://localhost")

@@ -11,11 +11,11 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from clerk.pg import engine
+from clerk.pipeline import engine
+from clerk.web.db import ReadOnlyPool
 from clerk.web.flow import flow
 from clerk.web.pages.documents import PAGE_SIZE, Choice, read_documents
-from clerk.web.reading import Reader
-from clerk.web.texts import commands
+from clerk.web.sanitize import commands
 from tests.web.conftest import HOSTILE
 
 Connection = psycopg.Connection[Any]
@@ -75,7 +75,7 @@ def test_documents_are_filtered_and_paged(client: TestClient, connection: Connec
     assert "No document fits." in shown(client, "/sites/town?text=nowhere")
 
 
-def test_a_large_site_does_not_cost_the_whole_ledger(reader: Reader, connection: Connection) -> None:
+def test_a_large_site_does_not_cost_the_whole_ledger(reader: ReadOnlyPool, connection: Connection) -> None:
     """Half of all documents are its own, and still the ledger is not read from one end to the other."""
     for subdomain in ("town", "other"):
         add_documents(connection, 3000, subdomain)
@@ -108,7 +108,7 @@ def test_the_sentence_of_why_with_its_remedy(client: TestClient, connection: Con
 def test_the_remedy_of_failures_leads_to_them(client: TestClient, connection: Connection) -> None:
     add_documents(connection, 4)
     engine.start_run(connection, "town")
-    engine.cancel(connection, "town")
+    engine.cancel_run(connection, "town")
     connection.execute("update sites set outcome = 'partial'")
     page = shown(client, "/sites/town")
     assert "What to do: <code>clerk failures --site town</code> says what helps; " in page
@@ -240,7 +240,7 @@ def test_versions_repairs_and_operators(client: TestClient, connection: Connecti
         " values (gen_random_uuid(), 'town', 'a lost job', 'deferred again', 'no live job')"
     )
     connection.execute("select set_config('clerk.operator', 'bertha', false)")
-    engine.cancel(connection, "town")
+    engine.cancel_run(connection, "town")
     page = shown(client, "/sites/town")
     assert "taken back" in page
     assert "by <bdi>anna</bdi>" in page

@@ -12,12 +12,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from clerk.errors import ClerkError, PipelineError, SiteUnknown, StageUnknown
-from clerk.web.acting import Actor, who_asks
-from clerk.web.confirming import NotConfirmed, new_visitor
-from clerk.web.moves import MOVES, Asked, NotAnAction
+from clerk.errors import ClerkError, PipelineError, SiteNotFound, UnknownStage
+from clerk.web.action_executor import ActionExecutor, request_user
+from clerk.web.actions import ACTIONS, ActionRequest, NotAnAction
+from clerk.web.confirmation import NotConfirmed, new_visitor
 from clerk.web.rendering import page
-from clerk.web.visiting import DONE
+from clerk.web.request_context import DONE
 
 logger = logging.getLogger(__name__)
 
@@ -31,9 +31,9 @@ def confirm(request: Request) -> Response:
     """Says what would happen. Changes nothing, however it was reached."""
     if request.headers.get("sec-fetch-site", "none") not in _SAME:
         raise HTTPException(403, "Another site led here. Actions begin on the pages of the dashboard.")
-    asked, who, actor = _asked(request, request.query_params), who_asks(request), _actor(request)
+    asked, who, actor = _asked(request, request.query_params), request_user(request), _actor(request)
     try:
-        outcome = actor.try_out(asked, who)
+        outcome = actor.preview(asked, who)
     except (ClerkError, NotAnAction) as error:
         return _refused(asked, error)
     cookie = _cookie(request)
@@ -41,7 +41,7 @@ def confirm(request: Request) -> Response:
     token = actor.confirmations.issue(visitor, who, asked.action, urlencode(asked.fields))
     response = page(
         "confirm.html",
-        move=MOVES[asked.action],
+        move=ACTIONS[asked.action],
         asked=asked,
         outcome=outcome,
         who=who,
@@ -57,7 +57,7 @@ async def perform(request: Request) -> Response:
 
 
 def _perform(request: Request, form: dict[str, str]) -> Response:
-    asked, who, actor = _asked(request, form), who_asks(request), _actor(request)
+    asked, who, actor = _asked(request, form), request_user(request), _actor(request)
     visitor = request.cookies.get(_cookie(request), "")
     try:
         nonce = actor.confirmations.accept(form.get(_TOKEN, ""), visitor, who, asked.action, urlencode(asked.fields))
@@ -80,22 +80,22 @@ def _perform(request: Request, form: dict[str, str]) -> Response:
     return RedirectResponse(f"{asked.back}?{urlencode({DONE: nonce})}", 303)
 
 
-def _asked(request: Request, given: Mapping[str, str]) -> Asked:
+def _asked(request: Request, given: Mapping[str, str]) -> ActionRequest:
     try:
-        return Asked.of(request.path_params["action"], given)
+        return ActionRequest.of(request.path_params["action"], given)
     except NotAnAction as error:
         raise HTTPException(404, str(error)) from error
 
 
-def _actor(request: Request) -> Actor:
+def _actor(request: Request) -> ActionExecutor:
     actor = request.app.state.actor
-    assert isinstance(actor, Actor)
+    assert isinstance(actor, ActionExecutor)
     return actor
 
 
-def _refused(asked: Asked, error: Exception) -> Response:
+def _refused(asked: ActionRequest, error: Exception) -> Response:
     match error:
-        case NotAnAction() | SiteUnknown() | StageUnknown():
+        case NotAnAction() | SiteNotFound() | UnknownStage():
             status = 404
         case PipelineError():
             status = 409

@@ -16,14 +16,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
-from clerk.archive.search import marked
-from clerk.documents.drawing import NotDrawn, can_draw, draw
-from clerk.documents.names import folder_name
+from clerk.archive.search import highlight
+from clerk.documents.sanitize import folder_name
 from clerk.documents.storage import Document
+from clerk.ocr.page_render import RenderFailed, can_render, render_page
 from clerk.remedies import remedy_for
 from clerk.web import paging
-from clerk.web.files import Leaf, Papers, papers
-from clerk.web.reading import Example, Reader, rows
+from clerk.web.db import Example, ReadOnlyPool, rows
+from clerk.web.files import DocumentFiles, PageView, document_files
 from clerk.web.rendering import page
 
 _LARGEST_ID = 2**63 - 1
@@ -32,10 +32,10 @@ _DOCUMENT = sql.SQL("select * from site_documents where id = %(id)s and subdomai
 _HISTORY = sql.SQL("""
     select id, meeting, date, revision, fetched_at, superseded_at
     from site_documents
-    where subdomain = %(subdomain)s and series = %(series)s and id <> %(id)s
+    where subdomain = %(subdomain)s and lineage_id = %(lineage_id)s and id <> %(id)s
     order by id desc limit 20
 """)
-QUERIES: list[Example] = [(query, {"id": 1, "subdomain": "", "series": 1}) for query in (_DOCUMENT, _HISTORY)]
+QUERIES: list[Example] = [(query, {"id": 1, "subdomain": "", "lineage_id": 1}) for query in (_DOCUMENT, _HISTORY)]
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ def show(request: Request) -> Response:
         number=number,
         leaf=leaf,
         has_pdf=_pdf(found) is not None,
-        can_draw=can_draw(),
-        text=marked(leaf.text, words) if leaf and leaf.text else None,
+        can_draw=can_render(),
+        text=highlight(leaf.text, words) if leaf and leaf.text else None,
         words=words,
         link=_link_to(row, words),
     )
@@ -91,8 +91,8 @@ async def image(request: Request) -> Response:
     drawing: asyncio.Semaphore = request.app.state.drawing
     try:
         async with drawing:
-            return _picture(await run_in_threadpool(draw, pdf, number))
-    except (NotDrawn, OSError) as error:
+            return _picture(await run_in_threadpool(render_page, pdf, number))
+    except (RenderFailed, OSError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise HTTPException(503, f"The page could not be drawn: {why}.") from error
 
@@ -109,7 +109,7 @@ def original(request: Request) -> Response:
     return FileResponse(pdf, media_type="application/pdf", filename=name, headers=_PRIVATE)
 
 
-def _kept(request: Request, number: int) -> tuple[Papers | None, bytes | None]:
+def _kept(request: Request, number: int) -> tuple[DocumentFiles | None, bytes | None]:
     row, _ = _read(request)
     found, pages = _papers(request.app.state.storage_dir, row)
     if not found or not 1 <= number <= pages:
@@ -124,7 +124,7 @@ def _picture(content: bytes) -> Response:
     return Response(content, media_type="image/png", headers=_PRIVATE)
 
 
-def _pdf(found: Papers | None) -> Path | None:
+def _pdf(found: DocumentFiles | None) -> Path | None:
     try:
         return found.pdf if found else None
     except OSError:
@@ -132,30 +132,30 @@ def _pdf(found: Papers | None) -> Path | None:
 
 
 def _read(request: Request) -> tuple[DictRow, list[DictRow]]:
-    reader: Reader = request.app.state.reader
+    reader: ReadOnlyPool = request.app.state.reader
     number, subdomain = request.path_params["document"], request.path_params["subdomain"].replace("\0", "")
     if number <= _LARGEST_ID:
         with reader.reading() as connection:
             named = {"id": number, "subdomain": subdomain}
             for row in rows(connection, _DOCUMENT, named):
-                return row, rows(connection, _HISTORY, named | {"series": row["series"]})
+                return row, rows(connection, _HISTORY, named | {"lineage_id": row["lineage_id"]})
     raise HTTPException(404, f"There is no document {number} of {subdomain}.")
 
 
-def _papers(storage_dir: Path | None, row: DictRow) -> tuple[Papers | None, int]:
+def _papers(storage_dir: Path | None, row: DictRow) -> tuple[DocumentFiles | None, int]:
     """The files, if this machine could have them, and how many pages the document has."""
     document = Document(
         *(row[name] for name in ("id", "subdomain", "kind", "meeting", "date", "occurrence", "revision", "sha256"))
     )
     try:
-        found = papers(storage_dir, document)
+        found = document_files(storage_dir, document)
     except OSError as error:
         raise HTTPException(503, f"The storage on this machine cannot be read: {error.strerror}.") from error
     known = found.known.page_count if found and found.known else None
     return found, known or row["page_count"] or 0
 
 
-def _leaf(found: Papers | None, number: int) -> Leaf | None:
+def _leaf(found: DocumentFiles | None, number: int) -> PageView | None:
     try:
         return found.leaf(number) if found and found.are_here else None
     except OSError as error:

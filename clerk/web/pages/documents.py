@@ -10,7 +10,7 @@ from psycopg import sql
 from psycopg.rows import DictRow
 
 from clerk.web import paging
-from clerk.web.reading import Example, rows
+from clerk.web.db import Example, rows
 
 PAGE_SIZE = 50
 STATES = ("failed", "open", "done")

@@ -10,10 +10,10 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from clerk.pg.failures import AGES, Failures, Group, read_failures
+from clerk.monitoring.failures import AGES, Failures, Group, read_failures
 from clerk.remedies import remedy_for
+from clerk.web.db import STAGES, Example, ReadOnlyPool, rows
 from clerk.web.paging import PAGE_SIZE, Listing, link_to, page_number, page_of, text
-from clerk.web.reading import STAGES, Example, Reader, rows
 from clerk.web.rendering import page
 
 _GROUPS_AT_MOST = 200
@@ -111,7 +111,7 @@ def show_documents(request: Request) -> Response:
     )
 
 
-def read_documents(reader: Reader, choice: Choice) -> Listing:
+def read_documents(reader: ReadOnlyPool, choice: Choice) -> Listing:
     at_least, less_than = _BOUNDS[choice.age]
     wanted = {
         "site": choice.site,

@@ -13,8 +13,8 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
+from clerk.web.db import Example, ReadOnlyPool, rows
 from clerk.web.paging import Listing, link_to, page_number, page_of, text
-from clerk.web.reading import Example, Reader, rows
 from clerk.web.rendering import page
 
 PAGE_SIZE = 50
@@ -29,7 +29,7 @@ _REPAIRS = sql.SQL("""
 """).format(matching=_MATCHING)
 _PASSES = sql.SQL("""
     select started_at, ended_at, seconds, actor, via, subdomain, found, repaired, failed, given_up
-    from recent_passes
+    from recent_reconciliations
     where (%(site)s = '' or subdomain is null or subdomain = %(site)s)
     limit %(limit)s
 """)
@@ -87,7 +87,7 @@ def show(request: Request) -> Response:
     return page("log.html", choice=choice, log=log, link=link_to("/log", choice))
 
 
-def read_log(reader: Reader, choice: Choice) -> Log:
+def read_log(reader: ReadOnlyPool, choice: Choice) -> Log:
     wanted = {"site": choice.site, "kind": choice.kind}
     with reader.reading() as connection:
         kinds = rows(connection, _KINDS)

@@ -15,12 +15,12 @@ from psycopg.rows import DictRow
 from starlette.requests import Request
 from starlette.responses import Response
 
-from clerk.pg.condition import Condition, Slow, read_condition, read_slow
+from clerk.monitoring.alerts import Alert, find_alerts
+from clerk.monitoring.status import PipelineStatus, SlowStats, read_slow, read_status
 from clerk.web import charts
-from clerk.web.reading import STAGES, Example, Reader, rows
+from clerk.web.cache import CachedValue
+from clerk.web.db import STAGES, Example, ReadOnlyPool, rows
 from clerk.web.rendering import page
-from clerk.web.sharing import Shared
-from clerk.why.attention import Attention, attention
 
 QUICK = (1.0, 10.0)
 """How long a look is shown, as `Shared` has it: seconds at least, and times as long as it took."""
@@ -35,7 +35,7 @@ _HOURS = sql.SQL("""
     where hour > clerk_now() - interval '24 hours'
 """)
 _THIS_HOUR = sql.SQL("select date_trunc('hour', clerk_now()) as hour")
-_BROKEN = sql.SQL("select invariant, subdomain, stage, problem from pipeline_conservation limit %(most)s")
+_BROKEN = sql.SQL("select invariant, subdomain, stage, problem from invariant_violations limit %(most)s")
 _EVENTS = sql.SQL("select at, kind, subdomain, what from recent_events limit %(most)s")
 QUERIES: list[Example] = [(query, {"most": 1}) for query in (_STAGES, _HOURS, _THIS_HOUR, _BROKEN, _EVENTS)]
 _SHOWN = 8
@@ -56,22 +56,22 @@ _TOLD_ONLY = {"unchecked", "queue_paused", "site_paused"}
 
 
 @dataclass(frozen=True)
-class Review:
+class HourlyStats:
     """What is found out now and then."""
 
-    slow: Slow
+    slow: SlowStats
     hours: list[charts.Hours]
     broken: list[DictRow]
 
 
 @dataclass(frozen=True)
-class Front:
-    condition: Condition
-    attention: list[tuple[Attention, str | None]]
+class Overview:
+    condition: PipelineStatus
+    attention: list[tuple[Alert, str | None]]
     """With the address at which one sees more."""
     stages: charts.Bars
     failure_rates: charts.Bars
-    review: Review
+    review: HourlyStats
     events: list[DictRow]
 
     @property
@@ -97,26 +97,26 @@ class Front:
         return min(since, default=None)
 
 
-def shared_front(reader: Reader) -> Shared[Front]:
-    review = Shared(lambda: _read_review(reader), *SLOW, behind=True)
-    return Shared(lambda: _read_front(reader, review), *QUICK)
+def shared_front(reader: ReadOnlyPool) -> CachedValue[Overview]:
+    review = CachedValue(lambda: _read_review(reader), *SLOW, behind=True)
+    return CachedValue(lambda: _read_front(reader, review), *QUICK)
 
 
 def show(request: Request) -> Response:
     return page("overview.html", front=request.app.state.front.get())
 
 
-def _read_front(reader: Reader, shared_review: Shared[Review]) -> Front:
+def _read_front(reader: ReadOnlyPool, shared_review: CachedValue[HourlyStats]) -> Overview:
     review = shared_review.get()
     with reader.reading() as connection:
-        condition = read_condition(connection, review.slow)
+        condition = read_status(connection, review.slow)
         stages = {row["stage"]: row["sites"] for row in rows(connection, _STAGES)}
         events = rows(connection, _EVENTS, {"most": _SHOWN})
-    found = [(one, _WHERE.get(one.kind)) for one in attention(condition)]
-    return Front(condition, found, _stage_bars(stages), _failure_bars(condition), review, events)
+    found = [(one, _WHERE.get(one.kind)) for one in find_alerts(condition)]
+    return Overview(condition, found, _stage_bars(stages), _failure_bars(condition), review, events)
 
 
-def _read_review(reader: Reader) -> Review:
+def _read_review(reader: ReadOnlyPool) -> HourlyStats:
     with reader.reading() as connection:
         hours = _read_hours(connection)
         slow = read_slow(connection)
@@ -124,7 +124,7 @@ def _read_review(reader: Reader) -> Review:
     if slow.broken:
         with reader.reading() as connection:
             broken = rows(connection, _BROKEN, {"most": _EXAMPLES})
-    return Review(slow, hours, broken)
+    return HourlyStats(slow, hours, broken)
 
 
 def _read_hours(connection: psycopg.Connection) -> list[charts.Hours]:
@@ -144,7 +144,7 @@ def _stage_bars(sites: dict[str, int]) -> charts.Bars:
     return charts.bars(values)
 
 
-def _failure_bars(condition: Condition) -> charts.Bars:
+def _failure_bars(condition: PipelineStatus) -> charts.Bars:
     rates = [(stage, condition.health[f"{stage}_failure_percent"]) for stage in STAGES]
     return charts.bars(
         [

@@ -8,8 +8,8 @@ import psycopg
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from clerk.errors import ClerkError, DatabaseUnreachable, SchemaUnknown
-from clerk.pg.metrics import CONTENT_TYPE, render
+from clerk.errors import ClerkError, DatabaseUnreachable, SchemaMismatch
+from clerk.monitoring.metrics import CONTENT_TYPE, render
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ def _in_short(error: ClerkError) -> str:
     match error:
         case DatabaseUnreachable():
             return "the database cannot be reached"
-        case SchemaUnknown():
+        case SchemaMismatch():
             return 'the schema is not the one that this dashboard reads, run "clerk db up"'
         case _:
             return "the database refuses, see the log"

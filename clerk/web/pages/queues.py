@@ -8,11 +8,11 @@ from psycopg import sql
 from starlette.requests import Request
 from starlette.responses import Response
 
-from clerk.pg.condition import Condition
-from clerk.web.moves import QUEUES
-from clerk.web.reading import Example, rows
+from clerk.monitoring import worker_text
+from clerk.monitoring.status import PipelineStatus
+from clerk.web.actions import QUEUES
+from clerk.web.db import Example, rows
 from clerk.web.rendering import page
-from clerk.why import people
 
 _JOBS_AT_MOST = 50
 _RUNNING = sql.SQL("""
@@ -33,7 +33,7 @@ _IDLE = {
 
 def show(request: Request) -> Response:
     """Queues and workers come from the look that the overview shows: their rates take long to find out."""
-    condition: Condition = request.app.state.front.get().condition
+    condition: PipelineStatus = request.app.state.front.get().condition
     with request.app.state.reader.reading() as connection:
         jobs = rows(connection, _RUNNING, {"most": _JOBS_AT_MOST + 1})
     queues = _all_queues(condition)
@@ -43,11 +43,11 @@ def show(request: Request) -> Response:
         queues=queues,
         jobs=jobs[:_JOBS_AT_MOST],
         more_jobs=len(jobs) > _JOBS_AT_MOST,
-        readers={queue["queue"]: len(people.readers_of(condition, queue["queue"])) for queue in queues},
+        readers={queue["queue"]: len(worker_text.readers_of(condition, queue["queue"])) for queue in queues},
     )
 
 
-def _all_queues(condition: Condition) -> list[dict[str, Any]]:
+def _all_queues(condition: PipelineStatus) -> list[dict[str, Any]]:
     """Those that clerk has, with or without jobs, so that each can be paused; then whatever else has jobs."""
     busy = {queue["queue"]: queue for queue in condition.queues}
     return list(({name: {"queue": name, **_IDLE} for name in QUEUES} | busy).values())

@@ -13,11 +13,11 @@ from psycopg.rows import DictRow
 from starlette.requests import Request
 from starlette.responses import Response
 
-from clerk.archive.search import Found, Hit, search
-from clerk.archive.versions import published_archives
-from clerk.documents.names import is_subdomain
+from clerk.archive.search import Hit, SearchResult, search
+from clerk.documents.sanitize import is_subdomain
+from clerk.publish.versions import published_archives
 from clerk.web import paging
-from clerk.web.reading import Example, Reader, rows
+from clerk.web.db import Example, ReadOnlyPool, rows
 from clerk.web.rendering import page
 
 _HITS = 50
@@ -82,7 +82,7 @@ def show(request: Request) -> Response:
     )
 
 
-def _results(reader: Reader, found: Found, words: str) -> list[Result]:
+def _results(reader: ReadOnlyPool, found: SearchResult, words: str) -> list[Result]:
     keys = [(hit.subdomain, storage_key(hit.page_image)) for hit in found.hits]
     known: dict[tuple[str, str], DictRow] = {}
     if found.hits:

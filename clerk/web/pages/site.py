@@ -14,14 +14,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from clerk.monitoring.explain import Explanation, explain
+from clerk.monitoring.site_state import read_site_state
 from clerk.web import paging
+from clerk.web.db import Example, ReadOnlyPool, rows
 from clerk.web.flow import Node, flow
 from clerk.web.pages import documents
 from clerk.web.pages.documents import Choice, Listing
-from clerk.web.reading import Example, Reader, rows
 from clerk.web.rendering import page
-from clerk.why.answer import Answer, explain
-from clerk.why.facts import read_facts
 
 _RUNS = 10
 _VERSIONS = 5
@@ -29,7 +29,7 @@ _EVENTS = 10
 
 _SITE = sql.SQL("""
     select o.*, s.reason, s.outcome_reason, s.ended_at, s.due_at
-    from pipeline_overview o join site_runs s on s.subdomain = o.subdomain
+    from pipeline_overview o join current_runs s on s.subdomain = o.subdomain
     where o.subdomain = %(subdomain)s
 """)
 _SOURCE = sql.SQL("select * from site_sources where subdomain = %(subdomain)s")
@@ -73,7 +73,7 @@ class PastRun:
 class Site:
     row: DictRow
     source: DictRow
-    answer: Answer
+    answer: Explanation
     flow: dict[str, Node]
     runs: list[PastRun]
     versions: list[DictRow]
@@ -93,7 +93,7 @@ def show(request: Request) -> Response:
     return page("site.html", site=found, choice=choice, link=lambda **changes: f"{link(**changes)}#documents")
 
 
-def read_site(reader: Reader, subdomain: str, choice: Choice) -> Site | None:
+def read_site(reader: ReadOnlyPool, subdomain: str, choice: Choice) -> Site | None:
     subdomain = subdomain.replace("\0", "")
     named = {"subdomain": subdomain, **_SHOWN}
     with reader.reading() as connection:
@@ -116,8 +116,8 @@ def read_site(reader: Reader, subdomain: str, choice: Choice) -> Site | None:
         )
 
 
-def _answer(connection: psycopg.Connection, subdomain: str) -> Answer | None:
-    facts = read_facts(connection, subdomain)
+def _answer(connection: psycopg.Connection, subdomain: str) -> Explanation | None:
+    facts = read_site_state(connection, subdomain)
     return None if facts is None else explain(replace(facts, now=facts.now.astimezone(UTC)))
 
 

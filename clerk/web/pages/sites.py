@@ -10,8 +10,8 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
+from clerk.web.db import STAGES, Example, ReadOnlyPool, rows
 from clerk.web.paging import PAGE_SIZE, Listing, link_to, page_number, page_of, text
-from clerk.web.reading import STAGES, Example, Reader, rows
 from clerk.web.rendering import page
 
 OUTCOMES = ("succeeded", "partial", "failed", "unchanged", "no_documents", "cancelled")
@@ -113,7 +113,7 @@ def show(request: Request) -> Response:
     )
 
 
-def read_sites(reader: Reader, choice: Choice) -> Listing:
+def read_sites(reader: ReadOnlyPool, choice: Choice) -> Listing:
     wanted = {name: getattr(choice, name) for name in ("text", "stage", "outcome", "only")}
     with reader.reading() as connection:
         total = rows(connection, _COUNT, wanted)[0]["sites"]

@@ -14,9 +14,8 @@ from typing import Any, ClassVar
 
 import click
 
-from clerk import config
+from clerk import Fetcher, Found, config, hookimpl
 from clerk.documents.storage import SiteStorage
-from clerk.plugins import Fetcher, Found, hookimpl
 
 
 class ExamplePortal(Fetcher):

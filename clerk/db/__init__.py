@@ -1,0 +1,1 @@
+"""The database: connections, audit settings, migrations and the embedded server."""

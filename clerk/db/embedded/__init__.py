@@ -1,0 +1,1 @@
+"""The embedded Postgres server for people without a database."""

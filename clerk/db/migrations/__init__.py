@@ -1,0 +1,1 @@
+"""Schema migrations: versioned files, repeatable objects and Procrastinate's own schema."""

@@ -1,0 +1,143 @@
+"""What lies in `sql/`: migrations in their order, and functions, triggers and views, one per file.
+
+A file may open with `-- key: value` lines. For a migration, `transaction: none` runs its statements one by
+one outside a transaction (for `create index concurrently`). For the others, `needs: NNNN` names the
+newest migration that the definition stands on, and `until: cleanup` that it goes with the older system's columns.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+
+from clerk.errors import MigrationError
+
+KINDS = {"function": "functions", "trigger": "triggers", "view": "views"}
+"""Kind → folder, in the order in which they are applied."""
+
+CLEANUP_MARK = "legacy_columns"
+"""The table that sql/legacy/cleanup.up.sql creates. While it exists, objects marked `until: cleanup` do not."""
+
+_MIGRATION = re.compile(r"(\d{4})_([a-z0-9_]+)\.up\.sql")
+_HEADER = re.compile(r"-- ([a-z]+): (.+)")
+
+
+def checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _headers(sql: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in sql.splitlines():
+        if not (match := _HEADER.fullmatch(line)):
+            break
+        found[match[1]] = match[2].strip()
+    return found
+
+
+@dataclass(frozen=True)
+class Migration:
+    version: int
+    title: str
+    up: str
+    down: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.version:04}_{self.title}"
+
+    @property
+    def checksum(self) -> str:
+        return checksum(self.up)
+
+    @property
+    def in_transaction(self) -> bool:
+        return _headers(self.up).get("transaction") != "none"
+
+
+def statements(sql: str) -> list[str]:
+    """Split a file that runs without a transaction. It may hold no function bodies: `;` at a line's end splits."""
+    without_comments = re.sub(r"^--.*\n?", "", sql, flags=re.MULTILINE)
+    return [part.strip() for part in re.split(r";[ \t]*(?:\n|$)", without_comments) if part.strip()]
+
+
+@dataclass(frozen=True)
+class SqlObject:
+    kind: str
+    name: str
+    sql: str
+    file: str
+
+    @property
+    def needs(self) -> int:
+        try:
+            return int(_headers(self.sql)["needs"])
+        except (KeyError, ValueError):
+            raise MigrationError(
+                f"{self.file} does not say which migration it stands on",
+                'open it with a line like "-- needs: 0003"',
+            ) from None
+
+    @property
+    def until_cleanup(self) -> bool:
+        return _headers(self.sql).get("until") == "cleanup"
+
+    @property
+    def checksum(self) -> str:
+        return checksum(self.sql)
+
+
+@dataclass(frozen=True)
+class SqlFolder:
+    root: Path
+
+    @cached_property
+    def migrations(self) -> tuple[Migration, ...]:
+        found = []
+        for path in sorted((self.root / "migrations").glob("*.up.sql")):
+            match = _MIGRATION.fullmatch(path.name)
+            if match is None:
+                raise MigrationError(f"{path} has a name that says no order", "call it NNNN_what.up.sql")
+            down = path.with_name(path.name.replace(".up.sql", ".down.sql"))
+            if not down.exists():
+                raise MigrationError(f"{path.name} has no matching down migration", f"write {down.name} beside it")
+            found.append(
+                Migration(int(match[1]), match[2], path.read_text(encoding="utf-8"), down.read_text(encoding="utf-8"))
+            )
+        versions = [migration.version for migration in found]
+        if versions != list(range(1, len(found) + 1)):
+            raise MigrationError(
+                f"the migrations in {self.root} are not numbered 1, 2, 3, … ({versions})", "number them anew"
+            )
+        return tuple(found)
+
+    @cached_property
+    def objects(self) -> tuple[SqlObject, ...]:
+        return tuple(
+            SqlObject(kind, path.stem, path.read_text(encoding="utf-8"), f"sql/{path.relative_to(self.root)}")
+            for kind, folder in KINDS.items()
+            for parent in (self.root / folder, self.root / "legacy" / folder)
+            for path in sorted(parent.rglob("*.sql"))
+        )
+
+    @property
+    def newest(self) -> int:
+        return len(self.migrations)
+
+    @property
+    def grants(self) -> SqlObject:
+        return SqlObject("grants", "grants", self.read("grants.sql"), "sql/grants.sql")
+
+    def read(self, name: str) -> str:
+        return (self.root / name).read_text(encoding="utf-8")
+
+
+def default_folder() -> SqlFolder:
+    """`sql/` of the checkout, or its copy inside an installed package."""
+    package = Path(str(resources.files("clerk")))
+    installed = package / "_sql"
+    return SqlFolder(installed if installed.is_dir() else package.parent / "sql")

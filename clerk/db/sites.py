@@ -1,0 +1,129 @@
+"""The rows of `sites` as an operator sees them: who a site is and where its documents come from."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import class_row
+
+from clerk.errors import REMEDIES, SiteNotFound
+
+Connection = psycopg.Connection[Any]
+
+EDITABLE = ("name", "state", "kind", "scraper", "start_year", "extra", "country", "lat", "lng")
+_COLUMNS = sql.SQL(", ").join(map(sql.Identifier, ("subdomain", *EDITABLE, "current_stage", "outcome", "pages")))
+
+
+@dataclass(frozen=True)
+class SiteRow:
+    subdomain: str
+    name: str | None = None
+    state: str | None = None
+    kind: str | None = None
+    scraper: str | None = None
+    start_year: int | None = None
+    extra: str | None = None
+    country: str | None = None
+    lat: str | None = None
+    lng: str | None = None
+    current_stage: str | None = None
+    outcome: str | None = None
+    pages: int | None = None
+
+    @property
+    def extra_values(self) -> dict[str, Any]:
+        """`extra` as a dictionary; raises ValueError if the text is not a JSON object."""
+        values = json.loads(self.extra) if self.extra and self.extra.strip() else {}
+        if not isinstance(values, dict):
+            raise ValueError("extra is not a JSON object")
+        return values
+
+    def as_dict(self) -> dict[str, Any]:
+        shown = asdict(self)
+        with contextlib.suppress(ValueError):  # an older system's: shown as it is
+            shown["extra"] = self.extra_values
+        return shown
+
+
+def read_site(connection: Connection, subdomain: str) -> SiteRow | None:
+    with connection.cursor(row_factory=class_row(SiteRow)) as cursor:
+        query = sql.SQL("select {} from sites where subdomain = %s").format(_COLUMNS)
+        return cursor.execute(query, [subdomain]).fetchone()
+
+
+def site_unknown(connection: Connection, subdomain: str) -> SiteNotFound:
+    """The error, with the names that look like the one that was typed."""
+    names = [name for (name,) in connection.execute("select subdomain from pipeline_overview").fetchall()]
+    near = difflib.get_close_matches(subdomain, names, n=3, cutoff=0.6)
+    remedy = f"did you mean {' or '.join(near)}?" if near else REMEDIES[SiteNotFound]
+    return SiteNotFound(f"there is no site {subdomain[:80]}", remedy)
+
+
+def read_sites(connection: Connection, scraper: str | None = None, state: str | None = None) -> list[SiteRow]:
+    with connection.cursor(row_factory=class_row(SiteRow)) as cursor:
+        query = sql.SQL(
+            """
+            select {} from sites
+            where (%(scraper)s::text is null or scraper = %(scraper)s)
+              and (%(state)s::text is null or state = %(state)s)
+            order by subdomain
+            """
+        ).format(_COLUMNS)
+        return cursor.execute(query, {"scraper": scraper, "state": state}).fetchall()
+
+
+def count_documents(connection: Connection, subdomain: str) -> dict[str, int]:
+    """How many there are, and how many of them in which state."""
+    row = connection.execute(
+        """
+        select count(*), count(*) filter (where l.status = 'processed'),
+               count(*) filter (where l.status = 'failed_terminal'),
+               count(*) filter (where i.superseded_at is not null),
+               count(*) filter (where i.removed_at_source is not null)
+        from content_items i
+        left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
+        where i.subdomain = %s and i.kind <> 'archive'
+        """,
+        [subdomain],
+    ).fetchone()
+    assert row is not None
+    return dict(zip(("known", "read", "failed", "superseded", "vanished"), row, strict=True))
+
+
+def add_site(connection: Connection, subdomain: str, values: Mapping[str, Any]) -> bool:
+    """False if there is one of that name already."""
+    columns = [column for column in EDITABLE if column in values]
+    query = sql.SQL("insert into sites ({}) values ({}) on conflict (subdomain) do nothing").format(
+        sql.SQL(", ").join(map(sql.Identifier, ("subdomain", *columns))),
+        sql.SQL(", ").join(sql.Placeholder() * (len(columns) + 1)),
+    )
+    return connection.execute(query, [subdomain, *(values[column] for column in columns)]).rowcount == 1
+
+
+def edit_site(connection: Connection, subdomain: str, values: Mapping[str, Any]) -> None:
+    columns = [column for column in EDITABLE if column in values]
+    if columns:
+        changes = sql.SQL(", ").join(sql.SQL("{} = %s").format(sql.Identifier(column)) for column in columns)
+        query = sql.SQL("update sites set {} where subdomain = %s").format(changes)
+        connection.execute(query, [*(values[column] for column in columns), subdomain])
+
+
+def remove_site(connection: Connection, subdomain: str) -> dict[str, int]:
+    """Removes a site with all that is known of it; returns how much that was. Its run must have ended before."""
+    counts = connection.execute(
+        """
+        select (select count(*) from content_items where subdomain = %(site)s and kind <> 'archive'),
+               (select count(*) from pipeline_runs where subdomain = %(site)s)
+        """,
+        {"site": subdomain},
+    ).fetchone()
+    assert counts is not None
+    connection.execute("delete from sites where subdomain = %s", [subdomain])
+    return {"documents": counts[0], "runs": counts[1]}

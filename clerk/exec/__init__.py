@@ -1,1 +1,0 @@
-"""External programs: one module per package of binaries, and `limited`, through which all of them are run."""

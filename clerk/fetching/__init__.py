@@ -1,1 +1,0 @@
-"""Fetching: one polite and wary HTTP client, and what a site's documents go through on their way into storage."""

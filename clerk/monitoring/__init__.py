@@ -1,0 +1,1 @@
+"""Read models of pipeline status, explanations, alerts and metrics."""

@@ -1,0 +1,1 @@
+"""A PDF becomes page texts."""

@@ -1,0 +1,1 @@
+"""The queue: worker, connector, job manager and the SQL API of the engine."""

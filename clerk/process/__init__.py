@@ -1,0 +1,1 @@
+"""Process supervision: supervisor, sd_notify, exit with the parent."""

@@ -1,0 +1,1 @@
+"""Published versions, publications and deployers."""

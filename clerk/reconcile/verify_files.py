@@ -1,0 +1,99 @@
+"""I6: nothing partial stands under a final name, and what is published is whole. Looks, and mends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from clerk.archive import integrity as archive_condition
+from clerk.config import Settings
+from clerk.db.migrations.verify import Check
+from clerk.documents import integrity
+from clerk.documents.integrity import PdfStatus
+from clerk.documents.storage import Document, SiteStorage
+from clerk.publish.versions import DATABASE, SiteVersions
+from clerk.reconcile.repair import Connection
+from clerk.reconcile.storage_guard import StorageMissing, require_publish_dir, require_storage
+
+NAME = "I6"
+_ABOUT = "no partial file under a final name, every published database is whole"
+_RECENT = 10
+"""Sites at most that the quick check opens: it is run every minute."""
+_EVERY = """
+select s.subdomain, p.id is not null or coalesce(c.status = 'processed', false), coalesce(p.here, false)
+from sites s
+left join lateral (
+    select p.id, exists (select from publication_steps t
+                         where t.publication_id = p.id and t.step = 'deploy' and t.name = 'local') as here
+    from publications p where p.subdomain = s.subdomain and p.deployed_at is not null order by p.id desc limit 1
+) p on true
+left join content_items a on a.subdomain = s.subdomain and a.kind = 'archive'
+left join content_item_pipeline_state c on c.content_item_id = a.id and c.pipeline = 'compilation'
+order by p.id desc nulls last, s.subdomain
+"""
+_NEWEST = """
+select p.subdomain, true, bool_or(t.publication_id is not null)
+from (select p.id, p.subdomain from publications p where p.deployed_at is not null order by p.id desc limit %(most)s) p
+left join publication_steps t on t.publication_id = p.id and t.step = 'deploy' and t.name = 'local'
+group by 1
+"""
+_PUBLISHED_SITES = (
+    "select count(*) from sites s where exists (select from publications p where p.subdomain = s.subdomain)"
+)
+_DOCUMENTS = """
+select i.id, i.subdomain, i.kind, i.meeting, i.date, i.occurrence, i.revision, i.sha256, i.source_url,
+       i.fetch_error_code, i.fetch_error_message, i.size_bytes, coalesce(l.status = 'processed', false)
+from content_items i
+left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
+where i.subdomain = %s and i.kind in ('minutes', 'agenda') and i.superseded_at is null
+order by i.id
+"""
+
+
+def verify_files(
+    connection: Connection,
+    settings: Settings,
+    full: bool = False,
+    progress: Callable[[int, int], object] = lambda done, of: None,
+) -> Check:
+    """The databases published last; in `full`, those of all sites, and every document's files, published or not."""
+    try:
+        require_storage(connection, settings)
+        require_publish_dir(connection, settings)
+    except StorageMissing as missing:
+        return Check(NAME, _ABOUT, unknown=str(missing))
+    sites = connection.execute(_EVERY if full else _NEWEST, {"most": _RECENT}).fetchall()
+    problems = []
+    try:
+        for number, (subdomain, compiled, published_here) in enumerate(sites, 1):
+            if compiled:
+                problems += _archives(settings, subdomain, published_here)
+            if full:
+                problems += _documents(connection, SiteStorage(settings.storage_dir, subdomain))
+            progress(number, len(sites))
+    except OSError as error:  # a disk that fails, or rights: nothing is said about the files by that
+        return Check(NAME, _ABOUT, problems, f"a file cannot be read ({error})")
+    row = connection.execute(_PUBLISHED_SITES).fetchone()
+    of = row[0] if row else 0
+    looked = f"{of} published sites of {len(sites)}" if full else f"{len(sites)} of {of} published sites"
+    return Check(NAME, f"{_ABOUT} ({looked} looked at)", problems)
+
+
+def _archives(settings: Settings, subdomain: str, published_here: bool) -> list[str]:
+    published = SiteVersions(settings.publish_dir, subdomain)
+    databases = {"meetings.db": SiteStorage(settings.storage_dir, subdomain).database}
+    if published_here:
+        databases["the published copy"] = published.link / DATABASE
+    found = {name: archive_condition.find_problem(path) for name, path in databases.items()}
+    return [f"{subdomain}: {name} {problem}" for name, problem in found.items() if problem is not None]
+
+
+def _documents(connection: Connection, storage: SiteStorage) -> list[str]:
+    problems = []
+    for *columns, size, is_read in connection.execute(_DOCUMENTS, [storage.subdomain]).fetchall():
+        document = Document(*columns)
+        where = f"{storage.subdomain}: {document.kind} of {document.meeting} {document.stem}"
+        if is_read and (problem := integrity.texts_status(storage, document, thorough=True).problem) is not None:
+            problems.append(f"{where}: {problem}")
+        if integrity.pdf_status(storage.pdf(document), document.sha256, size, thorough=True) is PdfStatus.DAMAGED:
+            problems.append(f"{where}: its PDF is not the one that was fetched")
+    return problems

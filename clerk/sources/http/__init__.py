@@ -1,0 +1,1 @@
+"""Rate-limited HTTP client that connects to public addresses only."""

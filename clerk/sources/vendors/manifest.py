@@ -1,0 +1,120 @@
+"""`manifest`: a list of documents as CSV or JSON lines, with the fields url, meeting, date and kind.
+
+url,meeting,date,kind
+https://example.org/a.pdf,City Council,2024-03-05,minutes
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import unquote, urljoin, urlsplit
+
+from clerk.documents.repository import DocumentRef
+from clerk.documents.sanitize import clean_text
+from clerk.sources.fetcher import KINDS, Fetcher
+from clerk.sources.http.client import FetchResult, Sink, Validators
+from clerk.sources.http.errors import SourceUnreadable
+from clerk.sources.vendors import local
+
+
+class Manifest(Fetcher):
+    extra_help: ClassVar[Mapping[str, str]] = {
+        "url": "where the manifest is: http or https",
+        "path": "or: the full path of the manifest on this machine; its urls may then be files beside or below it",
+    }
+
+    @classmethod
+    def check(cls, extra: Mapping[str, Any]) -> None:
+        if bool(extra.get("url")) == bool(extra.get("path")):
+            raise ValueError("extra needs either 'url' or 'path': where the manifest is")
+        if extra.get("path") and not Path(str(extra["path"])).is_absolute():
+            raise ValueError("extra 'path' must be a full path, beginning with /")
+
+    @property
+    def file(self) -> Path | None:
+        path = self.site.extra.get("path")
+        return Path(str(path)) if path else None
+
+    async def documents(self) -> AsyncIterator[DocumentRef]:
+        base, text = await self._read()
+        for number, entry in _entries(text):
+            if isinstance(entry, str):
+                self.skip(f"line {number} of the manifest {entry}")
+            elif (found := self._found(base, number, entry)) is not None:
+                yield found
+
+    async def _read(self) -> tuple[str, str]:
+        if self.file is None:
+            page = await self.client.get(str(self.site.extra["url"]))
+            return page.url, page.text
+        try:
+            return self.file.as_uri(), await asyncio.to_thread(self.file.read_text, "utf-8-sig", "replace")
+        except OSError as error:
+            raise SourceUnreadable(f"the manifest {self.file} cannot be read ({error.strerror})") from error
+
+    def _found(self, base: str, number: int, entry: Mapping[str, Any]) -> DocumentRef | None:
+        values = {str(key).strip().lower(): str(value or "").strip() for key, value in entry.items() if key}
+        url, meeting, kind = values.get("url", ""), clean_text(values.get("meeting", "")), values.get("kind", "minutes")
+        kind = {"agendas": "agenda", "": "minutes"}.get(kind.lower(), kind.lower())
+        missing = [name for name, value in (("url", url), ("meeting", meeting)) if not value]
+        try:
+            day = date.fromisoformat(values.get("date", ""))
+        except ValueError:
+            missing.append("date (as 2024-03-05)")
+            day = date.min
+        if kind not in KINDS:
+            missing.append(f"kind ({' or '.join(KINDS)})")
+        if missing:
+            self.skip(f"line {number} of the manifest has no {', no '.join(missing)}")
+            return None
+        full = urljoin(base, url)
+        # One PDF may be listed for two bodies that met together: the address alone is not the document.
+        key = f"{full} {kind} {meeting} {day}"
+        return DocumentRef(full, meeting, day, kind, key, self._version(full))
+
+    def _version(self, url: str) -> str:
+        path = self._local(url)
+        return local.version_of(path) if path is not None and path.is_file() else ""
+
+    def _local(self, url: str) -> Path | None:
+        parts = urlsplit(url)
+        return Path(unquote(parts.path)) if self.file is not None and parts.scheme == "file" else None
+
+    async def download(self, found: DocumentRef, validators: Validators, sink: Sink) -> FetchResult:
+        if self.file is not None and (path := self._local(found.url)) is not None:
+            return await local.copy(path, self.file.parent, sink)
+        return await super().download(found, validators, sink)
+
+
+def _entries(text: str) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
+    """Line number, and the entry or what is wrong with it."""
+    text = text.removeprefix("\ufeff")
+    if text.lstrip().startswith("{"):
+        for number, line in enumerate(text.splitlines(), 1):
+            if line.strip():
+                yield number, _json_entry(line)
+        return
+    header = text.lstrip().split("\n", 1)[0]
+    delimiter = max(",;\t", key=header.count)
+    rows = csv.DictReader(text.lstrip().splitlines(), delimiter=delimiter)
+    if "url" not in [str(name).strip().lower() for name in rows.fieldnames or []]:
+        raise SourceUnreadable("the manifest is neither JSON lines nor CSV with a first line that names the field url")
+    try:
+        for row in rows:
+            yield rows.line_num, row
+    except csv.Error as error:
+        raise SourceUnreadable(f"line {rows.line_num} of the manifest is not CSV ({error})") from error
+
+
+def _json_entry(line: str) -> Mapping[str, Any] | str:
+    try:
+        entry = json.loads(line)
+    except ValueError as error:
+        return f"is not JSON ({error})"
+    return entry if isinstance(entry, dict) else "is not a JSON object"

@@ -1,8 +1,0 @@
--- needs: 0007
--- A request has ended, well or badly.
-create or replace function clerk_release_host(p_slot_id bigint) returns void
-language sql volatile
-set search_path = pg_catalog, public, pg_temp
-as $$
-    delete from fetch_slots s where s.id = p_slot_id
-$$;

@@ -1,0 +1,31 @@
+-- needs: 0017
+-- A unit that is wanted after its phase is over: counted as failed, with a job of its own. If that succeeds the books
+-- are put right and the site is dirty, as after an operator's retry. Called with the site's row locked.
+create or replace function clerk_defer_late_unit(
+    p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint
+) returns bigint
+language plpgsql volatile
+set search_path = pg_catalog, public, pg_temp
+as $$
+declare
+    v_job_id bigint;
+begin
+    insert into procrastinate_jobs (queue_name, task_name, args)
+    select p_stage, p.task_name,
+           jsonb_build_object('subdomain', p_subdomain, 'run_id', p_run_id, 'stage', p_stage,
+                              'content_item_id', p_content_item_id)
+    from stage_policy p
+    where p.stage = p_stage
+    returning id into v_job_id;
+
+    insert into content_item_pipeline_state as l
+        (content_item_id, pipeline, status, error_code, error_message, run_id, job_id, reopened_at)
+    values (p_content_item_id, p_stage, 'failed_terminal', 'JobLost', 'its job or its books were lost, and its phase is over',
+            p_run_id, v_job_id, clerk_now())
+    on conflict (content_item_id, pipeline) do update
+    set status = 'failed_terminal', error_code = coalesce(l.error_code, excluded.error_code),
+        error_message = coalesce(l.error_message, excluded.error_message), processed_at = null,
+        run_id = excluded.run_id, job_id = excluded.job_id, reopened_at = excluded.reopened_at, updated_at = clerk_now();
+    return v_job_id;
+end;
+$$;

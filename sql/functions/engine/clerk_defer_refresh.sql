@@ -1,0 +1,11 @@
+-- needs: 0017
+-- A little later, so that many documents healed at once make one new run, not many.
+create or replace function clerk_defer_refresh(p_subdomain text) returns void
+language sql volatile
+set search_path = pg_catalog, public, pg_temp
+as $$
+    insert into procrastinate_jobs (queue_name, task_name, queueing_lock, args, scheduled_at)
+    values ('coordinator', 'clerk.refresh', 'clerk.refresh:' || p_subdomain,
+            jsonb_build_object('subdomain', p_subdomain), clerk_now() + interval '10 seconds')
+    on conflict (queueing_lock) where status = 'todo' do nothing
+$$;

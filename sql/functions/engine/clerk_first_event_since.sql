@@ -1,0 +1,34 @@
+-- needs: 0017
+-- The number of the first event at or after a time. Events are numbered as they happen, so this is a search by
+-- halves over their key: a view asks for "id >= this" and reads the window it is about, without an index on the time
+-- that every job would have to keep up. Events of type scheduled bear the time that was planned, and do not count.
+--
+-- Of high cost, which is true and keeps it out of a filter that would call it for every row. Security definer: views
+-- call it for readers who may not see the table.
+create or replace function clerk_first_event_since(p_since timestamptz) returns bigint
+language plpgsql stable security definer cost 10000
+set search_path = pg_catalog, public, pg_temp
+as $$
+declare
+    v_low bigint := (select min(e.id) from procrastinate_events e);
+    v_high bigint := (select max(e.id) + 1 from procrastinate_events e);
+    v_middle bigint;
+    v_id bigint;
+    v_at timestamptz;
+begin
+    while v_low < v_high loop
+        v_middle := v_low + (v_high - v_low) / 2;
+        select e.id, e.at into v_id, v_at
+        from procrastinate_events e
+        where e.id >= v_middle and e.type is distinct from 'scheduled'
+        order by e.id
+        limit 1;
+        if not found or v_at >= p_since then
+            v_high := v_middle;
+        else
+            v_low := v_id + 1;
+        end if;
+    end loop;
+    return coalesce(v_low, 0);
+end;
+$$;

@@ -1,0 +1,70 @@
+-- needs: 0017
+-- After a phase: NULL to go on, or the outcome that ends the run. Best effort: failed documents never stop a
+-- site; no document at all, none that can be read, and none new are three different ends.
+create or replace function clerk_phase_outcome(p_subdomain text, p_phase integer, out outcome text, out reason text)
+language plpgsql stable
+set search_path = pg_catalog, public, pg_temp
+as $$
+declare
+    v_site sites;
+    v_documents integer;
+    v_readable integer;
+    v_current boolean;
+begin
+    select * into v_site from sites s where s.subdomain = p_subdomain;
+
+    if p_phase = 2 then
+        select count(*), count(*) filter (where l.status = 'processed') into v_documents, v_readable
+        from content_items i
+        left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
+        where i.subdomain = p_subdomain and i.kind in ('minutes', 'agenda');
+        -- Published, and with every document in it that could be read: a run may have been cancelled, or have
+        -- failed, between reading and deploying.
+        select exists (
+            select from content_items i
+            join content_item_pipeline_state d on d.content_item_id = i.id and d.pipeline = 'deploy'
+            join content_item_pipeline_state c on c.content_item_id = i.id and c.pipeline = 'compilation'
+            where i.subdomain = p_subdomain and i.kind = 'archive' and d.status = 'processed' and c.status = 'processed'
+              and d.processed_at >= c.processed_at
+              and not exists (
+                  select from content_items document
+                  join content_item_pipeline_state l on l.content_item_id = document.id and l.pipeline = 'ocr'
+                  where document.subdomain = p_subdomain and l.status = 'processed' and l.processed_at > c.processed_at
+              )
+        ) into v_current;
+        if v_documents = 0 and v_site.fetch_failed > 0 then
+            outcome := 'failed'; reason := 'fetching failed, and there are no documents from before';
+        elsif v_documents = 0 then
+            outcome := 'no_documents'; reason := 'the source has no documents';
+        elsif v_readable = 0 then
+            outcome := 'failed'; reason := format('none of %s documents could be read', v_documents);
+        elsif v_site.ocr_completed = 0 and v_current and not v_site.dirty then
+            if v_site.fetch_failed > 0 then
+                outcome := 'failed'; reason := 'fetching failed; the published archive stays as it was';
+            elsif v_site.ocr_failed > 0 then
+                outcome := 'partial'; reason := format('%s new document%s, none readable', v_site.ocr_failed,
+                                                       case when v_site.ocr_failed = 1 then '' else 's' end);
+            else
+                outcome := 'unchanged'; reason := 'no new documents';
+            end if;
+        end if;
+    elsif p_phase = 3 and v_site.compilation_completed = 0 then
+        outcome := 'failed'; reason := 'compilation failed; the published archive stays as it was';
+    elsif p_phase = 4 then
+        if v_site.deploy_completed = 0 then
+            outcome := 'failed'; reason := 'deploying failed, or what is done after it';
+        elsif v_site.fetch_failed + v_site.ocr_failed + v_site.extraction_failed > 0 then
+            outcome := 'partial';
+            reason := concat_ws(', ', case when v_site.fetch_failed > 0 then 'fetching failed' end,
+                                case when v_site.ocr_failed > 0
+                                     then format('%s document%s unread', v_site.ocr_failed,
+                                                 case when v_site.ocr_failed = 1 then '' else 's' end) end,
+                                case when v_site.extraction_failed > 0
+                                     then format('%s document%s without people and votes', v_site.extraction_failed,
+                                                 case when v_site.extraction_failed = 1 then '' else 's' end) end);
+        else
+            outcome := 'succeeded'; reason := 'all done';
+        end if;
+    end if;
+end;
+$$;

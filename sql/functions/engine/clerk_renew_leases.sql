@@ -1,0 +1,15 @@
+-- needs: 0017
+-- A worker's sign of life for the jobs it runs. A job past its stage's time limit is not renewed: it loses its
+-- claim, and the reconciler gives it to somebody else. Returns the jobs that are still held.
+create or replace function clerk_renew_leases(p_jobs bigint[]) returns setof bigint
+language sql volatile
+set search_path = pg_catalog, public, pg_temp
+as $$
+    update job_claims c
+    set lease_until = clerk_now() + coalesce(p.lease, interval '2 minutes')
+    from procrastinate_jobs j
+    left join stage_policy p on p.stage = j.args ->> 'stage'
+    where c.job_id = any (p_jobs) and j.id = c.job_id and c.holder = current_setting('application_name')
+      and c.settled_as is null and c.claimed_at > clerk_now() - coalesce(p.time_limit, interval '1 hour')
+    returning c.job_id
+$$;

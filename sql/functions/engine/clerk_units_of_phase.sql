@@ -1,0 +1,33 @@
+-- needs: 0017
+-- Which units a phase has. Without p_units: what is there to do. A document that failed for good stays failed
+-- until somebody asks for it, or until fetching has news of it; one that failed for no fault of its own comes
+-- back with the next run. A document that a later revision took the place of is not read any more,
+-- and one whose PDF was lost not before it has come back.
+create or replace function clerk_units_of_phase(p_subdomain text, p_phase integer, p_units bigint[])
+returns table (content_item_id bigint, stage text)
+language sql stable
+set search_path = pg_catalog, public, pg_temp
+as $$
+    select i.id, s.stage
+    from content_items i
+    join (values (1, 'fetch'), (3, 'compilation'), (4, 'deploy')) as s (phase, stage) on s.phase = p_phase
+    where i.subdomain = p_subdomain and i.kind = 'archive'
+    union all
+    select i.id, s.stage
+    from content_items i
+    join (values (2, 'ocr'), (3, 'extraction')) as s (phase, stage) on s.phase = p_phase
+    left join content_item_pipeline_state own on own.content_item_id = i.id and own.pipeline = s.stage
+    left join content_item_pipeline_state read on read.content_item_id = i.id and read.pipeline = 'ocr'
+    where i.subdomain = p_subdomain and i.kind in ('minutes', 'agenda')
+      and (s.stage = 'ocr' or read.status = 'processed')
+      and case when p_units is not null then i.id = any (p_units)
+               when s.stage = 'ocr' and (i.superseded_at is not null or i.pdf_missing_since is not null) then false
+               else own.status is null
+                    or own.status <> 'processed' and not clerk_is_permanent_failure(own.status, own.error_code)
+                    -- Fetched anew since it failed.
+                    or s.stage = 'ocr' and own.status <> 'processed'
+                       and greatest(i.fetched_at, i.fetch_failed_at) > own.updated_at
+                    -- Read anew since: what was made of the older text is void.
+                    or s.stage = 'extraction' and read.processed_at > coalesce(own.processed_at, own.updated_at)
+          end
+$$;

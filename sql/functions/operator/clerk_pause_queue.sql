@@ -1,0 +1,23 @@
+-- needs: 0017
+-- Holds back a queue's waiting jobs and all that come. What runs goes on to its end.
+create or replace function clerk_pause_queue(p_queue text, p_by text) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, public, pg_temp
+as $$
+begin
+    perform set_config('clerk.actor', 'clerk_pause_queue', true);
+    insert into paused_queues (queue_name, paused_at, paused_by) values (p_queue, clerk_now(), p_by)
+    on conflict do nothing;
+    if not found then
+        return false;
+    end if;
+    update procrastinate_jobs j set scheduled_at = clerk_paused_until()
+    where j.id in (
+        select w.id from procrastinate_jobs w
+        where w.status = 'todo' and w.queue_name = p_queue
+        for update skip locked
+    );
+    insert into operator_actions (action, detail) values ('pause', jsonb_build_object('queue', p_queue, 'by', p_by));
+    return true;
+end;
+$$;

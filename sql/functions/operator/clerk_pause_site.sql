@@ -1,0 +1,27 @@
+-- needs: 0017
+-- Holds back the site's waiting jobs and all that come. What runs goes on to its end.
+create or replace function clerk_pause_site(p_subdomain text, p_by text) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, public, pg_temp
+as $$
+begin
+    perform set_config('clerk.actor', 'clerk_pause_site', true);
+    update sites s set paused_at = clerk_now(), paused_by = p_by
+    where s.subdomain = p_subdomain and s.paused_at is null;
+    if not found then
+        if not exists (select from sites s where s.subdomain = p_subdomain) then
+            raise exception using errcode = 'KL001', message = format('there is no site %s', p_subdomain);
+        end if;
+        return false;
+    end if;
+    update procrastinate_jobs j set scheduled_at = clerk_paused_until()
+    where j.id in (
+        select w.id from procrastinate_jobs w
+        where w.status = 'todo' and w.args ->> 'subdomain' = p_subdomain
+        for update skip locked
+    );
+    insert into operator_actions (action, subdomain, detail)
+    values ('pause', p_subdomain, jsonb_build_object('by', p_by));
+    return true;
+end;
+$$;

@@ -1,0 +1,26 @@
+-- needs: 0017
+-- Does a stage again, for every document, and all that follows. A run that is going is superseded.
+create or replace function clerk_rewind(p_subdomain text, p_stage text) returns bigint
+language plpgsql volatile
+set search_path = pg_catalog, public, pg_temp
+as $$
+declare
+    v_run_id bigint;
+begin
+    perform set_config('clerk.actor', 'clerk_rewind', true);
+    if clerk_phase(p_stage) is null then
+        raise exception using errcode = 'KL004', message = format('%s is not a stage', p_stage);
+    end if;
+    perform from sites s where s.subdomain = p_subdomain for no key update;
+    perform clerk_supersede_run(p_subdomain, format('rewound to %s', p_stage));
+    v_run_id := clerk_start_run(
+        p_subdomain, format('rewound to %s', p_stage), false, clerk_phase(p_stage),
+        -- Compiling or deploying again asks no document to be done again.
+        case when p_stage in ('ocr', 'extraction') then
+            array(select i.id from content_items i where i.subdomain = p_subdomain and i.kind in ('minutes', 'agenda'))
+        end);
+    insert into operator_actions (action, subdomain, run_id, detail)
+    values ('rewind', p_subdomain, v_run_id, jsonb_build_object('stage', p_stage));
+    return v_run_id;
+end;
+$$;

@@ -1,0 +1,12 @@
+-- needs: 0017
+-- A host asked to be left alone for a while: no worker asks it before. A longer hold is not shortened.
+create or replace function clerk_back_off_host(p_host text, p_for interval, p_why text) returns timestamptz
+language sql volatile
+set search_path = pg_catalog, public, pg_temp
+as $$
+    insert into fetch_hosts as h (host, next_at, held_until, held_why)
+    values (p_host, clerk_now(), clerk_now() + p_for, p_why)
+    on conflict (host) do update
+    set held_until = greatest(h.held_until, excluded.held_until), held_why = excluded.held_why
+    returning h.held_until
+$$;

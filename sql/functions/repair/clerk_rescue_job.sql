@@ -1,0 +1,44 @@
+-- needs: 0017
+-- A job whose worker is gone or whose lease is over: another attempt, or failed when its attempts are used up.
+-- The lease is read again once the job is locked; its holder may have come back meanwhile.
+create or replace function clerk_rescue_job(p_job_id bigint) returns text
+language plpgsql volatile
+set search_path = pg_catalog, public, pg_temp
+as $$
+declare
+    v_job procrastinate_jobs;
+    v_claim job_claims;
+    v_max_attempts integer;
+begin
+    perform set_config('clerk.actor', 'clerk_rescue_job', true);
+    perform set_config('clerk.error_code', 'WorkerLost', true);
+    perform set_config('clerk.error_message', 'the worker died, froze or ran past its time limit', true);
+    select * into v_job from procrastinate_jobs j where j.id = p_job_id and j.status = 'doing' for update skip locked;
+    if not found then
+        return 'left alone';
+    end if;
+    select * into v_claim from job_claims c where c.job_id = p_job_id;
+    if found and v_claim.settled_as is null and v_claim.lease_until > clerk_now() then
+        return 'left alone';
+    end if;
+    v_max_attempts := coalesce((select p.max_attempts from stage_policy p where p.stage = v_job.args ->> 'stage'), 10);
+    if not v_job.abort_requested and v_job.attempts + 1 < v_max_attempts then
+        begin
+            update procrastinate_jobs j
+            set status = 'todo', attempts = j.attempts + 1, scheduled_at = null
+            where j.id = p_job_id;
+            perform clerk_notify_queue(v_job.queue_name);
+            return 'rescued';
+        exception
+            -- Its twin waits already (a periodic task's next turn, a coordinator deferred again): one is enough.
+            when unique_violation then null;
+        end;
+    end if;
+    -- Somebody had asked it to stop, or it has had its chances.
+    update procrastinate_jobs j
+    set status = case when v_job.abort_requested then 'aborted' else 'failed' end::procrastinate_job_status,
+        attempts = j.attempts + 1, abort_requested = false
+    where j.id = p_job_id;
+    return 'failed';
+end;
+$$;

@@ -1,0 +1,5 @@
+-- needs: 0017
+create or replace trigger clerk_hold_paused
+    before insert on procrastinate_jobs
+    for each row when (new.status = 'todo')
+    execute function clerk_hold_paused();

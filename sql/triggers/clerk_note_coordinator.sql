@@ -1,6 +1,0 @@
--- needs: 0015
-create or replace trigger clerk_note_coordinator
-    after update of status on procrastinate_jobs
-    for each row when (old.status = 'doing' and new.status in ('todo', 'failed', 'aborted')
-                       and new.task_name = 'clerk.coordinate')
-    execute function clerk_after_coordinator_failure();

@@ -1,0 +1,16 @@
+-- needs: 0017
+create view jobs_last_minute as
+select p.stage, count(e.type) filter (where e.type = 'succeeded') as succeeded,
+       count(e.type) filter (where e.type = 'failed') as failed
+from stage_policy p
+left join (
+    select j.queue_name, e.type
+    from procrastinate_events e
+    join procrastinate_jobs j on j.id = e.job_id
+    where e.id >= clerk_first_event_since(clerk_now() - interval '1 minute')
+      and e.at >= clerk_now() - interval '1 minute' and e.type in ('succeeded', 'failed')
+) e on e.queue_name = p.stage
+group by p.stage;
+
+comment on view jobs_last_minute is 'Per stage: how many of its jobs ended in the last minute.';
+comment on column jobs_last_minute.failed is 'For good; one that is tried again has not ended.';

@@ -1,0 +1,28 @@
+-- needs: 0017
+create view pipeline_health as
+select count(*) as sites,
+       count(*) filter (where o.current_stage is null) as never_run,
+       count(*) filter (where o.phase is not null) as active,
+       count(*) filter (where o.current_stage = 'completed') as completed,
+       count(*) filter (where o.outcome = 'failed') as failed,
+       count(*) filter (where o.paused) as paused,
+       count(*) filter (where o.dirty) as dirty,
+       count(*) filter (where o.stuck) as stuck,
+       coalesce(round(100.0 * count(*) filter (where o.stuck) / nullif(count(*) filter (where o.phase is not null), 0), 1),
+                0) as stuck_percent,
+       coalesce(round(100.0 - 100.0 * count(*) filter (where o.stuck)
+                              / nullif(count(*) filter (where o.current_stage is not null), 0), 1), 100) as health_score,
+       round(100.0 * sum(o.fetch_failed) / nullif(sum(o.fetch_total), 0), 1) as fetch_failure_percent,
+       round(100.0 * sum(o.ocr_failed) / nullif(sum(o.ocr_total), 0), 1) as ocr_failure_percent,
+       round(100.0 * sum(o.compilation_failed) / nullif(sum(o.compilation_total), 0), 1) as compilation_failure_percent,
+       round(100.0 * sum(o.extraction_failed) / nullif(sum(o.extraction_total), 0), 1) as extraction_failure_percent,
+       round(100.0 * sum(o.deploy_failed) / nullif(sum(o.deploy_total), 0), 1) as deploy_failure_percent,
+       max(o.updated_at) as last_progress_at
+from pipeline_overview o;
+
+comment on view pipeline_health is 'One row: how many sites are where, how many are stuck, and how much fails in each stage.';
+comment on column pipeline_health.failed is 'Sites whose last run ended as failed.';
+comment on column pipeline_health.stuck_percent is 'Of the sites whose run is going.';
+comment on column pipeline_health.health_score is 'Percent of all sites that ever ran which are not stuck: 100 when all is well.';
+comment on column pipeline_health.ocr_failure_percent is
+    'Failed of all units of that stage, each site''s present or last run; likewise for the other stages.';

@@ -1,0 +1,48 @@
+-- needs: 0017
+create view queue_backlog as
+select q.queue, q.waiting, q.scheduled, q.held_back, q.running,
+       case when q.waiting > 0 then
+           (select max(e.at) from procrastinate_events e
+            where e.job_id = q.oldest_waiting_job and e.type <> 'scheduled') end as oldest_waiting_since,
+       p.queue_name is not null as paused, p.paused_at, p.paused_by,
+       coalesce(n.ended, 0) as rate_per_hour,
+       case when p.queue_name is null and n.ended > 0
+            then clerk_now() + (q.waiting + q.running) * interval '1 hour' / n.ended end as eta
+from (
+    select a.queue, sum(a.waiting) as waiting, sum(a.scheduled) as scheduled, sum(a.held_back) as held_back,
+           sum(a.running) as running, min(a.oldest_waiting_job) as oldest_waiting_job
+    from (
+        select j.queue_name as queue,
+               count(*) filter (where j.status = 'todo' and (j.scheduled_at is null or j.scheduled_at <= clerk_now()))
+                   as waiting,
+               count(*) filter (where j.status = 'todo' and j.scheduled_at > clerk_now()
+                                  and j.scheduled_at <> clerk_paused_until()) as scheduled,
+               count(*) filter (where j.status = 'todo' and j.scheduled_at = clerk_paused_until()) as held_back,
+               count(*) filter (where j.status = 'doing') as running,
+               min(j.id) filter (where j.status = 'todo' and (j.scheduled_at is null or j.scheduled_at <= clerk_now()))
+                   as oldest_waiting_job
+        from procrastinate_jobs j
+        where j.status in ('todo', 'doing')
+        group by j.queue_name
+        union all
+        select paused.queue_name, 0, 0, 0, 0, null from paused_queues paused
+    ) a
+    group by a.queue
+) q
+left join paused_queues p on p.queue_name = q.queue
+left join (
+    select j.queue_name as queue, count(*) as ended
+    from procrastinate_events e
+    join procrastinate_jobs j on j.id = e.job_id
+    where e.id >= clerk_first_event_since(clerk_now() - interval '1 hour')
+      and e.at >= clerk_now() - interval '1 hour' and e.type in ('succeeded', 'failed')
+    group by j.queue_name
+) n on n.queue = q.queue;
+
+comment on view queue_backlog is
+    'Per queue with jobs, and per paused one: jobs that wait for a worker, for their time or for a resume, that run, and how quick it goes.';
+comment on column queue_backlog.scheduled is 'Waiting for their time: a retry after a backoff, a periodic task.';
+comment on column queue_backlog.held_back is 'Waiting for their queue or site to be resumed.';
+comment on column queue_backlog.oldest_waiting_since is 'Since when the job waits that was deferred first.';
+comment on column queue_backlog.rate_per_hour is 'Jobs that ended in the last hour, well or not.';
+comment on column queue_backlog.eta is 'When the queue will be empty at that rate, if nothing comes; NULL while paused or when nothing ended.';

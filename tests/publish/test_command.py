@@ -1,0 +1,83 @@
+"""The deployer `command`: whatever the command does, the worker goes on."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from clerk.publish.deployers.command import CommandFailed, CommandTimeout, run
+
+
+def python(code: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", code)
+
+
+def test_it_gets_the_path_as_an_argument_and_no_shell_sees_it(tmp_path: Path) -> None:
+    database = tmp_path / "a b;$(touch pwned)'\".db"
+    said = run(python("import os, sys; print(sys.argv[1]); print(os.environ['CLERK_DATABASE'])"), "s", database, 30)
+    assert said == str(database)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failure_tells_the_code_and_the_last_words(tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match=r"(?s)code 3: .*the disk is full") as caught:
+        run(python("import sys; print('x' * 10**7); print('the disk is full'); sys.exit(3)"), "s", tmp_path, 30)
+    assert len(str(caught.value)) < 1000
+
+
+def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match="cannot be run"):
+        run(("/no/such/program",), "s", tmp_path, 30)
+
+
+def is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z" if Path("/proc").exists() else True
+
+
+def test_past_its_time_it_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    code = (
+        "import os, signal, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "child = os.fork()\n"
+        f"with open({str(pids)!r}, 'a') as file: file.write(f'{{os.getpid()}}\\n')\n"
+        "time.sleep(600)\n"
+    )
+    with pytest.raises(CommandTimeout, match="ended after 1 s"):
+        run(python(code), "s", tmp_path, 1)
+    started = [int(line) for line in pids.read_text().split()]
+    assert len(started) == 2
+    assert not any(is_there(pid) for pid in started)
+
+
+def test_what_it_leaves_running_is_ended_too(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    code = (
+        "import os, time\n"
+        "reader, writer = os.pipe()\n"
+        "if os.fork():\n"
+        "    os.read(reader, 1)\n"
+        "    os._exit(0)\n"
+        f"open({str(pids)!r}, 'w').write(str(os.getpid()))\n"
+        "os.write(writer, b'x')\n"
+        "time.sleep(600)\n"
+    )
+    run(python(code), "s", tmp_path, 60)
+    pid = int(pids.read_text())
+    # It is gone, or about to be: the signal was sent before run returned.
+    deadline = time.monotonic() + 10
+    while is_there(pid) and time.monotonic() < deadline:
+        os.sched_yield()
+    assert not is_there(pid)
+
+
+def test_it_reads_nothing_from_our_input(tmp_path: Path) -> None:
+    assert run(python("import sys; print(repr(sys.stdin.read()))"), "s", tmp_path, 30) == "''"

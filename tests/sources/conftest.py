@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psycopg
+import psycopg_pool
+import pytest
+
+from clerk.documents.storage import SiteStorage
+from clerk.sources.fetcher import Fetcher, Site
+from clerk.sources.http.body import Sink
+from clerk.sources.http.client import FetchResult, Limits, RateLimitedClient, Validators
+from clerk.sources.sync import SourceSync, SyncResult
+from clerk.sources.vendors import BUILT_IN
+from tests.conftest import Databases
+from tests.sources.web import Web, serving
+
+Result = TypeVar("Result")
+QUICK = Limits("clerk tests", interval=0.0, concurrency=8, timeout=5.0, allow_loopback=True, first_pause=0.01)
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    with serving() as web:
+        yield web
+
+
+@dataclass
+class Browser:
+    """The polite client, for use without an event loop."""
+
+    pool: psycopg_pool.ConnectionPool[Any]
+    limits: Limits = QUICK
+
+    def connect(self) -> AbstractContextManager[psycopg.Connection[Any]]:
+        return self.pool.connection()
+
+    def with_limits(self, **changes: Any) -> Browser:
+        return Browser(self.pool, replace(self.limits, **changes))
+
+    def use(self, what: Callable[[RateLimitedClient], Awaitable[Result]]) -> Result:
+        async def run() -> Result:
+            async with RateLimitedClient(self.limits, self.connect) as client:
+                return await what(client)
+
+        return asyncio.run(run())
+
+    def download(self, url: str, validators: Validators | None = None) -> tuple[bytes, FetchResult]:
+        memory = io.BytesIO()
+        sink = Sink(memory, self.limits.max_bytes)
+        answer = self.use(lambda client: client.download(url, validators or Validators(), sink))
+        return memory.getvalue(), answer
+
+
+@pytest.fixture(scope="module")
+def pool(server: str, template: str) -> Iterator[psycopg_pool.ConnectionPool[Any]]:
+    """On one database for all tests of a file: they leave nothing behind but what `browser` clears away."""
+    databases = Databases(server)
+    options = {"autocommit": True, "options": "-c search_path=public"}
+    with psycopg_pool.ConnectionPool(databases.create(template), kwargs=options, min_size=1, max_size=16) as pool:
+        yield pool
+    databases.drop_all()
+
+
+@pytest.fixture
+def browser(pool: psycopg_pool.ConnectionPool[Any]) -> Browser:
+    browser = Browser(pool)
+    with browser.connect() as connection:
+        connection.execute("truncate fetch_hosts, fetch_slots, sites cascade")
+    return browser
+
+
+@dataclass
+class Town:
+    """A site, and its fetches."""
+
+    connection: psycopg.Connection[Any]
+    browser: Browser
+    storage: SiteStorage
+    progress: list[tuple[int, int]] = field(default_factory=list)
+    claim_lost: bool = False
+    skipped: list[str] = field(default_factory=list)
+
+    def fetch(
+        self, fetcher: str | type[Fetcher], extra: Mapping[str, Any], began: datetime | None = None
+    ) -> SyncResult:
+        kind = BUILT_IN[fetcher] if isinstance(fetcher, str) else fetcher
+        site = Site("springfield", "Springfield", extra)
+        kind.check(extra)
+
+        async def run(client: RateLimitedClient) -> SyncResult:
+            limit = self.browser.limits.max_bytes
+            gathering = SourceSync(
+                "a plugin",
+                kind(site, client),
+                self.storage,
+                self.browser.connect,
+                limit,
+                self._report,
+                self._note_skipped,
+                began,
+            )
+            return await gathering.run()
+
+        return self.browser.use(run)
+
+    def _report(self, done: int, total: int) -> bool:
+        self.progress.append((done, total))
+        return not self.claim_lost
+
+    def _note_skipped(self, reasons: list[str]) -> None:
+        self.skipped = reasons
+
+    def rows(self, columns: str = "kind, meeting, date::text, occurrence, revision") -> list[tuple[Any, ...]]:
+        return self.connection.execute(
+            f"select {columns} from content_items where kind <> 'archive' order by id"
+        ).fetchall()
+
+    def files(self) -> list[str]:
+        folder = self.storage.folder
+        return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def town(browser: Browser, tmp_path: Path) -> Iterator[Town]:
+    with browser.connect() as connection:
+        connection.execute("insert into sites (subdomain, name) values ('springfield', 'Springfield')")
+        yield Town(connection, browser, SiteStorage(tmp_path / "storage", "springfield"))

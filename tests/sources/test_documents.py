@@ -1,0 +1,411 @@
+"""What becomes of a source's documents: new, revised, unchanged, vanished, failed; and never one hidden by another."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clerk.documents import repository
+from clerk.documents.repository import DocumentRef, FetchOutcome
+from clerk.pipeline import engine
+from clerk.plugins.isolation import InvalidPluginResult
+from clerk.sources.fetcher import Fetcher
+from clerk.sources.http.client import FetchResult, Sink, Validators
+from clerk.sources.http.errors import DownloadFailed
+from clerk.sources.sync import ClaimLost, diff
+from tests.sources.conftest import Town
+from tests.sources.web import Reply, Web, pdf
+
+DAY = date(2024, 3, 5)
+
+
+def listing(*found: DocumentRef | Exception) -> type[Fetcher]:
+    class Listing(Fetcher):
+        async def documents(self) -> AsyncIterator[DocumentRef]:
+            for one in found:
+                if isinstance(one, Exception):
+                    raise one
+                yield one
+
+    return Listing
+
+
+def test_new_documents_lie_where_they_should(web: Web, town: Town) -> None:
+    web.serve_pdf("/1", "minutes")
+    web.serve_pdf("/2", "agenda")
+    found = [
+        DocumentRef(f"{web.url}/1", "City Council", DAY),
+        DocumentRef(f"{web.url}/2", "City Council", DAY, "agenda"),
+    ]
+    tally = town.fetch(listing(*found), {})
+    assert tally.changes == {FetchOutcome.NEW: 2}
+    assert town.files() == ["_agendas/pdfs/CityCouncil/2024-03-05.pdf", "pdfs/CityCouncil/2024-03-05.pdf"]
+    assert (town.storage.folder / "pdfs/CityCouncil/2024-03-05.pdf").read_bytes() == pdf("minutes")
+    rows = town.rows("sha256, size_bytes, storage_key")
+    assert (hashlib.sha256(pdf("minutes")).hexdigest(), len(pdf("minutes")), "pdfs/CityCouncil/2024-03-05.pdf") in rows
+
+
+@pytest.mark.parametrize("validators", [True, False])
+def test_unchanged_documents_are_recognised(web: Web, town: Town, validators: bool) -> None:
+    web.serve_pdf("/1", "minutes", validators)
+    source = listing(DocumentRef(f"{web.url}/1", "City Council", DAY))
+    town.fetch(source, {})
+    assert town.fetch(source, {}).changes == {FetchOutcome.UNCHANGED: 1}
+    assert ("if-none-match" in web.requests[1].headers) == validators
+    assert len(town.rows()) == 1
+
+
+def test_the_same_version_needs_no_request(web: Web, town: Town) -> None:
+    web.serve_pdf("/1", "minutes")
+    source = listing(DocumentRef(f"{web.url}/1", "City Council", DAY, version="7"))
+    town.fetch(source, {})
+    assert town.fetch(source, {}).changes == {FetchOutcome.UNCHANGED: 1}
+    assert len(web.requests) == 1
+    newer = listing(DocumentRef(f"{web.url}/1", "City Council", DAY, version="8"))
+    assert town.fetch(newer, {}).changes == {FetchOutcome.UNCHANGED: 1}
+    assert len(web.requests) == 2
+
+
+def test_a_revised_document_is_a_new_row_and_the_older_stays_known(web: Web, town: Town) -> None:
+    source = listing(DocumentRef(f"{web.url}/1", "City Council", DAY))
+    for text in ("first", "second", "third"):
+        web.serve_pdf("/1", text, validators=True)
+        town.fetch(source, {})
+    assert town.rows("revision, superseded_at is null") == [(1, False), (2, False), (3, True)]
+    assert town.files() == [f"pdfs/CityCouncil/2024-03-05{end}.pdf" for end in ("", "_r2", "_r3")]
+    first, *later = (row[0] for row in town.rows("id"))
+    assert town.rows("lineage_id") == [(None,), (first,), (first,)]
+    assert later
+
+
+def test_what_was_revised_before_it_was_read_is_not_read(web: Web, town: Town) -> None:
+    source = listing(DocumentRef(f"{web.url}/1", "City Council", DAY))
+    for text in ("first", "second"):
+        web.serve_pdf("/1", text)
+        town.fetch(source, {})
+    assert units(town) == [row[0] for row in town.rows("id")][1:]
+
+
+def units(town: Town) -> list[int]:
+    rows = town.connection.execute(
+        "select content_item_id from clerk_units_of_phase('springfield', 2, null) order by 1"
+    ).fetchall()
+    return [row[0] for row in rows]
+
+
+def test_two_meetings_of_one_body_on_one_day_are_both_kept(web: Web, town: Town) -> None:
+    for path in ("/1", "/2"):
+        web.serve_pdf(path, path)
+    source = listing(*(DocumentRef(f"{web.url}/{number}", "City Council", DAY) for number in (1, 2)))
+    town.fetch(source, {})
+    assert sorted(row[3:] for row in town.rows()) == [(1, 1), (2, 1)]
+    assert len(town.files()) == 2
+    assert town.fetch(source, {}).changes == {FetchOutcome.UNCHANGED: 2}
+
+
+def test_meetings_whose_folders_would_be_one_do_not_overwrite_each_other(web: Web, town: Town) -> None:
+    for number, meeting in enumerate(("City Council", "CityCouncil", "citycouncil", "City/Council")):
+        web.serve_pdf(f"/{number}", meeting)
+        town.fetch(listing(DocumentRef(f"{web.url}/{number}", meeting, DAY)), {})
+    assert len(town.files()) == 4
+    assert len({name.casefold() for name in town.files()}) == 4
+
+
+def test_a_document_at_another_address_is_the_same_document(web: Web, town: Town) -> None:
+    web.serve_pdf("/old", "minutes")
+    web.serve_pdf("/new", "minutes")
+    town.fetch(listing(DocumentRef(f"{web.url}/old", "City Council", DAY)), {})
+    tally = town.fetch(listing(DocumentRef(f"{web.url}/new", "City Council", DAY)), {})
+    assert (tally.changes, tally.vanished) == ({FetchOutcome.UNCHANGED: 1}, 0)
+    assert town.rows("source_url") == [(f"{web.url}/new",)]
+
+
+def test_a_revised_document_at_another_address_is_a_revision(web: Web, town: Town) -> None:
+    web.serve_pdf("/old", "first")
+    web.serve_pdf("/new", "second")
+    town.fetch(listing(DocumentRef(f"{web.url}/old", "City Council", DAY)), {})
+    assert town.fetch(listing(DocumentRef(f"{web.url}/new", "City Council", DAY)), {}).changes == {
+        FetchOutcome.REVISED: 1
+    }
+    assert [row[3:] for row in town.rows()] == [(1, 1), (1, 2)]
+
+
+def test_a_corrected_date_takes_the_place_of_the_wrong_one(web: Web, town: Town) -> None:
+    web.serve_pdf("/1", "minutes")
+    town.fetch(listing(DocumentRef(f"{web.url}/1", "City Council", DAY, key="event 1")), {})
+    other = date(2024, 3, 6)
+    assert town.fetch(listing(DocumentRef(f"{web.url}/1", "City Council", other, key="event 1")), {}).changes == {
+        FetchOutcome.REVISED: 1
+    }
+    assert town.rows("date, superseded_at is null") == [(DAY, False), (other, True)]
+
+
+def test_vanished_documents_are_marked_and_may_come_back(web: Web, town: Town) -> None:
+    web.serve_pdf("/1", "minutes")
+    source = listing(DocumentRef(f"{web.url}/1", "City Council", DAY))
+    town.fetch(source, {})
+    assert town.fetch(listing(), {}).vanished == 1
+    assert town.fetch(listing(), {}).vanished == 0
+    assert town.rows("removed_at_source is null") == [(False,)]
+    town.fetch(source, {})
+    assert town.rows("removed_at_source is null") == [(True,)]
+
+
+def test_a_listing_that_breaks_off_fetches_what_it_named_and_makes_nothing_vanish(web: Web, town: Town) -> None:
+    web.serve_pdf("/1", "one")
+    web.serve_pdf("/2", "two")
+    first, second = DocumentRef(f"{web.url}/1", "A", DAY), DocumentRef(f"{web.url}/2", "B", DAY)
+    town.fetch(listing(first), {})
+    with pytest.raises(DownloadFailed, match="gone"):
+        town.fetch(listing(second, DownloadFailed("the source is gone")), {})
+    assert town.rows("meeting, removed_at_source is null") == [("A", True), ("B", True)]
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "said"),
+    [
+        (Reply(b"<!DOCTYPE html><title>Log in</title>"), "NotAPdf", "a web page came in place of a PDF"),
+        (
+            Reply(b"\n\n <html><body>Not found</body></html>", headers={"Content-Type": "application/pdf"}),
+            "NotAPdf",
+            "a web page",
+        ),
+        (Reply(b"PK\x03\x04word", headers={"Content-Type": "application/zip"}), "NotAPdf", "application/zip"),
+        (Reply(b""), "PdfEmpty", "empty"),
+        (Reply(b"no", 404), "DownloadRefused", "404"),
+        (Reply(b"no", 500), "DownloadFailed", "500"),
+        (Reply(status=302, headers={"Location": "http://169.254.169.254/"}), "AddressForbidden", "public"),
+        (Reply(bytes(3_000_000)), "PdfTooLarge", "2,000,000"),
+    ],
+)
+def test_a_failed_download_is_a_failed_document_with_its_reason(
+    web: Web, town: Town, reply: Reply, code: str, said: str
+) -> None:
+    web.routes["/1"] = reply
+    web.serve_pdf("/2", "fine")
+    town.browser = town.browser.with_limits(max_bytes=2_000_000)
+    tally = town.fetch(listing(DocumentRef(f"{web.url}/1", "A", DAY), DocumentRef(f"{web.url}/2", "B", DAY)), {})
+    assert tally.changes == {FetchOutcome.FAILED: 1, FetchOutcome.NEW: 1}
+    failed = next(one for one in repository.documents_of(town.connection, "springfield") if one.meeting == "A")
+    with pytest.raises(repository.NotFetched, match=said) as raised:
+        repository.require_fetched(failed)
+    assert type(raised.value).__name__ == code
+    assert [name for name in town.files() if "/A/" in name] == []
+    assert town.files() == ["pdfs/B/2024-03-05.pdf"]
+    assert failed.id in units(town)
+
+
+def read_all(town: Town) -> None:
+    """As the OCR stage would: what was fetched is read, what was not fails with its reason."""
+    for content_item_id in units(town):
+        document = repository.document_by_id(town.connection, content_item_id)
+        code = document.fetch_error_code if document.sha256 is None else None
+        town.connection.execute(
+            """
+            insert into content_item_pipeline_state (content_item_id, pipeline, status, error_code, updated_at)
+            values (%s, 'ocr', %s, %s, clerk_now())
+            on conflict (content_item_id, pipeline) do update
+            set status = excluded.status, error_code = excluded.error_code, updated_at = excluded.updated_at
+            """,
+            [content_item_id, "failed_terminal" if code else "processed", code],
+        )
+
+
+def test_a_pdf_that_was_damaged_before_it_was_read_is_fetched_and_read_again(web: Web, town: Town) -> None:
+    web.serve_pdf("/1", "minutes", validators=True)
+    source = listing(DocumentRef(f"{web.url}/1", "A", DAY))
+    town.fetch(source, {})
+    path = town.storage.folder / "pdfs/A/2024-03-05.pdf"
+    path.write_bytes(path.read_bytes()[:10])
+    (document,) = units(town)
+    town.connection.execute(
+        """
+        insert into content_item_pipeline_state (content_item_id, pipeline, status, error_code, updated_at)
+        values (%s, 'ocr', 'failed_terminal', 'PdfAltered', clerk_now())
+        """,
+        [document],
+    )
+    assert units(town) == []
+    assert town.fetch(source, {}).changes == {FetchOutcome.UNCHANGED: 1}
+    assert path.read_bytes() == pdf("minutes")
+    assert units(town) == [document]
+
+
+@pytest.mark.parametrize(("status", "counted_again"), [(500, True), (404, False)])
+def test_a_failure_that_may_pass_counts_in_every_run_and_another_once(
+    web: Web, town: Town, status: int, counted_again: bool
+) -> None:
+    web.routes["/1"] = Reply(b"no", status)
+    source = listing(DocumentRef(f"{web.url}/1", "A", DAY))
+    town.fetch(source, {})
+    read_all(town)
+    town.fetch(source, {})
+    assert bool(units(town)) == counted_again
+    read_all(town)
+    web.serve_pdf("/1", "here at last")
+    assert town.fetch(source, {}).changes == {FetchOutcome.NEW: 1}
+    assert len(units(town)) == 1
+    read_all(town)
+    assert town.rows("revision, fetch_error_code") == [(1, None)]
+    assert units(town) == []
+    assert town.fetch(source, {}).changes == {FetchOutcome.UNCHANGED: 1}
+    assert units(town) == []
+
+
+def test_a_check_that_fails_leaves_the_copy_that_we_have(web: Web, town: Town) -> None:
+    web.serve_pdf("/1", "minutes")
+    source = listing(DocumentRef(f"{web.url}/1", "A", DAY))
+    town.fetch(source, {})
+    read_all(town)
+    web.serve_html("/1", "<html>maintenance</html>")
+    town.fetch(source, {})
+    (document,) = repository.documents_of(town.connection, "springfield")
+    assert document.fetch_error_code == "NotAPdf"
+    repository.require_fetched(document)
+    assert units(town) == []
+    assert town.files() == ["pdfs/A/2024-03-05.pdf"]
+
+
+def test_a_pdf_that_is_lost_before_it_was_read_is_fetched_again(web: Web, town: Town) -> None:
+    web.serve_pdf("/1", "minutes", validators=True)
+    source = listing(DocumentRef(f"{web.url}/1", "A", DAY, version="1"))
+    town.fetch(source, {})
+    path = town.storage.folder / "pdfs/A/2024-03-05.pdf"
+    path.unlink()
+    assert town.fetch(source, {}).changes == {FetchOutcome.UNCHANGED: 1}
+    assert path.read_bytes() == pdf("minutes")
+    read_all(town)
+    path.unlink()
+    town.fetch(source, {})
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("meeting", ["../../etc", "/", "..", "a/../../b", "\0evil", ".", "x" * 5000, "…", "\ud800"])
+def test_names_from_outside_never_leave_the_sites_folder(web: Web, town: Town, meeting: str) -> None:
+    web.serve_pdf("/1", "minutes")
+    assert town.fetch(listing(DocumentRef(f"{web.url}/1", meeting, DAY)), {}).changes == {FetchOutcome.NEW: 1}
+    (file,) = town.files()
+    assert file.startswith("pdfs/")
+    assert file.endswith("/2024-03-05.pdf")
+    assert file.count("/") == 2
+    assert [path.name for path in town.storage.root.iterdir()] == ["springfield"]
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        "not a Found",
+        DocumentRef("http://x.example", "A", DAY, "video"),
+        DocumentRef("http://x.example", "A", "2024-03-05"),  # type: ignore[arg-type]
+        DocumentRef(None, "A", DAY),  # type: ignore[arg-type]
+    ],
+)
+def test_nonsense_from_a_plugin_is_called_that(town: Town, nonsense: Any) -> None:
+    with pytest.raises(InvalidPluginResult, match="a plugin"):
+        town.fetch(listing(nonsense), {})
+
+
+def test_a_listing_that_is_not_one_is_nonsense(town: Town) -> None:
+    class Wrong(Fetcher):
+        def documents(self) -> Any:
+            return [DocumentRef("http://x.example", "A", DAY)]
+
+    with pytest.raises(InvalidPluginResult, match="a plugin lists documents as list"):
+        town.fetch(Wrong, {})
+
+
+def test_a_plugins_own_download_fails_its_document_only(town: Town) -> None:
+    class Own(Fetcher):
+        async def documents(self) -> AsyncIterator[DocumentRef]:
+            yield DocumentRef("own:1", "A", DAY)
+            yield DocumentRef("own:2", "B", DAY)
+
+        async def download(self, found: DocumentRef, validators: Validators, sink: Sink) -> FetchResult:
+            if found.url == "own:1":
+                raise KeyError("session")
+            sink.write(pdf("own"))
+            return FetchResult(found.url)
+
+    assert town.fetch(Own, {}).changes == {FetchOutcome.FAILED: 1, FetchOutcome.NEW: 1}
+    assert ("A", "plugin a plugin raised KeyError: 'session'") in town.rows("meeting, fetch_error_message")
+
+
+def test_left_over_pieces_are_cleared_away_and_fresh_ones_are_not(town: Town) -> None:
+    import os
+
+    folder = town.storage.folder / ".incoming"
+    folder.mkdir(parents=True)
+    for name, age in (("old.part", 100_000), ("young.part", 10)):
+        (folder / name).write_bytes(b"x")
+        moment = (folder / name).stat().st_mtime - age
+        os.utime(folder / name, (moment, moment))
+    town.fetch(listing(), {})
+    assert town.files() == [".incoming/young.part"]
+
+
+def test_a_second_attempt_of_a_run_does_not_ask_again_for_what_was_confirmed(web: Web, town: Town) -> None:
+    web.serve_pdf("/1", "one")
+    source = listing(DocumentRef(f"{web.url}/1", "A", DAY))
+    began = datetime.now(UTC)
+    town.fetch(source, {}, began)
+    assert town.fetch(source, {}, began).changes == {FetchOutcome.UNCHANGED: 1}
+    assert len(web.requests) == 1
+    town.fetch(source, {}, datetime.now(UTC))
+    assert len(web.requests) == 2
+
+
+def test_progress_is_told_and_a_lost_claim_ends_the_fetch(web: Web, town: Town) -> None:
+    for number in range(20):
+        web.serve_pdf(f"/{number}", str(number))
+    source = listing(*(DocumentRef(f"{web.url}/{number}", "A", DAY) for number in range(20)))
+    town.fetch(source, {})
+    assert (town.progress[0], town.progress[-1]) == ((0, 20), (20, 20))
+    town.claim_lost = True
+    before = len(web.requests)
+    with pytest.raises(ClaimLost):
+        town.fetch(source, {})
+    assert len(web.requests) == before
+
+
+def test_keys_and_addresses_of_any_length_do_not_stop_the_others(web: Web, town: Town) -> None:
+    web.serve_pdf("/1", "one")
+    town.fetch(
+        listing(
+            DocumentRef(f"{web.url}/1", "A", DAY, key="k" * 5000 + "1"),
+            DocumentRef(f"{web.url}/1", "B", DAY, key="k" * 5000 + "2", version="v" * 5000),
+            DocumentRef(f"{web.url}/1?{'é' * 3000}", "C", DAY),
+            DocumentRef(f"{web.url}/1?\ud800\0", "D", DAY),
+        ),
+        {},
+    )
+    assert sorted(row[0] for row in town.rows("meeting")) == ["A", "B", "D"]
+
+
+def test_a_plan_takes_the_first_of_two_entries_with_one_key() -> None:
+    plan = diff([DocumentRef("u", "A", DAY), DocumentRef("u", "B", DAY)], [], complete=True)
+    assert [errand.found.meeting for errand in plan.errands] == ["A"]
+
+
+def test_no_run_is_ever_stuck_for_a_failed_document(web: Web, town: Town) -> None:
+    """The failed document is a unit of the OCR phase like any other, in the engine's own books."""
+    web.routes["/1"] = Reply(b"no", 404)
+    run_id = engine.start_run(town.connection, "springfield")
+    town.fetch(listing(DocumentRef(f"{web.url}/1", "A", DAY)), {})
+    engine.start_phase(town.connection, "springfield", run_id, 2)
+    assert town.connection.execute("select ocr_total from sites").fetchone() == (1,)
+
+
+def test_storage_paths_of_one_fetch_are_a_function_of_the_listing(web: Web, town: Town, tmp_path: Path) -> None:
+    def both() -> Iterator[DocumentRef]:
+        for number in (1, 2):
+            web.serve_pdf(f"/{number}", str(number))
+            yield DocumentRef(f"{web.url}/{number}", "A", DAY)
+
+    town.fetch(listing(*both()), {})
+    names = {(town.storage.folder / name).read_bytes() for name in town.files()}
+    assert names == {pdf("1"), pdf("2")}

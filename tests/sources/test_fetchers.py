@@ -1,0 +1,485 @@
+"""The built-in fetchers, each against a server that answers as the vendor does."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clerk.documents.repository import DocumentRef, FetchOutcome
+from clerk.sources.fetcher import Site
+from clerk.sources.http.errors import DownloadFailed, SourceUnreadable
+from clerk.sources.parse import find_date, find_kind, links_of
+from clerk.sources.vendors import BUILT_IN
+from clerk.sources.vendors.civicplus import CivicPlus
+from tests.sources.conftest import Town
+from tests.sources.web import Reply, Request, Web, pdf
+
+RECORDINGS = Path(__file__).parents[3] / "shared" / "samples" / "vendors"
+
+
+def recording(name: str) -> str:
+    path = RECORDINGS / name
+    if not path.is_file():
+        pytest.skip(f"no recording {name} here")
+    return path.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("2024-03-05", date(2024, 3, 5)),
+        ("Minutes_2024_3_5.pdf", date(2024, 3, 5)),
+        ("cc20240305min.pdf", date(2024, 3, 5)),
+        ("03-05-2024 minutes", date(2024, 3, 5)),
+        ("agenda 3.5.24", date(2024, 3, 5)),
+        ("03052024", date(2024, 3, 5)),
+        ("March 5, 2024", date(2024, 3, 5)),
+        ("Tuesday, March 5th, 2024 at 7:00", date(2024, 3, 5)),
+        ("5 March 2024", date(2024, 3, 5)),
+        ("Sept. 30 2024", date(2024, 9, 30)),
+        ("2024 Mar 05", date(2024, 3, 5)),
+        ("13-25-2024, no: 2024-12-01", date(2024, 12, 1)),
+        ("no 1234567890 date", None),
+        ("2024", None),
+        ("", None),
+    ],
+)
+def test_dates_as_people_write_them(text: str, day: date | None) -> None:
+    assert find_date(text) == day
+
+
+def test_dates_with_the_day_first_where_they_are_written_so() -> None:
+    assert find_date("03-04-2025", day_first=True) == date(2025, 4, 3)
+    assert find_date("2025-04-03", day_first=True) == date(2025, 4, 3)
+
+
+def test_kinds_by_word() -> None:
+    assert find_kind("", "Council MINUTES") == "minutes"
+    assert find_kind("Agenda packet", "minutes") == "agenda"
+    assert find_kind("budget") is None
+
+
+def test_links_know_their_heading_and_row_however_bad_the_html() -> None:
+    html = """
+    <title>Town &amp; Country</title><base href="/docs/"><h2><span>&#9660;</span>Planning <b>Board</b></h2>
+    <table><tr><td>March 5, 2024<td><a href=a.pdf title="Minutes">PDF</a><td><a href='b.pdf'><img alt="Agenda"></a>
+    <tr><td>April 2, 2024 <a href="http://[broken">x</a> <a href="c.pdf">PDF
+    <script>document.write('<a href="no.pdf">')</script><ul><li><a>nothing</a><li><a href="d.pdf#page=2">Later"""
+    title, links = links_of("https://town.example/x/index.html", html)
+    assert title == "Town & Country"
+    assert [link.url.rpartition("/")[2] for link in links] == ["a.pdf", "b.pdf", "c.pdf", "d.pdf#page=2"]
+    assert {link.heading for link in links} == {"Planning Board"}
+    assert links[0].url == "https://town.example/docs/a.pdf"
+    assert links[0].text == "Minutes PDF"
+    assert "March 5, 2024" in links[0].around
+    assert "March" not in links[2].around
+
+
+def put(folder: Path, *names: str) -> None:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(pdf(name))
+
+
+def test_directory(town: Town, tmp_path: Path) -> None:
+    folder = tmp_path / "scans"
+    put(
+        folder,
+        "City Council/2024-03-05.pdf",
+        "City Council/agendas/2024-03-05.pdf",
+        "PlanningBoard/2023/minutes 4-1-2023.PDF",
+        "Zoning_Board agenda 20240101.pdf",
+        "2022-02-02.pdf",
+        "City Council/without a date.pdf",
+        ".hidden/2024-01-01.pdf",
+        "notes 2024-01-01.txt",
+    )
+    assert town.fetch("directory", {"path": str(folder)}).changes == {FetchOutcome.NEW: 5}
+    assert town.skipped == ["City Council/without a date.pdf has no date in its name"]
+    assert set(town.rows("meeting, date, kind")) == {
+        ("City Council", date(2024, 3, 5), "minutes"),
+        ("City Council", date(2024, 3, 5), "agenda"),
+        ("Planning Board", date(2023, 4, 1), "minutes"),
+        ("Zoning Board", date(2024, 1, 1), "agenda"),
+        ("Springfield", date(2022, 2, 2), "minutes"),
+    }
+    assert town.fetch("directory", {"path": str(folder)}).changes == {FetchOutcome.UNCHANGED: 5}
+    put(folder, "City Council/2024-03-05.pdf")
+    (folder / "City Council/2024-03-05.pdf").write_bytes(pdf("revised, and longer"))
+    assert town.fetch("directory", {"path": str(folder)}).changes == {
+        FetchOutcome.UNCHANGED: 4,
+        FetchOutcome.REVISED: 1,
+    }
+
+
+def test_directory_takes_the_day_of_the_last_change_if_told(town: Town, tmp_path: Path) -> None:
+    put(tmp_path / "scans", "Board/scan.pdf")
+    os.utime(tmp_path / "scans/Board/scan.pdf", (1_700_000_000, 1_700_000_000))
+    town.fetch("directory", {"path": str(tmp_path / "scans"), "undated": "modified"})
+    assert town.rows("meeting, date::text") == [("Board", "2023-11-14")]
+
+
+def test_directory_does_not_follow_links_out_of_the_folder(town: Town, tmp_path: Path) -> None:
+    put(tmp_path, "secret/2024-01-01.pdf")
+    put(tmp_path / "scans", "A/2024-01-02.pdf")
+    (tmp_path / "scans/A/2024-01-01.pdf").symlink_to(tmp_path / "secret/2024-01-01.pdf")
+    (tmp_path / "scans/B").symlink_to(tmp_path / "secret")
+    os.mkfifo(tmp_path / "scans/A/2024-01-03.pdf")
+    town.fetch("directory", {"path": str(tmp_path / "scans")})
+    assert town.rows("date::text") == [("2024-01-02",)]
+
+
+def test_directory_that_is_not_there_makes_nothing_vanish(town: Town, tmp_path: Path) -> None:
+    put(tmp_path / "scans", "A/2024-01-02.pdf")
+    town.fetch("directory", {"path": str(tmp_path / "scans")})
+    (tmp_path / "scans").rename(tmp_path / "unmounted")
+    with pytest.raises(SourceUnreadable, match="not a folder"):
+        town.fetch("directory", {"path": str(tmp_path / "scans")})
+    assert town.rows("removed_at_source is null") == [(True,)]
+
+
+def test_directory_of_nothing_but_undated_files_says_so(town: Town, tmp_path: Path) -> None:
+    put(tmp_path / "scans", "A/b.pdf")
+    with pytest.raises(SourceUnreadable, match=r"A/b.pdf has no date"):
+        town.fetch("directory", {"path": str(tmp_path / "scans")})
+
+
+CSV = """\ufeffURL, Meeting ,date,kind
+a.pdf,City Council,2024-03-05,minutes
+{url}/b.pdf,"Board, Planning",2024-03-06,Agenda
+a.pdf,Joint Board,2024-03-05,
+c.pdf,No Date,soon,minutes
+,Nothing,2024-01-01,minutes
+d.pdf,Wrong Kind,2024-01-01,video
+"""
+JSON_LINES = """{{"url": "a.pdf", "meeting": "City Council", "date": "2024-03-05", "kind": "minutes"}}
+
+{{"url": "{url}/b.pdf", "meeting": "Board, Planning", "date": "2024-03-06", "kind": "agenda"}}
+{{"url": "a.pdf", "meeting": "Joint Board", "date": "2024-03-05"}}
+[1]
+{{broken
+"""
+AS_LISTED = {
+    ("City Council", date(2024, 3, 5), "minutes"),
+    ("Board, Planning", date(2024, 3, 6), "agenda"),
+    ("Joint Board", date(2024, 3, 5), "minutes"),
+}
+
+
+@pytest.mark.parametrize("text", [CSV, CSV.replace(",", ";").replace("Board; Planning", "Board, Planning"), JSON_LINES])
+def test_manifest(web: Web, town: Town, text: str) -> None:
+    web.serve_pdf("/lists/a.pdf", "a")
+    web.serve_pdf("/b.pdf", "b")
+    web.routes["/lists/manifest"] = Reply(text.format(url=web.url).encode())
+    extra = {"url": f"{web.url}/lists/manifest"}
+    assert town.fetch("manifest", extra).changes == {FetchOutcome.NEW: 3}
+    assert set(town.rows("meeting, date, kind")) == AS_LISTED
+    assert town.fetch("manifest", extra).changes == {FetchOutcome.UNCHANGED: 3}
+
+
+def test_manifest_on_disk_names_files_beside_it_and_no_others(web: Web, town: Town, tmp_path: Path) -> None:
+    put(tmp_path, "lists/a.pdf", "outside.pdf")
+    web.serve_pdf("/b.pdf", "b")
+    lines = [
+        {"url": "a.pdf", "meeting": "A", "date": "2024-01-01"},
+        {"url": "../outside.pdf", "meeting": "B", "date": "2024-01-01"},
+        {"url": "/etc/hostname", "meeting": "C", "date": "2024-01-01"},
+        {"url": f"{web.url}/b.pdf", "meeting": "D", "date": "2024-01-01"},
+    ]
+    manifest = tmp_path / "lists/manifest.jsonl"
+    manifest.write_text("\n".join(map(json.dumps, lines)))
+    assert town.fetch("manifest", {"path": str(manifest)}).changes == {FetchOutcome.NEW: 2, FetchOutcome.FAILED: 2}
+    assert dict(town.rows("meeting, fetch_error_code")) == {
+        "A": None,
+        "B": "DownloadRefused",
+        "C": "DownloadRefused",
+        "D": None,
+    }
+
+
+def test_manifest_from_the_net_names_no_files_of_ours(web: Web, town: Town, tmp_path: Path) -> None:
+    put(tmp_path, "a.pdf")
+    web.routes["/m"] = Reply(f"url,meeting,date\n{(tmp_path / 'a.pdf').as_uri()},A,2024-01-01\n".encode())
+    town.fetch("manifest", {"url": f"{web.url}/m"})
+    assert town.rows("fetch_error_code") == [("AddressForbidden",)]
+
+
+@pytest.mark.parametrize("body", [b"<html>log in</html>", b"", b"name,place\n1,2\n"])
+def test_manifest_that_is_none(web: Web, town: Town, body: bytes) -> None:
+    web.routes["/m"] = Reply(body)
+    with pytest.raises(SourceUnreadable):
+        town.fetch("manifest", {"url": f"{web.url}/m"})
+
+
+def test_links(web: Web, town: Town) -> None:
+    web.serve_html(
+        "/meetings",
+        """<h1>City Council</h1><ul>
+        <li>March 5, 2024 <a href="/f/1.pdf">Minutes</a> <a href="/f/2.PDF?v=3">Agenda</a> <a href="/f/1.pdf">again</a>
+        <li><a href="/f/minutes-2024-04-02.pdf">April</a><li><a href="/f/about.pdf">About us</a>
+        <li><a href="/archive/2023">2023</a> <a href="/elsewhere">Elsewhere</a><a href="mailto:a@b.c">Mail.pdf</a>""",
+    )
+    web.serve_html(
+        "/archive/2023", '<h2>Library Board</h2><a href="x.pdf">Minutes of 1/2/2023</a> <a href="/meetings">'
+    )
+    for path in ("/f/1.pdf", "/f/2.PDF", "/f/minutes-2024-04-02.pdf", "/archive/x.pdf"):
+        web.serve_pdf(path, path)
+    extra = {"pages": f"{web.url}/meetings", "follow": r"/archive/\d+$"}
+    assert town.fetch("links", extra).changes == {FetchOutcome.NEW: 4}
+    assert set(town.rows("meeting, date, kind")) == {
+        ("City Council", date(2024, 3, 5), "minutes"),
+        ("City Council", date(2024, 3, 5), "agenda"),
+        ("City Council", date(2024, 4, 2), "minutes"),
+        ("Library Board", date(2023, 1, 2), "minutes"),
+    }
+    assert "/elsewhere" not in web.paths()
+    assert "/f/about.pdf" not in web.paths()
+
+
+def test_links_by_a_pattern_of_their_own(web: Web, town: Town) -> None:
+    web.serve_html("/m", '<a href="/get?id=7&d=2024-05-06">Get</a><a href="/get?id=x">no</a>')
+    web.serve_pdf("/get", "seven")
+    extra = {"pages": [f"{web.url}/m"], "link": r"get\?id=\d", "meeting": "Water Board", "kind": "agenda"}
+    town.fetch("links", extra)
+    assert town.rows("meeting, date::text, kind") == [("Water Board", "2024-05-06", "agenda")]
+
+
+def event(number: int, day: str = "2024-03-05", **values: Any) -> dict[str, Any]:
+    return {
+        "EventId": number,
+        "EventBodyName": "City Council",
+        "EventDate": f"{day}T00:00:00",
+        "EventAgendaFile": None,
+        "EventMinutesFile": None,
+        "EventAgendaLastPublishedUTC": None,
+        "EventMinutesLastPublishedUTC": None,
+        **values,
+    }
+
+
+def serve_legistar(web: Web, events: list[dict[str, Any]]) -> None:
+    """With the vendor's own limit of a thousand rows, whatever is asked for."""
+
+    def answer(request: Request) -> Reply:
+        skip, top = int(request.query["$skip"]), min(int(request.query["$top"]), 1000)
+        since = request.query.get("$filter", "EventDate ge datetime'0001-01-01'").split("'")[1]
+        chosen = [one for one in events if one["EventDate"][:10] >= since]
+        return Reply(json.dumps(chosen[skip : skip + top]).encode())
+
+    web.routes["/v1/town/events"] = answer
+
+
+def test_legistar(web: Web, town: Town) -> None:
+    published = {"EventAgendaLastPublishedUTC": "2024-03-01T00:16:51.183"}
+    events = [
+        event(1, EventAgendaFile=f"{web.url}/1a.pdf", EventMinutesFile=f"{web.url}/1m.pdf", **published),
+        event(2, EventAgendaFile=f"{web.url}/2a.pdf"),
+        event(3),
+        event(4, "2019-01-01", EventAgendaFile=f"{web.url}/old.pdf"),
+    ]
+    for path in ("/1a.pdf", "/1m.pdf", "/2a.pdf", "/old.pdf"):
+        web.serve_pdf(path, path)
+    serve_legistar(web, events)
+    extra = {"client": "town", "api": f"{web.url}/v1", "since": "2024-01-01", "token": "secret"}
+    assert town.fetch("legistar", extra).changes == {FetchOutcome.NEW: 3}
+    assert web.requests[0].query["token"] == extra["token"]
+    # Two meetings of the council that day: both agendas are kept.
+    assert sorted(town.rows("kind, occurrence")) == [("agenda", 1), ("agenda", 2), ("minutes", 1)]
+    before = len(web.requests)
+    assert town.fetch("legistar", extra).changes == {FetchOutcome.UNCHANGED: 3}
+    assert sorted(web.paths()[before:]) == ["/1m.pdf", "/2a.pdf", "/v1/town/events"]
+    web.serve_pdf("/1a.pdf", "revised")
+    events[0]["EventAgendaLastPublishedUTC"] = "2024-03-04T10:00:00"
+    assert town.fetch("legistar", extra).changes == {FetchOutcome.UNCHANGED: 2, FetchOutcome.REVISED: 1}
+    # What is older than `since` has not vanished, it is just not asked for.
+    assert town.fetch("legistar", {**extra, "since": "2025-01-01"}).vanished == 0
+
+
+def test_legistar_turns_the_pages(web: Web, town: Town) -> None:
+    serve_legistar(
+        web, [event(number) for number in range(1, 2001)] + [event(2001, EventAgendaFile=f"{web.url}/a.pdf")]
+    )
+    web.serve_pdf("/a.pdf", "a")
+    assert town.fetch("legistar", {"client": "town", "api": f"{web.url}/v1"}).changes == {FetchOutcome.NEW: 1}
+    assert [request.query["$skip"] for request in web.requests[:3]] == ["0", "1000", "2000"]
+
+
+def test_legistar_client_that_nobody_knows(web: Web, town: Town) -> None:
+    web.routes["/v1/town/events"] = Reply(b"LegistarConnectionString setting is not set up in InSite", 500)
+    with pytest.raises(DownloadFailed, match="500"):
+        town.fetch("legistar", {"client": "town", "api": f"{web.url}/v1"})
+
+
+@pytest.mark.parametrize("body", [b'{"Message": "no"}', b"<html>", b"[1, null]"])
+def test_legistar_that_answers_something_else(web: Web, town: Town, body: bytes) -> None:
+    web.routes["/v1/town/events"] = Reply(body)
+    with pytest.raises((SourceUnreadable, DownloadFailed)):
+        town.fetch("legistar", {"client": "town", "api": f"{web.url}/v1"})
+
+
+def test_legistar_as_recorded(web: Web, town: Town) -> None:
+    events = json.loads(recording("legistar-events.json"))
+    web.serve_json("/v1/town/events", events)
+    town.browser = town.browser.with_limits(attempts=1)
+    with_files = sum(bool(one[name]) for one in events for name in ("EventAgendaFile", "EventMinutesFile"))
+    found = listed(town, "legistar", {"client": "town", "api": f"{web.url}/v1"})
+    assert len(found) == with_files > 0
+    assert found[0].url.startswith("https://mauicounty.legistar1.com/")
+    assert (found[0].meeting, found[0].date) == ("Affordable Housing Committee", date(2020, 9, 23))
+    assert found[0].version == "2020-09-17T00:16:51.183"
+
+
+def listed(town: Town, label: str, extra: dict[str, Any]) -> list[DocumentRef]:
+    """The listing alone: the recordings name documents on servers that tests do not ask."""
+    kind = BUILT_IN[label]
+
+    async def run(client: Any) -> list[DocumentRef]:
+        return [found async for found in kind(Site("springfield", "Springfield", extra), client).documents()]
+
+    return town.browser.use(run)
+
+
+def results(*rows: str) -> str:
+    return f"""<html><a href="/AgendaCenter">Back</a><div class="listing"><h2><span>&#9660;</span>Parks Board</h2>
+    <table>{"".join(rows)}</table></div></html>"""
+
+
+def row(name: str, minutes: bool = False) -> str:
+    end = f'<td><a href="/AgendaCenter/ViewFile/Minutes/{name}"><img alt="Minutes"></a></td>' if minutes else ""
+    return f"""<tr><td><h4><a href="/AgendaCenter/ViewFile/Agenda/{name}?html=true">Nov 19</a></h4></td>{end}
+    <td><ol><li><a href="/AgendaCenter/ViewFile/Agenda/{name}?html=true">HTML</a></li>
+    <li><a href="/AgendaCenter/ViewFile/Agenda/{name}">PDF</a></li>
+    <li><a href="/AgendaCenter/ViewFile/Agenda/{name}?packet=true">Packet</a></li>
+    <li><a href="/AgendaCenter/PreviousVersions/{name}">Previous Versions</a></li></ol></td></tr>"""
+
+
+def test_civicplus(web: Web, town: Town) -> None:
+    this_year = date.today().year
+    rows = {this_year - 1: [row(f"_1119{this_year - 1}-808", minutes=True)], this_year: [row(f"_0102{this_year}-901")]}
+
+    def search(request: Request) -> Reply:
+        return Reply(results(*rows.get(int(request.query["startDate"][-4:]), [])).encode())
+
+    web.routes["/AgendaCenter/Search/"] = search
+    for kind, name in (("Agenda", f"_1119{this_year - 1}-808"), ("Minutes", f"_1119{this_year - 1}-808")):
+        web.serve_pdf(f"/AgendaCenter/ViewFile/{kind}/{name}", kind)
+    web.serve_html(f"/AgendaCenter/ViewFile/Agenda/_0102{this_year}-901", "<html>There is no file</html>")
+    extra = {"site": web.url, "since": f"{this_year - 1}-01-01"}
+    assert town.fetch("civicplus", extra).changes == {FetchOutcome.NEW: 2, FetchOutcome.FAILED: 1}
+    assert set(town.rows("meeting, date, kind, fetch_error_code")) == {
+        ("Parks Board", date(this_year - 1, 11, 19), "agenda", None),
+        ("Parks Board", date(this_year - 1, 11, 19), "minutes", None),
+        ("Parks Board", date(this_year, 1, 2), "agenda", "NotAPdf"),
+    }
+    asked = [request.query["startDate"] for request in web.requests if request.path == "/AgendaCenter/Search/"]
+    assert asked[:2] == [f"01/01/{this_year - 1}", f"01/01/{this_year}"]
+
+
+def test_civicplus_that_is_none(web: Web, town: Town) -> None:
+    web.serve_html("/AgendaCenter/Search/", "<html>Page not found</html>")
+    with pytest.raises(SourceUnreadable, match="not an AgendaCenter"):
+        town.fetch("civicplus", {"site": web.url})
+
+
+def test_civicplus_as_recorded() -> None:
+    html = recording("civicplus-search-results.html")
+    fetcher = CivicPlus(Site("lc", "Las Cruces", {"site": "https://lc.example"}), None)  # type: ignore[arg-type]
+    found = {one.key: one for one in fetcher.read("https://lc.example/AgendaCenter/Search/", html)}
+    assert len(found) == 32
+    assert sum(one.kind == "minutes" for one in found.values()) == 4
+    one = found["civicplus 791 minutes"]
+    assert one.meeting == "Board of Commissioners for Las Cruces Utilities"
+    assert one.date == date(2020, 11, 12)
+    assert one.url == "https://lc.example/AgendaCenter/ViewFile/Minutes/_11122020-791"
+    assert {one.meeting for one in found.values()} >= {
+        "Parks & Rec Advisory Board",
+        "Mayor's Suicide Prevention Taskforce",
+    }
+
+
+def meeting(number: int, day: str, *documents: tuple[int, str, int]) -> dict[str, Any]:
+    return {
+        "id": number,
+        "dateTime": f"{day}T10:00:00",
+        "title": "City Council Meeting",
+        "documentList": [
+            {"id": template * 10, "templateId": template, "templateName": name, "compileOutputType": output}
+            for template, name, output in documents
+        ],
+    }
+
+
+def serve_primegov(web: Web, archived: dict[int, list[Any]], upcoming: list[Any]) -> None:
+    portal = "/api/v2/PublicPortal"
+    web.serve_json(f"{portal}/GetArchivedMeetingYears", list(archived))
+    web.serve_json(f"{portal}/ListUpcomingMeetings", upcoming)
+    web.routes[f"{portal}/ListArchivedMeetings"] = lambda request: Reply(
+        json.dumps(archived[int(request.query["year"])]).encode()
+    )
+    web.routes["/Public/CompiledDocument"] = lambda request: Reply(pdf(request.query["meetingTemplateId"]))
+
+
+def test_primegov(web: Web, town: Town) -> None:
+    today = meeting(3, "2025-06-01", (30, "Agenda", 1))
+    archived = {
+        2023: [meeting(1, "2023-01-01", (10, "Agenda", 1))],
+        2025: [
+            meeting(2, "2025-01-01", (20, "HTML Agenda", 3), (20, "Agenda", 1), (21, "Minutes", 1), (22, "Notice", 1)),
+            today,
+            meeting(4, "2025-06-02"),
+        ],
+    }
+    serve_primegov(web, archived, [today, meeting(5, "2026-01-01", (50, "Special Agenda", 1))])
+    extra = {"client": "town", "portal": web.url, "since": "2025-01-01"}
+    assert town.fetch("primegov", extra).changes == {FetchOutcome.NEW: 4}
+    assert set(town.rows("date::text, kind")) == {
+        ("2025-01-01", "agenda"),
+        ("2025-01-01", "minutes"),
+        ("2025-06-01", "agenda"),
+        ("2026-01-01", "agenda"),
+    }
+    assert town.fetch("primegov", extra).changes == {FetchOutcome.UNCHANGED: 4}
+
+
+def test_primegov_as_recorded(web: Web, town: Town) -> None:
+    meetings = json.loads(recording("primegov-list-meetings.json"))
+    serve_primegov(web, {2025: meetings}, [])
+    found = listed(town, "primegov", {"client": "town", "portal": web.url})
+    wanted = {
+        (document["templateId"], "agenda" if "Agenda" in document["templateName"] else "minutes")
+        for one in meetings
+        for document in one["documentList"]
+        if document["compileOutputType"] == 1
+        and any(word in document["templateName"] for word in ("Agenda", "Minutes"))
+    }
+    assert {(int(one.url.split("=")[1].split("&")[0]), one.kind) for one in found} == wanted
+    assert wanted
+    assert found[-1].meeting == "City Council Meeting"
+
+
+def wrong_extras() -> Iterator[tuple[str, dict[str, Any]]]:
+    for label in BUILT_IN:
+        yield label, {}
+    yield "directory", {"path": "relative/path"}
+    yield "directory", {"path": "/x", "undated": "guess"}
+    yield "manifest", {"url": "https://x.example/m.csv", "path": "/m.csv"}
+    yield "links", {"pages": 5}
+    yield "links", {"pages": "https://x.example", "link": "("}
+    yield "links", {"pages": "https://x.example", "kind": "video"}
+    yield "legistar", {"client": "https://webapi.legistar.com/v1/town"}
+    yield "legistar", {"client": "town", "since": "yesterday"}
+    yield "civicplus", {"site": "www.example.gov"}
+    yield "primegov", {"client": "evil.example/x"}
+
+
+@pytest.mark.parametrize(("label", "extra"), list(wrong_extras()))
+def test_mistakes_in_extra_are_told(label: str, extra: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="extra"):
+        BUILT_IN[label].check(extra)

@@ -1,0 +1,331 @@
+"""The fetch stage through a real worker, with plugins that behave badly and the example plugin that does not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import psycopg
+import pytest
+
+from clerk.app import create_app
+from clerk.documents.repository import record_skipped
+from clerk.monitoring.explain import explain
+from clerk.monitoring.site_state import read_site_state
+from clerk.pipeline import engine
+from clerk.plugins import manager
+from tests.sources.web import Reply, Web, pdf
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "clerk_example"
+
+
+@pytest.fixture
+def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    monkeypatch.setenv("CLERK_PLUGINS_DIR", str(folder))
+    manager._load.cache_clear()
+    yield folder
+    manager._load.cache_clear()
+
+
+Work = Callable[..., None]
+
+
+@pytest.fixture
+def work(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plugins: Path) -> Work:
+    """Run a worker until nothing is left to do."""
+    for name, value in {
+        "DATABASE_URL": database,
+        "STORAGE_DIR": str(tmp_path / "storage"),
+        "CLERK_ALLOW_LOOPBACK": "yes",
+        "CLERK_HOST_INTERVAL": "0",
+        "CLERK_PLUGIN_TIME_LIMIT": "2",
+    }.items():
+        monkeypatch.setenv(name, value)
+
+    def run(*queues: str) -> None:
+        async def main() -> None:
+            app = create_app()
+            async with app.open_async():
+                await app.run_worker_async(
+                    queues=list(queues), wait=False, listen_notify=False, install_signal_handlers=False, concurrency=4
+                )
+
+        asyncio.run(main())
+
+    return run
+
+
+def start(
+    connection: psycopg.Connection[Any], scraper: str | None, extra: dict[str, Any] | str, site: str = "town"
+) -> int:
+    text = extra if isinstance(extra, str) else json.dumps(extra)
+    connection.execute(
+        "insert into sites (subdomain, name, scraper, extra) values (%s, %s, %s, %s)", [site, site, scraper, text]
+    )
+    return engine.start_run(connection, site)
+
+
+def unit(connection: psycopg.Connection[Any], site: str = "town") -> tuple[Any, ...]:
+    row = connection.execute(
+        """
+        select l.status, l.error_code, l.error_message from content_item_pipeline_state l
+        join content_items i on i.id = l.content_item_id
+        where i.subdomain = %s and l.pipeline = 'fetch'
+        """,
+        [site],
+    ).fetchone()
+    assert row is not None
+    return tuple(row)
+
+
+def test_a_site_is_fetched_and_the_next_phase_begins(
+    connection: psycopg.Connection[Any], web: Web, work: Work, tmp_path: Path
+) -> None:
+    web.routes["/m.csv"] = Reply(b"url,meeting,date\na.pdf,Council,2024-01-01\nb.pdf,Council,2024-01-02\n")
+    web.serve_pdf("/a.pdf", "a")
+    web.serve_html("/b.pdf", "<html>gone</html>")
+    start(connection, "manifest", {"url": f"{web.url}/m.csv"})
+    work("fetch")
+    assert unit(connection)[0] == "processed"
+    assert connection.execute("select progress, progress_total from job_claims").fetchall() == [(2, 2)]
+    assert (tmp_path / "storage/town/pdfs/Council/2024-01-01.pdf").read_bytes() == pdf("a")
+    work("coordinator")
+    assert connection.execute("select current_stage, ocr_total from sites").fetchone() == ("ocr", 2)
+    work("ocr")
+    failing = connection.execute("select stage, date::text, error_code from failing_documents order by date").fetchall()
+    assert ("ocr", "2024-01-02", "NotAPdf") in failing
+    assert connection.execute("select * from invariant_violations").fetchall() == []
+
+
+def scans(folder: Path, *names: str) -> dict[str, str]:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(pdf("a"))
+    return {"path": str(folder)}
+
+
+SKIPPED = "select run_id, skipped, skipped_examples from run_history order by run_id"
+
+
+def test_what_is_passed_over_is_kept_with_the_run(
+    connection: psycopg.Connection[Any], work: Work, tmp_path: Path
+) -> None:
+    folder = tmp_path / "scans"
+    run = start(connection, "directory", scans(folder, "Council/2024-01-01.pdf", "Council/draft.pdf", "a.pdf"))
+    work("fetch")
+    assert unit(connection)[0] == "processed"
+    ((run_id, count, reasons),) = connection.execute(SKIPPED).fetchall()
+    assert (run_id, count) == (run, 2)
+    assert reasons == ["Council/draft.pdf has no date in its name", "a.pdf has no date in its name"]
+
+    (folder / "Council/draft.pdf").rename(folder / "Council/draft 2024-01-02.pdf")
+    (folder / "a.pdf").unlink()
+    newer = engine.start_run(connection, "town", supersede=True)
+    work("fetch")
+    assert connection.execute(SKIPPED).fetchall() == [(run, 2, reasons), (newer, 0, None)]
+
+
+def test_a_source_of_nothing_but_what_is_passed_over_says_so(
+    connection: psycopg.Connection[Any], work: Work, tmp_path: Path
+) -> None:
+    start(connection, "directory", scans(tmp_path / "scans", "a.pdf", "b.pdf"))
+    work("fetch")
+    work("coordinator")
+    work("coordinator")  # once more for the phase of reading, which has nothing to do
+    facts = read_site_state(connection, "town")
+    assert facts is not None
+    answer = explain(facts)
+    assert answer.because == "failed"
+    assert "SourceUnreadable: nothing in the listing can be used; the first: a.pdf has no date" in answer.sentence
+    said = "2 entries of the source were passed over: a.pdf has no date in its name; b.pdf has no date in its name"
+    assert said in answer.evidence
+
+
+def test_reasons_are_cut_cleaned_and_kept_to_their_run(connection: psycopg.Connection[Any]) -> None:
+    connection.execute("insert into sites (subdomain) values ('town')")
+    older = engine.start_run(connection, "town")
+    newer = engine.start_run(connection, "town", supersede=True)
+    record_skipped(connection, newer, ["first"])
+    record_skipped(connection, older, [f"{n}\0\udcff{'x' * 400}" for n in range(25)])
+    (run, count, reasons), after = connection.execute(SKIPPED).fetchall()
+    assert (run, count, len(reasons)) == (older, 25, 20)
+    assert reasons[19] == f"19 {'x' * 297}"
+    assert after == (newer, 1, ["first"])
+    record_skipped(connection, newer, [])
+    assert connection.execute(SKIPPED).fetchall()[1] == (newer, 0, None)
+
+
+BAD_PLUGINS = {
+    "raises": ("async def documents(self): raise KeyError('id'); yield", "PluginRaised", "KeyError: 'id'"),
+    "exits": ("async def documents(self): raise SystemExit(1); yield", "PluginRaised", "SystemExit"),
+    "hangs": ("async def documents(self): import time; time.sleep(60); yield", "PluginHung", "within 2 s"),
+    "waits": ("async def documents(self): import asyncio; await asyncio.sleep(60); yield", "PluginHung", "within 2 s"),
+    "lies": ("async def documents(self): yield 'a document'", "PluginNonsense", "not a Found"),
+    "lists": ("def documents(self): return []", "PluginNonsense", "lists documents as list"),
+    "unmade": ("def __init__(self): pass", "PluginRaised", "TypeError"),
+}
+
+
+def test_bad_plugins_fail_their_units_with_their_names_and_the_worker_goes_on(
+    connection: psycopg.Connection[Any], web: Web, work: Work, plugins: Path
+) -> None:
+    for name, (body, *_) in BAD_PLUGINS.items():
+        (plugins / f"{name}.py").write_text(
+            "from clerk import Fetcher, hookimpl\n\n"
+            f"class Bad(Fetcher):\n    {body}\n\n"
+            f"@hookimpl\ndef fetcher_class(label):\n    return Bad if label == '{name}' else None\n"
+        )
+        start(connection, name, {}, site=name)
+    web.routes["/m.csv"] = Reply(b"url,meeting,date\n")
+    start(connection, "manifest", {"url": f"{web.url}/m.csv"}, site="good")
+    work("fetch")
+    assert unit(connection, "good")[0] == "processed"
+    for name, (_, code, said) in BAD_PLUGINS.items():
+        status, error_code, message = unit(connection, name)
+        assert (name, error_code) == (name, code)
+        assert f"plugin {name}" in message
+        assert said in message
+        assert status == ("failed_terminal" if code == "PluginNonsense" else "failed_retryable")
+
+
+@pytest.mark.parametrize(
+    ("scraper", "extra", "code"),
+    [
+        (None, {}, "SiteMisconfigured"),
+        ("legistar", {}, "SiteMisconfigured"),
+        ("legistar", "{broken", "SiteMisconfigured"),
+        ("legistar", "[1]", "SiteMisconfigured"),
+        ("nobodys", {}, "PluginMissing"),
+        ("manifest", {"url": "http://10.0.0.1/none"}, "AddressForbidden"),
+        ("directory", {"path": "/no/such/folder"}, "SourceUnreadable"),
+    ],
+)
+def test_a_site_that_cannot_be_fetched_says_why(
+    connection: psycopg.Connection[Any], work: Work, scraper: str | None, extra: dict[str, Any] | str, code: str
+) -> None:
+    start(connection, scraper, extra)
+    work("fetch")
+    assert unit(connection)[:2] == ("failed_terminal", code)
+
+
+def test_a_source_that_is_away_is_tried_again_later(connection: psycopg.Connection[Any], web: Web, work: Work) -> None:
+    web.routes["/m.csv"] = Reply(b"", 503, {"Retry-After": "86400"})
+    start(connection, "manifest", {"url": f"{web.url}/m.csv"})
+    work("fetch")
+    assert unit(connection)[:2] == ("failed_retryable", "DownloadFailed")
+
+
+def test_waiting_for_a_host_is_not_hanging(connection: psycopg.Connection[Any], web: Web, work: Work) -> None:
+    replies = iter([Reply(b"", 503, {"Retry-After": "3"}), Reply(b"url,meeting,date\n")])
+    web.routes["/m.csv"] = lambda request: next(replies)
+    start(connection, "manifest", {"url": f"{web.url}/m.csv"})
+    work("fetch")
+    assert unit(connection)[0] == "processed"
+
+
+def test_the_example_plugin_does_all_that_it_says(
+    connection: psycopg.Connection[Any], web: Web, work: Work, plugins: Path, tmp_path: Path
+) -> None:
+    (plugins / "clerk_example.py").write_text((EXAMPLE / "clerk_example.py").read_text())
+    meetings = [
+        {"id": 1, "board": "Council", "day": "2024-01-01", "minutes": "/1.pdf", "agenda": "/1a.pdf", "edition": 1},
+        {"id": 2, "board": "Parks", "day": "2024-01-02", "minutes": "/2.pdf"},
+        {"id": 3, "board": "Parks", "day": "soon", "minutes": "/3.pdf"},
+    ]
+    web.serve_json("/meetings.json", meetings)
+    for path in ("/1.pdf", "/1a.pdf", "/2.pdf"):
+        web.serve_pdf(path, path)
+    start(connection, "example", {"portal": web.url})
+    work("fetch")
+    assert unit(connection)[0] == "processed"
+    rows = connection.execute(
+        "select meeting, kind from content_items where kind <> 'archive' order by 1, 2"
+    ).fetchall()
+    assert rows == [("Council", "agenda"), ("Council", "minutes"), ("Parks", "minutes")]
+
+    loaded = manager.load(create_app().connector.settings)  # type: ignore[attr-defined]
+    assert loaded.problems == []
+    (example,) = [one for one in loaded.loaded if one.name == "clerk_example"]
+    assert len(example.hooks) == 10
+    _call_the_other_hooks(loaded, tmp_path / "storage")
+
+
+def _call_the_other_hooks(loaded: manager.Plugins, storage: Path) -> None:
+    import sqlite3
+
+    database = storage / "town" / "meetings.db"
+    with sqlite3.connect(database) as archive:
+        archive.executescript("create table minutes (id); create table agendas (id); insert into minutes values (1);")
+    archive.close()
+    wall = storage / "_example" / "town"
+    list(loaded.call_each("post_create", subdomain="town"))
+    list(loaded.call_each("pre_compilation", subdomain="town", run_id=1))
+    list(loaded.call_each("post_compilation", subdomain="town", database_path=database, run_id=1))
+    assert (wall / "pages.txt").read_text() == "1 pages after run 1\n"
+    calls = dict(loaded.implementations("deploy_municipality", subdomain="town"))
+    assert calls["clerk_example"]() == str(wall / "meetings.db")
+    list(loaded.call_each("upload_static_file", file_path=database, storage_path="/a/b.db"))
+    assert (storage / "_example/static/a/b.db").is_file()
+    list(loaded.call_each("post_deploy", site={"subdomain": "town", "name": "Town"}))
+    assert (wall / "announced.txt").is_file()
+    _, extractor = loaded.provided("extractor", "example")
+    assert extractor.extract([(1, "MAYOR Quimby")]) == {1: {"persons": [{"text": "Mayor", "confidence": 0.1}]}}
+
+
+def test_a_fetch_that_is_cancelled_stops(
+    connection: psycopg.Connection[Any], web: Web, work: Work, plugins: Path, tmp_path: Path
+) -> None:
+    """The run ends while the plugin waits for its source: the job leaves, and the plugin's coroutine with it."""
+    (plugins / "slow.py").write_text(
+        dedent(
+            f"""
+            import asyncio
+            from pathlib import Path
+            from clerk import Fetcher, hookimpl
+
+            class Slow(Fetcher):
+                async def documents(self):
+                    page = await self.client.get("{web.url}/cancel")
+                    try:
+                        while True:
+                            self.client.alive()
+                            await asyncio.sleep(0.05)
+                    finally:
+                        Path({str(tmp_path / "stopped")!r}).touch()
+                    yield
+
+            @hookimpl
+            def fetcher_class(label):
+                return Slow if label == "slow" else None
+            """
+        )
+    )
+
+    def cancel(request: Any) -> Reply:
+        with psycopg.connect(connection.info.dsn, autocommit=True) as other:
+            engine.cancel_run(other, "town")
+        return Reply(b"{}")
+
+    web.routes["/cancel"] = cancel
+    start(connection, "slow", {})
+
+    async def work_until_aborted() -> None:
+        app = create_app()
+        async with app.open_async():
+            worker = asyncio.create_task(app.run_worker_async(queues=["fetch"], install_signal_handlers=False))
+            # A worker that drains no longer looks for requests to stop, so this one is kept until the job has ended.
+            running = "select 1 from procrastinate_jobs where queue_name = 'fetch' and status in ('todo', 'doing')"
+            while connection.execute(running).fetchone():
+                await asyncio.sleep(0.05)
+            worker.cancel()
+            await asyncio.gather(worker, return_exceptions=True)
+
+    asyncio.run(work_until_aborted())
+    assert unit(connection)[:2] == ("failed_terminal", "RunCancelled")
+    assert (tmp_path / "stopped").exists()

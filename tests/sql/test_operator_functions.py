@@ -1,0 +1,557 @@
+"""Operators' moves and the clock's: start, cancel, retry, rewind, pause, schedule, refresh."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from threading import Barrier, Thread
+
+import pytest
+
+from clerk.errors import RunInProgress, RunSuperseded, SiteNotFound, UnknownStage
+from clerk.pipeline import engine
+from tests.engine.helpers import (
+    Connection,
+    Worker,
+    add_documents,
+    add_site,
+    archive,
+    broken_invariants,
+    coordinators,
+    counters,
+    drain,
+    finish_phase,
+    ignored,
+    job_status,
+    one,
+    rows,
+    run_with,
+    site,
+    start,
+    unit,
+    waiting,
+)
+from tests.reconcile.repair_helpers import heal
+
+
+def test_a_run_from_end_to_end(connection: Connection) -> None:
+    items = add_site(connection, documents=3)
+    hand = Worker(connection)
+    run = engine.start_run(connection, "town", "test")
+
+    assert site(connection)["current_stage"] == "fetch"
+    finish_phase(hand)
+    assert (site(connection)["current_stage"], counters(connection, "ocr")) == ("ocr", (3, 0, 0))
+    finish_phase(hand, failing=(items[0],))
+    assert site(connection)["current_stage"] == "extraction"
+    assert counters(connection, "compilation") == (1, 0, 0)
+    assert counters(connection, "extraction") == (2, 0, 0), "a document that cannot be read is not looked into"
+    finish_phase(hand)
+    assert site(connection)["current_stage"] == "deploy"
+    finish_phase(hand)
+
+    assert (site(connection)["current_stage"], site(connection)["outcome"]) == ("completed", "partial")
+    assert rows(connection, "select outcome, ocr_total, ocr_completed, ocr_failed from pipeline_runs") == [
+        ("partial", 3, 2, 1)
+    ]
+    assert rows(connection, "select phase, deferred_count from pipeline_transitions order by 1") == [
+        (phase, 1) for phase in (1, 2, 3, 4)
+    ]
+    assert one(connection, "select bool_and(advanced_at is not null) from pipeline_transitions")
+    assert one(connection, "select count(*) from procrastinate_jobs where status in ('todo', 'doing')") == 0
+    assert broken_invariants(connection) == []
+    with pytest.raises(RunSuperseded):
+        engine.start_phase(connection, "town", run, 2)
+
+
+def test_refusals(connection: Connection) -> None:
+    add_site(connection)
+    run = start(connection)
+    with pytest.raises(SiteNotFound):
+        engine.start_run(connection, "nowhere")
+    with pytest.raises(RunInProgress, match=f"run {run} of town is still going"):
+        engine.start_run(connection, "town")
+    with pytest.raises(RunSuperseded):
+        engine.start_phase(connection, "town", run + 1, 2)
+    with pytest.raises(SiteNotFound):
+        engine.cancel_run(connection, "nowhere")
+    with pytest.raises(SiteNotFound):
+        engine.retry_failed(connection, "nowhere")
+    with pytest.raises(SiteNotFound):
+        engine.pause_site(connection, "nowhere", "me")
+    with pytest.raises(SiteNotFound):
+        engine.resume_site(connection, "nowhere")
+    with pytest.raises(UnknownStage):
+        engine.retry_failed(connection, "town", "nap")
+    with pytest.raises(UnknownStage):
+        engine.rewind(connection, "town", "completed")
+    assert engine.advance_phase(connection, "nowhere", 1, 1) == "stale"
+    assert engine.start_refresh_run(connection, "nowhere") is None
+    assert engine.redefer_coordinator(connection, "nowhere") is False
+    assert engine.redefer_unit(connection, 0, "ocr") is False
+    assert engine.rescue_job(connection, 0) == "left alone"
+
+
+@pytest.mark.parametrize("documents", [0, 1])
+def test_phases_of_no_unit_and_of_one(connection: Connection, documents: int) -> None:
+    add_site(connection, documents=documents)
+    run = start(connection, phase=2)
+    assert counters(connection, "ocr") == (documents, 0, 0)
+    assert coordinators(connection, run, 2) == 1 - documents, "a phase without units is complete at once"
+    drain(Worker(connection))
+    assert site(connection)["outcome"] == ("succeeded" if documents else "no_documents")
+    assert broken_invariants(connection) == []
+
+
+def test_extraction_of_none_waits_for_compilation(connection: Connection) -> None:
+    """Zero units in one of the two stages: the join waits for the other."""
+    items = add_site(connection, documents=1)
+    hand = Worker(connection)
+    engine.start_run(connection, "town")
+    drain(hand)
+    run = engine.rewind(connection, "town", "compilation")
+    assert (counters(connection, "extraction"), counters(connection, "compilation")) == ((0, 0, 0), (1, 0, 0))
+    assert coordinators(connection, run, 3) == 0
+    hand.finish(hand.take("compilation"))
+    assert coordinators(connection, run, 3) == 1
+    assert unit(connection, items[0], "extraction")["status"] == "processed"
+
+
+def test_advance_is_accepted_once(connection: Connection) -> None:
+    add_site(connection)
+    run = start(connection)
+    hand = Worker(connection)
+    assert engine.advance_phase(connection, "town", run, 1) == "stale", "not before the phase is complete"
+    hand.finish(hand.take("fetch"))
+    assert engine.advance_phase(connection, "town", run, 2) == "stale", "not out of another phase"
+    assert engine.advance_phase(connection, "town", run, 1) == "started phase 2"
+    assert engine.advance_phase(connection, "town", run, 1) == "stale"
+    assert counters(connection, "ocr") == (2, 0, 0)
+    assert one(connection, "select count(*) from procrastinate_jobs where queue_name = 'ocr'") == 2
+
+
+def test_supersede_closes_the_older_run(connection: Connection) -> None:
+    items = add_site(connection)
+    older = start(connection, phase=2)
+    hand = Worker(connection)
+    running = hand.take("ocr")
+
+    newer = engine.start_run(connection, "town", "again", supersede=True)
+
+    assert rows(
+        connection, "select outcome, outcome_reason, ocr_failed from pipeline_runs where run_id = %s", [older]
+    ) == [("cancelled", "superseded: again", 2)]
+    assert {unit(connection, item)["error_code"] for item in items} == {"Superseded"}
+    assert one(connection, "select abort_requested from procrastinate_jobs where id = %s", [running.id])
+    assert waiting(connection, "ocr") == []
+    assert hand.finish(running), "it is its own claim's; only it counts for nothing"
+    assert ignored(connection) == ["stale"]
+    assert (site(connection)["run_id"], counters(connection, "ocr")) == (newer, (0, 0, 0))
+    finish_phase(hand)
+    assert waiting(connection, "ocr") == items, "what failed for no fault of its own comes back"
+    assert broken_invariants(connection) == []
+
+
+def test_run_with_fewer_members_than_the_one_before(connection: Connection) -> None:
+    add_site(connection, documents=5)
+    hand = Worker(connection)
+    engine.start_run(connection, "town")
+    drain(hand)
+    new = add_documents(connection, "town", 1)
+    engine.start_run(connection, "town")
+    finish_phase(hand)
+    assert (counters(connection, "ocr"), waiting(connection, "ocr")) == ((1, 0, 0), new)
+    drain(hand)
+    assert site(connection)["outcome"] == "succeeded"
+    assert broken_invariants(connection) == []
+
+
+def test_cancel(connection: Connection) -> None:
+    items = add_site(connection)
+    run = start(connection, phase=2)
+    hand = Worker(connection)
+    running = hand.take("ocr")
+
+    assert engine.cancel_run(connection, "town", "enough") == run
+    assert engine.cancel_run(connection, "town") is None
+
+    assert (site(connection)["current_stage"], site(connection)["outcome"]) == ("completed", "cancelled")
+    assert rows(connection, "select outcome_reason from pipeline_runs") == [("enough",)]
+    assert {unit(connection, item)["error_code"] for item in items} == {"RunCancelled"}
+    assert counters(connection, "ocr") == (2, 0, 2)
+    assert job_status(connection, running.id) == "doing"
+    assert hand.finish(running, "aborted")
+    assert ignored(connection) == ["stale"]
+    assert coordinators(connection, run, 2) == 0
+    assert broken_invariants(connection) == []
+
+
+def test_cancel_between_coordinator_and_advance(connection: Connection) -> None:
+    add_site(connection)
+    start(connection)
+    hand = Worker(connection)
+    hand.finish(hand.take("fetch"))
+    engine.cancel_run(connection, "town")
+    assert hand.coordinate(hand.take("coordinator")) == "stale"
+    assert heal(connection) == []
+    assert broken_invariants(connection) == []
+
+
+def test_retry_within_the_phase(connection: Connection) -> None:
+    items = add_site(connection, documents=3)
+    run = start(connection, phase=2)
+    hand = Worker(connection)
+    for _ in range(2):
+        hand.finish(hand.take("ocr"), "failed", "PdfBroken")
+    assert counters(connection, "ocr") == (3, 0, 2)
+
+    assert engine.retry_failed(connection, "town") == engine.Retried(run, "ocr", 2)
+
+    assert counters(connection, "ocr") == (3, 0, 0)
+    assert [unit(connection, item)["status"] for item in items] == ["pending"] * 3
+    assert unit(connection, items[0])["attempt_count"] == 1, "attempts of the run are not forgotten"
+    drain(hand)
+    assert site(connection)["outcome"] == "succeeded"
+    assert broken_invariants(connection) == []
+
+
+def test_retry_within_the_phase_takes_older_failures_along(connection: Connection) -> None:
+    items = add_site(connection, documents=2)
+    hand = Worker(connection)
+    run_with(hand, "ocr", items=(items[0],))
+    add_documents(connection, "town", 1)
+    run = start(connection, phase=2)
+    assert counters(connection, "ocr") == (1, 0, 0)
+
+    assert engine.retry_failed(connection, "town", "ocr") == engine.Retried(run, "ocr", 1)
+
+    assert counters(connection, "ocr") == (2, 0, 0)
+    drain(hand)
+    assert site(connection)["outcome"] == "succeeded"
+    assert broken_invariants(connection) == []
+
+
+def test_retry_after_the_run_does_only_what_failed(connection: Connection) -> None:
+    items = add_site(connection, documents=3)
+    hand = Worker(connection)
+    run_with(hand, "ocr", items=(items[0],))
+    before = site(connection)["run_id"]
+
+    retried = engine.retry_failed(connection, "town", failed_only=True)
+
+    assert (retried.stage, retried.units) == ("ocr", 1)
+    assert retried.run_id is not None
+    assert retried.run_id > before
+    assert waiting(connection, "ocr") == [items[0]]
+    finish_phase(hand)
+    assert waiting(connection, "extraction") == [items[0]], "and what follows from it, and no other document"
+    drain(hand)
+    assert site(connection)["outcome"] == "succeeded"
+    assert engine.retry_failed(connection, "town") == engine.Retried(retried.run_id, None, 0)
+    assert broken_invariants(connection) == []
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "update content_item_pipeline_state set error_code = 'PdfMissing' where content_item_id = %s",
+        "update content_item_pipeline_state set error_code = 'PdfAltered' where content_item_id = %s",
+        "update content_items set fetch_error_code = 'DownloadFailed' where id = %s",
+    ],
+    ids=["lost", "damaged", "never had"],
+)
+def test_retry_of_what_has_no_file_fetches_first(connection: Connection, cause: str) -> None:
+    items = add_site(connection, documents=3)
+    hand = Worker(connection)
+    run_with(hand, "ocr", items=(items[0], items[1]))
+    connection.execute(cause, [items[0]])
+
+    assert engine.retry_failed(connection, "town", "ocr").units == 2
+
+    assert site(connection)["current_stage"] == "fetch"
+    finish_phase(hand)
+    assert waiting(connection, "ocr") == items[:2], "what else was to be tried again too, and no other document"
+    drain(hand)
+    assert site(connection)["outcome"] == "succeeded"
+    assert broken_invariants(connection) == []
+
+
+def test_retry_of_a_phase_behind_us_supersedes(connection: Connection) -> None:
+    items = add_site(connection, documents=2)
+    run = start(connection, phase=2)
+    hand = Worker(connection)
+    finish_phase(hand, failing=(items[0],))
+    looking = hand.take("extraction")
+
+    retried = engine.retry_failed(connection, "town")
+
+    assert (retried.stage, retried.units) == ("ocr", 1)
+    assert retried.run_id != run
+    assert hand.finish(looking)
+    finish_phase(hand)
+    assert waiting(connection, "extraction") == items, "the one that was healed and the one that was interrupted"
+    drain(hand)
+    assert site(connection)["outcome"] == "succeeded"
+    assert broken_invariants(connection) == []
+
+
+def test_retry_of_a_phase_to_come_leaves_the_run_going(connection: Connection) -> None:
+    items = add_site(connection, documents=2)
+    hand = Worker(connection)
+    run_with(hand, "extraction", items=(items[0],))
+    new = add_documents(connection, "town", 1)
+    run = start(connection, phase=2)
+
+    assert engine.retry_failed(connection, "town", "extraction") == engine.Retried(run, "extraction", 1)
+
+    assert waiting(connection, "ocr") == new, "nothing that goes before is thrown away"
+    finish_phase(hand)
+    assert waiting(connection, "extraction") == [items[0], *new]
+    drain(hand)
+    assert site(connection)["outcome"] == "succeeded"
+    assert broken_invariants(connection) == []
+
+
+def test_retry_of_site_level_stages(connection: Connection) -> None:
+    add_site(connection, documents=2)
+    hand = Worker(connection)
+    for stage in ("compilation", "deploy"):
+        assert run_with(hand, stage).startswith("failed: ")
+        retried = engine.retry_failed(connection, "town", stage)
+        assert (retried.stage, retried.units) == (stage, 1)
+        assert waiting(connection, stage) == [archive(connection)]
+        assert waiting(connection, "ocr") == waiting(connection, "extraction") == []
+        drain(hand)
+        assert site(connection)["outcome"] == "succeeded"
+        add_documents(connection, "town", 1)
+    assert broken_invariants(connection) == []
+
+
+def test_retry_brings_forward_what_waits_for_its_time(connection: Connection) -> None:
+    items = add_site(connection, documents=2)
+    run = start(connection, phase=2)
+    hand = Worker(connection)
+    for _ in items:
+        hand.retry(hand.take("ocr"), at=datetime.now(UTC) + timedelta(hours=1), code="Timeout")
+    assert hand.fetch("ocr") is None
+
+    assert engine.retry_failed(connection, "town", failed_only=True) == engine.Retried(run, None, 0)
+    assert hand.fetch("ocr") is None
+    assert engine.retry_failed(connection, "town") == engine.Retried(run, None, 2)
+    assert hand.fetch("ocr") is not None
+
+
+@pytest.mark.parametrize(
+    ("stage", "again"),
+    [
+        ("fetch", []),
+        ("ocr", ["ocr", "ocr", "extraction", "extraction", "compilation", "deploy"]),
+        ("extraction", ["extraction", "extraction", "compilation", "deploy"]),
+        ("compilation", ["compilation", "deploy"]),
+        ("deploy", ["deploy"]),
+    ],
+)
+def test_rewind_does_a_stage_again_and_all_that_follows(connection: Connection, stage: str, again: list[str]) -> None:
+    add_site(connection, documents=2)
+    hand = Worker(connection)
+    run_with(hand)
+    run = engine.rewind(connection, "town", stage)
+    drain(hand)
+    done = rows(
+        connection,
+        "select queue_name from procrastinate_jobs"
+        " where args ->> 'run_id' = %s and args ? 'stage' and status = 'succeeded'",
+        [str(run)],
+    )
+    assert sorted(row[0] for row in done if row[0] != "fetch") == sorted(again)
+    assert broken_invariants(connection) == []
+
+
+def test_rewind_of_a_run_that_is_going(connection: Connection) -> None:
+    items = add_site(connection, documents=2)
+    start(connection, phase=3)
+    hand = Worker(connection)
+    old = hand.take("extraction")
+    engine.rewind(connection, "town", "ocr")
+    assert hand.finish(old)
+    assert ignored(connection) == ["stale"]
+    assert waiting(connection, "ocr") == items
+    drain(hand)
+    assert site(connection)["outcome"] == "succeeded"
+    assert broken_invariants(connection) == []
+
+
+def retry_by_hand(connection: Connection, item: int) -> None:
+    connection.execute(
+        "select procrastinate_retry_job_v2(%s, null, null, null, null)", [unit(connection, item)["job_id"]]
+    )
+
+
+def test_late_document_flows_into_a_fresh_archive(connection: Connection) -> None:
+    items = add_site(connection, documents=2)
+    hand = Worker(connection)
+    run_with(hand, "ocr", items=(items[0],))
+    run = site(connection)["run_id"]
+    assert engine.start_refresh_run(connection, "town") is None, "not dirty"
+
+    retry_by_hand(connection, items[0])
+    assert hand.finish(hand.take("ocr"))
+
+    assert site(connection)["dirty"]
+    assert rows(connection, "select ocr_completed, ocr_failed from pipeline_runs where run_id = %s", [run]) == [(2, 0)]
+    fresh = engine.start_refresh_run(connection, "town")
+    assert fresh is not None
+    assert fresh > run
+    assert not site(connection)["dirty"]
+    assert waiting(connection, "compilation") == [archive(connection)]
+    assert waiting(connection, "extraction") == [items[0]]
+    assert engine.start_refresh_run(connection, "town") is None, "one is going"
+    drain(hand)
+    assert site(connection)["outcome"] == "succeeded"
+    assert heal(connection) == []
+    assert broken_invariants(connection) == []
+
+
+def test_dirty_site_is_remembered_while_a_run_reads(connection: Connection) -> None:
+    """Healed during a run that has not compiled yet: that run takes it along, and no other is needed."""
+    items = add_site(connection, documents=2)
+    hand = Worker(connection)
+    run_with(hand, "ocr", items=(items[0],))
+    engine.start_run(connection, "town")
+    retry_by_hand(connection, items[0])
+    assert hand.finish(hand.take("ocr"))
+    assert site(connection)["dirty"]
+    drain(hand)
+    assert (site(connection)["outcome"], site(connection)["dirty"]) == ("succeeded", False)
+    assert unit(connection, items[0], "extraction")["status"] == "processed"
+    assert broken_invariants(connection) == []
+
+
+def test_document_healed_while_compiling_makes_another_run(connection: Connection) -> None:
+    items = add_site(connection, documents=2)
+    start(connection, phase=2)
+    hand = Worker(connection)
+    finish_phase(hand, failing=(items[0],))
+    retry_by_hand(connection, items[0])
+    assert hand.finish(hand.take("ocr"))
+    drain(hand)
+    assert (site(connection)["outcome"], site(connection)["dirty"]) == ("succeeded", True)
+    assert [repair.found for repair in heal(connection)] == ["documents were healed after their phase"]
+    drain(hand)
+    assert (site(connection)["outcome"], site(connection)["dirty"]) == ("succeeded", False)
+    assert broken_invariants(connection) == []
+
+
+@pytest.mark.parametrize("what", ["site", "queue"])
+def test_pause_holds_back_and_resume_lets_go(connection: Connection, what: str) -> None:
+    items = add_site(connection, documents=3)
+    start(connection, phase=2)
+    hand = Worker(connection)
+    running = hand.take("ocr")
+    pause = engine.pause_site if what == "site" else engine.pause_queue
+    resume = engine.resume_site if what == "site" else engine.resume_queue
+    name = "town" if what == "site" else "ocr"
+
+    assert pause(connection, name, "me, for a test")
+    assert not pause(connection, name, "again")
+    assert hand.fetch("ocr") is None
+    assert hand.retry(running), "what runs goes on; giving it back does not escape the pause"
+    assert hand.fetch("ocr") is None
+    assert engine.retry_failed(connection, "town").units == 0, "nor does bringing it forward"
+    assert hand.fetch("ocr") is None
+    assert heal(connection) == []
+
+    assert resume(connection, name)
+    assert not resume(connection, name)
+    for _ in items:
+        hand.finish(hand.take("ocr"))
+    assert broken_invariants(connection) == []
+
+
+def test_resuming_one_of_two_pauses_is_not_enough(connection: Connection) -> None:
+    add_site(connection)
+    start(connection, phase=2)
+    hand = Worker(connection)
+    engine.pause_site(connection, "town", "me")
+    engine.pause_queue(connection, "ocr", "me")
+    engine.resume_site(connection, "town")
+    assert hand.fetch("ocr") is None
+    engine.resume_queue(connection, "ocr")
+    assert hand.fetch("ocr") is not None
+
+
+def test_jobs_that_come_to_a_paused_site_wait(connection: Connection) -> None:
+    add_site(connection)
+    add_site(connection, "other", documents=1)
+    engine.pause_site(connection, "town", "me")
+    engine.start_run(connection, "town")
+    engine.start_run(connection, "other")
+    hand = Worker(connection)
+    assert hand.take("fetch").args["subdomain"] == "other"
+    assert hand.fetch("fetch") is None
+    engine.resume_site(connection, "town")
+    assert hand.take("fetch").args["subdomain"] == "town"
+
+
+def test_job_given_back_in_the_moment_of_resuming_is_found(
+    connection: Connection, new_worker: Callable[[str], Worker]
+) -> None:
+    """Its trigger still saw the pause; the resuming did not see it wait. The reconciler lets it go."""
+    add_site(connection, documents=1)
+    start(connection, phase=2)
+    hand, operator = new_worker("worker"), new_worker("operator")
+    job = hand.take("ocr")
+    engine.pause_site(connection, "town", "me")
+    with hand.connection.transaction():
+        hand.retry(job)
+        engine.resume_site(operator.connection, "town")
+    assert hand.fetch("ocr") is None
+    assert [repair.do for repair in heal(connection)] == ["due at once"]
+    assert hand.fetch("ocr") is not None
+    assert heal(connection) == []
+
+
+def test_who_is_due_and_in_which_order(connection: Connection) -> None:
+    for name, age, more in [
+        ("old", "3 days", ""),
+        ("older", "4 days", ""),
+        ("never", None, ""),
+        ("fresh", "1 hour", ""),
+        ("quick", "2 hours", "run_interval = '1 hour'"),
+        ("slow", "5 days", "run_interval = '7 days'"),
+        ("paused", "9 days", "paused_at = now()"),
+        ("left", "8 days", "current_stage = 'ocr'"),
+    ]:
+        add_site(connection, name)
+        connection.execute("update sites set updated_at = now() - %s::interval where subdomain = %s", [age, name])
+        if more:
+            connection.execute(f"update sites set {more} where subdomain = '{name}'")
+
+    started = []
+    while found := engine.start_next_due_site(connection):
+        started.append(found)
+
+    assert started == ["never", "left", "older", "old", "quick"]
+    assert one(connection, "select count(*) from pipeline_runs where reason = 'scheduled'") == 5
+
+
+def test_schedulers_pick_each_site_once(connection: Connection, new_worker: Callable[[str], Worker]) -> None:
+    for number in range(40):
+        add_site(connection, f"town-{number}", documents=0)
+    barrier = Barrier(4)
+    picked: list[str] = []
+
+    def schedule(scheduler: Worker) -> None:
+        barrier.wait()
+        while found := engine.start_next_due_site(scheduler.connection):
+            picked.append(found)
+
+    threads = [Thread(target=schedule, args=[new_worker(f"scheduler {number}")]) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(picked) == sorted(set(picked))
+    assert len(picked) == 40
+    assert one(connection, "select count(*) from pipeline_runs") == 40

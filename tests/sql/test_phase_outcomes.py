@@ -1,0 +1,63 @@
+"""How a run ends: no document at all, none that can be read and none new are different ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from clerk.pipeline import engine
+from tests.engine.helpers import Connection, Worker, add_documents, add_site, finish_phase, run_with, start, unit
+
+
+@pytest.mark.parametrize(
+    ("documents", "failing", "verdict"),
+    [
+        (2, (), "succeeded: all done"),
+        (0, (), "no_documents: the source has no documents"),
+        (0, ("fetch",), "failed: fetching failed, and there are no documents from before"),
+        (2, ("ocr",), "failed: none of 2 documents could be read"),
+        (2, ("fetch",), "partial: fetching failed"),
+        (2, ("extraction",), "partial: 2 documents without people and votes"),
+        (2, ("compilation",), "failed: compilation failed; the published archive stays as it was"),
+        (2, ("compilation", "extraction"), "failed: compilation failed; the published archive stays as it was"),
+        (2, ("deploy",), "failed: deploying failed, or what is done after it"),
+        (2, ("fetch", "extraction"), "partial: fetching failed, 2 documents without people and votes"),
+    ],
+)
+def test_first_run(connection: Connection, documents: int, failing: tuple[str, ...], verdict: str) -> None:
+    add_site(connection, documents=documents)
+    assert run_with(Worker(connection), *failing) == verdict
+
+
+def test_later_runs(connection: Connection) -> None:
+    items = add_site(connection, documents=2)
+    hand = Worker(connection)
+    assert run_with(hand, "ocr", items=(items[0],)) == "partial: 1 document unread"
+    assert run_with(hand) == "unchanged: no new documents"
+    assert run_with(hand, "fetch") == "failed: fetching failed; the published archive stays as it was"
+    new = add_documents(connection, "town", 1)
+    assert run_with(hand, "ocr") == "partial: 1 new document, none readable"
+    assert unit(connection, new[0])["status"] == "failed_terminal"
+    add_documents(connection, "town", 1)
+    assert run_with(hand) == "succeeded: all done"
+
+
+@pytest.mark.parametrize("ending", ["compilation fails", "deploy fails", "cancelled while reading", "cancelled late"])
+def test_what_was_read_is_published_by_the_next_run(connection: Connection, ending: str) -> None:
+    """A run that ends between reading and deploying is not followed by "unchanged" ones for ever."""
+    add_site(connection, documents=1)
+    hand = Worker(connection)
+    assert run_with(hand) == "succeeded: all done"
+    add_documents(connection, "town", 1)
+    if ending.endswith("fails"):
+        assert run_with(hand, ending.split()[0]).startswith("failed: ")
+    else:
+        start(connection, phase=2)
+        if ending == "cancelled late":
+            finish_phase(hand)
+            hand.finish(hand.take("compilation"))
+        else:
+            hand.finish(hand.take("ocr"))
+        engine.cancel_run(connection, "town")
+        connection.execute("delete from procrastinate_jobs where status = 'todo'")
+    assert run_with(hand) == "succeeded: all done"
+    assert run_with(hand) == "unchanged: no new documents"

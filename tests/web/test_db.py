@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+from psycopg import sql
+from starlette.testclient import TestClient
+
+from clerk.db.connection import connect_to
+from clerk.errors import DatabaseRefused
+from clerk.web import db
+from clerk.web.app import QUERIES, create_app
+from clerk.web.db import ROLE, ReadOnlyPool
+from tests.conftest import Databases, Url, named
+
+
+def test_reads_as_the_role_that_sees_views_only(reader: ReadOnlyPool) -> None:
+    assert reader.role == ROLE
+    with reader.reading() as connection:
+        assert connection.execute("select current_user, current_setting('statement_timeout')").fetchone() == (
+            ROLE,
+            "5s",
+        )
+    with pytest.raises(DatabaseRefused, match="sites"), reader.reading() as connection:
+        connection.execute("select from sites")
+    with reader.pool.connection() as connection:
+        assert connection.execute("select current_user").fetchone() != (ROLE,)
+
+
+@pytest.mark.parametrize("role", [ROLE, None])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "delete from sites",
+        "insert into due_sites (subdomain) values ('x')",
+        "create table mine ()",
+        "select clerk_pause_queue('ocr', 'x')",
+        "select setval('procrastinate_jobs_id_seq', 1)",
+    ],
+)
+def test_cannot_write(reader: ReadOnlyPool, connection: psycopg.Connection, role: str | None, command: str) -> None:
+    """With the role and, where there is none, without it."""
+    connection.execute("insert into sites (subdomain) values ('springfield')")
+    reader.role = role
+    with pytest.raises((DatabaseRefused, psycopg.errors.InsufficientPrivilege)), reader.reading() as reading_only:
+        reading_only.execute(command.encode())
+    assert connection.execute("select count(*) from sites").fetchone() == (1,)
+
+
+def test_says_when_the_role_does_not_exist(
+    reader: ReadOnlyPool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(db, "ROLE", "clerk_nobody")
+    reader.role = None
+    reader.take_role()
+    assert reader.role is None
+    assert "clerk_nobody does not exist" in caplog.text
+    reader.check(QUERIES)
+
+
+@pytest.fixture
+def outsider(database: Url, connection: psycopg.Connection) -> Iterator[Url]:
+    """A user of the database who may read the views, and is no member of clerk_dashboard."""
+    user = f"outsider_{urlsplit(database).path[1:]}"
+    connection.execute(sql.SQL("create role {} login password 'outside'").format(sql.Identifier(user)))
+    for view in connection.execute("select name from clerk_schema_objects where kind = 'view'").fetchall():
+        connection.execute(sql.SQL("grant select on {} to {}").format(sql.Identifier(*view), sql.Identifier(user)))
+    parts = urlsplit(database)
+    yield urlunsplit(parts._replace(netloc=f"{user}:outside@{parts.netloc.rpartition('@')[2]}"))
+    connection.execute(sql.SQL("drop owned by {0}; drop role {0}").format(sql.Identifier(user)))
+
+
+def test_says_when_the_role_may_not_be_taken(outsider: Url, caplog: pytest.LogCaptureFixture) -> None:
+    with ReadOnlyPool(outsider).opened() as reader:
+        reader.take_role()
+        assert reader.role is None
+        assert "may not be taken by this database user" in caplog.text
+        reader.check(QUERIES)
+
+
+def ready(url: Url) -> tuple[int, str]:
+    with ReadOnlyPool(url).opened() as reader:
+        response = TestClient(create_app(reader, "open sesame")).get("/readyz")
+    return response.status_code, response.text
+
+
+def test_ready(client: TestClient) -> None:
+    assert client.get("/readyz").text == "ready\n"
+    assert client.get("/livez").text == "alive\n"
+
+
+def test_not_ready_without_the_views(database: Url, connection: psycopg.Connection, server: Url) -> None:
+    connection.execute("drop view site_documents")
+    status, reason = ready(database)
+    assert (status, 'run "clerk db up"' in reason) == (503, True)
+    assert ready(named(server, "postgres"))[0] == 503
+
+
+def test_not_ready_without_a_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(db, "_WAIT_AT_MOST", 0.2)
+    status, reason = ready("postgresql://somebody:secret@127.0.0.1:1/nothing")
+    assert (status, reason) == (503, "not ready: the database cannot be reached\n")
+
+
+def test_comes_back_with_the_database(
+    server: Url, template: str, monkeypatch: pytest.MonkeyPatch, connection: psycopg.Connection
+) -> None:
+    monkeypatch.setattr(db, "_WAIT_AT_MOST", 0.2)
+    databases = Databases(server)
+    url = databases.create(template)
+    name = sql.Identifier(urlsplit(url).path[1:])
+    try:
+        with ReadOnlyPool(url).opened() as reader, connect_to(named(server, "postgres")) as operator:
+            client = TestClient(create_app(reader), base_url="http://localhost")
+            assert client.get("/").status_code == 200
+            operator.execute(sql.SQL("alter database {} allow_connections false").format(name))
+            operator.execute(
+                "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = %s",
+                [name.as_string()[1:-1]],
+            )
+            assert client.get("/livez").status_code == 200
+            assert client.get("/readyz").status_code == 503
+            page = client.get("/")
+            assert page.status_code == 503
+            assert "Nothing to show right now" in page.text
+            operator.execute(sql.SQL("alter database {} allow_connections true").format(name))
+            assert client.get("/readyz").status_code == 200
+            assert client.get("/").status_code == 200
+    finally:
+        databases.drop_all()
