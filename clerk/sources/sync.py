@@ -149,7 +149,7 @@ class SourceSync:
     def _sane(self, found: object) -> DocumentRef:
         """Names from outside made clean; what is not a document at all is the plugin's fault."""
         if not isinstance(found, DocumentRef):
-            raise InvalidPluginResult(f"plugin {self.plugin} listed {str(found)[:100]!r}, which is not a Found")
+            raise InvalidPluginResult(f"plugin {self.plugin} listed {str(found)[:100]!r}, which is not a DocumentRef")
         texts = (found.url, found.meeting, found.kind, found.key, found.version)
         if not all(isinstance(text, str) for text in texts) or found.kind not in KINDS:
             raise InvalidPluginResult(f"plugin {self.plugin} listed {str(found)[:200]!r}, which has wrong values")
@@ -226,7 +226,7 @@ class SourceSync:
             raise DownloadFailed(f"plugin {self.plugin} raised {type(error).__name__}: {error}") from error
         if not isinstance(answer, FetchResult):
             raise InvalidPluginResult(
-                f"plugin {self.plugin} returned {str(answer)[:100]!r} from download, not an Answer"
+                f"plugin {self.plugin} returned {str(answer)[:100]!r} from download, not a FetchResult"
             )
         return answer
 

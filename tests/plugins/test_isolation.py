@@ -93,9 +93,9 @@ def test_errors_that_are_not_the_plugins_pass_as_they_are() -> None:
 def test_a_thread_that_stays_behind_keeps_nobody_from_ending() -> None:
     code = (
         "import threading\n"
-        "from clerk.plugins.isolation import guarded, PluginHung\n"
-        "try:\n    guarded('mine', 'hook', threading.Event().wait, limit=0.05)\n"
-        "except PluginHung:\n    print('left')\n"
+        "from clerk.plugins.isolation import PluginTimeout, call_with_timeout\n"
+        "try:\n    call_with_timeout('mine', 'hook', threading.Event().wait, limit=0.05)\n"
+        "except PluginTimeout:\n    print('left')\n"
     )
     began = time.monotonic()
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}

@@ -299,7 +299,7 @@ def test_names_from_outside_never_leave_the_sites_folder(web: Web, town: Town, m
 @pytest.mark.parametrize(
     "nonsense",
     [
-        "not a Found",
+        "not a DocumentRef",
         DocumentRef("http://x.example", "A", DAY, "video"),
         DocumentRef("http://x.example", "A", "2024-03-05"),  # type: ignore[arg-type]
         DocumentRef(None, "A", DAY),  # type: ignore[arg-type]

@@ -164,10 +164,14 @@ def test_reasons_are_cut_cleaned_and_kept_to_their_run(connection: psycopg.Conne
 BAD_PLUGINS = {
     "raises": ("async def documents(self): raise KeyError('id'); yield", "PluginRaised", "KeyError: 'id'"),
     "exits": ("async def documents(self): raise SystemExit(1); yield", "PluginRaised", "SystemExit"),
-    "hangs": ("async def documents(self): import time; time.sleep(60); yield", "PluginHung", "within 2 s"),
-    "waits": ("async def documents(self): import asyncio; await asyncio.sleep(60); yield", "PluginHung", "within 2 s"),
-    "lies": ("async def documents(self): yield 'a document'", "PluginNonsense", "not a Found"),
-    "lists": ("def documents(self): return []", "PluginNonsense", "lists documents as list"),
+    "hangs": ("async def documents(self): import time; time.sleep(60); yield", "PluginTimeout", "within 2 s"),
+    "waits": (
+        "async def documents(self): import asyncio; await asyncio.sleep(60); yield",
+        "PluginTimeout",
+        "within 2 s",
+    ),
+    "lies": ("async def documents(self): yield 'a document'", "InvalidPluginResult", "not a DocumentRef"),
+    "lists": ("def documents(self): return []", "InvalidPluginResult", "lists documents as list"),
     "unmade": ("def __init__(self): pass", "PluginRaised", "TypeError"),
 }
 
@@ -191,16 +195,16 @@ def test_bad_plugins_fail_their_units_with_their_names_and_the_worker_goes_on(
         assert (name, error_code) == (name, code)
         assert f"plugin {name}" in message
         assert said in message
-        assert status == ("failed_terminal" if code == "PluginNonsense" else "failed_retryable")
+        assert status == ("failed_terminal" if code == "InvalidPluginResult" else "failed_retryable")
 
 
 @pytest.mark.parametrize(
     ("scraper", "extra", "code"),
     [
-        (None, {}, "SiteMisconfigured"),
-        ("legistar", {}, "SiteMisconfigured"),
-        ("legistar", "{broken", "SiteMisconfigured"),
-        ("legistar", "[1]", "SiteMisconfigured"),
+        (None, {}, "SiteConfigError"),
+        ("legistar", {}, "SiteConfigError"),
+        ("legistar", "{broken", "SiteConfigError"),
+        ("legistar", "[1]", "SiteConfigError"),
         ("nobodys", {}, "PluginMissing"),
         ("manifest", {"url": "http://10.0.0.1/none"}, "AddressForbidden"),
         ("directory", {"path": "/no/such/folder"}, "SourceUnreadable"),

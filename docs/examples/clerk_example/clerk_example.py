@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import click
 
-from clerk import Fetcher, Found, config, hookimpl
+from clerk import DocumentRef, Fetcher, config, hookimpl
 from clerk.documents.storage import SiteStorage
 
 
@@ -24,7 +24,7 @@ class ExamplePortal(Fetcher):
     extra_help: ClassVar[Mapping[str, str]] = {"portal": "the portal's address", "boards": "only these boards"}
     required = ("portal",)
 
-    async def documents(self) -> AsyncIterator[Found]:
+    async def documents(self) -> AsyncIterator[DocumentRef]:
         portal = str(self.site.extra["portal"]).rstrip("/")
         wanted = self.site.extra["boards"]
         for meeting in await self.client.get_json(f"{portal}/meetings.json"):
@@ -39,7 +39,9 @@ class ExamplePortal(Fetcher):
                 if path := meeting.get(kind):
                     # The id stays when the file is replaced, and the edition changes: clerk then knows a revision.
                     key = f"example {meeting['id']} {kind}"
-                    yield Found(f"{portal}{path}", meeting["board"], day, kind, key, str(meeting.get("edition", "")))
+                    yield DocumentRef(
+                        f"{portal}{path}", meeting["board"], day, kind, key, str(meeting.get("edition", ""))
+                    )
 
 
 class CapitalsExtractor:
