@@ -18,7 +18,9 @@ def modules() -> set[str]:
 def test_every_module_belongs_to_a_layer() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     layers = [
-        module.strip() for line in project["tool"]["importlinter"]["contracts"][0]["layers"] for module in line.split("|")
+        module.strip()
+        for line in project["tool"]["importlinter"]["contracts"][0]["layers"]
+        for module in line.split("|")
     ]
     outside = {module for module in modules() if not any(f"{module}.".startswith(f"{layer}.") for layer in layers)}
     # Packages whose modules belong to different layers: they import nothing themselves.
