@@ -44,7 +44,7 @@ class Worker:
         self.number = one(connection, "select worker_id from procrastinate_register_worker_v1()")
 
     def fetch(self, *queues: str) -> Job | None:
-        asked = {"queues": list(queues) or None, "worker_id": self.number, "places": 1}
+        asked = {"queues": list(queues) or None, "worker_id": self.number, "slots": 1}
         row = self.connection.execute(_FETCH, asked).fetchone()
         if row is None:
             return None

@@ -25,7 +25,7 @@ DESIGNED = {
     "start_run",
     "start_phase",
     "settle_unit",
-    "advance",
+    "advance_phase",
     "initialize_stage",
     "increment_completed",
     "increment_failed",
