@@ -1,4 +1,4 @@
-"""docs/settings.md as it follows from `clerk.config.SETTINGS`; to write it anew: python -m tests.docs.settings_page"""
+"""Generates docs/settings.md from `clerk.config.SETTINGS`: python -m tests.docs.settings_page"""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 _PREFACE = """\
 # Settings
 
-All settings are environment variables. A file `.env` in the current folder may hold them too, a `NAME=value` per
-line, and so may a folder that `CREDENTIALS_DIRECTORY` names, a file per setting, as systemd's `LoadCredential=` makes
-it. A variable of the real environment wins over both, the folder over `.env`, and an empty value counts as not set.
-`clerk config` shows each setting with its value and where that came from, passwords left out.
+Settings are read, in this order of precedence, from environment variables, from the folder `CREDENTIALS_DIRECTORY` (one
+file per setting, as made by systemd's `LoadCredential=`), and from a file `.env` in the current folder (one
+`NAME=value` per line). An empty value counts as not set. `clerk config` shows each setting with its value and origin,
+without passwords.
 
-A wrong value is one sentence and exit code 2. Characters with a meaning of their own in a URL are written as `%XX`
-in user name and password: `@` as `%40`, `/` as `%2F`.
+An invalid value ends the command with exit code 2. In the user name and password of a URL, write special characters as
+`%XX`: `@` as `%40`, `/` as `%2F`.
 
 | setting | default | meaning |
 | --- | --- | --- |

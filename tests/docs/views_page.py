@@ -1,4 +1,4 @@
-"""docs/views.md as it follows from the comments in sql/views; to write it anew: python -m tests.docs.views_page"""
+"""Generates docs/views.md from the comments in sql/views/public: python -m tests.docs.views_page"""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ _COMMENT = re.compile(r"comment on (?:view|column) (\w+)(?:\.(\w+))? is\s+'((?:[
 _PREFACE = """\
 # Views
 
-The contract with dashboards: Grafana, Metabase, `psql`, and clerk's own. Their names and columns stay; the tables under
-them may change. The role `clerk_dashboard` may read them and nothing else. `\\d+ pipeline_overview` in `psql` shows the
-same words as here.
+The interface for dashboards and queries: Grafana, Metabase, `psql`, and clerk's own dashboard. Names and columns are
+stable; the tables under them may change. The role `clerk_dashboard` may read views only. `\\d+ pipeline_overview` in
+`psql` shows the same descriptions. Views in `sql/views/internal` are not listed: they may change.
 
-None of them reads a whole table that grows with the documents, except those that say so: they can be asked every
-minute on ten thousand sites. A test holds their plans to that.
+Unless a description says otherwise, a view reads no whole table that grows with the documents, and can be queried every
+minute on ten thousand sites. A test checks the query plans.
 
-| view | says |
+| view | content |
 | --- | --- |
 """
 
 
 def page(folder: SqlFolder) -> str:
-    views = {item.name: _COMMENT.findall(item.sql) for item in folder.objects if item.kind == "view"}
+    views = {
+        item.name: _COMMENT.findall(item.sql) for item in folder.objects if item.file.startswith("sql/views/public/")
+    }
     lines = []
     for name, [(_, _, about), *columns] in sorted(views.items()):
         lines.append(f"| {f'[{name}](#{name})' if columns else name} | {_plain(about)} |")
     for name, [_, *columns] in sorted(views.items()):
         if columns:
-            lines += ["", f"## {name}", "", "| column worth knowing | meaning |", "| --- | --- |"]
+            lines += ["", f"## {name}", "", "| column | meaning |", "| --- | --- |"]
             lines += [f"| {column} | {_plain(meaning)} |" for _, column, meaning in columns]
     return _PREFACE + "\n".join(lines) + "\n"
 

@@ -1,4 +1,4 @@
-"""The runbooks as a list of blocks: what stands between fences, and in which language."""
+"""The runbooks and docs/operating.md as a list of fenced blocks with their language."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / "docs" / "runbooks"
-PAGES = sorted(path.name for path in FOLDER.glob("*.md"))
+DOCS = ROOT / "docs"
+RUNBOOKS = sorted(f"runbooks/{path.name}" for path in (DOCS / "runbooks").glob("*.md"))
+PAGES = ["operating.md", *RUNBOOKS]
+"""Relative to docs/."""
 
 _FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
@@ -23,16 +25,16 @@ class Block:
 
 
 def blocks(page: str) -> Iterator[Block]:
-    for _, language, text in _FENCE.findall((FOLDER / page).read_text(encoding="utf-8")):
+    for _, language, text in _FENCE.findall((DOCS / page).read_text(encoding="utf-8")):
         yield Block(page, language, textwrap.dedent(text))
 
 
-def everything() -> list[Block]:
+def all_blocks() -> list[Block]:
     return [block for page in PAGES for block in blocks(page)]
 
 
 def commands(page: str) -> list[str]:
-    """What a person types, in order: the lines with a dollar in front."""
+    """The lines to type, in order: those that begin with a dollar sign."""
     return [
         line.removeprefix("$ ")
         for block in blocks(page)

@@ -1,14 +1,13 @@
-"""Every command of the runbooks is run here against a real, small installation.
+"""Runs every command of docs/operating.md and the runbooks against a small installation.
 
-Those that need another machine than a test has (systemd, the operator's own checkout) are listed below with the reason;
-of them it is checked that what they name exists.
+Commands that cannot run in a test are listed in NOT_RUN with the reason; for those the tests check that what they name
+exists.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -16,7 +15,7 @@ import yaml
 
 from tests.docker.compose import parsed
 from tests.runbooks.conftest import Installation
-from tests.runbooks.pages import FOLDER, PAGES, ROOT, blocks, commands, everything
+from tests.runbooks.pages import DOCS, PAGES, ROOT, RUNBOOKS, all_blocks, blocks, commands
 from tests.systemd.units import UNITS
 
 LANGUAGES = {
@@ -26,22 +25,22 @@ LANGUAGES = {
     "conf": "settings of Postgres; their names and values are checked by Postgres",
 }
 NOT_RUN = {
-    "systemctl": "no systemd runs in a test; its units exist",
-    "journalctl": "no systemd runs in a test; its units exist",
+    "systemctl": "a test has no systemd",
+    "journalctl": "a test has no systemd",
     "git": "would change the checkout",
-    "/opt/clerk/bin/setup": "would set up another checkout; bin/setup has tests of its own",
-    "clerk rollback": "needs two published versions; tests/archive does it",
+    "/opt/clerk/bin/setup": "would set up another checkout; tests/setup runs bin/setup",
+    "clerk rollback": "needs two published versions; tests/archive runs it",
 }
 
 
-@pytest.mark.timeout(900)  # a dozen commands a page, each a process of its own
+@pytest.mark.timeout(900)  # a dozen commands per page, one process each
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
 def test_every_command_works(page: str, installation: Installation, restored_url: str) -> None:
     done = installation.run(f"export RESTORED_URL='{restored_url}'\n" + "\n".join(commands(page)))
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
 
 
-def test_a_command_that_fails_would_be_seen(installation: Installation) -> None:
+def test_a_failing_command_fails_the_page(installation: Installation) -> None:
     done = installation.run("clerk status\nclerk site show nowhere\nclerk verify")
     assert done.returncode != 0
     assert "clerk site show nowhere" in done.stderr
@@ -55,9 +54,9 @@ def test_every_query_works(page: str, installation: Installation) -> None:
                 connection.execute(block.text.encode())
 
 
-def test_every_block_is_of_a_kind_that_is_checked() -> None:
-    assert {block.language for block in everything()} <= LANGUAGES.keys()
-    for block in everything():
+def test_every_block_has_a_language_that_is_checked() -> None:
+    assert {block.language for block in all_blocks()} <= LANGUAGES.keys()
+    for block in all_blocks():
         if block.language == "console":
             assert all(line.startswith("$ ") for line in block.text.splitlines()), block
 
@@ -69,23 +68,23 @@ def _without_blocks(text: str) -> str:
 IN_SENTENCES = sorted(
     {
         " ".join(command.split())
-        for page in PAGES
-        for command in re.findall(r"`(clerk [a-z][^`]*)`", _without_blocks((FOLDER / page).read_text(encoding="utf-8")))
+        for page in RUNBOOKS
+        for command in re.findall(r"`(clerk [a-z][^`]*)`", _without_blocks((DOCS / page).read_text(encoding="utf-8")))
     }
 )
 
 
 @pytest.mark.parametrize("command", IN_SENTENCES)
 def test_a_command_within_a_sentence_exists(command: str) -> None:
-    """With names of things to fill in, so it is not run; those in blocks are."""
+    """Has placeholders, so it is parsed and not run; commands in blocks are run."""
     parsed(command.replace("NUMBER", "8").replace("QUEUE", "ocr"))
 
 
-NEVER_RUN = [line for block in everything() if block.language == "sh" for line in block.text.splitlines()]
+NEVER_RUN = [line for block in all_blocks() if block.language == "sh" for line in block.text.splitlines()]
 
 
 @pytest.mark.parametrize("line", NEVER_RUN)
-def test_what_is_not_run_is_listed_and_names_what_exists(line: str) -> None:
+def test_a_command_that_is_not_run_has_a_reason_and_names_what_exists(line: str) -> None:
     words = shlex.split(line)
     assert words[0] in NOT_RUN or " ".join(words[:2]) in NOT_RUN, f"{line}: run it, or list the reason"
     if words[0] == "clerk":
@@ -99,13 +98,13 @@ def _kind(word: str) -> str:
     return "" if word.endswith((".timer", ".target")) else ".service"
 
 
-def test_the_list_has_nothing_that_is_not_needed() -> None:
-    said = "\n".join(NEVER_RUN)
-    assert [name for name in NOT_RUN if name not in said] == []
+def test_every_reason_is_needed() -> None:
+    lines = "\n".join(NEVER_RUN)
+    assert [name for name in NOT_RUN if name not in lines] == []
 
 
-def test_settings_of_postgres_are_understood(connection: psycopg.Connection) -> None:
-    lines = [line for block in everything() if block.language == "conf" for line in block.text.splitlines() if line]
+def test_postgres_accepts_the_settings(connection: psycopg.Connection) -> None:
+    lines = [line for block in all_blocks() if block.language == "conf" for line in block.text.splitlines() if line]
     assert lines
     for line in lines:
         name, value = (part.strip() for part in line.partition("#")[0].split("=", 1))
@@ -116,37 +115,28 @@ def test_settings_of_postgres_are_understood(connection: psycopg.Connection) -> 
 
 
 def test_the_entry_page_links_every_runbook() -> None:
-    entry = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
-    assert [page for page in PAGES if f"(runbooks/{page})" not in entry] == []
-
-
-LINK = re.compile(r"\]\(([^)#]+\.\w+)(?:#[\w-]+)?\)")
-
-
-@pytest.mark.parametrize(
-    "page", [*(FOLDER / page for page in PAGES), ROOT / "systemd/README.md", ROOT / "docs/operating.md"]
-)
-def test_links_lead_somewhere(page: Path) -> None:
-    for target in LINK.findall(page.read_text(encoding="utf-8")):
-        assert "://" in target or (page.parent / target).exists(), target
+    entry = (DOCS / "operating.md").read_text(encoding="utf-8")
+    assert [page for page in RUNBOOKS if f"({page})" not in entry] == []
 
 
 RULES = yaml.safe_load((ROOT / "docs" / "prometheus" / "alerts.yml").read_text(encoding="utf-8"))["groups"][0]["rules"]
 
 
-def test_every_alert_is_explained_and_no_other() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| .+ \| .+ \|$", (FOLDER / "alerts.md").read_text(), re.MULTILINE)
+def test_exactly_the_existing_alerts_are_explained() -> None:
+    rows = re.findall(
+        r"^\| `(\w+)` \| (\w+) \| .+ \| .+ \|$", (DOCS / "runbooks" / "alerts.md").read_text(), re.MULTILINE
+    )
     assert dict(rows) == {rule["alert"]: rule["labels"]["severity"] for rule in RULES}
     assert len(rows) == len(RULES)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
-def test_an_alert_asks_for_metrics_that_there_are(rule: dict[str, str]) -> None:
-    """By name and labels, as docs/metrics.md lists them."""
+def test_an_alert_uses_existing_metrics(rule: dict[str, str]) -> None:
+    """Names and labels as in docs/metrics.md."""
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-    there = {name: set(re.findall(r"\w+", labels)) for name, labels in re.findall(r"\| `(\w+)(\{.*?\})?` \|", page)}
-    asked = re.findall(r"\b(clerk_\w+)(?:\{(\w+)=)?", rule["expr"])
-    assert asked
-    for name, label in asked:
-        assert name in there
-        assert not label or label in there[name]
+    existing = {name: set(re.findall(r"\w+", labels)) for name, labels in re.findall(r"\| `(\w+)(\{.*?\})?` \|", page)}
+    used = re.findall(r"\b(clerk_\w+)(?:\{(\w+)=)?", rule["expr"])
+    assert used
+    for name, label in used:
+        assert name in existing
+        assert not label or label in existing[name]

@@ -1,7 +1,4 @@
-"""A complete plugin: the portal of an imaginary vendor, and what a town wants done around its archive.
-
-Every hook is here once. A real plugin has those it needs.
-"""
+"""Example plugin that implements every hook: a fetcher for an imaginary vendor, an extractor, a deployer, a command."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from clerk.documents.storage import SiteStorage
 
 
 class ExamplePortal(Fetcher):
-    """`GET {portal}/meetings.json` answers [{"id", "board", "day", "minutes", "agenda", "edition"}, …]."""
+    """`GET {portal}/meetings.json` returns [{"id", "board", "day", "minutes", "agenda", "edition"}, …]."""
 
     extra_help: ClassVar[Mapping[str, str]] = {"portal": "the portal's address", "boards": "only these boards"}
     required = ("portal",)
@@ -37,15 +34,14 @@ class ExamplePortal(Fetcher):
                 continue
             for kind in ("minutes", "agenda"):
                 if path := meeting.get(kind):
-                    # The id stays when the file is replaced, and the edition changes: clerk then knows a revision.
+                    # When the file is replaced, the id stays and the edition changes: clerk recognises a revision.
                     key = f"example {meeting['id']} {kind}"
-                    yield DocumentRef(
-                        f"{portal}{path}", meeting["board"], day, kind, key, str(meeting.get("edition", ""))
-                    )
+                    edition = str(meeting.get("edition", ""))
+                    yield DocumentRef(f"{portal}{path}", meeting["board"], day, kind, key, edition)
 
 
 class CapitalsExtractor:
-    """Takes words in capitals for people. Good enough for an example."""
+    """Takes every word in capitals for a person."""
 
     version = "1"
 
@@ -63,7 +59,7 @@ def fetcher_class(label: str) -> type[Fetcher] | None:
 
 @hookimpl
 def fetcher_extra(label: str) -> Mapping[str, Any] | None:
-    """So that `extra` need not name the boards."""
+    """Default: all boards."""
     return {"boards": []} if label == "example" else None
 
 
@@ -72,41 +68,41 @@ def extractor(label: str) -> Any:
     return CapitalsExtractor() if label == "example" else None
 
 
-def _wall(subdomain: str) -> Path:
-    """Where this plugin keeps what it does: a folder beside the sites' own."""
+def _folder(subdomain: str) -> Path:
+    """This plugin's output folder for a site."""
     return config.load().storage_dir / "_example" / subdomain
 
 
 @hookimpl
 def post_create(subdomain: str) -> None:
-    _wall(subdomain).mkdir(parents=True, exist_ok=True)
+    _folder(subdomain).mkdir(parents=True, exist_ok=True)
 
 
 @hookimpl
 def pre_compilation(subdomain: str, run_id: int) -> None:
-    _wall(subdomain).mkdir(parents=True, exist_ok=True)
+    _folder(subdomain).mkdir(parents=True, exist_ok=True)
 
 
 @hookimpl
 def post_compilation(subdomain: str, database_path: Path, run_id: int) -> None:
-    """A note about the new archive. It is only read here: what is published is what clerk built."""
+    """Writes the number of pages of the new archive to a file."""
     database = sqlite3.connect(f"file:{database_path}?mode=ro", uri=True)
     try:
         count = "select (select count(*) from minutes) + (select count(*) from agendas)"
         (pages,) = database.execute(count).fetchone()
     finally:
         database.close()
-    (_wall(subdomain) / "pages.txt").write_text(f"{pages} pages after run {run_id}\n")
+    (_folder(subdomain) / "pages.txt").write_text(f"{pages} pages after run {run_id}\n")
 
 
 @hookimpl
 def deploy_municipality(subdomain: str) -> str:
-    """Publish by copying. Written so that doing it twice is the same as doing it once."""
-    _wall(subdomain).mkdir(parents=True, exist_ok=True)
+    """Publishes by copying; idempotent."""
+    _folder(subdomain).mkdir(parents=True, exist_ok=True)
     database = SiteStorage(config.load().storage_dir, subdomain).database
-    shutil.copyfile(database, _wall(subdomain) / ".meetings.db.part")
-    (_wall(subdomain) / ".meetings.db.part").replace(_wall(subdomain) / "meetings.db")
-    return str(_wall(subdomain) / "meetings.db")
+    shutil.copyfile(database, _folder(subdomain) / ".meetings.db.part")
+    (_folder(subdomain) / ".meetings.db.part").replace(_folder(subdomain) / "meetings.db")
+    return str(_folder(subdomain) / "meetings.db")
 
 
 @hookimpl
@@ -118,16 +114,16 @@ def upload_static_file(file_path: Path, storage_path: str) -> None:
 
 @hookimpl
 def post_deploy(site: Mapping[str, Any]) -> None:
-    (_wall(site["subdomain"]) / "announced.txt").write_text(f"{site['name']} has a new archive\n")
+    (_folder(site["subdomain"]) / "announced.txt").write_text(f"{site['name']} has a new archive\n")
 
 
 @hookimpl
 def register_cli_commands() -> list[click.Command]:
-    @click.command("example-wall")
+    @click.command("example-files")
     @click.argument("site")
-    def example_wall(site: str) -> None:
-        """Show what the example plugin wrote about a SITE."""
-        for file in sorted(_wall(site).glob("*.txt")):
+    def example_files(site: str) -> None:
+        """Show the files that the example plugin wrote for SITE."""
+        for file in sorted(_folder(site).glob("*.txt")):
             click.echo(f"{file.name}: {file.read_text().strip()}")
 
-    return [example_wall]
+    return [example_files]
