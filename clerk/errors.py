@@ -1,6 +1,7 @@
-"""Every error a person can meet: what happened, to which thing, and what to do about it.
+"""All errors that users can see: those of commands (ClerkError) and those of jobs (JobError).
 
-The catch: only errors with a remedy belong here. What nobody can act on is a bug and keeps its traceback.
+Each class has a `code`, equal to its name, which is stored and shown as `error_code`. An error without a code is a bug
+or comes from a library; it is recorded as UnexpectedError.
 """
 
 from __future__ import annotations
@@ -8,13 +9,15 @@ from __future__ import annotations
 from typing import ClassVar
 
 EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_UNKNOWN = 0, 1, 2, 3
-"""Exit codes of every command: fine; something is wrong; wrong usage; could not find out."""
+"""Exit codes of every command: success; something is wrong; wrong usage; the state could not be determined."""
 
 
 class ClerkError(Exception):
-    """Base of them all. The command line prints `what` and `remedy` as one sentence and exits with `exit_code`."""
+    """Base of errors of commands. The command prints `what` and `remedy` and exits with `exit_code`."""
 
+    code: str
     exit_code: ClassVar[int] = EXIT_FAILURE
+    remedy: str
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(f"{what}: {remedy}{'' if remedy.endswith('?') else '.'}")
@@ -23,82 +26,643 @@ class ClerkError(Exception):
 
 
 class SettingError(ClerkError):
-    """A setting has a value that means nothing."""
+    """A setting has an invalid value."""
 
+    code = "SettingError"
     exit_code = EXIT_USAGE
 
 
 class DatabaseUnreachable(ClerkError):
-    """Nothing answers, so nothing can be said about the pipeline."""
+    """The database does not respond."""
 
+    code = "DatabaseUnreachable"
     exit_code = EXIT_UNKNOWN
 
 
 class DatabaseRefused(ClerkError):
-    """The server answers and says no: rights, disk space, a lock held too long."""
+    """The database rejected a statement: missing privileges, full disk, lock timeout."""
+
+    code = "DatabaseRefused"
 
 
 class EmbeddedServerError(ClerkError):
-    """The embedded Postgres cannot be used; whatever lies in its folder is left as it is."""
+    """The embedded Postgres cannot be used. Its folder is left unchanged."""
 
+    code = "EmbeddedServerError"
     exit_code = EXIT_UNKNOWN
 
 
 class MigrationError(ClerkError):
-    """The schema cannot be moved, and was left as it stood before."""
+    """A migration failed and was rolled back."""
+
+    code = "MigrationError"
 
 
 class ForeignDatabase(MigrationError):
-    """The database belongs to something else."""
+    """The database belongs to another application."""
+
+    code = "ForeignDatabase"
 
 
 class SchemaMismatch(MigrationError):
-    """The schema is not the one this code was written for."""
+    """The schema is not the one that this version of clerk needs."""
+
+    code = "SchemaMismatch"
 
 
 class PipelineError(ClerkError):
-    """A move that the state machine refuses. One subclass per SQLSTATE of class KL."""
+    """The state machine rejected an action. Each subclass has a SQLSTATE of class KL and one remedy."""
 
     sqlstate: ClassVar[str]
 
+    def __init__(self, what: str, remedy: str | None = None) -> None:
+        super().__init__(what, remedy or self.remedy)
+
 
 class SiteNotFound(PipelineError):
-    """No such site."""
+    """There is no site of that name."""
 
+    code = "SiteNotFound"
     sqlstate = "KL001"
+    remedy = "`clerk site list` shows the names"
     exit_code = EXIT_USAGE
 
 
 class RunInProgress(PipelineError):
-    """The site has a run that has not ended."""
+    """The site's run has not ended."""
 
+    code = "RunInProgress"
     sqlstate = "KL002"
+    remedy = "wait for it, or supersede it with --supersede"
 
 
 class RunSuperseded(PipelineError):
-    """The run is not, or no longer, the site's present one."""
+    """The run is not the site's current run."""
 
+    code = "RunSuperseded"
     sqlstate = "KL003"
+    remedy = "no action is needed, a newer run replaced it"
 
 
 class UnknownStage(PipelineError):
-    """No such stage."""
+    """There is no stage of that name."""
 
+    code = "UnknownStage"
     sqlstate = "KL004"
+    remedy = "name one of fetch, ocr, compilation, extraction and deploy"
     exit_code = EXIT_USAGE
 
 
-REMEDIES: dict[type[PipelineError], str] = {
-    SiteNotFound: "look at the names in `clerk site list`",
-    RunInProgress: "wait for it, or supersede it with --supersede",
-    RunSuperseded: "nothing is to be done, a newer run took over",
-    UnknownStage: "name one of fetch, ocr, compilation, extraction and deploy",
+PIPELINE_ERRORS = {error.sqlstate: error for error in (SiteNotFound, RunInProgress, RunSuperseded, UnknownStage)}
+
+
+class JobError(Exception):
+    """Base of errors that a job can end with. Classes without a `code` are bases and are not raised by clerk."""
+
+    code: str
+    remedy: ClassVar[str]
+    """What to do, for a person: a sentence without capital and full stop."""
+    retryable: ClassVar[bool]
+    """The worker retries automatically, as often as the stage's policy allows."""
+    retry_helps: ClassVar[bool]
+    """An operator's retry can succeed, possibly after the remedy was applied."""
+
+
+class PermanentError(JobError):
+    """For plugins: raise this, or a subclass, for an error that a retry would meet again. Recorded as PluginFailed."""
+
+    retryable = False
+
+
+class UnexpectedError(JobError):
+    """Any exception without a code. The message starts with the name of its class."""
+
+    code = "UnexpectedError"
+    remedy = "see the message and the worker's log; fix the cause, then retry"
+    retryable = True
+    retry_helps = True
+
+
+_FIX_AT_SOURCE = "the file is damaged at the source: tell the publisher; a new file is processed automatically"
+_NEXT_RUN = "no action is needed: the next run processes it"
+
+# --- OCR of a document. Limits on CPU time and memory do not depend on the load of the machine: permanent.
+
+
+class PdfError(JobError):
+    """Base of errors caused by a document's PDF."""
+
+
+class PdfMissing(PdfError):
+    """The PDF is missing from storage."""
+
+    code = "PdfMissing"
+    remedy = "the file is missing from storage: a retry downloads it again"
+    retryable = False
+    retry_helps = True
+
+
+class PdfAltered(PdfError):
+    """The PDF in storage is not the file that was downloaded."""
+
+    code = "PdfAltered"
+    remedy = "the file in storage is not the file that was downloaded: a retry downloads it again"
+    retryable = False
+    retry_helps = True
+
+
+class PdfEmpty(PdfError):
+    """The file or response is empty, or the document has no pages."""
+
+    code = "PdfEmpty"
+    remedy = _FIX_AT_SOURCE
+    retryable = False
+    retry_helps = False
+
+
+class NotAPdf(PdfError):
+    """The file is not a PDF but a web page, a Word file, an image …"""
+
+    code = "NotAPdf"
+    remedy = "the source delivers something else than a PDF: open the address in a browser; it may need a login now"
+    retryable = False
+    retry_helps = False
+
+
+class PdfEncrypted(PdfError):
+    """The PDF needs a password."""
+
+    code = "PdfEncrypted"
+    remedy = "it needs a password: ask the publisher for an unprotected copy"
+    retryable = False
+    retry_helps = False
+
+
+class PdfTruncated(PdfError):
+    """The end of the file is missing, and too many pages with it."""
+
+    code = "PdfTruncated"
+    remedy = "the file is incomplete: retry once; if it fails again it is damaged at the source"
+    retryable = False
+    retry_helps = True
+
+
+class PdfBroken(PdfError):
+    """The PDF, or too many of its pages, cannot be parsed."""
+
+    code = "PdfBroken"
+    remedy = _FIX_AT_SOURCE
+    retryable = False
+    retry_helps = False
+
+
+class PdfTooLarge(PdfError):
+    """The file is too large, or has too many or too large pages."""
+
+    code = "PdfTooLarge"
+    remedy = "raise CLERK_MAX_DOWNLOAD_MB or CLERK_OCR_MAX_PAGES if you want it, then retry"
+    retryable = False
+    retry_helps = True
+
+
+class PdfTimeout(PdfError):
+    """OCR used more CPU time than a document may use."""
+
+    code = "PdfTimeout"
+    remedy = "raise CLERK_OCR_PAGE_SECONDS if it is worth it, then retry"
+    retryable = False
+    retry_helps = True
+
+
+class PdfMemory(PdfError):
+    """OCR used more memory than a document may use."""
+
+    code = "PdfMemory"
+    remedy = "raise CLERK_OCR_MEMORY_MB if the machine has it, then retry"
+    retryable = False
+    retry_helps = True
+
+
+class LanguageMissing(PdfError):
+    """Tesseract has no model for the site's languages."""
+
+    code = "LanguageMissing"
+    remedy = "install the language for tesseract or correct `languages` in the site's extra, then retry"
+    retryable = False
+    retry_helps = True
+
+
+class ReaderCrashed(JobError):
+    """The OCR process ended without a result: killed, out of memory, or a bug."""
+
+    code = "ReaderCrashed"
+    remedy = "check that machine's log for the kernel's out-of-memory killer, then retry"
+    retryable = True
+    retry_helps = True
+
+
+class ReaderStalled(JobError):
+    """The OCR process wrote no output for too long."""
+
+    code = "ReaderStalled"
+    remedy = "the machine was overloaded: run fewer workers on it, then retry"
+    retryable = True
+    retry_helps = True
+
+
+class ToolMissing(JobError):
+    """A program or model is not installed."""
+
+    code = "ToolMissing"
+    remedy = "install the program that the message names (bin/setup does), then retry"
+    retryable = True
+    retry_helps = True
+
+
+class TextLost(JobError):
+    """Legacy clerk's text of the document is missing or incomplete, and so is its PDF."""
+
+    code = "TextLost"
+    remedy = "no action is needed: it is processed when a fetch downloads its PDF again"
+    retryable = False
+    retry_helps = False
+
+
+# --- Fetching a site or a document.
+
+
+class FetchError(JobError):
+    """Base of errors of a source or server: neither clerk nor a plugin is the cause."""
+
+
+class DownloadFailed(FetchError):
+    """The server failed, was busy or slow, or could not be reached."""
+
+    code = "DownloadFailed"
+    remedy = "the server was unavailable or busy: retry later; if it fails again, open the address in a browser"
+    retryable = True
+    retry_helps = True
+
+
+class DownloadRefused(FetchError):
+    """The server refused: not found, forbidden, redirect loop …"""
+
+    code = "DownloadRefused"
+    remedy = "open the address in a browser; if it has moved, correct the site's extra, then retry"
+    retryable = False
+    retry_helps = True
+
+
+class AddressForbidden(FetchError):
+    """The address is not a public http or https address."""
+
+    code = "AddressForbidden"
+    remedy = (
+        "correct the address in the site's extra, then retry: clerk downloads from public http and https addresses only"
+    )
+    retryable = False
+    retry_helps = True
+
+
+class CertificateRefused(FetchError):
+    """The server's TLS certificate is invalid."""
+
+    code = "CertificateRefused"
+    remedy = "the server's certificate is invalid: tell the publisher; retry when it is renewed"
+    retryable = False
+    retry_helps = True
+
+
+class SourceUnreadable(FetchError):
+    """The page or API that lists the documents is not in the form that the fetcher expects."""
+
+    code = "SourceUnreadable"
+    remedy = (
+        "the source has changed its form: correct the site's scraper or extra (clerk plugins --fetcher), then retry"
+    )
+    retryable = False
+    retry_helps = True
+
+
+class NotFetched(JobError):
+    """The document was not downloaded, so it cannot be processed. Has the code of the failed download."""
+
+    code = "NotFetched"
+    remedy = "a retry downloads it again"
+    retryable = False
+    retry_helps = True
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class DocumentUnknown(JobError):
+    """The document's row no longer exists."""
+
+    code = "DocumentUnknown"
+    remedy = "no action is needed: the site or document was removed"
+    retryable = False
+    retry_helps = False
+
+
+# --- A site's configuration.
+
+
+class SiteConfigError(JobError):
+    """The site's row or extra is incomplete or invalid."""
+
+    code = "SiteConfigError"
+    remedy = "correct the site with clerk site edit, then retry"
+    retryable = False
+    retry_helps = True
+
+
+class DeployerUnknown(JobError):
+    """The site's extra names a deployer that no plugin provides."""
+
+    code = "DeployerUnknown"
+    remedy = "install the plugin, or correct `deploy` in the site's extra, then retry"
+    retryable = False
+    retry_helps = True
+
+
+# --- Plugins.
+
+
+class PluginRaised(JobError):
+    """A plugin raised an exception."""
+
+    code = "PluginRaised"
+    remedy = "see the message and the plugin's own log; retry when its service is available again"
+    retryable = True
+    retry_helps = True
+
+
+class PluginTimeout(JobError):
+    """A plugin did not return in time."""
+
+    code = "PluginTimeout"
+    remedy = "raise CLERK_PLUGIN_TIME_LIMIT if the plugin may take longer, then retry"
+    retryable = True
+    retry_helps = True
+
+
+class InvalidPluginResult(JobError):
+    """A plugin returned a value that its hook does not allow."""
+
+    code = "InvalidPluginResult"
+    remedy = "correct the plugin, then retry"
+    retryable = False
+    retry_helps = True
+
+
+class PluginFailed(JobError):
+    """A plugin raised a PermanentError."""
+
+    code = "PluginFailed"
+    remedy = "the plugin reports that a retry is useless: see its message"
+    retryable = False
+    retry_helps = False
+
+
+class PluginMissing(JobError):
+    """No plugin provides the fetcher or extractor that a site or setting names."""
+
+    code = "PluginMissing"
+    remedy = "install the plugin that provides it, or name another, then retry"
+    retryable = False
+    retry_helps = True
+
+
+# --- Compilation, extraction and deployment.
+
+
+class TextsMissing(JobError):
+    """The document's page texts are missing, or differ from its manifest."""
+
+    code = "TextsMissing"
+    remedy = "run OCR again: clerk retry SITE --stage ocr, or clerk reconcile-pipeline"
+    retryable = False
+    retry_helps = False
+
+
+class AllTextsMissing(JobError):
+    """Not one text of a site's processed documents is in storage: probably a disk is not mounted."""
+
+    code = "AllTextsMissing"
+    remedy = "mount STORAGE_DIR; if it is mounted: clerk reconcile-pipeline, then retry"
+    retryable = True
+    retry_helps = True
+
+
+class PagesWouldVanish(JobError):
+    """The new archive would lack pages that are published: their texts and meetings.db are missing."""
+
+    code = "PagesWouldVanish"
+    remedy = "restore meetings.db, a published copy or the documents' texts from a backup, then retry"
+    retryable = False
+    retry_helps = True
+
+
+class ArchiveMissing(JobError):
+    """There is no archive to publish."""
+
+    code = "ArchiveMissing"
+    remedy = "build it again: clerk rewind SITE --to compilation"
+    retryable = False
+    retry_helps = False
+
+
+class ArchiveDamaged(JobError):
+    """The archive failed its integrity check and is not published."""
+
+    code = "ArchiveDamaged"
+    remedy = "build it again: clerk rewind SITE --to compilation"
+    retryable = True
+    retry_helps = False
+
+
+class InvalidExtractorOutput(JobError):
+    """An extractor returned a value that the schema does not allow."""
+
+    code = "InvalidExtractorOutput"
+    remedy = "correct the extractor, then retry"
+    retryable = False
+    retry_helps = True
+
+
+class SpacyUnavailable(JobError):
+    """spaCy or its model is not installed."""
+
+    code = "SpacyUnavailable"
+    remedy = "install spaCy and its model, or use the extractor `rules`, then retry"
+    retryable = False
+    retry_helps = True
+
+
+class CommandFailed(JobError):
+    """The deploy command ended with an exit code other than 0."""
+
+    code = "CommandFailed"
+    remedy = "see the message: correct the deploy command or what it needs, then retry"
+    retryable = True
+    retry_helps = True
+
+
+class CommandTimeout(JobError):
+    """The deploy command exceeded CLERK_DEPLOY_TIME_LIMIT."""
+
+    code = "CommandTimeout"
+    remedy = "raise CLERK_DEPLOY_TIME_LIMIT, or make the deploy command faster, then retry"
+    retryable = True
+    retry_helps = True
+
+
+class CommandUnset(JobError):
+    """The site uses the deployer `command`, and CLERK_DEPLOY_COMMAND is not set."""
+
+    code = "CommandUnset"
+    remedy = "set CLERK_DEPLOY_COMMAND on the machines that deploy, then retry"
+    retryable = False
+    retry_helps = True
+
+
+# --- The job itself. SQL functions write most of these codes.
+
+
+class WorkerLost(JobError):
+    """The job's worker ended, or its lease expired, in every attempt."""
+
+    code = "WorkerLost"
+    remedy = "check the log of that machine, then retry"
+    retryable = True
+    retry_helps = True
+
+
+class TimeLimitExceeded(JobError):
+    """The job ran longer than its stage allows."""
+
+    code = "TimeLimitExceeded"
+    remedy = "raise time_limit in the table stage_policy if it may take longer, then retry"
+    retryable = True
+    retry_helps = True
+
+
+class TaskNotFound(JobError):
+    """The worker has no task of that name."""
+
+    code = "TaskNotFound"
+    remedy = "a worker of an older version took it: update the workers, then retry"
+    retryable = False
+    retry_helps = True
+
+
+class ClaimLost(JobError):
+    """The job's claim now belongs to another worker or to none: its result will be rejected."""
+
+    code = "ClaimLost"
+    remedy = "its worker was disconnected: retry"
+    retryable = True
+    retry_helps = True
+
+
+class JobFailed(JobError):
+    """The job failed and reported no reason."""
+
+    code = "JobFailed"
+    remedy = "see the log of its worker, then retry"
+    retryable = True
+    retry_helps = True
+
+
+class JobAborted(JobError):
+    """The job was asked to stop."""
+
+    code = "JobAborted"
+    remedy = _NEXT_RUN
+    retryable = False
+    retry_helps = False
+
+
+class JobCancelled(JobError):
+    """The job was cancelled before it started."""
+
+    code = "JobCancelled"
+    remedy = _NEXT_RUN
+    retryable = False
+    retry_helps = False
+
+
+class JobDeleted(JobError):
+    """The job's row was deleted before the job ended."""
+
+    code = "JobDeleted"
+    remedy = _NEXT_RUN
+    retryable = False
+    retry_helps = False
+
+
+class JobLost(JobError):
+    """The unit's job or state was lost, and its phase has ended."""
+
+    code = "JobLost"
+    remedy = "reconciliation repeats it; if it stays failed, retry"
+    retryable = False
+    retry_helps = True
+
+
+class FilesLost(JobError):
+    """Files of a processed unit are missing from storage."""
+
+    code = "FilesLost"
+    remedy = "the next fetch downloads its PDF if the source still has it; otherwise restore it from a backup"
+    retryable = False
+    retry_helps = False
+
+
+class RunCancelled(JobError):
+    """An operator cancelled the run."""
+
+    code = "RunCancelled"
+    remedy = _NEXT_RUN
+    retryable = False
+    retry_helps = False
+
+
+class RunEnded(JobError):
+    """The run ended before the unit did."""
+
+    code = "RunEnded"
+    remedy = _NEXT_RUN
+    retryable = False
+    retry_helps = False
+
+
+class Superseded(JobError):
+    """A newer run replaced this one."""
+
+    code = "Superseded"
+    remedy = _NEXT_RUN
+    retryable = False
+    retry_helps = False
+
+
+JOB_ERRORS: dict[str, type[JobError]] = {
+    error.code: error
+    for error in list(vars().values())
+    if isinstance(error, type) and issubclass(error, JobError) and "code" in vars(error)
 }
-PIPELINE_ERRORS = {error.sqlstate: error for error in REMEDIES}
 
 
-class PermanentError(Exception):
-    """Base of errors inside a job that another attempt would meet again: a broken PDF, a refused login.
+def job_error_class(code: str | None) -> type[JobError]:
+    """The class with this code. A code that this version does not know counts as unexpected."""
+    return JOB_ERRORS.get(code or "", UnexpectedError)
 
-    Their class names are what people see as `error_code`; everything else that a job raises counts as transient.
-    """
+
+def code_and_message(error: BaseException) -> tuple[str, str]:
+    """What is recorded about an error that ended a job."""
+    code = getattr(error, "code", None) if isinstance(error, JobError | ClerkError) else None
+    if code is None:
+        return UnexpectedError.code, f"{type(error).__name__}: {error}"
+    return code, str(error)

@@ -13,6 +13,8 @@ from typing import IO, Any
 
 from procrastinate import jobs
 
+from clerk.errors import ClerkError, JobError, PluginRaised
+
 _job: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar("clerk_job", default=None)
 
 
@@ -53,9 +55,9 @@ class _Human(logging.Formatter):
     def formatException(self, ei: Any) -> str:  # noqa: N802 (logging's name)
         """What clerk itself found wrong with a document or a source is a sentence; where it was raised helps nobody,
         unless it was in a plugin."""
-        kind, error, _ = ei
-        if kind is not None and kind.__module__.startswith("clerk.") and kind.__name__ != "PluginRaised":
-            return f"{kind.__name__}: {error}"
+        error = ei[1]
+        if isinstance(error, ClerkError | JobError) and not isinstance(error, PluginRaised):
+            return f"{type(error).__name__}: {error}"
         return super().formatException(ei)
 
 

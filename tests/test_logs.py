@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from clerk import logs
-from clerk.errors import SiteNotFound
-from clerk.plugins.isolation import PluginRaised
+from clerk.errors import PluginRaised, SiteNotFound
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from clerk.archive import content_hash
 from clerk.documents.storage import fsync_dir
+from clerk.errors import ArchiveDamaged
 
 _SIDECARS = ("-wal", "-shm", "-journal")
 STALE_AFTER = 2 * 3600.0
@@ -58,7 +59,7 @@ def build(
     if final.exists() and not anew:
         try:
             return _build(final, *steps, fresh=False)
-        except (sqlite3.DatabaseError, content_hash.ArchiveDamaged, _SchemaMismatch):
+        except (sqlite3.DatabaseError, ArchiveDamaged, _SchemaMismatch):
             pass  # whatever is wrong with the present file, a new one is not affected by it
     return _build(final, *steps, fresh=True)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from clerk.archive import content_hash, integrity
 from clerk.archive.pages import CarriedOver
-from clerk.errors import PermanentError
+from clerk.errors import PagesWouldVanish
 
 _COLUMNS = "id, meeting, date, page, text, page_image, entities_json, votes_json"
 _PAGES = {
@@ -23,10 +23,6 @@ _PAGES = {
     )
     for table in ("minutes", "agendas")
 }
-
-
-class PagesWouldVanish(PermanentError):
-    """The new archive would lack pages that are published: meetings.db is gone, and with it what it had of them."""
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,7 @@ from clerk.archive.carry_over import NOTHING, PublishedCopies, carry_over
 from clerk.archive.pages import CarriedOver, Page, pages, with_ids
 from clerk.archive.selection import SelectedDocument
 from clerk.documents.storage import SiteStorage
-
-
-class AllTextsMissing(Exception):
-    """Not one text of documents that were read is there: a disk that is not mounted, more likely than a loss."""
-
+from clerk.errors import AllTextsMissing
 
 _FIND = "select meeting, date, page, text, page_image, entities_json, votes_json from PAGES where id = ?"
 _INSERT = (

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from clerk.errors import PermanentError
+from clerk.errors import ArchiveDamaged
 
 _SEARCH_TABLES = (
     "select name from sqlite_master where type = 'table' and lower(sql) like 'create virtual%using fts5%' order by name"
@@ -24,14 +24,6 @@ _SEARCH_TABLES = (
 _TABLES = "select name, sql from sqlite_master where type = 'table' order by name"
 _OF_A_SEARCH_TABLE = ("_data", "_idx", "_content", "_docsize", "_config")
 _ALL = 1 << 256
-
-
-class ArchiveDamaged(Exception):
-    """A database that must not be published. Transient: the next attempt builds it anew."""
-
-
-class ArchiveMissing(PermanentError):
-    """There is no database to publish."""
 
 
 @contextlib.contextmanager

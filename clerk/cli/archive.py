@@ -15,7 +15,7 @@ from clerk.db.connection import connect
 from clerk.db.migrations.sqlfiles import default_folder
 from clerk.db.migrations.verify import require_known_schema
 from clerk.db.sites import read_site, read_sites
-from clerk.errors import EXIT_FAILURE, REMEDIES, SiteNotFound
+from clerk.errors import EXIT_FAILURE, SiteNotFound
 from clerk.publish import publications
 from clerk.publish.versions import SiteVersions, Version
 
@@ -90,7 +90,7 @@ def rollback(site: str, name: str | None, only_list: bool, dry_run: bool, as_jso
     with connect(settings) as connection:
         require_known_schema(connection, default_folder())
         if read_site(connection, site) is None:
-            raise SiteNotFound(f"there is no site {site}", REMEDIES[SiteNotFound])
+            raise SiteNotFound(f"there is no site {site}")
         published = SiteVersions(settings.publish_dir, site)
         if only_list:
             _show(published, as_json)

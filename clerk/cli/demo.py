@@ -25,11 +25,10 @@ from clerk.db.migrations.migrate import Migrator
 from clerk.db.migrations.sqlfiles import default_folder
 from clerk.db.sites import add_site, edit_site, read_site
 from clerk.demo.documents import HIDDEN_WORD, TOWNS, Town, make_all
-from clerk.errors import EXIT_FAILURE, ClerkError
+from clerk.errors import EXIT_FAILURE, ClerkError, ToolMissing
 from clerk.monitoring.overview import Progress as RunProgress
 from clerk.monitoring.overview import read_failures, read_progress, read_results
 from clerk.ocr import tesseract
-from clerk.ocr.sandbox import ToolMissing
 from clerk.pipeline import engine
 from clerk.publish.versions import published_archives
 

@@ -12,10 +12,9 @@ from clerk.db.connection import connect, read_only_snapshot
 from clerk.db.migrations.sqlfiles import default_folder
 from clerk.db.migrations.verify import require_known_schema
 from clerk.db.sites import read_site, site_unknown
-from clerk.errors import EXIT_FAILURE
+from clerk.errors import EXIT_FAILURE, job_error_class
 from clerk.humanize import pluralize
 from clerk.monitoring.failures import AGES, Failures, Group, Retry, read_failures, retry_group
-from clerk.remedies import remedy_for
 
 _SITES_SHOWN = 20
 
@@ -56,7 +55,7 @@ def failures(site: str | None, stage: str | None, error: str | None, retry: bool
         with read_only_snapshot(connection):
             found = read_failures(connection, group)
     if as_json:
-        print_json([{**one.as_dict(), "remedy": remedy_for(one.error_code)} for one in found])
+        print_json([{**one.as_dict(), "remedy": job_error_class(one.error_code).remedy} for one in found])
     elif found:
         _show(found)
     else:
@@ -79,7 +78,7 @@ def _show(found: list[Failures]) -> None:
     for line in format_table([header, *rows], right=range(2, len(header))):
         click.echo(line)
     for one in found:
-        click.echo(f"\n{one.error_code} in {one.stage}: {remedy_for(one.error_code)}.")
+        click.echo(f"\n{one.error_code} in {one.stage}: {job_error_class(one.error_code).remedy}.")
         for example in one.examples:
             where = " ".join(filter(None, (example.site, example.document)))
             click.echo(truncate(f"  {where}: {' '.join(example.message.split())}".removesuffix(": ")))

@@ -8,9 +8,8 @@ import click
 
 from clerk import config
 from clerk.cli.output import info, json_option, print_json, table
-from clerk.errors import EXIT_FAILURE, ClerkError
+from clerk.errors import EXIT_FAILURE, ClerkError, PluginFailed, PluginMissing, PluginRaised, PluginTimeout
 from clerk.plugins import manager
-from clerk.plugins.isolation import PluginFailed, PluginMissing, PluginRaised, PluginTimeout
 from clerk.sources.fetcher import Fetcher
 from clerk.sources.site_validation import InvalidSite
 

@@ -21,9 +21,13 @@ _STOPPING_TAKES_AT_MOST = 5
 class DatasetteMissing(ClerkError):
     """The extra is not installed."""
 
+    code = "DatasetteMissing"
+
 
 class NothingPublished(ClerkError):
     """There is no archive to serve."""
+
+    code = "NothingPublished"
 
 
 @click.command()

@@ -20,10 +20,9 @@ from clerk.db.migrations.sqlfiles import default_folder
 from clerk.db.migrations.verify import require_known_schema
 from clerk.db.sites import EDITABLE, SiteRow, add_site, count_documents, edit_site, read_site, read_sites, remove_site
 from clerk.documents.storage import SiteStorage
-from clerk.errors import EXIT_FAILURE, REMEDIES, ClerkError, SiteNotFound
+from clerk.errors import EXIT_FAILURE, ClerkError, PluginFailed, PluginRaised, PluginTimeout, SiteNotFound
 from clerk.pipeline import engine
 from clerk.plugins import manager
-from clerk.plugins.isolation import PluginFailed, PluginRaised, PluginTimeout
 from clerk.sources.site_validation import InvalidSite, ValidatedSite, check_subdomain, read_import, validate_site
 
 Connection = psycopg.Connection[Any]
@@ -66,7 +65,7 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
 def _known(connection: Connection, subdomain: str) -> SiteRow:
     row = read_site(connection, subdomain)
     if row is None:
-        raise SiteNotFound(f"there is no site {subdomain[:80]}", REMEDIES[SiteNotFound])
+        raise SiteNotFound(f"there is no site {subdomain[:80]}")
     return row
 
 

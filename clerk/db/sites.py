@@ -13,7 +13,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import class_row
 
-from clerk.errors import REMEDIES, SiteNotFound
+from clerk.errors import SiteNotFound
 
 Connection = psycopg.Connection[Any]
 
@@ -62,7 +62,7 @@ def site_unknown(connection: Connection, subdomain: str) -> SiteNotFound:
     """The error, with the names that look like the one that was typed."""
     names = [name for (name,) in connection.execute("select subdomain from pipeline_overview").fetchall()]
     near = difflib.get_close_matches(subdomain, names, n=3, cutoff=0.6)
-    remedy = f"did you mean {' or '.join(near)}?" if near else REMEDIES[SiteNotFound]
+    remedy = f"did you mean {' or '.join(near)}?" if near else None
     return SiteNotFound(f"there is no site {subdomain[:80]}", remedy)
 
 

@@ -19,7 +19,7 @@ from psycopg.rows import class_row
 
 from clerk.documents.sanitize import clean_text, folder_name
 from clerk.documents.storage import Document
-from clerk.errors import PermanentError
+from clerk.errors import DocumentUnknown, NotFetched
 
 Connection = psycopg.Connection[Any]
 
@@ -102,14 +102,6 @@ class FetchOutcome(StrEnum):
     FAILED = "failed"
 
 
-class DocumentUnknown(PermanentError):
-    """No such document: its site was removed meanwhile."""
-
-
-class NotFetched(PermanentError):
-    """Base of what `require_fetched` raises; reading again does not help, fetching again may."""
-
-
 def document_by_id(connection: Connection, content_item_id: int) -> Document:
     row = connection.execute(_DOCUMENT + "and i.id = %s", [content_item_id]).fetchone()
     if row is None:
@@ -126,10 +118,9 @@ def documents_of(connection: Connection, subdomain: str) -> list[Document]:
 
 
 def require_fetched(document: Document) -> None:
-    """For whoever wants to read the PDF: raises, under the class name that fetching gave, if it was never had."""
+    """Raises NotFetched, with the code of the failed download, if the PDF was never downloaded."""
     if document.sha256 is None and document.fetch_error_code is not None:
-        failure = type(document.fetch_error_code, (NotFetched,), {})
-        raise failure(document.fetch_error_message or "the document could not be fetched")
+        raise NotFetched(document.fetch_error_message or "the document was not downloaded", document.fetch_error_code)
 
 
 def known_documents(connection: Connection, subdomain: str) -> list[TrackedDocument]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from clerk.errors import PermanentError
+from clerk.errors import InvalidExtractorOutput
 
 VOTES = ("aye", "nay", "abstain", "absent")
 RESULTS = ("passed", "failed", "tabled")
@@ -34,14 +34,6 @@ class Extractor(Protocol):
         ...
 
 
-class InvalidExtractorOutput(PermanentError):
-    """An extractor returned something that is not of the form."""
-
-
-class ExtractorUnknown(PermanentError):
-    """The setting names an extractor that no plugin offers."""
-
-
 @dataclass(frozen=True)
 class Findings:
     """What meetings.db has of a page, as JSON with sorted keys: equal findings are equal text."""
@@ -51,7 +43,7 @@ class Findings:
 
 
 def validate(label: str, found: object, numbers: Sequence[int]) -> dict[int, Findings]:
-    """Raises ExtractorNonsense, with the extractor's label and the place, for anything but the form."""
+    """Raises InvalidExtractorOutput, with the extractor's label and the place, for anything but the form."""
     try:
         pages = _mapping(found, "the result")
         if strange := set(pages) - set(numbers):

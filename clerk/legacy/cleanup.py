@@ -74,9 +74,13 @@ class Extent:
 class CleanupRefused(ClerkError):
     """Something speaks against it."""
 
+    code = "CleanupRefused"
+
 
 class CleanedUp(ClerkError):
     """What a command needs was set aside."""
+
+    code = "CleanedUp"
 
 
 def checks(connection: Connection, backup: Path | None) -> list[Check]:

@@ -43,20 +43,26 @@ _REASON = "waited in the older system's queue"
 class WorkersAlive(ClerkError):
     """RQ workers would go on with jobs that are being taken away."""
 
+    code = "WorkersAlive"
+
 
 class FileThere(ClerkError):
     """It may be the only record of what an earlier run removed."""
 
+    code = "FileThere"
     exit_code = EXIT_USAGE
 
 
 class FileRefused(ClerkError):
     """What is removed has to be on record first."""
 
+    code = "FileRefused"
+
 
 class RemovedUnreadable(ClerkError):
     """The file is not one that the cut-over wrote."""
 
+    code = "RemovedUnreadable"
     exit_code = EXIT_USAGE
 
 

@@ -16,8 +16,9 @@ from datetime import date
 from enum import StrEnum
 from pathlib import Path
 
+from clerk.errors import ToolMissing
 from clerk.ocr import ocr_engine, poppler
-from clerk.ocr.sandbox import Limits, ToolFailed, ToolMissing
+from clerk.ocr.sandbox import Limits, ToolFailed
 
 _MARKS = frozenset(("pdfs", "txt", "processed", "images", "_agendas", "meetings.db"))
 _BASES = {"minutes": "", "agenda": "_agendas"}
@@ -242,5 +243,5 @@ def _count_pages(pdf: Path) -> int | None:
         run = ocr_engine.limited_runner(_COUNTING, Path(scratch), None)
         try:
             return poppler.pdf_info(run, pdf.absolute(), Path(scratch) / "info", 1, _COUNTING_SECONDS).page_count
-        except ToolFailed:
+        except (ToolFailed, ToolMissing):
             return None

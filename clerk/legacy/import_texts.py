@@ -19,6 +19,7 @@ from clerk.documents import legacy_backup, manifest
 from clerk.documents.manifest import Manifest, ManifestUnreadable, Page
 from clerk.documents.sanitize import clean_text, folder_name
 from clerk.documents.storage import Document, SiteStorage, sha256_file
+from clerk.errors import TextLost
 from clerk.legacy.disk import DocumentState, OldDocument
 
 NOTE = "read by the older system"
@@ -109,7 +110,7 @@ def import_document(storage: SiteStorage, document: Document, old: OldDocument, 
         return taken
     if holding is DocumentState.NOTHING:
         message = f"the PDF is gone, and {problem}; the next fetch may bring it back"
-        return replace(taken, status="failed_terminal", error_code="TextLost", error_message=message)
+        return replace(taken, status="failed_terminal", error_code=TextLost.code, error_message=message)
     made = Manifest(taken.sha256, len(pages), "", pages, NOTE)
     if not rehearse:
         _put(storage, document, old, made)

@@ -36,11 +36,14 @@ _PLAIN = {("datetime", "datetime"), ("datetime", "date"), ("datetime", "timezone
 class RedisUnreachable(ClerkError):
     """Nothing answers, or something that is not a Redis."""
 
+    code = "RedisUnreachable"
     exit_code = EXIT_UNKNOWN
 
 
 class NotOfTheOlderSystem(ClerkError):
     """A Redis without a queue of RQ's in it."""
+
+    code = "NotOfTheOlderSystem"
 
 
 @dataclass(frozen=True)

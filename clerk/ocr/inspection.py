@@ -17,8 +17,8 @@ from typing import TypeVar
 import pypdf
 from pypdf.errors import LimitReachedError
 
+from clerk.errors import NotAPdf, PdfBroken, PdfEmpty, PdfEncrypted, PdfTooLarge, PdfTruncated
 from clerk.ocr import poppler
-from clerk.ocr.errors import NotAPdf, PdfBroken, PdfEmpty, PdfEncrypted, PdfTooLarge, PdfTruncated
 from clerk.ocr.sandbox import OutOfTime
 
 Result = TypeVar("Result")

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from clerk.errors import ToolMissing
 from clerk.ocr import poppler
 from clerk.ocr.ocr_engine import environment, import_path, limited_runner
 from clerk.ocr.sandbox import Limits, ParentGone, ToolFailed, set_own_limits
@@ -91,7 +92,7 @@ def main() -> None:
     set_own_limits(Limits(_OWN_MEMORY), _MEMORY, 2 * _CPU_SECONDS)
     try:
         _drawn(pdf, page, scratch, sys.stdin.fileno())
-    except ToolFailed as error:
+    except (ToolFailed, ToolMissing) as error:
         sys.exit(str(error).replace(str(pdf), "the file"))
     except ParentGone:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from clerk.ocr.sandbox import Completed, ToolFailed, ToolMissing
+from clerk.errors import ToolMissing
+from clerk.ocr.sandbox import Completed, ToolFailed
 
 PROGRAMS = ("pdfinfo", "pdftotext", "pdfimages", "pdftoppm")
 _PAGES = re.compile(r"^Pages: +(\d+)", re.MULTILINE)

@@ -25,21 +25,24 @@ from typing import Any
 from clerk.documents import integrity, legacy_backup, manifest
 from clerk.documents.manifest import FAILED, Manifest, Page, digest
 from clerk.documents.storage import Document, SiteStorage, fsync_dir, sha256_file, write
-from clerk.ocr import errors, protocol
-from clerk.ocr.errors import (
-    BY_NAME,
+from clerk.errors import (
+    JOB_ERRORS,
+    JobError,
     PdfAltered,
     PdfBroken,
     PdfEmpty,
+    PdfError,
+    PdfMemory,
     PdfMissing,
     PdfTimeout,
     PdfTruncated,
     ReaderCrashed,
     ReaderStalled,
+    ToolMissing,
 )
+from clerk.ocr import protocol
 from clerk.ocr.journal import Journal
 from clerk.ocr.ocr_engine import environment, import_path
-from clerk.ocr.sandbox import ToolMissing
 
 _LONGEST_LINE = 256 << 20
 _LISTEN_SECONDS = 1.0
@@ -212,7 +215,7 @@ def _judge(pages: tuple[Page, ...], ends_early: bool, failed_share: float) -> No
         return
     first = str(failed[0].error)
     names = {str(page.error).partition(":")[0] for page in failed}
-    kind = BY_NAME.get(names.pop(), PdfBroken) if len(names) == 1 else PdfBroken
+    kind = _reported_error(names.pop()) if len(names) == 1 else PdfBroken
     if ends_early and kind is PdfBroken:
         kind = PdfTruncated
     if len(pages) == 1:
@@ -233,9 +236,13 @@ def _remove_leftovers(storage: SiteStorage, document: Document, result: Manifest
 def _raise_failure(event: dict[str, Any]) -> None:
     if event["event"] != "failed":
         return
-    if event["error"] == "ToolMissing":
-        raise ToolMissing(event["message"])
-    raise BY_NAME.get(event["error"], PdfBroken)(event["message"])
+    raise _reported_error(event["error"])(event["message"])
+
+
+def _reported_error(code: str) -> type[JobError]:
+    """The error that the reader process reported. The process is not trusted: any other code becomes PdfBroken."""
+    error = JOB_ERRORS.get(code, PdfBroken)
+    return error if issubclass(error, (PdfError, ToolMissing)) else PdfBroken
 
 
 @contextlib.contextmanager
@@ -327,6 +334,6 @@ class ReaderProcess:
         self.stderr.seek(max(0, self.stderr.tell() - 2000))
         said = self.stderr.read().decode(errors="replace").strip().splitlines()
         if said and "MemoryError" in said[-1]:
-            raise errors.PdfMemory("the reading process ran out of memory")
+            raise PdfMemory("the reading process ran out of memory")
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         raise ReaderCrashed(f"the reading process ended with {how} ({said[-1][:200] if said else 'no message'})")

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from clerk.documents.manifest import EMPTY, FAILED, OCR, TEXT_LAYER
+from clerk.errors import PdfError, PdfTimeout, ToolMissing
 from clerk.ocr import image as page_image
 from clerk.ocr import poppler, quality
-from clerk.ocr.errors import PdfError, PdfTimeout
 from clerk.ocr.inspection import Inspection, inspect
 from clerk.ocr.ocr_engine import Engine, PopplerAndTesseract, limited_runner, limited_server
 from clerk.ocr.protocol import PageResult, Task
@@ -35,7 +35,6 @@ from clerk.ocr.sandbox import (
     OutputTooLarge,
     ParentGone,
     ToolFailed,
-    ToolMissing,
     set_own_cpu_limit,
     set_own_limits,
 )
@@ -122,8 +121,6 @@ class PageProcessor:
         before = self._cpu()
         try:
             texts = self.engine.text_layer(first, last, seconds)
-        except ToolMissing:
-            raise
         except ToolFailed:
             self.failed_cpu += self._cpu() - before
             return None
@@ -143,8 +140,6 @@ class PageProcessor:
         box = self.inspection.boxes.get(page)
         try:
             return box is None or self.engine.share_of_images(page, box, _IMAGE_SECONDS) >= _MOSTLY
-        except ToolMissing:
-            raise
         except (ToolFailed, ValueError):
             return True
 
@@ -154,7 +149,7 @@ class PageProcessor:
             return result
         try:
             rendered, _ = self._render(result.page, self.task.dpi, self.task.page_seconds)
-        except (PageFailed, ToolFailed):
+        except (PageFailed, ToolFailed, ToolMissing):
             return result
         return replace(result, image=self._keep(result.page, rendered))
 
@@ -167,8 +162,6 @@ class PageProcessor:
         try:
             result = self._looked(page, usable, budget)
         except (PageFailed, ToolFailed) as error:
-            if isinstance(error, ToolMissing):
-                raise
             self.failed_cpu += self._cpu() - before
             if usable:
                 result = PageResult(page, TEXT_LAYER, usable)
@@ -231,8 +224,6 @@ class PageProcessor:
             return image, dpi
         try:
             return self._render(page, wanted, budget.left())
-        except ToolMissing:
-            raise
         except (ToolFailed, PageFailed):
             # The image that we have stands: what failed was an attempt to do better.
             return image, dpi
@@ -248,8 +239,6 @@ class PageProcessor:
                 best = self._deskewed(best, dpi, budget)
             if _is_poor(best.reading) and not best.rotation:
                 best = self._higher_dpi(best, page, dpi, budget)
-        except ToolMissing:
-            raise
         except (ToolFailed, PageFailed):
             # The first reading stands: what fails here is an attempt to do better.
             return best
@@ -372,10 +361,8 @@ def read_document(task: Task, lifeline: int | None = None) -> Iterator[dict[str,
         with contextlib.closing(engine):
             for results in PageProcessor(task, engine, inspection).pages():
                 yield {"event": "pages", "pages": [asdict(result) for result in results]}
-    except PdfError as error:
-        yield {"event": "failed", "error": type(error).__name__, "message": str(error)}
-    except ToolMissing as error:
-        yield {"event": "failed", "error": "ToolMissing", "message": str(error)}
+    except (PdfError, ToolMissing) as error:
+        yield {"event": "failed", "error": error.code, "message": str(error)}
     except ToolFailed as error:
         name, _, message = _kind(error).partition(": ")
         yield {"event": "failed", "error": name, "message": message}

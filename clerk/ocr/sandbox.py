@@ -21,6 +21,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from clerk.errors import ToolMissing
+
 _WALL_PER_CPU_SECOND = 8.0
 _STDERR_KEPT = 16 * 1024
 _LONGEST_ANSWER = 16 << 20
@@ -30,10 +32,6 @@ _NO_MEMORY = ("out of memory", "bad_alloc", "cannot allocate", "gmalloc", "memor
 
 class ToolFailed(Exception):
     """The program did not do what it was run for. Says which, and how it ended."""
-
-
-class ToolMissing(ToolFailed):
-    """The program is not installed, or a part of it is not. Another attempt may find it."""
 
 
 class OutOfTime(ToolFailed):

@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from clerk.ocr.sandbox import LineServer, ToolMissing
+from clerk.errors import ToolMissing
+from clerk.ocr.sandbox import LineServer
 
 LANGUAGES = re.compile(r"[A-Za-z_]{2,20}(?:\+[A-Za-z_]{2,20}){0,9}")
 """`eng`, `eng+spa`: names of models, joined. Nothing that a shell, a path or tesseract could take for more."""

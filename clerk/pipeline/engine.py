@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 from psycopg.types.json import Jsonb
 
-from clerk.errors import PIPELINE_ERRORS, REMEDIES
+from clerk.errors import PIPELINE_ERRORS
 
 Connection = psycopg.Connection[Any]
 
@@ -262,7 +262,7 @@ def _call_row(connection: Connection, function: str, arguments: Mapping[str, Any
         known = PIPELINE_ERRORS.get(error.sqlstate or "")
         if known is None:
             raise
-        raise known(error.diag.message_primary or "", REMEDIES[known]) from error
+        raise known(error.diag.message_primary or "") from error
     assert row is not None
     return tuple(row)
 

@@ -11,12 +11,9 @@ import psycopg
 from procrastinate import exceptions
 
 from clerk.config import Settings
+from clerk.errors import ClaimLost
 from clerk.pipeline import engine
 from clerk.pipeline.connector import ClerkConnector
-
-
-class ClaimLost(Exception):
-    """Another worker has this job now, or nobody: nothing that is done from here on would count."""
 
 
 class JobContext:

@@ -17,6 +17,7 @@ import psycopg
 from procrastinate import exceptions, jobs
 from procrastinate.manager import JobManager
 
+from clerk.errors import TaskNotFound
 from clerk.pipeline.connector import ClerkConnector
 
 logger = logging.getLogger(__name__)
@@ -150,7 +151,7 @@ class ClerkJobManager(JobManager):
         """`delete_job` is passed over: with a deleted row success and failure look alike. Retention deletes."""
         if status == jobs.Status.FAILED and job.id is not None:
             # Every error of a task is noted by the worker; only a task that nobody knows fails without one.
-            unknown = Failure("TaskNotFound", f"this worker knows no task {job.task_name}")
+            unknown = Failure(TaskNotFound.code, f"this worker knows no task {job.task_name}")
             self.failures.setdefault((job.id, job.attempts), unknown)
         await self._settle(job, status.value, _FINISH, {"status": status.value})
 

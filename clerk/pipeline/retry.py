@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from procrastinate import BaseRetryStrategy, RetryDecision, jobs
 
-from clerk.errors import PermanentError
+from clerk.errors import JobError
 from clerk.pipeline.job_manager import ClerkJobManager
 
 _FIRST_PAUSE = 5.0
@@ -26,7 +26,8 @@ class StageRetry(BaseRetryStrategy):
         self.first_pause = first_pause
 
     def get_retry_decision(self, *, exception: BaseException, job: jobs.Job) -> RetryDecision | None:
-        if isinstance(exception, PermanentError) or job.attempts + 1 >= self.manager.max_attempts.get(self.stage, 1):
+        is_permanent = isinstance(exception, JobError) and not exception.retryable
+        if is_permanent or job.attempts + 1 >= self.manager.max_attempts.get(self.stage, 1):
             return None
         pause = min(self.first_pause * 4**job.attempts, _LONGEST_PAUSE)
         pause *= random.uniform(0.75, 1.25)  # noqa: S311 (jitter)

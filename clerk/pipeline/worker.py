@@ -15,7 +15,7 @@ from typing import Any
 
 from procrastinate import exceptions, job_context, worker
 
-from clerk import logs
+from clerk import errors, logs
 from clerk.pipeline.connector import RETRY_DEADLINE, ClerkConnector
 from clerk.pipeline.job_manager import ClerkJobManager, Failure
 from clerk.process import sd_notify
@@ -31,10 +31,6 @@ _START_TAKES_AT_MOST = RETRY_DEADLINE + 60.0
 """Seconds until the watchdog runs: a database that is away is waited for, and one that never answers is left."""
 
 
-class TimeLimitExceeded(Exception):
-    """The job ran longer than its stage allows, and stopped when it was asked to. Another attempt may be quicker."""
-
-
 async def record_failure(
     call_next: Callable[[], Awaitable[Any]], context: job_context.JobContext, running_in: worker.Worker
 ) -> Any:
@@ -46,10 +42,10 @@ async def record_failure(
             return await call_next()
         except (exceptions.JobAborted, asyncio.CancelledError) as error:
             if running_in.is_out_of_time(context):
-                late = TimeLimitExceeded("the job ran past the time limit of its stage")
+                late = errors.TimeLimitExceeded("the job ran past the time limit of its stage")
                 running_in.note(context, late)
                 raise late from error
-            running_in.note(context, exceptions.JobAborted("the job was asked to stop"))
+            running_in.note(context, errors.JobAborted("the job was asked to stop"))
             raise
         except BaseException as error:
             running_in.note(context, error)
@@ -123,9 +119,9 @@ class ClerkWorker(worker.Worker):
         return _attempt(context) in self._out_of_time
 
     def note(self, context: job_context.JobContext, error: BaseException) -> None:
-        # A NUL cannot be stored, and a hostile document can put one into a message.
-        message = str(error).replace("\0", "")[:500]
-        self._manager.failures[_attempt(context)] = Failure(type(error).__name__, message)
+        code, message = errors.code_and_message(error)
+        # Postgres cannot store NUL, and a hostile document can put one into a message.
+        self._manager.failures[_attempt(context)] = Failure(code, message.replace("\0", "")[:500])
 
     async def _renew_leases(self) -> None:
         while True:

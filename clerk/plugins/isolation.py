@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from clerk.errors import PermanentError
+from clerk.errors import JobError, PluginFailed, PluginRaised, PluginTimeout
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -21,26 +21,6 @@ Result = TypeVar("Result")
 HOOK_TAKES_AT_MOST = 300.0
 """Seconds, unless the caller knows better."""
 _GLANCE = 0.5
-
-
-class PluginRaised(Exception):
-    """A plugin raised. It may be better the next time: its service was away, its quota used up."""
-
-
-class PluginTimeout(Exception):
-    """A plugin did not come back in time."""
-
-
-class InvalidPluginResult(PermanentError):
-    """A plugin returned something that the hook does not allow. It would do so again."""
-
-
-class PluginFailed(PermanentError):
-    """A plugin raised a PermanentError: it says itself that another attempt is useless."""
-
-
-class PluginMissing(PermanentError):
-    """Nobody provides what a site asks for by name."""
 
 
 class Heartbeat:
@@ -98,7 +78,7 @@ def call_with_timeout(
             return thread.result
         case error if isinstance(error, expected):
             raise error
-        case PermanentError() as error:
+        case JobError(retryable=False) as error:
             raise PluginFailed(f"plugin {plugin} failed in {hook}: {_said(error)}") from error
         case error:
             raise PluginRaised(f"plugin {plugin} raised in {hook}: {_said(error)}") from error

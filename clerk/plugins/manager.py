@@ -22,8 +22,9 @@ from typing import Any
 import pluggy
 
 from clerk.config import Settings
+from clerk.errors import InvalidPluginResult, PluginMissing
 from clerk.plugins import hookspecs
-from clerk.plugins.isolation import HOOK_TAKES_AT_MOST, InvalidPluginResult, PluginMissing, call_with_timeout
+from clerk.plugins.isolation import HOOK_TAKES_AT_MOST, call_with_timeout
 
 logger = logging.getLogger(__name__)
 

@@ -8,13 +8,9 @@ from typing import Any
 import psycopg
 
 from clerk.archive.atomic_build import BuildResult
-from clerk.errors import PermanentError
+from clerk.errors import Superseded
 
 Connection = psycopg.Connection[Any]
-
-
-class Superseded(PermanentError):
-    """A newer run took over: this one has nothing to publish any more."""
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from clerk.archive import atomic_build, integrity
-from clerk.archive.content_hash import ArchiveMissing, check, hash_content, page_count
+from clerk.archive.content_hash import check, hash_content, page_count
 from clerk.documents.sanitize import is_subdomain
 from clerk.documents.storage import fsync_dir, write
-from clerk.errors import ClerkError
+from clerk.errors import ArchiveMissing, ClerkError
 
 DATABASE = "meetings.db"
 _FACTS = "publication.json"
@@ -32,6 +32,8 @@ _FACTS = "publication.json"
 
 class NoSuchVersion(ClerkError):
     """There is nothing to roll back to."""
+
+    code = "NoSuchVersion"
 
 
 @dataclass(frozen=True)

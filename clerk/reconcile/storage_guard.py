@@ -27,6 +27,8 @@ join publication_steps t on t.publication_id = p.id and t.step = 'deploy' and t.
 class StorageMissing(ClerkError):
     """Not one of the sites that have files has a folder: a disk that is not mounted, more likely than a loss."""
 
+    code = "StorageMissing"
+
 
 def require_storage(connection: Connection, settings: Settings) -> list[str]:
     """Raises StorageMissing, or returns the folders of sites that nobody knows."""

@@ -16,15 +16,16 @@ from typing import Any
 
 from clerk.db.sites import EDITABLE
 from clerk.documents.sanitize import clean_text, is_subdomain
-from clerk.errors import EXIT_USAGE, ClerkError
-from clerk.plugins.isolation import (
+from clerk.errors import (
+    EXIT_USAGE,
+    ClerkError,
     InvalidPluginResult,
     PluginFailed,
     PluginMissing,
     PluginRaised,
     PluginTimeout,
-    call_with_timeout,
 )
+from clerk.plugins.isolation import call_with_timeout
 from clerk.plugins.manager import Plugins
 from clerk.sources.fetcher import Fetcher
 
@@ -35,6 +36,7 @@ _KIND = re.compile(r"[a-z](?:[a-z0-9 -]{0,48}[a-z0-9])?")
 class InvalidSite(ClerkError):
     """What was said about a site cannot be right."""
 
+    code = "InvalidSite"
     exit_code = EXIT_USAGE
 
 

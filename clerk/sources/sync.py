@@ -22,12 +22,19 @@ from clerk.documents import repository, storage_scan
 from clerk.documents.repository import DocumentRef, Download, FetchOutcome, TrackedDocument
 from clerk.documents.sanitize import clean_text
 from clerk.documents.storage import Document, PendingDownload, SiteStorage, delete_stale, pending_download, sha256_file
-from clerk.errors import PermanentError
-from clerk.ocr.errors import NotAPdf, PdfEmpty, PdfError
-from clerk.plugins.isolation import InvalidPluginResult
+from clerk.errors import (
+    ClaimLost,
+    DownloadFailed,
+    FetchError,
+    InvalidPluginResult,
+    JobError,
+    NotAPdf,
+    PdfEmpty,
+    PdfError,
+    SourceUnreadable,
+)
 from clerk.sources.fetcher import KINDS, Fetcher
 from clerk.sources.http.client import FetchResult, Sink, Validators
-from clerk.sources.http.errors import DownloadFailed, FetchError, SourceUnreadable
 from clerk.sources.http.rate_limit import Connect
 
 logger = logging.getLogger(__name__)
@@ -40,10 +47,6 @@ _LONGEST_ADDRESS = 2000
 _LONGEST_KEY = 500
 """In bytes and characters: both are indexed, and an entry of an index has its limit at 2,700 bytes."""
 _ABANDONED_AFTER = 86_400.0
-
-
-class ClaimLost(Exception):
-    """Somebody else has this job by now: nothing that we do would count."""
 
 
 @dataclass
@@ -267,15 +270,15 @@ class SourceSync:
                 repository.record_fetched_anew(connection, known.id)
         return change
 
-    def _record_failure(self, errand: SyncItem, problem: Exception) -> None:
+    def _record_failure(self, errand: SyncItem, problem: JobError) -> None:
         with self.connect() as connection:
             repository.record_failure(
                 connection,
                 self.storage.subdomain,
                 errand.found,
-                type(problem).__name__,
+                problem.code,
                 str(problem),
-                not isinstance(problem, PermanentError),
+                problem.retryable,
                 errand.known.id if errand.known else None,
             )
 

@@ -15,10 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clerk.archive.atomic_build import BuildResult
-from clerk.archive.carry_over import NOTHING, PagesWouldVanish, PublishedCopies
-from clerk.archive.compile import AllTextsMissing, compile_site
+from clerk.archive.carry_over import NOTHING, PublishedCopies
+from clerk.archive.compile import compile_site
 from clerk.archive.pages import Page, with_ids
 from clerk.archive.selection import select
+from clerk.errors import AllTextsMissing, PagesWouldVanish
 from clerk.extraction import cache
 from clerk.extraction.contract import Findings
 from tests.archive.library import Shelf, is_whole, rows

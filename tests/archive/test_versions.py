@@ -12,8 +12,8 @@ import pytest
 
 from clerk.archive import atomic_build
 from clerk.archive.compile import compile_site
-from clerk.archive.content_hash import ArchiveDamaged, ArchiveMissing
 from clerk.archive.selection import select
+from clerk.errors import ArchiveDamaged, ArchiveMissing
 from clerk.publish.versions import NoSuchVersion, SiteVersions
 from tests.archive.library import Shelf, rows
 

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import pkgutil
-import re
 from collections.abc import Iterator
 
 import psycopg
 import pytest
 
-import clerk
-from clerk import remedies
-from clerk.db.migrations.sqlfiles import SqlFolder
-from clerk.documents.repository import NotFetched
-from clerk.errors import ClerkError, PermanentError
-from clerk.ocr.errors import PdfError
-from clerk.sources.http.errors import FetchError
+from clerk.errors import PdfEncrypted, PdfTimeout
 from tests.cli.conftest import Clerk
 from tests.conftest import Url
 from tests.engine.helpers import Worker, add_site, drain, rows, site, unit, worker
@@ -66,12 +57,12 @@ def test_the_grid_counts_each_failure_once_by_its_age(
     assert header.split() == ["error", "stage", "1", "h", "24", "h", "7", "d", "older", "all", "sites", "for", "good"]
     assert encrypted.split() == ["PdfEncrypted", "ocr", "1", "1", "1", "1", "4", "1", "4"]
     assert timeout.split() == ["PdfTimeout", "ocr", "1", "1", "1", "1"]
-    assert "PdfEncrypted in ocr: it wants a password: ask the publisher for an open copy." in rest
+    assert f"PdfEncrypted in ocr: {PdfEncrypted.remedy}." in rest
     assert "  town Council 2000-01-02: so it is" in rest
     by_error = {one["error_code"]: one for one in json.loads(clerk_command("failures", "--json").out)}
     assert by_error["PdfEncrypted"]["by_age"] == {"1 h": 1, "24 h": 1, "7 d": 1, "older": 1}
     assert len(by_error["PdfEncrypted"]["examples"]) == 3
-    assert by_error["PdfTimeout"]["remedy"] == remedies.REMEDIES["PdfTimeout"]
+    assert by_error["PdfTimeout"]["remedy"] == PdfTimeout.remedy
 
 
 def test_only_the_group_that_was_asked_for(connection: psycopg.Connection, hand: Worker, clerk_command: Clerk) -> None:
@@ -152,52 +143,3 @@ def test_retry_wants_a_group_and_a_rehearsal_wants_a_retry(clerk_command: Clerk)
     assert clerk_command("failures", "--retry").code == 2
     assert clerk_command("failures", "--dry-run").code == 2
     assert clerk_command("failures", "--site", "nowhere").code == 2
-
-
-# --- what helps --------------------------------------------------------------------------------------------------
-
-_BASES = {PermanentError, PdfError, FetchError, NotFetched}
-"""Never raised themselves."""
-
-
-_NO_JOBS = ("clerk.legacy", "clerk.web", "clerk.ocr.page_render")
-
-
-def error_classes() -> Iterator[type[Exception]]:
-    """Those that a job can end with; the take-over of an older system is no job, nor is a visit to the dashboard."""
-    for module in pkgutil.walk_packages(clerk.__path__, "clerk."):
-        if module.name != "clerk.__main__":
-            importlib.import_module(module.name)
-    waiting = [Exception]
-    while waiting:
-        for error in waiting.pop().__subclasses__():
-            waiting.append(error)
-            theirs = error.__module__.startswith("clerk.") and not error.__module__.startswith(_NO_JOBS)
-            if theirs and not error.__name__.startswith("_"):
-                yield error
-
-
-def test_every_error_of_a_job_says_what_to_do() -> None:
-    names = {error.__name__ for error in error_classes() if not issubclass(error, ClerkError) and error not in _BASES}
-    assert {"PdfEncrypted", "DownloadFailed", "PluginHung", "WorkerLost"} - names == {"WorkerLost"}
-    assert names - set(remedies.REMEDIES) == set()
-
-
-def test_every_error_that_the_database_gives_says_what_to_do(folder: SqlFolder) -> None:
-    functions = [one.sql for one in folder.objects if one.kind == "function"]
-    names = {name for sql in functions for name in re.findall(r"'([A-Z][a-z]+(?:[A-Z][a-z]+)+|Superseded)'", sql)}
-    assert {"WorkerLost", "JobDeleted", "RunCancelled", "Superseded"} <= names
-    assert names - set(remedies.REMEDIES) == set()
-
-
-def test_no_remedy_is_for_an_error_that_does_not_exist(folder: SqlFolder) -> None:
-    functions = " ".join(one.sql for one in folder.objects if one.kind == "function")
-    names = {error.__name__ for error in error_classes()} | {"TaskNotFound"}
-    assert [name for name in remedies.REMEDIES if name not in names and f"'{name}'" not in functions] == []
-
-
-def test_settings_that_remedies_name_exist() -> None:
-    from clerk.config import SETTINGS
-
-    named = set(re.findall(r"CLERK_[A-Z_]+", " ".join(remedies.REMEDIES.values())))
-    assert named <= {setting.name for setting in SETTINGS}

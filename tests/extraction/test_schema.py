@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from clerk.errors import InvalidExtractorOutput
 from clerk.extraction import cache
-from clerk.extraction.contract import Findings, InvalidExtractorOutput, validate
+from clerk.extraction.contract import Findings, validate
 
 VOTE = {
     "motion_by": "A",

@@ -27,7 +27,7 @@ from typing import Any
 from procrastinate import JobContext, exceptions
 
 from clerk.app import ClerkApp
-from clerk.errors import PermanentError
+from clerk.errors import NotAPdf, PdfEncrypted, PdfTruncated
 from clerk.pipeline import engine
 from clerk.pipeline.connector import ClerkConnector
 from clerk.pipeline.job_manager import ClerkJobManager
@@ -38,19 +38,7 @@ STAGES = ("fetch", "ocr", "compilation", "extraction", "deploy")
 _FIRST_PAUSE = 0.02
 
 
-class PdfEncrypted(PermanentError):
-    pass
-
-
-class NotAPdf(PermanentError):
-    pass
-
-
-class PdfTruncated(PermanentError):
-    pass
-
-
-_PERMANENT = {error.__name__: error for error in (PdfEncrypted, NotAPdf, PdfTruncated)}
+_PERMANENT = {error.code: error for error in (PdfEncrypted, NotAPdf, PdfTruncated)}
 
 
 def _say(step: str, context: JobContext) -> None:

@@ -16,16 +16,7 @@ from PIL import Image
 from clerk.documents import manifest
 from clerk.documents.manifest import EMPTY, FAILED, OCR, TEXT_LAYER, page_texts
 from clerk.documents.storage import Document, SiteStorage
-from clerk.ocr.errors import (
-    NotAPdf,
-    PdfAltered,
-    PdfBroken,
-    PdfEmpty,
-    PdfMissing,
-    PdfTooLarge,
-    PdfTruncated,
-    ReaderCrashed,
-)
+from clerk.errors import NotAPdf, PdfAltered, PdfBroken, PdfEmpty, PdfMissing, PdfTooLarge, PdfTruncated, ReaderCrashed
 from clerk.ocr.process_document import Options
 from tests.helpers import until
 from tests.ocr import pdfs

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from clerk.errors import ToolMissing
 from clerk.ocr.sandbox import (
     Completed,
     Crashed,
@@ -20,7 +21,6 @@ from clerk.ocr.sandbox import (
     OutOfTime,
     OutputTooLarge,
     ParentGone,
-    ToolMissing,
     run,
 )
 

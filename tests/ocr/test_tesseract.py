@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from clerk.errors import ToolMissing
 from clerk.ocr.ocr_engine import limited_server
-from clerk.ocr.sandbox import Crashed, Limits, OutOfTime, ToolMissing
+from clerk.ocr.sandbox import Crashed, Limits, OutOfTime
 from clerk.ocr.tesseract import Tesseract, installed_languages, models
 from tests.ocr import pdfs
 

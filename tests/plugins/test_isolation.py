@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from clerk.errors import PermanentError
-from clerk.plugins.isolation import Heartbeat, PluginFailed, PluginRaised, PluginTimeout, call_with_timeout
+from clerk.errors import PermanentError, PluginFailed, PluginRaised, PluginTimeout
+from clerk.plugins.isolation import Heartbeat, call_with_timeout
 
 
 def test_returns_what_the_plugin_returns() -> None:
@@ -93,7 +93,8 @@ def test_errors_that_are_not_the_plugins_pass_as_they_are() -> None:
 def test_a_thread_that_stays_behind_keeps_nobody_from_ending() -> None:
     code = (
         "import threading\n"
-        "from clerk.plugins.isolation import PluginTimeout, call_with_timeout\n"
+        "from clerk.errors import PluginTimeout\n"
+        "from clerk.plugins.isolation import call_with_timeout\n"
         "try:\n    call_with_timeout('mine', 'hook', threading.Event().wait, limit=0.05)\n"
         "except PluginTimeout:\n    print('left')\n"
     )

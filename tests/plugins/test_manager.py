@@ -9,8 +9,8 @@ from textwrap import dedent
 
 import pytest
 
+from clerk.errors import InvalidPluginResult, PluginMissing, PluginRaised
 from clerk.plugins import hookspecs, manager
-from clerk.plugins.isolation import InvalidPluginResult, PluginMissing, PluginRaised
 from clerk.plugins.manager import Plugins
 from clerk.sources.fetcher import Fetcher
 

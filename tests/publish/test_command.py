@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from clerk.publish.deployers.command import CommandFailed, CommandTimeout, run
+from clerk.errors import CommandFailed, CommandTimeout
+from clerk.publish.deployers.command import run
 
 
 def python(code: str) -> tuple[str, ...]:

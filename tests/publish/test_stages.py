@@ -118,7 +118,7 @@ def test_an_extractor_that_returns_nonsense_fails_its_document_only(
     town.read("good")
     assert town.run() == "partial"
     ((_, code, message),) = town.failures()
-    assert code == "ExtractorNonsense"
+    assert code == "InvalidExtractorOutput"
     assert "mad" in message
     assert town.one("select attempt_count from content_item_pipeline_state where pipeline = 'extraction'") == (1,)
 
@@ -295,9 +295,9 @@ def test_a_site_may_be_published_nowhere(town: Town) -> None:
     ("extra", "code"),
     [
         ('{"deploy": ["nobody"]}', "DeployerUnknown"),
-        ('{"deploy": 42}', "SiteMisdescribed"),
-        ('{"deploy": [{}]}', "SiteMisdescribed"),
-        ("[", "SiteMisdescribed"),
+        ('{"deploy": 42}', "SiteConfigError"),
+        ('{"deploy": [{}]}', "SiteConfigError"),
+        ("[", "SiteConfigError"),
         ('{"deploy": ["command"]}', "PluginFailed"),
     ],
 )
@@ -319,6 +319,6 @@ def test_texts_that_are_gone_fail_the_compilation_not_the_archive(town: Town) ->
     assert town.run() == "failed"
     assert town.published.current == before
     assert [found[:2] for found in town.failures()] == [
-        ("compilation", "TextsGone"),
+        ("compilation", "AllTextsMissing"),
         ("extraction", "TextsMissing"),
     ]

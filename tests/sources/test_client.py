@@ -14,15 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from clerk.ocr.errors import PdfTooLarge
+from clerk.errors import AddressForbidden, CertificateRefused, DownloadFailed, DownloadRefused, FetchError, PdfTooLarge
 from clerk.sources.http.client import Validators, redact_url
-from clerk.sources.http.errors import (
-    AddressForbidden,
-    CertificateRefused,
-    DownloadFailed,
-    DownloadRefused,
-    FetchError,
-)
 from tests.sources.conftest import Browser
 from tests.sources.web import Reply, Request, Web, pdf
 

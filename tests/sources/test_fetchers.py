@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from clerk.documents.repository import DocumentRef, FetchOutcome
+from clerk.errors import DownloadFailed, SourceUnreadable
 from clerk.sources.fetcher import Site
-from clerk.sources.http.errors import DownloadFailed, SourceUnreadable
 from clerk.sources.parse import find_date, find_kind, links_of
 from clerk.sources.vendors import BUILT_IN
 from clerk.sources.vendors.civicplus import CivicPlus

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from clerk.errors import PermanentError
+from clerk.errors import SpacyUnavailable
 from clerk.extraction.rules import Rules, readable
 
 DEFAULT_MODEL = "en_core_web_sm"
@@ -18,10 +18,6 @@ CONFIDENCE = 0.75
 _KINDS = {"PERSON": "persons", "ORG": "orgs", "GPE": "locations", "LOC": "locations", "FAC": "locations"}
 _LONGEST_NAME = 80
 _MOST = 500
-
-
-class SpacyUnavailable(PermanentError):
-    """spaCy, or the model that was asked for, is not installed."""
 
 
 def model_named(label: str) -> str | None:

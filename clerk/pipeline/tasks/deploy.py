@@ -15,7 +15,7 @@ from procrastinate import App
 
 from clerk.archive.atomic_build import BuildResult
 from clerk.db.sites import read_site
-from clerk.errors import PermanentError
+from clerk.errors import DeployerUnknown, SiteConfigError
 from clerk.pipeline.job_context import JobContext
 from clerk.pipeline.job_manager import ClerkJobManager
 from clerk.pipeline.retry import StageRetry
@@ -32,14 +32,6 @@ LOCAL, NONE = "local", "none"
 _BUILT_IN = "clerk.publish.deployers."
 _MARGIN = 60.0
 """Seconds beyond the command's own limit before its thread is given up."""
-
-
-class DeployerUnknown(PermanentError):
-    """The site's extra names a deployer that no plugin has."""
-
-
-class SiteConfigError(PermanentError):
-    """The site's extra does not say in a usable form how to deploy it."""
 
 
 def deploy(context: procrastinate.JobContext, subdomain: str, run_id: int, stage: str, content_item_id: int) -> str:

@@ -14,9 +14,9 @@ from clerk.db.sites import read_site
 from clerk.documents import manifest
 from clerk.documents.repository import document_by_id
 from clerk.documents.storage import SiteStorage
-from clerk.errors import PermanentError
+from clerk.errors import InvalidExtractorOutput, TextsMissing
 from clerk.extraction import cache
-from clerk.extraction.contract import InvalidExtractorOutput, validate
+from clerk.extraction.contract import validate
 from clerk.pipeline.job_context import JobContext
 from clerk.pipeline.job_manager import ClerkJobManager
 from clerk.pipeline.retry import StageRetry
@@ -24,10 +24,6 @@ from clerk.plugins import manager
 from clerk.plugins.isolation import call_with_timeout
 
 logger = logging.getLogger(__name__)
-
-
-class TextsMissing(PermanentError):
-    """The document's texts are not there, or not those that its manifest speaks of: it must be read again first."""
 
 
 def extraction(context: procrastinate.JobContext, subdomain: str, run_id: int, stage: str, content_item_id: int) -> str:

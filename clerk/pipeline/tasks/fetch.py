@@ -14,24 +14,18 @@ from procrastinate import App, JobContext, exceptions
 from clerk.db.sites import SiteRow, read_site
 from clerk.documents.repository import record_skipped, run_started_at
 from clerk.documents.storage import SiteStorage
-from clerk.errors import PermanentError
-from clerk.ocr.errors import PdfError
+from clerk.errors import ClaimLost, FetchError, InvalidPluginResult, PdfError, SiteConfigError
 from clerk.pipeline import engine
 from clerk.pipeline.connector import ClerkConnector
 from clerk.pipeline.job_manager import ClerkJobManager
 from clerk.pipeline.retry import StageRetry
 from clerk.plugins import manager
-from clerk.plugins.isolation import Heartbeat, InvalidPluginResult, call_with_timeout
+from clerk.plugins.isolation import Heartbeat, call_with_timeout
 from clerk.sources.fetcher import Fetcher, Site
 from clerk.sources.http.client import Limits, RateLimitedClient
-from clerk.sources.http.errors import FetchError
-from clerk.sources.sync import ClaimLost, SourceSync, SyncResult
+from clerk.sources.sync import SourceSync, SyncResult
 
 logger = logging.getLogger(__name__)
-
-
-class SiteConfigError(PermanentError):
-    """What the site's row says cannot be worked with; `clerk site edit` mends it."""
 
 
 _NOT_THE_PLUGINS_FAULT = (FetchError, PdfError, ClaimLost, InvalidPluginResult, SiteConfigError, psycopg.Error)

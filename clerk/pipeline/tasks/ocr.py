@@ -1,4 +1,4 @@
-"""The OCR stage: one unit per document. What can go wrong with a document is in `clerk.ocr.errors`."""
+"""The OCR stage: one unit per document. Its errors are in `clerk.errors`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from clerk.db.sites import SiteRow, read_site
 from clerk.documents.manifest import Manifest
 from clerk.documents.repository import document_by_id, require_fetched
 from clerk.documents.storage import Document, SiteStorage
+from clerk.errors import ClaimLost, LanguageMissing
 from clerk.ocr import process_document, tesseract
-from clerk.ocr.errors import ClaimLost, LanguageMissing
 from clerk.ocr.process_document import Options
 from clerk.pipeline import engine
 from clerk.pipeline.connector import ClerkConnector, is_transient

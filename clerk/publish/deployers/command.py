@@ -18,24 +18,12 @@ from typing import IO
 
 from clerk import config
 from clerk.documents.storage import SiteStorage
-from clerk.errors import PermanentError
+from clerk.errors import CommandFailed, CommandTimeout, CommandUnset
 from clerk.plugins.hookspecs import hookimpl
 
 _GRACE = 5.0
 """Seconds between asking a command to end and ending it."""
 _LAST_WORDS = 400
-
-
-class CommandFailed(Exception):
-    """The command ended with another code than 0. It may be better the next time."""
-
-
-class CommandTimeout(Exception):
-    """The command ran past CLERK_DEPLOY_TIME_LIMIT."""
-
-
-class CommandUnset(PermanentError):
-    """A site wants the deployer `command`, and there is none."""
 
 
 @hookimpl

@@ -6,8 +6,7 @@ import hashlib
 import zlib
 from typing import IO
 
-from clerk.ocr.errors import PdfTooLarge
-from clerk.sources.http.errors import DownloadFailed, DownloadRefused
+from clerk.errors import DownloadFailed, DownloadRefused, PdfTooLarge
 
 _PIECE = 1 << 18
 _HEAD = 1024

@@ -28,9 +28,8 @@ import httpcore
 import httpx
 
 from clerk.config import Settings
-from clerk.ocr.errors import PdfTooLarge
+from clerk.errors import AddressForbidden, CertificateRefused, DownloadFailed, DownloadRefused, PdfTooLarge
 from clerk.sources.http.body import Decoder, Sink
-from clerk.sources.http.errors import AddressForbidden, CertificateRefused, DownloadFailed, DownloadRefused
 from clerk.sources.http.rate_limit import Connect, HostRateLimiter, Slot
 from clerk.sources.http.ssrf import PublicOnlyBackend
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 
-from clerk.sources.http.errors import DownloadFailed
+from clerk.errors import DownloadFailed
 
 Connect = Callable[[], AbstractContextManager[psycopg.Connection[Any]]]
 

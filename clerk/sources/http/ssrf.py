@@ -14,7 +14,7 @@ from typing import Any
 
 import httpcore
 
-from clerk.sources.http.errors import AddressForbidden
+from clerk.errors import AddressForbidden
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")

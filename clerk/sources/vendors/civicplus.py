@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from clerk.documents.repository import DocumentRef, TrackedDocument
+from clerk.errors import SourceUnreadable
 from clerk.sources.fetcher import Fetcher
-from clerk.sources.http.errors import SourceUnreadable
 from clerk.sources.parse import links_of
 from clerk.sources.vendors.legistar import check_since
 

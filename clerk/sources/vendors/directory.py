@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 
 from clerk.documents.repository import DocumentRef
 from clerk.documents.sanitize import clean_text
+from clerk.errors import SourceUnreadable
 from clerk.sources.fetcher import Fetcher
 from clerk.sources.http.client import FetchResult, Sink, Validators
-from clerk.sources.http.errors import SourceUnreadable
 from clerk.sources.parse import find_date, find_kind, without_dates
 from clerk.sources.vendors import local
 

@@ -7,8 +7,8 @@ from datetime import date
 from typing import Any, ClassVar
 
 from clerk.documents.repository import DocumentRef, TrackedDocument
+from clerk.errors import SourceUnreadable
 from clerk.sources.fetcher import Fetcher
-from clerk.sources.http.errors import SourceUnreadable
 from clerk.sources.parse import find_date
 
 _API = "https://webapi.legistar.com/v1"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from clerk.errors import DownloadRefused
 from clerk.sources.http.client import FetchResult, Sink, Validators
-from clerk.sources.http.errors import DownloadRefused
 
 _PIECE = 1 << 20
 

@@ -17,9 +17,9 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 from clerk.documents.repository import DocumentRef
 from clerk.documents.sanitize import clean_text
+from clerk.errors import SourceUnreadable
 from clerk.sources.fetcher import KINDS, Fetcher
 from clerk.sources.http.client import FetchResult, Sink, Validators
-from clerk.sources.http.errors import SourceUnreadable
 from clerk.sources.vendors import local
 
 

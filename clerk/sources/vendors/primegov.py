@@ -8,8 +8,8 @@ from datetime import date
 from typing import Any, ClassVar
 
 from clerk.documents.repository import DocumentRef, TrackedDocument
+from clerk.errors import SourceUnreadable
 from clerk.sources.fetcher import Fetcher
-from clerk.sources.http.errors import SourceUnreadable
 from clerk.sources.parse import find_date, find_kind
 from clerk.sources.vendors.legistar import check_since
 

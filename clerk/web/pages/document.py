@@ -19,8 +19,8 @@ from starlette.responses import FileResponse, Response
 from clerk.archive.search import highlight
 from clerk.documents.sanitize import folder_name
 from clerk.documents.storage import Document
+from clerk.errors import job_error_class
 from clerk.ocr.page_render import RenderFailed, can_render, render_page
-from clerk.remedies import remedy_for
 from clerk.web import paging
 from clerk.web.db import Example, ReadOnlyPool, rows
 from clerk.web.files import DocumentFiles, PageView, document_files
@@ -53,7 +53,7 @@ class Step:
 
     @property
     def remedy(self) -> str | None:
-        return remedy_for(self.error_code) if self.error_code else None
+        return job_error_class(self.error_code).remedy if self.error_code else None
 
 
 def show(request: Request) -> Response:

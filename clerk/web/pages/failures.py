@@ -10,8 +10,8 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
+from clerk.errors import JobError, job_error_class
 from clerk.monitoring.failures import AGES, Failures, Group, read_failures
-from clerk.remedies import remedy_for
 from clerk.web.db import STAGES, Example, ReadOnlyPool, rows
 from clerk.web.paging import PAGE_SIZE, Listing, link_to, page_number, page_of, text
 from clerk.web.rendering import page
@@ -77,11 +77,7 @@ class Choice:
 @dataclass(frozen=True)
 class Shown:
     failures: Failures
-    remedy: str
-
-    @property
-    def retry_helps(self) -> bool:
-        return "retry" in self.remedy
+    error: type[JobError]
 
 
 def show(request: Request) -> Response:
@@ -91,7 +87,7 @@ def show(request: Request) -> Response:
     return page(
         "failures.html",
         choice=choice,
-        found=[Shown(one, remedy_for(one.error_code)) for one in found],
+        found=[Shown(one, job_error_class(one.error_code)) for one in found],
         ages=AGES,
         stages=STAGES,
         link=link_to("/failures/documents", choice),
@@ -106,7 +102,7 @@ def show_documents(request: Request) -> Response:
         listing=read_documents(request.app.state.reader, choice),
         ages=AGES,
         stages=STAGES,
-        remedy=remedy_for(choice.error) if choice.error else None,
+        remedy=job_error_class(choice.error).remedy if choice.error else None,
         link=link_to("/failures/documents", choice),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from clerk.ocr.errors import PdfError
+from clerk.errors import PdfError
 from clerk.ocr.process_document import Options
 from tests.ocr.conftest import Read, document, read, storage
 
