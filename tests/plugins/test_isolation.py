@@ -43,7 +43,7 @@ def test_a_plugin_can_say_that_another_attempt_is_useless() -> None:
 
     with pytest.raises(PluginFailed, match=r"plugin mine failed in hook: SoldOut: for good") as raised:
         call_with_timeout("mine", "hook", call)
-    assert isinstance(raised.value, PermanentError)
+    assert not raised.value.retryable
 
 
 def test_a_plugin_that_hangs_is_given_up() -> None:
