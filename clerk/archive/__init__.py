@@ -1,1 +1,1 @@
-"""Building and publishing meetings.db."""
+"""meetings.db: which documents it contains, how it is built, and full-text search in it."""

@@ -1,4 +1,4 @@
--- The form of the database of all sites: as meetings.db, with the site. An id is unique within its site only.
+-- Schema of the database of all sites: that of meetings.db, plus the site. Ids are unique per site only.
 create table minutes (
     subdomain text not null,
     municipality text not null,

@@ -1,7 +1,7 @@
-"""How an archive gets under its name: built beside it, checked, synced, renamed. Never a partial file.
+"""Atomic build of a SQLite database: write a draft beside it, check the draft, fsync it, rename it.
 
-A build starts from a copy of the present file and applies differences, so what did not change is not written again.
-If that copy cannot be trusted (another form, damage), the build starts from nothing.
+The draft is a copy of the existing file, and only differences are written to it. If that file is damaged or has another
+schema, the draft starts empty.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from clerk.errors import ArchiveDamaged
 
 _SIDECARS = ("-wal", "-shm", "-journal")
 STALE_AFTER = 2 * 3600.0
-"""Seconds after which a temporary file is some dead process's: no build may take that long (see stage_policy)."""
-_FORM = "select type, name, sql from sqlite_master where name not like 'sqlite\\_%' escape '\\'"
+"""Age in seconds after which a draft belongs to a dead process: no build may take that long (see stage_policy)."""
+_SCHEMA_OBJECTS = "select type, name, sql from sqlite_master where name not like 'sqlite\\_%' escape '\\'"
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class BuildResult:
     content_hash: str
     pages: int
     changed: bool
-    """False if the present file already was what was asked for, and was left alone."""
+    """False if the existing file already had this content; it was not replaced."""
 
 
 Fill = Callable[[sqlite3.Connection], None]
 Finish = Callable[[Path, bool], None]
-"""Called with the path of the finished draft, and whether it was built from nothing."""
+"""Called with the path of the filled draft, and whether it was built from scratch."""
 
 
 def build(
@@ -47,25 +47,25 @@ def build(
     finish: Finish | None = None,
     before_rename: Callable[[], None] | None = None,
     *,
-    anew: bool = False,
+    from_scratch: bool = False,
 ) -> BuildResult:
-    """`before_rename` may raise to keep the present file: a worker that lost its claim has no say any more.
+    """Build `final`. `before_rename` may raise to keep the existing file, for example if the worker lost its claim.
 
-    `anew`: start from nothing, whatever is there.
+    `from_scratch`: do not start from a copy of the existing file.
     """
     final.parent.mkdir(parents=True, exist_ok=True)
     remove_stale_drafts(final)
     steps = (schema, fill, finish, before_rename)
-    if final.exists() and not anew:
+    if final.exists() and not from_scratch:
         try:
-            return _build(final, *steps, fresh=False)
+            return _build(final, *steps, from_scratch=False)
         except (sqlite3.DatabaseError, ArchiveDamaged, _SchemaMismatch):
-            pass  # whatever is wrong with the present file, a new one is not affected by it
-    return _build(final, *steps, fresh=True)
+            pass  # the existing file is unusable; a build from scratch does not read it
+    return _build(final, *steps, from_scratch=True)
 
 
 class _SchemaMismatch(Exception):
-    """The present file was not made by this version of clerk."""
+    """The existing file has another schema."""
 
 
 def _build(
@@ -75,42 +75,41 @@ def _build(
     finish: Finish | None,
     before_rename: Callable[[], None] | None,
     *,
-    fresh: bool,
+    from_scratch: bool,
 ) -> BuildResult:
-    with temporary(final) as draft:
-        if not fresh:
+    with temporary_path(final) as draft:
+        if not from_scratch:
             shutil.copyfile(final, draft)
         before = _change_counter(draft)
         with open_draft(draft) as connection:
-            if fresh:
+            if from_scratch:
                 connection.executescript(schema)
-            elif not _has_form(connection, schema):
+            elif not _has_schema(connection, schema):
                 raise _SchemaMismatch
             connection.execute("begin")
             fill(connection)
             connection.execute("commit")
         if finish is not None:
-            finish(draft, fresh)
-        changed = fresh or _change_counter(draft) != before
+            finish(draft, from_scratch)
+        changed = from_scratch or _change_counter(draft) != before
         with open_draft(draft) as connection:
             content_hash.check(connection)
-            built = BuildResult(content_hash.hash_content(connection), content_hash.page_count(connection), changed)
+            result = BuildResult(content_hash.hash_content(connection), content_hash.page_count(connection), changed)
         _remove_sidecars(draft)
         if changed:
             if before_rename is not None:
                 before_rename()
             install(draft, final)
-    return built
+    return result
 
 
 @contextlib.contextmanager
 def open_draft(path: Path) -> Iterator[sqlite3.Connection]:
-    """For a draft only: without journal and syncs, since a draft that is interrupted is thrown away."""
+    """Open without journal and fsync. For drafts only: an interrupted draft is deleted."""
     connection = sqlite3.connect(path.absolute().as_uri(), uri=True, isolation_level=None)
     try:
-        connection.execute(
-            "pragma journal_mode = delete"
-        ).fetchall()  # leaves the WAL mode, should somebody have set it
+        # From WAL mode, SQLite switches to "off" only by way of "delete".
+        connection.execute("pragma journal_mode = delete").fetchall()
         connection.execute("pragma journal_mode = off").fetchall()
         connection.execute("pragma synchronous = off")
         connection.execute("pragma cache_size = -65536")
@@ -119,25 +118,25 @@ def open_draft(path: Path) -> Iterator[sqlite3.Connection]:
         connection.close()
 
 
-def _has_form(connection: sqlite3.Connection, schema: str) -> bool:
-    """Everything of the schema is there, word for word. Plugins may have added tables of their own."""
-    wanted = sqlite3.connect(":memory:")
+def _has_schema(connection: sqlite3.Connection, schema: str) -> bool:
+    """Whether every object of the schema exists with the same definition. Plugins may have added other tables."""
+    expected = sqlite3.connect(":memory:")
     try:
-        wanted.executescript(schema)
-        return set(wanted.execute(_FORM)) <= set(connection.execute(_FORM))
+        expected.executescript(schema)
+        return set(expected.execute(_SCHEMA_OBJECTS)) <= set(connection.execute(_SCHEMA_OBJECTS))
     finally:
-        wanted.close()
+        expected.close()
 
 
 def _change_counter(path: Path) -> bytes:
-    """SQLite's own: it changes with every transaction that wrote anything."""
+    """SQLite's file change counter: every transaction that writes increments it."""
     with path.open("rb") as file:
         return file.read(100)[24:28]
 
 
 @contextlib.contextmanager
-def temporary(final: Path) -> Iterator[Path]:
-    """A name beside `final` that nobody takes for a result; gone afterwards unless it was renamed."""
+def temporary_path(final: Path) -> Iterator[Path]:
+    """A temporary file beside `final`, deleted at the end unless it was renamed."""
     descriptor, name = tempfile.mkstemp(prefix=f".{final.name}.", suffix=".part", dir=final.parent)
     os.close(descriptor)
     path = Path(name)
@@ -156,7 +155,7 @@ def make_durable(path: Path) -> None:
 
 def install(draft: Path, final: Path) -> None:
     make_durable(draft)
-    # A journal that somebody left beside the old file would be replayed into the new one.
+    # SQLite would replay a journal left beside the old file into the new one.
     _remove_sidecars(final)
     draft.replace(final)
     fsync_dir(final.parent)
@@ -168,12 +167,12 @@ def _remove_sidecars(path: Path) -> None:
 
 
 def remove_stale_drafts(final: Path) -> None:
-    """What killed builds left behind."""
+    """Delete the drafts of builds that were killed."""
     for leftover in final.parent.glob(f".{final.name}.*.part*"):
         with contextlib.suppress(FileNotFoundError):
             if time.time() - leftover.stat().st_mtime > STALE_AFTER:
                 leftover.unlink()
 
 
-def schema_of(name: str) -> str:
+def load_schema(name: str) -> str:
     return resources.files("clerk.archive").joinpath(name).read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
-"""One database of all sites: every site's meetings.db, with the columns `subdomain` and `municipality` added.
+"""`clerk build-all`: one database with the rows of every site's meetings.db, plus `subdomain` and `municipality`.
 
-A site without an archive is passed over, one whose archive is damaged is left out and named: the others are not to
-wait for it. Built from nothing each time, since copying rows is quicker than comparing them.
+Sites without an archive are skipped; sites with a damaged archive are skipped and reported. The database is built from
+scratch each time, because copying rows is faster than comparing them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from clerk.archive.atomic_build import BuildResult, build, schema_of
+from clerk.archive.atomic_build import BuildResult, build, load_schema
 from clerk.documents.storage import SiteStorage
 
 _COPY = """
@@ -34,8 +34,8 @@ def build_all(
     output: Path,
     progress: Callable[[int, int], object] = lambda done, of: None,
 ) -> BuildAllResult:
-    """`sites`: subdomain and name."""
-    collected = BuildAllResult()
+    """Build `output` from `sites` (subdomain, name)."""
+    result = BuildAllResult()
     sites = sorted(sites)
 
     def fill(connection: sqlite3.Connection) -> None:
@@ -43,24 +43,24 @@ def build_all(
             progress(number, len(sites))
             database = SiteStorage(storage_dir, subdomain).database
             if not database.is_file():
-                collected.without_archive.append(subdomain)
+                result.without_archive.append(subdomain)
                 continue
-            # ATTACH cannot be used within a transaction.
+            # ATTACH does not work inside a transaction.
             connection.execute("commit")
             try:
                 _copy(connection, subdomain, name, database)
-                collected.sites.append(subdomain)
+                result.sites.append(subdomain)
             except sqlite3.DatabaseError as error:
-                collected.damaged[subdomain] = str(error)
+                result.damaged[subdomain] = str(error)
             finally:
                 connection.execute("begin")
 
-    collected.built = build(output, schema_of("all_sites.sql"), fill, anew=True)
-    return collected
+    result.built = build(output, load_schema("all_sites.sql"), fill, from_scratch=True)
+    return result
 
 
 def _copy(connection: sqlite3.Connection, subdomain: str, name: str, database: Path) -> None:
-    # A name with ? or # in it would end a URI: as_uri quotes both.
+    # as_uri escapes ? and #, which would otherwise end the path.
     connection.execute("attach ? as site", [f"{database.absolute().as_uri()}?mode=ro"])
     try:
         problems = [row[0] for row in connection.execute("pragma site.quick_check(1)")]

@@ -1,6 +1,7 @@
-"""Pages of documents whose texts are gone: whatever was compiled or published before still has them.
+"""Copies the rows of documents whose text files are lost from older copies of the archive.
 
-Where meetings.db is gone as well, a new one would lack them, and to publish it would take them from readers.
+If meetings.db is lost too, the rows come from a published version. Without them the next publication would remove
+pages that readers already have.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _COLUMNS = "id, meeting, date, page, text, page_image, entities_json, votes_json
 _PAGES = {
     table: (
         f"select {_COLUMNS} from {table} where meeting = ? and date = ? order by page",  # noqa: S608 (our own names)
-        f"insert into {table} ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 (likewise)
+        f"insert into {table} ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 (our own names)
     )
     for table in ("minutes", "agendas")
 }
@@ -27,52 +28,52 @@ _PAGES = {
 
 @dataclass(frozen=True)
 class PublishedCopies:
-    """What readers have got of a site."""
+    """The published versions of a site."""
 
     copies: tuple[Path, ...] = ()
-    """Those that lie here, the newest first."""
+    """Databases on this machine, newest first."""
     is_published: bool = False
-    """Somewhere, by any deployer."""
+    """Whether any deployer has published the site, here or elsewhere."""
 
 
-NOTHING = PublishedCopies()
+NOT_PUBLISHED = PublishedCopies()
 
 
 def carry_over(
-    connection: sqlite3.Connection, kept: Iterable[CarriedOver], present: Path, earlier: PublishedCopies
+    connection: sqlite3.Connection, documents: Iterable[CarriedOver], database: Path, published: PublishedCopies
 ) -> None:
-    """Fill in what the new archive has no rows of, from the present one or the newest copy that has some.
+    """Insert the missing rows of `documents`, from `database` or the newest published copy that has them.
 
-    A whole copy without any rows of a document says that it never was in the archive.
+    If an intact copy has no rows of a document, the document never was in the archive.
     """
-    missing = {one for one in kept if not _rows(connection, one)}
-    told = False
-    for copy in (present, *earlier.copies):
+    missing = {document for document in documents if not _rows(connection, document)}
+    has_intact_copy = False
+    for copy in (database, *published.copies):
         if not missing:
             return
         if integrity.find_problem(copy) is not None:
             continue
         with content_hash.open_readonly(copy) as older, contextlib.suppress(_SchemaMismatch):
-            for one in list(missing):
-                if rows := _rows(older, one):
-                    connection.executemany(_PAGES[one.table][1], rows)
-                    missing.remove(one)
-            told = True
-    if missing and earlier.is_published and not told:
-        first = min(missing, key=lambda one: (one.date, one.meeting))
+            for document in list(missing):
+                if rows := _rows(older, document):
+                    connection.executemany(_PAGES[document.table][1], rows)
+                    missing.remove(document)
+            has_intact_copy = True
+    if missing and published.is_published and not has_intact_copy:
+        first = min(missing, key=lambda document: (document.date, document.meeting))
         raise PagesWouldVanish(
-            f"the texts of {len(missing)} documents are gone (the first: {first.meeting} {first.date}), meetings.db"
-            " too, and no whole copy of what was published lies here: put back any of these from a backup"
+            f"the texts of {len(missing)} documents are lost (the first: {first.meeting} {first.date}), meetings.db"
+            " is lost too, and there is no intact published version on this machine: restore one of them from a backup"
         )
 
 
 class _SchemaMismatch(Exception):
-    """Not a meetings.db as this version of clerk makes it."""
+    """The database lacks a table or column of meetings.db."""
 
 
-def _rows(connection: sqlite3.Connection, one: CarriedOver) -> list[tuple[object, ...]]:
+def _rows(connection: sqlite3.Connection, document: CarriedOver) -> list[tuple[object, ...]]:
     try:
-        return connection.execute(_PAGES[one.table][0], [one.meeting, one.date]).fetchall()
+        return connection.execute(_PAGES[document.table][0], [document.meeting, document.date]).fetchall()
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:  # no such table, no such column
             raise _SchemaMismatch from error

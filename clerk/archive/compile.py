@@ -1,12 +1,12 @@
-"""meetings.db of one site, from its page texts and what was extracted from them."""
+"""Builds meetings.db of one site from its page texts and extraction results."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable
 
-from clerk.archive.atomic_build import BuildResult, Finish, build, schema_of
-from clerk.archive.carry_over import NOTHING, PublishedCopies, carry_over
+from clerk.archive.atomic_build import BuildResult, Finish, build, load_schema
+from clerk.archive.carry_over import NOT_PUBLISHED, PublishedCopies, carry_over
 from clerk.archive.pages import CarriedOver, Page, pages, with_ids
 from clerk.archive.selection import SelectedDocument
 from clerk.documents.storage import SiteStorage
@@ -24,56 +24,56 @@ _ALL = "select id, meeting, date from PAGES"
 
 def compile_site(
     storage: SiteStorage,
-    shown: Iterable[SelectedDocument],
+    selected: Iterable[SelectedDocument],
     finish: Finish | None = None,
     before_rename: Callable[[], None] | None = None,
-    earlier: PublishedCopies = NOTHING,
+    published: PublishedCopies = NOT_PUBLISHED,
 ) -> BuildResult:
-    """Same texts and findings on disk, same content, whatever was there before.
+    """Build meetings.db. The same files always give the same content, whatever the database held before.
 
-    The exception: a document whose texts are damaged keeps the rows it has, in meetings.db or in what was published
-    before, since half of it must not replace it.
+    Exception: a document whose texts are damaged keeps its rows from meetings.db or from a published version, so that
+    an incomplete text does not replace a complete one.
     """
-    shown = list(shown)
-    if shown and all(one.damaged for one in shown):
-        raise AllTextsMissing(f"none of {len(shown)} documents that were read has its texts under {storage.folder}")
+    selected = list(selected)
+    if selected and all(document.damaged for document in selected):
+        raise AllTextsMissing(f"the texts of all {len(selected)} processed documents are missing in {storage.folder}")
 
     def fill(connection: sqlite3.Connection) -> None:
-        kept = apply(connection, with_ids(pages(storage, shown)))
-        carry_over(connection, kept, storage.database, earlier)
+        documents = apply(connection, with_ids(pages(storage, selected)))
+        carry_over(connection, documents, storage.database, published)
 
-    return build(storage.database, schema_of("meetings.sql"), fill, finish, before_rename)
+    return build(storage.database, load_schema("meetings.sql"), fill, finish, before_rename)
 
 
 def apply(connection: sqlite3.Connection, wanted: Iterable[tuple[str, Page] | CarriedOver]) -> set[CarriedOver]:
-    """Make the tables hold just these pages; rows that are right already are not touched. Returns the documents of
-    which they hold what they held."""
+    """Make the tables hold exactly these pages, writing only differences. Returns the documents whose rows were kept
+    without comparing them."""
     seen: dict[str, set[str]] = {"minutes": set(), "agendas": set()}
-    kept: set[CarriedOver] = set()
-    for one in wanted:
-        if isinstance(one, CarriedOver):
-            kept.add(one)
+    carried_over: set[CarriedOver] = set()
+    for item in wanted:
+        if isinstance(item, CarriedOver):
+            carried_over.add(item)
             continue
-        key, page = one
+        key, page = item
         seen[page.table].add(key)
         text = (page.meeting, page.date, page.page, page.text, page.page_image)
         extracted = (page.entities_json, page.votes_json)
-        present = connection.execute(_in(page.table, _FIND), [key]).fetchone()
+        present = connection.execute(_for_table(page.table, _FIND), [key]).fetchone()
         if present is None or present[:5] != text:
             if present is not None:
-                connection.execute(_in(page.table, _DELETE), [key])
-            connection.execute(_in(page.table, _INSERT), [key, *text, *extracted])
+                connection.execute(_for_table(page.table, _DELETE), [key])
+            connection.execute(_for_table(page.table, _INSERT), [key, *text, *extracted])
         elif present[5:] != extracted:
-            connection.execute(_in(page.table, _EXTRACTED), [*extracted, key])
+            connection.execute(_for_table(page.table, _EXTRACTED), [*extracted, key])
     for table, keys in seen.items():
-        gone = [
+        obsolete = [
             [key]
-            for key, meeting, date in connection.execute(_in(table, _ALL))
-            if key not in keys and CarriedOver(table, meeting, date) not in kept
+            for key, meeting, date in connection.execute(_for_table(table, _ALL))
+            if key not in keys and CarriedOver(table, meeting, date) not in carried_over
         ]
-        connection.executemany(_in(table, _DELETE), gone)
-    return kept
+        connection.executemany(_for_table(table, _DELETE), obsolete)
+    return carried_over
 
 
-def _in(table: str, query: str) -> str:
+def _for_table(table: str, query: str) -> str:
     return query.replace("PAGES", table)

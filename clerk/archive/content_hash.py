@@ -1,9 +1,8 @@
-"""What is in an archive: its content hash, and whether it is whole.
+"""Content hash and integrity check of an archive.
 
-The content hash says whether two databases hold the same, whatever the order in which they were filled: for each
-table (search indexes, which follow from the rest, left out) the sum modulo 2^256 of the SHA-256 of every row, written
-as a JSON array of its values in the order of the columns' names; then the SHA-256 of the JSON list of
-[table, [columns], rows, sum in hex], by table name.
+The content hash is independent of the order in which rows were inserted. Each table, search indexes excluded, has the
+sum modulo 2^256 of the SHA-256 of its rows; a row is a JSON array of its values, sorted by column name. The
+content hash is the SHA-256 of the JSON list of [table, [columns], row count, sum in hex], sorted by table name.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from typing import Any
 
 from clerk.errors import ArchiveDamaged
 
-_SEARCH_TABLES = (
+_FTS_TABLES = (
     "select name from sqlite_master where type = 'table' and lower(sql) like 'create virtual%using fts5%' order by name"
 )
 _TABLES = "select name, sql from sqlite_master where type = 'table' order by name"
-_OF_A_SEARCH_TABLE = ("_data", "_idx", "_content", "_docsize", "_config")
-_ALL = 1 << 256
+_FTS_SHADOW_SUFFIXES = ("_data", "_idx", "_content", "_docsize", "_config")
+_MODULUS = 1 << 256
 
 
 @contextlib.contextmanager
 def open_readonly(path: Path) -> Iterator[sqlite3.Connection]:
-    """Read-only, and never made by being looked at."""
+    """Open an existing database read-only."""
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
     try:
         yield connection
@@ -41,28 +40,28 @@ def quote_identifier(name: str) -> str:
 
 
 def hash_content(connection: sqlite3.Connection) -> str:
-    tables = [_table(connection, name) for name in _tables(connection)]
+    tables = [_hash_table(connection, name) for name in _tables(connection)]
     return hashlib.sha256(json.dumps(tables).encode()).hexdigest()
 
 
 def _tables(connection: sqlite3.Connection) -> list[str]:
-    """Those that hold something of their own."""
-    follow = {f"{name}{end}" for (name,) in connection.execute(_SEARCH_TABLES) for end in _OF_A_SEARCH_TABLE}
+    """Every table except virtual tables, their shadow tables, and SQLite's own."""
+    shadow = {f"{name}{suffix}" for (name,) in connection.execute(_FTS_TABLES) for suffix in _FTS_SHADOW_SUFFIXES}
     return [
         name
-        for name, made_by in connection.execute(_TABLES).fetchall()
-        if not name.startswith("sqlite_") and name not in follow and not made_by.lower().startswith("create virtual")
+        for name, definition in connection.execute(_TABLES).fetchall()
+        if not name.startswith("sqlite_") and name not in shadow and not definition.lower().startswith("create virtual")
     ]
 
 
-def _table(connection: sqlite3.Connection, name: str) -> list[Any]:
+def _hash_table(connection: sqlite3.Connection, name: str) -> list[Any]:
     columns = sorted(row[0] for row in connection.execute("select name from pragma_table_info(?)", [name]))
     total = rows = 0
     query = "select " + ", ".join(map(quote_identifier, columns)) + " from " + quote_identifier(name)  # noqa: S608 (quoted)
     for row in connection.execute(query):
         total += int.from_bytes(hashlib.sha256(json.dumps(row, default=_as_hex).encode()).digest())
         rows += 1
-    return [name, columns, rows, f"{total % _ALL:064x}"]
+    return [name, columns, rows, f"{total % _MODULUS:064x}"]
 
 
 def _as_hex(value: object) -> object:
@@ -77,14 +76,15 @@ def page_count(connection: sqlite3.Connection) -> int:
 
 
 def check(connection: sqlite3.Connection) -> None:
-    """Raises ArchiveDamaged unless SQLite and every full-text index say that all is well. The connection can write:
-    FTS5 takes its commands as inserts."""
+    """Raise ArchiveDamaged unless the database and each full-text index pass their integrity check.
+
+    The connection must be writable: FTS5 receives commands as inserts."""
     try:
         problems = [row[0] for row in connection.execute("pragma integrity_check(3)")]
         if problems != ["ok"]:
             raise ArchiveDamaged(f"integrity check: {'; '.join(problems)}")
-        for (name,) in connection.execute(_SEARCH_TABLES).fetchall():
-            # With 1 for the rank, the index is compared with the rows that it is about.
+        for (name,) in connection.execute(_FTS_TABLES).fetchall():
+            # Rank 1 makes FTS5 compare the index with the content table.
             table = quote_identifier(name)
             connection.execute(f"insert into {table} ({table}, rank) values ('integrity-check', 1)")  # noqa: S608 (quoted)
     except sqlite3.DatabaseError as error:

@@ -1,4 +1,4 @@
-"""In what condition a site's archive is, as compiled and as published. Files are only read."""
+"""Integrity check of a compiled or published archive. Read-only."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from clerk.archive.content_hash import hash_content, open_readonly
 
 _MAGIC = b"SQLite format 3\0"
-_PRIMARY = 0xFF
-"""An extended code has the primary one in its lowest byte."""
-_TROUBLE = {
+_PRIMARY_CODE = 0xFF
+"""Mask: the lowest byte of an extended result code is the primary one."""
+_ACCESS_ERRORS = {
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_FULL,
@@ -21,35 +21,35 @@ _TROUBLE = {
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_PROTOCOL,
 }
-"""What keeps SQLite from looking; it says nothing about the content. (That we may not write is said of a journal that
-somebody left: the content is half of something.)"""
+"""SQLite could not read the file, so the content is unknown. (SQLITE_READONLY is not among them: it means that a hot
+journal lies beside the file, so the content is an unfinished transaction.)"""
 
 
-def find_problem(database: Path, content_hash: str | None = None, thorough: bool = True) -> str | None:
-    """What is wrong with it, for a person; None if nothing is.
+def find_problem(database: Path, content_hash: str | None = None, full: bool = True) -> str | None:
+    """What is wrong with the database, as a predicate ("is damaged …"), or None.
 
-    `content_hash`: what it must hold, if that is known. Not thorough: only whether there is a database at all. A disk
-    that fails, or another that has it locked, is no damage: OSError.
+    `content_hash`: the expected content, if known. Unless `full`, only the file header is checked. A disk error or a
+    lock is not damage: it raises OSError.
     """
     try:
         with database.open("rb") as file:
             magic = file.read(len(_MAGIC))
     except FileNotFoundError:
-        return "is gone"
+        return "is missing"
     if magic != _MAGIC:
-        return "is not a database"
-    if not thorough:
+        return "is not a SQLite database"
+    if not full:
         return None
     try:
         with open_readonly(database) as connection:
-            said = [row[0] for row in connection.execute("pragma integrity_check(3)")]
-            if said != ["ok"]:
-                return f"is damaged ({'; '.join(said)})"
+            problems = [row[0] for row in connection.execute("pragma integrity_check(3)")]
+            if problems != ["ok"]:
+                return f"is damaged ({'; '.join(problems)})"
             if content_hash is not None and hash_content(connection) != content_hash:
-                return "holds something else than was compiled"
+                return "has other content than was compiled"
     except sqlite3.DatabaseError as error:
-        # Text that is not UTF-8 is Python's to complain about, without a code.
-        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & _PRIMARY in _TROUBLE:
+        # For text that is not UTF-8, Python itself raises an error without a code.
+        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & _PRIMARY_CODE in _ACCESS_ERRORS:
             raise OSError(f"{database} cannot be read ({error})") from error
         return f"is damaged ({error})"
     return None

@@ -1,4 +1,5 @@
--- The form of meetings.db. FTS tables keep no text of their own and are spelled as Datasette looks for them.
+-- Schema of meetings.db. The full-text tables are external-content tables: they store no text. Datasette recognises them
+-- by `content=[minutes]` in exactly this spelling.
 create table minutes (
     id text primary key,
     meeting text not null,

@@ -1,4 +1,4 @@
-"""A page as meetings.db has it."""
+"""The page rows of meetings.db, from the text files of the selected documents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clerk.extraction import cache
 logger = logging.getLogger(__name__)
 
 TABLES = {"minutes": "minutes", "agenda": "agendas"}
-"""Kind of document → its table."""
+"""Document kind → table."""
 _ID_LENGTH = 12
 
 
@@ -37,53 +37,55 @@ class Page:
 
     @property
     def digest(self) -> str:
-        facts = {"kind": self.kind, "meeting": self.meeting, "date": self.date, "page": self.page, "text": self.text}
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+        fields = {"kind": self.kind, "meeting": self.meeting, "date": self.date, "page": self.page, "text": self.text}
+        return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class CarriedOver:
-    """A document that cannot be read just now: its rows stay as they are."""
+    """A document whose texts cannot be used now: its existing rows stay."""
 
     table: str
     meeting: str
     date: str
 
 
-def pages(storage: SiteStorage, shown: Iterable[SelectedDocument]) -> Iterator[Page | CarriedOver]:
-    """One document in memory at a time."""
-    for one in shown:
-        document = one.document
-        kept = CarriedOver(TABLES[document.kind], one.meeting, document.date.isoformat())
-        if one.damaged:
-            yield kept
+def pages(storage: SiteStorage, selected: Iterable[SelectedDocument]) -> Iterator[Page | CarriedOver]:
+    """The pages of all documents. Only one document is in memory at a time."""
+    for selection in selected:
+        document = selection.document
+        carried_over = CarriedOver(TABLES[document.kind], selection.meeting, document.date.isoformat())
+        if selection.damaged:
+            yield carried_over
             continue
         try:
             texts = manifest.page_texts(storage, document)
         except manifest.ManifestUnreadable as error:
-            logger.warning("document %s is kept as the archive has it: %s", document.id, error)
-            yield kept
+            logger.warning("document %s keeps its rows in the archive: %s", document.id, error)
+            yield carried_over
             continue
         findings = cache.findings_for(storage.extracted(document), texts)
         for number, text in texts:
-            found = findings.get(number)
+            finding = findings.get(number)
             yield Page(
                 document.kind,
-                one.meeting,
+                selection.meeting,
                 document.date.isoformat(),
                 number,
                 text,
                 storage.page_image_url(document, number),
-                found.entities_json if found else None,
-                found.votes_json if found else None,
+                finding.entities_json if finding else None,
+                finding.votes_json if finding else None,
             )
 
 
-def with_ids(found: Iterable[Page | CarriedOver], length: int = _ID_LENGTH) -> Iterator[tuple[str, Page] | CarriedOver]:
-    """Ids are the first digits of the digest. Where two pages of a table share those (one site in ten thousand will
-    see it), the later one takes the next digits: neither hides the other."""
+def with_ids(items: Iterable[Page | CarriedOver], length: int = _ID_LENGTH) -> Iterator[tuple[str, Page] | CarriedOver]:
+    """Add an id to each page: the first digits of its digest.
+
+    If another page of the table already has that id (expected in one site of ten thousand), the id is taken from the
+    next position of the digest."""
     taken: set[tuple[str, str]] = set()
-    for page in found:
+    for page in items:
         if isinstance(page, CarriedOver):
             yield page
             continue

@@ -1,7 +1,7 @@
-"""Looks for words in archives: the best page of each first, newest first among these, then the second best of each.
+"""Full-text search in archives: the query that `clerk search`, the dashboard and Datasette use.
 
-FTS5's rank says how rare the words are in one archive, and nothing about another: a page of a town that never spoke of
-bike lanes before would stand before all pages of the towns that did. So archives take turns.
+FTS5 scores compare pages of one archive only: where a word is rare, its pages score better than any page of an archive
+where it is common. Results of several archives are therefore sorted by their rank within the archive, then by date.
 """
 
 from __future__ import annotations
@@ -13,27 +13,18 @@ from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from datetime import date
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from clerk.archive.content_hash import open_readonly
 
 HIGHLIGHT = ("\x02", "\x03")
-"""Around a word that was found: characters that no page text shows, for the caller to replace."""
+"""Start and end marks of a match in a snippet. The caller replaces these control characters."""
+SEARCH_SQL = resources.files("clerk.archive").joinpath("search.sql").read_text(encoding="utf-8")
+"""Parameters: words, since (ISO date or ''), limit, mark_start, mark_end. Needs a connection with `prepare`."""
 
-_STEPS_BETWEEN_LOOKS_AT_THE_CLOCK = 10_000
-_QUERY = """
-select '{kind}', p.meeting, p.date, p.page, p.page_image, snippet({table}_fts, 0, ?, ?, ' … ', 24), {table}_fts.rank
-from {table}_fts
-join {table} p on p.rowid = {table}_fts.rowid
-where {table}_fts match ? and p.date >= ?
-order by {table}_fts.rank, p.date desc
-limit ?
-"""
-_QUERIES = {
-    "minutes": _QUERY.format(kind="minutes", table="minutes"),
-    "agendas": _QUERY.format(kind="agenda", table="agendas"),
-}
+_OPCODES_PER_DEADLINE_CHECK = 10_000
 
 
 @dataclass(frozen=True)
@@ -45,10 +36,10 @@ class Hit:
     page: int
     page_image: str | None
     snippet: str
-    rank: float
-    """By FTS5, the lower the better; to be compared within one archive only."""
-    place: int
-    """1 is the best page of its archive (of its minutes, or of its agendas)."""
+    score: float
+    """FTS5's bm25: lower is better. Comparable within one archive only."""
+    rank: int
+    """1 is the best page of the archive's minutes, or of its agendas."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self) | {"snippet": re.sub("[\x02\x03]", "", self.snippet)}
@@ -58,14 +49,14 @@ class Hit:
 class SearchResult:
     hits: list[Hit] = field(default_factory=list)
     archives: int = 0
-    """How many were looked through."""
+    """Number of archives that were searched."""
     broken: dict[str, str] = field(default_factory=dict)
-    """Site → why its archive could not be searched."""
+    """Subdomain → why its archive could not be searched."""
     unreached: int = 0
-    """Archives for which there was no time."""
+    """Number of archives that were not searched before the time limit."""
 
 
-class _OutOfTime(Exception):
+class _TimeLimit(Exception):
     pass
 
 
@@ -76,41 +67,46 @@ def search(
     limit: int = 20,
     seconds: float | None = None,
 ) -> SearchResult:
-    """The best pages of `archives` (subdomain, database) that have every word; words in quotes stand side by side,
-    and a word that ends in * stands for all that begin with it.
+    """The best pages of `archives` (subdomain, database) that contain every word.
 
-    After `seconds` it ends with what it has. A damaged archive is named, and the others are searched all the same.
+    Quoted words must be adjacent; `bik*` matches a prefix. After `seconds` the search stops and returns what it has. A
+    damaged archive is reported in `broken`, and the others are searched.
     """
-    found = SearchResult()
-    query = as_fts_query(words)
-    if not query:
-        return found
+    result = SearchResult()
+    if not as_fts_query(words):
+        return result
     deadline = None if seconds is None else time.monotonic() + seconds
-    waiting = list(archives)
-    for subdomain, database in waiting:
+    archives = list(archives)
+    for subdomain, database in archives:
         try:
-            found.hits += _search_one(subdomain, database, query, since, limit, deadline)
-        except _OutOfTime:
-            found.unreached = len(waiting) - found.archives - len(found.broken)
+            result.hits += _search_archive(subdomain, database, words, since, limit, deadline)
+        except _TimeLimit:
+            result.unreached = len(archives) - result.archives - len(result.broken)
             break
         except sqlite3.Error as error:
-            found.broken[subdomain] = str(error)
+            result.broken[subdomain] = str(error)
         else:
-            found.archives += 1
-    newest_first = sorted(found.hits, key=lambda hit: hit.date, reverse=True)
-    found.hits = sorted(newest_first, key=lambda hit: hit.place)[:limit]
-    return found
+            result.archives += 1
+    newest_first = sorted(result.hits, key=lambda hit: hit.date, reverse=True)
+    result.hits = sorted(newest_first, key=lambda hit: hit.rank)[:limit]
+    return result
 
 
 def as_fts_query(words: str) -> str:
-    """Every term quoted, so that no character of a person's search means something to FTS5."""
+    """An FTS5 query for what a person typed. Every term is quoted, so that FTS5 operators have no meaning."""
     terms = [phrase or word for phrase, word in re.findall(r'"([^"]+)"|(\S+)', words)]
     cleaned = [term.replace('"', "").replace("\0", "").strip() for term in terms]
     return " ".join(f'"{term.rstrip("*")}"' + "*" * term.endswith("*") for term in cleaned if re.search(r"\w", term))
 
 
+def prepare(connection: sqlite3.Connection) -> None:
+    """Register the function that SEARCH_SQL calls."""
+    # FTS5 rejects an empty query; an empty phrase matches nothing.
+    connection.create_function("as_fts_query", 1, lambda words: as_fts_query(words) or '""', deterministic=True)
+
+
 def highlight(text: str, words: str) -> str:
-    """The text with MARKS around what a search for `words` finds in it, by the archive's own rules for words."""
+    """The text with HIGHLIGHT marks around the matches, tokenized as in the archive."""
     query = as_fts_query(words)
     if not query:
         return text
@@ -118,27 +114,30 @@ def highlight(text: str, words: str) -> str:
         connection.execute("create virtual table page using fts5 (text, tokenize='unicode61 remove_diacritics 2')")
         connection.execute("insert into page (text) values (?)", [text])
         row = connection.execute("select highlight(page, 0, ?, ?) from page where page match ?", [*HIGHLIGHT, query])
-        return next((found for (found,) in row), text)
+        return next((highlighted for (highlighted,) in row), text)
 
 
-def _search_one(
-    subdomain: str, database: Path, query: str, since: date | None, limit: int, deadline: float | None
+def _search_archive(
+    subdomain: str, database: Path, words: str, since: date | None, limit: int, deadline: float | None
 ) -> list[Hit]:
     def is_over() -> bool:
         return deadline is not None and time.monotonic() > deadline
 
     if is_over():
-        raise _OutOfTime
-    arguments = [*HIGHLIGHT, query, since.isoformat() if since else "", limit]
+        raise _TimeLimit
+    parameters = {
+        "words": words,
+        "since": since.isoformat() if since else "",
+        "limit": limit,
+        "mark_start": HIGHLIGHT[0],
+        "mark_end": HIGHLIGHT[1],
+    }
     with open_readonly(database) as connection:
-        connection.set_progress_handler(is_over, _STEPS_BETWEEN_LOOKS_AT_THE_CLOCK)
+        prepare(connection)
+        connection.set_progress_handler(is_over, _OPCODES_PER_DEADLINE_CHECK)
         try:
-            return [
-                Hit(subdomain, *(*row, place))
-                for sql in _QUERIES.values()
-                for place, row in enumerate(connection.execute(sql, arguments), 1)
-            ]
+            return [Hit(subdomain, *row) for row in connection.execute(SEARCH_SQL, parameters)]
         except sqlite3.OperationalError:
             if is_over():
-                raise _OutOfTime from None
+                raise _TimeLimit from None
             raise

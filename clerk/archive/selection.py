@@ -1,8 +1,8 @@
-"""Which documents a site's archive is made of, and under which name each is shown.
+"""Selects the documents of a site's archive and the meeting name of each.
 
-Of a document's history (its revisions, and moves to another day) the newest that could be read is shown. Two
-meetings of one body on one day are both shown, the second as `City Council (2)`: page ids are made of kind, meeting,
-date, page and text, so two pages of the same words would otherwise be one.
+Of a document's lineage (its revisions, and moves to another date) the newest processed one is selected. If a body meets
+twice on one day, the second meeting is named `City Council (2)`: page ids are computed from kind, meeting, date, page
+and text, so pages with equal text would otherwise get the same id.
 """
 
 from __future__ import annotations
@@ -35,74 +35,74 @@ order by i.id
 class Candidate:
     document: Document
     lineage_id: int
-    """The same for all of a document's history."""
-    is_read: bool
-    """The ledger says that it was read. Texts from an earlier reading may lie there even if it does not."""
+    """Shared by all revisions of a document."""
+    is_processed: bool
+    """The ledger says that OCR succeeded. Otherwise there may still be texts of an earlier success."""
     is_superseded: bool = False
-    """A later one took its place. (Its row may be younger nevertheless: entered from storage after a restore.)"""
+    """A later revision replaced it. Its row can still have a higher id, if a restore imported it from storage."""
 
 
 @dataclass(frozen=True)
 class SelectedDocument:
-    """A document of the archive. No two have kind, date and shown meeting in common."""
+    """A document of the archive. Kind, date and `meeting` are unique together."""
 
     document: Document
     meeting: str
     damaged: bool = False
-    """Its texts are not what its manifest says: what the archive has of it already is kept until it is read again."""
+    """Its texts differ from its manifest: the archive keeps its existing rows until it is processed again."""
 
 
 def candidates(connection: psycopg.Connection[Any], subdomain: str) -> list[Candidate]:
     return [
-        Candidate(Document(*columns), lineage_id, is_read, is_superseded)
-        for *columns, lineage_id, is_read, is_superseded in connection.execute(_DOCUMENTS, [subdomain])
+        Candidate(Document(*columns), lineage_id, is_processed, is_superseded)
+        for *columns, lineage_id, is_processed, is_superseded in connection.execute(_DOCUMENTS, [subdomain])
     ]
 
 
-def select(storage: SiteStorage, found: Iterable[Candidate]) -> list[SelectedDocument]:
-    """In the order of the archive: by date, kind and name."""
-    chosen = [one for history in _histories(found) if (one := _newest_read(storage, history)) is not None]
+def select(storage: SiteStorage, candidates: Iterable[Candidate]) -> list[SelectedDocument]:
+    """The documents of the archive, sorted by date, kind and name."""
+    newest = [pair for lineage in _lineages(candidates) if (pair := _newest_processed(storage, lineage)) is not None]
     taken: set[tuple[date, str, str]] = set()
-    shown = []
-    # Every body's first meeting of a day is named before any second one, whatever a body may be called.
-    for document, damaged in sorted(chosen, key=lambda one: (one[0].occurrence, one[0].meeting, one[0].id)):
+    selected = []
+    # First occurrences are named before second ones: a body can itself be called "City Council (2)".
+    for document, damaged in sorted(newest, key=lambda pair: (pair[0].occurrence, pair[0].meeting, pair[0].id)):
         number = document.occurrence
         name = document.meeting if number == 1 else f"{document.meeting} ({number})"
         while (document.date, document.kind, name) in taken:
             number += 1
             name = f"{document.meeting} ({number})"
         taken.add((document.date, document.kind, name))
-        shown.append(SelectedDocument(document, name, damaged))
-    return sorted(shown, key=lambda one: (one.document.date, one.document.kind, one.meeting))
+        selected.append(SelectedDocument(document, name, damaged))
+    return sorted(selected, key=lambda item: (item.document.date, item.document.kind, item.meeting))
 
 
-def _histories(found: Iterable[Candidate]) -> list[list[Candidate]]:
-    """Oldest first. Revisions without lineage_id (an older database's) are grouped by meeting, date and occurrence."""
-    histories: dict[int, list[Candidate]] = {}
-    lineage_of: dict[tuple[str, str, date, int], int] = {}
-    for candidate in sorted(found, key=lambda one: one.document.id):
+def _lineages(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
+    """Oldest first. Revisions without lineage_id (older databases) are grouped by meeting, date and occurrence."""
+    lineages: dict[int, list[Candidate]] = {}
+    lineage_by_meeting: dict[tuple[str, str, date, int], int] = {}
+    for candidate in sorted(candidates, key=lambda candidate: candidate.document.id):
         document = candidate.document
-        about = (document.kind, document.meeting, document.date, document.occurrence)
+        meeting = (document.kind, document.meeting, document.date, document.occurrence)
         lineage_id = candidate.lineage_id
-        if lineage_id not in histories:
-            lineage_id = lineage_of.get(about, lineage_id)
-        lineage_of.setdefault(about, lineage_id)
-        histories.setdefault(lineage_id, []).append(candidate)
-    return list(histories.values())
+        if lineage_id not in lineages:
+            lineage_id = lineage_by_meeting.get(meeting, lineage_id)
+        lineage_by_meeting.setdefault(meeting, lineage_id)
+        lineages.setdefault(lineage_id, []).append(candidate)
+    return list(lineages.values())
 
 
-def _newest_read(storage: SiteStorage, history: Sequence[Candidate]) -> tuple[Document, bool] | None:
+def _newest_processed(storage: SiteStorage, lineage: Sequence[Candidate]) -> tuple[Document, bool] | None:
     """The document, and whether its texts are damaged."""
-    for candidate in sorted(history, key=lambda one: (one.is_superseded, -one.document.id)):
+    for candidate in sorted(lineage, key=lambda candidate: (candidate.is_superseded, -candidate.document.id)):
         document = candidate.document
         try:
             known = manifest.load(storage.manifest(document))
         except manifest.ManifestUnreadable as error:
-            logger.warning("document %s is kept as the archive has it: %s", document.id, error)
+            logger.warning("document %s keeps its rows in the archive: %s", document.id, error)
             return document, True
-        if known is None and candidate.is_read:
-            logger.warning("document %s is kept as the archive has it: its texts are gone", document.id)
+        if known is None and candidate.is_processed:
+            logger.warning("document %s keeps its rows in the archive: its texts are missing", document.id)
             return document, True
-        if known is not None and known.is_complete and (candidate.is_read or not known.failed):
+        if known is not None and known.is_complete and (candidate.is_processed or not known.failed):
             return document, False
     return None

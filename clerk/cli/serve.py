@@ -64,7 +64,7 @@ def serve(host: str, port: int) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with database_url(settings) as url, listening(host, port) as listener:
         facts = SiteMetadata.from_postgres(url)
-        with facts.kept_fresh():
+        with facts.refreshed_in_background():
             app = create_app(settings.publish_dir, settings.storage_dir, facts)
             where = address(host, listener.getsockname()[1])
             info(f"{pluralize(published, 'archive')} at {where} (Ctrl-C stops it).")

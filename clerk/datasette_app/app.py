@@ -1,4 +1,4 @@
-"""The ASGI application: Datasette over the published archives, behind headers that keep page text from being obeyed."""
+"""The ASGI application: Datasette over the published archives, with security headers against scripts in page text."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from clerk.datasette_app import hooks
 from clerk.datasette_app.lazy_datasette import ArchiveDatasette
 from clerk.datasette_app.site_metadata import SiteMetadata
 
-_INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+_INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
-def create_app(publish_dir: Path, storage_dir: Path, facts: SiteMetadata) -> ASGIApp:
+def create_app(publish_dir: Path, storage_dir: Path, site_metadata: SiteMetadata) -> ASGIApp:
     if not pm.is_registered(hooks):
         pm.register(hooks, name="clerk")
-    # Else every address that is not there becomes a traceback in the log, with all that the visitor sent.
+    # Otherwise Datasette logs every 404 as a traceback with the variables of the request.
     pm.get_plugin("datasette.handle_exception").rich = None
-    app: ASGIApp = ArchiveDatasette(publish_dir, storage_dir, facts).app()
-    return _Headers(app)
+    app: ASGIApp = ArchiveDatasette(publish_dir, storage_dir, site_metadata).app()
+    return _SecurityHeaders(app)
 
 
-class _Headers:
+class _SecurityHeaders:
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
         self.headers = {
             "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; style-src 'self' 'unsafe-inline';"
-            f" script-src 'self' {' '.join(_own_scripts())}; connect-src 'self'; form-action 'self';"
+            f" script-src 'self' {' '.join(_script_hashes())}; connect-src 'self'; form-action 'self';"
             " base-uri 'none'; frame-ancestors 'none'",
             "X-Content-Type-Options": "nosniff",
             "Referrer-Policy": "same-origin",
@@ -48,11 +48,13 @@ class _Headers:
         await self.app(scope, receive, send_with_headers if scope["type"] == "http" else send)
 
 
-def _own_scripts() -> list[str]:
-    """The hashes of the scripts that stand in Datasette's own pages: no other inline script is run."""
+def _script_hashes() -> list[str]:
+    """CSP hashes of the inline scripts in Datasette's own templates. No other inline script runs."""
     scripts: set[str] = set()
     for template in (resources.files("datasette") / "templates").iterdir():
-        # The one value that is filled in, of a setting that clerk leaves as it is.
+        # The only template variable inside a script; clerk keeps Datasette's default for it.
         text = template.read_text(encoding="utf-8").replace("{{ datasette_allow_facet }}", "true")
-        scripts |= {script for script in _INLINE.findall(text) if "{{" not in script and "{%" not in script}
-    return sorted(f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'" for one in scripts)
+        scripts |= {script for script in _INLINE_SCRIPT.findall(text) if "{{" not in script and "{%" not in script}
+    return sorted(
+        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in scripts
+    )

@@ -1,8 +1,9 @@
-"""What clerk adds to Datasette, on its public hooks: the list of sites, who they are, facets, and page images."""
+"""Datasette plugin hooks: the index of sites, their metadata, facets, full-text search and page images."""
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -10,47 +11,58 @@ from datasette import hookimpl
 from datasette.utils.asgi import NotFound, Request, Response, asgi_send_file
 from markupsafe import Markup
 
+from clerk.archive import search
 from clerk.datasette_app.lazy_datasette import ArchiveDatasette
 
-_MOST = 500
-"""Sites on one page; the filter finds the others."""
+_MAX_SITES = 500
+"""Sites on the index page; the filter finds the others."""
+_MAX_HITS = 100
 _TABLES = {
     "minutes": {"facets": ["meeting", "date"], "sort_desc": "date", "description": "A row per page of minutes."},
     "agendas": {"facets": ["meeting", "date"], "sort_desc": "date", "description": "A row per page of an agenda."},
 }
-_SEARCH = """
-select 'minutes' as kind, p.meeting, p.date, p.page, snippet(minutes_fts, 0, '[', ']', ' … ', 24) as found, p.page_image
-from minutes_fts join minutes p on p.rowid = minutes_fts.rowid
-where minutes_fts match escape_fts(:words)
-union all
-select 'agenda', p.meeting, p.date, p.page, snippet(agendas_fts, 0, '[', ']', ' … ', 24), p.page_image
-from agendas_fts join agendas p on p.rowid = agendas_fts.rowid
-where agendas_fts match escape_fts(:words)
-order by date desc limit 100
-"""
-_QUERIES = {"search": {"title": "Search minutes and agendas", "sql": _SEARCH.strip(), "hide_sql": True}}
+# Datasette makes a form field of every parameter: only the words and the date are left to the reader.
+_SEARCH = (
+    search.SEARCH_SQL.replace(":mark_start", "'['")
+    .replace(":mark_end", "']'")
+    .replace(":limit", str(_MAX_HITS))
+    .strip()
+)
+_QUERIES = {
+    "search": {
+        "title": "Search minutes and agendas",
+        "sql": _SEARCH,
+        "params": ["words", "since"],
+        "hide_sql": True,
+    }
+}
 
 
-class _EverySite(dict[str, Any]):
-    """What Datasette reads as a dictionary of all databases: each is made up when it is looked for."""
+class _DatabasesMetadata(dict[str, Any]):
+    """Metadata of all databases, computed at each lookup."""
 
-    def __init__(self, library: ArchiveDatasette) -> None:
+    def __init__(self, datasette: ArchiveDatasette) -> None:
         super().__init__()
-        self._library = library
+        self._datasette = datasette
 
     def get(self, subdomain: str, default: Any = None) -> Any:
-        return {**self._library.facts.metadata(subdomain), "tables": _TABLES, "queries": dict(_QUERIES)}
+        return {**self._datasette.site_metadata.metadata(subdomain), "tables": _TABLES, "queries": dict(_QUERIES)}
 
     def __bool__(self) -> bool:
         return True
 
-    def __deepcopy__(self, memo: object) -> _EverySite:
+    def __deepcopy__(self, memo: object) -> _DatabasesMetadata:
         return self
 
 
 @hookimpl
 def get_metadata(datasette: ArchiveDatasette) -> dict[str, Any]:
-    return {"title": "Meeting archives", "databases": _EverySite(datasette)}
+    return {"title": "Meeting archives", "databases": _DatabasesMetadata(datasette)}
+
+
+@hookimpl
+def prepare_connection(conn: sqlite3.Connection) -> None:
+    search.prepare(conn)
 
 
 @hookimpl
@@ -72,9 +84,9 @@ def register_routes() -> list[tuple[str, Any]]:
 
 async def index(datasette: ArchiveDatasette, request: Request) -> Response:
     words = request.args.get("q") or ""
-    found = await _sites(datasette, words)
-    shown = {"sites": found[:_MOST], "more": max(0, len(found) - _MOST), "q": words}
-    return Response.html(await datasette.render_template("sites.html", shown, request=request))
+    sites = await _sites(datasette, words)
+    context = {"sites": sites[:_MAX_SITES], "more": max(0, len(sites) - _MAX_SITES), "q": words}
+    return Response.html(await datasette.render_template("sites.html", context, request=request))
 
 
 async def index_as_json(datasette: ArchiveDatasette, request: Request) -> Response:
@@ -82,14 +94,15 @@ async def index_as_json(datasette: ArchiveDatasette, request: Request) -> Respon
 
 
 async def _sites(datasette: ArchiveDatasette, words: str) -> list[dict[str, Any]]:
-    """Those whose name, state or subdomain has every word."""
-    wanted = words.casefold().split()
-    found = []
+    """The published sites whose name, state or subdomain contains every word."""
+    terms = words.casefold().split()
+    sites = []
     for archive in await asyncio.to_thread(datasette.published):
-        name, state = datasette.facts.name(archive.name), datasette.facts.state(archive.name)
-        about = f"{archive.name} {name} {state}".casefold()
-        if all(word in about for word in wanted):
-            found.append(
+        name = datasette.site_metadata.name(archive.name)
+        state = datasette.site_metadata.state(archive.name)
+        searchable = f"{archive.name} {name} {state}".casefold()
+        if all(term in searchable for term in terms):
+            sites.append(
                 {
                     "site": archive.name,
                     "name": name,
@@ -99,13 +112,13 @@ async def _sites(datasette: ArchiveDatasette, words: str) -> list[dict[str, Any]
                     "path": str(datasette.urls.database(archive.name)),
                 }
             )
-    return found
+    return sites
 
 
 async def image(datasette: ArchiveDatasette, request: Request, send: Any) -> None:
-    found = await asyncio.to_thread(
+    path = await asyncio.to_thread(
         datasette.image, request.url_vars["site"], unquote(request.url_vars["page_image"], errors="replace")
     )
-    if found is None:
+    if path is None:
         raise NotFound("There is no such image")
-    await asgi_send_file(send, found, content_type="image/png")
+    await asgi_send_file(send, path, content_type="image/png")

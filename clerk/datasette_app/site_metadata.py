@@ -1,4 +1,4 @@
-"""Who the sites are, for the readers of their archives: asked of Postgres now and then, never while a reader waits."""
+"""Names and metadata of the sites, read from Postgres in the background so that requests never wait for it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from clerk.errors import ClerkError
 
 logger = logging.getLogger(__name__)
 
-_EVERY = 60.0
-"""Seconds after which a new name is seen."""
+_REFRESH_INTERVAL = 60.0
+"""Seconds."""
 
 
 class SiteMetadata:
-    """A database that goes away takes nothing from readers: what was known stays."""
+    """Cached site metadata. While the database is unreachable, the last known values are used."""
 
     def __init__(self, read: Callable[[], list[SiteRow]]) -> None:
         self._read = read
@@ -36,25 +36,25 @@ class SiteMetadata:
         return cls(read)
 
     @contextlib.contextmanager
-    def kept_fresh(self) -> Iterator[None]:
+    def refreshed_in_background(self) -> Iterator[None]:
         self.refresh()
-        over = threading.Event()
-        thread = threading.Thread(target=self._refresh_until, args=[over], daemon=True)
+        stop = threading.Event()
+        thread = threading.Thread(target=self._refresh_until, args=[stop], daemon=True)
         thread.start()
         try:
             yield
         finally:
-            over.set()
+            stop.set()
             thread.join()
 
     def refresh(self) -> None:
         try:
             self._sites = {site.subdomain: site for site in self._read()}
         except (ClerkError, psycopg.Error) as error:
-            logger.warning("the names of the sites cannot be read: %s", error)
+            logger.warning("site names cannot be read from the database: %s", error)
 
-    def _refresh_until(self, over: threading.Event) -> None:
-        while not over.wait(_EVERY):
+    def _refresh_until(self, stop: threading.Event) -> None:
+        while not stop.wait(_REFRESH_INTERVAL):
             self.refresh()
 
     def name(self, subdomain: str) -> str:
@@ -66,11 +66,11 @@ class SiteMetadata:
         return site.state if site and site.state else ""
 
     def metadata(self, subdomain: str) -> dict[str, Any]:
-        """As Datasette has it: title, description, source and licence, as far as they are known."""
+        """Datasette metadata: title, description, source and licence, as far as they are known."""
         site = self._sites.get(subdomain) or SiteRow(subdomain)
         extra = _extra(site)
         place = ", ".join(filter(None, (site.kind, site.state, site.country)))
-        found = {
+        fields = {
             "title": self.name(subdomain),
             "description": f"Meeting records: {place}" if place else "Meeting records",
             "source": extra.get("source"),
@@ -78,10 +78,10 @@ class SiteMetadata:
             "license": extra.get("license"),
             "license_url": extra.get("license_url"),
         }
-        # An address of another kind, such as a folder of this machine, is nobody's business.
+        # Other values, such as the path of a local folder, must not be published.
         return {
             key: value
-            for key, value in found.items()
+            for key, value in fields.items()
             if isinstance(value, str) and (not key.endswith("_url") or value.startswith(("https://", "http://")))
         }
 
@@ -89,5 +89,5 @@ class SiteMetadata:
 def _extra(site: SiteRow) -> dict[str, Any]:
     try:
         return site.extra_values
-    except ValueError:  # an older system's
+    except ValueError:  # a row of legacy clerk may hold invalid JSON
         return {}

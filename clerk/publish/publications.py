@@ -1,4 +1,4 @@
-"""The books on what was published: what is due, what is done, and what an operator took back."""
+"""The `publications` table: what was published, which steps are done, and what was rolled back."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Connection = psycopg.Connection[Any]
 class Publication:
     id: int
     done: frozenset[tuple[str, str]]
-    """Steps and names that need not be done again."""
+    """(step, plugin name) of completed steps."""
     announced: bool
 
 
 def begin(
-    connection: Connection, subdomain: str, run_id: int, built: BuildResult, lost_copy: bool = False
+    connection: Connection, subdomain: str, run_id: int, build: BuildResult, lost_copy: bool = False
 ) -> Publication:
-    """The run's publication of this content, new or taken up again; Superseded if it is not the present run."""
+    """Insert, or resume, the run's publication of this content. Raises Superseded if the site has a newer run."""
     connection.execute(
         """
         insert into publications (subdomain, run_id, content_hash, pages, begun_at, lost_copy)
@@ -35,8 +35,8 @@ def begin(
         {
             "site": subdomain,
             "run": run_id,
-            "content": built.content_hash,
-            "pages": built.pages,
+            "content": build.content_hash,
+            "pages": build.pages,
             "lost": lost_copy,
         },
     )
@@ -45,15 +45,15 @@ def begin(
         select p.id from publications p join sites s on s.subdomain = p.subdomain and s.run_id = p.run_id
         where p.run_id = %s and p.content_hash = %s
         """,
-        [run_id, built.content_hash],
+        [run_id, build.content_hash],
     ).fetchone()
     if row is None:
-        raise Superseded(f"run {run_id} of {subdomain} is over: a newer one publishes")
+        raise Superseded(f"run {run_id} of {subdomain} was superseded by a newer run")
     return read(connection, row[0])
 
 
 def pending_post_deploy(connection: Connection, subdomain: str, content_hash: str) -> Publication | None:
-    """The newest publication, if it is of this content and went out before every post_deploy hook was done."""
+    """The newest publication, if it has this content, is deployed, and has post_deploy hooks left to run."""
     row = connection.execute(
         """
         select p.id, p.content_hash = %(content)s and p.announced_at is null and p.deployed_at is not null
@@ -74,7 +74,7 @@ def read(connection: Connection, publication_id: int) -> Publication:
 
 
 def last_deployed(connection: Connection, subdomain: str, deployer: str) -> str | None:
-    """Content hash of what this deployer published last."""
+    """Content hash of the last publication by this deployer."""
     row = connection.execute(
         """
         select p.content_hash from publications p
@@ -87,7 +87,7 @@ def last_deployed(connection: Connection, subdomain: str, deployer: str) -> str 
 
 
 def is_published(connection: Connection, subdomain: str) -> bool:
-    """Any deployer has given any of it to readers."""
+    """Whether any deployer has ever published the site."""
     row = connection.execute(
         "select exists (select from publications p join publication_steps s on s.publication_id = p.id"
         " and s.step = 'deploy' where p.subdomain = %s)",
@@ -97,7 +97,7 @@ def is_published(connection: Connection, subdomain: str) -> bool:
 
 
 def is_rolled_back(connection: Connection, subdomain: str, deployer: str) -> bool:
-    """An operator took back what this deployer published last."""
+    """Whether an operator rolled back the last publication by this deployer."""
     row = connection.execute(
         """
         select p.withdrawn_at is not null from publications p
@@ -133,7 +133,7 @@ def record_announced(connection: Connection, publication: Publication) -> None:
 
 
 def record_rollback(connection: Connection, subdomain: str, to: str, withdrawn: list[str], by: str) -> None:
-    """Content hashes: of what is shown again, and of what was taken back for it."""
+    """`to` and `withdrawn` are content hashes: of the version that is current again, and of those rolled back."""
     connection.execute(
         """
         update publications p

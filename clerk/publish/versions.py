@@ -1,11 +1,11 @@
-"""The published folder of a site: versions side by side, and a link to the one that readers get.
+"""The published versions of a site, and a symbolic link to the current one.
 
-CLERK_PUBLISH_DIR/{subdomain}/versions/{time}-{content}/meetings.db     never changed once it has that name
-                                                       publication.json  when, and the content hash
+CLERK_PUBLISH_DIR/{subdomain}/versions/{time}-{content}/meetings.db      immutable
+                                                       publication.json  content hash, pages, time
                               current -> versions/{time}-{content}       switched by rename
 
-A reader that has a version open keeps it, even when it is removed. Killed at any point, `current` names a complete
-version, the old or the new one.
+A process that has a version open can read it to the end, even after the version is deleted. If publishing is killed at
+any point, `current` still names a complete version, the old or the new one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from clerk.documents.storage import fsync_dir, write
 from clerk.errors import ArchiveMissing, ClerkError
 
 DATABASE = "meetings.db"
-_FACTS = "publication.json"
+_METADATA = "publication.json"
 
 
 class NoSuchVersion(ClerkError):
@@ -79,29 +79,29 @@ class SiteVersions:
             return None
         return _read(self.versions_folder / target.name)
 
-    def problem(self, content_hash: str | None, thorough: bool = True) -> str | None:
-        """What is wrong with the current version, for a person; None if nothing is.
+    def find_problem(self, content_hash: str | None, full: bool = True) -> str | None:
+        """What is wrong with the current version, as a predicate ("is missing"), or None.
 
-        `content_hash`: what it should be; None if any will do, since somebody chose it by hand.
+        `content_hash`: the expected content; None if an operator chose the version.
         """
         current = self.current
         if current is None:
-            return "is gone"
+            return "is missing"
         if content_hash is not None and current.content_hash != content_hash:
-            return "is another than the one published last"
-        return integrity.find_problem(self.link / DATABASE, current.content_hash, thorough)
+            return "is not the version published last"
+        return integrity.find_problem(self.link / DATABASE, current.content_hash, full)
 
     def versions(self) -> list[Version]:
-        """Oldest first: names begin with the time."""
+        """Complete versions, oldest first: names begin with the time."""
         if not self.versions_folder.is_dir():
             return []
-        found = (_read(path) for path in sorted(self.versions_folder.iterdir()) if not path.name.startswith("."))
-        return [version for version in found if version is not None]
+        paths = (path for path in sorted(self.versions_folder.iterdir()) if not path.name.startswith("."))
+        return [version for path in paths if (version := _read(path)) is not None]
 
     def publish(self, database: Path, keep: int) -> Version:
-        """A copy of the database becomes the current version; does nothing if the current one has the same content."""
+        """Make a copy of the database the current version, unless the current one has the same content."""
         self.versions_folder.mkdir(parents=True, exist_ok=True)
-        self._remove_abandoned()
+        self._remove_stale_drafts()
         version = self._add(database)
         self.switch_to(version)
         self._prune(keep)
@@ -124,13 +124,13 @@ class SiteVersions:
                 if version.content_hash == content_hash
                 and integrity.find_problem(version.path / DATABASE, content_hash) is None
             ]
-            if existing:  # published before and killed before the switch, or the content is what it once was
+            if existing:  # publishing was killed before the switch, or the content is that of an earlier version
                 return existing[-1]
             atomic_build.make_durable(copy)
             now = datetime.now(UTC)
             published_at = now.isoformat(timespec="seconds")
-            facts = {"content_hash": content_hash, "pages": pages, "published_at": published_at}
-            write(draft / _FACTS, json.dumps(facts) + "\n")
+            metadata = {"content_hash": content_hash, "pages": pages, "published_at": published_at}
+            write(draft / _METADATA, json.dumps(metadata) + "\n")
             draft.chmod(0o755)
             final = self.versions_folder / f"{self._stamp(now)}-{content_hash[:12]}"
             draft.rename(final)
@@ -140,13 +140,13 @@ class SiteVersions:
             shutil.rmtree(draft, ignore_errors=True)
 
     def _stamp(self, now: datetime) -> str:
-        """Later than every name there is, also where a clock was set back."""
+        """A time stamp that sorts after all existing names, even if the clock was set back."""
         stamp = now.strftime("%Y%m%dT%H%M%S%fZ")
         newest = max((version.name.partition("-")[0] for version in self.versions()), default="")
         return stamp if stamp > newest else f"{newest}a"
 
     def switch_to(self, version: Version) -> None:
-        """One rename: whoever looks sees the old version or the new one."""
+        """Replace the link in one rename: readers see the old version or the new one."""
         target = f"versions/{version.name}"
         with contextlib.suppress(OSError):
             if self.link.readlink() == Path(target):
@@ -162,7 +162,7 @@ class SiteVersions:
         if not older:
             raise NoSuchVersion(
                 f"{self.subdomain} has no version before the current one under {self.folder}",
-                "see what there is with `clerk rollback SITE --list`",
+                "list the versions with `clerk rollback SITE --list`",
             )
         return older[-1]
 
@@ -171,20 +171,20 @@ class SiteVersions:
             if version.name == name:
                 return version
         raise NoSuchVersion(
-            f"{self.subdomain} has no version {name}", "see what there is with `clerk rollback SITE --list`"
+            f"{self.subdomain} has no version {name}", "list the versions with `clerk rollback SITE --list`"
         )
 
     def _prune(self, keep: int) -> None:
         current = self.current
         spare = [version for version in self.versions() if current is None or version.name != current.name]
         for version in spare[: max(0, len(spare) - (keep - 1))]:
-            # Renamed first: half a version must not pass for one.
-            doomed = version.path.with_name(f".{version.name}.part")
+            # Renamed first, so that a partly deleted version is not listed.
+            obsolete = version.path.with_name(f".{version.name}.part")
             with contextlib.suppress(FileNotFoundError):
-                version.path.rename(doomed)
-            shutil.rmtree(doomed, ignore_errors=True)
+                version.path.rename(obsolete)
+            shutil.rmtree(obsolete, ignore_errors=True)
 
-    def _remove_abandoned(self) -> None:
+    def _remove_stale_drafts(self) -> None:
         for leftover in [*self.versions_folder.glob(".*.part"), *self.folder.glob(".current.*.part")]:
             with contextlib.suppress(FileNotFoundError):
                 if time.time() - leftover.lstat().st_mtime > atomic_build.STALE_AFTER:
@@ -192,18 +192,18 @@ class SiteVersions:
 
 
 def published_archives(root: Path, site: str | None = None) -> list[tuple[str, Path]]:
-    """Subdomain and database of everything, or of one site, that is published under `root`."""
+    """Subdomain and current database of every published site, or of one."""
     names = [site] if site else sorted(path.name for path in root.glob("*") if is_subdomain(path.name))
-    found = ((name, SiteVersions(root, name).link / DATABASE) for name in names)
-    return [(name, database) for name, database in found if database.is_file()]
+    databases = ((name, SiteVersions(root, name).link / DATABASE) for name in names)
+    return [(name, database) for name, database in databases if database.is_file()]
 
 
 def _read(path: Path) -> Version | None:
     try:
-        facts = json.loads((path / _FACTS).read_bytes())
+        metadata = json.loads((path / _METADATA).read_bytes())
         if not (path / DATABASE).is_file():
             return None
-        return Version(path, str(facts["content_hash"]), int(facts["pages"]), str(facts["published_at"]))
+        return Version(path, str(metadata["content_hash"]), int(metadata["pages"]), str(metadata["published_at"]))
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
-        # Any other error of the system is a disk that fails, not a version that is gone.
+        # Other OS errors mean a failing disk, not a missing version, and are raised.
         return None

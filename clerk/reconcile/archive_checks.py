@@ -33,7 +33,7 @@ def compiled_problem(look: SiteCheck) -> str | None:
 
 def published_problem(look: SiteCheck) -> str | None:
     published = SiteVersions(look.settings.publish_dir, look.site.subdomain)
-    problem = published.problem(look.site.shown_hash, look.is_in_doubt(published.link / DATABASE))
+    problem = published.find_problem(look.site.shown_hash, look.is_in_doubt(published.link / DATABASE))
     return problem and f"the published copy {problem}"
 
 

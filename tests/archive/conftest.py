@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.archive.library import Shelf
+from tests.archive.helpers import SiteDocuments
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    return Shelf(tmp_path / "storage")
+def site(tmp_path: Path) -> SiteDocuments:
+    return SiteDocuments(tmp_path / "storage")

@@ -1,7 +1,7 @@
-"""Kills a process at each of its steps in turn, with SIGKILL, and shows what is left each time.
+"""Kills a process with SIGKILL at each of its steps in turn, and reports the state of the files each time.
 
-A step is an audit event of Python: a file opened, copied, renamed, linked or removed, a database opened. The work runs
-in a fork of a process of its own, so that nothing of the test's is copied along.
+A step is a Python audit event: a file is opened, copied, renamed, linked or removed, or a database is opened. The work
+runs in a fork of a separate process, so that the fork does not inherit the state of the test process.
 """
 
 from __future__ import annotations
@@ -31,20 +31,22 @@ def _kill_at(step: int) -> None:
     sys.addaudithook(hook)
 
 
-def at_every_step(work: Callable[[Path], None], before: Path, playground: Path, look: Callable[[Path], object]) -> None:
-    """Prints, as JSON lines, what `look` sees after a death at step 1, 2, 3, … and last after none."""
+def kill_at_every_step(
+    work: Callable[[Path], None], before: Path, scratch: Path, inspect: Callable[[Path], object]
+) -> None:
+    """Print, as JSON lines, what `inspect` returns after a kill at step 1, 2, 3, …, and last without a kill."""
     step = 0
     while True:
         step += 1
-        shutil.rmtree(playground, ignore_errors=True)
-        shutil.copytree(before, playground, symlinks=True)
+        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.copytree(before, scratch, symlinks=True)
         child = os.fork()
         if child == 0:
             _kill_at(step)
-            work(playground)
+            work(scratch)
             os._exit(0)
         _, status = os.waitpid(child, 0)
-        sys.stdout.write(json.dumps({"killed": os.WIFSIGNALED(status), "left": look(playground)}) + "\n")
+        sys.stdout.write(json.dumps({"killed": os.WIFSIGNALED(status), "state": inspect(scratch)}) + "\n")
         if not os.WIFSIGNALED(status):
             if os.WEXITSTATUS(status) != 0:
                 sys.exit(f"the work failed with {os.WEXITSTATUS(status)}")

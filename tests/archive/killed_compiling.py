@@ -1,4 +1,4 @@
-"""`python -m tests.archive.killed_compiling BEFORE PLAYGROUND`: compile two documents over an archive of one."""
+"""`python -m tests.archive.killed_compiling BEFORE SCRATCH`: compiles two documents where the archive has one."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from pathlib import Path
 
 from clerk.archive.compile import compile_site
 from clerk.archive.selection import select
-from tests.archive.kill_helpers import at_every_step
-from tests.archive.library import Shelf, is_whole, rows
+from tests.archive.helpers import SiteDocuments, is_intact, rows
+from tests.archive.kill_helpers import kill_at_every_step
 
 
-def shelf_of_two(storage: Path) -> Shelf:
-    shelf = Shelf(storage)
-    shelf.put(number=1)
-    shelf.put(number=2, kind="agenda")
-    return shelf
+def two_documents(storage: Path) -> SiteDocuments:
+    site = SiteDocuments(storage)
+    site.add(number=1)
+    site.add(number=2, kind="agenda")
+    return site
 
 
 def work(storage: Path) -> None:
-    shelf = shelf_of_two(storage)
-    compile_site(shelf.storage, select(shelf.storage, shelf.candidates.values()))
+    site = two_documents(storage)
+    compile_site(site.storage, select(site.storage, site.candidates.values()))
 
 
-def look(storage: Path) -> object:
-    database = Shelf(storage).storage.database
+def inspect(storage: Path) -> object:
+    database = SiteDocuments(storage).storage.database
     query = "select (select count(*) from minutes), (select count(*) from agendas)"
-    return {"pages": rows(database, query)[0], "whole": is_whole(database)} if database.exists() else None
+    return {"pages": rows(database, query)[0], "intact": is_intact(database)} if database.exists() else None
 
 
 if __name__ == "__main__":
-    at_every_step(work, Path(sys.argv[1]), Path(sys.argv[2]), look)
+    kill_at_every_step(work, Path(sys.argv[1]), Path(sys.argv[2]), inspect)

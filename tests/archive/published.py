@@ -1,4 +1,4 @@
-"""Archives as they lie when they are published, made without the stages before."""
+"""Published archives for tests, made without running the pipeline."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 
 from clerk.publish.versions import SiteVersions
 
-FORM = files("clerk.archive").joinpath("meetings.sql").read_text()
+SCHEMA = files("clerk.archive").joinpath("meetings.sql").read_text()
 
 
 def publish(root: Path, subdomain: str, *pages: dict[str, object]) -> Path:
-    """A page is what its row has: text, and meeting, date, page, kind and page_image where they matter."""
-    shelf = SiteVersions(root, subdomain)
-    version = shelf.versions_folder / "20240305T000000000000Z-0"
+    """Publish a database with these page rows: `text`, and optionally meeting, date, page, kind and page_image."""
+    versions = SiteVersions(root, subdomain)
+    version = versions.versions_folder / "20240305T000000000000Z-0"
     version.mkdir(parents=True)
     database = version / "meetings.db"
     with closing(sqlite3.connect(database)) as connection, connection:
-        connection.executescript(FORM)
+        connection.executescript(SCHEMA)
         for number, page in enumerate(pages, 1):
             row = {"meeting": "City Council", "date": "2024-03-05", "page": 1, "page_image": None} | page
             table = "agendas" if row.get("kind") == "agenda" else "minutes"
@@ -27,5 +27,5 @@ def publish(root: Path, subdomain: str, *pages: dict[str, object]) -> Path:
                 f"insert into {table} (id, meeting, date, page, text, page_image) values (?, ?, ?, ?, ?, ?)",
                 [str(number), *(row[name] for name in ("meeting", "date", "page", "text", "page_image"))],
             )
-    shelf.link.symlink_to(f"versions/{version.name}", target_is_directory=True)
+    versions.link.symlink_to(f"versions/{version.name}", target_is_directory=True)
     return database

@@ -1,4 +1,4 @@
-"""What is damage, and what only keeps us from looking."""
+"""Damage, and errors that only prevent reading."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def database(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_is_whole_gone_or_damaged(database: Path) -> None:
+def test_intact_missing_and_damaged_files(database: Path) -> None:
     assert integrity.find_problem(database) is None
-    assert integrity.find_problem(database.with_name("other.db")) == "is gone"
+    assert integrity.find_problem(database.with_name("other.db")) == "is missing"
     content = database.read_bytes()
     database.write_bytes(content[:6000])
     assert "is damaged" in str(integrity.find_problem(database))
@@ -33,7 +33,7 @@ def test_what_is_whole_gone_or_damaged(database: Path) -> None:
 
 
 def test_half_a_transaction_is_damage(database: Path) -> None:
-    """Its journal lies beside it: somebody who wrote into it was killed."""
+    """A writer was killed: the rollback journal is still beside the database."""
     half = database.with_name("half.db")
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("pragma cache_size = 1")
@@ -43,8 +43,8 @@ def test_half_a_transaction_is_damage(database: Path) -> None:
     assert "is damaged" in str(integrity.find_problem(half))
 
 
-def test_what_sqlite_cannot_open_is_not_damaged(database: Path) -> None:
-    """SQLite refuses names of more than 512 bytes, which the file system takes."""
+def test_a_file_that_sqlite_cannot_open_is_not_damaged(database: Path) -> None:
+    """SQLite refuses paths of more than 512 bytes; the file system accepts them."""
     deep = database.parent.joinpath(*["d" * 100] * 5)
     deep.mkdir(parents=True)
     with pytest.raises(OSError, match="cannot be read"):

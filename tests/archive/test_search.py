@@ -12,7 +12,7 @@ from clerk.publish.versions import published_archives
 from tests.archive.published import publish
 
 
-def test_every_archive_is_looked_through(tmp_path: Path) -> None:
+def test_all_archives_are_searched(tmp_path: Path) -> None:
     publish(tmp_path, "alpha", {"text": "The bike lanes were approved."}, {"text": "Lanes for a bike.", "page": 2})
     publish(tmp_path, "beta", {"text": "New bike lanes", "kind": "agenda", "date": "2025-01-01"})
     publish(tmp_path, "gamma", {"text": "Nothing of the kind"})
@@ -33,20 +33,20 @@ def test_every_archive_is_looked_through(tmp_path: Path) -> None:
     assert len(search(archives, "bike", limit=1).hits) == 1
 
 
-def test_archives_take_turns_and_the_newest_go_first(tmp_path: Path) -> None:
-    """By FTS5's rank alone, alpha would fill the page: the word is rare there, and in every page of beta."""
+def test_results_are_sorted_by_rank_within_the_archive_and_then_by_date(tmp_path: Path) -> None:
+    """By score alone alpha would come first: the word is rare there, and on every page of beta."""
     rare: list[dict[str, object]] = [{"text": "bike", "page": n, "date": f"2020-01-0{n}"} for n in (1, 2, 3)]
     rare += [{"text": f"nothing {n}", "page": n} for n in range(10, 60)]
     usual: list[dict[str, object]] = [{"text": f"a bike {n}", "page": n, "date": f"2025-01-0{n}"} for n in (1, 2, 3)]
     publish(tmp_path, "alpha", *rare)
     publish(tmp_path, "beta", *usual)
     found = search(published_archives(tmp_path), "bike", limit=4).hits
-    assert [(hit.subdomain, hit.place) for hit in found] == [("beta", 1), ("alpha", 1), ("beta", 2), ("alpha", 2)]
-    assert found[1].rank < found[0].rank
+    assert [(hit.subdomain, hit.rank) for hit in found] == [("beta", 1), ("alpha", 1), ("beta", 2), ("alpha", 2)]
+    assert found[1].score < found[0].score
     assert found[0].date == "2025-01-03"
 
 
-def test_words_in_any_writing_and_their_beginnings(tmp_path: Path) -> None:
+def test_words_in_any_script_and_prefixes(tmp_path: Path) -> None:
     publish(tmp_path, "alpha", {"text": "El niño fue al Ayuntamiento.", "page": 1}, {"text": "道路 会議", "page": 2})
     archives = published_archives(tmp_path)
     for words in ("NIÑO", "nino ayuntamiento", "ayunt*", '"al ayunt*"', "AYUNT* niñ*"):
@@ -58,7 +58,7 @@ def test_words_in_any_writing_and_their_beginnings(tmp_path: Path) -> None:
     assert hit.snippet == "El niño fue al \x02Ayuntamiento\x03."
 
 
-def test_a_broken_archive_is_named_and_the_others_are_searched(tmp_path: Path) -> None:
+def test_a_broken_archive_is_reported_and_the_others_are_searched(tmp_path: Path) -> None:
     publish(tmp_path, "alpha", {"text": "bike lanes"}).write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
     publish(tmp_path, "beta", {"text": "bike lanes"})
     found = search(published_archives(tmp_path), "bike")
@@ -67,7 +67,7 @@ def test_a_broken_archive_is_named_and_the_others_are_searched(tmp_path: Path) -
     assert found.archives == 1
 
 
-def test_it_ends_with_what_it_has_when_the_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_limit_ends_the_search_with_partial_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("alpha", "beta", "gamma"):
         publish(tmp_path, name, {"text": "bike lanes"})
     clock = itertools.count()
@@ -77,7 +77,7 @@ def test_it_ends_with_what_it_has_when_the_time_is_over(tmp_path: Path, monkeypa
     assert (found.archives, found.unreached) == (1, 2)
 
 
-def test_one_slow_archive_is_cut_short_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_limit_interrupts_a_slow_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(tmp_path, "alpha", *({"text": f"bike lanes {n}", "page": n} for n in range(2000)))
     clock = itertools.count()
     monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
@@ -89,13 +89,13 @@ def test_one_slow_archive_is_cut_short_too(tmp_path: Path, monkeypatch: pytest.M
     "words",
     ["", "  ", '"', '""', "*", "**", "x**", "*x", "- ( )", "\0", "AND", 'NEAR("a b", 5)', "a" * 5000, "é\u202e"],
 )
-def test_any_words_will_do(tmp_path: Path, words: str) -> None:
+def test_any_input_is_accepted(tmp_path: Path, words: str) -> None:
     publish(tmp_path, "alpha", {"text": "bike lanes"})
     assert search(published_archives(tmp_path), words).hits == []
     assert highlight("bike lanes", words) == "bike lanes"
 
 
-def test_marks_follow_the_rules_of_the_archive() -> None:
+def test_highlight_uses_the_tokenizer_of_the_archive() -> None:
     assert highlight("The Café and the cafe.", "CAFE") == "The \x02Café\x03 and the \x02cafe\x03."
     assert highlight("bike and bike lanes", '"bike lanes"') == "bike and \x02bike lanes\x03"
     assert highlight("bikes", "bike") == "bikes"

@@ -1,4 +1,4 @@
-"""The published folder: versions side by side, one of them current."""
+"""The published folder: versions and the link to the current one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clerk.archive.compile import compile_site
 from clerk.archive.selection import select
 from clerk.errors import ArchiveDamaged, ArchiveMissing
 from clerk.publish.versions import NoSuchVersion, SiteVersions
-from tests.archive.library import Shelf, rows
+from tests.archive.helpers import SiteDocuments, rows
 
 
 @pytest.fixture
@@ -24,23 +24,23 @@ def published(tmp_path: Path) -> SiteVersions:
 
 
 @pytest.fixture
-def archive(shelf: Shelf) -> Callable[[str], Path]:
-    """An archive with this text."""
+def archive(site: SiteDocuments) -> Callable[[str], Path]:
+    """Builds an archive with this text."""
 
-    def made(text: str) -> Path:
-        shelf.candidates.clear()
-        shelf.put(text, number=1)
-        compile_site(shelf.storage, select(shelf.storage, shelf.candidates.values()))
-        return shelf.storage.database
+    def build(text: str) -> Path:
+        site.candidates.clear()
+        site.add(text, number=1)
+        compile_site(site.storage, select(site.storage, site.candidates.values()))
+        return site.storage.database
 
-    return made
+    return build
 
 
 def current_text(published: SiteVersions) -> str:
     return str(rows((published.link / "meetings.db").resolve(), "select text from minutes")[0][0])
 
 
-def test_what_is_published_is_behind_a_link(published: SiteVersions, archive: Callable[[str], Path]) -> None:
+def test_the_current_version_is_a_relative_link(published: SiteVersions, archive: Callable[[str], Path]) -> None:
     version = published.publish(archive("one"), keep=3)
     assert published.link.is_symlink()
     assert not published.link.readlink().is_absolute(), "the folder may be moved"
@@ -54,7 +54,7 @@ def test_the_same_content_is_not_published_twice(published: SiteVersions, archiv
     assert len(published.versions()) == 1
 
 
-def test_a_changed_archive_does_not_change_what_is_published(
+def test_a_new_build_does_not_change_the_published_version(
     published: SiteVersions, archive: Callable[[str], Path]
 ) -> None:
     published.publish(archive("one"), keep=3)
@@ -62,7 +62,7 @@ def test_a_changed_archive_does_not_change_what_is_published(
     assert current_text(published) == "one"
 
 
-def test_so_many_versions_are_kept_and_readers_keep_what_they_opened(
+def test_old_versions_are_deleted_and_open_readers_keep_theirs(
     published: SiteVersions, archive: Callable[[str], Path]
 ) -> None:
     published.publish(archive("0"), keep=2)
@@ -76,7 +76,7 @@ def test_so_many_versions_are_kept_and_readers_keep_what_they_opened(
     assert current_text(published) == "4"
 
 
-def test_back_and_forth(published: SiteVersions, archive: Callable[[str], Path]) -> None:
+def test_switching_to_older_and_newer_versions(published: SiteVersions, archive: Callable[[str], Path]) -> None:
     for text in ("one", "two", "three"):
         published.publish(archive(text), keep=3)
     published.switch_to(published.before_current())
@@ -91,7 +91,7 @@ def test_back_and_forth(published: SiteVersions, archive: Callable[[str], Path])
     assert current_text(published) == "three"
 
 
-def test_the_current_version_is_never_removed(published: SiteVersions, archive: Callable[[str], Path]) -> None:
+def test_the_current_version_is_never_deleted(published: SiteVersions, archive: Callable[[str], Path]) -> None:
     for text in ("one", "two", "three"):
         published.publish(archive(text), keep=3)
     oldest = published.versions()[0]
@@ -101,9 +101,7 @@ def test_the_current_version_is_never_removed(published: SiteVersions, archive: 
     assert current_text(published) == "one"
 
 
-def test_a_clock_that_was_set_back_does_not_mix_up_the_order(
-    published: SiteVersions, archive: Callable[[str], Path]
-) -> None:
+def test_a_clock_set_back_keeps_the_order_of_versions(published: SiteVersions, archive: Callable[[str], Path]) -> None:
     first = published.publish(archive("one"), keep=3)
     later = first.path.with_name("29990101T000000000000Z-" + first.name.partition("-")[2])
     first.path.rename(later)
@@ -126,22 +124,22 @@ def test_a_damaged_archive_is_not_published(published: SiteVersions, archive: Ca
     assert len(list(published.versions_folder.iterdir())) == 1, "nothing is left behind"
 
 
-def test_what_the_dead_left_is_cleared_away(published: SiteVersions, archive: Callable[[str], Path]) -> None:
+def test_stale_drafts_are_deleted(published: SiteVersions, archive: Callable[[str], Path]) -> None:
     published.publish(archive("one"), keep=3)
-    long_ago, just_now = published.versions_folder / ".old.part", published.versions_folder / ".young.part"
-    for leftover in (long_ago, just_now):
+    stale, recent = published.versions_folder / ".old.part", published.versions_folder / ".young.part"
+    for leftover in (stale, recent):
         leftover.mkdir()
         (leftover / "meetings.db").touch()
-    os.utime(long_ago, (1, 1))
+    os.utime(stale, (1, 1))
     database = archive("two")
-    forgotten = database.with_name(".meetings.db.x.part")
-    forgotten.touch()
-    os.utime(forgotten, (1, 1))
+    stale_draft = database.with_name(".meetings.db.x.part")
+    stale_draft.touch()
+    os.utime(stale_draft, (1, 1))
     published.publish(database, keep=3)
-    assert not long_ago.exists()
-    assert just_now.exists(), "somebody may be at it"
+    assert not stale.exists()
+    assert recent.exists(), "another process may be writing it"
     atomic_build.remove_stale_drafts(database)
-    assert not forgotten.exists()
+    assert not stale_draft.exists()
 
 
 def test_a_site_cannot_publish_into_anothers_folder(tmp_path: Path) -> None:

@@ -10,24 +10,24 @@ import pytest
 
 from clerk.publish.versions import SiteVersions, Version
 
-FORM = files("clerk.archive").joinpath("meetings.sql").read_text()
+SCHEMA = files("clerk.archive").joinpath("meetings.sql").read_text()
 
 
 @dataclass(frozen=True)
-class World:
-    """A storage, and what is published of it."""
+class Archives:
+    """A storage folder and its published versions."""
 
     storage: Path
     published: Path
 
     def publish(self, subdomain: str, *texts: str, kind: str = "minutes", meeting: str = "City Council") -> Version:
-        """A version with a page per text, each with the name of an image that may or may not be there."""
+        """Publish a version with a page per text. Each row names an image, which may not exist."""
         draft = self.storage / subdomain / "draft.db"
         draft.parent.mkdir(parents=True, exist_ok=True)
         draft.unlink(missing_ok=True)
         table, prefix = ("agendas", "/_agendas") if kind == "agenda" else ("minutes", "")
         with closing(sqlite3.connect(draft)) as connection, connection:
-            connection.executescript(FORM)
+            connection.executescript(SCHEMA)
             for number, text in enumerate(texts, 1):
                 row = [
                     str(number),
@@ -42,13 +42,13 @@ class World:
                 )
         return SiteVersions(self.published, subdomain).publish(draft, keep=2)
 
-    def picture(self, subdomain: str, path: str, content: bytes = b"\x89PNG of a page") -> Path:
-        picture = self.storage / subdomain / path
-        picture.parent.mkdir(parents=True, exist_ok=True)
-        picture.write_bytes(content)
-        return picture
+    def add_image(self, subdomain: str, path: str, content: bytes = b"\x89PNG of a page") -> Path:
+        image = self.storage / subdomain / path
+        image.parent.mkdir(parents=True, exist_ok=True)
+        image.write_bytes(content)
+        return image
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "storage", tmp_path / "published")
+def archives(tmp_path: Path) -> Archives:
+    return Archives(tmp_path / "storage", tmp_path / "published")

@@ -1,4 +1,4 @@
-"""`clerk serve` as people start it: a process of its own, a real server, a real client."""
+"""`clerk serve` in a separate process, with an HTTP client."""
 
 from __future__ import annotations
 
@@ -16,46 +16,46 @@ import httpx2
 import psycopg
 
 from clerk.errors import EXIT_FAILURE, EXIT_USAGE
-from tests.archive.library import add_site
+from tests.archive.helpers import add_site
 from tests.conftest import Url
-from tests.datasette_app.conftest import World
+from tests.datasette_app.conftest import Archives
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "clerk", "serve"]
 
 
-def environment(database: Url, world: World) -> dict[str, str]:
-    own = {"DATABASE_URL": database, "STORAGE_DIR": str(world.storage), "CLERK_PUBLISH_DIR": str(world.published)}
+def environment(database: Url, archives: Archives) -> dict[str, str]:
+    own = {"DATABASE_URL": database, "STORAGE_DIR": str(archives.storage), "CLERK_PUBLISH_DIR": str(archives.published)}
     return {**os.environ, "PYTHONPATH": str(ROOT), **own}
 
 
 @contextmanager
-def serving(database: Url, world: World) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(database: Url, archives: Archives) -> Iterator[tuple[subprocess.Popen[str], str]]:
     with subprocess.Popen(
-        [*COMMAND, "--port", "0"], env=environment(database, world), stderr=subprocess.PIPE, text=True
+        [*COMMAND, "--port", "0"], env=environment(database, archives), stderr=subprocess.PIPE, text=True
     ) as process:
         try:
             assert process.stderr is not None
-            said = process.stderr.readline()
-            found = re.search(r"http://127\.0\.0\.1:\d+", said)
-            assert found, said + process.stderr.read()
+            line = process.stderr.readline()
+            found = re.search(r"http://127\.0\.0\.1:\d+", line)
+            assert found, line + process.stderr.read()
             yield process, found[0]
         finally:
             process.kill()
 
 
-def test_from_the_first_page_to_the_end(connection: psycopg.Connection, database: Url, world: World) -> None:
+def test_serve_until_sigterm(connection: psycopg.Connection, database: Url, archives: Archives) -> None:
     add_site(connection, "springfield")
-    world.publish("springfield", "The council spoke of bike lanes. <script>alert(1)</script>")
-    world.picture("springfield", "images/CityCouncil/2024-03-05/1.png")
-    with serving(database, world) as (process, address), httpx2.Client(base_url=address, timeout=60) as client:
+    archives.publish("springfield", "The council spoke of bike lanes. <script>alert(1)</script>")
+    archives.add_image("springfield", "images/CityCouncil/2024-03-05/1.png")
+    with serving(database, archives) as (process, address), httpx2.Client(base_url=address, timeout=60) as client:
         assert '<a href="/springfield">Springfield</a>' in client.get("/").text
         assert "<script>alert(1)" not in client.get("/springfield/minutes?_search=lanes").text
         assert client.get("/-/images/springfield/CityCouncil/2024-03-05/1.png").content == b"\x89PNG of a page"
-        # Datasette sends addresses with % on to its own way of writing them.
-        rude = client.get("/-/images/springfield/%2e%2e/%2e%2e/1.png", follow_redirects=True)
-        assert rude.status_code == 404
-        world.publish("springfield", "Another version.")
+        # Datasette redirects paths with % to its own encoding.
+        traversal = client.get("/-/images/springfield/%2e%2e/%2e%2e/1.png", follow_redirects=True)
+        assert traversal.status_code == 404
+        archives.publish("springfield", "Another version.")
         assert client.get("/springfield/minutes.json?_shape=array").json()[0]["text"] == "Another version."
         assert "server" not in client.get("/").headers
         process.send_signal(signal.SIGTERM)
@@ -64,17 +64,17 @@ def test_from_the_first_page_to_the_end(connection: psycopg.Connection, database
         assert process.stderr.read() == ""
 
 
-def test_names_are_not_waited_for(world: World) -> None:
-    world.publish("springfield", "one")
+def test_an_unreachable_database_does_not_delay_serving(archives: Archives) -> None:
+    archives.publish("springfield", "one")
     with subprocess.Popen(
         [*COMMAND, "--port", "0"],
-        env=environment("postgresql://x@127.0.0.1:1/x", world),
+        env=environment("postgresql://x@127.0.0.1:1/x", archives),
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
         try:
             assert process.stderr is not None
-            assert "the names of the sites cannot be read" in process.stderr.readline()
+            assert "site names cannot be read from the database" in process.stderr.readline()
             found = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
             assert found
             assert '<a href="/springfield">springfield</a>' in httpx2.get(found[0], timeout=60).text
@@ -82,30 +82,33 @@ def test_names_are_not_waited_for(world: World) -> None:
             process.kill()
 
 
-def refused(environment: dict[str, str], port: str = "0") -> tuple[int, str]:
+def run_refused(environment: dict[str, str], port: str = "0") -> tuple[int, str]:
     done = subprocess.run([*COMMAND, "--port", port], env=environment, capture_output=True, text=True, timeout=120)
     return done.returncode, done.stderr
 
 
-def test_nothing_published_is_one_sentence(database: Url, world: World) -> None:
-    code, said = refused(environment(database, world))
+def test_nothing_published_is_a_one_line_error(database: Url, archives: Archives) -> None:
+    code, message = run_refused(environment(database, archives))
     assert code == EXIT_FAILURE
-    assert said == f"clerk: nothing is published under {world.published}: see how the sites are with `clerk status`.\n"
+    assert (
+        message
+        == f"clerk: nothing is published under {archives.published}: see how the sites are with `clerk status`.\n"
+    )
 
 
-def test_without_datasette_it_says_what_to_install(database: Url, world: World, tmp_path: Path) -> None:
+def test_a_missing_datasette_names_the_package_to_install(database: Url, archives: Archives, tmp_path: Path) -> None:
     absent = tmp_path / "absent"
     absent.mkdir()
     (absent / "sitecustomize.py").write_text("import sys\nsys.modules['datasette'] = None\n")
-    world.publish("springfield", "one")
-    code, said = refused(environment(database, world) | {"PYTHONPATH": f"{absent}{os.pathsep}{ROOT}"})
-    assert (code, said) == (EXIT_FAILURE, "clerk: Datasette is not installed: pip install 'clerk[serve]'.\n")
+    archives.publish("springfield", "one")
+    code, message = run_refused(environment(database, archives) | {"PYTHONPATH": f"{absent}{os.pathsep}{ROOT}"})
+    assert (code, message) == (EXIT_FAILURE, "clerk: Datasette is not installed: pip install 'clerk[serve]'.\n")
 
 
-def test_a_taken_port_is_one_sentence(world: World, database: Url) -> None:
-    world.publish("springfield", "one")
+def test_a_port_in_use_is_a_one_line_error(archives: Archives, database: Url) -> None:
+    archives.publish("springfield", "one")
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        code, said = refused(environment(database, world), str(taken.getsockname()[1]))
+        code, message = run_refused(environment(database, archives), str(taken.getsockname()[1]))
     assert code == EXIT_USAGE
-    assert said.startswith("clerk: cannot listen on 127.0.0.1 port")
-    assert said.count("\n") == 1
+    assert message.startswith("clerk: cannot listen on 127.0.0.1 port")
+    assert message.count("\n") == 1

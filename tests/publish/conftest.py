@@ -8,7 +8,7 @@ import pytest
 
 from clerk.documents.storage import SiteStorage
 from clerk.plugins import manager
-from tests.archive.library import add_site
+from tests.archive.helpers import add_site
 from tests.publish.helpers import Town
 
 
@@ -27,7 +27,7 @@ def town(
     plugins_dir: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Town]:
-    """A site, and what a worker needs to know."""
+    """A site, with the environment of a worker."""
     monkeypatch.setenv("DATABASE_URL", database)
     monkeypatch.setenv("STORAGE_DIR", str(tmp_path / "storage"))
     monkeypatch.setenv("CLERK_PLUGINS_DIR", str(plugins_dir))

@@ -1,4 +1,4 @@
-"""Drives a site through its phases with a real worker in this process."""
+"""Runs a site through its phases with a real worker in this process."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from clerk.app import create_app
 from clerk.documents.storage import Document, SiteStorage
 from clerk.pipeline import engine
 from clerk.publish.versions import SiteVersions
-from tests.archive.library import add_document
+from tests.archive.helpers import add_document
 
 
 async def _drain(*queues: str) -> None:
-    """Without queues, all of them."""
-    which: dict[str, Any] = {"queues": queues} if queues else {}
+    """Run a worker until its queues (default: all) are empty."""
+    options: dict[str, Any] = {"queues": queues} if queues else {}
     app = create_app()
     async with app.open_async():
         await app.run_worker_async(
-            **which, wait=False, install_signal_handlers=False, listen_notify=False, concurrency=1
+            **options, wait=False, install_signal_handlers=False, listen_notify=False, concurrency=1
         )
 
 
@@ -37,31 +37,31 @@ class Town:
     def published(self) -> SiteVersions:
         return SiteVersions(self.storage.root / "_published", "springfield")
 
-    def read(self, *texts: str | None, **facts: Any) -> Document:
-        return add_document(self.connection, self.storage, *texts, **facts)
+    def add_document(self, *texts: str | None, **fields: Any) -> Document:
+        return add_document(self.connection, self.storage, *texts, **fields)
 
     def start(self, phase: int = 3) -> int:
         return engine.start_run(self.connection, "springfield", supersede=True, first_phase=phase)
 
     def work(self) -> None:
-        """What a worker finds to do, retries included, until nothing is left."""
+        """Run jobs, retries included, until none is left."""
         for _ in range(40):
             self.connection.execute("update procrastinate_jobs set scheduled_at = null where status = 'todo'")
             asyncio.run(_drain())
-            (left,) = self.one(
+            (waiting,) = self.one(
                 "select count(*) from procrastinate_jobs where status = 'todo' and task_name like 'clerk.%%'"
                 " and args ? 'run_id'"
             )
-            if not left:
+            if not waiting:
                 return
-        raise AssertionError("the jobs do not end")
+        raise AssertionError("there are still jobs after 40 passes")
 
     def work_on(self, *queues: str) -> None:
-        """What a worker of these queues finds to do just now."""
+        """Run the jobs of these queues that are due now."""
         asyncio.run(_drain(*queues))
 
     def run(self, phase: int = 3) -> str:
-        """A run from this phase to its end; returns the outcome."""
+        """Run the site from this phase to the end; return the outcome."""
         self.start(phase)
         self.work()
         stage, outcome = self.one("select current_stage, outcome from sites")

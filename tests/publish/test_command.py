@@ -1,4 +1,4 @@
-"""The deployer `command`: whatever the command does, the worker goes on."""
+"""The deployer `command`."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ def python(code: str) -> tuple[str, ...]:
     return (sys.executable, "-c", code)
 
 
-def test_it_gets_the_path_as_an_argument_and_no_shell_sees_it(tmp_path: Path) -> None:
+def test_the_path_is_passed_as_an_argument_without_a_shell(tmp_path: Path) -> None:
     database = tmp_path / "a b;$(touch pwned)'\".db"
-    said = run(python("import os, sys; print(sys.argv[1]); print(os.environ['CLERK_DATABASE'])"), "s", database, 30)
-    assert said == str(database)
+    output = run(python("import os, sys; print(sys.argv[1]); print(os.environ['CLERK_DATABASE'])"), "s", database, 30)
+    assert output == str(database)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_failure_tells_the_code_and_the_last_words(tmp_path: Path) -> None:
+def test_a_failure_reports_the_exit_code_and_the_last_output(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match=r"(?s)code 3: .*the disk is full") as caught:
         run(python("import sys; print('x' * 10**7); print('the disk is full'); sys.exit(3)"), "s", tmp_path, 30)
     assert len(str(caught.value)) < 1000
 
 
-def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_program(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="cannot be run"):
         run(("/no/such/program",), "s", tmp_path, 30)
 
 
-def is_there(pid: int) -> bool:
+def is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -43,7 +43,7 @@ def is_there(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z" if Path("/proc").exists() else True
 
 
-def test_past_its_time_it_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+def test_a_timeout_kills_the_process_group(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     code = (
         "import os, signal, time\n"
@@ -52,14 +52,14 @@ def test_past_its_time_it_is_ended_with_all_that_it_started(tmp_path: Path) -> N
         f"with open({str(pids)!r}, 'a') as file: file.write(f'{{os.getpid()}}\\n')\n"
         "time.sleep(600)\n"
     )
-    with pytest.raises(CommandTimeout, match="ended after 1 s"):
+    with pytest.raises(CommandTimeout, match="killed after 1 s"):
         run(python(code), "s", tmp_path, 1)
     started = [int(line) for line in pids.read_text().split()]
     assert len(started) == 2
-    assert not any(is_there(pid) for pid in started)
+    assert not any(is_running(pid) for pid in started)
 
 
-def test_what_it_leaves_running_is_ended_too(tmp_path: Path) -> None:
+def test_child_processes_left_running_are_killed(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     code = (
         "import os, time\n"
@@ -73,12 +73,12 @@ def test_what_it_leaves_running_is_ended_too(tmp_path: Path) -> None:
     )
     run(python(code), "s", tmp_path, 60)
     pid = int(pids.read_text())
-    # It is gone, or about to be: the signal was sent before run returned.
+    # SIGKILL was sent before run returned, but the process may take a moment to exit.
     deadline = time.monotonic() + 10
-    while is_there(pid) and time.monotonic() < deadline:
+    while is_running(pid) and time.monotonic() < deadline:
         os.sched_yield()
-    assert not is_there(pid)
+    assert not is_running(pid)
 
 
-def test_it_reads_nothing_from_our_input(tmp_path: Path) -> None:
+def test_stdin_is_empty(tmp_path: Path) -> None:
     assert run(python("import sys; print(repr(sys.stdin.read()))"), "s", tmp_path, 30) == "''"

@@ -12,18 +12,18 @@ import pytest
 from clerk.extraction import cache
 from clerk.plugins import manager
 from clerk.publish import publications
-from tests.archive.library import is_whole, rows, write_texts
+from tests.archive.helpers import is_intact, rows, write_texts
 from tests.publish.helpers import Town
 
 MOTION = "Council Member Ann Lee moved to approve the budget. Council Member Bo Day seconded. The motion carried 4-1."
 
 
 def test_texts_become_a_published_archive_with_people_and_votes(town: Town) -> None:
-    town.read("Mayor Ellen Ortiz called the meeting to order.", MOTION)
-    town.read("1. Roll call", kind="agenda")
+    town.add_document("Mayor Ellen Ortiz called the meeting to order.", MOTION)
+    town.add_document("1. Roll call", kind="agenda")
     assert town.run() == "succeeded"
     database = (town.published.link / "meetings.db").resolve()
-    assert is_whole(database)
+    assert is_intact(database)
     entities, votes = rows(database, "select entities_json, votes_json from minutes where page = 2")[0]
     assert {"text": "Ann Lee", "confidence": 0.95, "role": "Council Member"} in json.loads(entities)["persons"]
     (vote,) = json.loads(votes)["votes"]
@@ -38,21 +38,21 @@ def test_texts_become_a_published_archive_with_people_and_votes(town: Town) -> N
 
 
 def test_unchanged_content_is_not_published_again(town: Town) -> None:
-    town.read("one")
+    town.add_document("one")
     assert town.run() == "succeeded"
     first = town.published.current
     assert town.run() == "succeeded"
     assert town.published.current == first
     assert town.one("select count(*) from publications") == (1,)
-    town.read("two", day=date(2024, 4, 2))
+    town.add_document("two", day=date(2024, 4, 2))
     assert town.run() == "succeeded"
     assert town.one("select count(*), count(distinct (run_id, content_hash)) from publications") == (2, 2)
 
 
-def test_what_was_rolled_back_stays_so_until_there_is_new_content(town: Town) -> None:
-    town.read("one")
+def test_a_rollback_lasts_until_there_is_new_content(town: Town) -> None:
+    town.add_document("one")
     town.run()
-    town.read("two", day=date(2024, 4, 2))
+    town.add_document("two", day=date(2024, 4, 2))
     town.run()
     older = town.published.before_current()
     newer = town.published.current
@@ -61,13 +61,13 @@ def test_what_was_rolled_back_stays_so_until_there_is_new_content(town: Town) ->
     publications.record_rollback(town.connection, "springfield", older.content_hash, [newer.content_hash], "me")
     town.run()
     assert town.published.current == older
-    town.read("three", day=date(2024, 5, 7))
+    town.add_document("three", day=date(2024, 5, 7))
     town.run()
     assert town.published.current == town.published.versions()[-1]
 
 
-def test_an_emptied_folder_is_filled_again(town: Town) -> None:
-    town.read("one")
+def test_a_missing_published_copy_is_published_again(town: Town) -> None:
+    town.add_document("one")
     town.run()
     town.published.link.unlink()
     town.run()
@@ -75,21 +75,21 @@ def test_an_emptied_folder_is_filled_again(town: Town) -> None:
 
 
 def test_a_failed_extraction_does_not_stop_a_deploy(town: Town, plugins_dir: Path) -> None:
-    (plugins_dir / "moody.py").write_text(
+    (plugins_dir / "failing.py").write_text(
         "from clerk import hookimpl\n"
-        "class Moody:\n"
+        "class Failing:\n"
         "    version = '1'\n"
         "    def extract(self, pages):\n"
         "        if 'poison' in pages[0][1]:\n"
-        "            raise RuntimeError('I will not read this')\n"
+        "            raise RuntimeError('extraction failed')\n"
         "        return {pages[0][0]: {'persons': [{'text': 'Somebody', 'confidence': 1}]}}\n"
         "@hookimpl\n"
         "def extractor(label):\n"
-        "    return Moody() if label == 'moody' else None\n"
+        "    return Failing() if label == 'failing' else None\n"
     )
-    town.configure(extractor="moody")
-    town.read("good")
-    town.read("poison", day=date(2024, 4, 2))
+    town.configure(extractor="failing")
+    town.add_document("good")
+    town.add_document("poison", day=date(2024, 4, 2))
     assert town.run() == "partial"
     database = (town.published.link / "meetings.db").resolve()
     assert rows(database, "select text, entities_json is null from minutes order by date") == [
@@ -98,34 +98,32 @@ def test_a_failed_extraction_does_not_stop_a_deploy(town: Town, plugins_dir: Pat
     ]
     ((stage, code, message),) = town.failures()
     assert (stage, code) == ("extraction", "PluginRaised")
-    assert "moody" in message
+    assert "failing" in message
 
 
-@pytest.mark.parametrize("nonsense", ["42", "{99: {}}", "{1: {'persons': 'x'}}", "{1: {'votes': [{}]}}", "None"])
-def test_an_extractor_that_returns_nonsense_fails_its_document_only(
-    town: Town, plugins_dir: Path, nonsense: str
-) -> None:
-    (plugins_dir / "mad.py").write_text(
+@pytest.mark.parametrize("output", ["42", "{99: {}}", "{1: {'persons': 'x'}}", "{1: {'votes': [{}]}}", "None"])
+def test_invalid_extractor_output_fails_its_document_only(town: Town, plugins_dir: Path, output: str) -> None:
+    (plugins_dir / "invalid.py").write_text(
         "from clerk import hookimpl\n"
-        "class Mad:\n"
+        "class Invalid:\n"
         "    version = '1'\n"
-        f"    def extract(self, pages):\n        return {nonsense}\n"
+        f"    def extract(self, pages):\n        return {output}\n"
         "@hookimpl\n"
         "def extractor(label):\n"
-        "    return Mad() if label == 'mad' else None\n"
+        "    return Invalid() if label == 'invalid' else None\n"
     )
-    town.configure(extractor="mad")
-    town.read("good")
+    town.configure(extractor="invalid")
+    town.add_document("good")
     assert town.run() == "partial"
     ((_, code, message),) = town.failures()
     assert code == "InvalidExtractorOutput"
-    assert "mad" in message
+    assert "invalid" in message
     assert town.one("select attempt_count from content_item_pipeline_state where pipeline = 'extraction'") == (1,)
 
 
-def test_an_unknown_extractor_is_named(town: Town) -> None:
+def test_an_unknown_extractor_is_reported(town: Town) -> None:
     town.configure(extractor="nobody")
-    town.read("good")
+    town.add_document("good")
     assert town.run() == "partial"
     ((_, code, message),) = town.failures()
     assert code == "PluginMissing"
@@ -150,7 +148,7 @@ def test_a_document_is_extracted_once_for_each_text_and_version(
         "    return Counting() if label == 'counting' else None\n"
     )
     town.configure(extractor="counting")
-    document = town.read("text")
+    document = town.add_document("text")
     calls = []
     for version, text in (("1", "text"), ("1", "text"), ("2", "text"), ("2", "another")):
         monkeypatch.setenv("COUNTING", version)
@@ -164,10 +162,10 @@ def test_a_document_is_extracted_once_for_each_text_and_version(
 
 
 def test_a_failed_compilation_leaves_the_published_copy(town: Town, plugins_dir: Path) -> None:
-    town.read("one")
+    town.add_document("one")
     town.run()
     before = town.published.current
-    (plugins_dir / "angry.py").write_text(
+    (plugins_dir / "raising.py").write_text(
         "from clerk import hookimpl\n"
         "@hookimpl\n"
         "def post_compilation(subdomain, database_path, run_id):\n"
@@ -175,44 +173,44 @@ def test_a_failed_compilation_leaves_the_published_copy(town: Town, plugins_dir:
         "    raise RuntimeError('no')\n"
     )
     manager._load.cache_clear()
-    town.read("two", day=date(2024, 4, 2))
+    town.add_document("two", day=date(2024, 4, 2))
     content = town.storage.database.read_bytes()
     assert town.run() == "failed"
     assert town.published.current == before
     assert town.storage.database.read_bytes() == content
     ((stage, code, message),) = town.failures()
     assert (stage, code) == ("compilation", "PluginRaised")
-    assert "angry" in message
+    assert "raising" in message
 
 
-def test_hooks_are_called_and_what_they_add_is_published(town: Town, plugins_dir: Path) -> None:
+def test_hooks_are_called_and_their_tables_are_published(town: Town, plugins_dir: Path) -> None:
     seen = town.folder / "seen"
     (plugins_dir / "adding.py").write_text(
         "import sqlite3\n"
         "from contextlib import closing\n"
         "from clerk import hookimpl\n"
-        "def note(*words):\n"
+        "def record(*words):\n"
         f"    with open({str(seen)!r}, 'a') as file:\n        print(*words, file=file)\n"
         "@hookimpl\n"
-        "def pre_compilation(subdomain, run_id):\n    note('pre', subdomain)\n"
+        "def pre_compilation(subdomain, run_id):\n    record('pre', subdomain)\n"
         "@hookimpl\n"
         "def post_compilation(subdomain, database_path):\n"
-        "    note('post', subdomain)\n"
+        "    record('post', subdomain)\n"
         "    with closing(sqlite3.connect(database_path)) as connection:\n"
-        "        connection.execute('create table if not exists facts (text)')\n"
+        "        connection.execute('create table if not exists extra (text)')\n"
         "        connection.commit()\n"
         "@hookimpl\n"
-        "def post_deploy(site):\n    note('deployed', site['subdomain'], site['pages'])\n"
+        "def post_deploy(site):\n    record('deployed', site['subdomain'], site['pages'])\n"
     )
-    town.read("one")
+    town.add_document("one")
     assert town.run() == "succeeded"
     assert seen.read_text().splitlines() == ["pre springfield", "post springfield", "deployed springfield 1"]
-    assert rows((town.published.link / "meetings.db").resolve(), "select count(*) from facts") == [(0,)]
+    assert rows((town.published.link / "meetings.db").resolve(), "select count(*) from extra") == [(0,)]
 
 
-def test_a_post_deploy_that_fails_is_tried_again_without_deploying_twice(town: Town, plugins_dir: Path) -> None:
+def test_a_failed_post_deploy_is_retried_without_deploying_again(town: Town, plugins_dir: Path) -> None:
     deploys, hooks = town.folder / "deploys", town.folder / "hooks"
-    (plugins_dir / "shaky.py").write_text(
+    (plugins_dir / "flaky.py").write_text(
         "from clerk import hookimpl\n"
         "import pathlib\n"
         "def count(path):\n"
@@ -221,38 +219,36 @@ def test_a_post_deploy_that_fails_is_tried_again_without_deploying_twice(town: T
         f"@hookimpl\ndef deploy_municipality(subdomain):\n    return count({str(deploys)!r})\n"
         f"@hookimpl\ndef post_deploy(site):\n    assert count({str(hooks)!r}) > 2, 'not yet'\n"
     )
-    (plugins_dir / "calm.py").write_text(
+    (plugins_dir / "reliable.py").write_text(
         "from clerk import hookimpl\n"
         "@hookimpl\ndef post_deploy(site):\n"
-        f"    with open({str(town.folder / 'calm')!r}, 'a') as file:\n        file.write('x')\n"
+        f"    with open({str(town.folder / 'reliable')!r}, 'a') as file:\n        file.write('x')\n"
     )
-    town.read("one")
+    town.add_document("one")
     assert town.run() == "succeeded"
-    assert (deploys.read_text(), hooks.read_text(), (town.folder / "calm").read_text()) == ("x", "xxx", "x")
+    assert (deploys.read_text(), hooks.read_text(), (town.folder / "reliable").read_text()) == ("x", "xxx", "x")
     assert town.one("select count(*) from publications") == (1,)
-    assert town.one("select result from publication_steps where step = 'deploy' and name = 'shaky'") == ("1",)
+    assert town.one("select result from publication_steps where step = 'deploy' and name = 'flaky'") == ("1",)
 
 
-def test_a_post_deploy_that_never_succeeded_is_taken_up_by_the_next_run(town: Town, plugins_dir: Path) -> None:
-    mood = town.folder / "mood"
-    (plugins_dir / "shaky.py").write_text(
+def test_an_unfinished_post_deploy_is_resumed_by_the_next_run(town: Town, plugins_dir: Path) -> None:
+    state = town.folder / "state"
+    (plugins_dir / "flaky.py").write_text(
         "from clerk import hookimpl\n"
         "import pathlib\n"
-        f"@hookimpl\ndef post_deploy(site):\n    assert pathlib.Path({str(mood)!r}).read_text() == 'good'\n"
+        f"@hookimpl\ndef post_deploy(site):\n    assert pathlib.Path({str(state)!r}).read_text() == 'working'\n"
     )
-    mood.write_text("bad")
+    state.write_text("failing")
     town.connection.execute("update stage_policy set max_attempts = 2 where stage = 'deploy'")
-    town.read("one")
+    town.add_document("one")
     assert town.run() == "failed"
     assert town.published.current is not None
-    mood.write_text("good")
+    state.write_text("working")
     assert town.run() == "succeeded"
     assert town.one("select count(*), count(announced_at) from publications") == (1, 1)
 
 
-def test_one_deployer_that_fails_does_not_have_the_other_do_it_twice(
-    town: Town, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_deployer_does_not_repeat_the_other_deployer(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = town.folder / "calls"
     script = town.folder / "deploy.py"
     script.write_text(
@@ -263,17 +259,17 @@ def test_one_deployer_that_fails_does_not_have_the_other_do_it_twice(
     )
     monkeypatch.setenv("CLERK_DEPLOY_COMMAND", f"{sys.executable} {script}")
     town.configure(deploy=["local", "command"])
-    town.read("one")
+    town.add_document("one")
     assert town.run() == "succeeded"
     assert calls.read_text().splitlines() == [f"springfield {town.storage.database}"] * 3
     assert len(town.published.versions()) == 1
     assert town.one("select count(*) from publication_steps") == (2,)
 
 
-def test_a_new_deployer_gets_what_the_old_one_has(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_added_deployer_publishes_existing_content(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLERK_DEPLOY_COMMAND", f"{sys.executable} -c pass")
     town.configure(deploy="local")
-    town.read("one")
+    town.add_document("one")
     town.run()
     town.configure(deploy=["local", "command"])
     town.run()
@@ -283,12 +279,12 @@ def test_a_new_deployer_gets_what_the_old_one_has(town: Town, monkeypatch: pytes
     ]
 
 
-def test_a_site_may_be_published_nowhere(town: Town) -> None:
+def test_a_site_without_deployers(town: Town) -> None:
     town.configure(deploy=["none"])
-    town.read("one")
+    town.add_document("one")
     assert town.run() == "succeeded"
     assert town.published.current is None
-    assert is_whole(town.storage.database)
+    assert is_intact(town.storage.database)
 
 
 @pytest.mark.parametrize(
@@ -301,16 +297,16 @@ def test_a_site_may_be_published_nowhere(town: Town) -> None:
         ('{"deploy": ["command"]}', "PluginFailed"),
     ],
 )
-def test_a_site_that_cannot_be_deployed_as_it_asks_says_so_at_once(town: Town, extra: str, code: str) -> None:
+def test_an_invalid_deploy_setting_fails_without_retries(town: Town, extra: str, code: str) -> None:
     town.connection.execute("update sites set extra = %s", [extra])
-    town.read("one")
+    town.add_document("one")
     assert town.run() == "failed"
-    assert [found[:2] for found in town.failures()] == [("deploy", code)]
+    assert [failure[:2] for failure in town.failures()] == [("deploy", code)]
     assert town.one("select attempt_count from content_item_pipeline_state where pipeline = 'deploy'") == (1,)
 
 
-def test_texts_that_are_gone_fail_the_compilation_not_the_archive(town: Town) -> None:
-    document = town.read("one")
+def test_missing_texts_fail_the_compilation_and_keep_the_published_copy(town: Town) -> None:
+    document = town.add_document("one")
     town.run()
     before = town.published.current
     for path in town.storage.texts(document).iterdir():
@@ -318,7 +314,7 @@ def test_texts_that_are_gone_fail_the_compilation_not_the_archive(town: Town) ->
     town.connection.execute("delete from content_item_pipeline_state where pipeline = 'extraction'")
     assert town.run() == "failed"
     assert town.published.current == before
-    assert [found[:2] for found in town.failures()] == [
+    assert [failure[:2] for failure in town.failures()] == [
         ("compilation", "AllTextsMissing"),
         ("extraction", "TextsMissing"),
     ]

@@ -21,7 +21,7 @@ from clerk.web.app import create_app
 from clerk.web.db import ReadOnlyPool
 from clerk.web.files import SHOWN_AT_MOST
 from clerk.web.pages import document as document_page
-from tests.archive.library import write_texts
+from tests.archive.helpers import write_texts
 from tests.ocr import pdfs
 
 Connection = psycopg.Connection[Any]

@@ -47,7 +47,7 @@ def build(
         shown = selection.select(storage, selection.candidates(connection, subdomain))
         is_published = publications.is_published(connection, subdomain)
     versions = SiteVersions(claim.settings.publish_dir, subdomain).versions()
-    earlier = PublishedCopies(tuple(version.path / DATABASE for version in reversed(versions)), is_published)
+    published = PublishedCopies(tuple(version.path / DATABASE for version in reversed(versions)), is_published)
 
     def finish(draft: Path, fresh: bool) -> None:
         if fresh or hooks_always:
@@ -55,7 +55,7 @@ def build(
             for _ in plugins.call_each("post_compilation", claim.settings.plugin_time_limit, **arguments):
                 pass
 
-    return compile_site(storage, shown, finish, before_rename=claim.require, earlier=earlier)
+    return compile_site(storage, shown, finish, before_rename=claim.require, published=published)
 
 
 def register(app: App) -> None:

@@ -98,7 +98,7 @@ def _is_published(claim: JobContext, connection: Any, subdomain: str, name: str,
         return True
     # Somebody may have emptied the folder, or brought back an older one; what was rolled back stays rolled back.
     wanted = None if publications.is_rolled_back(connection, subdomain, name) else built.content_hash
-    return SiteVersions(claim.settings.publish_dir, subdomain).problem(wanted) is None
+    return SiteVersions(claim.settings.publish_dir, subdomain).find_problem(wanted) is None
 
 
 def _announce(claim: JobContext, plugins: manager.Plugins, subdomain: str, publication: Publication) -> None:

@@ -1,1 +1,1 @@
-"""The built-in deployers, a plugin each: `local` and `command`. A site's extra says which: `{"deploy": ["local"]}`."""
+"""The built-in deployers, a plugin each: `local` and `command`. Set in a site's `extra`: `{"deploy": ["local"]}`."""

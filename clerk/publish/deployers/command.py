@@ -1,8 +1,8 @@
 """Runs the operator's command, CLERK_DEPLOY_COMMAND, with the path of the database as its last argument.
 
-The command comes from the environment of the worker only: a row of a table must not be able to run programs. No shell
-is involved. CLERK_SITE and CLERK_DATABASE tell it the same; its standard input is empty. It runs in a process group of
-its own, which is ended as a whole, when the command is over or its time is.
+The command comes only from the worker's environment: a database row must not be able to run programs. No shell is used.
+The environment variables CLERK_SITE and CLERK_DATABASE name the site and the file; stdin is empty. The command runs in
+its own process group, which is killed when the command exits or exceeds its time limit.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from clerk.documents.storage import SiteStorage
 from clerk.errors import CommandFailed, CommandTimeout, CommandUnset
 from clerk.plugins.hookspecs import hookimpl
 
-_GRACE = 5.0
-"""Seconds between asking a command to end and ending it."""
-_LAST_WORDS = 400
+_KILL_DELAY = 5.0
+"""Seconds between SIGTERM and SIGKILL."""
+_MAX_OUTPUT = 400
 
 
 @hookimpl
 def deploy_municipality(subdomain: str) -> str:
     settings = config.load()
     if settings.deploy_command is None:
-        raise CommandUnset(f"{subdomain} is to be deployed by command, but CLERK_DEPLOY_COMMAND is not set")
+        raise CommandUnset(f"{subdomain} uses the deployer command, but CLERK_DEPLOY_COMMAND is not set")
     database = SiteStorage(settings.storage_dir, subdomain).database
     return run(settings.deploy_command, subdomain, database, settings.deploy_time_limit)
 
 
 def run(command: tuple[str, ...], subdomain: str, database: Path, limit: float) -> str:
-    """The last line that the command printed."""
+    """Run the command and return the last line of its output."""
     environment = {**os.environ, "CLERK_SITE": subdomain, "CLERK_DATABASE": str(database)}
     try:
         process = subprocess.Popen(
@@ -50,35 +50,35 @@ def run(command: tuple[str, ...], subdomain: str, database: Path, limit: float) 
     except OSError as error:
         raise CommandFailed(f"{command[0]} cannot be run: {error}") from error
     assert process.stdout is not None
-    said: deque[bytes] = deque(maxlen=8)
-    listener = threading.Thread(target=_listen, args=(process.stdout, said), daemon=True)
-    listener.start()
+    chunks: deque[bytes] = deque(maxlen=8)
+    reader = threading.Thread(target=_read_output, args=(process.stdout, chunks), daemon=True)
+    reader.start()
     try:
         code = process.wait(limit)
     except subprocess.TimeoutExpired:
-        _end(process, signal.SIGTERM)
+        _signal_group(process, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE)
-        raise CommandTimeout(f"{command[0]} was ended after {limit:g} s") from None
+            process.wait(_KILL_DELAY)
+        raise CommandTimeout(f"{command[0]} was killed after {limit:g} s") from None
     finally:
-        _end(process, signal.SIGKILL)  # whatever it left running
+        _signal_group(process, signal.SIGKILL)  # including its child processes
         process.wait()
-        listener.join(_GRACE)
-        if not listener.is_alive():
+        reader.join(_KILL_DELAY)
+        if not reader.is_alive():
             process.stdout.close()
-    words = b"".join(said)[-_LAST_WORDS:].decode(errors="replace").replace("\0", "").strip()
+    output = b"".join(chunks)[-_MAX_OUTPUT:].decode(errors="replace").replace("\0", "").strip()
     if code != 0:
-        raise CommandFailed(f"{command[0]} ended with code {code}" + (f": {words}" if words else ""))
-    return words.splitlines()[-1] if words else ""
+        raise CommandFailed(f"{command[0]} exited with code {code}" + (f": {output}" if output else ""))
+    return output.splitlines()[-1] if output else ""
 
 
-def _listen(stream: IO[bytes], said: deque[bytes]) -> None:
-    """Keeps the last of what is said, whatever its length."""
+def _read_output(stream: IO[bytes], chunks: deque[bytes]) -> None:
+    """Read until end-of-file; the deque keeps the last chunks."""
     with contextlib.suppress(ValueError, OSError):
-        while piece := stream.read1(1024) if hasattr(stream, "read1") else stream.read(1024):
-            said.append(piece)
+        while chunk := stream.read1(1024) if hasattr(stream, "read1") else stream.read(1024):
+            chunks.append(chunk)
 
 
-def _end(process: subprocess.Popen[bytes], with_signal: signal.Signals) -> None:
+def _signal_group(process: subprocess.Popen[bytes], signal_number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, with_signal)
+        os.killpg(process.pid, signal_number)

@@ -1,4 +1,4 @@
-"""Publishes into a folder of this machine, CLERK_PUBLISH_DIR: versions side by side, one of them current."""
+"""Publishes to a local folder, CLERK_PUBLISH_DIR, with several versions of which one is current."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import pytest
 from clerk.db.connection import connect_to
 from clerk.documents.storage import SiteStorage
 from clerk.plugins import manager
-from tests.archive.library import add_site
+from tests.archive.helpers import add_site
 from tests.conftest import Databases, Url
 from tests.reconcile.files.site_fixture import World, fill
 

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from clerk.cli import cli
-from tests.archive.library import is_whole, rows
+from tests.archive.helpers import is_intact, rows
 from tests.reconcile.files.site_fixture import World
 
 
@@ -186,7 +186,7 @@ def test_an_archive_that_is_gone_or_damaged_is_compiled_again(world: World, dama
     if damage is not None:
         world.storage.database.write_bytes(damage)
     assert world.heal() == ["archive-lost", "storage-run"]
-    assert is_whole(world.storage.database)
+    assert is_intact(world.storage.database)
     world.require_unread(before)
     assert world.published.current == published
     assert world.one("select count(*) from publications") == (1,)
@@ -247,7 +247,7 @@ def test_a_published_copy_that_is_gone_or_damaged_is_published_again(world: Worl
         database.write_bytes(content)
     assert world.plan() == ["publication-lost", "storage-run"]
     assert world.heal() == ["publication-lost", "storage-run"]
-    assert is_whole((world.published.link / "meetings.db").resolve())
+    assert is_intact((world.published.link / "meetings.db").resolve())
     assert world.pages_published() == 4
     assert world.one("select count(*), count(*) filter (where lost_copy) from publications") == (2, 1)
 

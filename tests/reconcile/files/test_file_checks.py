@@ -20,7 +20,7 @@ from clerk.reconcile.apply import reconcile
 from clerk.reconcile.file_checks import StorageScan, read_sites
 from clerk.reconcile.plan import make_plan
 from clerk.reconcile.repair import Repair
-from tests.archive.library import add_site
+from tests.archive.helpers import add_site
 from tests.reconcile.files.site_fixture import World
 
 

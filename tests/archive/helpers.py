@@ -1,4 +1,4 @@
-"""Documents that were read, made for tests: rows, texts and manifests, as the stages before would leave them."""
+"""Processed documents for tests: rows, texts and manifests, as the fetch and OCR stages leave them."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ DAY = date(2024, 3, 5)
 
 
 def write_texts(storage: SiteStorage, document: Document, texts: list[str | None]) -> None:
-    """None is a page that failed."""
+    """Write page texts and the manifest. None is a page that failed."""
     pages = []
     for number, text in enumerate(texts, 1):
         if text is None:
-            pages.append(manifest.Page(number, manifest.FAILED, 0, None, 1, 0, None, "Boom: it burst"))
+            pages.append(manifest.Page(number, manifest.FAILED, 0, None, 1, 0, None, "OcrError: failed"))
             continue
         write(storage.page_text(document, number), text)
         digest = manifest.digest(text.encode())
         pages.append(manifest.Page(number, manifest.TEXT_LAYER, len(text), None, 1, 0, digest))
-    known = manifest.Manifest(document.sha256 or "0" * 64, len(pages), "eng", tuple(pages))
-    manifest.save(storage.manifest(document), known)
+    made = manifest.Manifest(document.sha256 or "0" * 64, len(pages), "eng", tuple(pages))
+    manifest.save(storage.manifest(document), made)
 
 
-class Shelf:
-    """Documents of a site without a database."""
+class SiteDocuments:
+    """Documents of a site, without Postgres."""
 
     def __init__(self, root: Path, subdomain: str = "springfield") -> None:
         self.storage = SiteStorage(root, subdomain)
         self.candidates: dict[int, Candidate] = {}
 
-    def put(
+    def add(
         self,
         *texts: str | None,
         kind: str = "minutes",
@@ -48,17 +48,17 @@ class Shelf:
         occurrence: int = 1,
         revision: int = 1,
         lineage_id: int | None = None,
-        is_read: bool = True,
+        is_processed: bool = True,
         number: int | None = None,
     ) -> Document:
         number = number or len(self.candidates) + 1
         document = Document(number, self.storage.subdomain, kind, meeting, day, occurrence, revision)
         if texts:
             write_texts(self.storage, document, list(texts))
-        self.candidates[number] = Candidate(document, lineage_id or number, is_read)
+        self.candidates[number] = Candidate(document, lineage_id or number, is_processed)
         return document
 
-    def take_away(self, document: Document) -> None:
+    def remove(self, document: Document) -> None:
         del self.candidates[document.id]
 
 
@@ -67,8 +67,8 @@ def rows(database: Path, query: str, *arguments: object) -> list[tuple[Any, ...]
         return connection.execute(query, arguments).fetchall()
 
 
-def is_whole(database: Path) -> bool:
-    """Asked of SQLite itself, not of clerk."""
+def is_intact(database: Path) -> bool:
+    """SQLite's own integrity checks, not clerk's."""
     with closing(sqlite3.connect(database)) as connection:
         for table in ("minutes_fts", "agendas_fts"):
             connection.execute(f"insert into {table} ({table}, rank) values ('integrity-check', 1)")
@@ -91,7 +91,7 @@ def add_document(
     day: date = DAY,
     status: str = "processed",
 ) -> Document:
-    """A document in the ledger, read unless told otherwise."""
+    """A document with its ledger row; by default it is processed."""
     row = connection.execute(
         "insert into content_items (subdomain, kind, meeting, date) values (%s, %s, %s, %s) returning id",
         [storage.subdomain, kind, meeting, day],
