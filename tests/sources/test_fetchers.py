@@ -14,7 +14,7 @@ import pytest
 from clerk.documents.repository import DocumentRef, FetchOutcome
 from clerk.errors import DownloadFailed, SourceUnreadable
 from clerk.sources.fetcher import Site
-from clerk.sources.parse import find_date, find_kind, links_of
+from clerk.sources.parse import find_date, find_kind, parse_links
 from clerk.sources.vendors import BUILT_IN
 from clerk.sources.vendors.civicplus import CivicPlus
 from tests.sources.conftest import Town
@@ -71,14 +71,25 @@ def test_links_know_their_heading_and_row_however_bad_the_html() -> None:
     <table><tr><td>March 5, 2024<td><a href=a.pdf title="Minutes">PDF</a><td><a href='b.pdf'><img alt="Agenda"></a>
     <tr><td>April 2, 2024 <a href="http://[broken">x</a> <a href="c.pdf">PDF
     <script>document.write('<a href="no.pdf">')</script><ul><li><a>nothing</a><li><a href="d.pdf#page=2">Later"""
-    title, links = links_of("https://town.example/x/index.html", html)
+    title, links = parse_links("https://town.example/x/index.html", html)
     assert title == "Town & Country"
     assert [link.url.rpartition("/")[2] for link in links] == ["a.pdf", "b.pdf", "c.pdf", "d.pdf#page=2"]
     assert {link.heading for link in links} == {"Planning Board"}
     assert links[0].url == "https://town.example/docs/a.pdf"
     assert links[0].text == "Minutes PDF"
-    assert "March 5, 2024" in links[0].around
-    assert "March" not in links[2].around
+    assert "March 5, 2024" in links[0].context
+    assert "March" not in links[2].context
+
+
+@pytest.mark.parametrize("nested", ["<div>", "<font><p>", "<table><tr><td>", "<div></p>"])
+def test_a_page_nested_too_deeply_is_rejected(nested: str) -> None:
+    with pytest.raises(SourceUnreadable, match="nested elements"):
+        parse_links("https://town.example/", nested * 100_000)
+
+
+def test_elements_without_end_tags_do_not_count_as_nested() -> None:
+    _, links = parse_links("https://town.example/", "<li>March 5<br><p><a href=a.pdf>Minutes</a>" * 30_000)
+    assert len(links) == 30_000
 
 
 def put(folder: Path, *names: str) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from clerk.documents.repository import DocumentRef, TrackedDocument
 from clerk.errors import SourceUnreadable
 from clerk.sources.fetcher import Fetcher
-from clerk.sources.parse import links_of
+from clerk.sources.parse import parse_links
 from clerk.sources.vendors.legistar import check_since
 
 _FILE = re.compile(r"/AgendaCenter/ViewFile/(?P<kind>Agenda|Minutes)/_(?P<day>\d{8})-(?P<number>\d+)", re.IGNORECASE)
@@ -64,7 +64,7 @@ class CivicPlus(Fetcher):
 
     def read(self, url: str, html: str) -> Iterator[DocumentRef]:
         """The documents of one page of results. Packets, web versions and previous versions are left out."""
-        _, links = links_of(url, html)
+        _, links = parse_links(url, html)
         for link in links:
             if (match := _FILE.search(urlsplit(link.url).path)) is None:
                 continue

@@ -20,7 +20,7 @@ from clerk.documents.sanitize import clean_text
 from clerk.errors import SourceUnreadable
 from clerk.sources.fetcher import Fetcher
 from clerk.sources.http.client import FetchResult, Sink, Validators
-from clerk.sources.parse import find_date, find_kind, without_dates
+from clerk.sources.parse import find_date, find_kind, remove_dates
 from clerk.sources.vendors import local
 
 _NOT_A_MEETING = re.compile(
@@ -95,7 +95,7 @@ class Directory(Fetcher):
         folders = [part for part in shown.parent.parts if not _NOT_A_MEETING.fullmatch(part) and not find_date(part)]
         if folders:
             return clean_text(_CAMEL.sub(" ", folders[-1].replace("_", " ")))
-        name = _KIND_WORDS.sub(" ", without_dates(shown.stem).replace("_", " "))
+        name = _KIND_WORDS.sub(" ", remove_dates(shown.stem).replace("_", " "))
         name = clean_text(_CAMEL.sub(" ", re.sub(r"[-\s]+", " ", name))).strip(" -.,")
         if len(re.sub(r"[\W\d]", "", name)) > 1:
             return name

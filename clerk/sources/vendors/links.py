@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from clerk.documents.repository import DocumentRef
 from clerk.sources.fetcher import KINDS, Fetcher
-from clerk.sources.parse import Link, find_date, find_kind, links_of
+from clerk.sources.parse import Link, find_date, find_kind, parse_links
 
 _PDF = r"\.pdf(?:$|[?#])"
 _MOST_PAGES = 500
@@ -50,7 +50,7 @@ class Links(Fetcher):
         named: set[str] = set()
         while waiting:
             page = await self.client.get(waiting.pop(0))
-            title, links = links_of(page.url, page.text)
+            title, links = parse_links(page.url, page.text)
             for link in links:
                 url = link.url.partition("#")[0]
                 if not url.startswith(("http://", "https://")):
@@ -67,7 +67,7 @@ class Links(Fetcher):
         extra = self.site.extra
         name = unquote(urlsplit(url).path.rpartition("/")[2])
         day_first = bool(extra.get("day_first"))
-        places = (link.text, name, link.around, unquote(url))
+        places = (link.text, name, link.context, unquote(url))
         day = next((day for place in places if (day := find_date(place, day_first)) is not None), None)
         if day is None:
             self.skip(f"{url} has no date in its text, name or row")
