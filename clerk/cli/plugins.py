@@ -48,7 +48,7 @@ def plugins(fetcher: str | None, as_json: bool) -> None:
 
 def _show_fetcher(found: manager.Plugins, label: str, as_json: bool) -> None:
     try:
-        plugin, kind = found.provided("fetcher_class", label, Fetcher)
+        plugin, kind = found.resolve("fetcher_class", label, Fetcher)
     except PluginMissing as error:
         raise InvalidSite(
             f"no plugin provides the fetcher {label!r}", "see `clerk plugins` for what is loaded"

@@ -61,7 +61,7 @@ def _nothing(site: str | None, archives: int) -> str:
 
 def _image(settings: config.Settings, hit: Hit) -> Path | None:
     """Where the image of the page is, if one was kept here."""
-    image = SiteStorage(settings.storage_dir, hit.subdomain).image_at(hit.page_image or "")
+    image = SiteStorage(settings.storage_dir, hit.subdomain).image_path(hit.page_image or "")
     return image if image is not None and image.is_file() else None
 
 

@@ -112,7 +112,7 @@ class ArchiveDatasette(Datasette):  # type: ignore[misc]
             archive, storage = self.archive(subdomain), SiteStorage(self.storage_dir, subdomain)
         except KeyError:
             return None
-        image = storage.image_at(page_image)
+        image = storage.image_path(page_image)
         if image is None or not image.is_file() or not _has_page_image(Path(archive.path), page_image):
             return None
         # A symbolic link must not lead out of the site's folder.

@@ -1,7 +1,7 @@
 """In what condition a document's files are: texts by their manifest, the PDF by its hash.
 
 Two depths. The quick one trusts a file that has a possible size and is no younger than its manifest, and so reads
-little more than the manifest; the thorough one hashes everything. Gone is what the file system says is not there; any
+little more than the manifest; the full one hashes everything. Gone is what the file system says is not there; any
 other trouble with it (a disk that fails, rights) is raised, so that nobody takes it for a loss.
 """
 
@@ -28,16 +28,16 @@ class TextsStatus:
     """What is wrong with them, for a person; None if every page is there as the manifest says."""
 
     @property
-    def are_whole(self) -> bool:
+    def are_intact(self) -> bool:
         return self.problem is None
 
     @property
-    def are_finished(self) -> bool:
+    def are_complete(self) -> bool:
         """Reading the document again would read nothing."""
-        return self.are_whole and self.manifest is not None and not self.manifest.failed
+        return self.are_intact and self.manifest is not None and not self.manifest.failed
 
 
-def texts_status(storage: SiteStorage, document: Document, thorough: bool = False) -> TextsStatus:
+def texts_status(storage: SiteStorage, document: Document, full: bool = False) -> TextsStatus:
     path = storage.manifest(document)
     try:
         found = manifest.load(path)
@@ -52,8 +52,8 @@ def texts_status(storage: SiteStorage, document: Document, thorough: bool = Fals
             return TextsStatus(found, "its texts are those of another PDF")
         written_at = path.stat().st_mtime_ns
         for page in found.pages:
-            if page.is_read:
-                _require(storage.page_text(document, page.page), page, written_at, thorough)
+            if page.has_text:
+                _require(storage.page_text(document, page.page), page, written_at, full)
     except ManifestUnreadable as error:
         return TextsStatus(None, f"damaged: {error}")
     except FileNotFoundError as error:
@@ -61,12 +61,10 @@ def texts_status(storage: SiteStorage, document: Document, thorough: bool = Fals
     return TextsStatus(found, None)
 
 
-def _require(path: Path, page: Page, written_at: int, thorough: bool) -> None:
+def _require(path: Path, page: Page, written_at: int, full: bool) -> None:
     seen = path.stat()
     possible = page.characters <= seen.st_size <= page.characters * _BYTES_PER_CHARACTER
-    if (thorough or not possible or seen.st_mtime_ns > written_at) and manifest.digest(
-        path.read_bytes()
-    ) != page.sha256:
+    if (full or not possible or seen.st_mtime_ns > written_at) and manifest.digest(path.read_bytes()) != page.sha256:
         raise ManifestUnreadable(f"{path.name} is not the text that the manifest speaks of")
 
 
@@ -77,27 +75,27 @@ def missing_images(storage: SiteStorage, document: Document, pages: Iterable[Pag
     """
     if which == "none" or not storage.page_image(document, 1).parent.is_dir():
         return []
-    kept = (page.page for page in pages if page.method == OCR or (which == "all" and page.is_read))
+    kept = (page.page for page in pages if page.method == OCR or (which == "all" and page.has_text))
     return [number for number in kept if not storage.page_image(document, number).is_file()]
 
 
 class PdfStatus(StrEnum):
-    WHOLE = "whole"
-    GONE = "gone"
+    INTACT = "intact"
+    MISSING = "missing"
     DAMAGED = "damaged"
 
 
-def pdf_status(path: Path, sha256: str | None, size_bytes: int | None, thorough: bool = False) -> PdfStatus:
+def pdf_status(path: Path, sha256: str | None, size_bytes: int | None, full: bool = False) -> PdfStatus:
     """Of a PDF whose hash nobody knows, that it is there is all that can be said."""
     try:
         size = path.stat().st_size
     except FileNotFoundError:
-        return PdfStatus.GONE
+        return PdfStatus.MISSING
     if size_bytes is not None and size != size_bytes:
         return PdfStatus.DAMAGED
-    if sha256 is not None and thorough and sha256_file(path) != sha256:
+    if sha256 is not None and full and sha256_file(path) != sha256:
         return PdfStatus.DAMAGED
-    return PdfStatus.WHOLE
+    return PdfStatus.INTACT
 
 
 def sha256_file(path: Path) -> str:

@@ -18,7 +18,7 @@ from clerk.documents.storage import Document, SiteStorage, fsync_dir, write
 FOLDER = "before-clerk"
 
 
-def older_files(storage: SiteStorage, document: Document) -> None:
+def back_up_files(storage: SiteStorage, document: Document) -> None:
     """Texts and page images, as they lie where clerk is about to put its own."""
     for folder in (storage.texts(document), storage.page_image(document, 1).parent):
         files = [file for file in _files(folder) if not file.name.startswith(".")]
@@ -27,7 +27,7 @@ def older_files(storage: SiteStorage, document: Document) -> None:
             _keep(files, wanted)
 
 
-def database(storage: SiteStorage) -> None:
+def back_up_database(storage: SiteStorage) -> None:
     """The archive that the older system published: the only copy of texts whose files are gone."""
     kept = storage.folder / FOLDER / storage.database.name
     if storage.database.is_file() and not kept.exists():

@@ -16,9 +16,10 @@ from clerk.documents.storage import Document, SiteStorage, write
 
 VERSION = 1
 TEXT_LAYER, OCR, EMPTY, FAILED = "text-layer", "ocr", "empty", "failed"
-OLDER = "older system"
-READ = (TEXT_LAYER, OCR, EMPTY, OLDER)
-"""Methods that leave a text file; an empty page leaves an empty one."""
+LEGACY = "older system"
+"""Text that was imported from the legacy clerk. The value is stored in manifests."""
+WITH_TEXT = (TEXT_LAYER, OCR, EMPTY, LEGACY)
+"""Methods that write a text file; an empty page has an empty file."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,8 @@ class Page:
     """`Class: message`, for a failed page."""
 
     @property
-    def is_read(self) -> bool:
-        return self.method in READ
+    def has_text(self) -> bool:
+        return self.method in WITH_TEXT
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,9 @@ class Manifest:
         return tuple(page for page in self.pages if page.method == FAILED)
 
     @property
-    def is_older(self) -> bool:
+    def is_legacy(self) -> bool:
         """Its texts are the older system's, all or some."""
-        return any(page.method == OLDER for page in self.pages)
+        return any(page.method == LEGACY for page in self.pages)
 
     @property
     def is_complete(self) -> bool:
@@ -100,7 +101,9 @@ def page_texts(storage: SiteStorage, document: Document) -> list[tuple[int, str]
     manifest = load(storage.manifest(document))
     if manifest is None:
         return []
-    return [(page.page, _text(storage.page_text(document, page.page), page)) for page in manifest.pages if page.is_read]
+    return [
+        (page.page, _text(storage.page_text(document, page.page), page)) for page in manifest.pages if page.has_text
+    ]
 
 
 def _text(path: Path, page: Page) -> str:

@@ -109,7 +109,7 @@ def document_by_id(connection: Connection, content_item_id: int) -> Document:
     return Document(*row)
 
 
-def documents_of(connection: Connection, subdomain: str) -> list[Document]:
+def list_documents(connection: Connection, subdomain: str) -> list[Document]:
     """All of a site's documents, superseded ones too, in the order of their meetings."""
     rows = connection.execute(
         _DOCUMENT + "and i.subdomain = %s order by i.date, i.kind, i.meeting, i.occurrence, i.revision", [subdomain]
@@ -123,7 +123,7 @@ def require_fetched(document: Document) -> None:
         raise NotFetched(document.fetch_error_message or "the document was not downloaded", document.fetch_error_code)
 
 
-def known_documents(connection: Connection, subdomain: str) -> list[TrackedDocument]:
+def list_tracked(connection: Connection, subdomain: str) -> list[TrackedDocument]:
     with connection.cursor(row_factory=class_row(TrackedDocument)) as cursor:
         return cursor.execute(
             """
@@ -154,7 +154,7 @@ def record_skipped(connection: Connection, run_id: int, reasons: Sequence[str]) 
     )
 
 
-def record_content(
+def record_download(
     connection: Connection,
     subdomain: str,
     found: DocumentRef,
@@ -193,7 +193,7 @@ def record_unchanged(connection: Connection, known: TrackedDocument, found: Docu
     _confirm(connection, known.id, found, Download("", 0, known.etag, known.last_modified))
 
 
-def record_fetched_anew(connection: Connection, content_item_id: int) -> None:
+def record_restored(connection: Connection, content_item_id: int) -> None:
     """Its file was lost or damaged in storage and is there again: the next run reads it, if it failed for that."""
     connection.execute(
         "update content_items set fetched_at = clerk_now(), pdf_missing_since = null where id = %s", [content_item_id]
@@ -233,7 +233,7 @@ def record_failure(
         )
 
 
-def record_vanished(connection: Connection, ids: Iterable[int]) -> int:
+def record_removed(connection: Connection, ids: Iterable[int]) -> int:
     """The source no longer lists these. Returns how many of them it listed until now."""
     return connection.execute(
         """

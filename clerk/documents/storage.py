@@ -99,7 +99,7 @@ class SiteStorage:
         prefix = "/_agendas" if document.kind == "agenda" else ""
         return f"{prefix}/{folder_name(document.meeting)}/{document.stem}/{page}.png"
 
-    def image_at(self, page_image: str) -> Path | None:
+    def image_path(self, page_image: str) -> Path | None:
         """Where the image is that meetings.db names so; None if that is no such name. It may come from anywhere."""
         found = _PAGE_IMAGE.fullmatch(page_image)
         if found is None:
@@ -136,7 +136,7 @@ class PendingDownload:
     file: BinaryIO
     path: Path
 
-    def keep_as(self, final: Path) -> None:
+    def move_to(self, final: Path) -> None:
         """Something else under that name is set aside: whatever it is, it was fetched once."""
         self.file.flush()
         os.fsync(self.file.fileno())

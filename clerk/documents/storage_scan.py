@@ -23,7 +23,7 @@ STALE_AFTER = 86_400.0
 """Seconds after which a temporary file is some dead process's."""
 
 
-def documents(storage: SiteStorage) -> list[Document]:
+def find_documents(storage: SiteStorage) -> list[Document]:
     """Everything that has a PDF or a folder of texts, in the order of its path."""
     found = {
         (kind, folder, stem): document

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clerk.documents.storage import write
-from clerk.extraction.contract import Findings
+from clerk.extraction.schema import Findings
 
 _FORM = 1
 Texts = Sequence[tuple[int, str]]
 
 
 @dataclass(frozen=True)
-class Extracted:
+class CachedFindings:
     extractor: str
     version: str
     text_sha256: str
@@ -37,7 +37,7 @@ def text_hash(texts: Texts) -> str:
     return whole.hexdigest()
 
 
-def load(path: Path) -> Extracted | None:
+def load(path: Path) -> CachedFindings | None:
     """None if there is none, or nothing that can be used: it can be made again at any time."""
     try:
         found = json.loads(path.read_bytes())
@@ -46,7 +46,7 @@ def load(path: Path) -> Extracted | None:
         pages = {
             int(page["page"]): Findings(str(page["entities_json"]), str(page["votes_json"])) for page in found["pages"]
         }
-        return Extracted(str(found["extractor"]), str(found["version"]), str(found["text_sha256"]), pages)
+        return CachedFindings(str(found["extractor"]), str(found["version"]), str(found["text_sha256"]), pages)
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -58,7 +58,7 @@ def findings_for(path: Path, texts: Texts) -> dict[int, Findings]:
     return extracted.pages if extracted and extracted.text_sha256 == text_hash(texts) else {}
 
 
-def save(path: Path, extracted: Extracted) -> None:
+def save(path: Path, extracted: CachedFindings) -> None:
     content = {
         "form": _FORM,
         "extractor": extracted.extractor,

@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from clerk.extraction.names import (
+from clerk.extraction.person_names import (
     HONORIFICS,
     NOT_NAMES,
     Person,
@@ -43,19 +43,19 @@ _PRESENT = re.compile(
     r"(?: ?:| ?\d{1,2} - )|\broll call ?:",
     re.IGNORECASE,
 )
-_ROLES_AFTER = vocabulary("roles_after.txt")
+_ROLES_AFTER = vocabulary("role_words.txt")
 
 _BODIES = frozenset(
     {"Commission", "Committee", "Council", "Board", "Authority", "District", "Department", "Subcommittee"}
 )
-_KINDS = vocabulary("kinds_of_organisation.txt")
-_HEADS = vocabulary("heads_of_organisations.txt")
+_KINDS = vocabulary("organisation_types.txt")
+_HEADS = vocabulary("organisation_head_words.txt")
 """Words after which `of …` belongs to the name."""
 _LEGAL_FORMS = frozenset(
     {"inc", "llc", "l.l.c", "corp", "ltd", "llp", "l.p", "lp", "pllc", "p.c", "co", "incorporated"}
 )
-_LEAD = vocabulary("not_in_organisations.txt")
-_NO_DISTRICT = vocabulary("no_district_bodies.txt")
+_LEAD = vocabulary("organisation_stop_words.txt")
+_NO_DISTRICT = vocabulary("land_district_types.txt")
 _STREET = (
     "Street|Avenue|Boulevard|Road|Drive|Lane|Court|Place|Way|Parkway|Highway|Circle|Terrace|Trail|Square|Alley"
     "|Expressway|Turnpike|Freeway"
@@ -73,10 +73,10 @@ _CITY_STATE = re.compile(rf"\b((?:{_PLACE_WORD} ){{0,2}}{_PLACE_WORD}), ({_STATE
 _CITY_OF = re.compile(rf"\b(?:City|Town|Village|County|Township|Borough) of ({_PLACE_WORD}(?: {_PLACE_WORD}){{0,2}})")
 _COUNTY = re.compile(rf"\b((?:{_PLACE_WORD} ){{1,2}})(County|Township|Parish)\b")
 _COURTS = frozenset({"municipal", "circuit", "supreme", "district", "probate", "superior", "county", "appeals"})
-_IN_PLACES = vocabulary("in_places.txt")
+_IN_PLACES = vocabulary("ambiguous_place_words.txt")
 """Plain words that streets and counties are called after."""
 _GENERIC = NOT_NAMES | {"st", "said", "honorable", "adjacent", "street", "avenue", "road"}
-_NO_PLACE = vocabulary("not_in_places.txt")
+_NO_PLACE = vocabulary("place_stop_words.txt")
 
 
 @dataclass(frozen=True)

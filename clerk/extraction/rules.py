@@ -13,7 +13,7 @@ from typing import Any
 
 from clerk.extraction import entities, votes
 from clerk.extraction.entities import Mention
-from clerk.extraction.names import tokens
+from clerk.extraction.person_names import tokens
 
 VERSION = "1"
 _LARGEST_PAGE = 100_000

@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from clerk.extraction.names import Person, Token
-from clerk.extraction.vote_signs import TALLY, Marker, find_markers
+from clerk.extraction.person_names import Person, Token
+from clerk.extraction.vote_markers import TALLY, Marker, find_markers
 
 _REACH = 1500
 """Characters from one sign to the next of the same vote."""

@@ -128,7 +128,7 @@ def _pages(old: OldDocument) -> tuple[Page, ...]:
             characters = len(content.decode())
         except UnicodeDecodeError as error:
             raise TextUnreadable(f"the text of page {number} is not UTF-8") from error
-        pages.append(Page(number, manifest.OLDER, characters, None, 0, 0, manifest.digest(content)))
+        pages.append(Page(number, manifest.LEGACY, characters, None, 0, 0, manifest.digest(content)))
     return tuple(pages)
 
 
@@ -151,7 +151,7 @@ def _clear_first_page(storage: SiteStorage, document: Document, whole_text: Path
     """Of a reading that was left half-done beside the one file with all of the text."""
     first = storage.page_text(document, 1)
     if first.exists() and not cmp(first, whole_text, shallow=False):
-        legacy_backup.older_files(storage, document)
+        legacy_backup.back_up_files(storage, document)
         first.unlink()
 
 

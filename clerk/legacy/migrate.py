@@ -129,7 +129,7 @@ def migrate_site(connection: Connection, root: Path, row: OldRow, rehearse: bool
             migrated.problems.append(f"{old.name} cannot be taken over ({error})")
     if not rehearse and is_whole:
         try:
-            legacy_backup.database(storage)
+            legacy_backup.back_up_database(storage)
         except OSError as error:
             is_whole = False
             migrated.problems.append(f"its archive cannot be kept ({error})")

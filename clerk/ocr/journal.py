@@ -30,7 +30,7 @@ class Journal:
         known = {page.page: page for page in self._lines()}
         if manifest and self.head == {"pdf_sha256": manifest.pdf_sha256, "languages": manifest.languages}:
             known = {page.page: page for page in manifest.pages} | known
-        return {number: page for number, page in known.items() if page.is_read and self._text_is_there(page)}
+        return {number: page for number, page in known.items() if page.has_text and self._text_is_there(page)}
 
     def _lines(self) -> list[Page]:
         try:

@@ -100,9 +100,9 @@ def process(
             if event["event"] == "done":
                 break
             pages = _put_in_place(storage, document, scratch, event["pages"])
-            journal.add([page for page in pages if page.is_read])
+            journal.add([page for page in pages if page.has_text])
             for page in pages:
-                (done if page.is_read else gone_wrong)[page.page] = page
+                (done if page.has_text else gone_wrong)[page.page] = page
             report(len(done) + len(gone_wrong), count)
     pages_read = done | gone_wrong
     missing = [number for number in range(1, count + 1) if number not in pages_read]
@@ -137,9 +137,9 @@ def _usable_manifest(storage: SiteStorage, document: Document, journal: Journal)
         found = manifest.load(path)
     except manifest.ManifestUnreadable:
         found = None
-    if found.is_older if found is not None else not journal.path.exists():
-        legacy_backup.older_files(storage, document)
-    if found is None or found.is_older or found.pdf_sha256 != journal.head["pdf_sha256"]:
+    if found.is_legacy if found is not None else not journal.path.exists():
+        legacy_backup.back_up_files(storage, document)
+    if found is None or found.is_legacy or found.pdf_sha256 != journal.head["pdf_sha256"]:
         path.unlink(missing_ok=True)
         return None
     return found
@@ -225,7 +225,7 @@ def _judge(pages: tuple[Page, ...], ends_early: bool, failed_share: float) -> No
 
 def _remove_leftovers(storage: SiteStorage, document: Document, result: Manifest) -> None:
     """Texts and images of pages that this PDF does not have, or whose reading failed: of an older one."""
-    read_pages = {page.page for page in result.pages if page.is_read}
+    read_pages = {page.page for page in result.pages if page.has_text}
     for folder in (storage.texts(document), storage.page_image(document, 1).parent):
         for path in folder.glob("*") if folder.is_dir() else ():
             number = re.fullmatch(r"(\d+)\.(?:txt|png)", path.name)

@@ -1,8 +1,9 @@
-"""A plugin's code is called so that whatever it does fails its own unit, with its name, and nothing else.
+"""Calls plugin code in a thread with a timeout, so that a failing plugin fails only its own unit, under its name.
 
-The call runs in a thread of its own. One that hangs is given up after a time limit: a thread cannot be killed, so
-it stays behind, as a daemon that keeps nobody from ending. Not held off: a plugin that takes the process down
-(`os._exit`, a segfault); then the engine's rescue gives the unit to another worker, a few times at most.
+A thread cannot be killed: after a timeout the call is abandoned and its daemon thread keeps running until it returns or
+the process exits.
+Limitation: a plugin that ends the process (`os._exit`, a segmentation fault) ends the worker. The engine then gives the
+unit to another worker, up to the stage's limit of rescues.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from clerk.errors import JobError, PluginFailed, PluginRaised, PluginTimeout
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
-HOOK_TAKES_AT_MOST = 300.0
-"""Seconds, unless the caller knows better."""
-_GLANCE = 0.5
+HOOK_TIMEOUT = 300.0
+"""Default timeout of a hook call, in seconds."""
+_POLL_INTERVAL = 0.5
 
 
 class Heartbeat:
-    """What a long call shows from time to time, so that slow and hanging can be told apart."""
+    """Time of the last sign of progress. Restarts the timeout of a call that is slow but not hanging."""
 
     def __init__(self) -> None:
         self.last = time.monotonic()
 
-    def show(self) -> None:
+    def beat(self) -> None:
         self.last = time.monotonic()
 
 
@@ -44,7 +45,7 @@ class _Call(threading.Thread, Generic[Result]):
     def run(self) -> None:
         try:
             self.result = self.call()
-        except BaseException as error:  # noqa: BLE001 (SystemExit too must not pass for a result)
+        except BaseException as error:  # noqa: BLE001 (SystemExit must not count as a result either)
             self.error = error
         self.returned.set()
 
@@ -54,24 +55,25 @@ def call_with_timeout(
     hook: str,
     call: Callable[[], Result],
     *,
-    limit: float = HOOK_TAKES_AT_MOST,
-    life: Heartbeat | None = None,
+    timeout: float = HOOK_TIMEOUT,
+    heartbeat: Heartbeat | None = None,
     while_waiting: Callable[[], None] = lambda: None,
     expected: tuple[type[BaseException], ...] = (),
 ) -> Result:
-    """What `call` returns, or one of the errors above. `limit` counts from the start, or from the last sign of life.
+    """Return the result of `call`, or raise one of the plugin errors.
 
-    Errors of `expected` kinds are clerk's own, not the plugin's, and pass as they are. `while_waiting` is called
-    now and then in the caller's thread, and may raise to leave.
+    The timeout counts from the start of the call or from the last beat of `heartbeat`. Errors of the `expected` types
+    are raised unchanged, because they are clerk's and not the plugin's. `while_waiting` is called in the caller's
+    thread every half second and may raise to abandon the call.
     """
-    life = life or Heartbeat()
-    life.show()
+    heartbeat = heartbeat or Heartbeat()
+    heartbeat.beat()
     thread = _Call(f"{plugin}: {hook}", call)
     thread.start()
-    while not thread.returned.wait(min(_GLANCE, max(life.last + limit - time.monotonic(), 0.01))):
-        if time.monotonic() - life.last > limit:
-            logger.error("plugin %s hangs in %s: given up", plugin, hook)
-            raise PluginTimeout(f"plugin {plugin} did not come back from {hook} within {limit:g} s")
+    while not thread.returned.wait(min(_POLL_INTERVAL, max(heartbeat.last + timeout - time.monotonic(), 0.01))):
+        if time.monotonic() - heartbeat.last > timeout:
+            logger.error("plugin %s did not return from %s within %g s; the call is abandoned", plugin, hook, timeout)
+            raise PluginTimeout(f"plugin {plugin} did not return from {hook} within {timeout:g} s")
         while_waiting()
     match thread.error:
         case None:
@@ -79,13 +81,13 @@ def call_with_timeout(
         case error if isinstance(error, expected):
             raise error
         case JobError(retryable=False) as error:
-            raise PluginFailed(f"plugin {plugin} failed in {hook}: {_said(error)}") from error
+            raise PluginFailed(f"plugin {plugin} failed in {hook}: {_describe(error)}") from error
         case error:
-            raise PluginRaised(f"plugin {plugin} raised in {hook}: {_said(error)}") from error
+            raise PluginRaised(f"plugin {plugin} raised in {hook}: {_describe(error)}") from error
 
 
-def _said(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001 (an error whose own text raises is still an error)
+    except Exception:  # noqa: BLE001 (str() of a plugin's error may raise)
         return type(error).__name__

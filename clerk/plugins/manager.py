@@ -1,8 +1,9 @@
-"""Which plugins there are, where they came from, and how their hooks are called.
+"""Loads plugins and calls their hooks.
 
-Three sources: clerk's own, installed packages with an entry point in the group `clerk.plugins`, and the files and
-packages of a folder (CLERK_PLUGINS_DIR, `--plugins-dir`). One that cannot be loaded is remembered as a problem and
-harms nobody but the sites that need it. Later ones go first, so a plugin can take the place of a built-in.
+Plugins come from clerk itself, from installed packages with an entry point in the group `clerk.plugins`, and from the
+modules and packages of a folder (CLERK_PLUGINS_DIR, `--plugins-dir`). A plugin that cannot be loaded is listed as a
+problem and affects only the sites that need it. Plugins loaded later are called first, so a plugin can replace a
+built-in one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,14 +25,14 @@ import pluggy
 from clerk.config import Settings
 from clerk.errors import InvalidPluginResult, PluginMissing
 from clerk.plugins import hookspecs
-from clerk.plugins.isolation import HOOK_TAKES_AT_MOST, call_with_timeout
+from clerk.plugins.isolation import HOOK_TIMEOUT, call_with_timeout
 
 logger = logging.getLogger(__name__)
 
 GROUP = "clerk.plugins"
 BUILT_IN = (
     "clerk.sources.vendors",
-    "clerk.extraction.extractors",
+    "clerk.extraction.builtin",
     "clerk.publish.deployers.local",
     "clerk.publish.deployers.command",
 )
@@ -39,17 +40,17 @@ BUILT_IN = (
 
 @dataclass(frozen=True)
 class Loaded:
-    """A plugin that is in use."""
+    """A plugin that was loaded."""
 
     name: str
     origin: str
-    """`clerk itself`, the package and its version, or a file."""
+    """`clerk itself`, a package and its version, or a file."""
     hooks: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A plugin that is not, and why."""
+    """A plugin that could not be loaded."""
 
     name: str
     origin: str
@@ -63,11 +64,11 @@ class Plugins:
     problems: list[Problem] = field(default_factory=list)
 
     def add(self, plugin: object, name: str, origin: str) -> None:
-        """Register one. Functions with the name of a hook but the wrong arguments make it a problem."""
+        """Register a plugin. An unknown hook, wrong arguments or a hook wrapper make it a problem."""
         try:
             self.manager.register(plugin, name)
             self._check_hooks(name)
-        except Exception as error:  # noqa: BLE001 (whatever it is, it is the plugin's)
+        except Exception as error:  # noqa: BLE001 (any error of a plugin is reported as its problem)
             if self.manager.get_plugin(name) is plugin:
                 self.manager.unregister(plugin)
             self._problem(name, origin, error)
@@ -80,59 +81,60 @@ class Plugins:
         for caller in self.manager.get_hookcallers(self.manager.get_plugin(name)) or []:
             for implementation in caller.get_hookimpls():
                 if implementation.plugin_name == name and (implementation.wrapper or implementation.hookwrapper):
-                    raise ValueError(f"{caller.name} is a wrapper, which clerk does not call")
+                    raise ValueError(f"{caller.name} is a hook wrapper; clerk supports plain hook functions only")
 
     def add_from(self, name: str, origin: str, load: Callable[[], object]) -> None:
         try:
             plugin = load()
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001 (a module may even call sys.exit)
+        except BaseException as error:  # noqa: BLE001 (a module may call sys.exit)
             self._problem(name, origin, error)
             return
         self.add(plugin, name, origin)
 
     def _problem(self, name: str, origin: str, error: BaseException) -> None:
-        said = f"{type(error).__name__}: {error}"
-        logger.error("plugin %s (%s) cannot be used: %s", name, origin, said)
-        self.problems.append(Problem(name, origin, said))
+        message = f"{type(error).__name__}: {error}"
+        logger.error("plugin %s (%s) could not be loaded: %s", name, origin, message)
+        self.problems.append(Problem(name, origin, message))
 
-    def call_each(self, hook: str, /, limit: float = HOOK_TAKES_AT_MOST, **arguments: Any) -> Iterator[tuple[str, Any]]:
-        """Call a hook in plugin after plugin: (plugin's name, what it returned), without those that returned None."""
+    def call_each(self, hook: str, /, timeout: float = HOOK_TIMEOUT, **arguments: Any) -> Iterator[tuple[str, Any]]:
+        """Call a hook of each plugin in turn. Yields plugin name and result, except for results that are None."""
         for name, call in self.implementations(hook, **arguments):
-            result = call_with_timeout(name, hook, call, limit=limit)
+            result = call_with_timeout(name, hook, call, timeout=timeout)
             if result is not None:
                 yield name, result
 
     def implementations(self, hook: str, /, **arguments: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
-        """Each plugin that has the hook, and its call with these arguments: for callers with a guard of their own."""
+        """Yield the name of each plugin that has the hook, and a function that calls it with these arguments.
+
+        For callers that call `call_with_timeout` themselves.
+        """
         for implementation in reversed(getattr(self.manager.hook, hook).get_hookimpls()):
-            chosen = [arguments[name] for name in implementation.argnames]
-            yield implementation.plugin_name, _bound(implementation.function, chosen)
+            accepted = [arguments[name] for name in implementation.argnames]
+            yield implementation.plugin_name, partial(implementation.function, *accepted)
 
-    def call_first(self, hook: str, /, limit: float = HOOK_TAKES_AT_MOST, **arguments: Any) -> tuple[str, Any] | None:
-        """The first plugin that returns something, and what it returned."""
-        return next(self.call_each(hook, limit, **arguments), None)
+    def call_first(self, hook: str, /, timeout: float = HOOK_TIMEOUT, **arguments: Any) -> tuple[str, Any] | None:
+        """Return the name and result of the first plugin whose result is not None."""
+        return next(self.call_each(hook, timeout, **arguments), None)
 
-    def provided(self, hook: str, label: str, kind: type | None = None) -> tuple[str, Any]:
-        """What a plugin provides under a label, and which: a class derived from `kind`, if that is given."""
-        found = self.call_first(hook, label=label)
-        if found is None:
-            broken = ", ".join(f"{problem.name} ({problem.error})" for problem in self.problems)
-            raise PluginMissing(f"no plugin provides {hook}({label!r})" + (f"; not loaded: {broken}" if broken else ""))
-        plugin, value = found
+    def resolve(self, hook: str, label: str, kind: type | None = None) -> tuple[str, Any]:
+        """Return what a plugin provides under a label, and the plugin's name. `kind`: the required base class."""
+        resolved = self.call_first(hook, label=label)
+        if resolved is None:
+            failed = ", ".join(f"{problem.name} ({problem.error})" for problem in self.problems)
+            raise PluginMissing(f"no plugin provides {hook}({label!r})" + (f"; not loaded: {failed}" if failed else ""))
+        plugin, value = resolved
         if kind is not None and not (inspect.isclass(value) and issubclass(value, kind)):
-            said = f"plugin {plugin} returned {str(value)[:100]!r} from {hook}({label!r})"
-            raise InvalidPluginResult(f"{said}, not a class derived from {kind.__name__}")
+            raise InvalidPluginResult(
+                f"plugin {plugin} returned {str(value)[:100]!r} from {hook}({label!r}), "
+                f"not a class derived from {kind.__name__}"
+            )
         return plugin, value
 
 
-def _bound(function: Callable[..., Any], arguments: list[Any]) -> Callable[[], Any]:
-    return lambda: function(*arguments)
-
-
 def load(settings: Settings) -> Plugins:
-    """All plugins of this process; loaded once per folder."""
+    """Return all plugins. They are loaded once per process and folder."""
     return _load(settings.plugins_dir)
 
 
@@ -143,17 +145,17 @@ def _load(folder: Path | None) -> Plugins:
     plugins = Plugins(manager)
     for module in BUILT_IN:
         if importlib.util.find_spec(module) is not None:
-            plugins.add_from(module, "clerk itself", lambda module=module: importlib.import_module(module))  # type: ignore[misc]
+            plugins.add_from(module, "clerk itself", partial(importlib.import_module, module))
     for entry in importlib.metadata.entry_points(group=GROUP):
         package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an installed package"
         plugins.add_from(entry.name, package, entry.load)
     for file in _plugin_files(folder) if folder else []:
-        plugins.add_from(_module_name(file), str(file), lambda file=file: _import_file(file))  # type: ignore[misc]
+        plugins.add_from(_module_name(file), str(file), partial(_import_file, file))
     return plugins
 
 
 def _plugin_files(folder: Path) -> list[Path]:
-    """Modules and packages that lie directly in the folder, by name; what begins with _ or . is passed over."""
+    """Modules and packages directly in the folder, sorted by name. Names that begin with _ or . are ignored."""
     if not folder.is_dir():
         return []
     return sorted(
@@ -169,7 +171,7 @@ def _module_name(file: Path) -> str:
 
 
 def _import_file(file: Path) -> ModuleType:
-    """Under a name of its own in sys.modules, so that a plugin called `json.py` does not become everybody's json."""
+    """Import under a prefixed name, so that a plugin called `json.py` does not replace the standard module."""
     name = f"clerk_plugins_dir_{_module_name(file)}"
     package = [str(file.parent)] if file.name == "__init__.py" else None
     spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=package)

@@ -71,7 +71,7 @@ class PdfObservation:
     def of(cls, look: SiteCheck, row: Row) -> PdfObservation:
         path = look.storage.pdf(row.document)
         stamp = _stamp(path)
-        return cls(integrity.pdf_status(path, row.document.sha256, row.size_bytes, thorough=True), stamp)
+        return cls(integrity.pdf_status(path, row.document.sha256, row.size_bytes, full=True), stamp)
 
     def holds(self, connection: Connection, look: SiteCheck, row: Row) -> bool:
         """Still so, and no run is going; nor can one begin before this transaction ends."""
@@ -103,20 +103,20 @@ def _find(look: SiteCheck, row: Row) -> Iterator[Repair]:
         if not look.site.going:
             yield from _done(look, row, texts, images)
     elif row.status is None or row.error_code == _LOST:
-        if not images and (texts.are_whole if row.error_code == _LOST else texts.are_finished):
+        if not images and (texts.are_intact if row.error_code == _LOST else texts.are_complete):
             yield _read_already(look, row, texts)
         elif row.error_code == _LOST and row.pdf_missing and not look.site.going:
             sight = PdfObservation.of(look, row)
-            if sight.pdf is PdfStatus.WHOLE:
+            if sight.pdf is PdfStatus.INTACT:
                 yield _lost(look, row, "its PDF is back", 2, sight)
-    elif row.waits and not images and texts.are_finished and _in_right_languages(look, texts):
+    elif row.waits and not images and texts.are_complete and _in_right_languages(look, texts):
         yield _read_already(look, row, texts)
 
 
 def _done(look: SiteCheck, row: Row, texts: TextsStatus, images: int) -> Iterator[Repair]:
     if texts.problem is not None:
         match sight := PdfObservation.of(look, row):
-            case PdfObservation(pdf=PdfStatus.WHOLE):
+            case PdfObservation(pdf=PdfStatus.INTACT):
                 yield _lost(look, row, texts.problem, 2, sight)
             case PdfObservation(pdf=pdf) if look.site.scraper and row.is_listed:
                 yield _lost(look, row, f"{texts.problem}, and its PDF is {pdf}", 1, sight)
@@ -124,7 +124,7 @@ def _done(look: SiteCheck, row: Row, texts: TextsStatus, images: int) -> Iterato
                 problem = f"{texts.problem}, its PDF is {pdf}, and no source has it any more"
                 yield _lost(look, row, problem, None, sight)
         return
-    if images and (sight := PdfObservation.of(look, row)).pdf is PdfStatus.WHOLE:
+    if images and (sight := PdfObservation.of(look, row)).pdf is PdfStatus.INTACT:
         yield _lost(look, row, f"{images} images of its pages are gone", 2, sight)
         return
     path = look.storage.pdf(row.document)
@@ -173,7 +173,7 @@ def _lost(look: SiteCheck, row: Row, problem: str, phase: int | None, sight: Pdf
 
     def lose(connection: Connection) -> bool:
         texts = integrity.texts_status(look.storage, row.document, look.thorough)
-        back = texts.are_whole and not _missing_images(look, row, texts)
+        back = texts.are_intact and not _missing_images(look, row, texts)
         if back or not sight.holds(connection, look, row):
             return False
         if not engine.mark_files_lost(connection, row.document.id, "ocr", problem, pdf_missing=phase != 2):

@@ -28,9 +28,9 @@ _NAMES = (
 
 def find(connection: Connection, look: SiteCheck) -> list[Repair]:
     storage = look.storage
-    known = repository.documents_of(connection, look.site.subdomain)
+    known = repository.list_documents(connection, look.site.subdomain)
     paths = {storage.pdf(document) for document in known}
-    strange = [document for document in storage_scan.documents(storage) if storage.pdf(document) not in paths]
+    strange = [document for document in storage_scan.find_documents(storage) if storage.pdf(document) not in paths]
     if not strange:
         return []
     names = {folder_name(document.meeting): document.meeting for document in known}
@@ -53,8 +53,8 @@ def _stored(storage: SiteStorage, document: Document) -> StoredDocument | None:
     """None if there is nothing whole of it."""
     pdf = storage.pdf(document)
     sha256, size = (integrity.sha256_file(pdf), pdf.stat().st_size) if _is_pdf(pdf) else (None, None)
-    texts = integrity.texts_status(storage, replace(document, sha256=sha256), thorough=True)
-    read = texts.manifest if (texts.are_finished if sha256 else texts.are_whole) else None
+    texts = integrity.texts_status(storage, replace(document, sha256=sha256), full=True)
+    read = texts.manifest if (texts.are_complete if sha256 else texts.are_intact) else None
     if sha256 is None and read is None:
         return None
     known = replace(document, sha256=sha256 or (read.pdf_sha256 if read else None))

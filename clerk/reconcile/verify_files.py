@@ -92,8 +92,8 @@ def _documents(connection: Connection, storage: SiteStorage) -> list[str]:
     for *columns, size, is_read in connection.execute(_DOCUMENTS, [storage.subdomain]).fetchall():
         document = Document(*columns)
         where = f"{storage.subdomain}: {document.kind} of {document.meeting} {document.stem}"
-        if is_read and (problem := integrity.texts_status(storage, document, thorough=True).problem) is not None:
+        if is_read and (problem := integrity.texts_status(storage, document, full=True).problem) is not None:
             problems.append(f"{where}: {problem}")
-        if integrity.pdf_status(storage.pdf(document), document.sha256, size, thorough=True) is PdfStatus.DAMAGED:
+        if integrity.pdf_status(storage.pdf(document), document.sha256, size, full=True) is PdfStatus.DAMAGED:
             problems.append(f"{where}: its PDF is not the one that was fetched")
     return problems

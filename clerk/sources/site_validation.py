@@ -78,7 +78,7 @@ def _check_fetcher(plugins: Plugins, subdomain: str, scraper: str | None, extra:
     if scraper is None:
         return
     try:
-        plugin, fetcher = plugins.provided("fetcher_class", scraper, Fetcher)
+        plugin, fetcher = plugins.resolve("fetcher_class", scraper, Fetcher)
     except (PluginMissing, InvalidPluginResult, PluginRaised, PluginFailed, PluginTimeout) as error:
         raise InvalidSite(f"{subdomain}: {error}", "see `clerk plugins` for what is loaded") from error
     try:

@@ -243,7 +243,7 @@ class SourceSync:
 
     def _known(self) -> list[TrackedDocument]:
         with self.connect() as connection:
-            return repository.known_documents(connection, self.storage.subdomain)
+            return repository.list_tracked(connection, self.storage.subdomain)
 
     def _record_unchanged(self, known: TrackedDocument, found: DocumentRef) -> None:
         with self.connect() as connection:
@@ -251,12 +251,12 @@ class SourceSync:
 
     def _record_content(self, errand: SyncItem, content: Download, arrival: PendingDownload) -> FetchOutcome:
         def place(document: Document) -> str:
-            arrival.keep_as(self.storage.pdf(document))
+            arrival.move_to(self.storage.pdf(document))
             return self.storage.storage_key(document)
 
         known = errand.known
         with self.connect() as connection:
-            change = repository.record_content(
+            change = repository.record_download(
                 connection,
                 self.storage.subdomain,
                 errand.found,
@@ -267,7 +267,7 @@ class SourceSync:
             )
             if change is FetchOutcome.UNCHANGED and known is not None and not self._is_there(known):
                 place(repository.document_by_id(connection, known.id))
-                repository.record_fetched_anew(connection, known.id)
+                repository.record_restored(connection, known.id)
         return change
 
     def _record_failure(self, errand: SyncItem, problem: JobError) -> None:
@@ -284,7 +284,7 @@ class SourceSync:
 
     def _note_vanished(self, gone: list[TrackedDocument]) -> None:
         with self.connect() as connection:
-            self.tally.vanished = repository.record_vanished(
+            self.tally.vanished = repository.record_removed(
                 connection, [one.id for one in gone if self.fetcher.covers(one)]
             )
 

@@ -21,7 +21,7 @@ from clerk.archive.pages import Page, with_ids
 from clerk.archive.selection import select
 from clerk.errors import AllTextsMissing, PagesWouldVanish
 from clerk.extraction import cache
-from clerk.extraction.contract import Findings
+from clerk.extraction.schema import Findings
 from tests.archive.helpers import SiteDocuments, is_intact, rows
 
 
@@ -310,7 +310,7 @@ def test_extraction_results_are_merged_into_the_rows(site: SiteDocuments) -> Non
     plain = compile_documents(site)
     found = {1: Findings('{"persons": []}', '{"votes": []}'), 2: Findings("{}", "{}")}
     texts = [(1, "Mayor Ellen Ortiz"), (2, "nothing")]
-    cache.save(site.storage.extracted(document), cache.Extracted("rules", "1", cache.text_hash(texts), found))
+    cache.save(site.storage.extracted(document), cache.CachedFindings("rules", "1", cache.text_hash(texts), found))
     merged = compile_documents(site)
     assert merged.content_hash != plain.content_hash
     assert rows(site.storage.database, "select entities_json, votes_json from minutes order by page") == [
@@ -318,7 +318,7 @@ def test_extraction_results_are_merged_into_the_rows(site: SiteDocuments) -> Non
         ("{}", "{}"),
     ]
     # Results for another text are ignored.
-    cache.save(site.storage.extracted(document), cache.Extracted("rules", "1", cache.text_hash(texts[:1]), found))
+    cache.save(site.storage.extracted(document), cache.CachedFindings("rules", "1", cache.text_hash(texts[:1]), found))
     assert compile_documents(site).content_hash == plain.content_hash
 
 

@@ -10,7 +10,7 @@ from clerk.documents.storage import pending_download
 def arrive(folder: Path, content: bytes, final: Path) -> None:
     with pending_download(folder) as arrival:
         arrival.file.write(content)
-        arrival.keep_as(final)
+        arrival.move_to(final)
 
 
 def test_another_file_under_the_final_name_is_kept_beside_it(tmp_path: Path) -> None:

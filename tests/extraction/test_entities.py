@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clerk.extraction.contract import validate
 from clerk.extraction.rules import Rules
+from clerk.extraction.schema import validate
 
 PAGE = """CITY OF MILLBROOK
 Regular Meeting of the City Council

@@ -10,7 +10,7 @@ import pytest
 
 from clerk.errors import InvalidExtractorOutput
 from clerk.extraction import cache
-from clerk.extraction.contract import Findings, validate
+from clerk.extraction.schema import Findings, validate
 
 VOTE = {
     "motion_by": "A",
@@ -77,7 +77,7 @@ def test_nonsense_is_refused_with_the_extractors_name(found: Any) -> None:
 
 def test_what_was_kept_comes_back(tmp_path: Path) -> None:
     texts = [(1, "a"), (3, "b")]
-    kept = cache.Extracted("rules", "1", cache.text_hash(texts), {1: Findings("{}", "{}"), 3: Findings("é", "{}")})
+    kept = cache.CachedFindings("rules", "1", cache.text_hash(texts), {1: Findings("{}", "{}"), 3: Findings("é", "{}")})
     path = tmp_path / "txt" / "extracted.json"
     cache.save(path, kept)
     assert cache.load(path) == kept

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from clerk.errors import SpacyUnavailable
-from clerk.extraction.contract import validate
-from clerk.extraction.extractors import extractor
-from clerk.extraction.extractors.spacy import DEFAULT_MODEL, SpacyExtractor, model_named
+from clerk.extraction.builtin import extractor
+from clerk.extraction.schema import validate
+from clerk.extraction.spacy import DEFAULT_MODEL, SpacyExtractor, model_named
 
 HAS_SPACY = importlib.util.find_spec("spacy") is not None
 HAS_MODEL = HAS_SPACY and importlib.util.find_spec(DEFAULT_MODEL) is not None

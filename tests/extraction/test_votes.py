@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from clerk.extraction.contract import validate
 from clerk.extraction.rules import Rules
+from clerk.extraction.schema import validate
 
 
 def votes(*pages: str) -> list[list[dict[str, Any]]]:

@@ -63,8 +63,8 @@ def test_the_source_brings_them_again(connection: Connection, old_disk: OldDisk,
     ]
     assert rows(connection, "select current_stage, outcome from sites") == [("completed", "succeeded")]
     storage = SiteStorage(old_disk.root, "town")
-    documents = repository.documents_of(connection, "town")
-    assert [integrity.texts_status(storage, one, thorough=True).problem for one in documents] == [None] * 4
+    documents = repository.list_documents(connection, "town")
+    assert [integrity.texts_status(storage, one, full=True).problem for one in documents] == [None] * 4
     assert (old_disk.root / "town/txt/CityCouncil/2020-01-01/1.txt").read_text() == "read, PDF gone"
     assert broken_invariants(connection) == []
     engine.start_run(connection, "town")

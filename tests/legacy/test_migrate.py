@@ -311,7 +311,7 @@ def test_a_file_system_without_links_gets_copies(
     (made,) = (manifest.load(path) for path in old_disk.root.rglob("manifest.json"))
     assert made is not None
     assert (made.pdf_sha256, made.page_count, made.is_complete) == (None, 1, True)
-    assert made.pages[0].is_read
+    assert made.pages[0].has_text
 
 
 def test_a_progress_table_of_the_oldest_kind(connection: Connection) -> None:
@@ -418,7 +418,7 @@ def test_a_text_in_one_file_takes_the_place_of_some_pages_which_are_set_aside(
             connection.execute("delete from content_items")
         (migrated,) = migrate.migrate(connection, old_disk.root)
         assert (migrated.skipped, migrated.problems, migrated.documents["processed"]) == (None, [], 1)
-    (document,) = repository.documents_of(connection, "town")
+    (document,) = repository.list_documents(connection, "town")
     storage = SiteStorage(old_disk.root, "town")
     assert manifest.page_texts(storage, document) == [(1, "all of it")]
     kept = old_disk.root / "town/before-clerk/txt/Board"

@@ -49,24 +49,24 @@ def test_a_plugin_can_say_that_another_attempt_is_useless() -> None:
 def test_a_plugin_that_hangs_is_given_up() -> None:
     release = threading.Event()
     try:
-        with pytest.raises(PluginTimeout, match=r"plugin mine did not come back from hook within 0.2 s"):
-            call_with_timeout("mine", "hook", release.wait, limit=0.2)
+        with pytest.raises(PluginTimeout, match=r"plugin mine did not return from hook within 0.2 s"):
+            call_with_timeout("mine", "hook", release.wait, timeout=0.2)
     finally:
         release.set()
 
 
 def test_slow_is_not_hanging_as_long_as_there_are_signs_of_life() -> None:
-    life = Heartbeat()
+    heartbeat = Heartbeat()
     ticks = iter(range(8))
 
     def call() -> str:
         wait = threading.Event()
         for _ in ticks:
             wait.wait(0.1)
-            life.show()
+            heartbeat.beat()
         return "done"
 
-    assert call_with_timeout("mine", "hook", call, limit=0.5, life=life) == "done"
+    assert call_with_timeout("mine", "hook", call, timeout=0.5, heartbeat=heartbeat) == "done"
 
 
 def test_the_one_who_waits_may_leave() -> None:

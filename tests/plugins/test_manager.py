@@ -57,7 +57,7 @@ def test_built_ins_come_through_the_same_hooks() -> None:
     plugins = manager._load(None)
     assert not plugins.problems
     assert all(loaded.origin == "clerk itself" for loaded in plugins.loaded)
-    name, fetcher = plugins.provided("fetcher_class", "legistar", Fetcher)
+    name, fetcher = plugins.resolve("fetcher_class", "legistar", Fetcher)
     assert name == "clerk.sources.vendors"
     assert issubclass(fetcher, Fetcher)
 
@@ -104,12 +104,12 @@ def test_a_plugin_that_cannot_be_loaded_is_a_problem_and_the_others_go_on(folder
     assert plugins.loaded[-1].name == "good"
     assert plugins.call_first("fetcher_extra", label="x") == ("good", {"good": 1})
     with pytest.raises(PluginMissing, match=r"not loaded: bad"):
-        plugins.provided("fetcher_class", "x", Fetcher)
+        plugins.resolve("fetcher_class", "x", Fetcher)
 
 
 def test_a_plugin_goes_before_the_built_in_of_the_same_label(folder: Folder) -> None:
     text = "class Mine(Fetcher):\n    pass\n@hookimpl\ndef fetcher_class(label):\n    return Mine\n"
-    name, fetcher = manager._load(folder(mine=text)).provided("fetcher_class", "links", Fetcher)
+    name, fetcher = manager._load(folder(mine=text)).resolve("fetcher_class", "links", Fetcher)
     assert (name, fetcher.__name__) == ("mine", "Mine")
 
 
@@ -117,7 +117,7 @@ def test_a_plugin_goes_before_the_built_in_of_the_same_label(folder: Folder) -> 
 def test_nonsense_is_called_by_its_plugins_name(folder: Folder, value: str) -> None:
     plugins = manager._load(folder(odd=f"@hookimpl\ndef fetcher_class(label):\n    return {value}\n"))
     with pytest.raises(InvalidPluginResult, match="plugin odd returned"):
-        plugins.provided("fetcher_class", "x", Fetcher)
+        plugins.resolve("fetcher_class", "x", Fetcher)
 
 
 def test_an_error_names_the_plugin_that_raised_it(folder: Folder) -> None:

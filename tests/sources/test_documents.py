@@ -190,7 +190,7 @@ def test_a_failed_download_is_a_failed_document_with_its_reason(
     town.browser = town.browser.with_limits(max_bytes=2_000_000)
     tally = town.fetch(listing(DocumentRef(f"{web.url}/1", "A", DAY), DocumentRef(f"{web.url}/2", "B", DAY)), {})
     assert tally.changes == {FetchOutcome.FAILED: 1, FetchOutcome.NEW: 1}
-    failed = next(one for one in repository.documents_of(town.connection, "springfield") if one.meeting == "A")
+    failed = next(one for one in repository.list_documents(town.connection, "springfield") if one.meeting == "A")
     with pytest.raises(NotFetched, match=said) as raised:
         repository.require_fetched(failed)
     assert raised.value.code == code
@@ -263,7 +263,7 @@ def test_a_check_that_fails_leaves_the_copy_that_we_have(web: Web, town: Town) -
     read_all(town)
     web.serve_html("/1", "<html>maintenance</html>")
     town.fetch(source, {})
-    (document,) = repository.documents_of(town.connection, "springfield")
+    (document,) = repository.list_documents(town.connection, "springfield")
     assert document.fetch_error_code == "NotAPdf"
     repository.require_fetched(document)
     assert units(town) == []

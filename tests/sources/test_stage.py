@@ -278,7 +278,7 @@ def _call_the_other_hooks(loaded: manager.Plugins, storage: Path) -> None:
     assert (storage / "_example/static/a/b.db").is_file()
     list(loaded.call_each("post_deploy", site={"subdomain": "town", "name": "Town"}))
     assert (wall / "announced.txt").is_file()
-    _, extractor = loaded.provided("extractor", "example")
+    _, extractor = loaded.resolve("extractor", "example")
     assert extractor.extract([(1, "MAYOR Quimby")]) == {1: {"persons": [{"text": "Mayor", "confidence": 0.1}]}}
 
 

@@ -56,7 +56,7 @@ def deploy(context: procrastinate.JobContext, subdomain: str, run_id: int, stage
             claim.require(place, len(due))
             limit = max(claim.settings.plugin_time_limit, claim.settings.deploy_time_limit + _MARGIN)
             result = call_with_timeout(
-                name, "deploy_municipality", deployers[name], limit=limit, while_waiting=claim.raise_if_cancelled
+                name, "deploy_municipality", deployers[name], timeout=limit, while_waiting=claim.raise_if_cancelled
             )
             with claim.connection() as connection:
                 publications.record_step(
@@ -112,7 +112,7 @@ def _announce(claim: JobContext, plugins: manager.Plugins, subdomain: str, publi
                 name,
                 "post_deploy",
                 call,
-                limit=claim.settings.plugin_time_limit,
+                timeout=claim.settings.plugin_time_limit,
                 while_waiting=claim.raise_if_cancelled,
             )
             with claim.connection() as connection:

@@ -16,7 +16,7 @@ from clerk.documents.repository import document_by_id
 from clerk.documents.storage import SiteStorage
 from clerk.errors import InvalidExtractorOutput, TextsMissing
 from clerk.extraction import cache
-from clerk.extraction.contract import validate
+from clerk.extraction.schema import validate
 from clerk.pipeline.job_context import JobContext
 from clerk.pipeline.job_manager import ClerkJobManager
 from clerk.pipeline.retry import StageRetry
@@ -39,7 +39,7 @@ def extraction(context: procrastinate.JobContext, subdomain: str, run_id: int, s
         raise TextsMissing(str(error)) from error
     if not texts and manifest.load(storage.manifest(document)) is None:
         raise TextsMissing(f"document {content_item_id} has no manifest under {storage.texts(document)}")
-    plugin, extractor = manager.load(claim.settings).provided("extractor", label)
+    plugin, extractor = manager.load(claim.settings).resolve("extractor", label)
     version, path = getattr(extractor, "version", None), storage.extracted(document)
     if not isinstance(version, str) or not callable(getattr(extractor, "extract", None)):
         raise InvalidExtractorOutput(
@@ -52,12 +52,12 @@ def extraction(context: procrastinate.JobContext, subdomain: str, run_id: int, s
         plugin,
         f"the extraction of document {content_item_id}",
         lambda: extractor.extract(texts),
-        limit=claim.settings.plugin_time_limit,
+        timeout=claim.settings.plugin_time_limit,
         while_waiting=claim.raise_if_cancelled,
     )
     pages = validate(label, found, [number for number, _ in texts])
     claim.require(len(texts), len(texts))
-    cache.save(path, cache.Extracted(label, version, text_hash, pages))
+    cache.save(path, cache.CachedFindings(label, version, text_hash, pages))
     return "extracted"
 
 

@@ -40,7 +40,7 @@ def fetch(context: JobContext, subdomain: str, run_id: int, stage: str, content_
     if row is None or not row.scraper:
         raise SiteConfigError(f"{subdomain} has no scraper: name one with `clerk site edit {subdomain} --scraper …`")
     plugins = manager.load(connector.settings)
-    plugin, fetcher_class = plugins.provided("fetcher_class", row.scraper, Fetcher)
+    plugin, fetcher_class = plugins.resolve("fetcher_class", row.scraper, Fetcher)
     site = Site(subdomain, row.name or subdomain, _extra(plugins, row), row.start_year)
     tally = _Fetch(context, connector, plugin, fetcher_class, site, run_id).run()
     logger.info("fetched: %s", tally)
@@ -80,7 +80,7 @@ class _Fetch:
         self.fetcher_class = fetcher_class
         self.site = site
         self.run_id = run_id
-        self.life = Heartbeat()
+        self.heartbeat = Heartbeat()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[SyncResult] | None = None
 
@@ -90,8 +90,8 @@ class _Fetch:
                 self.plugin,
                 f"the fetch of {self.site.subdomain}",
                 lambda: asyncio.run(self._gather()),
-                limit=self.connector.settings.plugin_time_limit,
-                life=self.life,
+                timeout=self.connector.settings.plugin_time_limit,
+                heartbeat=self.heartbeat,
                 while_waiting=self._raise_if_cancelled,
                 expected=_NOT_THE_PLUGINS_FAULT,
             )
@@ -106,7 +106,7 @@ class _Fetch:
         with self.connector.connection() as connection:
             began = run_started_at(connection, self.run_id)
         async with RateLimitedClient(
-            Limits.from_settings(settings), self.connector.connection, self.life.show
+            Limits.from_settings(settings), self.connector.connection, self.heartbeat.beat
         ) as client:
             gathering = SourceSync(
                 self.plugin,

@@ -270,7 +270,7 @@ class RateLimitedClient:
         if status in _MAY_PASS or status >= 500:
             after = _retry_after(response.headers.get("retry-after", ""))
             if after is not None and status in _ASKS_FOR_A_PAUSE:
-                await self.hosts.hold(response.url.host, after, said)
+                await self.hosts.back_off(response.url.host, after, said)
             raise _Retryable(said, after)
         raise DownloadRefused(f"{redact_url(str(response.url))}: {said}")
 

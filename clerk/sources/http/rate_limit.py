@@ -67,7 +67,7 @@ class HostRateLimiter:
         finally:
             await asyncio.shield(self.ask("select clerk_release_host_slot(%s)", [slot_id]))
 
-    async def hold(self, host: str, seconds: float, why: str) -> None:
+    async def back_off(self, host: str, seconds: float, why: str) -> None:
         """The host asked for a pause: no worker disturbs it."""
         await self.ask("select clerk_back_off_host(%s, %s, %s)", [host, timedelta(seconds=seconds), why])
 

@@ -45,7 +45,7 @@ class World(Town):
     def document(self, day: str, revision: int = 1) -> Document:
         (found,) = [
             one
-            for one in repository.documents_of(self.connection, "springfield")
+            for one in repository.list_documents(self.connection, "springfield")
             if one.date.isoformat() == day and one.revision == revision
         ]
         return found

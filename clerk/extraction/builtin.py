@@ -1,13 +1,13 @@
 """The built-in extractors: `rules`, and `spacy` (or `spacy-MODEL`) where spaCy and a model are installed.
 
-What an extractor must have is `clerk.extraction.contract.Extractor`: a `version`, and `extract(pages)`.
+What an extractor must have is `clerk.extraction.schema.Extractor`: a `version`, and `extract(pages)`.
 """
 
 from __future__ import annotations
 
-from clerk.extraction.contract import Extractor
-from clerk.extraction.extractors.spacy import SpacyExtractor, model_named
 from clerk.extraction.rules import Rules
+from clerk.extraction.schema import Extractor
+from clerk.extraction.spacy import SpacyExtractor, model_named
 from clerk.plugins.hookspecs import hookimpl
 
 

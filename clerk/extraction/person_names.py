@@ -30,9 +30,9 @@ _PARTICLES = frozenset(
     {"de", "la", "del", "van", "von", "der", "den", "di", "da", "dos", "st.", "las", "los", "el", "bin", "al"}
 )
 _SUFFIXES = frozenset({"jr", "jr.", "sr", "sr.", "ii", "iii", "iv", "esq.", "m.d.", "phd", "ph.d."})
-NOT_NAMES = vocabulary("not_names.txt")
+NOT_NAMES = vocabulary("name_stop_words.txt")
 """Words that begin with a capital in minutes, and are nobody's name."""
-SURNAMES_TOO = vocabulary("surnames_too.txt")
+SURNAMES_TOO = vocabulary("ambiguous_surnames.txt")
 """Plain words that are surnames where a title or a list says so."""
 _MARKS = r",;:()\[\]{}|•·<>*_=\"/"
 # A dash that binds a name to a vote ("Smith-Aye") is a token of its own; one inside a name is not.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from clerk.extraction.names import Person, Token, people_at, person_at, title_at
+from clerk.extraction.person_names import Person, Token, people_at, person_at, title_at
 
 _MOVER = re.compile(
     r"\b(?:(?:motion(?:ed)?|moved)(?: was)?(?: made| offered)?(?: and)? by|motion of|mover|moved|motion)\b ?(:?)",
