@@ -1,4 +1,4 @@
-"""How many characters of a text are wrong, against the truth."""
+"""Character error rate of a text against a reference."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 
 def distance(one: str, other: str) -> int:
-    """Edits from one text to the other: Myers' bit vectors, with Python's integers as the vectors."""
+    """Edit distance, by Myers' bit-vector algorithm with Python integers as vectors."""
     if not one:
         return len(other)
     places: dict[str, int] = {}
@@ -28,7 +28,7 @@ def distance(one: str, other: str) -> int:
 
 
 LEADERS = re.compile(r"(?:[._]\s*){3,}")
-"""Lines of dots or underscores from a word to its page number, or to be signed on: drawn, not written."""
+"""Lines of dots or underscores, such as in a table of contents or above a signature."""
 
 
 def normal(text: str) -> str:
@@ -39,8 +39,7 @@ def normal(text: str) -> str:
 
 
 def errors_in(truth: str, found: str) -> int:
-    """Wrong characters, word by word, whatever the order: in which order columns and headings are to be read is a
-    matter of taste, on which even two modes of pdftotext differ."""
+    """Edits per word, in any word order: even two modes of pdftotext disagree about the order of columns."""
     wanted, got = Counter(normal(truth).split()), Counter(normal(found).split())
     missing, extra = list((wanted - got).elements()), list((got - wanted).elements())
     errors = 0

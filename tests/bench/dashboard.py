@@ -1,8 +1,7 @@
-"""What the dashboard costs: jobs per second of a worker at full speed while nobody looks and while five pages are open
-and kept up to date, in turns, in one run; and how long the overview takes to be served meanwhile.
+"""Cost of the dashboard: jobs per second of a worker without visitors and with five open pages, in alternating windows.
 
-The database is that of bin/bench-operate: 10,000 sites, a million units in the ledger. The jobs do nothing, so that
-the machine is as busy with the pipeline as it can be. Only ratios of one run mean something.
+Also measures the response time of the overview. The database is that of `bin/bench operate`: 10,000 sites, a million
+units. The jobs do nothing, so that the worker loads the machine fully. Only ratios within one run are meaningful.
 """
 
 from __future__ import annotations
@@ -36,21 +35,21 @@ from tests.conftest import Databases, Url, running
 from tests.web.test_command import dashboard
 
 PAGES = 5
-WAYS = ("nobody looks", "five pages open", "overview asked for")
+VARIANTS = ("no visitors", "five pages open", "overview requested")
 _BUSY_SITES = 40
-_JOBS_PER_SECOND_AT_MOST = 1500
-_SETTLING = 2.0
-_ASKED_EVERY = 0.5
+_MAX_JOBS_PER_SECOND = 1500
+_WARM_UP = 2.0
+_REQUEST_INTERVAL = 0.5
 
 Windows = dict[str, list[tuple[float, float]]]
-"""Way → from when to when it was so."""
+"""Variant → start and end of each window."""
 
 
 def prepare(url: Url, sites: int, documents: int, jobs: int) -> int:
-    """Returns how many units the ledger has before the jobs that keep the worker busy."""
+    """Returns the number of units in the ledger before the worker's no-op jobs."""
     with connect_to(url) as connection:
         Migrator(connection, default_folder()).up()
-        fill(connection, sites, documents, going=sites // 100)
+        fill(connection, sites, documents, active=sites // 100)
         (units,) = connection.execute("select count(*) from content_item_pipeline_state").fetchone() or (0,)
         for number in range(_BUSY_SITES):
             subdomain = f"busy{number}"
@@ -67,7 +66,7 @@ def prepare(url: Url, sites: int, documents: int, jobs: int) -> int:
 
 @contextmanager
 def open_page(address: str) -> Iterator[None]:
-    """As a browser has it open: everything that comes is taken."""
+    """Receives live updates like a browser."""
     with ExitStack() as stack:
         client = stack.enter_context(httpx2.Client(timeout=600))
         client.get(address).raise_for_status()
@@ -84,35 +83,35 @@ def open_page(address: str) -> Iterator[None]:
         reader.start()
         yield
         closing.set()
-        # The next look or heartbeat wakes it.
+        # It ends with the next update or keep-alive.
         reader.join(60)
 
 
-def ask(address: str, until: float) -> list[float]:
-    """Seconds that the overview took to come, asked for again and again."""
+def request_overview(address: str, until: float) -> list[float]:
+    """Response times of the overview in seconds."""
     took = []
     with httpx2.Client(timeout=600) as client:
         while time.time() < until:
             began = time.monotonic()
             client.get(address).raise_for_status()
             took.append(time.monotonic() - began)
-            time.sleep(_ASKED_EVERY)
+            time.sleep(_REQUEST_INTERVAL)
     return took
 
 
-def window(way: str, address: str, seconds: float, windows: Windows) -> list[float]:
+def window(variant: str, address: str, seconds: float, windows: Windows) -> list[float]:
     took: list[float] = []
     with ExitStack() as stack:
-        if way == "five pages open":
+        if variant == "five pages open":
             for _ in range(PAGES):
                 stack.enter_context(open_page(address))
-        time.sleep(_SETTLING)
+        time.sleep(_WARM_UP)
         began = time.time()
-        if way == "overview asked for":
-            took = ask(address, began + seconds)
+        if variant == "overview requested":
+            took = request_overview(address, began + seconds)
         else:
             time.sleep(seconds)
-        windows[way].append((began, time.time()))
+        windows[variant].append((began, time.time()))
     return took
 
 
@@ -131,18 +130,18 @@ def jobs_per_second(url: Url, windows: list[tuple[float, float]]) -> list[float]
 
 
 def measure(url: Url, rounds: int, seconds: float, progress: Progress) -> tuple[Windows, list[float]]:
-    windows: Windows = {way: [] for way in WAYS}
+    windows: Windows = {variant: [] for variant in VARIANTS}
     took: list[float] = []
-    worker = subprocess.Popen([sys.executable, "-m", "tests.bench.engine", "--work", "whole", url])
+    worker = subprocess.Popen([sys.executable, "-m", "tests.bench.engine", "--work", "complete", url])
     try:
         with dashboard(url) as (_, address):
             for number in range(rounds):
-                # Forwards and backwards, so that what changes over time favours nobody.
-                for place, way in enumerate(WAYS if number % 2 == 0 else reversed(WAYS)):
-                    progress.show("windows", number * len(WAYS) + place, rounds * len(WAYS))
-                    took += window(way, address, seconds, windows)
+                # In alternating order, so that drift over time affects all variants equally.
+                for place, variant in enumerate(VARIANTS if number % 2 == 0 else reversed(VARIANTS)):
+                    progress.show("windows", number * len(VARIANTS) + place, rounds * len(VARIANTS))
+                    took += window(variant, address, seconds, windows)
         if worker.poll() is not None:
-            raise SystemExit("the worker had nothing left to do: ask for fewer --rounds or --seconds")
+            raise SystemExit("the worker ran out of jobs: use fewer --rounds or --seconds")
     finally:
         worker.kill()
         worker.wait()
@@ -151,7 +150,7 @@ def measure(url: Url, rounds: int, seconds: float, progress: Progress) -> tuple[
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="bin/bench-dashboard", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        prog="bin/bench dashboard", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--sites", type=int, default=10_000, help="default: 10,000")
     parser.add_argument("--documents", type=int, default=49, help="per site (default: 49, which is 101 units)")
@@ -160,7 +159,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     arguments = parser.parse_args()
-    in_all = arguments.rounds * len(WAYS) * (arguments.seconds + 2 * _SETTLING)
+    in_all = arguments.rounds * len(VARIANTS) * (arguments.seconds + 2 * _WARM_UP)
     with (
         tempfile.TemporaryDirectory() as folder,
         running(Server(Path(folder) / "postgres", options=SETTINGS)) as server,
@@ -168,21 +167,21 @@ def main() -> None:
     ):
         os.environ |= {"STORAGE_DIR": str(Path(folder) / "storage"), "CLERK_HOME": folder}
         url = Databases(server).create()
-        jobs = int(in_all * _JOBS_PER_SECOND_AT_MOST)
+        jobs = int(in_all * _MAX_JOBS_PER_SECOND)
         progress.note(f"filling a database: {arguments.sites:,} sites, and {jobs:,} jobs")
         units = prepare(url, arguments.sites, arguments.documents, jobs)
         windows, took = measure(url, arguments.rounds, arguments.seconds, progress)
-        rates = {way: jobs_per_second(url, windows[way]) for way in WAYS}
+        rates = {variant: jobs_per_second(url, windows[variant]) for variant in VARIANTS}
     report(arguments.json, arguments.sites, units, rates, took)
 
 
 def report(as_json: bool, sites: int, units: int, rates: dict[str, list[float]], took: list[float]) -> None:
-    medians = {way: statistics.median(values) for way, values in rates.items()}
-    alone, watched = WAYS[:2]
+    medians = {variant: statistics.median(values) for variant, values in rates.items()}
+    alone, watched = VARIANTS[:2]
     figures: dict[str, Any] = {
         "sites": sites,
         "units in the ledger": units,
-        "jobs per second": {way: round(value) for way, value in medians.items()},
+        "jobs per second": {variant: round(value) for variant, value in medians.items()},
         "with five pages open / without": round(
             statistics.median(b / a for a, b in zip(rates[alone], rates[watched], strict=True)), 3
         ),

@@ -1,11 +1,11 @@
-"""What the accounting costs: no-op jobs per second of one worker process, three ways, side by side in one run.
+"""Cost of the accounting: no-op jobs per second of one worker process in three variants.
 
-stock      Procrastinate as it comes, in a database with nothing but its schema
+stock      Procrastinate with default settings, in a database with only its schema
 connector  the same database, clerk's connector
-whole      clerk's worker in clerk's database: claims, ledger, counters, coordinators
+complete   clerk's worker in clerk's database: claims, ledger, counters, coordinators
 
-Also: the time from the last member's end to the coordinator's start. Machines are noisy and this one may be busy;
-only the ratios of one run mean something.
+Also measures the time from the end of the last unit to the start of the coordinator. Only ratios within one run are
+meaningful.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from clerk.db.migrations.sqlfiles import default_folder
 from clerk.pipeline import engine
 from tests.conftest import Databases, Url, running
 
-WAYS = ("stock", "connector", "whole")
+VARIANTS = ("stock", "connector", "complete")
 SETTINGS = {"fsync": "on", "max_wal_size": "2GB", "checkpoint_timeout": "30min"}
 
 
-async def member(**_: Any) -> None:
-    """Does nothing: what is measured is everything around it."""
+async def no_op(**_: Any) -> None:
+    """The job itself does nothing."""
 
 
-def make_app(way: str, url: Url) -> procrastinate.App:
-    if way == "stock":
+def make_app(variant: str, url: Url) -> procrastinate.App:
+    if variant == "stock":
         return procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=url, max_size=12))
-    if way == "connector":
+    if variant == "connector":
         from clerk.pipeline import connector
 
-        # Its database has no schema of clerk's on purpose.
+        # This database intentionally lacks clerk's schema.
         connector.require_known_schema = lambda *_: None  # type: ignore[attr-defined]
         return procrastinate.App(connector=connector.ClerkConnector())
     from clerk.app import ClerkApp
@@ -54,12 +54,12 @@ def make_app(way: str, url: Url) -> procrastinate.App:
     return ClerkApp()
 
 
-def work(way: str, url: Url) -> None:
+def work(variant: str, url: Url) -> None:
     """One worker process: runs until the queue is empty."""
     os.environ["DATABASE_URL"] = url
-    app = make_app(way, url)
+    app = make_app(variant, url)
     for stage in ("fetch", "ocr", "compilation", "extraction", "deploy"):
-        app.task(name=f"clerk.{stage}", queue=stage)(member)
+        app.task(name=f"clerk.{stage}", queue=stage)(no_op)
 
     async def run() -> None:
         async with app.open_async():
@@ -68,16 +68,16 @@ def work(way: str, url: Url) -> None:
     asyncio.run(run())
 
 
-def prepare(url: Url, way: str, sites: int, members: int) -> None:
-    """`members` jobs in the queue ocr, spread over `sites`."""
-    if way != "whole":
+def prepare(url: Url, variant: str, sites: int, units: int) -> None:
+    """Insert `units` jobs into the queue ocr, distributed over `sites`."""
+    if variant != "complete":
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(procrastinate.schema.SchemaManager.get_schema())
             connection.execute(
                 "insert into procrastinate_jobs (queue_name, task_name, args) select 'ocr', 'clerk.ocr',"
                 " jsonb_build_object('subdomain', 'site' || n %% %s, 'run_id', 1, 'stage', 'ocr', 'content_item_id', n)"
                 " from generate_series(1, %s) n",
-                [sites, members],
+                [sites, units],
             )
             connection.execute("analyze")
         return
@@ -89,13 +89,13 @@ def prepare(url: Url, way: str, sites: int, members: int) -> None:
             connection.execute(
                 "insert into content_items (subdomain, kind, meeting, date)"
                 " select %s, 'minutes', 'Council', date '2000-01-01' + n from generate_series(1, %s) n",
-                [subdomain, members // sites],
+                [subdomain, units // sites],
             )
             engine.start_run(connection, subdomain, first_phase=2)
         connection.execute("analyze")
 
 
-def jobs_per_second(url: Url, members: int) -> float:
+def jobs_per_second(url: Url, units: int) -> float:
     with psycopg.connect(url) as connection:
         row = connection.execute(
             "select count(*) filter (where e.type = 'succeeded'), extract(epoch from max(e.at) - min(e.at))"
@@ -103,33 +103,33 @@ def jobs_per_second(url: Url, members: int) -> float:
             " where j.queue_name = 'ocr' and e.type in ('started', 'succeeded')"
         ).fetchone()
     assert row is not None
-    if row[0] != members:
-        raise SystemExit(f"only {row[0]} of {members} jobs were done")
-    return members / float(row[1])
+    if row[0] != units:
+        raise SystemExit(f"only {row[0]} of {units} jobs succeeded")
+    return units / float(row[1])
 
 
-def measure(databases: Databases, way: str, sites: int, members: int) -> float:
+def measure(databases: Databases, variant: str, sites: int, units: int) -> float:
     url = databases.create()
-    prepare(url, way, sites, members)
-    subprocess.run([sys.executable, "-m", "tests.bench.engine", "--work", way, url], check=True)
-    if way == "whole":
+    prepare(url, variant, sites, units)
+    subprocess.run([sys.executable, "-m", "tests.bench.engine", "--work", variant, url], check=True)
+    if variant == "complete":
         with psycopg.connect(url) as connection:
-            broken = connection.execute("select * from invariant_violations").fetchall()
+            violations = connection.execute("select * from invariant_violations").fetchall()
             waiting = connection.execute("select count(*) from pipeline_transitions").fetchone()
-        if broken or waiting != (sites,):
-            raise SystemExit(f"the books are wrong: {broken} {waiting}")
-    result = jobs_per_second(url, members)
+        if violations or waiting != (sites,):
+            raise SystemExit(f"invariants are violated: {violations}; {waiting} transitions instead of {sites}")
+    result = jobs_per_second(url, units)
     databases.drop_all()
     return result
 
 
-def handover(databases: Databases, rounds: int) -> list[float]:
-    """Milliseconds from the last member's end to the coordinator's start, with a worker that listens."""
+def coordinator_latency(databases: Databases, rounds: int) -> list[float]:
+    """Milliseconds from the end of the last unit to the start of the coordinator, with a listening worker."""
     url = databases.create()
     with connect_to(url) as connection:
         Migrator(connection, default_folder()).up()
         for number in range(rounds):
-            # Updated just now, so that the scheduler leaves them to us.
+            # Recently updated, so that the scheduler does not start them.
             connection.execute("insert into sites (subdomain, updated_at) values (%s, now())", [f"site{number}"])
         worker = subprocess.Popen([sys.executable, "-m", "tests.bench.engine", "--work", "listen", url])
         try:
@@ -157,28 +157,28 @@ def handover(databases: Databases, rounds: int) -> list[float]:
 
 def listen(url: Url) -> None:
     os.environ["DATABASE_URL"] = url
-    app = make_app("whole", url)
-    app.task(name="clerk.fetch", queue="fetch")(member)
+    app = make_app("complete", url)
+    app.task(name="clerk.fetch", queue="fetch")(no_op)
     app.run_worker(queues=["fetch", "coordinator"], concurrency=10)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="bin/bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        prog="bin/bench engine", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--members", type=int, default=3000, help="jobs per measurement (default: 3000)")
+    parser.add_argument("--units", type=int, default=3000, help="jobs per measurement (default: 3000)")
     parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (default: 3)")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
-        way, url = arguments.work
-        listen(url) if way == "listen" else work(way, url)
+        variant, url = arguments.work
+        listen(url) if variant == "listen" else work(variant, url)
         return
 
     results: dict[str, dict[str, float]] = {}
-    done, of = 0, 2 * arguments.rounds * len(WAYS) + 1
+    done, of = 0, 2 * arguments.rounds * len(VARIANTS) + 1
     with (
         tempfile.TemporaryDirectory() as folder,
         running(Server(Path(folder) / "postgres", options=SETTINGS)) as url,
@@ -187,17 +187,17 @@ def main() -> None:
         databases = Databases(url)
         progress.show("measurements", done, of)
         for sites in (1, 40):
-            measured: dict[str, list[float]] = {way: [] for way in WAYS}
+            measured: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
             for number in range(arguments.rounds):
-                for way in WAYS:
-                    measured[way].append(measure(databases, way, sites, arguments.members // sites * sites))
-                    progress.note(f"{sites} sites, round {number + 1}, {way}: {measured[way][-1]:.0f}/s")
+                for variant in VARIANTS:
+                    measured[variant].append(measure(databases, variant, sites, arguments.units // sites * sites))
+                    progress.note(f"{sites} sites, round {number + 1}, {variant}: {measured[variant][-1]:.0f}/s")
                     progress.show("measurements", done := done + 1, of)
-            medians = {way: statistics.median(values) for way, values in measured.items()}
-            results[f"{sites} sites"] = medians | {"whole / stock": medians["whole"] / medians["stock"]}
-        times = handover(databases, 100)
+            medians = {variant: statistics.median(values) for variant, values in measured.items()}
+            results[f"{sites} sites"] = medians | {"complete / stock": medians["complete"] / medians["stock"]}
+        times = coordinator_latency(databases, 100)
         progress.show("measurements", of, of)
-    results["last member's end to coordinator's start, ms"] = {
+    results["end of the last unit to start of the coordinator, ms"] = {
         "median": statistics.median(times),
         "p95": statistics.quantiles(times, n=20)[-1],
     }

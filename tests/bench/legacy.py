@@ -1,4 +1,4 @@
-"""How long it takes to take over the older system's disk: sites and documents per second, fsync on, on this disk.
+"""Duration of the import from legacy clerk: sites and documents per second, with fsync.
 
 Every site is stuck, with texts only: a manifest is written and synced for each document, and each text is read once.
 """
@@ -24,37 +24,37 @@ PAGE = "The council met at seven. Member Ortega moved to approve the budget. The
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--sites", type=int, default=400)
-    arguments.add_argument("--documents", type=int, default=50, help="per site")
-    arguments.add_argument("--pages", type=int, default=5, help="per document")
-    arguments.add_argument("--quiet", action="store_true", help="show no progress")
-    asked = arguments.parse_args()
-    with tempfile.TemporaryDirectory(prefix="clerk-bench-") as folder, Progress(asked.quiet) as progress:
+    parser = argparse.ArgumentParser(prog="bin/bench legacy", description=__doc__)
+    parser.add_argument("--sites", type=int, default=400)
+    parser.add_argument("--documents", type=int, default=50, help="per site")
+    parser.add_argument("--pages", type=int, default=5, help="per document")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="clerk-bench-") as folder, Progress(options.quiet) as progress:
         disk = OldDisk(Path(folder) / "storage")
-        names = [f"town-{number:04}" for number in range(asked.sites)]
+        names = [f"town-{number:04}" for number in range(options.sites)]
         for made, name in enumerate(names):
-            progress.show("sites made", made, asked.sites)
-            for number in range(asked.documents):
+            progress.show("sites made", made, options.sites)
+            for number in range(options.documents):
                 day = f"{1990 + number // 12}-{number % 12 + 1:02}-01"
-                disk.text(name, "CityCouncil", day, *[PAGE] * asked.pages)
+                disk.text(name, "CityCouncil", day, *[PAGE] * options.pages)
         with running(Server(Path(folder) / "postgres")) as url, connect_to(url) as connection:
             Migrator(connection, default_folder()).up()
             for name in names:
                 stuck_site(connection, name)
-            documents, texts = asked.sites * asked.documents, asked.sites * asked.documents * asked.pages
-            print(f"{asked.sites} sites, {documents} documents, {texts} text files")  # noqa: T201
+            documents, texts = options.sites * options.documents, options.sites * options.documents * options.pages
+            print(f"{options.sites} sites, {documents} documents, {texts} text files")  # noqa: T201
             began = time.perf_counter()
             inspect(connection, disk.root, None)
-            _say("inspect", began, asked.sites, documents, texts)
+            _report("inspect", began, options.sites, documents, texts)
             began = time.perf_counter()
-            migration = migrate.migrate(connection, disk.root, progress=progress.counting("sites taken over"))
+            migration = migrate.migrate(connection, disk.root, progress=progress.counting("sites imported"))
             done = sum(migrated.documents["processed"] for migrated in migration)
             assert done == documents
-            _say("migrate", began, asked.sites, documents, texts)
+            _report("migrate", began, options.sites, documents, texts)
 
 
-def _say(what: str, began: float, sites: int, documents: int, texts: int) -> None:
+def _report(what: str, began: float, sites: int, documents: int, texts: int) -> None:
     seconds = time.perf_counter() - began
     print(  # noqa: T201
         f"{what}  {seconds:7.1f} s  {sites / seconds:7.1f} sites/s  {documents / seconds:7.0f} documents/s"

@@ -1,4 +1,4 @@
-"""The older system's day: sites stuck because coordinators were lost and because failed jobs were never counted."""
+"""Duration of a reconciliation of legacy clerk's backlog: lost coordinators, and failed jobs that were not counted."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ STUCK, HEADLESS, FAILED = 105, 82, 2_695
 
 
 def break_down(connection: Connection, stuck: int, headless: int, failed: int) -> None:
-    """So many stuck sites: some whose phase is complete and whose coordinator is gone; at the others, so many jobs
-    failed and nobody counted them. Nothing has moved for three hours."""
-    hand = Worker(connection)
+    """Create stuck sites without progress for three hours.
+
+    `headless` of them have a complete phase and no coordinator; the others have `failed` uncounted failed jobs.
+    """
+    worker = Worker(connection)
     others = stuck - headless
     for number in range(headless):
         add_site(connection, f"headless{number}", documents=2)
         start(connection, f"headless{number}", phase=2)
-        while job := hand.fetch("ocr"):
-            hand.finish(job)
+        while job := worker.fetch("ocr"):
+            worker.finish(job)
     for number in range(others):
         add_site(connection, f"stuck{number}", documents=failed // others + (number < failed % others))
         start(connection, f"stuck{number}", phase=2)
@@ -54,7 +56,7 @@ def main() -> None:
             Migrator(connection, default_folder()).up()
             break_down(connection, STUCK, HEADLESS, FAILED)
             connection.execute("analyze")
-            begun = time.monotonic()
+            started = time.monotonic()
             plan = make_plan(connection, None)
             planned = time.monotonic()
             done = reconcile(connection, None, progress=progress.counting("repairs")).done
@@ -63,7 +65,7 @@ def main() -> None:
             assert make_plan(connection, None, threshold=timedelta(0)) == []
         databases.drop_all()
     sys.stdout.write(
-        f"{STUCK} stuck sites, {len(done)} repairs: the plan alone {planned - begun:.2f} s,"
+        f"{STUCK} stuck sites, {len(done)} repairs: the plan alone {planned - started:.2f} s,"
         f" plan and repairs {ended - planned:.2f} s\n"
     )
 

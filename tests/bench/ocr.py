@@ -1,7 +1,7 @@
-"""How fast, and how rightly, pages are read: ours through the real job, against what else one could do. One run.
+"""Speed and accuracy of OCR through real jobs, compared with OCRmyPDF, tesseract alone and a naive loop.
 
-Needs ../shared/samples/civic (or another folder of born-digital PDFs), and the network once, to put OCRmyPDF,
-pdf2image and pytesseract into a venv of their own. Other work on the machine falsifies it: close the browser.
+Needs a folder of born-digital PDFs (--civic), and the network once, to install OCRmyPDF, pdf2image and pytesseract
+into their own venv. Other load on the machine distorts the results.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ for pdf in sys.argv[1:]:
 """
 
 
-# --- what is measured
+# --- measuring
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Measured:
 
 @contextlib.contextmanager
 def measuring() -> Iterator[Callable[[], Measured]]:
-    """CPU time is that of processes which were started and ended inside."""
+    """CPU time covers child processes that start and end inside the block."""
     began, before = time.monotonic(), _cpu_of_children()
     result: list[Measured] = []
     yield lambda: result[0]
@@ -83,7 +83,7 @@ def _cpu_of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-# --- what is read
+# --- input
 
 
 def text_of(pdf: Path, page: int) -> str:
@@ -91,22 +91,22 @@ def text_of(pdf: Path, page: int) -> str:
     return subprocess.run(command, capture_output=True, check=True).stdout.decode(errors="replace")
 
 
-def chosen(folder: Path, count: int) -> list[tuple[Path, int, str]]:
+def select_pages(folder: Path, count: int) -> list[tuple[Path, int, str]]:
     """Born-digital pages with enough text, spread over all documents."""
     by_document: list[list[tuple[Path, int, str]]] = []
     for pdf in sorted(folder.glob("*.pdf")):
-        said = subprocess.run(["pdfinfo", str(pdf)], capture_output=True, check=True).stdout.decode(errors="replace")
-        pages = next(int(line.split()[1]) for line in said.splitlines() if line.startswith("Pages:"))
+        info = subprocess.run(["pdfinfo", str(pdf)], capture_output=True, check=True).stdout.decode(errors="replace")
+        pages = next(int(line.split()[1]) for line in info.splitlines() if line.startswith("Pages:"))
         usable = []
         for page in range(1, pages + 1):
             text = text_of(pdf, page)
             if len(normal(text)) > 700:
                 usable.append((pdf, page, text))
         by_document.append(usable)
-    found: list[tuple[Path, int, str]] = []
-    while len(found) < count and any(by_document):
-        found += [usable.pop(0) for usable in by_document if usable][: count - len(found)]
-    return found
+    selected: list[tuple[Path, int, str]] = []
+    while len(selected) < count and any(by_document):
+        selected += [usable.pop(0) for usable in by_document if usable][: count - len(selected)]
+    return selected
 
 
 def rasterised(pages: Sequence[tuple[Path, int, str]], folder: Path) -> list[Path]:
@@ -125,11 +125,11 @@ def rasterised(pages: Sequence[tuple[Path, int, str]], folder: Path) -> list[Pat
     return made
 
 
-# --- ours
+# --- clerk
 
 
-class Ours:
-    """A database, a storage and workers, as an operator has them."""
+class Clerk:
+    """A database, a storage and workers."""
 
     def __init__(self, url: str, connection: psycopg.Connection[Any], folder: Path) -> None:
         self.url = url
@@ -180,7 +180,7 @@ class Ours:
                 self.peak = max(self.peak, sum(process.memory_info().rss for process in tree))
 
     def seconds(self, subdomain: str) -> float:
-        """From the first claim to the last result, as the ledger has it: without the start of a worker."""
+        """From the first claim to the last result, by the ledger; excludes the start of the workers."""
         row = self.connection.execute(
             """
             select extract(epoch from max(l.processed_at) - min(c.claimed_at)),
@@ -193,7 +193,7 @@ class Ours:
             [subdomain],
         ).fetchone()
         assert row is not None
-        assert row[1] == 0, f"{row[1]} documents were not read"
+        assert row[1] == 0, f"{row[1]} documents were not processed"
         return float(row[0])
 
     def texts(self, documents: Sequence[Document]) -> list[str]:
@@ -204,7 +204,7 @@ class Ours:
 # --- the others
 
 
-def side_by_side(commands: Sequence[Sequence[str]], environment: dict[str, str]) -> list[str]:
+def run_in_parallel(commands: Sequence[Sequence[str]], environment: dict[str, str]) -> list[str]:
     running = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) for command in commands]
     return [process.communicate()[0].decode(errors="replace") for process in running]
 
@@ -221,8 +221,8 @@ def venv_of_others() -> Path:
 def naive(files: Sequence[Path], venv: Path) -> list[str]:
     python = str(venv / "bin" / "python")
     halves = [files[::2], files[1::2]]
-    said = side_by_side([[python, "-c", NAIVE, *map(str, half)] for half in halves if half], dict(os.environ))
-    by_half = [text.split("\x1e")[:-1] for text in said]
+    outputs = run_in_parallel([[python, "-c", NAIVE, *map(str, half)] for half in halves if half], dict(os.environ))
+    by_half = [text.split("\x1e")[:-1] for text in outputs]
     pages: list[str] = []
     for number in range(len(files)):
         half, place = by_half[number % 2], number // 2 * PAGES_PER_DOCUMENT
@@ -231,7 +231,7 @@ def naive(files: Sequence[Path], venv: Path) -> list[str]:
 
 
 def ocrmypdf(files: Sequence[Path], venv: Path, folder: Path) -> list[str]:
-    """In one document of all pages, which suits it best: with several, its cores wait at each end."""
+    """One document with all pages, which is fastest for OCRmyPDF: with several, cores idle at each end."""
     everything, sidecar = folder / "all.pdf", folder / "all.txt"
     if not everything.exists():
         subprocess.run(["pdfunite", *map(str, files), str(everything)], check=True)
@@ -241,11 +241,11 @@ def ocrmypdf(files: Sequence[Path], venv: Path, folder: Path) -> list[str]:
     return sidecar.read_text().split("\f")[: len(files) * PAGES_PER_DOCUMENT]
 
 
-def as_we_read(
-    ours: Ours, documents: Sequence[Document], files: Sequence[Path], folder: Path
+def rendered_like_clerk(
+    clerk: Clerk, documents: Sequence[Document], files: Sequence[Path], folder: Path
 ) -> list[tuple[Path, int]]:
-    """The images that we read, rendered again, with their dpi: how fine is told by those that were kept."""
-    storage = SiteStorage(ours.root, documents[0].subdomain)
+    """The page images that clerk recognised, rendered again, with their dpi (from the size of the kept images)."""
+    storage = SiteStorage(clerk.root, documents[0].subdomain)
     images = []
     for document, file in zip(documents, files, strict=True):
         for page in json.loads(storage.manifest(document).read_text())["pages"]:
@@ -271,12 +271,12 @@ def _render(file: Path, page: int, dpi: int, base: Path) -> None:
 def tesseract_alone(images: Sequence[tuple[Path, int]]) -> list[str]:
     """The system's program, once per image, two at a time."""
 
-    def one(share: Sequence[tuple[Path, int]]) -> None:
+    def run(share: Sequence[tuple[Path, int]]) -> None:
         for image, dpi in share:
             command = ["tesseract", str(image), str(image.with_suffix("")), "--dpi", str(dpi), "txt", "tsv"]
             subprocess.run(command, env=ONE_THREAD, check=True, capture_output=True)
 
-    threads = [threading.Thread(target=one, args=(images[start::2],)) for start in (0, 1)]
+    threads = [threading.Thread(target=run, args=(images[start::2],)) for start in (0, 1)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -284,11 +284,11 @@ def tesseract_alone(images: Sequence[tuple[Path, int]]) -> list[str]:
     return [image.with_suffix(".txt").read_text() for image, _ in images]
 
 
-# --- the figures
+# --- results
 
 
 class Steps:
-    """It takes minutes: what is known is said."""
+    """Reports each result as soon as it is known: the whole takes minutes."""
 
     def __init__(self, progress: Progress, of: int) -> None:
         self.progress, self.of, self.number = progress, of, 0
@@ -300,52 +300,54 @@ class Steps:
         self.progress.show("steps", self.number, self.of)
 
 
-def figures(
+def measure(
     folder: Path, count: int, naive_documents: int, parts: Sequence[str], scratch: Path, progress: Progress
 ) -> dict[str, Any]:
     steps = Steps(progress, sum({"scanned": 4, "digital": 1, "resumed": 1}[part] for part in parts))
     found: dict[str, Any] = {"cores": os.cpu_count(), "load_before": round(os.getloadavg()[0], 2)}
     with running(Server(scratch / "postgres", options=QUICK)) as url, connect_to(url) as connection:
         Migrator(connection, default_folder()).up()
-        ours = Ours(url, connection, scratch / "storage")
+        clerk = Clerk(url, connection, scratch / "storage")
         if "scanned" in parts:
-            found |= scanned(ours, folder, count, naive_documents, scratch, steps)
+            found |= scanned(clerk, folder, count, naive_documents, scratch, steps)
         if "digital" in parts:
-            found |= digital(ours, folder, scratch)
+            found |= digital(clerk, folder, scratch)
             steps.done("digital")
         if "resumed" in parts:
-            found |= resumed(ours, scratch)
+            found |= resumed(clerk, scratch)
             steps.done("resumed")
-        found["peak_megabytes"] = round(ours.peak / 1e6)
+        found["peak_megabytes"] = round(clerk.peak / 1e6)
     return found | {"load_after": round(os.getloadavg()[0], 2)}
 
 
-def scanned(ours: Ours, folder: Path, count: int, naive_documents: int, scratch: Path, steps: Steps) -> dict[str, Any]:
-    pages = chosen(folder, count)
+def scanned(
+    clerk: Clerk, folder: Path, count: int, naive_documents: int, scratch: Path, steps: Steps
+) -> dict[str, Any]:
+    pages = select_pages(folder, count)
     files = rasterised(pages, scratch)
     truth = [text for _, _, text in pages]
     venv = venv_of_others()
     found: dict[str, Any] = {"pages": len(pages), "documents": len(files)}
 
-    documents = ours.site("scanned", files)
+    documents = clerk.site("scanned", files)
     with measuring() as measured:
-        ours.work(2)
+        clerk.work(2)
     cpu = measured().cpu
-    seconds = ours.seconds("scanned")
-    found["ours"] = _row(len(pages), seconds, cpu, error_rate(truth, ours.texts(documents)))
-    steps.done("ours", found["ours"])
+    seconds = clerk.seconds("scanned")
+    found["clerk"] = _row(len(pages), seconds, cpu, error_rate(truth, clerk.texts(documents)))
+    steps.done("clerk", found["clerk"])
 
     with measuring() as measured:
         texts = ocrmypdf(files, venv, scratch)
     found[OCRMYPDF] = _row(len(pages), measured().wall, measured().cpu, error_rate(truth, texts))
     steps.done(OCRMYPDF, found[OCRMYPDF])
 
-    images = as_we_read(ours, documents, files, scratch)
+    images = rendered_like_clerk(clerk, documents, files, scratch)
     with measuring() as measured:
         alone = tesseract_alone(images)
     found["tesseract alone"] = _row(len(pages), measured().wall, measured().cpu, error_rate(truth, alone))
     steps.done("tesseract alone", found["tesseract alone"])
-    found["pages read finer"] = sum(dpi > USUAL_DPI for _, dpi in images)
+    found["pages at higher dpi"] = sum(dpi > USUAL_DPI for _, dpi in images)
 
     some = files[:naive_documents]
     first = truth[: len(some) * PAGES_PER_DOCUMENT]
@@ -354,22 +356,24 @@ def scanned(ours: Ours, folder: Path, count: int, naive_documents: int, scratch:
     found["naive loop"] = _row(len(first), measured().wall, measured().cpu, error_rate(first, texts))
     steps.done("naive loop", found["naive loop"])
 
-    def ratio(one: str, other: str, what: str) -> float:
-        return round(float(found[one][what] / found[other][what]), 2)
+    def ratio(name: str, baseline: str, figure: str) -> float:
+        return round(float(found[name][figure] / found[baseline][figure]), 2)
 
-    more_errors = found["ours"]["errors"] - found[OCRMYPDF]["errors"]
-    found["bars"] = [
-        bar("pages/s, to OCRmyPDF's", ratio("ours", OCRMYPDF, "pages_per_second"), at_least=1.7),
-        bar("wrong characters, points above OCRmyPDF's", round(more_errors, 3), at_most=0.05),
-        bar("pages/s, to the naive loop's", ratio("ours", "naive loop", "pages_per_second"), at_least=10),
-        bar("CPU s/page, to tesseract alone", ratio("ours", "tesseract alone", "cpu_seconds_per_page"), at_most=1.15),
-        bar("CPU s/page, to OCRmyPDF's", ratio("ours", OCRMYPDF, "cpu_seconds_per_page")),
+    more_errors = found["clerk"]["errors"] - found[OCRMYPDF]["errors"]
+    found["targets"] = [
+        target("pages/s, to OCRmyPDF's", ratio("clerk", OCRMYPDF, "pages_per_second"), at_least=1.7),
+        target("wrong characters, points above OCRmyPDF's", round(more_errors, 3), at_most=0.05),
+        target("pages/s, to the naive loop's", ratio("clerk", "naive loop", "pages_per_second"), at_least=10),
+        target(
+            "CPU s/page, to tesseract alone", ratio("clerk", "tesseract alone", "cpu_seconds_per_page"), at_most=1.15
+        ),
+        target("CPU s/page, to OCRmyPDF's", ratio("clerk", OCRMYPDF, "cpu_seconds_per_page")),
     ]
     return found
 
 
-def bar(what: str, is_: float, at_least: float | None = None, at_most: float | None = None) -> dict[str, Any]:
-    """A figure, and whether it is what was set out for; some have no bar."""
+def target(what: str, is_: float, at_least: float | None = None, at_most: float | None = None) -> dict[str, Any]:
+    """A ratio with its target, if it has one, and whether it is met."""
     met = None
     if at_least is not None:
         met = is_ >= at_least
@@ -388,75 +392,75 @@ def _row(pages: int, seconds: float, cpu: float, errors: float) -> dict[str, flo
     }
 
 
-def digital(ours: Ours, folder: Path, scratch: Path) -> dict[str, Any]:
-    """How many pages need no look; and of documents that need none at all, what the child adds to pdftotext."""
+def digital(clerk: Clerk, folder: Path, scratch: Path) -> dict[str, Any]:
+    """The share of pages with a text layer; for documents without rendering, the overhead over pdftotext."""
     files = sorted(folder.glob("*.pdf"))
-    documents = ours.site("digital", files)
-    ours.work(1)
-    ours.seconds("digital")
-    storage = SiteStorage(ours.root, "digital")
+    documents = clerk.site("digital", files)
+    clerk.work(1)
+    clerk.seconds("digital")
+    storage = SiteStorage(clerk.root, "digital")
     methods: Counter[str] = Counter()
-    without_a_look, pages_of_these = [], 0
+    not_rendered, pages_not_rendered = [], 0
     for document, file in zip(documents, files, strict=True):
         pages = json.loads(storage.manifest(document).read_text())["pages"]
         methods.update(page["method"] for page in pages)
         if not any(storage.page_image(document, page["page"]).exists() for page in pages):
-            without_a_look.append((document, file))
-            pages_of_these += len(pages)
+            not_rendered.append((document, file))
+            pages_not_rendered += len(pages)
     with measuring() as child:
-        for document, file in without_a_look:
+        for document, file in not_rendered:
             again = SiteStorage(scratch / "again", "digital")
             again.pdf(document).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, again.pdf(document))
             process_document.process(again, document, Options(), lambda done, total: None, lambda: None)
     with measuring() as pdftotext:
-        for _, file in without_a_look:
+        for _, file in not_rendered:
             subprocess.run(["pdftotext", str(file), os.devnull], check=True, capture_output=True)
     return {
         "born-digital": {
             "pages": methods.total(),
             "methods": dict(methods),
             "share_of_text_layer": round(methods["text-layer"] / methods.total(), 3),
-            "documents_without_a_look": len(without_a_look),
-            "pages_without_a_look": pages_of_these,
-            "pages_per_second": round(pages_of_these / child().wall, 1),
-            "pages_per_second_pdftotext": round(pages_of_these / pdftotext().wall, 1),
-            "cpu_milliseconds_per_page": round(1000 * child().cpu / pages_of_these, 1),
-            "cpu_milliseconds_per_page_pdftotext": round(1000 * pdftotext().cpu / pages_of_these, 1),
+            "documents_not_rendered": len(not_rendered),
+            "pages_not_rendered": pages_not_rendered,
+            "pages_per_second": round(pages_not_rendered / child().wall, 1),
+            "pages_per_second_pdftotext": round(pages_not_rendered / pdftotext().wall, 1),
+            "cpu_milliseconds_per_page": round(1000 * child().cpu / pages_not_rendered, 1),
+            "cpu_milliseconds_per_page_pdftotext": round(1000 * pdftotext().cpu / pages_not_rendered, 1),
         }
     }
 
 
-def resumed(ours: Ours, scratch: Path, pages: int = 200) -> dict[str, Any]:
+def resumed(clerk: Clerk, scratch: Path, pages: int = 200) -> dict[str, Any]:
     file = scratch / "long.pdf"
     file.write_bytes(pdfs.numbered(pages))
-    ours.site("undisturbed", [file])
-    with measuring() as undisturbed:
-        ours.work(1)
-    ours.seconds("undisturbed")
-    ours.site("resumed", [file])
+    clerk.site("uninterrupted", [file])
+    with measuring() as uninterrupted:
+        clerk.work(1)
+    clerk.seconds("uninterrupted")
+    clerk.site("resumed", [file])
     claim = "select job_id, progress from job_claims where settled_as is null"
     with measuring() as measured:
-        worker = ours.worker()
-        while ((row := ours.connection.execute(claim).fetchone()) is None) or (row[1] or 0) < pages // 2:
+        worker = clerk.worker()
+        while ((row := clerk.connection.execute(claim).fetchone()) is None) or (row[1] or 0) < pages // 2:
             time.sleep(0.01)
         worker.send_signal(signal.SIGKILL)
         worker.wait()
-        ours.connection.execute("update job_claims set lease_until = now() - interval '1 minute'")
-        assert engine.rescue_job(ours.connection, row[0]) == "rescued"
-        ours.work(1)
+        clerk.connection.execute("update job_claims set lease_until = now() - interval '1 minute'")
+        assert engine.rescue_job(clerk.connection, row[0]) == "rescued"
+        clerk.work(1)
     return {
         "resumed": {
             "pages": pages,
-            "seconds_undisturbed": round(undisturbed().wall, 1),
+            "seconds_uninterrupted": round(uninterrupted().wall, 1),
             "seconds_killed_half_way_and_resumed": round(measured().wall, 1),
-            "overhead_percent": round(100 * (measured().wall / undisturbed().wall - 1), 1),
+            "overhead_percent": round(100 * (measured().wall / uninterrupted().wall - 1), 1),
         }
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="bin/bench ocr", description=__doc__)
     parser.add_argument("--civic", type=Path, default=CIVIC, help="folder of born-digital PDFs")
     parser.add_argument("--pages", type=int, default=48)
     parser.add_argument("--naive-documents", type=int, default=2, help="the naive loop takes ten times as long")
@@ -465,9 +469,9 @@ def main() -> None:
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     options = parser.parse_args()
     if not options.civic.is_dir():
-        parser.error(f"{options.civic} is not there; name a folder of born-digital PDFs with --civic")
+        parser.error(f"{options.civic} does not exist; pass a folder of born-digital PDFs with --civic")
     with tempfile.TemporaryDirectory(prefix="clerk-bench-ocr-") as scratch, Progress(options.quiet) as progress:
-        found = figures(options.civic, options.pages, options.naive_documents, options.only, Path(scratch), progress)
+        found = measure(options.civic, options.pages, options.naive_documents, options.only, Path(scratch), progress)
     print(json.dumps(found, indent=2) if options.json else "\n".join(report(found)))  # noqa: T201
 
 

@@ -1,4 +1,4 @@
-"""The figures of tests/bench/ocr.py, in lines for people."""
+"""Text report of tests/bench/ocr.py."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ OCRMYPDF = "OCRmyPDF -j2"
 
 def report(found: dict[str, Any]) -> Iterator[str]:
     yield f"{found['cores']} cores, load {found['load_before']} before and {found['load_after']} after"
-    if "ours" in found:
-        yield f"\n{found['pages']} scanned pages, {found['pages read finer']} of them read finer than at 150 dpi"
+    if "clerk" in found:
+        yield f"\n{found['pages']} scanned pages, {found['pages at higher dpi']} of them at more than 150 dpi"
         yield f"{'':20}{'pages':>6}{'pages/s':>9}{'CPU s/page':>12}{'errors %':>10}"
-        for name in ("ours", OCRMYPDF, "tesseract alone", "naive loop"):
+        for name in ("clerk", OCRMYPDF, "tesseract alone", "naive loop"):
             row = found[name]
             yield (
                 f"{name:20}{row['pages']:6}{row['pages_per_second']:9.2f}"
                 f"{row['cpu_seconds_per_page']:12.2f}{row['errors']:10.2f}"
             )
-        for one in found["bars"]:
-            verdict = {True: "met", False: "MISSED", None: ""}[one["met"]]
-            yield f"{one['what']:45}{one['is']:8.2f}  {one['wanted']:14}{verdict}"
+        for target in found["targets"]:
+            result = {True: "met", False: "MISSED", None: ""}[target["met"]]
+            yield f"{target['what']:45}{target['is']:8.2f}  {target['wanted']:14}{result}"
     if "born-digital" in found:
         row = found["born-digital"]
         yield f"\n{row['pages']} born-digital pages, {row['share_of_text_layer']:.1%} taken from the text layer"
-        yield f"{row['pages_without_a_look']} pages of {row['documents_without_a_look']} documents without a look:"
+        yield f"{row['pages_not_rendered']} pages of {row['documents_not_rendered']} documents that were not rendered:"
         yield f"{'':20}{'pages/s':>9}{'CPU ms/page':>13}"
-        yield f"{'child, all told':20}{row['pages_per_second']:9.1f}{row['cpu_milliseconds_per_page']:13.1f}"
+        yield f"{'whole job':20}{row['pages_per_second']:9.1f}{row['cpu_milliseconds_per_page']:13.1f}"
         yield (
             f"{'pdftotext':20}{row['pages_per_second_pdftotext']:9.1f}"
             f"{row['cpu_milliseconds_per_page_pdftotext']:13.1f}"
@@ -36,6 +36,6 @@ def report(found: dict[str, Any]) -> Iterator[str]:
         row = found["resumed"]
         yield (
             f"\n{row['pages']} pages, killed half way and resumed: {row['seconds_killed_half_way_and_resumed']} s,"
-            f" undisturbed {row['seconds_undisturbed']} s ({row['overhead_percent']:+} %)"
+            f" uninterrupted {row['seconds_uninterrupted']} s ({row['overhead_percent']:+} %)"
         )
-    yield f"\npeak memory of a worker with all that it runs: {found['peak_megabytes']} MB"
+    yield f"\npeak memory of a worker with its child processes: {found['peak_megabytes']} MB"

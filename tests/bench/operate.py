@@ -1,8 +1,7 @@
-"""What it costs to watch many sites: `clerk verify` and `clerk reconcile-pipeline --dry-run` in seconds, and the rows
-and pages that they read.
+"""Cost of monitoring many sites: time, rows and pages of `clerk verify` and `clerk reconcile-pipeline --dry-run`.
 
-The database is filled by SQL, not by running: sites at rest whose last runs ended one after the other over the last
-23 hours, with all their jobs still there, and some sites in the middle of OCR.
+The database is filled by SQL: idle sites whose last runs ended over the last 23 hours, with all their jobs, and some
+sites in OCR.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ LEDGER = "content_item_pipeline_state"
 
 _PLACES = """
 create temporary table place as
-select n as site, n > %(sites)s - %(going)s as going, 'site' || n as subdomain, n as run_id,
+select n as site, n > %(sites)s - %(active)s as active, 'site' || n as subdomain, n as run_id,
        (n - 1) * (%(documents)s + 1) + 1 as archive, (n - 1) * (2 * %(documents)s + 3) as jobs_before,
        now() - interval '23 hours' * (1 - n::float8 / %(sites)s) as ended_at,
        interval '23 hours' / %(sites)s as lasted
@@ -42,25 +41,25 @@ _SITES = """
 insert into sites (subdomain, run_id, current_stage, outcome, started_at, updated_at, fetch_total, fetch_completed,
                    ocr_total, ocr_completed, compilation_total, compilation_completed, extraction_total,
                    extraction_completed, deploy_total, deploy_completed)
-select subdomain, run_id, case when going then 'ocr' else 'completed' end, case when not going then 'succeeded' end,
+select subdomain, run_id, case when active then 'ocr' else 'completed' end, case when not active then 'succeeded' end,
        ended_at - lasted, date_trunc('second', ended_at), 1, 1,
-       %(documents)s, case when going then %(documents)s / 2 else %(documents)s end,
+       %(documents)s, case when active then %(documents)s / 2 else %(documents)s end,
        rest, rest, rest * %(documents)s, rest * %(documents)s, rest, rest
-from place, lateral (select case when going then 0 else 1 end as rest) r
+from place, lateral (select case when active then 0 else 1 end as rest) r
 """
 _RUNS = """
 insert into pipeline_runs overriding system value
-select run_id, subdomain, 'scheduled', ended_at - lasted, case when not going then ended_at end,
-       case when not going then 'succeeded' end, null, d.one, d.one, d.none, d.documents, d.documents, d.none,
+select run_id, subdomain, 'scheduled', ended_at - lasted, case when not active then ended_at end,
+       case when not active then 'succeeded' end, null, d.one, d.one, d.none, d.documents, d.documents, d.none,
        d.one, d.one, d.none, d.documents, d.documents, d.none, d.one, d.one, d.none
-from place, lateral (select case when not going then 1 end as one, case when not going then 0 end as none,
-                            case when not going then %(documents)s end as documents) d
+from place, lateral (select case when not active then 1 end as one, case when not active then 0 end as none,
+                            case when not active then %(documents)s end as documents) d
 """
 _TRANSITIONS = """
 insert into pipeline_transitions (run_id, phase, claimed_at, last_deferred_at, advanced_at)
 select run_id, phase, at, at, at
 from place, generate_series(1, 4) phase, lateral (select ended_at - lasted + lasted * phase / 4 as at) a
-where phase = 1 or not going
+where phase = 1 or not active
 """
 _ITEMS = """
 insert into content_items (id, subdomain, kind, meeting, date, storage_key) overriding system value
@@ -72,8 +71,8 @@ from place, generate_series(1, %(documents)s) n
 # A unit per row: fetch, the documents' ocr, compilation, the documents' extraction, deploy.
 _UNITS = """
 create temporary table unit as
-select p.subdomain, p.run_id, p.going, u.stage, u.item, p.jobs_before + u.n as job_id,
-       case when not p.going or u.n <= 1 + %(documents)s / 2 then 'processed'
+select p.subdomain, p.run_id, p.active, u.stage, u.item, p.jobs_before + u.n as job_id,
+       case when not p.active or u.n <= 1 + %(documents)s / 2 then 'processed'
             when u.n <= 6 + %(documents)s / 2 then 'in_progress' else 'pending' end as status,
        p.ended_at - p.lasted + p.lasted * u.n / (2 * %(documents)s + 3) as at
 from place p
@@ -84,7 +83,7 @@ cross join lateral (
            case when n between 2 and %(documents)s + 1 then p.archive + n - 1
                 when n between %(documents)s + 3 and 2 * %(documents)s + 2 then p.archive + n - %(documents)s - 2
                 else p.archive end as item
-    from generate_series(1, case when p.going then %(documents)s + 1 else 2 * %(documents)s + 3 end) n
+    from generate_series(1, case when p.active then %(documents)s + 1 else 2 * %(documents)s + 3 end) n
 ) u
 """
 _LEDGER = """
@@ -124,13 +123,13 @@ select setval(pg_get_serial_sequence('content_items', 'id'), (select max(id) fro
 """
 
 
-def fill(connection: psycopg.Connection, sites: int, documents: int, going: int) -> None:
-    """Sites with `documents` each: twice as many units and three in the ledger, fewer while they are going."""
-    asked = {"sites": sites, "documents": documents, "going": going}
+def fill(connection: psycopg.Connection, sites: int, documents: int, active: int) -> None:
+    """Insert sites with `documents` each: 2 * documents + 3 units, fewer for active runs."""
+    parameters = {"sites": sites, "documents": documents, "active": active}
     with connection.transaction():
         connection.execute("set local session_replication_role = replica")
         for statement in (_PLACES, _SITES, _RUNS, _TRANSITIONS, _ITEMS, _UNITS, _LEDGER, _JOBS, _CLAIMS, _EVENTS):
-            connection.execute(statement.encode(), asked)
+            connection.execute(statement.encode(), parameters)
         connection.execute(_SEQUENCES)
         connection.execute("drop table unit, place")
     connection.execute("vacuum analyze")
@@ -145,7 +144,7 @@ join pg_statio_user_tables io using (relid)
 
 
 def read_so_far(url: Url) -> dict[str, tuple[int, int, int]]:
-    """Table → sequential scans, rows and pages. From a session of its own: sessions report when they end."""
+    """Table → sequential scans, rows and pages. Uses a new session: sessions report their statistics when they end."""
     with psycopg.connect(url) as connection:
         return {table: (scans, rows, pages) for table, scans, rows, pages in connection.execute(_READ)}
 
@@ -163,7 +162,7 @@ def measure(url: Url, command: list[str]) -> dict[str, Any]:
     return {
         "seconds": round(seconds, 2),
         "exit code": ran.returncode,
-        "said": (ran.stdout + ran.stderr).strip().splitlines()[-1:],
+        "last line": (ran.stdout + ran.stderr).strip().splitlines()[-1:],
         "sequential scans of the ledger": difference[LEDGER][0],
         "rows of the ledger": difference[LEDGER][1],
         "rows": sum(rows for _, rows, _ in difference.values()),
@@ -173,11 +172,11 @@ def measure(url: Url, command: list[str]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="bin/bench-operate", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        prog="bin/bench operate", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--sites", type=int, default=10_000, help="default: 10,000")
     parser.add_argument("--documents", type=int, default=49, help="per site (default: 49, which is 101 units)")
-    parser.add_argument("--going", type=int, default=100, help="sites in the middle of a run (default: 100)")
+    parser.add_argument("--active", type=int, default=100, help="sites with an active run (default: 100)")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     arguments = parser.parse_args()
@@ -191,12 +190,12 @@ def main() -> None:
         url = Databases(server).create()
         with connect_to(url) as connection:
             Migrator(connection, default_folder()).up()
-            fill(connection, arguments.sites, arguments.documents, arguments.going)
+            fill(connection, arguments.sites, arguments.documents, arguments.active)
             (units,) = connection.execute("select count(*) from content_item_pipeline_state").fetchone() or (0,)
         results["ledger"] = units
         for number, command in enumerate(COMMANDS):
             progress.show("commands", number, len(COMMANDS))
-            measure(url, command)  # so that every page is in memory, as it is when this runs every minute
+            measure(url, command)  # warms the cache: these commands run every few minutes
             results[" ".join(["clerk", *command])] = measure(url, command)
     if arguments.json:
         print(json.dumps(results, indent=2))  # noqa: T201

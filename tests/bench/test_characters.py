@@ -1,4 +1,4 @@
-"""What counts as a wrong character decides the figures: it is held to what docs/performance.md says."""
+"""The error rate counts characters as docs/performance.md says."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tests.bench.characters import error_rate, errors_in
     ],
     ids=["same", "another order", "misread", "missing", "invented", "nothing"],
 )
-def test_wrong_characters_count_word_by_word(found: str, errors: int) -> None:
+def test_errors_are_counted_per_word_in_any_order(found: str, errors: int) -> None:
     assert errors_in("Motion carried by Jones", found) == errors
 
 
-def test_leaders_are_drawn_not_written() -> None:
+def test_leaders_are_ignored() -> None:
     assert errors_in("Jones..........15601", "Jones . . . ... 15601") == 0
     assert errors_in("Signed ______ by", "Signed by") == 0
     assert errors_in("at 7.30 p.m.", "at 730 pm") == 3
 
 
-def test_the_rate_is_of_all_characters_together() -> None:
+def test_the_rate_is_over_all_characters() -> None:
     assert error_rate(["abcd efgh", "ij"], ["abcd efgx", "ij"]) == pytest.approx(10)

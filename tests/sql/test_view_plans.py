@@ -46,7 +46,7 @@ def test_views_read_what_moves(server: Url, template: str, folder: SqlFolder) ->
     databases = Databases(server)
     try:
         with connect_to(databases.create(template)) as connection:
-            fill(connection, sites=1000, documents=49, going=10)
+            fill(connection, sites=1000, documents=49, active=10)
             assert connection.execute("select * from invariant_violations_full").fetchall() == []
             views = {item.name for item in folder.objects if item.kind == "view"}
             for view in sorted(views - set(ON_EVERYTHING)):
