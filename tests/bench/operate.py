@@ -26,7 +26,7 @@ from clerk.db.migrations.sqlfiles import default_folder
 from tests.conftest import Databases, Url, running
 
 COMMANDS = (["verify", "--books-only"], ["reconcile-pipeline", "--dry-run", "--storage", "none"])
-"""Without the files: there are none behind these made-up books."""
+"""Without file checks: the generated rows have no files."""
 LEDGER = "content_item_pipeline_state"
 
 _PLACES = """

@@ -13,7 +13,7 @@ from tests.helpers import until
 TEXT = FILE.read_text(encoding="utf-8")
 
 
-def test_the_file_is_right() -> None:
+def test_the_file_has_no_problem() -> None:
     assert problems(TEXT) == []
 
 
@@ -28,20 +28,20 @@ def test_the_file_is_right() -> None:
         ("clerk db up", "clerk", "no such command"),
         ("clerk db up", "klerk db up", "is not the command clerk"),
         ("--queues ocr", "--queue ocr --colour", "No such option"),
-        ("--queues ocr", "--queues ocrr", "nobody reads the queue ocr"),
+        ("--queues ocr", "--queues ocrr", "no service serves the queue ocr"),
         ("--log-format json", "--log-format xml", "is not one of"),
         ("--processes 1", "--processes 0", "0 is not in the range"),
         ("--port 8010", "--port http", "is not a valid integer"),
         ("--grace 100", "--grace 120", "is killed after 2m"),
-        (" --grace 100", "", "without end"),
-        ("    migrate:\n      condition", "    migration:\n      condition", "which is no service"),
-        ("    healthcheck:\n      # Over", "    x-health:\n      # Over", "nothing checks that"),
-        ('    restart: "no"', "    restart: always", "started again and again"),
-        ('"storage:/var', '"store:/var', "mounts store, which is no volume"),
-        ("STORAGE_DIR: /var", "STORAGE_DIR: /srv", "and stores in /srv"),
-        ("STORAGE_DIR:", "STORE_DIR:", "STORE_DIR means nothing"),
-        ("POSTGRES_DB:", "POSTGRES_DATABASE:", "POSTGRES_DATABASE means nothing"),
-        ("postgresql://clerk@postgres", "postgresql://clerk@database", "do not fit the service postgres"),
+        (" --grace 100", "", "has no --grace"),
+        ("    migrate:\n      condition", "    migration:\n      condition", "which is not a service"),
+        ("    healthcheck:\n      # Over", "    x-health:\n      # Over", "has no health check"),
+        ('    restart: "no"', "    restart: always", "is restarted"),
+        ('"storage:/var', '"store:/var', "mounts store, which is not a volume"),
+        ("STORAGE_DIR: /var", "STORAGE_DIR: /srv", "but stores in /srv"),
+        ("STORAGE_DIR:", "STORE_DIR:", "STORE_DIR is unknown"),
+        ("POSTGRES_DB:", "POSTGRES_DATABASE:", "POSTGRES_DATABASE is unknown"),
+        ("postgresql://clerk@postgres", "postgresql://clerk@database", "do not match the service postgres"),
         ("postgresql://clerk@postgres", "mysql://clerk@postgres", "is not a Postgres URL"),
         (":-127.0.0.1}", ":-0.0.0.0}", "open to other machines by default"),
         ("${DASHBOARD_ADDRESS:-127.0.0.1}:", "", "open to other machines by default"),
@@ -57,10 +57,10 @@ def test_the_file_is_right() -> None:
         ("import urllib.request;", "import urllib.request; echo $HOME;", "a dollar is written $$"),
     ],
 )
-def test_what_is_broken_is_found(right: str, wrong: str, problem: str) -> None:
+def test_problems_are_found(right: str, wrong: str, problem: str) -> None:
     assert right in TEXT
-    found = problems(TEXT.replace(right, wrong))
-    assert any(problem in line for line in found), found
+    listed = problems(TEXT.replace(right, wrong))
+    assert any(problem in line for line in listed), listed
 
 
 def test_refuses_to_start_without_secrets() -> None:
@@ -79,8 +79,8 @@ def test_every_variable_is_documented() -> None:
     assert {name for name in variables(TEXT) if f"`{name}`" not in documentation} == set()
 
 
-def test_a_worker_is_healthy_while_it_lives(database: Url) -> None:
-    """The very commands of the file, run here: before, with and after a worker."""
+def test_a_worker_is_healthy_while_it_runs(database: Url) -> None:
+    """Runs the commands of the file before, during and after a worker."""
     service = load(TEXT)["services"]["deploy"]
     environment = os.environ | {"DATABASE_URL": database}
     check = [sys.executable, "-m", *service["healthcheck"]["test"][1:]]

@@ -1,4 +1,4 @@
-"""What the Dockerfile relies on is there; its commands that need no engine are run."""
+"""The files that the Dockerfile uses exist; its commands that need no engine are run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UV = Path(sys.executable).with_name("uv")
 
 
 def instructions() -> list[tuple[str, str]]:
-    """(instruction, rest), with continued lines joined and comments gone. A heredoc goes with its instruction."""
+    """(instruction, rest), with continued lines joined and comments removed. A heredoc belongs to its instruction."""
     plain = re.sub(r"^\s*#.*\n", "", TEXT, flags=re.MULTILINE)
     plain = re.sub(r"\\\n\s*", " ", plain)
     return re.findall(r"^([A-Z]+) ((?:.*<<'END'\n(?:.*\n)*?END$)|.*)", plain, re.MULTILINE)
@@ -28,7 +28,7 @@ def rests(name: str) -> list[str]:
     return [rest for instruction, rest in instructions() if instruction == name]
 
 
-def test_copies_what_is_there_and_not_ignored() -> None:
+def test_copied_files_exist_and_are_not_ignored() -> None:
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert "*" in ignored
     allowed = {line[1:] for line in ignored if line.startswith("!")}
@@ -37,7 +37,7 @@ def test_copies_what_is_there_and_not_ignored() -> None:
     assert sources == allowed
 
 
-def test_names_no_registry_and_runs_as_nobody_special() -> None:
+def test_names_no_registry_and_does_not_run_as_root() -> None:
     assert [rest.split()[0] for rest in rests("FROM")] == ["python:3.11-slim"] * 2
     assert set(re.findall(r"\w+://", TEXT)) == {"postgresql://"}
     assert rests("USER")[-1].isdigit()
@@ -45,7 +45,7 @@ def test_names_no_registry_and_runs_as_nobody_special() -> None:
     assert "poppler-utils tesseract-ocr" in TEXT
 
 
-def test_the_scripts_are_shell() -> None:
+def test_the_scripts_are_valid_shell() -> None:
     scripts = [re.sub(r"^--mount=\S+ <<'END'\n(.*)END$", r"\1", rest, flags=re.DOTALL) for rest in rests("RUN")]
     assert len(scripts) == 3
     for script in scripts:
@@ -53,7 +53,7 @@ def test_the_scripts_are_shell() -> None:
 
 
 def test_exports_of_the_lock_file() -> None:
-    """What is installed: all that clerk needs but the embedded Postgres, each by hash and from no named place."""
+    """Everything that clerk needs except the embedded Postgres, by hash and without an index URL."""
     lines = re.findall(r"^\$uv (export .*) >", TEXT, re.MULTILINE)
     run, build = (
         subprocess.run(
@@ -79,7 +79,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return zipfile.ZipFile(file)
 
 
-def test_the_wheel_carries_pages_and_sql(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_contains_pages_and_sql(wheel: zipfile.ZipFile) -> None:
     names = set(wheel.namelist())
     for folder, inside in ((ROOT / "clerk" / "web", "clerk/web"), (ROOT / "sql" / "views", "clerk/_sql/views")):
         files = {path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts}

@@ -1,4 +1,4 @@
-"""A small installation: one town, three documents of which one is broken, one run behind it."""
+"""A small installation: one town, three documents of which one is broken, one finished run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Installation:
 
     @property
     def environment(self) -> dict[str, str]:
-        # The client programs of the very Postgres that the tests run on, unless they run on somebody else's.
+        # The client programs of the server under test.
         return {
             **os.environ,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"], str(bundled(18))])
@@ -37,7 +37,7 @@ class Installation:
         }
 
     def run(self, script: str) -> subprocess.CompletedProcess[str]:
-        """In one shell, so that a variable holds to the end of a page; the first command that fails ends it."""
+        """Run in one shell, so that variables persist; the first failing command ends it."""
         trap = "trap 'echo \"failed with $?: $BASH_COMMAND\" >&2' ERR"
         return subprocess.run(
             ["bash", "-c", f"set -eo pipefail\n{trap}\n{script}"],
@@ -79,7 +79,7 @@ def first_installation(server: Url, template: str, tmp_path_factory: pytest.Temp
 
 @pytest.fixture
 def installation(first_installation: Installation, server: Url, tmp_path: Path) -> Iterator[Installation]:
-    """A copy for one page to do with as it likes. `bin/` is there as in a checkout."""
+    """A copy for one page, with `bin/` as in a checkout."""
     databases = Databases(server)
     folder = tmp_path / "installation"
     shutil.copytree(first_installation.folder, folder, symlinks=True)

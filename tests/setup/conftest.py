@@ -1,4 +1,4 @@
-"""One checkout that is really set up, shared by all test processes, since making it takes ten seconds."""
+"""One set-up checkout, shared by all test processes because creating it takes ten seconds."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def machine(tmp_path: Path) -> Machine:
 
 @dataclass(frozen=True)
 class Prepared:
-    """For reading only: tests that change a checkout copy it."""
+    """Read-only: tests that change a checkout copy it."""
 
     root: Path
-    runs: list[Result]  # of two bin/setup at once, after one that was killed half-way
+    runs: list[Result]  # of two concurrent bin/setup, after one that was killed
 
 
 @pytest.fixture(scope="session")
@@ -37,13 +37,13 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     base = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         base = base.parent
-    root, notes = base / "prepared", base / "prepared.json"
+    root, results = base / "prepared", base / "prepared.json"
     with (base / "prepared.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not notes.exists():
+        if not results.exists():
             runs = prepare(copy_checkout(root), Machine(base / "prepared-bin"))
-            notes.write_text(json.dumps([asdict(run) for run in runs]))
-    return Prepared(root, [Result(**run) for run in json.loads(notes.read_text())])
+            results.write_text(json.dumps([asdict(run) for run in runs]))
+    return Prepared(root, [Result(**run) for run in json.loads(results.read_text())])
 
 
 def prepare(root: Path, machine: Machine) -> list[Result]:

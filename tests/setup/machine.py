@@ -1,4 +1,4 @@
-"""Copies of the checkout, and machines made of a PATH folder: what is not put there does not exist."""
+"""Copies of the checkout, and simulated machines whose PATH is one folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOTHING: Environment = {}
 SOURCE = Path(__file__).resolve().parents[2]
 PYTHON = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
 
-# What every system has. Python, the package managers and the programs that setup looks for are not among them.
+# Present on every system. Excludes Python, package managers and the programs that bin/setup checks for.
 EVERYWHERE = (
     *("awk", "basename", "bash", "cat", "chmod", "cmp", "cp", "dirname", "env", "grep", "head", "id", "ls", "mkdir"),
     *("mktemp", "mv", "readlink", "rm", "sed", "setpriv", "sh", "tail", "tr", "uname"),
@@ -32,7 +32,7 @@ def copy_checkout(to: Path) -> Path:
 
 @dataclass
 class Machine:
-    """Runs programs with a PATH of its own, and otherwise as whoever runs the tests."""
+    """Runs programs with its own PATH."""
 
     bin: Path
 
@@ -43,7 +43,7 @@ class Machine:
                 (self.bin / name).symlink_to(real)
 
     def put(self, name: str, script: str) -> None:
-        """A stand-in program: a shell script of the given lines."""
+        """A fake program: a shell script of the given lines."""
         program = self.bin / name
         program.unlink(missing_ok=True)
         program.write_text(f"#!/bin/sh\n{script}\n")
@@ -57,12 +57,12 @@ class Machine:
             self.put(name, "exit 0")
 
     def put_user(self, *, may_sudo: bool = False) -> None:
-        """Someone who is not root."""
+        """A user who is not root."""
         self.put("id", "case $1 in -u) echo 1000 ;; *) echo pat ;; esac")
         self.put("sudo", 'shift; exec "$@"' if may_sudo else "echo 'sudo: a password is required' >&2; exit 1")
 
     def put_installer(self, name: str) -> Path:
-        """A package manager that installs what setup looks for; returns the file it notes its calls in."""
+        """A fake package manager that installs the needed programs; returns its log of calls."""
         log = self.bin / f"{name}.log"
         self.put("true", "exit 0")
         self.put(

@@ -1,4 +1,4 @@
-"""bin/clerk, bin/migrate, bin/demo and bin/test run what they should, where they should, and add nothing."""
+"""bin/clerk, bin/migrate, bin/demo and bin/test run the right commands in the right folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.setup.machine import Machine
 
 @pytest.fixture
 def checkout(prepared: Prepared, tmp_path: Path) -> Path:
-    """The prepared one at a place of its own; the stamp is told so, or setup would make .venv anew."""
+    """A copy of the prepared checkout; its stamp is adapted, or bin/setup would create .venv again."""
     root = tmp_path / "a checkout"
     shutil.copytree(prepared.root, root, symlinks=True, copy_function=os.link)
     stamp = root / ".venv/clerk-setup"
@@ -25,7 +25,7 @@ def checkout(prepared: Prepared, tmp_path: Path) -> Path:
     return root
 
 
-def test_clerk_stays_in_the_folder_it_was_called_from(machine: Machine, prepared: Prepared, tmp_path: Path) -> None:
+def test_clerk_runs_in_the_current_folder(machine: Machine, prepared: Prepared, tmp_path: Path) -> None:
     link = tmp_path / "clerk"
     link.symlink_to(prepared.root / "bin/clerk")
     result = machine.run(link, "config", "--json", cwd=tmp_path)
@@ -41,10 +41,10 @@ def test_migrate_is_clerk_db(machine: Machine, prepared: Prepared, tmp_path: Pat
     assert "No such command 'sideways'" in wrong.err
 
 
-def test_demo_keeps_to_a_database_of_its_own(machine: Machine, checkout: Path, tmp_path: Path) -> None:
+def test_demo_uses_its_own_database(machine: Machine, checkout: Path, tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("DATABASE_URL=postgresql://127.0.0.1:1/production\n")
-    (tmp_path / "papers").mkdir()
-    result = machine.run(checkout / "bin/demo", "papers", cwd=tmp_path)
+    (tmp_path / "documents").mkdir()
+    result = machine.run(checkout / "bin/demo", "documents", cwd=tmp_path)
     home = checkout / ".clerk/demo"
     try:
         assert result.code == 1
@@ -54,14 +54,14 @@ def test_demo_keeps_to_a_database_of_its_own(machine: Machine, checkout: Path, t
         machine.run(checkout / "bin/clerk", "db", "stop", cwd=home, environment={"CLERK_HOME": str(home)})
 
 
-def test_demo_wants_a_folder(machine: Machine, checkout: Path, tmp_path: Path) -> None:
+def test_demo_requires_a_folder(machine: Machine, checkout: Path, tmp_path: Path) -> None:
     result = machine.run(checkout / "bin/demo", "nowhere", cwd=tmp_path)
     assert result.code == 2
-    assert "nowhere is no folder" in result.err
+    assert "nowhere is not a folder" in result.err
 
 
 def put_tools(root: Path, failing: str = "") -> None:
-    """Stand-ins for the checking tools: they say how they were called."""
+    """Fake tools that print how they were called."""
     for name in ("ruff", "mypy", "lint-imports", "shellcheck", "pytest"):
         tool = root / ".venv/bin" / name
         tool.unlink()
@@ -71,13 +71,13 @@ def put_tools(root: Path, failing: str = "") -> None:
 
 def test_test_runs_every_step(machine: Machine, checkout: Path) -> None:
     put_tools(checkout)
-    result = machine.run(checkout / "bin/test", "--no-system", "--long", "tests/pg")
+    result = machine.run(checkout / "bin/test", "--no-system", "--long", "tests/db")
     assert (result.code, result.err) == (0, "")
     headings = [line.removeprefix("== ") for line in result.out.splitlines() if line.startswith("== ")]
     assert headings == [
         "setup", "ruff check", "ruff format", "mypy", "import contracts", "shellcheck", "uv.lock", "tests",
     ]  # fmt: skip
-    assert result.out.splitlines()[-1] == "pytest -n 2 --long tests/pg"
+    assert result.out.splitlines()[-1] == "pytest -n 2 --long tests/db"
 
 
 def test_test_stops_at_the_first_step_that_fails(machine: Machine, checkout: Path) -> None:

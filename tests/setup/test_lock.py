@@ -1,4 +1,4 @@
-"""bin/lock: uv.lock fits pyproject.toml and names no place on the network."""
+"""bin/lock: uv.lock matches pyproject.toml and contains no URL."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 from tests.setup.conftest import Prepared
 from tests.setup.machine import SOURCE, Machine
 
-# In pieces, or this file would be the one that is found.
-REGISTRIES = re.compile(rf"(pypi|npmjs|debian|ubuntu|docker|ghcr)[.](org|com|io)|python{'hosted'}|crates[.]io")
+# Split, so that this file does not match.
+REGISTRIES = re.compile(rf"(pypi|npmjs|debian|ubuntu|docker|ghcr)[.](org|com|io)\b|python{'hosted'}|crates[.]io")
 
 
 @pytest.fixture
 def checkout(prepared: Prepared, tmp_path: Path) -> Path:
-    """Just what bin/lock looks at; its .venv is the shared one."""
+    """The files that bin/lock reads; .venv is the shared one."""
     root = tmp_path / "checkout"
     root.mkdir()
     shutil.copytree(prepared.root / "bin", root / "bin")
@@ -41,18 +41,18 @@ def test_check_without_a_network(machine: Machine, checkout: Path, tmp_path: Pat
     add_dependency(checkout, "packaging>=20")
     drifted = machine.run(checkout / "bin/lock", "--check", environment=offline)
     assert drifted.code == 1
-    assert drifted.err == "bin/lock: uv.lock does not fit pyproject.toml; run bin/lock\n"
+    assert drifted.err == "bin/lock: uv.lock is out of date; run bin/lock\n"
 
 
-def test_check_notices_addresses(machine: Machine, checkout: Path) -> None:
+def test_check_rejects_urls(machine: Machine, checkout: Path) -> None:
     lock = checkout / "uv.lock"
     lock.write_text(lock.read_text().replace('registry = "index"', 'registry = "https://index.example"', 1))
     result = machine.run(checkout / "bin/lock", "--check")
     assert result.code == 1
-    assert result.err == "bin/lock: uv.lock holds addresses; run bin/lock\n"
+    assert result.err == "bin/lock: uv.lock contains URLs; run bin/lock\n"
 
 
-def test_a_new_dependency_leaves_the_others_as_they_are(machine: Machine, checkout: Path) -> None:
+def test_a_new_dependency_does_not_change_others(machine: Machine, checkout: Path) -> None:
     before = (checkout / "uv.lock").read_text().splitlines()
     add_dependency(checkout, "iniconfig>=1")
     result = machine.run(checkout / "bin/lock")
@@ -69,7 +69,7 @@ def test_wrong_usage(machine: Machine, checkout: Path) -> None:
 
 
 def test_no_file_names_a_registry() -> None:
-    """Where packages come from is the machine's business, and an address in a file would override it."""
+    """Each machine chooses its package index; an address in a file would override that."""
     listed = subprocess.check_output(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=SOURCE, text=True
     )

@@ -1,4 +1,4 @@
-"""bin/setup and the system's programs: installed where that is allowed, and else named with the exact command."""
+"""bin/setup installs missing programs if it may, and otherwise prints the command."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ APT = "apt-get update && apt-get install -y --no-install-recommends"
 
 @pytest.fixture
 def bare(machine: Machine) -> Machine:
-    """A machine with Python and nothing that reads PDFs."""
+    """A machine with Python and without the OCR programs."""
     for name in ("tesseract", "pdftoppm"):
         (machine.bin / name).unlink()
     return machine
 
 
 @pytest.mark.parametrize("sudo", [True, False])
-def test_without_rights_the_command_is_named(bare: Machine, prepared: Prepared, sudo: bool) -> None:
+def test_without_rights_the_command_is_printed(bare: Machine, prepared: Prepared, sudo: bool) -> None:
     bare.put_user()
     log = bare.put_installer("apt-get")
     if not sudo:
@@ -30,11 +30,11 @@ def test_without_rights_the_command_is_named(bare: Machine, prepared: Prepared, 
     result = bare.run(prepared.root / "bin/setup")
     assert result.code == 1
     command = f"{'sudo sh' if sudo else 'su'} -c '{APT} {PACKAGES}'"
-    assert result.last_line == f"bin/setup: clerk needs {PACKAGES}, which pat cannot install here; type: {command}"
+    assert result.last_line == f"bin/setup: clerk needs {PACKAGES}, which pat may not install; type: {command}"
     assert not log.exists()
 
 
-def test_only_what_is_missing(bare: Machine, prepared: Prepared) -> None:
+def test_only_missing_programs_are_named(bare: Machine, prepared: Prepared) -> None:
     bare.put_user()
     bare.put_installer("apt-get")
     bare.put("tesseract", "exit 0")
@@ -42,7 +42,7 @@ def test_only_what_is_missing(bare: Machine, prepared: Prepared) -> None:
 
 
 @pytest.mark.parametrize("user", ["root", "sudo"])
-def test_with_rights_they_are_installed(bare: Machine, prepared: Prepared, user: str) -> None:
+def test_with_rights_programs_are_installed(bare: Machine, prepared: Prepared, user: str) -> None:
     bare.put("id", "echo 0")
     if user == "sudo":
         bare.put_user(may_sudo=True)
@@ -77,7 +77,7 @@ def test_the_browser_and_systemd_are_for_tests_only(machine: Machine, prepared: 
         assert " postgresql, which" in result.err
 
 
-def test_a_mac_has_homebrew_or_is_told_of_it(bare: Machine, prepared: Prepared) -> None:
+def test_on_a_mac_homebrew_is_used_or_recommended(bare: Machine, prepared: Prepared) -> None:
     bare.put("uname", "echo Darwin")
     without = bare.run(prepared.root / "bin/setup")
     assert without.code == 1
@@ -91,10 +91,10 @@ def test_a_mac_has_homebrew_or_is_told_of_it(bare: Machine, prepared: Prepared) 
 def test_a_system_without_a_known_package_manager(bare: Machine, prepared: Prepared) -> None:
     result = bare.run(prepared.root / "bin/setup")
     assert result.code == 1
-    assert result.last_line.endswith(f"install what your system calls {PACKAGES}")
+    assert result.last_line.endswith(f"install the equivalents of {PACKAGES}")
 
 
-def test_the_system_can_be_left_alone(bare: Machine, prepared: Prepared) -> None:
+def test_no_system_installs_nothing(bare: Machine, prepared: Prepared) -> None:
     bare.put("id", "echo 0")
     log = bare.put_installer("apt-get")
     assert bare.run(prepared.root / "bin/setup", "--no-system").silent

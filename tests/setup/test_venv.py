@@ -1,4 +1,4 @@
-"""bin/setup and .venv: made once, whole or not at all, and never at the cost of something that is not ours."""
+"""bin/setup creates a complete .venv or none, and never deletes a foreign folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def own(prepared: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A set-up checkout that was copied to another place, .venv and all."""
+    """A set-up checkout that was copied to another folder, with its .venv."""
     root = tmp_path_factory.mktemp("moved") / "checkout"
     shutil.copytree(prepared.root, root, symlinks=True, copy_function=os.link)
     return root
@@ -49,19 +49,19 @@ def test_help_and_wrong_usage(machine: Machine, checkout: Path) -> None:
 
 def test_two_at_once_after_one_that_was_killed(prepared: Prepared) -> None:
     assert [run.code for run in prepared.runs] == [0, 0], prepared.runs
-    assert sum("setup: make .venv" in run.err for run in prepared.runs) == 1
-    assert sum("waiting for it" in run.err for run in prepared.runs) == 1
+    assert sum("setup: create .venv" in run.err for run in prepared.runs) == 1
+    assert sum("waiting for another bin/setup" in run.err for run in prepared.runs) == 1
     assert all(run.out == "" for run in prepared.runs)
 
 
-def test_a_second_run_has_nothing_to_say(prepared: Prepared, machine: Machine, tmp_path: Path) -> None:
-    """From another folder, by way of a symbolic link, and without a network."""
+def test_a_second_run_prints_nothing(prepared: Prepared, machine: Machine, tmp_path: Path) -> None:
+    """From another folder, through a symbolic link, and without a network."""
     link = tmp_path / "setup"
     link.symlink_to(prepared.root / "bin/setup")
     assert machine.run(link, cwd=tmp_path, environment=NO_NETWORK).silent
 
 
-def test_what_is_installed_is_what_the_lock_says(prepared: Prepared) -> None:
+def test_installed_packages_match_the_lock(prepared: Prepared) -> None:
     venv = prepared.root / ".venv/bin"
     exported = subprocess.check_output(
         [venv / "uv", "export", "--frozen", "--quiet", "--all-groups", "--no-emit-project", "--no-hashes",
@@ -76,8 +76,8 @@ def test_what_is_installed_is_what_the_lock_says(prepared: Prepared) -> None:
     assert f"-e file://{prepared.root}" in frozen
 
 
-def test_a_moved_checkout_is_made_anew_and_the_rest_is_brought_up_to_date(own: Path, machine: Machine) -> None:
-    """One story, since each chapter needs a .venv: moved, stale in many ways, no network, updated in place."""
+def test_a_moved_checkout_is_set_up_again_and_a_stale_one_updated(own: Path, machine: Machine) -> None:
+    """One test, because each step needs a .venv: moved, stale in several ways, no network, updated in place."""
     for name in ("tesseract", "pdftoppm"):
         (machine.bin / name).unlink()
     machine.put_user()
@@ -85,15 +85,15 @@ def test_a_moved_checkout_is_made_anew_and_the_rest_is_brought_up_to_date(own: P
 
     moved = machine.run(own / "bin/setup", "--if-needed")
     assert moved.code == 0
-    assert "setup: make .venv" in moved.err
-    assert "clerk needs tesseract-ocr tesseract-ocr-spa poppler-utils, which pat cannot install here" in moved.last_line
+    assert "setup: create .venv" in moved.err
+    assert "clerk needs tesseract-ocr tesseract-ocr-spa poppler-utils, which pat may not install" in moved.last_line
     assert f"#!{own}/.venv/bin/python" in (own / ".venv/bin/clerk").read_text()
     assert machine.run(own / "bin/setup", "--if-needed").silent
 
     machine.put_programs()
     check_staleness(own, machine)
 
-    # An update that fails for want of a network costs nothing.
+    # An update that fails without a network changes nothing.
     lock = own / "uv.lock"
     before = lock.read_text()
     ruff = re.search(r'name = "ruff"\nversion = "(.+)"', before)
@@ -105,17 +105,17 @@ def test_a_moved_checkout_is_made_anew_and_the_rest_is_brought_up_to_date(own: P
     rewrite(lock, before)
     assert machine.run(own / "bin/setup").silent
 
-    # A new command of clerk's own: installed in place, offline.
+    # A new entry point of clerk: installed in place, offline.
     rewrite(own / "pyproject.toml", with_script((own / "pyproject.toml").read_text(), "clerk-too"))
     updated = machine.run(own / "bin/setup", environment={"UV_OFFLINE": "1"})
     assert updated.code == 0, updated.err
-    assert "make .venv" not in updated.err
+    assert "create .venv" not in updated.err
     assert (own / ".venv/bin/clerk-too").exists()
     assert machine.run(own / "bin/setup").silent
 
 
 def check_staleness(root: Path, machine: Machine) -> None:
-    """Without Python on PATH setup cannot go on, so its exit code says what it thought of .venv."""
+    """Without Python on PATH setup cannot create .venv, so its exit code shows whether it found .venv stale."""
     (machine.bin / "python3").unlink()
     stamp = root / ".venv/clerk-setup"
     lock, project, link = root / "uv.lock", root / "pyproject.toml", root / ".venv/bin/python"
@@ -141,13 +141,13 @@ def check_staleness(root: Path, machine: Machine) -> None:
         shutil.copy2(path, kept, follow_symlinks=False)
         damage()
         result = machine.run(root / "bin/setup")
-        assert result.code == 1, f"{what}: not noticed"
+        assert result.code == 1, f"{what}: not detected"
         assert "clerk needs Python 3.11 or newer and found none" in result.last_line
         kept.replace(path)
-        assert machine.run(root / "bin/setup").silent, f"{what}: something was changed"
+        assert machine.run(root / "bin/setup").silent, f"{what}: setup changed something"
 
     rewrite(project, project.read_text() + "\n[tool.other]\nx = 1\n")
-    assert machine.run(root / "bin/setup").silent, "settings of other tools are no reason to install anything"
+    assert machine.run(root / "bin/setup").silent, "settings of other tools must not trigger an installation"
     machine.put_python()
 
 
@@ -210,26 +210,26 @@ def test_a_python_without_ensurepip(machine: Machine, checkout: Path) -> None:
     assert f"install -y --no-install-recommends {PYTHON.name}-venv', then run bin/setup again" in result.last_line
 
 
-def test_a_folder_that_is_no_venv_is_left_alone(machine: Machine, checkout: Path) -> None:
+def test_a_folder_that_is_not_a_venv_is_kept(machine: Machine, checkout: Path) -> None:
     (checkout / ".venv").mkdir()
     (checkout / ".venv/diary.txt").write_text("mine")
     result = machine.run(checkout / "bin/setup")
     assert result.code == 1
     assert result.err == (
-        f"bin/setup: {checkout}/.venv is no Python environment; move it away, then run bin/setup again\n"
+        f"bin/setup: {checkout}/.venv is not a Python environment; move it away, then run bin/setup again\n"
     )
     assert (checkout / ".venv/diary.txt").read_text() == "mine"
 
 
 @pytest.fixture
 def readable() -> Iterator[Path]:
-    """A folder that others may look into, which pytest's own are not."""
+    """A folder that other users may read, unlike pytest's own."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         yield Path(name)
 
 
-def test_a_checkout_of_someone_else(readable: Path) -> None:
+def test_a_checkout_of_another_user(readable: Path) -> None:
     machine = Machine(readable / "bin")
     root = copy_checkout(readable / "checkout")
     root.chmod(0o555)

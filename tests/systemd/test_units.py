@@ -27,13 +27,13 @@ from tests.systemd.units import (
     UNITS,
     install,
     instance,
-    one,
     read,
     seconds,
     service,
+    single,
 )
 
-MOST_EXPOSED = 2.0
+MAX_EXPOSURE = 2.0
 WORKER, DASHBOARD, RECONCILE = "clerk-worker@.service", "clerk-dashboard.service", "clerk-reconcile.service"
 
 needs_systemd = pytest.mark.skipif(
@@ -57,15 +57,15 @@ def test_these_are_the_units() -> None:
 
 @needs_systemd
 @pytest.mark.parametrize("unit", UNITS)
-def test_systemd_has_nothing_to_complain_of(unit: str, tmp_path: Path) -> None:
+def test_systemd_accepts_every_unit(unit: str, tmp_path: Path) -> None:
     units = install(tmp_path / "units")
-    said = analyze(units, "verify", "--man=no", instance(unit))
-    assert (said.returncode, said.stderr) == (0, "")
+    result = analyze(units, "verify", "--man=no", instance(unit))
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 @needs_systemd
-def test_systemd_would_complain_of_a_wrong_word(tmp_path: Path) -> None:
-    """Or the test above could not fail."""
+def test_systemd_rejects_an_unknown_setting(tmp_path: Path) -> None:
+    """Proves that the test above can fail."""
     units = install(tmp_path / "units")
     with (units / SANDBOX.relative_to(FOLDER)).open("a") as sandbox:
         sandbox.write("ProtectEverything=yes\n")
@@ -74,35 +74,35 @@ def test_systemd_would_complain_of_a_wrong_word(tmp_path: Path) -> None:
 
 @needs_systemd
 @pytest.mark.parametrize("unit", SERVICES)
-def test_every_service_is_shut_in(unit: str, tmp_path: Path) -> None:
-    assert exposure(install(tmp_path / "units"), unit) <= MOST_EXPOSED
+def test_every_service_is_sandboxed(unit: str, tmp_path: Path) -> None:
+    assert exposure(install(tmp_path / "units"), unit) <= MAX_EXPOSURE
 
 
 @needs_systemd
-def test_without_the_sandbox_it_would_not_be(tmp_path: Path) -> None:
+def test_without_the_sandbox_the_exposure_is_high(tmp_path: Path) -> None:
     units = install(tmp_path / "units")
     (units / SANDBOX.relative_to(FOLDER)).unlink()
     assert exposure(units, DASHBOARD) > 5
 
 
 def exposure(units: Path, unit: str) -> float:
-    said = analyze(units, "security", "--offline=true", "--no-pager", instance(unit))
-    level = re.search(r"exposure level for .*: ([0-9.]+) ", said.stdout)
-    assert level is not None, said.stderr
+    result = analyze(units, "security", "--offline=true", "--no-pager", instance(unit))
+    level = re.search(r"exposure level for .*: ([0-9.]+) ", result.stdout)
+    assert level is not None, result.stderr
     return float(level[1])
 
 
 @needs_systemd
-def test_the_timer_strikes_every_quarter_of_an_hour() -> None:
-    when = one(read(FOLDER / "clerk-reconcile.timer"), "Timer", "OnCalendar")
+def test_the_timer_runs_every_15_minutes() -> None:
+    when = single(read(FOLDER / "clerk-reconcile.timer"), "Timer", "OnCalendar")
     assert when == "*:0/15"
-    said = analyze(FOLDER, "calendar", "--iterations=3", "--base-time=2030-01-01 00:01:00 UTC", when).stdout
-    assert re.findall(r"(\d\d:\d\d):00 UTC", said)[:3] == ["00:15", "00:30", "00:45"]
+    result = analyze(FOLDER, "calendar", "--iterations=3", "--base-time=2030-01-01 00:01:00 UTC", when).stdout
+    assert re.findall(r"(\d\d:\d\d):00 UTC", result)[:3] == ["00:15", "00:30", "00:45"]
 
 
 def command(unit: str) -> str:
-    """What the service runs, as typed by hand."""
-    path, _, rest = one(service(unit), "Service", "ExecStart").partition(" ")
+    """The command line of the service."""
+    path, _, rest = single(service(unit), "Service", "ExecStart").partition(" ")
     assert path.startswith(f"{INSTALLED}/")
     return f"{Path(path).name} {rest}".strip()
 
@@ -122,9 +122,9 @@ def test_the_commands_of_the_others_exist() -> None:
 
 
 @pytest.mark.parametrize("unit", [WORKER, DASHBOARD])
-def test_what_serves_is_started_again_always_and_without_limit(unit: str) -> None:
-    assert one(service(unit), "Service", "Restart") == "always"
-    assert one(service(unit), "Unit", "StartLimitIntervalSec") == "0"
+def test_long_running_services_restart_always_and_without_limit(unit: str) -> None:
+    assert single(service(unit), "Service", "Restart") == "always"
+    assert single(service(unit), "Unit", "StartLimitIntervalSec") == "0"
 
 
 def test_a_stopping_worker_has_time_for_the_longest_step_of_a_job() -> None:
@@ -138,33 +138,33 @@ def test_a_stopping_worker_has_time_for_the_longest_step_of_a_job() -> None:
     grace = parsed(command(WORKER).replace("%i", "ocr")).params["grace"]
     assert grace >= longest
     unresponsive_after = inspect.signature(ClerkWorker).parameters["unresponsive_after"].default
-    assert seconds(one(service(WORKER), "Service", "TimeoutStopSec")) > grace + unresponsive_after
+    assert seconds(single(service(WORKER), "Service", "TimeoutStopSec")) > grace + unresponsive_after
 
 
-def test_a_worker_speaks_more_often_than_systemd_asks() -> None:
-    """Every five seconds, and a look at the database takes ten at most."""
-    assert seconds(one(service(WORKER), "Service", "WatchdogSec")) >= 30
-    assert one(service(WORKER), "Service", "Type") == "notify"
-    # The parent speaks for all; with `all`, one living member would cover for a dead parent.
-    assert one(service(WORKER), "Service", "NotifyAccess") == "main"
-    assert one(service(WORKER), "Service", "KillMode") == "mixed"
+def test_a_worker_notifies_more_often_than_the_watchdog_requires() -> None:
+    """Every five seconds, and its database check takes at most ten."""
+    assert seconds(single(service(WORKER), "Service", "WatchdogSec")) >= 30
+    assert single(service(WORKER), "Service", "Type") == "notify"
+    # Only the supervisor notifies; with `all`, one live child process would hide a dead supervisor.
+    assert single(service(WORKER), "Service", "NotifyAccess") == "main"
+    assert single(service(WORKER), "Service", "KillMode") == "mixed"
 
 
 @pytest.mark.parametrize("unit", SERVICES)
-def test_no_secret_stands_in_a_unit(unit: str) -> None:
+def test_no_unit_contains_a_secret(unit: str) -> None:
     settings = service(unit)["Service"]
     for assignment in settings["Environment"]:
         assert not re.match(r"DATABASE_URL|\w*(PASSWORD|TOKEN)", assignment)
     known = {setting.name for setting in config.SETTINGS}
-    loaded = dict(one.split(":", 1) for one in settings["LoadCredential"])
+    loaded = dict(value.split(":", 1) for value in settings["LoadCredential"])
     assert loaded["DATABASE_URL"] == "/etc/clerk/credentials/DATABASE_URL"
     assert loaded.keys() <= known
     assert {assignment.partition("=")[0] for assignment in settings["Environment"]} <= known
     for credential in settings.get("SetCredential", []):
-        assert credential.endswith(":\\n"), "a default that is empty"
+        assert credential.endswith(":\\n"), "the default is empty"
 
 
-def test_what_the_sandbox_lets_write_is_where_clerk_writes() -> None:
+def test_the_sandbox_permits_writing_where_clerk_writes() -> None:
     sandbox = read(SANDBOX)["Service"]
     environment = dict(line.split("=", 1) for line in sandbox["Environment"])
     settings = config.load(environment, Path("/nowhere"))
@@ -177,13 +177,13 @@ README = (FOLDER / "README.md").read_text(encoding="utf-8")
 DROP_INS = [textwrap.dedent(block) for block in re.findall(r"(?m)(?:^    .*\n)+", README) if block.startswith("    [")]
 
 
-def test_the_readme_speaks_of_every_unit_and_of_no_other() -> None:
+def test_the_readme_names_exactly_the_units() -> None:
     named = re.findall(r"clerk[\w-]*(?:@\w*)?\.(?:service|timer|target)\b(?!\.d)", README)
     assert {re.sub(r"@\w*", "@", name) for name in named} == set(UNITS)
 
 
 @needs_systemd
-def test_the_readme_rates_them_as_systemd_does(tmp_path: Path) -> None:
+def test_the_readme_states_the_exposure_that_systemd_computes(tmp_path: Path) -> None:
     level = re.search(r"rates each service at ([0-9.]+)", README)
     assert level is not None
     units = install(tmp_path / "units")
@@ -192,14 +192,14 @@ def test_the_readme_rates_them_as_systemd_does(tmp_path: Path) -> None:
 
 @needs_systemd
 @pytest.mark.parametrize("drop_in", DROP_INS, ids=range(len(DROP_INS)))
-def test_what_the_readme_has_people_type_is_understood(drop_in: str, tmp_path: Path) -> None:
+def test_systemd_accepts_the_drop_ins_of_the_readme(drop_in: str, tmp_path: Path) -> None:
     units = install(tmp_path / "units")
     unit = instance(WORKER) if "[Service]" in drop_in else "clerk-reconcile.timer"
     (units / f"{unit}.d").mkdir()
     (units / f"{unit}.d" / "override.conf").write_text(drop_in.replace(INSTALLED, str(Path(sys.executable).parent)))
-    said = analyze(units, "verify", "--man=no", unit)
-    assert (said.returncode, said.stderr) == (0, "")
+    result = analyze(units, "verify", "--man=no", unit)
+    assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_there_are_such_drop_ins() -> None:
+def test_the_readme_has_five_drop_ins() -> None:
     assert len(DROP_INS) == 5

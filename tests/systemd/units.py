@@ -1,4 +1,4 @@
-"""Reads the files in systemd/ as systemd would, as far as tests have to."""
+"""Parses the unit files in systemd/."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "systemd"
 SANDBOX = FOLDER / "clerk-.service.d" / "10-sandbox.conf"
 INSTALLED = "/opt/clerk/.venv/bin"
-"""Where the units expect the commands."""
+"""The path of the commands in the units."""
 SERVICES = sorted(path.name for path in FOLDER.glob("*.service"))
 UNITS = sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".service", ".target", ".timer"))
 
@@ -33,11 +33,11 @@ def read(*files: Path) -> Unit:
 
 
 def service(name: str) -> Unit:
-    """With what holds for all of them."""
+    """A service together with the common drop-in."""
     return read(FOLDER / name, SANDBOX)
 
 
-def one(unit: Unit, section: str, key: str) -> str:
+def single(unit: Unit, section: str, key: str) -> str:
     values = unit[section][key]
     assert len(values) == 1, f"{key} is given {len(values)} times"
     return values[0]
@@ -53,7 +53,7 @@ def instance(unit: str, of: str = "ocr") -> str:
 
 
 def install(to: Path) -> Path:
-    """A copy whose commands are those of this checkout, so that systemd finds them."""
+    """A copy with the commands of this checkout, so that systemd finds them."""
     shutil.copytree(FOLDER, to)
     for file in to.rglob("*.service"):
         text = file.read_text(encoding="utf-8")
