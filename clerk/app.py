@@ -1,36 +1,56 @@
-"""The Procrastinate app: the composition root. `procrastinate --app=clerk.app.app worker` works as it is."""
+"""The Procrastinate app: the composition root. `procrastinate --app=clerk.app.app worker` starts a worker."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import procrastinate
 from procrastinate import App
 
 from clerk.pipeline.connector import ClerkConnector
+from clerk.pipeline.job_context import JobContext
 from clerk.pipeline.job_manager import ClerkJobManager
-from clerk.pipeline.tasks import compilation, coordinator, deploy, extraction, fetch, ocr
+from clerk.pipeline.retry import StageRetry
+from clerk.pipeline.tasks import compilation, coordinator, deploy, extraction, fetch, ocr, periodic
 from clerk.pipeline.worker import ClerkWorker
+
+_STAGE_TASKS: dict[str, Callable[[JobContext], Any]] = {
+    "fetch": fetch.fetch,
+    "ocr": ocr.ocr,
+    "compilation": compilation.compilation,
+    "extraction": extraction.extraction,
+    "deploy": deploy.deploy,
+}
 
 
 class ClerkApp(App):
-    """An App whose workers keep claims, and whose manager keeps the fence. It coordinates; stages are added to it."""
+    """A Procrastinate app with clerk's worker and job manager, coordinator tasks and periodic tasks, but no stages."""
 
     def __init__(self) -> None:
         connector = ClerkConnector()
         super().__init__(connector=connector)
-        self.job_manager = ClerkJobManager(connector)
+        self.job_manager: ClerkJobManager = ClerkJobManager(connector)
         coordinator.register(self)
+        periodic.register(self)
+
+    def add_stage(self, stage: str, task: Callable[[JobContext], Any]) -> None:
+        """Register the task that processes the units of a stage."""
+
+        def run(context: procrastinate.JobContext, /, **arguments: Any) -> Any:
+            return task(JobContext(context))
+
+        self.task(name=f"clerk.{stage}", queue=stage, retry=StageRetry(self.job_manager, stage), pass_context=True)(run)
 
     def _worker(self, **options: Any) -> ClerkWorker:
         return ClerkWorker(app=self, **{**self.worker_defaults, **options})
 
 
 def create_app() -> ClerkApp:
-    """With every stage of the pipeline."""
-    made = ClerkApp()
-    for stage in (fetch, ocr, compilation, extraction, deploy):
-        stage.register(made)
-    return made
+    created = ClerkApp()
+    for stage, task in _STAGE_TASKS.items():
+        created.add_stage(stage, task)
+    return created
 
 
 app = create_app()

@@ -18,6 +18,11 @@ from clerk.errors import PIPELINE_ERRORS
 
 Connection = psycopg.Connection[Any]
 
+STAGES = ("fetch", "ocr", "compilation", "extraction", "deploy")
+"""In pipeline order. Each stage has a queue of the same name."""
+COORDINATOR_QUEUE = "coordinator"
+QUEUES = (*STAGES, COORDINATOR_QUEUE)
+
 
 @dataclass(frozen=True)
 class Retried:

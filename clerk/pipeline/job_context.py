@@ -1,8 +1,9 @@
-"""What the body of a job needs of the worker around it: connections, and word that the job is still its own."""
+"""The job that a task works on: its arguments, settings, database connections, heartbeat and cancellation."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,21 +14,43 @@ from procrastinate import exceptions
 from clerk.config import Settings
 from clerk.errors import ClaimLost
 from clerk.pipeline import engine
-from clerk.pipeline.connector import ClerkConnector
+from clerk.pipeline.connector import ClerkConnector, is_transient
+
+logger = logging.getLogger(__name__)
 
 
 class JobContext:
+    """Wraps Procrastinate's job context. Its methods may be called from any thread."""
+
     def __init__(self, context: procrastinate.JobContext) -> None:
         assert isinstance(context.app.connector, ClerkConnector)
         self._context = context
         self._connector = context.app.connector
+        self._arguments: dict[str, Any] = context.job.task_kwargs
 
     @property
     def settings(self) -> Settings:
         return self._connector.settings
 
+    @property
+    def subdomain(self) -> str:
+        return str(self._arguments["subdomain"])
+
+    @property
+    def run_id(self) -> int:
+        return int(self._arguments["run_id"])
+
+    @property
+    def stage(self) -> str:
+        return str(self._arguments["stage"])
+
+    @property
+    def content_item_id(self) -> int:
+        return int(self._arguments["content_item_id"])
+
     @contextlib.contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
+        """A pooled connection in autocommit mode."""
         with self._connector.connection() as connection:
             yield connection
 
@@ -35,11 +58,22 @@ class JobContext:
         if self._context.should_abort():
             raise exceptions.JobAborted
 
-    def require(self, done: int = 0, total: int | None = None) -> None:
-        """Renews the lease and reports how far the job is; raises ClaimLost if it is no longer ours."""
+    def heartbeat(self, done: int = 0, total: int | None = None) -> None:
+        """Renew the lease and record progress. Call it before a change that others can see: raises ClaimLost if
+        another worker holds the job."""
         job = self._context.job
         assert job.id is not None
         self.raise_if_cancelled()
         with self.connection() as connection:
             if not engine.report_progress(connection, job.id, job.attempts, done, total):
-                raise ClaimLost(f"job {job.id} (attempt {job.attempts}) is no longer this worker's")
+                raise ClaimLost(f"job {job.id} (attempt {job.attempts}) no longer belongs to this worker")
+
+    def report_progress(self, done: int, total: int) -> None:
+        """A heartbeat that tolerates a database outage: work done so far is kept, and the worker renews the lease when
+        the database is back."""
+        try:
+            self.heartbeat(done, total)
+        except psycopg.Error as error:
+            if not is_transient(error):
+                raise
+            logger.warning("progress not recorded, the database is unavailable: %s", error)

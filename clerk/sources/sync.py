@@ -23,7 +23,6 @@ from clerk.documents.repository import DocumentRef, Download, FetchOutcome, Trac
 from clerk.documents.sanitize import clean_text
 from clerk.documents.storage import Document, PendingDownload, SiteStorage, delete_stale, pending_download, sha256_file
 from clerk.errors import (
-    ClaimLost,
     DownloadFailed,
     FetchError,
     InvalidPluginResult,
@@ -99,7 +98,7 @@ class SourceSync:
         storage: SiteStorage,
         connect: Connect,
         max_bytes: int,
-        report: Callable[[int, int], bool],
+        report: Callable[[int, int], None],
         note_skipped: Callable[[list[str]], None],
         began: datetime | None = None,
     ) -> None:
@@ -186,8 +185,7 @@ class SourceSync:
                 group.create_task(work())
 
     async def _report(self, total: int) -> None:
-        if not await asyncio.to_thread(self.report, self.tally.changes.total(), total):
-            raise ClaimLost("another worker has taken over this fetch")
+        await asyncio.to_thread(self.report, self.tally.changes.total(), total)
 
     async def _do(self, errand: SyncItem) -> FetchOutcome:
         known, found = errand.known, errand.found

@@ -14,6 +14,7 @@ import psycopg_pool
 import pytest
 
 from clerk.documents.storage import SiteStorage
+from clerk.errors import ClaimLost
 from clerk.sources.fetcher import Fetcher, Site
 from clerk.sources.http.body import Sink
 from clerk.sources.http.client import FetchResult, Limits, RateLimitedClient, Validators
@@ -111,9 +112,10 @@ class Town:
 
         return self.browser.use(run)
 
-    def _report(self, done: int, total: int) -> bool:
+    def _report(self, done: int, total: int) -> None:
         self.progress.append((done, total))
-        return not self.claim_lost
+        if self.claim_lost:
+            raise ClaimLost("another worker holds the job")
 
     def _note_skipped(self, reasons: list[str]) -> None:
         self.skipped = reasons

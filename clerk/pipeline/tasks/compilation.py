@@ -1,12 +1,9 @@
-"""The compilation stage: a unit per site. Page texts become meetings.db."""
+"""The compilation stage: one unit per site. Builds meetings.db from page texts."""
 
 from __future__ import annotations
 
 import logging
 from pathlib import Path
-
-import procrastinate
-from procrastinate import App
 
 from clerk.archive import selection
 from clerk.archive.atomic_build import BuildResult
@@ -14,8 +11,6 @@ from clerk.archive.carry_over import PublishedCopies
 from clerk.archive.compile import compile_site
 from clerk.documents.storage import SiteStorage
 from clerk.pipeline.job_context import JobContext
-from clerk.pipeline.job_manager import ClerkJobManager
-from clerk.pipeline.retry import StageRetry
 from clerk.plugins import manager
 from clerk.publish import publications
 from clerk.publish.versions import DATABASE, SiteVersions
@@ -23,42 +18,33 @@ from clerk.publish.versions import DATABASE, SiteVersions
 logger = logging.getLogger(__name__)
 
 
-def compilation(
-    context: procrastinate.JobContext, subdomain: str, run_id: int, stage: str, content_item_id: int
-) -> dict[str, object]:
-    """Bring meetings.db up to date with the page texts, and with what is known of people and votes so far."""
-    claim = JobContext(context)
-    plugins = manager.load(claim.settings)
-    for _ in plugins.call_each("pre_compilation", claim.settings.plugin_time_limit, subdomain=subdomain, run_id=run_id):
+def compilation(job: JobContext) -> dict[str, object]:
+    """Update meetings.db with the page texts, and with the entities and votes extracted so far."""
+    plugins = manager.load(job.settings)
+    arguments = {"subdomain": job.subdomain, "run_id": job.run_id}
+    for _ in plugins.call_each("pre_compilation", job.settings.plugin_time_limit, **arguments):
         pass
-    built = build(claim, plugins, subdomain, run_id, hooks_always=True)
-    with claim.connection() as connection:
-        publications.record_pages(connection, subdomain, run_id, built.pages)
-    logger.info("compiled %s pages%s", built.pages, "" if built.changed else ", as before")
+    built = build(job, plugins, hooks_always=True)
+    with job.connection() as connection:
+        publications.record_pages(connection, job.subdomain, job.run_id, built.pages)
+    logger.info("compiled %s pages%s", built.pages, "" if built.changed else ", unchanged")
     return {"pages": built.pages, "changed": built.changed, "content": built.content_hash}
 
 
-def build(
-    claim: JobContext, plugins: manager.Plugins, subdomain: str, run_id: int, *, hooks_always: bool
-) -> BuildResult:
-    """The post_compilation hooks see the draft: what they add comes into place with the rest, or not at all."""
-    storage = SiteStorage(claim.settings.storage_dir, subdomain)
-    with claim.connection() as connection:
-        shown = selection.select(storage, selection.candidates(connection, subdomain))
-        is_published = publications.is_published(connection, subdomain)
-    versions = SiteVersions(claim.settings.publish_dir, subdomain).versions()
-    published = PublishedCopies(tuple(version.path / DATABASE for version in reversed(versions)), is_published)
+def build(job: JobContext, plugins: manager.Plugins, *, hooks_always: bool) -> BuildResult:
+    """Build meetings.db. The post_compilation hooks change the draft, so their changes are installed with it or not at
+    all. Unless `hooks_always`, they run only for a new draft."""
+    storage = SiteStorage(job.settings.storage_dir, job.subdomain)
+    with job.connection() as connection:
+        documents = selection.select(storage, selection.candidates(connection, job.subdomain))
+        is_published = publications.is_published(connection, job.subdomain)
+    versions = SiteVersions(job.settings.publish_dir, job.subdomain).versions()
+    copies = PublishedCopies(tuple(version.path / DATABASE for version in reversed(versions)), is_published)
 
-    def finish(draft: Path, fresh: bool) -> None:
-        if fresh or hooks_always:
-            arguments = {"subdomain": subdomain, "database_path": draft, "run_id": run_id}
-            for _ in plugins.call_each("post_compilation", claim.settings.plugin_time_limit, **arguments):
+    def run_hooks(draft: Path, is_new: bool) -> None:
+        if is_new or hooks_always:
+            arguments = {"subdomain": job.subdomain, "database_path": draft, "run_id": job.run_id}
+            for _ in plugins.call_each("post_compilation", job.settings.plugin_time_limit, **arguments):
                 pass
 
-    return compile_site(storage, shown, finish, before_rename=claim.require, published=published)
-
-
-def register(app: App) -> None:
-    assert isinstance(app.job_manager, ClerkJobManager)
-    retry = StageRetry(app.job_manager, "compilation")
-    app.task(name="clerk.compilation", queue="compilation", retry=retry, pass_context=True)(compilation)
+    return compile_site(storage, documents, run_hooks, before_rename=job.heartbeat, published=copies)

@@ -1,7 +1,7 @@
-"""The deploy stage: a unit per site. People and votes are merged into meetings.db, and the result is published.
+"""The deploy stage: one unit per site. Merges entities and votes into meetings.db and publishes it.
 
-What was done is written down step by step: a retry goes on where the last attempt ended, and content that a deployer
-has published already is not given to it again.
+Every step is recorded: a retry continues after the last recorded step, and a deployer does not receive content that it
+has already published.
 """
 
 from __future__ import annotations
@@ -10,15 +10,12 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-import procrastinate
-from procrastinate import App
+import psycopg
 
 from clerk.archive.atomic_build import BuildResult
 from clerk.db.sites import read_site
 from clerk.errors import DeployerUnknown, SiteConfigError
 from clerk.pipeline.job_context import JobContext
-from clerk.pipeline.job_manager import ClerkJobManager
-from clerk.pipeline.retry import StageRetry
 from clerk.pipeline.tasks.compilation import build
 from clerk.plugins import manager
 from clerk.plugins.isolation import call_with_timeout
@@ -30,98 +27,88 @@ logger = logging.getLogger(__name__)
 
 LOCAL, NONE = "local", "none"
 _BUILT_IN = "clerk.publish.deployers."
-_MARGIN = 60.0
-"""Seconds beyond the command's own limit before its thread is given up."""
+_COMMAND_MARGIN = 60.0
+"""Seconds that a deployer's thread may outlast the time limit of its command."""
 
 
-def deploy(context: procrastinate.JobContext, subdomain: str, run_id: int, stage: str, content_item_id: int) -> str:
-    """Publish the site's archive, if it differs from what is published."""
-    claim = JobContext(context)
-    plugins = manager.load(claim.settings)
-    deployers = chosen(claim, plugins, subdomain)
-    built = build(claim, plugins, subdomain, run_id, hooks_always=False)
-    with claim.connection() as connection:
-        publications.record_pages(connection, subdomain, run_id, built.pages)
-        due = [name for name in deployers if not _is_published(claim, connection, subdomain, name, built)]
+def deploy(job: JobContext) -> str:
+    """Publish the site's archive if it differs from the published one."""
+    plugins = manager.load(job.settings)
+    deployers = _select_deployers(job, plugins)
+    built = build(job, plugins, hooks_always=False)
+    with job.connection() as connection:
+        publications.record_pages(connection, job.subdomain, job.run_id, built.pages)
+        due = [name for name in deployers if not _is_published(job, connection, name, built)]
         if due:
-            lost = publications.last_deployed(connection, subdomain, LOCAL) == built.content_hash and LOCAL in due
-            publication = publications.begin(connection, subdomain, run_id, built, lost_copy=lost)
-        elif (waiting := publications.pending_post_deploy(connection, subdomain, built.content_hash)) is not None:
-            publication = waiting
+            last_local = publications.last_deployed(connection, job.subdomain, LOCAL)
+            lost_copy = last_local == built.content_hash and LOCAL in due
+            publication = publications.begin(connection, job.subdomain, job.run_id, built, lost_copy=lost_copy)
+        elif (pending := publications.pending_post_deploy(connection, job.subdomain, built.content_hash)) is not None:
+            publication = pending
         else:
-            logger.info("nothing to publish: the content is as it was")
+            logger.info("nothing to publish: the content is unchanged")
             return "unchanged"
-    for place, name in enumerate(due):
+    for position, name in enumerate(due):
         if ("deploy", name) not in publication.done:
-            claim.require(place, len(due))
-            limit = max(claim.settings.plugin_time_limit, claim.settings.deploy_time_limit + _MARGIN)
+            job.heartbeat(position, len(due))
+            limit = max(job.settings.plugin_time_limit, job.settings.deploy_time_limit + _COMMAND_MARGIN)
             result = call_with_timeout(
-                name, "deploy_municipality", deployers[name], timeout=limit, while_waiting=claim.raise_if_cancelled
+                name, "deploy_municipality", deployers[name], timeout=limit, while_waiting=job.raise_if_cancelled
             )
-            with claim.connection() as connection:
+            with job.connection() as connection:
                 publications.record_step(
                     connection, publication, "deploy", name, None if result is None else str(result)
                 )
-    with claim.connection() as connection:
+    with job.connection() as connection:
         publications.record_deployed(connection, publication)
-    _announce(claim, plugins, subdomain, publication)
+    _call_post_deploy(job, plugins, publication)
     return "published"
 
 
-def chosen(claim: JobContext, plugins: manager.Plugins, subdomain: str) -> dict[str, Callable[[], Any]]:
-    """Deployers by name. Unless the site says otherwise: `local`, and every plugin that is not clerk's own."""
-    there = {
+def _select_deployers(job: JobContext, plugins: manager.Plugins) -> dict[str, Callable[[], Any]]:
+    """Deployers by name. The default is `local` and every plugin that is not clerk's own."""
+    available = {
         name.removeprefix(_BUILT_IN): call
-        for name, call in plugins.implementations("deploy_municipality", subdomain=subdomain)
+        for name, call in plugins.implementations("deploy_municipality", subdomain=job.subdomain)
     }
     built_in = {loaded.name.removeprefix(_BUILT_IN) for loaded in plugins.loaded if loaded.name.startswith(_BUILT_IN)}
-    with claim.connection() as connection:
-        site = read_site(connection, subdomain)
+    with job.connection() as connection:
+        site = read_site(connection, job.subdomain)
     try:
-        wanted = site.extra_values.get("deploy") if site is not None else None
+        names = site.extra_values.get("deploy") if site is not None else None
     except ValueError as error:
-        raise SiteConfigError(f"the extra of {subdomain} is not a JSON object ({error})") from error
-    if wanted is None:
-        wanted = [LOCAL, *(name for name in there if name not in built_in)]
-    wanted = [wanted] if isinstance(wanted, str) else wanted
-    if not isinstance(wanted, list) or not all(isinstance(name, str) for name in wanted):
-        raise SiteConfigError(f'the extra of {subdomain} has "deploy": {wanted!r}, not a list of names')
-    if missing := [name for name in wanted if name not in there and name != NONE]:
-        raise DeployerUnknown(f"{subdomain} is to be deployed by {missing[0]!r}; there are {', '.join([*there, NONE])}")
-    return {name: there[name] for name in wanted if name != NONE}
+        raise SiteConfigError(f"the extra of {job.subdomain} is not a JSON object ({error})") from error
+    if names is None:
+        names = [LOCAL, *(name for name in available if name not in built_in)]
+    names = [names] if isinstance(names, str) else names
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise SiteConfigError(f'the extra of {job.subdomain} has "deploy": {names!r}, not a list of names')
+    if missing := [name for name in names if name not in available and name != NONE]:
+        known = ", ".join([*available, NONE])
+        raise DeployerUnknown(f"the extra of {job.subdomain} names the deployer {missing[0]!r}; there are {known}")
+    return {name: available[name] for name in names if name != NONE}
 
 
-def _is_published(claim: JobContext, connection: Any, subdomain: str, name: str, built: BuildResult) -> bool:
-    if publications.last_deployed(connection, subdomain, name) != built.content_hash:
+def _is_published(job: JobContext, connection: psycopg.Connection[Any], name: str, built: BuildResult) -> bool:
+    if publications.last_deployed(connection, job.subdomain, name) != built.content_hash:
         return False
     if name != LOCAL:
         return True
-    # Somebody may have emptied the folder, or brought back an older one; what was rolled back stays rolled back.
-    wanted = None if publications.is_rolled_back(connection, subdomain, name) else built.content_hash
-    return SiteVersions(claim.settings.publish_dir, subdomain).find_problem(wanted) is None
+    # The folder may have been emptied or restored from a backup. A version that was rolled back stays rolled back.
+    expected = None if publications.is_rolled_back(connection, job.subdomain, name) else built.content_hash
+    return SiteVersions(job.settings.publish_dir, job.subdomain).find_problem(expected) is None
 
 
-def _announce(claim: JobContext, plugins: manager.Plugins, subdomain: str, publication: Publication) -> None:
-    with claim.connection() as connection:
-        row = read_site(connection, subdomain)
-    site = row.as_dict() if row is not None else {"subdomain": subdomain}
+def _call_post_deploy(job: JobContext, plugins: manager.Plugins, publication: Publication) -> None:
+    with job.connection() as connection:
+        row = read_site(connection, job.subdomain)
+    site = row.as_dict() if row is not None else {"subdomain": job.subdomain}
     for name, call in plugins.implementations("post_deploy", site=site):
         if ("post_deploy", name) not in publication.done:
-            claim.require()
-            call_with_timeout(
-                name,
-                "post_deploy",
-                call,
-                timeout=claim.settings.plugin_time_limit,
-                while_waiting=claim.raise_if_cancelled,
-            )
-            with claim.connection() as connection:
+            job.heartbeat()
+            limit = job.settings.plugin_time_limit
+            call_with_timeout(name, "post_deploy", call, timeout=limit, while_waiting=job.raise_if_cancelled)
+            with job.connection() as connection:
                 publications.record_step(connection, publication, "post_deploy", name, None)
-    with claim.connection() as connection:
+    with job.connection() as connection:
         publications.record_announced(connection, publication)
-
-
-def register(app: App) -> None:
-    assert isinstance(app.job_manager, ClerkJobManager)
-    retry = StageRetry(app.job_manager, "deploy")
-    app.task(name="clerk.deploy", queue="deploy", retry=retry, pass_context=True)(deploy)

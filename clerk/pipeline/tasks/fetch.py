@@ -1,4 +1,4 @@
-"""The fetch stage: one unit per site. The plugin's code runs in a thread with an event loop of its own."""
+"""The fetch stage: one unit per site. The plugin's code runs in a thread with its own event loop."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import psycopg
-from procrastinate import App, JobContext, exceptions
+from procrastinate import exceptions
 
 from clerk.db.sites import SiteRow, read_site
 from clerk.documents.repository import record_skipped, run_started_at
 from clerk.documents.storage import SiteStorage
 from clerk.errors import ClaimLost, FetchError, InvalidPluginResult, PdfError, SiteConfigError
-from clerk.pipeline import engine
-from clerk.pipeline.connector import ClerkConnector
-from clerk.pipeline.job_manager import ClerkJobManager
-from clerk.pipeline.retry import StageRetry
+from clerk.pipeline.job_context import JobContext
 from clerk.plugins import manager
 from clerk.plugins.isolation import Heartbeat, call_with_timeout
 from clerk.sources.fetcher import Fetcher, Site
@@ -27,28 +24,34 @@ from clerk.sources.sync import SourceSync, SyncResult
 
 logger = logging.getLogger(__name__)
 
+_NOT_FROM_PLUGIN = (
+    FetchError,
+    PdfError,
+    ClaimLost,
+    InvalidPluginResult,
+    SiteConfigError,
+    psycopg.Error,
+    exceptions.JobAborted,
+)
 
-_NOT_THE_PLUGINS_FAULT = (FetchError, PdfError, ClaimLost, InvalidPluginResult, SiteConfigError, psycopg.Error)
 
-
-def fetch(context: JobContext, subdomain: str, run_id: int, stage: str, content_item_id: int) -> dict[str, int]:
-    """Bring a site's documents up to date."""
-    connector = context.app.connector
-    assert isinstance(connector, ClerkConnector)
-    with connector.connection() as connection:
-        row = read_site(connection, subdomain)
+def fetch(job: JobContext) -> dict[str, int]:
+    """Download a site's new and changed documents."""
+    with job.connection() as connection:
+        row = read_site(connection, job.subdomain)
     if row is None or not row.scraper:
-        raise SiteConfigError(f"{subdomain} has no scraper: name one with `clerk site edit {subdomain} --scraper …`")
-    plugins = manager.load(connector.settings)
+        edit = f"`clerk site edit {job.subdomain} --scraper …`"
+        raise SiteConfigError(f"{job.subdomain} has no scraper: name one with {edit}")
+    plugins = manager.load(job.settings)
     plugin, fetcher_class = plugins.resolve("fetcher_class", row.scraper, Fetcher)
-    site = Site(subdomain, row.name or subdomain, _extra(plugins, row), row.start_year)
-    tally = _Fetch(context, connector, plugin, fetcher_class, site, run_id).run()
-    logger.info("fetched: %s", tally)
-    return {**{str(change): number for change, number in tally.changes.items()}, "vanished": tally.vanished}
+    site = Site(job.subdomain, row.name or job.subdomain, _extra(plugins, row), row.start_year)
+    result = _Fetch(job, plugin, fetcher_class, site).run()
+    logger.info("fetched: %s", result)
+    return {**{str(change): number for change, number in result.changes.items()}, "vanished": result.vanished}
 
 
 def _extra(plugins: manager.Plugins, row: SiteRow) -> dict[str, Any]:
-    """The site's own `extra` over the plugin's defaults."""
+    """The site's `extra`, with the plugin's defaults for missing keys."""
     try:
         own = row.extra_values
     except ValueError as error:
@@ -63,24 +66,14 @@ def _extra(plugins: manager.Plugins, row: SiteRow) -> dict[str, Any]:
 
 
 class _Fetch:
-    """The plugin's thread on the one side, the job that waits for it on the other."""
+    """One fetch: the plugin's thread, and the job's thread that waits for it."""
 
-    def __init__(
-        self,
-        context: JobContext,
-        connector: ClerkConnector,
-        plugin: str,
-        fetcher_class: type[Fetcher],
-        site: Site,
-        run_id: int,
-    ) -> None:
-        self.context = context
-        self.connector = connector
+    def __init__(self, job: JobContext, plugin: str, fetcher_class: type[Fetcher], site: Site) -> None:
+        self.job = job
         self.plugin = plugin
         self.fetcher_class = fetcher_class
         self.site = site
-        self.run_id = run_id
-        self.heartbeat = Heartbeat()
+        self.plugin_heartbeat = Heartbeat()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[SyncResult] | None = None
 
@@ -89,36 +82,36 @@ class _Fetch:
             return call_with_timeout(
                 self.plugin,
                 f"the fetch of {self.site.subdomain}",
-                lambda: asyncio.run(self._gather()),
-                timeout=self.connector.settings.plugin_time_limit,
-                heartbeat=self.heartbeat,
+                lambda: asyncio.run(self._sync()),
+                timeout=self.job.settings.plugin_time_limit,
+                heartbeat=self.plugin_heartbeat,
                 while_waiting=self._raise_if_cancelled,
-                expected=_NOT_THE_PLUGINS_FAULT,
+                expected=_NOT_FROM_PLUGIN,
             )
         finally:
-            # If the plugin was given up: should it ever come back to its event loop, it ends there.
+            # A plugin that timed out still runs in its thread. If it returns to its event loop, it ends there.
             self._cancel()
 
-    async def _gather(self) -> SyncResult:
+    async def _sync(self) -> SyncResult:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        settings = self.connector.settings
+        settings = self.job.settings
         self._check_extra()
-        with self.connector.connection() as connection:
-            began = run_started_at(connection, self.run_id)
+        with self.job.connection() as connection:
+            run_start = run_started_at(connection, self.job.run_id)
         async with RateLimitedClient(
-            Limits.from_settings(settings), self.connector.connection, self.heartbeat.beat
+            Limits.from_settings(settings), self.job.connection, self.plugin_heartbeat.beat
         ) as client:
-            gathering = SourceSync(
+            sync = SourceSync(
                 self.plugin,
                 self.fetcher_class(self.site, client),
                 SiteStorage(settings.storage_dir, self.site.subdomain),
-                self.connector.connection,
+                self.job.connection,
                 settings.max_download_bytes,
-                self._report,
-                self._note_skipped,
-                began,
+                self.job.heartbeat,
+                self._record_skipped,
+                run_start,
             )
-            return await gathering.run()
+            return await sync.run()
 
     def _check_extra(self) -> None:
         try:
@@ -126,28 +119,18 @@ class _Fetch:
         except ValueError as error:
             raise SiteConfigError(f"{self.site.subdomain}: {error}") from error
 
-    def _report(self, done: int, total: int) -> bool:
-        job = self.context.job
-        assert job.id is not None
-        with self.connector.connection() as connection:
-            return engine.report_progress(connection, job.id, job.attempts, done, total)
-
-    def _note_skipped(self, reasons: list[str]) -> None:
-        with self.connector.connection() as connection:
-            record_skipped(connection, self.run_id, reasons)
+    def _record_skipped(self, reasons: list[str]) -> None:
+        with self.job.connection() as connection:
+            record_skipped(connection, self.job.run_id, reasons)
 
     def _raise_if_cancelled(self) -> None:
-        if self.context.should_abort():
+        try:
+            self.job.raise_if_cancelled()
+        except exceptions.JobAborted:
             self._cancel()
-            raise exceptions.JobAborted
+            raise
 
     def _cancel(self) -> None:
         if self._loop is not None and self._task is not None and not self._loop.is_closed():
-            with contextlib.suppress(RuntimeError):  # it closed just now
+            with contextlib.suppress(RuntimeError):  # the loop was closed after the check
                 self._loop.call_soon_threadsafe(self._task.cancel)
-
-
-def register(app: App) -> None:
-    assert isinstance(app.job_manager, ClerkJobManager)
-    retry = StageRetry(app.job_manager, "fetch")
-    app.task(name="clerk.fetch", queue="fetch", retry=retry, pass_context=True)(fetch)

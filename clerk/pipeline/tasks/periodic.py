@@ -1,0 +1,67 @@
+"""Periodic tasks: start due sites, rescue jobs of lost workers, reconcile, delete old rows. Queue `coordinator`."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+import procrastinate
+from procrastinate import App
+
+from clerk.db import audit
+from clerk.pipeline import engine
+from clerk.pipeline.engine import COORDINATOR_QUEUE
+from clerk.pipeline.job_context import JobContext
+from clerk.reconcile import apply, log
+from clerk.reconcile.file_checks import StorageScan
+
+logger = logging.getLogger(__name__)
+
+
+def schedule(context: procrastinate.JobContext, timestamp: int) -> int:
+    """Start every site that is due. Several of these may run concurrently: each site is started once."""
+    started = 0
+    with JobContext(context).connection() as connection:
+        while subdomain := engine.start_next_due_site(connection):
+            logger.info("started a run of %s, which was due", subdomain)
+            started += 1
+    return started
+
+
+def rescue(context: procrastinate.JobContext, timestamp: int) -> int:
+    """Give jobs with an expired lease to other workers, without waiting for the next reconciliation."""
+    with JobContext(context).connection() as connection:
+        return apply.rescue_expired(connection)
+
+
+def reconcile(context: procrastinate.JobContext, timestamp: int) -> int:
+    """Detect and repair inconsistent pipeline state."""
+    job = JobContext(context)
+    with job.connection() as connection:
+        audit.set_actor(connection, "worker")
+        return len(apply.reconcile(connection, StorageScan(job.settings)).done)
+
+
+def retention(context: procrastinate.JobContext, timestamp: int) -> int:
+    """Delete jobs that ended long ago, a batch per transaction, and old rows of the repair and action logs."""
+    job = JobContext(context)
+    removed = 0
+    with job.connection() as connection:
+        before = engine.now(connection) - timedelta(hours=job.settings.keep_jobs_hours)
+        while batch := engine.remove_finished_jobs(connection, before):
+            removed += batch
+        log.delete_old(connection)
+    return removed
+
+
+PERIODIC = {schedule: "* * * * *", rescue: "* * * * *", reconcile: "*/15 * * * *", retention: "17 * * * *"}
+"""Task → its cron expression."""
+
+
+def register(app: App) -> None:
+    """In every worker process: a Procrastinate worker without periodic tasks stops monitoring its own heartbeat and
+    listener."""
+    for task, cron in PERIODIC.items():
+        name = f"clerk.{task.__name__}"
+        queue = COORDINATOR_QUEUE
+        app.periodic(cron=cron)(app.task(name=name, queue=queue, queueing_lock=name, pass_context=True)(task))
