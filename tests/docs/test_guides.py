@@ -13,6 +13,7 @@ from fpdf import FPDF
 
 from clerk.cli import cli
 from tests.conftest import Url
+from tests.docs import errors_page
 from tests.runbooks.conftest import Installation
 from tests.runbooks.pages import DOCS, ROOT, blocks, commands
 
@@ -32,6 +33,10 @@ def read(page: str) -> str:
 def test_the_index_links_every_page() -> None:
     index = read("README.md")
     assert [page for page in PAGES if not page.endswith("README.md") and f"({page})" not in index] == []
+
+
+def test_the_errors_page_is_current() -> None:
+    assert errors_page.PAGE.read_text(encoding="utf-8") == errors_page.page(), "run: python -m tests.docs.errors_page"
 
 
 @pytest.mark.parametrize("page", [*PAGES, *TOP_LEVEL, "../systemd/README.md"])
