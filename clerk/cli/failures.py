@@ -6,7 +6,6 @@ import click
 
 from clerk import config
 from clerk.cli.output import dry_run_option, format_table, json_option, print_json, truncate
-from clerk.cli.run_commands import STAGES
 from clerk.db.audit import set_actor
 from clerk.db.connection import connect, read_only_snapshot
 from clerk.db.migrations.sqlfiles import default_folder
@@ -15,6 +14,7 @@ from clerk.db.sites import read_site, site_unknown
 from clerk.errors import EXIT_FAILURE, job_error_class
 from clerk.humanize import pluralize
 from clerk.monitoring.failures import AGES, Failures, Group, Retry, read_failures, retry_group
+from clerk.pipeline.engine import STAGES
 
 _SITES_SHOWN = 20
 

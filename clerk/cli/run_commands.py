@@ -21,8 +21,8 @@ from clerk.errors import EXIT_FAILURE, EXIT_OK
 from clerk.monitoring.overview import Progress as RunProgress
 from clerk.monitoring.overview import due_sites, read_progress, retryable_units
 from clerk.pipeline import engine
+from clerk.pipeline.engine import STAGES
 
-STAGES = ["fetch", "ocr", "compilation", "extraction", "deploy"]
 Connection = psycopg.Connection[Any]
 
 

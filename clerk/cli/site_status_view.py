@@ -9,7 +9,7 @@ from clerk.humanize import format_duration, format_time, one_line_error, plurali
 from clerk.monitoring.explain import Explanation
 from clerk.monitoring.site_state import SiteState
 from clerk.monitoring.site_status import SiteStatus
-from clerk.monitoring.status import STAGES
+from clerk.pipeline.engine import STAGES
 
 _PHASE_OF = {"fetch": 1, "ocr": 2, "compilation": 3, "extraction": 3, "deploy": 4}
 _STATUS = {

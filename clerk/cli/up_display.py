@@ -16,6 +16,7 @@ from clerk.cli.output import bar, format_table, truncate, wrap
 from clerk.cli.screen import Screen
 from clerk.humanize import pluralize
 from clerk.monitoring.live_status import Event, LiveStatus
+from clerk.pipeline.engine import STAGES
 
 _BAR = 16
 _DONE = 13
@@ -23,7 +24,7 @@ _DONE = 13
 _WORKERS_SHOWN = 8
 _FEWEST_EVENTS = 3
 _SPEAK_EVERY = 10.0
-_ORDER = ("never run", "fetch", "ocr", "compilation", "extraction", "deploy", "completed")
+_ORDER = ("never run", *STAGES, "completed")
 
 
 @dataclass(frozen=True)

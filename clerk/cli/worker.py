@@ -19,13 +19,13 @@ from clerk.db.migrations.verify import require_known_schema
 from clerk.errors import EXIT_FAILURE, EXIT_OK
 from clerk.monitoring.overview import read_overview
 from clerk.monitoring.presence import live_workers
+from clerk.pipeline.engine import QUEUES
 from clerk.process.supervisor import ProcessSpec, Supervisor
 
 IO_QUEUES = ("coordinator", "fetch", "deploy")
 """Their jobs mostly wait for others: many at once in one process."""
 CPU_QUEUES = ("ocr", "compilation", "extraction")
 """Their jobs use a whole core: one at a time per process, and a process per core."""
-QUEUES = IO_QUEUES + CPU_QUEUES
 _MANY = 10
 
 

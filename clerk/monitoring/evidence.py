@@ -7,8 +7,8 @@ from typing import Protocol
 from clerk.humanize import format_timestamp, pluralize
 from clerk.monitoring import worker_text
 from clerk.monitoring.site_state import COORDINATOR, Group, Job, SiteState
+from clerk.pipeline.engine import STAGES
 
-_STAGES = ("fetch", "ocr", "compilation", "extraction", "deploy")
 _LINES_PER_GROUP = 5
 _SKIPPED_NAMED = 3
 
@@ -75,7 +75,7 @@ def _run(facts: SiteState) -> list[str]:
 def _counters(facts: SiteState) -> list[str]:
     run = facts.run
     counts = []
-    for stage in _STAGES:
+    for stage in STAGES:
         if total := run.total(stage):
             failed = getattr(run, f"{stage}_failed")
             counts.append(f"{stage} {run.done(stage):,}/{total:,}{f' ({failed:,} failed)' if failed else ''}")

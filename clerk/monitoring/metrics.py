@@ -15,10 +15,9 @@ import psycopg
 from psycopg.rows import dict_row
 
 from clerk.db.migrations.verify import INVARIANTS
+from clerk.pipeline.engine import QUEUES, STAGES
 
 Labels = Mapping[str, str]
-STAGES = ("fetch", "ocr", "compilation", "extraction", "deploy")
-QUEUES = (*STAGES, "coordinator")
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _HEALTH = "select * from pipeline_health"

@@ -10,11 +10,11 @@ import psycopg
 from psycopg.rows import dict_row
 
 from clerk.monitoring.workers import Worker, read_workers
+from clerk.pipeline.engine import STAGES
 
 Connection = psycopg.Connection[Any]
 Row = dict[str, Any]
 
-STAGES = ("fetch", "ocr", "compilation", "extraction", "deploy")
 LISTED = 10
 _INVARIANTS_TIMEOUT = "2s"
 

@@ -18,11 +18,10 @@ from clerk.humanize import join_words, pluralize
 from clerk.monitoring.failures import Group, retry_group
 from clerk.monitoring.overview import retryable_units
 from clerk.pipeline import engine
-from clerk.web.db import STAGES
+from clerk.pipeline.engine import QUEUES, STAGES
 
 Connection = psycopg.Connection[Any]
 
-QUEUES = (*STAGES, "coordinator")
 _SHOWN_AT_MOST = 20
 
 

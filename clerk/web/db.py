@@ -25,7 +25,6 @@ from clerk.monitoring.overview import read_overview, read_progress
 logger = logging.getLogger(__name__)
 
 ROLE = "clerk_dashboard"
-STAGES = ("fetch", "ocr", "compilation", "extraction", "deploy")
 _CONNECTIONS = 4
 _WAIT_AT_MOST = 5.0
 _STATEMENT_TIMEOUT = "5s"

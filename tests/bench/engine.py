@@ -30,6 +30,7 @@ from clerk.db.embedded.server import Server
 from clerk.db.migrations.migrate import Migrator
 from clerk.db.migrations.sqlfiles import default_folder
 from clerk.pipeline import engine
+from clerk.pipeline.engine import STAGES
 from tests.conftest import Databases, Url, running
 
 VARIANTS = ("stock", "connector", "complete")
@@ -58,7 +59,7 @@ def work(variant: str, url: Url) -> None:
     """One worker process: runs until the queue is empty."""
     os.environ["DATABASE_URL"] = url
     app = make_app(variant, url)
-    for stage in ("fetch", "ocr", "compilation", "extraction", "deploy"):
+    for stage in STAGES:
         app.task(name=f"clerk.{stage}", queue=stage)(no_op)
 
     async def run() -> None:

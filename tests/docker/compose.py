@@ -17,8 +17,8 @@ import yaml
 
 from clerk import config
 from clerk.cli import cli
-from clerk.cli.worker import QUEUES
 from clerk.errors import ClerkError
+from clerk.pipeline.engine import QUEUES
 from clerk.web.auth import is_loopback
 
 ROOT = Path(__file__).parents[2]

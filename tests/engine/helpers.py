@@ -14,10 +14,10 @@ from typing import Any
 import psycopg
 from psycopg import errors
 
+from clerk.pipeline.engine import STAGES
 from clerk.pipeline.job_manager import _FETCH, _FINISH, _RETRY, _WHOSE_RESULT
 
 Connection = psycopg.Connection[Any]
-STAGES = ("fetch", "ocr", "compilation", "extraction", "deploy")
 PHASE_OF = {"fetch": 1, "ocr": 2, "compilation": 3, "extraction": 3, "deploy": 4}
 
 

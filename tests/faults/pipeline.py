@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from clerk.pipeline import engine
-from tests.faults.worker_app import STAGES
+from clerk.pipeline.engine import STAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 T = TypeVar("T")

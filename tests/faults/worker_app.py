@@ -26,6 +26,7 @@ from typing import Any
 
 from procrastinate import JobContext, exceptions
 
+from clerk.pipeline.engine import STAGES
 from clerk.app import ClerkApp
 from clerk.errors import NotAPdf, PdfEncrypted, PdfTruncated
 from clerk.pipeline import engine
@@ -34,7 +35,6 @@ from clerk.pipeline.job_manager import ClerkJobManager
 from clerk.pipeline.retry import StageRetry
 
 FOLDER = Path(os.environ.get("FAULTS_FOLDER", "."))
-STAGES = ("fetch", "ocr", "compilation", "extraction", "deploy")
 _FIRST_PAUSE = 0.02
 
 

@@ -11,13 +11,14 @@ from clerk.db.connection import read_only_snapshot
 from clerk.monitoring.alerts import Alert, find_alerts
 from clerk.monitoring.status import read_status
 from clerk.pipeline import engine
+from clerk.pipeline.engine import QUEUES
 from tests.engine.helpers import Worker, add_site, expire, run_with, start
-from tests.monitoring.workers import EVERYTHING, die, in_phase, register
+from tests.monitoring.workers import die, in_phase, register
 
 
 @pytest.fixture
 def hand(new_worker: Callable[[str], Worker]) -> Worker:
-    return register(new_worker("0123456789ab clerk 77 machine-a"), *EVERYTHING)
+    return register(new_worker("0123456789ab clerk 77 machine-a"), *QUEUES)
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ import psycopg
 import pytest
 
 from clerk.pipeline import engine
+from clerk.pipeline.engine import QUEUES
 from tests.engine.helpers import Worker, add_site, expire, finish_phase, one, run_with, start, unit
 from tests.monitoring.conftest import Why
-from tests.monitoring.workers import EVERYTHING, die, in_phase, register
+from tests.monitoring.workers import die, in_phase, register
 from tests.reconcile.repair_helpers import heal
 
 NewWorker = Callable[..., Worker]
@@ -21,7 +22,7 @@ NewWorker = Callable[..., Worker]
 @pytest.fixture
 def hand(connection: psycopg.Connection, new_worker: NewWorker) -> Worker:
     """A worker for everything."""
-    return register(new_worker("0123456789ab clerk 77 machine-a"), *EVERYTHING)
+    return register(new_worker("0123456789ab clerk 77 machine-a"), *QUEUES)
 
 
 @pytest.fixture

@@ -7,8 +7,6 @@ import psycopg
 from clerk.pipeline.job_manager import _HEARTBEAT
 from tests.engine.helpers import Worker, rows, start
 
-EVERYTHING = ("fetch", "ocr", "compilation", "extraction", "deploy", "coordinator")
-
 
 def register(hand: Worker, *queues: str) -> Worker:
     """As every worker does with its first heartbeat, in the very words."""

@@ -14,13 +14,13 @@ from clerk.cli.screen import Screen
 from clerk.cli.up_display import Endpoints, picture
 from clerk.monitoring.live_status import Event, LiveStatus, Stage, read_live_status
 from clerk.pipeline import engine
+from clerk.pipeline.engine import STAGES
 from tests.cli.screen import on_a_terminal
 from tests.conftest import Url
 from tests.engine.helpers import add_site, run_with, worker
 from tests.process.helpers import until
 
 WIDTH, HEIGHT = 90, 30
-STAGES = {"fetch", "ocr", "compilation", "extraction", "deploy"}
 PLACE = Endpoints("http://127.0.0.1:8010/", "clerk's own", "up.log")
 _CONTROL = re.compile(r"\x1b\[\??[0-9;]*[A-Za-z]")
 
@@ -54,9 +54,7 @@ def test_a_terminal_is_written_over_in_place_and_the_log_stays_away(
         assert len(one) <= HEIGHT
         assert all(len(line) <= WIDTH for line in one)
         assert one[0].startswith("clerk is ")
-        assert {"fetch", "ocr", "compilation", "extraction", "deploy"} <= {
-            line.split()[0] for line in one if line.split()
-        }
+        assert set(STAGES) <= {line.split()[0] for line in one if line.split()}
     between = re.split(r"\x1b\[\?2026h.*?\x1b\[\?2026l", screen.written, flags=re.DOTALL)
     assert [text for text in between[1:-1] if text] == [], "nothing is written between the pictures"
     assert "\033[?25h" in between[-1], "the cursor is back"
@@ -93,7 +91,7 @@ def test_words_from_outside_cannot_move_the_cursor(capsys: pytest.CaptureFixture
 
 def test_a_pulse_of_nothing(connection: psycopg.Connection) -> None:
     found = read_live_status(connection)
-    assert [stage.stage for stage in found.stages] == ["fetch", "ocr", "compilation", "extraction", "deploy"]
+    assert [stage.stage for stage in found.stages] == list(STAGES)
     assert (found.open_jobs, found.events, dict(found.sites)) == (0, [], {})
     assert any("no site yet" in line for line in picture(PLACE, found, "is up", [], 40))
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from clerk.pipeline.engine import STAGES
 from tests.engine.helpers import Connection, Worker, one
 
 Move = Callable[["Town"], object]
@@ -51,7 +52,7 @@ def one_done(town: Town) -> None:
 
 
 def all_done(town: Town) -> None:
-    while job := town.hand.fetch("fetch", "ocr", "compilation", "extraction", "deploy"):
+    while job := town.hand.fetch(*STAGES):
         town.hand.finish(job)
 
 
@@ -103,11 +104,7 @@ _ORPHANS = (
     " and not exists (select from content_item_pipeline_state l where l.content_item_id = i.id)"
 )
 _JOBS = "delete from procrastinate_jobs where status in ('todo', 'doing') and queue_name = '{}'"
-_COUNTERS = ", ".join(
-    f"{stage}_{what} = 0"
-    for stage in ("fetch", "ocr", "compilation", "extraction", "deploy")
-    for what in ("total", "completed", "failed")
-)
+_COUNTERS = ", ".join(f"{stage}_{what} = 0" for stage in STAGES for what in ("total", "completed", "failed"))
 
 BREAKS = [
     # Jobs

@@ -8,7 +8,8 @@ from threading import Barrier, Thread
 import pytest
 
 from clerk.pipeline import engine
-from tests.engine.helpers import STAGES, Connection, Worker, add_site, counters, one, site
+from clerk.pipeline.engine import STAGES
+from tests.engine.helpers import Connection, Worker, add_site, counters, one, site
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -14,8 +14,8 @@ import click
 import pytest
 
 from clerk import config
-from clerk.cli.worker import QUEUES
 from clerk.ocr.sandbox import _WALL_PER_CPU_SECOND as WALL_PER_CPU_SECOND
+from clerk.pipeline.engine import QUEUES
 from clerk.pipeline.worker import ClerkWorker
 from tests.docker.compose import parsed
 from tests.systemd.units import (

@@ -3,7 +3,7 @@ from __future__ import annotations
 import psycopg
 from starlette.testclient import TestClient
 
-from clerk.cli.worker import QUEUES
+from clerk.pipeline.engine import QUEUES
 from tests.conftest import Url
 from tests.engine.helpers import add_site, worker
 from tests.web.conftest import shown

@@ -12,6 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from clerk.pipeline import engine
+from clerk.pipeline.engine import STAGES
 from clerk.web.db import ReadOnlyPool
 from clerk.web.flow import flow
 from clerk.web.pages.documents import PAGE_SIZE, Choice, read_documents
@@ -152,11 +153,7 @@ def test_the_flow_is_drawn_with_its_states_in_words(client: TestClient, connecti
     assert page.count('class="node going"') == 2, "lying and standing"
 
 
-COUNTERS = {
-    f"{stage}_{count}": 0
-    for stage in ("fetch", "ocr", "compilation", "extraction", "deploy")
-    for count in ("total", "completed", "failed")
-}
+COUNTERS = {f"{stage}_{count}": 0 for stage in STAGES for count in ("total", "completed", "failed")}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from starlette.responses import Response
 
 from clerk.errors import JobError, job_error_class
 from clerk.monitoring.failures import AGES, Failures, Group, read_failures
-from clerk.web.db import STAGES, Example, ReadOnlyPool, rows
+from clerk.pipeline.engine import STAGES
+from clerk.web.db import Example, ReadOnlyPool, rows
 from clerk.web.paging import PAGE_SIZE, Listing, link_to, page_number, page_of, text
 from clerk.web.rendering import page
 

@@ -17,9 +17,10 @@ from starlette.responses import Response
 
 from clerk.monitoring.alerts import Alert, find_alerts
 from clerk.monitoring.status import PipelineStatus, SlowStats, read_slow, read_status
+from clerk.pipeline.engine import STAGES
 from clerk.web import charts
 from clerk.web.cache import CachedValue
-from clerk.web.db import STAGES, Example, ReadOnlyPool, rows
+from clerk.web.db import Example, ReadOnlyPool, rows
 from clerk.web.rendering import page
 
 QUICK = (1.0, 10.0)

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from clerk.monitoring import worker_text
 from clerk.monitoring.status import PipelineStatus
-from clerk.web.actions import QUEUES
+from clerk.pipeline.engine import QUEUES
 from clerk.web.db import Example, rows
 from clerk.web.rendering import page
 

@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from clerk.monitoring.explain import Explanation, explain
 from clerk.monitoring.site_state import read_site_state
+from clerk.pipeline.engine import STAGES
 from clerk.web import paging
 from clerk.web.db import Example, ReadOnlyPool, rows
 from clerk.web.flow import Node, flow
@@ -145,5 +146,5 @@ def _more(now: int | None, before: int | None) -> int | None:
 
 
 def failed_in(run: DictRow) -> int | None:
-    counts = [run[f"{stage}_failed"] for stage in ("fetch", "ocr", "compilation", "extraction", "deploy")]
+    counts = [run[f"{stage}_failed"] for stage in STAGES]
     return sum(counts) if None not in counts else None

@@ -10,7 +10,8 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from clerk.web.db import STAGES, Example, ReadOnlyPool, rows
+from clerk.pipeline.engine import STAGES
+from clerk.web.db import Example, ReadOnlyPool, rows
 from clerk.web.paging import PAGE_SIZE, Listing, link_to, page_number, page_of, text
 from clerk.web.rendering import page
 
