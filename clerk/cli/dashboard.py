@@ -53,16 +53,16 @@ def dashboard(host: str, port: int, token: str | None, allow_actions: bool) -> N
     logs.configure("human")
     # As an exception, so that the embedded Postgres learns that we have left.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with database_url(settings) as url, listening(host, port) as listener, ReadOnlyPool(url).opened() as reader:
+    with database_url(settings) as url, listening(host, port) as listener, ReadOnlyPool(url) as pool:
         # Asked directly, the database says at once what is wrong; the pool only that it waited.
         with connect_to(url):
-            reader.take_role()
-        reader.check(QUERIES)
+            pool.assume_role()
+        pool.check(QUERIES)
         info(f"The dashboard is at {address(host, listener.getsockname()[1])} (Ctrl-C stops it).")
         sd_notify.notify(sd_notify.READY)
         try:
-            actor = ActionExecutor(url) if allow_actions else None
-            serve(create_app(reader, token, settings.storage_dir, settings.publish_dir, actor), listener)
+            executor = ActionExecutor(url) if allow_actions else None
+            serve(create_app(pool, token, settings.storage_dir, settings.publish_dir, executor), listener)
         except KeyboardInterrupt:
             return
 

@@ -1,1 +1,1 @@
-"""The dashboard: pages made on the server from the SQL views; and, only where asked for, the operator's moves."""
+"""The dashboard: pages rendered on the server from the SQL views and, with `--allow-actions`, operator actions."""

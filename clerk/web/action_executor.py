@@ -1,6 +1,6 @@
-"""How the dashboard acts, where it may: on a connection of its own per action, in the name of the visitor.
+"""Executes operator actions: each on its own connection, recorded under the name of the user who requested it.
 
-Never the reader's connections: those cannot write, and are to stay so.
+The pages' ReadOnlyPool is never used for this: its connections cannot write.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ from clerk.web.actions import ACTIONS, ActionRequest, ActionResult
 from clerk.web.auth import user_name
 from clerk.web.confirmation import ConfirmationTokens
 
-_WAIT_FOR_LOCKS = "5s"
-_NAME_AT_MOST = 80
+_LOCK_TIMEOUT = "5s"
+_MAX_USER_LENGTH = 80
 
 
 class ActionExecutor:
     def __init__(self, url: str) -> None:
         self.url = url
-        self.confirmations = ConfirmationTokens()
+        self.tokens = ConfirmationTokens()
 
-    def preview(self, asked: ActionRequest, who: str) -> ActionResult:
-        """Does it and takes it back: what is said is exactly what would happen, as with --dry-run."""
-        return self._act(asked, who, dry_run=True)
+    def preview(self, request: ActionRequest, user: str) -> ActionResult:
+        """Run the action and roll it back, as --dry-run does, so that the result is what would really happen."""
+        return self._run(request, user, dry_run=True)
 
-    def do(self, asked: ActionRequest, who: str) -> ActionResult:
-        return self._act(asked, who, dry_run=False)
+    def execute(self, request: ActionRequest, user: str) -> ActionResult:
+        return self._run(request, user, dry_run=False)
 
-    def _act(self, asked: ActionRequest, who: str, dry_run: bool) -> ActionResult:
-        with self._connection(who) as connection:
-            return ACTIONS[asked.action].make(connection, asked, who, dry_run)
+    def _run(self, request: ActionRequest, user: str, dry_run: bool) -> ActionResult:
+        with self._connection(user) as connection:
+            return ACTIONS[request.action].run(connection, request, user, dry_run)
 
     @contextlib.contextmanager
-    def _connection(self, who: str) -> Iterator[psycopg.Connection]:
+    def _connection(self, user: str) -> Iterator[psycopg.Connection]:
         try:
             with connect_to(self.url) as connection:
                 require_known_schema(connection, default_folder())
-                connection.execute("select set_config('lock_timeout', %s, false)", [_WAIT_FOR_LOCKS])
-                set_actor(connection, "dashboard", who)
+                connection.execute("select set_config('lock_timeout', %s, false)", [_LOCK_TIMEOUT])
+                set_actor(connection, "dashboard", user)
                 yield connection
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as error:
-            raise DatabaseRefused("somebody else is changing the same thing right now", "try again") from error
+            raise DatabaseRefused("another transaction is changing the same rows", "try again") from error
 
 
 def request_user(request: Request) -> str:
-    """The name given with the token, which nobody has proven; without one, where the request came from."""
+    """The user name of Basic authentication, which is not verified; without one, the client's address."""
     name = "".join(filter(str.isprintable, user_name(request.headers.get("authorization", ""))))
     if name.strip():
-        return name.strip()[:_NAME_AT_MOST]
-    return f"dashboard {request.client.host if request.client else 'visitor'}"
+        return name.strip()[:_MAX_USER_LENGTH]
+    return f"dashboard {request.client.host if request.client else 'user'}"

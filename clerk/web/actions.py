@@ -1,6 +1,6 @@
-"""The operator's moves as the dashboard offers them: what each would do, in words, and doing it.
+"""Operator actions of the dashboard: what each would do, in words, and the call that does it.
 
-They call what the command line calls. What they say beforehand was done and taken back, never guessed.
+They call the same functions as the command line. A preview is the real action, rolled back.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from clerk.pipeline.engine import QUEUES, STAGES
 
 Connection = psycopg.Connection[Any]
 
-_SHOWN_AT_MOST = 20
+_MAX_SITES_LISTED = 20
+_FIELDS = ("site", "stage", "error", "document", "queue")
 
 
-class NotAnAction(Exception):
-    """No such action, or one that lacks what it is about."""
+class InvalidAction(Exception):
+    """The action does not exist, or a field is missing or invalid."""
 
 
 @dataclass(frozen=True)
 class ActionRequest:
-    """An action as an address or a form names it. Anything may stand there."""
+    """An action and its fields, validated from a query string or a form."""
 
     action: str
     site: str = ""
@@ -41,26 +42,27 @@ class ActionRequest:
     queue: str = ""
 
     @classmethod
-    def of(cls, action: str, given: Mapping[str, str]) -> ActionRequest:
+    def parse(cls, action: str, values: Mapping[str, str]) -> ActionRequest:
         if action not in ACTIONS:
-            raise NotAnAction(f"There is no action {action}.")
-        asked = cls(action, **{name: given.get(name, "").replace("\0", "") for name in _FIELDS})
-        if asked.stage and asked.stage not in STAGES:
-            raise NotAnAction(f"There is no stage {asked.stage}.")
-        if asked.queue and asked.queue not in QUEUES:
-            raise NotAnAction(f"There is no queue {asked.queue}.")
-        if asked.document and not (asked.document.isascii() and asked.document.isdigit() and len(asked.document) < 19):
-            raise NotAnAction(f"There is no document {asked.document}.")
-        return asked
+            raise InvalidAction(f"There is no action {action}.")
+        request = cls(action, **{name: values.get(name, "").replace("\0", "") for name in _FIELDS})
+        document = request.document
+        if request.stage and request.stage not in STAGES:
+            raise InvalidAction(f"There is no stage {request.stage}.")
+        if request.queue and request.queue not in QUEUES:
+            raise InvalidAction(f"There is no queue {request.queue}.")
+        if document and not (document.isascii() and document.isdigit() and len(document) < 19):
+            raise InvalidAction(f"There is no document {document}.")
+        return request
 
     @property
     def fields(self) -> dict[str, str]:
-        """What it is about, without what is not said."""
+        """The fields that are not empty."""
         return {name: value for name in _FIELDS if (value := getattr(self, name))}
 
     @property
-    def back(self) -> str:
-        """The page that shows what came of it."""
+    def result_url(self) -> str:
+        """The page that shows the result."""
         if self.site:
             return f"/sites/{quote(self.site)}"
         if self.queue:
@@ -68,19 +70,17 @@ class ActionRequest:
         return "/log" if self.action == "reconcile" else "/failures"
 
 
-_FIELDS = ("site", "stage", "error", "document", "queue")
-
-
 @dataclass(frozen=True)
 class ActionResult:
-    would: str
+    preview: str
     done: str = ""
     details: list[str] = field(default_factory=list)
     changes: bool = True
-    """False: there is nothing to do, and `would` says why."""
+    """False: there is nothing to do, and `preview` says why."""
 
-    def said(self) -> str:
-        return self.done if self.changes else self.would
+    @property
+    def message(self) -> str:
+        return self.done if self.changes else self.preview
 
 
 @dataclass(frozen=True)
@@ -89,200 +89,192 @@ class _Site:
     run_id: int | None
     stage: str | None
     outcome: str | None
-    paused_by: str | None
+    paused: bool
 
-    @property
-    def going(self) -> str | None:
-        """The run that is going, in words."""
-        return f"run {self.run_id}" if self.stage in STAGES and self.outcome is None else None
-
-    def after(self, run_id: int | None) -> str:
-        """How a retry comes about that ends in `run_id`."""
-        if self.going is None:
-            return "A new run does just that, and what follows from it."
-        if run_id == self.run_id:
-            return f"It is done within {self.going}, which is in {self.stage}."
-        return f"A new run does just that, and what follows from it. {self.going.capitalize()} ends in its favour."
+    def describe_retry(self, run_id: int | None) -> str:
+        """Whether a retry that is part of `run_id` joins the active run or starts a new one."""
+        active = self.stage in STAGES and self.outcome is None
+        if active and run_id == self.run_id:
+            return f"Run {self.run_id}, which is in {self.stage}, includes the retry."
+        new_run = "A new run retries only these units and then runs the stages after them."
+        return f"{new_run} It supersedes run {self.run_id}." if active else new_run
 
 
-def _site(connection: Connection, asked: ActionRequest) -> _Site:
-    if not asked.site:
-        raise NotAnAction("Say which site.")
+def _read_site(connection: Connection, request: ActionRequest) -> _Site:
+    if not request.site:
+        raise InvalidAction("The field site is missing.")
     row = connection.execute(
-        "select subdomain, run_id, current_stage, outcome, case when paused then coalesce(paused_by, '') end"
-        " from pipeline_overview where subdomain = %s",
-        [asked.site],
+        "select subdomain, run_id, current_stage, outcome, paused from pipeline_overview where subdomain = %s",
+        [request.site],
     ).fetchone()
     if row is None:
-        raise site_unknown(connection, asked.site)
+        raise site_unknown(connection, request.site)
     return _Site(*row)
 
 
-def _retry(connection: Connection, asked: ActionRequest, who: str, dry_run: bool) -> ActionResult:
-    if asked.document:
-        return _retry_document(connection, asked, dry_run)
-    if asked.error or not asked.site:
-        return _retry_group(connection, asked, dry_run)
-    site = _site(connection, asked)
-    failed = retryable_units(connection, site.name, asked.stage or None)
+def _retry(connection: Connection, request: ActionRequest, user: str, dry_run: bool) -> ActionResult:
+    if request.document:
+        return _retry_document(connection, request, dry_run)
+    if request.error or not request.site:
+        return _retry_group(connection, request, dry_run)
+    site = _read_site(connection, request)
+    failed = retryable_units(connection, site.name, request.stage or None)
     with connection.transaction(force_rollback=dry_run):
-        retried = engine.retry_failed(connection, site.name, asked.stage or None)
+        retried = engine.retry_failed(connection, site.name, request.stage or None)
     if not retried.units:
-        return ActionResult(f"Nothing has failed in {asked.stage or 'any stage'} of {site.name}.", changes=False)
-    what = _counted(retried.units, retried.stage) + (f" of {retried.stage}" if retried.stage else "")
+        return ActionResult(f"Nothing has failed in {request.stage or 'any stage'} of {site.name}.", changes=False)
+    units = _pluralize_units(retried.units, retried.stage) + (f" of {retried.stage}" if retried.stage else "")
     return ActionResult(
-        f"{what} of {site.name} will be tried again.",
-        f"{what} of {site.name} tried again in run {retried.run_id}.",
+        f"{units} of {site.name} will be retried.",
+        f"{units} of {site.name} retried in run {retried.run_id}.",
         [
             *(
-                f"{_counted(one['units'], one['stage'])} of {one['stage']} failed with {one['error_code']}"
-                for one in failed
+                f"{_pluralize_units(row['units'], row['stage'])} of {row['stage']} failed with {row['error_code']}"
+                for row in failed
             ),
-            site.after(retried.run_id),
+            site.describe_retry(retried.run_id),
         ],
     )
 
 
-def _retry_document(connection: Connection, asked: ActionRequest, dry_run: bool) -> ActionResult:
-    site = _site(connection, asked)
+def _retry_document(connection: Connection, request: ActionRequest, dry_run: bool) -> ActionResult:
+    site = _read_site(connection, request)
     row = connection.execute(
         "select concat_ws(' ', kind, meeting, date), coalesce(error_code, 'unknown'), coalesce(error_message, '')"
         " from failing_documents where subdomain = %s and content_item_id = %s and stage = %s",
-        [site.name, int(asked.document), asked.stage],
+        [site.name, int(request.document), request.stage],
     ).fetchone()
     with connection.transaction(force_rollback=dry_run):
-        retried = engine.retry_units(connection, site.name, asked.stage, [int(asked.document)])
+        retried = engine.retry_units(connection, site.name, request.stage, [int(request.document)])
     if row is None or not retried.units:
-        return ActionResult(f"That document of {site.name} has not failed for good in {asked.stage}.", changes=False)
+        return ActionResult(
+            f"This document of {site.name} has not permanently failed in {request.stage}.", changes=False
+        )
     name, code, message = row
     return ActionResult(
-        f"{name} of {site.name} will be tried again in {asked.stage}.",
-        f"{name} of {site.name} tried again in run {retried.run_id}.",
-        [f"It failed with {code}: {message}", site.after(retried.run_id)],
+        f"{name} of {site.name} will be retried in {request.stage}.",
+        f"{name} of {site.name} retried in run {retried.run_id}.",
+        [f"It failed with {code}: {message}", site.describe_retry(retried.run_id)],
     )
 
 
-def _retry_group(connection: Connection, asked: ActionRequest, dry_run: bool) -> ActionResult:
-    if not asked.error and not asked.stage:
-        raise NotAnAction("Say which failures: of a site, of a stage, or of a class.")
-    if asked.site:
-        _site(connection, asked)
-    group = Group(asked.site or None, asked.stage or None, asked.error or None)
-    sites = list(retry_group(connection, group, dry_run))
-    units = sum(sum(one.units.values()) for one in sites)
-    problems = [f"{one.site}: {one.problem}" for one in sites if one.problem]
-    which = f"of {pluralize(len(sites) - len(problems), 'site')} that failed"
-    if asked.stage:
-        which += f" in {asked.stage}"
-    if asked.error:
-        which += f" with {asked.error}"
-    if not sites:
-        return ActionResult(f"There is nothing {which.removeprefix('of 0 sites ')}.", changes=False)
-    shown = [
-        f"{one.site}: {join_words([f'{number:,} in {stage}' for stage, number in one.units.items()])}"
-        for one in sites
-        if not one.problem
+def _retry_group(connection: Connection, request: ActionRequest, dry_run: bool) -> ActionResult:
+    if not request.error and not request.stage:
+        raise InvalidAction("A field is missing: give a site, a stage or an error.")
+    if request.site:
+        _read_site(connection, request)
+    group = Group(request.site or None, request.stage or None, request.error or None)
+    retries = list(retry_group(connection, group, dry_run))
+    units = sum(sum(retry.units.values()) for retry in retries)
+    problems = [f"{retry.site}: {retry.problem}" for retry in retries if retry.problem]
+    failed = "that failed" + (f" in {request.stage}" if request.stage else "")
+    failed += f" with {request.error}" if request.error else ""
+    if not retries:
+        return ActionResult(f"There is nothing {failed}.", changes=False)
+    what = f"{pluralize(units, 'unit')} of {pluralize(len(retries) - len(problems), 'site')} {failed}"
+    sites = [
+        f"{retry.site}: {join_words([f'{number:,} in {stage}' for stage, number in retry.units.items()])}"
+        for retry in retries
+        if not retry.problem
     ]
-    more = len(shown) - _SHOWN_AT_MOST
+    more = len(sites) - _MAX_SITES_LISTED
     return ActionResult(
-        f"{pluralize(units, 'unit')} {which} will be tried again.",
-        f"{pluralize(units, 'unit')} {which} tried again."
-        + (f" {pluralize(len(problems), 'site')} could not be: {join_words(problems[:3])}." if problems else ""),
+        f"{what} will be retried.",
+        f"{what} retried."
+        + (
+            f" {pluralize(len(problems), 'site')} could not be retried: {join_words(problems[:3])}." if problems else ""
+        ),
         [
-            *shown[:_SHOWN_AT_MOST],
+            *sites[:_MAX_SITES_LISTED],
             *([f"and {pluralize(more, 'more site')}"] if more > 0 else []),
-            *(f"Not {problem}" for problem in problems[:_SHOWN_AT_MOST]),
-            "Where the stage is going on, within it; elsewhere a new run does just that, and what follows from it.",
+            *(f"Not retried: {problem}" for problem in problems[:_MAX_SITES_LISTED]),
+            "An active run that is not past the stage includes the retry. Elsewhere, a new run retries these units.",
         ],
     )
 
 
-def _update(connection: Connection, asked: ActionRequest, who: str, dry_run: bool) -> ActionResult:
-    site = _site(connection, asked)
+def _update(connection: Connection, request: ActionRequest, user: str, dry_run: bool) -> ActionResult:
+    site = _read_site(connection, request)
     with connection.transaction(force_rollback=dry_run):
-        run_id = engine.start_run(connection, site.name, f"requested by {who}")
+        run_id = engine.start_run(connection, site.name, f"requested by {user}")
         log_action(connection, "update", site.name, run_id)
-    held = [f"{site.name} is paused: its jobs wait until it is resumed."] if site.paused_by is not None else []
     return ActionResult(
-        f"A run of {site.name} will start: it fetches what is new, reads it, and publishes the archive if it changed.",
+        f"A run of {site.name} will start: it fetches new documents, reads their text, and publishes the archive if it"
+        " changed.",
         f"Run {run_id} of {site.name} started.",
-        held,
+        [f"{site.name} is paused: its jobs wait until it is resumed."] if site.paused else [],
     )
 
 
-def _cancel(connection: Connection, asked: ActionRequest, who: str, dry_run: bool) -> ActionResult:
-    site = _site(connection, asked)
+def _cancel(connection: Connection, request: ActionRequest, user: str, dry_run: bool) -> ActionResult:
+    site = _read_site(connection, request)
     with connection.transaction(force_rollback=dry_run):
-        run_id = engine.cancel_run(connection, site.name, f"cancelled by {who}")
+        run_id = engine.cancel_run(connection, site.name, f"cancelled by {user}")
     if run_id is None:
-        return ActionResult(f"No run of {site.name} is going.", changes=False)
+        return ActionResult(f"{site.name} has no active run.", changes=False)
     return ActionResult(
-        f"Run {run_id} of {site.name}, which is in {site.stage}, will be ended as cancelled.",
+        f"Run {run_id} of {site.name}, which is in {site.stage}, will be cancelled.",
         f"Run {run_id} of {site.name} cancelled.",
-        ["What was read stays. What was open is taken up by the next run."],
+        ["Finished documents are kept. The next run processes the others."],
     )
 
 
-def _pause(connection: Connection, asked: ActionRequest, who: str, dry_run: bool) -> ActionResult:
-    what, whose = _of_site_or_queue(connection, asked)
+def _pause(connection: Connection, request: ActionRequest, user: str, dry_run: bool) -> ActionResult:
+    target, jobs = _pause_target(connection, request)
     with connection.transaction(force_rollback=dry_run):
-        if asked.queue:
-            changed = engine.pause_queue(connection, asked.queue, who)
+        if request.queue:
+            changed = engine.pause_queue(connection, request.queue, user)
         else:
-            changed = engine.pause_site(connection, asked.site, who)
+            changed = engine.pause_site(connection, request.site, user)
     if not changed:
-        return ActionResult(f"{what} is paused already.", changes=False)
+        return ActionResult(f"{target} is already paused.", changes=False)
+    warnings = ["This queue also starts the next stage of every run, the scheduled runs and reconciliation."]
     return ActionResult(
-        f"{whose} will be held back until somebody resumes it.",
-        f"{what} paused.",
-        ["What runs goes on to its end.", *_caution(asked)],
+        f"{jobs} will wait until somebody resumes it.",
+        f"{target} paused.",
+        ["Running jobs continue to their end.", *(warnings if request.queue == "coordinator" else [])],
     )
 
 
-def _resume(connection: Connection, asked: ActionRequest, who: str, dry_run: bool) -> ActionResult:
-    what, whose = _of_site_or_queue(connection, asked)
+def _resume(connection: Connection, request: ActionRequest, user: str, dry_run: bool) -> ActionResult:
+    target, jobs = _pause_target(connection, request)
     with connection.transaction(force_rollback=dry_run):
-        if asked.queue:
-            changed = engine.resume_queue(connection, asked.queue)
+        if request.queue:
+            changed = engine.resume_queue(connection, request.queue)
         else:
-            changed = engine.resume_site(connection, asked.site)
+            changed = engine.resume_site(connection, request.site)
     if not changed:
-        return ActionResult(f"{what} is not paused.", changes=False)
-    return ActionResult(f"{whose} will go on.", f"{what} resumed.")
+        return ActionResult(f"{target} is not paused.", changes=False)
+    return ActionResult(f"{jobs} can run again.", f"{target} resumed.")
 
 
-def _of_site_or_queue(connection: Connection, asked: ActionRequest) -> tuple[str, str]:
-    if bool(asked.site) == bool(asked.queue):
-        raise NotAnAction("Say which site or which queue.")
-    if asked.site:
-        return asked.site, f"The waiting jobs of {_site(connection, asked).name}"
-    waiting = connection.execute(
-        "select coalesce(sum(waiting + scheduled), 0) from queue_backlog where queue = %s", [asked.queue]
+def _pause_target(connection: Connection, request: ActionRequest) -> tuple[str, str]:
+    """The site or queue, and its jobs, in words."""
+    if bool(request.site) == bool(request.queue):
+        raise InvalidAction("Give either a site or a queue.")
+    if request.site:
+        return request.site, f"The waiting jobs of {_read_site(connection, request).name}"
+    row = connection.execute(
+        "select coalesce(sum(waiting + scheduled), 0) from queue_backlog where queue = %s", [request.queue]
     ).fetchone()
-    assert waiting is not None
-    return f"The queue {asked.queue}", f"All jobs of the queue {asked.queue} ({waiting[0]:,} wait there now)"
+    assert row is not None
+    return f"The queue {request.queue}", f"All jobs of the queue {request.queue} ({row[0]:,} waiting)"
 
 
-def _caution(asked: ActionRequest) -> list[str]:
-    if asked.queue != "coordinator":
-        return []
-    return ["This queue also starts the next stage of every run, and carries the schedule and reconciliation."]
-
-
-def _reconcile(connection: Connection, asked: ActionRequest, who: str, dry_run: bool) -> ActionResult:
+def _reconcile(connection: Connection, request: ActionRequest, user: str, dry_run: bool) -> ActionResult:
     with connection.transaction(force_rollback=dry_run):
         deferred = engine.defer_reconciliation(connection)
     if not deferred:
-        return ActionResult("A reconciliation waits for a worker already.", changes=False)
+        return ActionResult("A reconciliation is already waiting for a worker.", changes=False)
     return ActionResult(
-        "A worker that reads the queue coordinator will look for what reality broke, and mend it, as workers do every"
-        " 15 minutes.",
-        "A reconciliation waits for a worker that reads the queue coordinator.",
-        ["Sites that moved within the last two hours are left alone; jobs of dead workers never wait."],
+        "A worker of the queue coordinator will detect and repair inconsistent pipeline state. Workers do this every"
+        " 15 minutes anyway.",
+        "A reconciliation is waiting for a worker of the queue coordinator.",
+        ["Sites with progress in the last two hours are skipped, except that jobs of dead workers are always rescued."],
     )
 
 
-def _counted(units: int, stage: str | None) -> str:
+def _pluralize_units(units: int, stage: str | None) -> str:
     return pluralize(units, "document" if stage in ("ocr", "extraction") else "unit")
 
 
@@ -290,12 +282,12 @@ def _counted(units: int, stage: str | None) -> str:
 class Action:
     title: str
     button: str
-    make: Callable[[Connection, ActionRequest, str, bool], ActionResult]
-    """Takes who asks, and whether it is to be taken back."""
+    run: Callable[[Connection, ActionRequest, str, bool], ActionResult]
+    """Called with the user's name and whether to roll back."""
 
 
 ACTIONS = {
-    "retry": Action("Try again what failed?", "Try again", _retry),
+    "retry": Action("Retry what failed?", "Retry", _retry),
     "update": Action("Start a run?", "Start the run", _update),
     "cancel": Action("Cancel the run?", "Cancel the run", _cancel),
     "pause": Action("Pause?", "Pause", _pause),

@@ -1,4 +1,4 @@
-"""The ASGI application: which page is where."""
+"""The ASGI application of the dashboard: routes, shared state and error pages."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from starlette.staticfiles import StaticFiles
 from clerk.errors import ClerkError
 from clerk.web.action_executor import ActionExecutor
 from clerk.web.auth import AuthMiddleware
-from clerk.web.db import Example, ReadOnlyPool
+from clerk.web.db import ReadOnlyPool, SampleQuery
 from clerk.web.live_updates import Broadcaster
 from clerk.web.pages import actions, document, failures, log, overview, probes, queues, search, site, sites
-from clerk.web.rendering import HERE, page
+from clerk.web.rendering import WEB_DIR, render
 from clerk.web.request_context import RequestContextMiddleware
 
 logger = logging.getLogger(__name__)
@@ -42,57 +42,58 @@ _ROUTES = [
     Route("/metrics", probes.metrics),
     Route("/livez", probes.live),
     Route("/readyz", probes.ready),
-    Mount("/static", StaticFiles(directory=HERE / "static")),
+    Mount("/static", StaticFiles(directory=WEB_DIR / "static")),
 ]
-_LIVE = [overview.show, sites.show, site.show, failures.show, queues.show, log.show]
-"""Pages that may be looked at again and again for who has them open."""
-_DRAWN_AT_ONCE = 2
-"""Pages, each by a process of its own: the machine has other work to do."""
-QUERIES: list[Example] = [
+_LIVE_PAGES = [overview.show, sites.show, site.show, failures.show, queues.show, log.show]
+_MAX_RENDER_PROCESSES = 2
+"""Each renders one page of a PDF; more would take CPU time from the pipeline."""
+QUERIES: list[SampleQuery] = [
     *(query for module in (overview, sites, site, document, search, failures, queues, log) for query in module.QUERIES),
 ]
-"""What must fit the database's views before the dashboard is ready."""
+"""The dashboard is ready when these match the views of the database."""
 
 
 def create_app(
-    reader: ReadOnlyPool,
+    pool: ReadOnlyPool,
     token: str | None = None,
     storage_dir: Path | None = None,
     publish_dir: Path | None = None,
-    actor: ActionExecutor | None = None,
+    executor: ActionExecutor | None = None,
 ) -> AuthMiddleware:
-    """Without the folders, or where they are not, the pages say that the files are not on this machine.
-
-    Without an actor it only reads: the addresses of actions do not exist then.
-    """
-    handlers: dict[Any, Any] = {ClerkError: _cannot_tell, QueryCanceled: _took_too_long, HTTPException: _not_found}
+    """Without the folders, pages say that the files are not on this machine; without an executor, no action exists."""
+    handlers: dict[Any, Any] = {
+        ClerkError: _show_clerk_error,
+        QueryCanceled: _show_timeout,
+        HTTPException: _show_http_error,
+    }
     app = Starlette(routes=_ROUTES, exception_handlers=handlers)
-    app.state.reader = reader
-    app.state.front = overview.shared_front(reader)
+    app.state.pool = pool
+    app.state.overview = overview.cached_overview(pool)
     app.state.storage_dir, app.state.publish_dir = storage_dir, publish_dir
-    app.state.drawing = asyncio.Semaphore(_DRAWN_AT_ONCE)
-    app.state.check = partial(reader.check, QUERIES)
-    app.state.live = Broadcaster(app, _LIVE)
-    app.router.routes.append(Route("/events", app.state.live.events))
-    if actor is not None:
-        app.state.actor = actor
+    app.state.render_slots = asyncio.Semaphore(_MAX_RENDER_PROCESSES)
+    app.state.check = partial(pool.check, QUERIES)
+    app.state.broadcaster = Broadcaster(app, _LIVE_PAGES)
+    app.router.routes.append(Route("/events", app.state.broadcaster.events))
+    if executor is not None:
+        app.state.executor = executor
         app.router.routes.extend(actions.ROUTES)
-        app.add_middleware(RequestContextMiddleware, confirmations=actor.confirmations)
+        app.add_middleware(RequestContextMiddleware, tokens=executor.tokens)
     return AuthMiddleware(app, token)
 
 
-def _cannot_tell(request: Request, error: ClerkError) -> Response:
+def _show_clerk_error(request: Request, error: ClerkError) -> Response:
     logger.warning("%s: %s", request.url.path, error)
-    return page("problem.html", 503, what="Nothing to show right now", why=str(error))
+    return render("error.html", 503, title="This page cannot be shown now", message=str(error))
 
 
-def _took_too_long(request: Request, error: QueryCanceled) -> Response:
+def _show_timeout(request: Request, error: QueryCanceled) -> Response:
     logger.warning("%s: %s", request.url.path, error)
-    why = "The database took too long to answer: it is busy, or somebody holds a lock. Try again in a moment."
-    return page("problem.html", 503, what="Nothing to show right now", why=why)
+    message = "The database query timed out: the database is busy, or a lock is held. Try again in a moment."
+    return render("error.html", 503, title="This page cannot be shown now", message=message)
 
 
-def _not_found(request: Request, error: HTTPException) -> Response:
-    response = page("problem.html", error.status_code, what="Not here", why=error.detail)
+def _show_http_error(request: Request, error: HTTPException) -> Response:
+    title = "Not found" if error.status_code == 404 else "The request failed"
+    response = render("error.html", error.status_code, title=title, message=error.detail)
     response.headers.update(error.headers or {})
     return response

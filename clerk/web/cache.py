@@ -1,4 +1,4 @@
-"""What is read once for all who ask at about the same time, so that many visitors cost the pipeline one look."""
+"""Single-flight cache of one value, so that many simultaneous requests cost the database one query."""
 
 from __future__ import annotations
 
@@ -14,55 +14,57 @@ from clerk.errors import ClerkError
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-_TOO_OLD = 3
+_MAX_STALENESS = 3
 
 
 class CachedValue(Generic[T]):
-    """Keeps what `read` gave for `least` seconds, or for `rest` times as long as reading took if that is longer.
+    """Caches the result of `load` for `min_ttl` seconds, or `ttl_factor` times as long as loading took if longer.
 
-    Whoever asks meanwhile gets the same; whoever asks while it is read waits for it instead of reading too. With
-    `behind`, a value that is not much older is given once more, and read again behind the back of who asked.
+    Callers that arrive while the value is being loaded wait for that load. With `stale_while_revalidate`, a value that
+    is at most three times its TTL old is returned, and refreshed in the background.
     """
 
-    def __init__(self, read: Callable[[], T], least: float, rest: float, behind: bool = False) -> None:
-        self.read = read
-        self.least = least
-        self.rest = rest
-        self.behind = behind
-        self._reading = threading.Lock()
-        self._kept: tuple[T, float, float] | None = None
-        """The value, when it was read, and for how long it is good."""
+    def __init__(
+        self, load: Callable[[], T], min_ttl: float, ttl_factor: float, stale_while_revalidate: bool = False
+    ) -> None:
+        self.load = load
+        self.min_ttl = min_ttl
+        self.ttl_factor = ttl_factor
+        self.stale_while_revalidate = stale_while_revalidate
+        self._loading = threading.Lock()
+        self._cached: tuple[T, float, float] | None = None
+        """The value, when it was loaded, and its TTL."""
 
     def get(self) -> T:
-        if self._kept is not None and self.behind:
-            value, since, lasts = self._kept
-            age = time.monotonic() - since
-            if lasts <= age < _TOO_OLD * lasts and self._reading.acquire(blocking=False):
-                threading.Thread(target=self._read_behind, daemon=True).start()
-            if age < _TOO_OLD * lasts:
+        if self._cached is not None and self.stale_while_revalidate:
+            value, loaded_at, ttl = self._cached
+            age = time.monotonic() - loaded_at
+            if ttl <= age < _MAX_STALENESS * ttl and self._loading.acquire(blocking=False):
+                threading.Thread(target=self._refresh_and_unlock, daemon=True).start()
+            if age < _MAX_STALENESS * ttl:
                 return value
-        with self._reading:
-            if self._kept is not None and time.monotonic() < self._kept[1] + self._kept[2]:
-                return self._kept[0]
-            return self._read()
+        with self._loading:
+            if self._cached is not None and time.monotonic() < self._cached[1] + self._cached[2]:
+                return self._cached[0]
+            return self._refresh()
 
     def warm(self) -> None:
-        """Read before anybody asks. Whoever asks will hear what is wrong, if anything is."""
+        """Load before the first request. An error is ignored here: the request will raise it again."""
         with contextlib.suppress(ClerkError):
             self.get()
 
-    def _read(self) -> T:
-        began = time.monotonic()
-        value = self.read()
+    def _refresh(self) -> T:
+        started = time.monotonic()
+        value = self.load()
         now = time.monotonic()
-        self._kept = value, now, max(self.least, self.rest * (now - began))
+        self._cached = value, now, max(self.min_ttl, self.ttl_factor * (now - started))
         return value
 
-    def _read_behind(self) -> None:
-        """Takes over the lock of the one that asked."""
+    def _refresh_and_unlock(self) -> None:
+        """Releases the lock that `get` acquired."""
         try:
-            self._read()
+            self._refresh()
         except ClerkError as error:
-            logger.warning("%s", error)
+            logger.warning("the cached value could not be refreshed: %s", error)
         finally:
-            self._reading.release()
+            self._loading.release()

@@ -1,6 +1,6 @@
-"""Where the bars and lines of a chart go: numbers in, places out. The templates draw them (templates/charts.html).
+"""Computes the coordinates of the SVG charts from numbers; templates/charts.html draws them.
 
-Drawn about as wide as they are shown, so that the letters keep their size; a phone shows one beside the other's table.
+The coordinate system is about as wide as a chart on the page, so that text keeps its size.
 """
 
 from __future__ import annotations
@@ -10,26 +10,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-WIDTH = 340.0
 LEFT, RIGHT = 44.0, 338.0
 TOP, BOTTOM = 8.0, 108.0
-HEIGHT = 126.0
-ROW = 26.0
+ROW_HEIGHT = 26.0
 BARS_LEFT, BARS_RIGHT = 92.0, 270.0
 """Between the labels and the values."""
-_GAP = 2.0
-_LABEL_EVERY = 6
+_COLUMN_GAP = 2.0
+_LABEL_INTERVAL = 6
+"""Hours between the labels of the time axis."""
 
 
 @dataclass(frozen=True)
 class Tick:
-    at: float
+    position: float
     label: str
 
 
 @dataclass(frozen=True)
 class Column:
-    """An hour: what went well, and on top of it what failed."""
+    """One hour: the failed part is stacked on the done part."""
 
     x: float
     width: float
@@ -43,51 +42,52 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Hours:
-    """Columns over time."""
+class ColumnChart:
+    """Counts per hour."""
 
     name: str
     columns: list[Column]
-    values: list[Tick]
-    times: list[Tick]
+    value_ticks: list[Tick]
+    time_ticks: list[Tick]
     done: int
     failed: int
     busiest: Column
 
 
 @dataclass(frozen=True)
-class Row:
+class Bar:
     label: str
     y: float
     width: float
-    value: float
     text: str
     href: str
 
 
 @dataclass(frozen=True)
-class Bars:
-    """Lying bars, one below the other."""
+class BarChart:
+    """Horizontal bars."""
 
-    rows: list[Row]
-    values: list[Tick]
+    bars: list[Bar]
+    value_ticks: list[Tick]
     height: float
 
 
-def hours(name: str, counts: Mapping[datetime, tuple[int, int]], last: datetime, number: int = 24) -> Hours:
-    """`counts`: hour → done and failed; hours that are missing had none. `last` is the hour that is not over yet."""
-    times = [last - timedelta(hours=back) for back in reversed(range(number))]
-    found = [counts.get(hour, (0, 0)) for hour in times]
-    top = round_up(max(done + failed for done, failed in found))
+def column_chart(
+    name: str, counts: Mapping[datetime, tuple[int, int]], last: datetime, number: int = 24
+) -> ColumnChart:
+    """`counts` maps an hour to done and failed; missing hours count as zero. `last` is the current hour."""
+    hours = [last - timedelta(hours=back) for back in reversed(range(number))]
+    values = [counts.get(hour, (0, 0)) for hour in hours]
+    top = round_up(max(done + failed for done, failed in values))
     step = (RIGHT - LEFT) / number
-    tall = BOTTOM - TOP
+    height = BOTTOM - TOP
     columns = []
-    for place, (hour, (done, failed)) in enumerate(zip(times, found, strict=True)):
-        done_height, failed_height = tall * done / top, tall * failed / top
+    for index, (hour, (done, failed)) in enumerate(zip(hours, values, strict=True)):
+        done_height, failed_height = height * done / top, height * failed / top
         columns.append(
             Column(
-                x=LEFT + place * step,
-                width=step - _GAP,
+                x=LEFT + index * step,
+                width=step - _COLUMN_GAP,
                 done_y=BOTTOM - done_height,
                 done_height=done_height,
                 failed_y=BOTTOM - done_height - failed_height,
@@ -97,44 +97,44 @@ def hours(name: str, counts: Mapping[datetime, tuple[int, int]], last: datetime,
                 failed=failed,
             )
         )
-    return Hours(
+    return ColumnChart(
         name=name,
         columns=columns,
-        values=[Tick(BOTTOM - tall * part / 2, short(top * part / 2)) for part in (0, 1, 2)],
-        times=[
+        value_ticks=[Tick(BOTTOM - height * part / 2, abbreviate(top * part / 2)) for part in (0, 1, 2)],
+        time_ticks=[
             Tick(column.x + column.width / 2, f"{column.hour:%H}:00")
             for column in columns
-            if column.hour.hour % _LABEL_EVERY == 0
+            if column.hour.hour % _LABEL_INTERVAL == 0
         ],
-        done=sum(done for done, _ in found),
-        failed=sum(failed for _, failed in found),
+        done=sum(done for done, _ in values),
+        failed=sum(failed for _, failed in values),
         busiest=max(columns, key=lambda column: column.done + column.failed),
     )
 
 
-def bars(values: Sequence[tuple[str, float, str, str]], unit: str = "") -> Bars:
-    """Of label, value, value in words, and the address where one sees more."""
+def bar_chart(values: Sequence[tuple[str, float, str, str]], unit: str = "") -> BarChart:
+    """`values` are tuples of label, value, value as text, and link."""
     top = round_up(max(value for _, value, _, _ in values))
-    long = BARS_RIGHT - BARS_LEFT
-    rows = [
-        Row(label, place * ROW, long * value / top, value, text, href)
-        for place, (label, value, text, href) in enumerate(values)
+    width = BARS_RIGHT - BARS_LEFT
+    bars = [
+        Bar(label, index * ROW_HEIGHT, width * value / top, text, href)
+        for index, (label, value, text, href) in enumerate(values)
     ]
-    ticks = [Tick(BARS_LEFT + long * part / 2, short(top * part / 2) + unit) for part in (0, 1, 2)]
-    return Bars(rows, ticks, len(rows) * ROW)
+    ticks = [Tick(BARS_LEFT + width * part / 2, abbreviate(top * part / 2) + unit) for part in (0, 1, 2)]
+    return BarChart(bars, ticks, len(bars) * ROW_HEIGHT)
 
 
 def round_up(value: float) -> float:
-    """The end of an axis: an even digit and noughts, so that half of it is a whole number too."""
+    """The end of an axis: an even digit followed by zeros, so that its half is a whole number."""
     if value <= 2:
         return 2
     power = 10.0 ** math.floor(math.log10(value))
     return next(step * power for step in (2, 4, 6, 8, 10) if value <= step * power)
 
 
-def short(value: float) -> str:
-    """As wide as an axis has room for: 950, 1.5k, 20k, 3M."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+def abbreviate(value: float) -> str:
+    """A number for an axis: 950, 1.5k, 20k, 3M."""
+    for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= size:
-            return f"{value / size:.3g}{letter}"
+            return f"{value / size:.3g}{suffix}"
     return f"{value:.3g}"

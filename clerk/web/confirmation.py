@@ -1,8 +1,7 @@
-"""Proof that whoever posts an action has seen, in this browser, what it would do; and that it is done only once.
+"""One-time CSRF tokens: each proves that this browser was shown the action's preview, and is accepted once.
 
-A confirmation is bound to a secret of this process, the visitor's cookie, the visitor's name and the exact action, so
-that no other page can make one up, and none can be turned into another action. The catch: after a restart of the
-dashboard, open confirmations have to be asked for again.
+A token is bound by HMAC to a secret of this process, the browser's cookie, the user's name and the exact action, so it
+cannot be forged or used for another action. Limitation: a restart of the dashboard invalidates all open tokens.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ import secrets
 import threading
 import time
 
-VALID_FOR = 3600.0
-ASKED_BEFORE = "This was asked for before, and is being done."
+TTL = 3600.0
+IN_PROGRESS = "This action was already submitted and is in progress."
 
 
-class NotConfirmed(Exception):
-    """The token is missing, made up, somebody else's, for something else, or too old."""
+class InvalidToken(Exception):
+    """The token is missing, forged, expired, or was issued for another browser, user or action."""
 
 
-def new_visitor() -> str:
+def new_browser_id() -> str:
     return secrets.token_urlsafe(32)
 
 
@@ -31,38 +30,39 @@ class ConfirmationTokens:
         self._secret = secrets.token_bytes(32)
         self._lock = threading.Lock()
         self._used: dict[str, tuple[float, str]] = {}
-        """Which confirmations were posted, when they can be forgotten, and what to tell about them."""
+        """Nonce of each used token → when the entry expires, and the result to show."""
 
     def issue(self, *bound: str) -> str:
-        nonce, until = secrets.token_urlsafe(16), f"{time.monotonic() + VALID_FOR:.0f}"
-        return f"{nonce}.{until}.{self._sign(nonce, until, *bound)}"
+        nonce, expires_at = secrets.token_urlsafe(16), f"{time.monotonic() + TTL:.0f}"
+        return f"{nonce}.{expires_at}.{self._sign(nonce, expires_at, *bound)}"
 
-    def accept(self, token: str, *bound: str) -> str:
-        """The confirmation's own name; raises NotConfirmed."""
+    def verify(self, token: str, *bound: str) -> str:
+        """Return the token's nonce; raise InvalidToken."""
         parts = token.split(".")
         if len(parts) != 3 or not token.isascii():
-            raise NotConfirmed
-        nonce, until, signature = parts
-        if not hmac.compare_digest(signature, self._sign(nonce, until, *bound)) or float(until) < time.monotonic():
-            raise NotConfirmed
+            raise InvalidToken
+        nonce, expires_at, signature = parts
+        expected = self._sign(nonce, expires_at, *bound)
+        if not hmac.compare_digest(signature, expected) or float(expires_at) < time.monotonic():
+            raise InvalidToken
         return nonce
 
     def claim(self, nonce: str) -> bool:
-        """True for the first to post this confirmation, False for a second click."""
+        """True for the first request with this token, False for a second click."""
         now = time.monotonic()
         with self._lock:
-            self._used = {used: kept for used, kept in self._used.items() if kept[0] > now}
+            self._used = {used: entry for used, entry in self._used.items() if entry[0] > now}
             if nonce in self._used:
                 return False
-            self._used[nonce] = now + VALID_FOR, ASKED_BEFORE
+            self._used[nonce] = now + TTL, IN_PROGRESS
             return True
 
-    def tell(self, nonce: str, what: str) -> None:
+    def set_result(self, nonce: str, message: str) -> None:
         with self._lock:
-            self._used[nonce] = time.monotonic() + VALID_FOR, what
+            self._used[nonce] = time.monotonic() + TTL, message
 
-    def told(self, nonce: str) -> str | None:
-        """What came of a confirmation; None if there was no such."""
+    def result(self, nonce: str) -> str | None:
+        """The message of a used token; None if there is no such token."""
         with self._lock:
             return self._used.get(nonce, (0.0, None))[1]
 

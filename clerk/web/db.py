@@ -1,15 +1,15 @@
-"""How the pages read: each in one short transaction that can only read, and only the views.
+"""Read-only connection pool of the dashboard: each page reads the views in one short read-only transaction.
 
-Role, time limit, time zone and search path are set per transaction, not per session, so that a pooler in front of
-Postgres does no harm. The catch: where the role clerk_dashboard cannot be taken, only the read-only transaction
-stands between a mistake in here and the tables; `Reader.take_role` says so in the log.
+Role, statement timeout, time zone and search path are set per transaction, not per session, so a connection pooler in
+front of Postgres works too. Limitation: if the role clerk_dashboard cannot be assumed, only the read-only transaction
+prevents a defect in a page from reading or writing tables; `ReadOnlyPool.assume_role` logs a warning then.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -25,14 +25,14 @@ from clerk.monitoring.overview import read_overview, read_progress
 logger = logging.getLogger(__name__)
 
 ROLE = "clerk_dashboard"
-_CONNECTIONS = 4
-_WAIT_AT_MOST = 5.0
+_MAX_CONNECTIONS = 4
+_POOL_TIMEOUT = 5.0
 _STATEMENT_TIMEOUT = "5s"
 
-_UNLIKE_OURS = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedFunction)
+_SCHEMA_ERRORS = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedFunction)
 Query = sql.SQL | sql.Composed
-Example = tuple[Query, dict[str, Any]]
-"""A query and values such as it is asked with."""
+SampleQuery = tuple[Query, dict[str, Any]]
+"""A query of a page with sample values, for the readiness check."""
 
 
 class ReadOnlyPool:
@@ -43,39 +43,42 @@ class ReadOnlyPool:
             url,
             kwargs={"autocommit": True, "connect_timeout": 5, "application_name": "clerk dashboard"},
             min_size=0,
-            max_size=_CONNECTIONS,
-            timeout=_WAIT_AT_MOST,
-            # An attempt to connect is given up soon: the next page makes a new one, instead of waiting out a backoff.
-            reconnect_timeout=_WAIT_AT_MOST,
+            max_size=_MAX_CONNECTIONS,
+            timeout=_POOL_TIMEOUT,
+            # Short, so that the next request starts a new attempt instead of waiting for the pool's backoff.
+            reconnect_timeout=_POOL_TIMEOUT,
             check=ConnectionPool.check_connection,
             open=False,
         )
 
-    @contextlib.contextmanager
-    def opened(self) -> Iterator[ReadOnlyPool]:
-        with self.pool:
-            yield self
+    def __enter__(self) -> ReadOnlyPool:
+        self.pool.open()
+        return self
 
-    def take_role(self) -> None:
-        """Read as clerk_dashboard from now on, if that role exists and we may."""
+    def __exit__(self, *_: object) -> None:
+        self.pool.close()
+
+    def assume_role(self) -> None:
+        """Use the role clerk_dashboard from now on, if it exists and this database user is a member of it."""
         try:
-            with self.reading() as connection:
+            with self.transaction() as connection:
                 connection.execute("select set_config('role', %s, true)", [ROLE])
             self.role = ROLE
         except psycopg.errors.InvalidParameterValue:
-            self._explain("does not exist", 'let "clerk db up" make it')
+            self._warn_without_role("does not exist", 'to create it, run "clerk db up"')
         except DatabaseRefused:
-            self._explain("may not be taken by this database user", f'"grant {ROLE} to" that user')
+            self._warn_without_role(
+                "is not granted to this database user", f'to restrict it, run "grant {ROLE} to" that user'
+            )
 
-    def _explain(self, what: str, remedy: str) -> None:
+    def _warn_without_role(self, problem: str, remedy: str) -> None:
         logger.warning(
-            "the role %s %s, so the dashboard reads with all the rights of its database user, in read-only"
-            " transactions: %s to have the database itself see to it",
-            *(ROLE, what, remedy),
+            "role %s %s: the dashboard reads with all rights of its database user, in read-only transactions; %s",
+            *(ROLE, problem, remedy),
         )
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[psycopg.Connection]:
+    @contextmanager
+    def transaction(self) -> Iterator[psycopg.Connection]:
         with translate_errors(self.url), self.pool.connection() as connection, connection.transaction():
             connection.execute("set transaction isolation level repeatable read, read only")
             connection.execute(
@@ -88,24 +91,24 @@ class ReadOnlyPool:
             yield connection
 
     def metrics(self) -> list[Metric]:
-        with self.reading() as connection:
+        with self.transaction() as connection:
             return read_metrics(connection)
 
-    def check(self, queries: Iterable[Example]) -> None:
-        """Raises ClerkError unless the database answers and each of `queries`, given such values, fits its views."""
+    def check(self, queries: Iterable[SampleQuery]) -> None:
+        """Raise ClerkError unless the database is reachable and its views have every column that `queries` read."""
         try:
-            with self.reading() as connection:
+            with self.transaction() as connection:
                 read_overview(connection)
                 read_progress(connection, [])
                 for query, values in queries:
-                    rows(connection, sql.SQL("explain {}").format(query), values)
-        except _UNLIKE_OURS as error:
+                    fetch_rows(connection, sql.SQL("explain {}").format(query), values)
+        except _SCHEMA_ERRORS as error:
             raise SchemaMismatch(
                 f"the database does not have the views that the dashboard reads ({error.diag.message_primary})",
-                'run "clerk db up", and "clerk db verify" to see more',
+                'run "clerk db up"; "clerk db verify" shows the differences',
             ) from error
 
 
-def rows(connection: psycopg.Connection, query: Query, values: dict[str, Any] | None = None) -> list[DictRow]:
+def fetch_rows(connection: psycopg.Connection, query: Query, values: dict[str, Any] | None = None) -> list[DictRow]:
     with connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(query, values).fetchall()

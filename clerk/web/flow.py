@@ -1,4 +1,4 @@
-"""A site's way through the pipeline as it is drawn: each stage with its counters, and its state in a word."""
+"""The state of each pipeline stage of a site, for the diagram on the site's page."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from clerk.humanize import pluralize
 PHASES = {"fetch": 1, "ocr": 2, "compilation": 3, "extraction": 3, "deploy": 4}
 _TITLES = {
     "fetch": "Fetch",
-    "ocr": "Read pages",
-    "compilation": "Compile",
-    "extraction": "People and votes",
-    "deploy": "Publish",
+    "ocr": "OCR",
+    "compilation": "Compilation",
+    "extraction": "Extraction",
+    "deploy": "Deploy",
 }
-_NOT_NEEDED = ("succeeded", "partial", "unchanged", "no_documents")
+_OUTCOMES_WITHOUT_WORK = ("succeeded", "partial", "unchanged", "no_documents")
 
 
 @dataclass(frozen=True)
@@ -24,48 +24,52 @@ class Node:
     title: str
     stage: str
     state: str
-    """done, partial, going, waiting, failed, or none: nothing happened here."""
-    word: str
-    """The state for people."""
+    """One of done, partial, running, waiting, failed, none."""
+    label: str
+    """The state as shown to people."""
     detail: str = ""
-    share: float = 0
-    """How much of it has ended, 0 to 1."""
+    progress: float = 0
+    """Share of units that have ended, 0 to 1."""
 
 
-def flow(site: Mapping[str, Any], published: Mapping[str, Any] | None) -> dict[str, Node]:
-    """By stage, in their order, then `published`: a row of pipeline_overview, and the version that readers get now."""
-    nodes = {stage: _stage(site, stage) for stage in PHASES}
-    return nodes | {"published": _published(published)}
+def flow(site: Mapping[str, Any], publication: Mapping[str, Any] | None) -> dict[str, Node]:
+    """One node per stage in pipeline order, then `published`.
+
+    `site` is a row of pipeline_overview, `publication` the published version.
+    """
+    nodes = {stage: _stage_node(site, stage) for stage in PHASES}
+    return nodes | {"published": _published_node(publication)}
 
 
-def _stage(site: Mapping[str, Any], stage: str) -> Node:
+def _stage_node(site: Mapping[str, Any], stage: str) -> Node:
     total, completed, failed = (site[f"{stage}_{count}"] for count in ("total", "completed", "failed"))
     ended = completed + failed
-    state, word = _state(site, PHASES[stage], total, completed, failed)
+    state, label = _state(site, PHASES[stage], total, completed, failed)
     if failed and completed:
-        word = f"{word}, {failed:,} failed"
+        label = f"{label}, {failed:,} failed"
     detail = f"{ended:,} of {total:,}" if total else ""
-    return Node(_TITLES[stage], stage, state, word, detail, min(1.0, ended / total) if total else 0)
+    return Node(_TITLES[stage], stage, state, label, detail, min(1.0, ended / total) if total else 0)
 
 
 def _state(site: Mapping[str, Any], phase: int, total: int, completed: int, failed: int) -> tuple[str, str]:
-    now = site["phase"]
+    current = site["phase"]
     if site["current_stage"] is None:
         return "none", "never run"
-    if now is not None and phase > now:
+    if current is not None and phase > current:
         return "waiting", "waiting"
     if total == 0:
-        return "none", "not needed" if now is not None or site["outcome"] in _NOT_NEEDED else "not reached"
+        not_needed = current is not None or site["outcome"] in _OUTCOMES_WITHOUT_WORK
+        return "none", "not needed" if not_needed else "not reached"
     if completed + failed < total:
-        if now is None:
+        if current is None:
             return "none", "stopped"
-        return ("waiting", "paused") if site["paused"] else ("going", "going")
+        return ("waiting", "paused") if site["paused"] else ("running", "running")
     if completed == 0:
         return "failed", "failed"
     return ("partial", "done") if failed else ("done", "done")
 
 
-def _published(version: Mapping[str, Any] | None) -> Node:
-    if version is None:
+def _published_node(publication: Mapping[str, Any] | None) -> Node:
+    if publication is None:
         return Node("Published", "", "none", "not yet")
-    return Node("Published", "", "done", "in the open", pluralize(version["pages"], "page"), 1)
+    return Node("Published", "", "done", "online", pluralize(publication["pages"], "page"), 1)

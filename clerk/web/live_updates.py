@@ -1,8 +1,9 @@
-"""Keeps open pages up to date: one look at each page that somebody has open, for all who have it open.
+"""Server-sent events that keep open pages up to date; each open page is rendered once for all its subscribers.
 
-A page is looked at as a browser would ask for it. Its parts that a template marks (`live` in parts.html) are sent when
-they have changed, as server-sent events; static/live.js puts them in place. The catch: what a look costs, the pipeline
-pays. So there is one look after the other, with rests that are `REST` times as long, and none when nobody listens.
+A page is rendered as for a browser. The parts that its template marks as live (`live` in macros.html) are sent when
+they have changed, and static/live.js merges them into the document. Limitation: rendering costs the database queries.
+So pages are rendered one after the other, followed by an idle time `IDLE_FACTOR` times as long, and not at all without
+subscribers.
 """
 
 from __future__ import annotations
@@ -26,122 +27,124 @@ from starlette.types import Message, Scope
 
 logger = logging.getLogger(__name__)
 
-LEAST_REST = 2.0
+MIN_IDLE = 2.0
 IDLE_FACTOR = 50
-"""Rests are so many times as long as the looks before them: a core is then busy with them for 2 % of its time."""
-HEARTBEAT = 15.0
-"""Proxies close what is silent for a minute."""
-LISTENERS_AT_MOST = 200
-_LONGEST_ADDRESS = 2000
+"""Limits rendering to 2 % of one core."""
+HEARTBEAT_INTERVAL = 15.0
+"""Proxies close connections that are silent for a minute."""
+MAX_SUBSCRIBERS = 200
+_MAX_URL_LENGTH = 2000
 _PART = re.compile(r"<!--part ([a-z_]+)-->(.*?)<!--/part-->", re.DOTALL)
-"""Only templates can write these: what comes from outside is escaped."""
+"""Only templates can write these comments: other text is escaped."""
 
-Page = Callable[..., Any]
+Endpoint = Callable[..., Any]
 
 
 class Subscriber:
-    """An open page: what it has not been told yet. Newer parts replace older ones, so a slow reader costs nothing."""
+    """One open page and its pending updates. Newer parts replace older ones, so a slow client uses no more memory."""
 
     def __init__(self) -> None:
-        self.news = asyncio.Event()
+        self.updated = asyncio.Event()
         self.parts: dict[str, str] = {}
-        self.trouble = False
+        self.unavailable = False
 
-    def tell(self, parts: dict[str, str] | None) -> None:
-        self.trouble = parts is None
+    def notify(self, parts: dict[str, str] | None) -> None:
+        """`None`: the page cannot be rendered now."""
+        self.unavailable = parts is None
         self.parts |= parts or {}
-        self.news.set()
+        self.updated.set()
 
-    async def next(self) -> str:
+    async def next_message(self) -> str:
         try:
-            # Not wait_for: in Python 3.11 that may swallow being cancelled, and who has left is never missed.
-            async with asyncio.timeout(HEARTBEAT):
-                await self.news.wait()
+            # Not wait_for: in Python 3.11 it can swallow a cancellation, so a client that left would stay subscribed.
+            async with asyncio.timeout(HEARTBEAT_INTERVAL):
+                await self.updated.wait()
         except TimeoutError:
-            return ": nothing new\n\n"
-        self.news.clear()
-        if self.trouble:
-            return "event: trouble\ndata: \n\n"
+            return ": heartbeat\n\n"
+        self.updated.clear()
+        if self.unavailable:
+            return "event: unavailable\ndata: \n\n"
         parts, self.parts = self.parts, {}
-        return f"event: look\ndata: {json.dumps(parts)}\n\n"
+        return f"event: update\ndata: {json.dumps(parts)}\n\n"
 
 
 class Broadcaster:
-    def __init__(self, app: Starlette, pages: Collection[Page]) -> None:
+    def __init__(self, app: Starlette, endpoints: Collection[Endpoint]) -> None:
+        """`endpoints` are those whose pages can be subscribed to."""
         self.app = app
-        self.pages = pages
-        self.listeners: dict[str, set[Subscriber]] = {}
-        """Address → who has it open."""
-        self._seen: dict[str, dict[str, str]] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self.endpoints = endpoints
+        self.subscribers: dict[str, set[Subscriber]] = {}
+        """URL → subscribers."""
+        self._last_parts: dict[str, dict[str, str]] = {}
+        self._render_task: asyncio.Task[None] | None = None
         self._stopping = False
 
     async def events(self, request: Request) -> Response:
-        address = request.query_params.get("page", "")
-        if len(address) > _LONGEST_ADDRESS or not self._is_page(address):
-            raise HTTPException(404, "That page does not change by itself.")
-        if sum(map(len, self.listeners.values())) >= LISTENERS_AT_MOST:
-            raise HTTPException(503, "Too many pages are open.")
+        url = request.query_params.get("page", "")
+        if len(url) > _MAX_URL_LENGTH or not self._is_live_page(url):
+            raise HTTPException(404, "This page has no live updates.")
+        if sum(map(len, self.subscribers.values())) >= MAX_SUBSCRIBERS:
+            raise HTTPException(503, f"The limit of {MAX_SUBSCRIBERS} open pages is reached. Close some.")
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(self._stream(address), media_type="text/event-stream", headers=headers)
+        return StreamingResponse(self._stream(url), media_type="text/event-stream", headers=headers)
 
     def stop(self) -> None:
-        """End every stream: a server that stops would wait for them. To be called in the server's own thread."""
+        """End all streams. Call it in the thread of the server's event loop."""
         self._stopping = True
-        for listeners in self.listeners.values():
-            for listener in listeners:
-                listener.news.set()
+        for subscribers in self.subscribers.values():
+            for subscriber in subscribers:
+                subscriber.updated.set()
 
-    async def _stream(self, address: str) -> AsyncIterator[str]:
-        with self._listening(address) as listener:
-            yield ": here you are\n\n"
+    async def _stream(self, url: str) -> AsyncIterator[str]:
+        with self._subscription(url) as subscriber:
+            yield ": connected\n\n"
             while not self._stopping:
-                message = await listener.next()
+                message = await subscriber.next_message()
                 if not self._stopping:
                     yield message
 
     @contextlib.contextmanager
-    def _listening(self, address: str) -> Iterator[Subscriber]:
-        listener = Subscriber()
-        self.listeners.setdefault(address, set()).add(listener)
-        if address in self._seen:
-            # The page was made some time before it began to listen.
-            listener.tell(self._seen[address])
-        if self._looking is None:
-            self._looking = asyncio.create_task(self._look_around())
+    def _subscription(self, url: str) -> Iterator[Subscriber]:
+        subscriber = Subscriber()
+        self.subscribers.setdefault(url, set()).add(subscriber)
+        if url in self._last_parts:
+            # The page may have changed between its rendering and this subscription.
+            subscriber.notify(self._last_parts[url])
+        if self._render_task is None:
+            self._render_task = asyncio.create_task(self._render_all())
         try:
-            yield listener
+            yield subscriber
         finally:
-            self.listeners[address].discard(listener)
-            if not self.listeners[address]:
-                del self.listeners[address]
-                self._seen.pop(address, None)
-            if not self.listeners:
-                self._looking.cancel()
-                self._looking = None
+            self.subscribers[url].discard(subscriber)
+            if not self.subscribers[url]:
+                del self.subscribers[url]
+                self._last_parts.pop(url, None)
+            if not self.subscribers:
+                self._render_task.cancel()
+                self._render_task = None
 
-    async def _look_around(self) -> None:
+    async def _render_all(self) -> None:
         while True:
-            began = time.monotonic()
-            for address in list(self.listeners):
-                parts = await self._look(address)
-                # Whoever listened may be gone by now.
-                if address in self.listeners:
-                    self._tell(address, parts)
-            await asyncio.sleep(rest_after(time.monotonic() - began))
+            started = time.monotonic()
+            for url in list(self.subscribers):
+                parts = await self._render(url)
+                # The last subscriber may have left during rendering.
+                if url in self.subscribers:
+                    self._publish(url, parts)
+            await asyncio.sleep(idle_time(time.monotonic() - started))
 
-    def _tell(self, address: str, parts: dict[str, str] | None) -> None:
-        """Also when nothing has changed: the page says when it was looked at last."""
+    def _publish(self, url: str, parts: dict[str, str] | None) -> None:
+        """Also if nothing has changed: the page shows the time of the last update."""
         changed = None
         if parts is not None:
-            before = self._seen.get(address, {})
-            changed = {name: html for name, html in parts.items() if before.get(name) != html}
-            self._seen[address] = parts
-        for listener in self.listeners[address]:
-            listener.tell(changed)
+            previous = self._last_parts.get(url, {})
+            changed = {name: html for name, html in parts.items() if previous.get(name) != html}
+            self._last_parts[url] = parts
+        for subscriber in self.subscribers[url]:
+            subscriber.notify(changed)
 
-    async def _look(self, address: str) -> dict[str, str] | None:
-        """The live parts of a page; None if it cannot be shown now."""
+    async def _render(self, url: str) -> dict[str, str] | None:
+        """The live parts of a page; None if it cannot be rendered now."""
         status = 0
         body = bytearray()
 
@@ -154,27 +157,27 @@ class Broadcaster:
             body.extend(message.get("body", b""))
 
         try:
-            await self.app(_asking_for(address), receive, send)
+            await self.app(_request_scope(url), receive, send)
         except Exception:
-            # A mistake in one page must not end the looks at the others.
-            logger.exception("cannot look at %s", address)
+            # A defect in one page must not end the updates of the others.
+            logger.exception("cannot render %s for live updates", url)
             return None
         return dict(_PART.findall(body.decode())) if status == 200 else None
 
-    def _is_page(self, address: str) -> bool:
-        scope = _asking_for(address)
+    def _is_live_page(self, url: str) -> bool:
+        scope = _request_scope(url)
         for route in self.app.routes:
             if route.matches(scope)[0] is Match.FULL:
-                return isinstance(route, Route) and route.endpoint in self.pages
+                return isinstance(route, Route) and route.endpoint in self.endpoints
         return False
 
 
-def rest_after(took: float) -> float:
-    return max(LEAST_REST, IDLE_FACTOR * took)
+def idle_time(render_time: float) -> float:
+    return max(MIN_IDLE, IDLE_FACTOR * render_time)
 
 
-def _asking_for(address: str) -> Scope:
-    path, _, query = address.partition("?")
+def _request_scope(url: str) -> Scope:
+    path, _, query = url.partition("?")
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},

@@ -1,4 +1,4 @@
-"""Long lists, a page at a time, and the addresses of their pages. Anything may stand in an address."""
+"""Pagination: one page of a long result, and the URLs of its pages. Query parameters are untrusted input."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ PAGE_SIZE = 100
 
 
 @dataclass(frozen=True)
-class Listing:
+class ResultPage:
     rows: list[Any]
     total: int
     page: int
     pages: int
 
 
-def page_of(total: int, wanted: int, size: int = PAGE_SIZE) -> tuple[int, int]:
-    """The page that there is, nearest to the wanted one; and how many there are."""
+def clamp_page(total: int, page: int, size: int = PAGE_SIZE) -> tuple[int, int]:
+    """The existing page nearest to `page`, and the number of pages."""
     pages = max(1, -(-total // size))
-    return min(wanted, pages), pages
+    return min(page, pages), pages
 
 
-def page_number(given: str) -> int:
-    return max(1, int(given)) if given.isascii() and given.isdigit() and len(given) < 8 else 1
+def parse_page(value: str) -> int:
+    return max(1, int(value)) if value.isascii() and value.isdigit() and len(value) < 8 else 1
 
 
-def text(given: str, longest: int = 100) -> str:
-    """What Postgres takes as text: no NUL."""
-    return given.replace("\0", "")[:longest].strip()
+def parse_text(value: str, max_length: int = 100) -> str:
+    """Without NUL, which Postgres does not accept."""
+    return value.replace("\0", "")[:max_length].strip()
 
 
-def link_to(path: str, choice: Any) -> Callable[..., str]:
-    """In a template: the address of the same list with something changed. What is left at its default is left out."""
-    default = vars(type(choice)())
+def link_to(path: str, filters: Any) -> Callable[..., str]:
+    """A function for templates: the URL of the same list with some filters changed. Default values are left out."""
+    defaults = vars(type(filters)())
 
     def link(**changes: Any) -> str:
-        wanted = vars(choice) | {"page": 1} | changes
-        query = urlencode({name: value for name, value in wanted.items() if value != default[name]})
+        values = vars(filters) | {"page": 1} | changes
+        query = urlencode({name: value for name, value in values.items() if value != defaults[name]})
         return f"{path}?{query}" if query else path
 
     return link

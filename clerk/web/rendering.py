@@ -1,4 +1,4 @@
-"""Turns what a page has read into HTML. Everything is escaped unless a template says otherwise, and none does."""
+"""Renders the Jinja templates. Autoescaping is on, and no template turns it off."""
 
 from __future__ import annotations
 
@@ -14,74 +14,73 @@ import jinja2
 from starlette.responses import HTMLResponse
 
 from clerk.humanize import format_duration, pluralize
-from clerk.web.sanitize import commands, parts, sanitize_text
+from clerk.web.sanitize import sanitize_text, split_commands, split_highlights
 
-HERE = Path(__file__).parent
-_AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
+WEB_DIR = Path(__file__).parent
+_AGE_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 @dataclass(frozen=True)
 class RequestContext:
-    """What a page has to know of who looks at it."""
+    """What every template may need to know about the request."""
 
-    may_act: bool = False
+    actions_allowed: bool = False
     notice: str | None = None
-    """What the action before this page came to."""
+    """The result of the action that led to this page."""
 
 
-request_context: ContextVar[RequestContext] = ContextVar("visit", default=RequestContext())  # noqa: B039 (it is frozen)
-"""Of the request at hand, so that every page and macro can ask without being handed it."""
+request_context: ContextVar[RequestContext] = ContextVar("request_context", default=RequestContext())  # noqa: B039 (frozen)
 
 
-def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
+def render(template: str, status_code: int = 200, **values: Any) -> HTMLResponse:
     return HTMLResponse(
-        _templates.get_template(template).render({"words": ""} | values), status, {"Cache-Control": "no-store"}
+        _templates.get_template(template).render({"search_text": ""} | values),
+        status_code,
+        {"Cache-Control": "no-store"},
     )
 
 
-def _utc(moment: datetime.datetime) -> str:
-    return f"{moment.astimezone(datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
+def _format_utc(time: datetime.datetime) -> str:
+    return f"{time.astimezone(datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:]
+def _capitalize_first(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
-def _ago(moment: datetime.datetime | None) -> str:
-    if moment is None:
+def _format_age(time: datetime.datetime | None) -> str:
+    if time is None:
         return "never"
-    seconds = (datetime.datetime.now(datetime.UTC) - moment).total_seconds()
-    for size, unit in _AGES:
+    seconds = (datetime.datetime.now(datetime.UTC) - time).total_seconds()
+    for size, unit in _AGE_UNITS:
         if seconds >= size:
             return f"{seconds // size:,.0f} {unit} ago"
     return "just now"
 
 
+def _is_web_url(text: str | None) -> bool:
+    """Whether to link it: a `javascript:` URL in a document's source must stay text."""
+    return text is not None and re.match(r"https?://[^\s/]", text, re.IGNORECASE) is not None
+
+
 _templates = jinja2.Environment(
-    loader=jinja2.FileSystemLoader(HERE / "templates"),
+    loader=jinja2.FileSystemLoader(WEB_DIR / "templates"),
     autoescape=True,
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
 )
-
-
-def _is_web_address(text: str | None) -> bool:
-    """What a link may lead to: a `javascript:` in a document's source must stay text."""
-    return text is not None and re.match(r"https?://[^\s/]", text, re.IGNORECASE) is not None
-
-
 _templates.filters |= {
-    "ago": _ago,
-    "commands": commands,
-    "counted": pluralize,
-    "harmless": sanitize_text,
+    "age": _format_age,
+    "capitalize_first": _capitalize_first,
+    "duration": format_duration,
     "number": "{:,}".format,
-    "parts": parts,
-    "sentence": _sentence,
-    "shell": shlex.quote,
-    "span": format_duration,
-    "utc": _utc,
+    "pluralize": pluralize,
+    "sanitize": sanitize_text,
+    "shell_quote": shlex.quote,
+    "split_commands": split_commands,
+    "split_highlights": split_highlights,
+    "utc": _format_utc,
 }
-_templates.tests |= {"web_address": _is_web_address}
-_templates.globals["visit"] = request_context.get
+_templates.tests |= {"web_url": _is_web_url}
+_templates.globals["request_context"] = request_context.get

@@ -1,4 +1,4 @@
-"""Tells the templates about the visit: whether actions are offered, and what the last one came to."""
+"""Middleware that tells the templates whether actions are allowed, and the result of the last action."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from clerk.web.confirmation import ConfirmationTokens
 from clerk.web.rendering import RequestContext, request_context
 
-DONE = "done"
-"""In a query: the confirmation whose message the page is to show. The text itself never stands in an address."""
+RESULT_PARAM = "done"
+"""Query parameter with the nonce of the action whose result the page shows. The text itself is never in a URL."""
 
 
 class RequestContextMiddleware:
-    """Only around a dashboard that acts; without it the templates see a visit that may not."""
+    """Installed only with `--allow-actions`; without it, templates see the default context, which allows none."""
 
-    def __init__(self, app: ASGIApp, confirmations: ConfirmationTokens) -> None:
+    def __init__(self, app: ASGIApp, tokens: ConfirmationTokens) -> None:
         self.app = app
-        self.confirmations = confirmations
+        self.tokens = tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        done = parse_qs(scope.get("query_string", b"").decode("latin-1")).get(DONE, [""])[0]
-        before = request_context.set(RequestContext(may_act=True, notice=self.confirmations.told(done)))
+        nonce = parse_qs(scope.get("query_string", b"").decode("latin-1")).get(RESULT_PARAM, [""])[0]
+        reset_token = request_context.set(RequestContext(actions_allowed=True, notice=self.tokens.result(nonce)))
         try:
             await self.app(scope, receive, send)
         finally:
-            request_context.reset(before)
+            request_context.reset(reset_token)

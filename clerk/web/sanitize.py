@@ -1,7 +1,6 @@
-"""Text from outside, made harmless for a page: what Jinja escapes is only the half of it.
+"""Removes characters from untrusted text that HTML escaping leaves in.
 
-Control characters could break the markup's own reading, and overrides of the writing direction could turn round what
-stands beside them.
+Control characters break markup, and bidirectional overrides reorder the text beside them.
 """
 
 from __future__ import annotations
@@ -10,30 +9,29 @@ import re
 
 from clerk.archive.search import HIGHLIGHT
 
-_BLANK = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
+_INVALID = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
+_BIDI_OVERRIDES = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _COMMAND = re.compile(r"(clerk [^;\s]+(?: (?!--)[^;\s]+)?(?: --[^;\s]+(?: [^;\s-][^;\s]*)?)*)")
-"""`clerk`, its command, at most one word that is no option, then options: what follows is a sentence again."""
-_TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""`clerk`, its command, at most one positional argument, then options."""
 
 
 def sanitize_text(text: str) -> str:
-    """The same text without what is no letter, sign, blank or end of line."""
     text = re.sub("\r\n?|[\x0b\x0c\x85]", "\n", text)
-    return _BLANK.sub(" ", _TURNING.sub("", text))
+    return _INVALID.sub(" ", _BIDI_OVERRIDES.sub("", text))
 
 
-def parts(text: str) -> list[tuple[str, bool]]:
-    """A text with MARKS as its pieces: each harmless, and whether it was found."""
-    pieces: list[tuple[str, bool]] = []
-    found = False
-    for piece in re.split(f"([{''.join(HIGHLIGHT)}])", text):
-        if piece in HIGHLIGHT:
-            found = piece == HIGHLIGHT[0]
-        elif piece:
-            pieces.append((sanitize_text(piece), found))
-    return pieces
+def split_highlights(text: str) -> list[tuple[str, bool]]:
+    """Split a text that contains HIGHLIGHT markers: each part sanitised, and whether it is highlighted."""
+    parts: list[tuple[str, bool]] = []
+    highlighted = False
+    for part in re.split(f"([{''.join(HIGHLIGHT)}])", text):
+        if part in HIGHLIGHT:
+            highlighted = part == HIGHLIGHT[0]
+        elif part:
+            parts.append((sanitize_text(part), highlighted))
+    return parts
 
 
-def commands(text: str) -> list[tuple[str, bool]]:
-    """What `clerk why` advises as its pieces, and whether each is a command: "start one: ", "clerk worker"."""
-    return [(piece, number % 2 == 1) for number, piece in enumerate(_COMMAND.split(sanitize_text(text))) if piece]
+def split_commands(text: str) -> list[tuple[str, bool]]:
+    """Split a remedy into parts, and whether each is a command: ("start one: ", False), ("clerk worker", True)."""
+    return [(part, number % 2 == 1) for number, part in enumerate(_COMMAND.split(sanitize_text(text))) if part]

@@ -1,4 +1,4 @@
-"""The web server around the application: quiet, and quick to stop although pages are open."""
+"""Uvicorn with clerk's settings: no access log, and a shutdown that ends the open event streams."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import uvicorn
 from clerk.web.auth import AuthMiddleware
 from clerk.web.live_updates import Broadcaster
 
-_STOPPING_TAKES_AT_MOST = 5
+_SHUTDOWN_TIMEOUT = 5
 
 
 def serve(app: AuthMiddleware, listener: socket.socket) -> None:
-    # The first look takes longest. Nobody need wait for it who comes a moment later.
-    threading.Thread(target=app.app.state.front.warm, daemon=True).start()
+    # The first load of the overview is the slowest: start it before the first request.
+    threading.Thread(target=app.app.state.overview.warm, daemon=True).start()
     _Server(
-        app.app.state.live,
+        app.app.state.broadcaster,
         uvicorn.Config(
             app,
             log_config=None,
@@ -25,17 +25,17 @@ def serve(app: AuthMiddleware, listener: socket.socket) -> None:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            timeout_graceful_shutdown=_STOPPING_TAKES_AT_MOST,
+            timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT,
         ),
     ).run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, live: Broadcaster, settings: uvicorn.Config) -> None:
-        super().__init__(settings)
-        self.live = live
+    def __init__(self, broadcaster: Broadcaster, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.broadcaster = broadcaster
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Streams never end by themselves, and would be waited for."""
-        self.live.stop()
+        """Uvicorn waits for open responses, and event streams never end unless they are stopped."""
+        self.broadcaster.stop()
         await super().shutdown(sockets)

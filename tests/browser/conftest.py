@@ -1,6 +1,6 @@
-"""A person in front of the dashboard: a real Chromium, driven by Playwright, and `clerk dashboard` as it is started.
+"""Fixtures for browser tests: Chromium driven by Playwright, and `clerk dashboard` as a separate process.
 
-Whatever a test is about, it fails if the browser had anything to complain about, or asked another host for anything.
+Every test also fails if the browser logs an error or sends a request to another host.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -29,69 +30,70 @@ from clerk.documents.storage import write
 from tests.conftest import Databases, Url
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-ALONE = (
+CHROMIUM_ARGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-"""Root needs the first; the others keep the browser itself from calling home."""
-PATIENCE = 60_000.0
-HOSTILE = "<script>document.title = 'caught'</script>"
+"""Root needs --no-sandbox; the others disable the browser's own network requests."""
+TIMEOUT = 60_000.0
+PHONE: dict[str, Any] = {"viewport": {"width": 320, "height": 640}}
+HOSTILE = "<script>document.title = 'executed'</script>"
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Of a module, not of the session: while it is open, no other test of this process could run an event loop."""
+    """One per module, not per session: while it is open, no other test of this process can run an event loop."""
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     assert program, f"none of {', '.join(BROWSERS)} is installed: run bin/setup --for-tests"
-    expect.set_options(timeout=PATIENCE)
+    expect.set_options(timeout=TIMEOUT)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=ALONE)
+        browser = playwright.chromium.launch(executable_path=program, args=CHROMIUM_ARGS)
         yield browser
         browser.close()
 
 
 @dataclass
-class Visit:
-    """One window, and what the browser did not like about what it saw."""
+class Window:
+    """A browser window with the errors that the browser logged and its requests to other hosts."""
 
     page: Page
-    address: str
-    complaints: list[str] = field(default_factory=list)
-    strangers: list[str] = field(default_factory=list)
+    base_url: str
+    errors: list[str] = field(default_factory=list)
+    foreign_requests: list[str] = field(default_factory=list)
 
-    def go(self, path: str) -> Page:
-        self.page.goto(self.address + path)
+    def open(self, path: str) -> Page:
+        self.page.goto(self.base_url + path)
         return self.page
 
 
 @contextmanager
-def visiting(browser: Browser, address: str, **options: object) -> Iterator[Visit]:
-    context = browser.new_context(**options)  # type: ignore[arg-type]
-    context.set_default_timeout(PATIENCE)
-    visit = Visit(context.new_page(), address.rstrip("/"))
-    here = urlsplit(address).netloc
+def open_window(browser: Browser, base_url: str, **options: Any) -> Iterator[Window]:
+    context = browser.new_context(**options)
+    context.set_default_timeout(TIMEOUT)
+    window = Window(context.new_page(), base_url.rstrip("/"))
+    own_host = urlsplit(base_url).netloc
 
-    def hear(said: ConsoleMessage) -> None:
-        if said.type == "error":
-            visit.complaints.append(said.text)
+    def on_console(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            window.errors.append(message.text)
 
-    def see(sent: Request) -> None:
-        if urlsplit(sent.url).netloc != here:
-            visit.strangers.append(sent.url)
+    def on_request(request: Request) -> None:
+        if urlsplit(request.url).netloc != own_host:
+            window.foreign_requests.append(request.url)
 
-    visit.page.on("console", hear)
-    visit.page.on("pageerror", lambda error: visit.complaints.append(str(error)))
-    visit.page.on("request", see)
+    window.page.on("console", on_console)
+    window.page.on("pageerror", lambda error: window.errors.append(str(error)))
+    window.page.on("request", on_request)
     try:
-        yield visit
-        assert (visit.complaints, visit.strangers) == ([], [])
+        yield window
+        assert (window.errors, window.foreign_requests) == ([], [])
     finally:
         context.close()
 
 
 @dataclass(frozen=True)
 class Installation:
-    """A database, a storage, and the commands of clerk on them."""
+    """A database and a home folder, and clerk commands that use them."""
 
     database: Url
     home: Path
@@ -106,15 +108,15 @@ class Installation:
         }
 
     def clerk(self, *arguments: str) -> str:
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "clerk", *arguments], env=self.environment, capture_output=True, text=True
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout
 
     @contextmanager
     def dashboard(self, *options: str, token: str = "") -> Iterator[str]:
-        """The address of a dashboard that runs for the length of the block."""
+        """Run a dashboard for the length of the block; yield its URL."""
         with subprocess.Popen(
             [sys.executable, "-m", "clerk", "dashboard", *([] if "--port" in options else ["--port", "0"]), *options],
             env=self.environment | {"CLERK_DASHBOARD_TOKEN": token},
@@ -123,10 +125,10 @@ class Installation:
         ) as process:
             try:
                 assert process.stderr is not None
-                said = process.stderr.readline()
-                found = re.search(r"http://\S+", said)
-                assert found, said
-                yield found[0].rstrip("/")
+                line = process.stderr.readline()
+                match = re.search(r"http://\S+", line)
+                assert match, line
+                yield match[0].rstrip("/")
             finally:
                 process.kill()
 
@@ -139,42 +141,42 @@ def installation(server: Url, template: str, tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture(scope="module")
-def papers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A town's documents: one with text, one scanned with a word that is nowhere else, one broken, one hostile."""
-    folder = tmp_path_factory.mktemp("papers")
-    r = random.Random(1)  # noqa: S311 (not for secrets)
-    write(folder / "City Council" / "2024-03-05.pdf", digital(r, "Springfield", date(2024, 3, 5), 2))
-    write(folder / "City Council" / "2024-03-12.pdf", scanned(r, "Springfield", date(2024, 3, 12), 1, HIDDEN_WORD))
+def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of PDFs: one digital, one scanned with a word that no other has, one broken, one with hostile text."""
+    folder = tmp_path_factory.mktemp("documents")
+    rng = random.Random(1)  # noqa: S311 (not for secrets)
+    write(folder / "City Council" / "2024-03-05.pdf", digital(rng, "Springfield", date(2024, 3, 5), 2))
+    write(folder / "City Council" / "2024-03-12.pdf", scanned(rng, "Springfield", date(2024, 3, 12), 1, HIDDEN_WORD))
     write(folder / "City Council" / "2024-03-19.pdf", b"<html>moved</html>")
     hostile = FPDF()
     hostile.add_page()
     hostile.set_font("Helvetica")
-    hostile.multi_cell(0, text=f"{HOSTILE}\n" + "A page that means no good is still a page of the minutes. " * 20)
+    hostile.multi_cell(0, text=f"{HOSTILE}\n" + "A page with hostile text is still a page of the minutes. " * 20)
     write(folder / "City Council" / "2024-03-26.pdf", bytes(hostile.output()))
     return folder
 
 
 @pytest.fixture(scope="module")
-def published(installation: Installation, papers: Path) -> Installation:
-    """Springfield has been through the pipeline once, with real workers; Shelbyville is paused and has never run."""
+def published(installation: Installation, documents: Path) -> Installation:
+    """Springfield has finished one run with real workers; Shelbyville is paused and has never run."""
     with connect_to(installation.database) as connection:
-        extra = f'{{"path": "{papers}", "languages": "eng"}}'
+        extra = f'{{"path": "{documents}", "languages": "eng"}}'
         add_site(
             connection, "springfield", {"name": "Springfield", "state": "IL", "scraper": "directory", "extra": extra}
         )
         add_site(connection, "shelbyville", {"name": HOSTILE, "scraper": "directory", "extra": extra})
-        connection.execute("select clerk_pause_site('shelbyville', 'the tests'), clerk_start_run('springfield')")
+        connection.execute("select clerk_pause_site('shelbyville', 'tests'), clerk_start_run('springfield')")
     installation.clerk("worker", "--burst")
     return installation
 
 
 @pytest.fixture(scope="module")
-def address(published: Installation) -> Iterator[str]:
-    with published.dashboard() as address:
-        yield address
+def base_url(published: Installation) -> Iterator[str]:
+    with published.dashboard() as base_url:
+        yield base_url
 
 
 @pytest.fixture
-def visit(browser: Browser, address: str) -> Iterator[Visit]:
-    with visiting(browser, address) as visit:
-        yield visit
+def window(browser: Browser, base_url: str) -> Iterator[Window]:
+    with open_window(browser, base_url) as window:
+        yield window

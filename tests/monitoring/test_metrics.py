@@ -111,10 +111,10 @@ def test_what_stands_in_labels_is_escaped() -> None:
 
 
 def test_the_dashboard_serves_them_as_the_role_that_sees_views_only(database: Url) -> None:
-    with ReadOnlyPool(database).opened() as reader:
-        reader.take_role()
-        assert reader.role is not None
-        client = TestClient(create_app(reader, "open sesame"), base_url="http://localhost")
+    with ReadOnlyPool(database) as pool:
+        pool.assume_role()
+        assert pool.role is not None
+        client = TestClient(create_app(pool, "open sesame"), base_url="http://localhost")
         assert client.get("/metrics").status_code == 401
         response = client.get("/metrics", headers={"Authorization": "Bearer open sesame"})
     assert (response.status_code, response.headers["content-type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
@@ -125,10 +125,10 @@ def test_the_dashboard_says_when_it_takes_too_long(
     database: Url, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(db, "_STATEMENT_TIMEOUT", "50ms")
-    with ReadOnlyPool(database).opened() as reader, connection.transaction():
+    with ReadOnlyPool(database) as pool, connection.transaction():
         connection.execute("lock table sites")
-        response = TestClient(create_app(reader), base_url="http://localhost").get("/metrics")
-    assert (response.status_code, response.text) == (503, "the views took too long\n")
+        response = TestClient(create_app(pool), base_url="http://localhost").get("/metrics")
+    assert (response.status_code, response.text) == (503, "the database query timed out\n")
 
 
 def test_the_command_replaces_its_file(

@@ -17,51 +17,51 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 @pytest.fixture(autouse=True)
-def _no_token_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_token_in_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CLERK_DASHBOARD_TOKEN", raising=False)
 
 
 @pytest.fixture(autouse=True)
-def _every_look_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page shows what the test has just done, not what another visitor saw a second ago."""
-    monkeypatch.setattr(overview, "QUICK", (0.0, 0.0))
-    monkeypatch.setattr(overview, "SLOW", (0.0, 0.0))
+def _disable_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages show what the test has just changed, not a cached overview."""
+    monkeypatch.setattr(overview, "OVERVIEW_TTL", (0.0, 0.0))
+    monkeypatch.setattr(overview, "HOURLY_STATS_TTL", (0.0, 0.0))
 
 
 @pytest.fixture
-def reader(database: Url) -> Iterator[ReadOnlyPool]:
-    with ReadOnlyPool(database).opened() as reader:
-        reader.take_role()
-        yield reader
+def pool(database: Url) -> Iterator[ReadOnlyPool]:
+    with ReadOnlyPool(database) as pool:
+        pool.assume_role()
+        yield pool
 
 
 @pytest.fixture
-def client(reader: ReadOnlyPool) -> TestClient:
-    return TestClient(create_app(reader), base_url="http://localhost")
+def client(pool: ReadOnlyPool) -> TestClient:
+    return TestClient(create_app(pool), base_url="http://localhost")
 
 
-def shown(client: TestClient, address: str, status: int = 200) -> str:
-    response = client.get(address)
+def fetch(client: TestClient, url: str, status: int = 200) -> str:
+    response = client.get(url)
     assert response.status_code == status, response.text
     return str(response.text)
 
 
-def listed(page: str) -> list[str]:
-    """The sites of a list, in its order."""
+def listed_sites(page: str) -> list[str]:
+    """The sites of a list, in order."""
     return re.findall(r'<th scope="row"><a href="/sites/([^"]*)"', page)
 
 
 @pytest.fixture
-def acting(reader: ReadOnlyPool, database: Url) -> TestClient:
-    """A dashboard with --allow-actions, and a browser that has not been there yet."""
+def action_client(pool: ReadOnlyPool, database: Url) -> TestClient:
+    """A browser without cookies, for a dashboard with --allow-actions."""
     return TestClient(
-        create_app(reader, actor=ActionExecutor(database)), base_url="http://localhost", follow_redirects=False
+        create_app(pool, executor=ActionExecutor(database)), base_url="http://localhost", follow_redirects=False
     )
 
 
 @pytest.fixture
 def many_sites(connection: psycopg.Connection) -> None:
-    """10,000 of them: town-00001, …; every tenth waits in OCR with as many failures as its number has tens."""
+    """10,000 sites: town-00001, …; every tenth is in OCR, and has a tenth of its number as failures."""
     connection.execute(
         """
         insert into sites (subdomain, name, current_stage, ocr_total, ocr_failed, updated_at)
@@ -75,7 +75,7 @@ def many_sites(connection: psycopg.Connection) -> None:
 
 @pytest.fixture
 def hostile_site(connection: psycopg.Connection) -> str:
-    """Everything that comes from outside holds markup."""
+    """A site whose every untrusted value contains markup."""
     connection.execute(
         "insert into sites (subdomain, name, last_error_stage, last_error_message, last_error_at)"
         " values (%(bad)s::text, %(bad)s::text, %(bad)s::text, %(bad)s::text, now())",

@@ -14,44 +14,44 @@ from clerk.web import auth
 from clerk.web.app import create_app
 from clerk.web.db import ReadOnlyPool
 
-SESAME = "s3cret-tökén"
+TOKEN = "s3cret-tökén"  # noqa: S105 (of the tests only)
 STYLES = Path(auth.__file__).parent / "static" / "clerk.css"
 
 
 @pytest.fixture
-def guarded(reader: ReadOnlyPool) -> TestClient:
-    return TestClient(create_app(reader, SESAME), base_url="http://dashboard.example")
+def token_client(pool: ReadOnlyPool) -> TestClient:
+    return TestClient(create_app(pool, TOKEN), base_url="http://dashboard.example")
 
 
 def basic(user: str, password: str) -> str:
     return "Basic " + b64encode(f"{user}:{password}".encode()).decode()
 
 
-@pytest.mark.parametrize("authorization", [basic("", SESAME), basic("anna", SESAME), f"Bearer {SESAME}"])
-def test_token_opens(guarded: TestClient, authorization: str) -> None:
-    assert guarded.get("/", headers={b"Authorization": authorization.encode()}).status_code == 200
+@pytest.mark.parametrize("authorization", [basic("", TOKEN), basic("anna", TOKEN), f"Bearer {TOKEN}"])
+def test_valid_token_is_accepted(token_client: TestClient, authorization: str) -> None:
+    assert token_client.get("/", headers={b"Authorization": authorization.encode()}).status_code == 200
 
 
 @pytest.mark.parametrize(
     "authorization",
     [
-        *("", "Bearer", "Bearer ", "Bearer wrong", f"Bearer {SESAME[:-1]}", f"Bearer {SESAME}x"),
-        *(f"Digest {SESAME}", SESAME, basic("", ""), basic(SESAME, ""), basic("x", "wrong")),
+        *("", "Bearer", "Bearer ", "Bearer wrong", f"Bearer {TOKEN[:-1]}", f"Bearer {TOKEN}x"),
+        *(f"Digest {TOKEN}", TOKEN, basic("", ""), basic(TOKEN, ""), basic("x", "wrong")),
         *("Basic", "Basic !", "Basic =", "Basic é"),
     ],
 )
-def test_anything_else_does_not(guarded: TestClient, authorization: str) -> None:
-    for address in ("/", "/sites", "/sites/x", "/static/clerk.css", "/livez/", "//livez", "/nowhere"):
-        response = guarded.get(address, headers={b"Authorization": authorization.encode()}, follow_redirects=False)
-        assert response.status_code == 401, address
+def test_invalid_token_is_rejected(token_client: TestClient, authorization: str) -> None:
+    for url in ("/", "/sites", "/sites/x", "/static/clerk.css", "/livez/", "//livez", "/nowhere"):
+        response = token_client.get(url, headers={b"Authorization": authorization.encode()}, follow_redirects=False)
+        assert response.status_code == 401, url
         assert response.headers["WWW-Authenticate"].startswith("Basic ")
 
 
-def test_probes_need_no_token(guarded: TestClient) -> None:
-    assert [guarded.get(address).status_code for address in ("/livez", "/readyz")] == [200, 200]
+def test_probes_need_no_token(token_client: TestClient) -> None:
+    assert [token_client.get(url).status_code for url in ("/livez", "/readyz")] == [200, 200]
 
 
-def test_token_is_compared_in_constant_time(guarded: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_is_compared_in_constant_time(token_client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[bytes] = []
     real = hmac.compare_digest
 
@@ -60,7 +60,7 @@ def test_token_is_compared_in_constant_time(guarded: TestClient, monkeypatch: py
         return real(given, token)
 
     monkeypatch.setattr(hmac, "compare_digest", recording)
-    guarded.get("/", headers={"Authorization": "Bearer guess"})
+    token_client.get("/", headers={"Authorization": "Bearer guess"})
     assert compared == [b"guess"]
 
 
@@ -72,52 +72,52 @@ def test_token_is_compared_in_constant_time(guarded: TestClient, monkeypatch: py
         *(("evil.example:x", 403), ("evil.example/@localhost", 403), ("[", 403), ("", 403), ("localhost:999999", 403)),
     ],
 )
-def test_without_a_token_only_this_machine_is_answered(client: TestClient, host: str, status: int) -> None:
-    """A hostile page that rebinds its own name to 127.0.0.1 still sends that name."""
+def test_without_a_token_only_loopback_hosts_are_accepted(client: TestClient, host: str, status: int) -> None:
+    """DNS rebinding: a hostile page that resolves its own name to 127.0.0.1 still sends that name."""
     assert client.get("/", headers={"Host": host}).status_code == status
 
 
-def test_headers_are_on_every_answer(client: TestClient, guarded: TestClient) -> None:
-    answers = [client.get(address) for address in ("/", "/nowhere", "/readyz", "/static/clerk.css", "/static/nothing")]
-    answers += [client.post("/"), guarded.get("/")]
-    assert [answer.status_code for answer in answers] == [200, 404, 200, 200, 404, 405, 401]
-    for answer in answers:
-        policy = answer.headers["Content-Security-Policy"]
+def test_every_response_has_security_headers(client: TestClient, token_client: TestClient) -> None:
+    responses = [client.get(url) for url in ("/", "/nowhere", "/readyz", "/static/clerk.css", "/static/nothing")]
+    responses += [client.post("/"), token_client.get("/")]
+    assert [response.status_code for response in responses] == [200, 404, 200, 200, 404, 405, 401]
+    for response in responses:
+        policy = response.headers["Content-Security-Policy"]
         assert policy.startswith("default-src 'none'; script-src 'self'; connect-src 'self';")
         assert "unsafe" not in policy
-        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
 
 
-def test_pages_need_nothing_that_the_policy_forbids(
+def test_pages_comply_with_the_content_security_policy(
     client: TestClient, connection: psycopg.Connection, hostile_site: str
 ) -> None:
     (document,) = connection.execute("select id from content_items").fetchone() or ("",)
     site = f"/sites/{quote(hostile_site)}"
-    known = ("/", "/sites", site, f"{site}/documents/{document}", f"/search?q={quote(hostile_site)}")
-    for address in (*known, "/failures", "/failures/documents", "/queues", "/log", "/nowhere"):
-        page = client.get(address).text
+    pages = ("/", "/sites", site, f"{site}/documents/{document}", f"/search?q={quote(hostile_site)}")
+    for url in (*pages, "/failures", "/failures/documents", "/queues", "/log", "/nowhere"):
+        page = client.get(url).text
         page = re.sub(r'<script type="module" src="/static/\w+\.js"></script>', "", page)
-        assert not re.search(r"<(script|style|iframe|object)\b|\s(style|on\w+)=|(src|href)=\"(?!/|#)", page), address
+        assert not re.search(r"<(script|style|iframe|object)\b|\s(style|on\w+)=|(src|href)=\"(?!/|#)", page), url
 
 
-def test_colours_have_contrast() -> None:
+def test_colours_have_enough_contrast() -> None:
     """WCAG AA, in both schemes: 4.5:1 for text on both backgrounds."""
     schemes = re.findall(r":root \{(.*?)\}", STYLES.read_text(), re.DOTALL)
     assert len(schemes) == 2
     for scheme in schemes:
         colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", scheme))
-        for text in ("text", "quiet", "link", "good", "bad", "unsure"):
+        for text in ("text", "muted", "link", "good", "bad", "warn"):
             for background in ("page", "panel"):
                 assert contrast(colours[text], colours[background]) >= 4.5, (text, background)
-        assert contrast(colours["text"], colours["marked"]) >= 4.5, "a word that was found"
-        for bar in ("link", "good", "bad", "unsure"):
+        assert contrast(colours["text"], colours["highlight"]) >= 4.5, "a search match"
+        for bar in ("link", "good", "bad", "warn"):
             assert contrast(colours[bar], colours["track"]) >= 3, "a bar on its track"
-        for line in ("quiet", "link", "bad"):
-            assert contrast(colours[line], colours["panel"]) >= 3, "signs and ways of the flow"
+        for line in ("muted", "link", "bad"):
+            assert contrast(colours[line], colours["panel"]) >= 3, "icons and connectors of the diagram"
 
 
-def contrast(one: str, other: str) -> float:
-    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+def contrast(first: str, second: str) -> float:
+    lighter, darker = sorted((luminance(first), luminance(second)), reverse=True)
     return (lighter + 0.05) / (darker + 0.05)
 
 

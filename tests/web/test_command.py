@@ -1,4 +1,4 @@
-"""`clerk dashboard` as people start it: a process of its own."""
+"""`clerk dashboard` as a separate process."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from clerk.cli import cli
 from clerk.errors import EXIT_FAILURE, EXIT_UNKNOWN, EXIT_USAGE, SettingError
 from tests.conftest import Url
 
-EVERYWHERE = "0.0.0.0"  # noqa: S104 (the test is about who may)
-SESAME = "open sesame"
+ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 (the test is about the access check)
+TOKEN = "open sesame"  # noqa: S105 (of the tests only)
 COMMAND = [sys.executable, "-m", "clerk", "dashboard"]
 
 
@@ -31,69 +31,69 @@ def dashboard(database: Url, *options: str, token: str = "") -> Iterator[tuple[s
     ) as process:
         try:
             assert process.stderr is not None
-            said = process.stderr.readline()
-            found = re.search(r"http://\S+", said)
-            assert found, said
-            yield process, found[0]
+            line = process.stderr.readline()
+            match = re.search(r"http://\S+", line)
+            assert match, line
+            yield process, match[0]
         finally:
             process.kill()
 
 
-def refused(*options: str, database: Url = "postgresql://x@127.0.0.1:1/x") -> tuple[int, str]:
+def run_expecting_failure(*options: str, database: Url = "postgresql://x@127.0.0.1:1/x") -> tuple[int, str]:
     environment = os.environ | {"DATABASE_URL": database, "CLERK_DASHBOARD_TOKEN": ""}
-    done = subprocess.run([*COMMAND, *options], env=environment, capture_output=True, text=True, timeout=60)
-    sentence = done.stderr.strip().splitlines()[-1]
-    assert "Traceback" not in done.stderr
-    return done.returncode, sentence
+    result = subprocess.run([*COMMAND, *options], env=environment, capture_output=True, text=True, timeout=60)
+    message = result.stderr.strip().splitlines()[-1]
+    assert "Traceback" not in result.stderr
+    return result.returncode, message
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_serves_until_it_is_stopped(database: Url, number: signal.Signals) -> None:
-    with dashboard(database) as (process, address):
-        assert address.startswith("http://127.0.0.1:")
-        assert httpx2.get(address).status_code == 200
-        assert "server" not in httpx2.get(address + "livez").headers
+def test_serves_until_a_signal(database: Url, number: signal.Signals) -> None:
+    with dashboard(database) as (process, url):
+        assert url.startswith("http://127.0.0.1:")
+        assert httpx2.get(url).status_code == 200
+        assert "server" not in httpx2.get(url + "livez").headers
         process.send_signal(number)
         assert process.wait(20) == 0
 
 
 @pytest.mark.parametrize(("options", "status"), [((), 404), (("--allow-actions",), 200)])
-def test_acts_only_when_told_so(database: Url, options: tuple[str, ...], status: int) -> None:
-    with dashboard(database, *options) as (_, address):
-        assert httpx2.get(address + "actions/reconcile").status_code == status
+def test_actions_need_allow_actions(database: Url, options: tuple[str, ...], status: int) -> None:
+    with dashboard(database, *options) as (_, url):
+        assert httpx2.get(url + "actions/reconcile").status_code == status
 
 
-def test_beyond_this_machine_with_a_token(database: Url) -> None:
-    with dashboard(database, "--host", EVERYWHERE, token=SESAME) as (_, address):
-        address = address.replace(EVERYWHERE, "127.0.0.1")
-        assert httpx2.get(address).status_code == 401
-        assert httpx2.get(address, auth=("anybody", SESAME)).status_code == 200
+def test_listens_on_all_addresses_with_a_token(database: Url) -> None:
+    with dashboard(database, "--host", ALL_ADDRESSES, token=TOKEN) as (_, url):
+        url = url.replace(ALL_ADDRESSES, "127.0.0.1")
+        assert httpx2.get(url).status_code == 401
+        assert httpx2.get(url, auth=("any user", TOKEN)).status_code == 200
 
 
-@pytest.mark.parametrize("host", [EVERYWHERE, "::", "", "10.1.2.3", "example.org"])
+@pytest.mark.parametrize("host", [ALL_ADDRESSES, "::", "", "10.1.2.3", "example.org"])
 @pytest.mark.parametrize("options", [[], ["--token", ""], ["--token", " "], ["--allow-actions"]])
-def test_beyond_this_machine_without_a_token_is_refused(host: str, options: list[str]) -> None:
-    with pytest.raises(SettingError, match="set CLERK_DASHBOARD_TOKEN") as refusal:
+def test_other_addresses_without_a_token_are_rejected(host: str, options: list[str]) -> None:
+    with pytest.raises(SettingError, match="set CLERK_DASHBOARD_TOKEN") as raised:
         cli.main(["dashboard", "--host", host, *options], standalone_mode=False)
-    assert refusal.value.exit_code == EXIT_USAGE
+    assert raised.value.exit_code == EXIT_USAGE
 
 
-def test_the_refusal_is_one_sentence() -> None:
-    assert refused("--host", EVERYWHERE) == (
+def test_the_rejection_is_one_line() -> None:
+    assert run_expecting_failure("--host", ALL_ADDRESSES) == (
         EXIT_USAGE,
         "clerk: on 0.0.0.0 others could read the dashboard: set CLERK_DASHBOARD_TOKEN, or leave --host at 127.0.0.1.",
     )
 
 
-def test_taken_port() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        code, sentence = refused("--port", str(taken.getsockname()[1]))
+def test_port_in_use() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        code, message = run_expecting_failure("--port", str(listener.getsockname()[1]))
     assert code == EXIT_USAGE
-    assert "cannot listen on 127.0.0.1" in sentence
+    assert "cannot listen on 127.0.0.1" in message
 
 
 def test_no_database_and_no_schema(new_database: Callable[[], Url]) -> None:
-    code, sentence = refused("--port", "0")
-    assert (code, "cannot be reached" in sentence) == (EXIT_UNKNOWN, True)
-    code, sentence = refused("--port", "0", database=new_database())
-    assert (code, 'run "clerk db up"' in sentence) == (EXIT_FAILURE, True)
+    code, message = run_expecting_failure("--port", "0")
+    assert (code, "cannot be reached" in message) == (EXIT_UNKNOWN, True)
+    code, message = run_expecting_failure("--port", "0", database=new_database())
+    assert (code, 'run "clerk db up"' in message) == (EXIT_FAILURE, True)

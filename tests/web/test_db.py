@@ -16,16 +16,16 @@ from clerk.web.db import ROLE, ReadOnlyPool
 from tests.conftest import Databases, Url, named
 
 
-def test_reads_as_the_role_that_sees_views_only(reader: ReadOnlyPool) -> None:
-    assert reader.role == ROLE
-    with reader.reading() as connection:
+def test_the_role_can_read_views_only(pool: ReadOnlyPool) -> None:
+    assert pool.role == ROLE
+    with pool.transaction() as connection:
         assert connection.execute("select current_user, current_setting('statement_timeout')").fetchone() == (
             ROLE,
             "5s",
         )
-    with pytest.raises(DatabaseRefused, match="sites"), reader.reading() as connection:
+    with pytest.raises(DatabaseRefused, match="sites"), pool.transaction() as connection:
         connection.execute("select from sites")
-    with reader.pool.connection() as connection:
+    with pool.pool.connection() as connection:
         assert connection.execute("select current_user").fetchone() != (ROLE,)
 
 
@@ -40,29 +40,29 @@ def test_reads_as_the_role_that_sees_views_only(reader: ReadOnlyPool) -> None:
         "select setval('procrastinate_jobs_id_seq', 1)",
     ],
 )
-def test_cannot_write(reader: ReadOnlyPool, connection: psycopg.Connection, role: str | None, command: str) -> None:
-    """With the role and, where there is none, without it."""
+def test_cannot_write(pool: ReadOnlyPool, connection: psycopg.Connection, role: str | None, command: str) -> None:
+    """With and without the role."""
     connection.execute("insert into sites (subdomain) values ('springfield')")
-    reader.role = role
-    with pytest.raises((DatabaseRefused, psycopg.errors.InsufficientPrivilege)), reader.reading() as reading_only:
-        reading_only.execute(command.encode())
+    pool.role = role
+    with pytest.raises((DatabaseRefused, psycopg.errors.InsufficientPrivilege)), pool.transaction() as read_only:
+        read_only.execute(command.encode())
     assert connection.execute("select count(*) from sites").fetchone() == (1,)
 
 
-def test_says_when_the_role_does_not_exist(
-    reader: ReadOnlyPool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_missing_role_is_logged(
+    pool: ReadOnlyPool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(db, "ROLE", "clerk_nobody")
-    reader.role = None
-    reader.take_role()
-    assert reader.role is None
-    assert "clerk_nobody does not exist" in caplog.text
-    reader.check(QUERIES)
+    monkeypatch.setattr(db, "ROLE", "clerk_missing")
+    pool.role = None
+    pool.assume_role()
+    assert pool.role is None
+    assert "clerk_missing does not exist" in caplog.text
+    pool.check(QUERIES)
 
 
 @pytest.fixture
 def outsider(database: Url, connection: psycopg.Connection) -> Iterator[Url]:
-    """A user of the database who may read the views, and is no member of clerk_dashboard."""
+    """A database user who may read the views but is not a member of clerk_dashboard."""
     user = f"outsider_{urlsplit(database).path[1:]}"
     connection.execute(sql.SQL("create role {} login password 'outside'").format(sql.Identifier(user)))
     for view in connection.execute("select name from clerk_schema_objects where kind = 'view'").fetchall():
@@ -72,17 +72,17 @@ def outsider(database: Url, connection: psycopg.Connection) -> Iterator[Url]:
     connection.execute(sql.SQL("drop owned by {0}; drop role {0}").format(sql.Identifier(user)))
 
 
-def test_says_when_the_role_may_not_be_taken(outsider: Url, caplog: pytest.LogCaptureFixture) -> None:
-    with ReadOnlyPool(outsider).opened() as reader:
-        reader.take_role()
-        assert reader.role is None
-        assert "may not be taken by this database user" in caplog.text
-        reader.check(QUERIES)
+def test_a_role_that_is_not_granted_is_logged(outsider: Url, caplog: pytest.LogCaptureFixture) -> None:
+    with ReadOnlyPool(outsider) as pool:
+        pool.assume_role()
+        assert pool.role is None
+        assert "is not granted to this database user" in caplog.text
+        pool.check(QUERIES)
 
 
-def ready(url: Url) -> tuple[int, str]:
-    with ReadOnlyPool(url).opened() as reader:
-        response = TestClient(create_app(reader, "open sesame")).get("/readyz")
+def readiness(url: Url) -> tuple[int, str]:
+    with ReadOnlyPool(url) as pool:
+        response = TestClient(create_app(pool, "open sesame")).get("/readyz")
     return response.status_code, response.text
 
 
@@ -93,27 +93,27 @@ def test_ready(client: TestClient) -> None:
 
 def test_not_ready_without_the_views(database: Url, connection: psycopg.Connection, server: Url) -> None:
     connection.execute("drop view site_documents")
-    status, reason = ready(database)
+    status, reason = readiness(database)
     assert (status, 'run "clerk db up"' in reason) == (503, True)
-    assert ready(named(server, "postgres"))[0] == 503
+    assert readiness(named(server, "postgres"))[0] == 503
 
 
 def test_not_ready_without_a_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(db, "_WAIT_AT_MOST", 0.2)
-    status, reason = ready("postgresql://somebody:secret@127.0.0.1:1/nothing")
+    monkeypatch.setattr(db, "_POOL_TIMEOUT", 0.2)
+    status, reason = readiness("postgresql://somebody:secret@127.0.0.1:1/nothing")
     assert (status, reason) == (503, "not ready: the database cannot be reached\n")
 
 
-def test_comes_back_with_the_database(
+def test_recovers_when_the_database_is_reachable_again(
     server: Url, template: str, monkeypatch: pytest.MonkeyPatch, connection: psycopg.Connection
 ) -> None:
-    monkeypatch.setattr(db, "_WAIT_AT_MOST", 0.2)
+    monkeypatch.setattr(db, "_POOL_TIMEOUT", 0.2)
     databases = Databases(server)
     url = databases.create(template)
     name = sql.Identifier(urlsplit(url).path[1:])
     try:
-        with ReadOnlyPool(url).opened() as reader, connect_to(named(server, "postgres")) as operator:
-            client = TestClient(create_app(reader), base_url="http://localhost")
+        with ReadOnlyPool(url) as pool, connect_to(named(server, "postgres")) as operator:
+            client = TestClient(create_app(pool), base_url="http://localhost")
             assert client.get("/").status_code == 200
             operator.execute(sql.SQL("alter database {} allow_connections false").format(name))
             operator.execute(
@@ -124,7 +124,7 @@ def test_comes_back_with_the_database(
             assert client.get("/readyz").status_code == 503
             page = client.get("/")
             assert page.status_code == 503
-            assert "Nothing to show right now" in page.text
+            assert "This page cannot be shown now" in page.text
             operator.execute(sql.SQL("alter database {} allow_connections true").format(name))
             assert client.get("/readyz").status_code == 200
             assert client.get("/").status_code == 200

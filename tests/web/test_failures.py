@@ -7,12 +7,13 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from tests.web.conftest import shown
+from clerk.errors import PdfBroken
+from tests.web.conftest import fetch
 
 
 @pytest.fixture
 def failed(connection: psycopg.Connection) -> None:
-    """Two kinds of failure in two towns, of four ages: 130 documents of which one is older than the next."""
+    """124 failures in two sites, with three errors and four ages."""
     connection.execute("insert into sites (subdomain) values ('springfield'), ('shelby/ville')")
     connection.execute(
         """
@@ -41,9 +42,9 @@ def failed(connection: psycopg.Connection) -> None:
 
 
 def rows(page: str) -> list[list[str]]:
-    """The grid as words."""
+    """The text of each table cell."""
     return [
-        [" ".join(re.sub(r"<span class=\"hidden\">.*?</span>|<[^>]+>", "", cell).split()) for cell in cells]
+        [" ".join(re.sub(r"<span class=\"visually-hidden\">.*?</span>|<[^>]+>", "", cell).split()) for cell in cells]
         for cells in (
             re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL)
             for row in re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)
@@ -52,52 +53,52 @@ def rows(page: str) -> list[list[str]]:
 
 
 def test_none(client: TestClient) -> None:
-    assert "Nothing has failed." in shown(client, "/failures")
-    assert "Nothing of that kind has failed." in shown(client, "/failures/documents")
+    assert "Nothing has failed." in fetch(client, "/failures")
+    assert "No failure matches these filters." in fetch(client, "/failures/documents")
 
 
 def test_grid(client: TestClient, failed: None) -> None:
-    page = shown(client, "/failures")
+    page = fetch(client, "/failures")
     assert rows(page)[1:] == [
         ["PdfBroken", "ocr", "120", "1", "·", "·", "121", "121", "2"],
         ["unknown", "ocr", "·", "·", "·", "2", "2", "2", "1"],
         ["DownloadFailed", "fetch", "·", "·", "1", "·", "1", "0", "1"],
     ]
-    assert "Nothing helps here: tell the publisher" in page
+    assert PdfBroken.remedy[1:] in page
     assert "clerk failures --stage fetch --error DownloadFailed --retry" in page
-    assert "--error PdfBroken --retry" not in page, "that would not help"
+    assert "--error PdfBroken --retry" not in page, "a retry would not help"
 
 
-def test_a_retry_is_offered_where_it_can_help(acting: TestClient, failed: None) -> None:
-    offered = re.findall(r'href="(/actions/retry[^"]*)"', shown(acting, "/failures"))
-    assert [html.unescape(address).partition("error=")[2] for address in offered] == ["unknown"], (
-        "what is broken stays so, and what did not fail for good is tried again by itself"
+def test_retry_is_offered_only_if_it_can_help(action_client: TestClient, failed: None) -> None:
+    offered = re.findall(r'href="(/actions/retry[^"]*)"', fetch(action_client, "/failures"))
+    assert [html.unescape(url).partition("error=")[2] for url in offered] == ["unknown"], (
+        "not for errors that a retry cannot fix, and not for failures that are retried automatically"
     )
 
 
-def test_each_number_leads_to_its_documents(client: TestClient, failed: None) -> None:
-    page = shown(client, "/failures")
+def test_each_number_links_to_its_documents(client: TestClient, failed: None) -> None:
+    page = fetch(client, "/failures")
     links = re.findall(r'<td class="number"><a href="([^"]+)">([\d,]+)', page)
     assert len(links) == 7
-    for address, number in links:
-        behind = shown(client, html.unescape(address))
-        assert f"<p>{number} failure" in behind, address
+    for url, number in links:
+        documents = fetch(client, html.unescape(url))
+        assert f"<p>{number} failure" in documents, url
 
 
-def test_documents_a_page_at_a_time(client: TestClient, failed: None) -> None:
-    first = shown(client, "/failures/documents?error=PdfBroken")
+def test_documents_are_paginated(client: TestClient, failed: None) -> None:
+    first = fetch(client, "/failures/documents?error=PdfBroken")
     assert "121 failures, page 1 of 2" in first
-    assert "What to do: nothing helps here" in first
+    assert f"What to do: {PdfBroken.remedy}." in first
     documents = re.findall(r'<th scope="row"><a href="([^"]+)"', first)
     assert len(documents) == 100
     assert re.fullmatch(r"/sites/springfield/documents/\d+", documents[0])
-    (following,) = re.findall(r'rel="next" href="([^"]+)"', first)
-    rest = re.findall(r'<th scope="row"><a href="([^"]+)"', shown(client, html.unescape(following)))
+    (next_url,) = re.findall(r'rel="next" href="([^"]+)"', first)
+    rest = re.findall(r'<th scope="row"><a href="([^"]+)"', fetch(client, html.unescape(next_url)))
     assert len(rest) == 21
     assert re.fullmatch(r"/sites/shelby/ville/documents/\d+", rest[-1])
 
 
 @pytest.mark.parametrize("query", ["stage=x&age=y&page=z", "site=%00&error=%00&stage=%00&page=-1", "page=9999999"])
-def test_odd_addresses_are_taken_calmly(client: TestClient, failed: None, query: str) -> None:
-    assert "124 failures" in shown(client, f"/failures/documents?{query}")
-    assert "PdfBroken" in shown(client, f"/failures?{query}")
+def test_invalid_query_parameters_are_ignored(client: TestClient, failed: None, query: str) -> None:
+    assert "124 failures" in fetch(client, f"/failures/documents?{query}")
+    assert "PdfBroken" in fetch(client, f"/failures?{query}")

@@ -9,12 +9,12 @@ from psycopg.types.json import Jsonb
 from starlette.testclient import TestClient
 
 from clerk.web.pages import log
-from tests.web.conftest import shown
+from tests.web.conftest import fetch
 
 
 @pytest.fixture
-def mended(connection: psycopg.Connection) -> None:
-    """120 repairs, a minute after another, and one that failed; a reconciliation; and what an operator did."""
+def repairs(connection: psycopg.Connection) -> None:
+    """120 repairs, one per minute; a failed repair; a reconciliation; an operator action."""
     before = {"site": {"ocr": [3, 1, 0], "outcome": None}, "unit": {"status": "in_progress"}}
     after = {"site": {"ocr": [3, 2, 0], "outcome": "partial"}, "unit": {"status": "processed"}}
     connection.execute(
@@ -41,38 +41,38 @@ def mended(connection: psycopg.Connection) -> None:
     )
 
 
-def test_nothing(client: TestClient) -> None:
-    page = shown(client, "/log")
-    assert "Nothing had to be mended" in page
-    assert "Nothing in the last thirty days." in page
+def test_empty_log(client: TestClient) -> None:
+    page = fetch(client, "/log")
+    assert "There were no repairs in the last 7 days." in page
+    assert "There were none in the last 30 days." in page
 
 
-def test_repairs(client: TestClient, mended: None) -> None:
-    page = shown(client, "/log")
-    assert "121 repairs in the last seven days, page 1 of 3" in page
+def test_repairs(client: TestClient, repairs: None) -> None:
+    page = fetch(client, "/log")
+    assert "121 repairs in the last 7 days, page 1 of 3" in page
     assert "Failed: it was locked" in page
     assert "<dt>site.ocr</dt><dd>[3, 1, 0] → [3, 2, 0]</dd>" in page
-    assert "<dt>site.outcome</dt><dd>nothing → partial</dd>" in page
-    (following,) = re.findall(r'rel="next" href="([^"]+)"', page)
-    second = shown(client, html.unescape(following))
+    assert "<dt>site.outcome</dt><dd>null → partial</dd>" in page
+    (next_url,) = re.findall(r'rel="next" href="([^"]+)"', page)
+    second = fetch(client, html.unescape(next_url))
     assert "found 1<" not in second
     assert "found 51<" in second
 
 
-def test_filters(client: TestClient, mended: None) -> None:
-    assert "60 repairs in the last seven days" in shown(client, "/log?kind=lease")
-    assert "2 repairs in the last seven days" in shown(client, "/log?site=town-1")
-    assert "No such repair" in shown(client, "/log?site=nowhere&kind=%00")
+def test_filters(client: TestClient, repairs: None) -> None:
+    assert "60 repairs in the last 7 days" in fetch(client, "/log?kind=lease")
+    assert "2 repairs in the last 7 days" in fetch(client, "/log?site=town-1")
+    assert "No repair of the last 7 days matches" in fetch(client, "/log?site=nowhere&kind=%00")
 
 
-def test_reconciliations_and_operators(client: TestClient, mended: None) -> None:
-    page = shown(client, "/log")
+def test_reconciliations_and_operators(client: TestClient, repairs: None) -> None:
+    page = fetch(client, "/log")
     assert '<td class="number">121</td><td class="number">120</td><td class="number failed">1</td>' in page
     assert "1.5 s" in page
     assert "bert <small>(dashboard)</small>" in page
     assert "documents: 7" in page
 
 
-def test_changes() -> None:
-    assert log.changes(None, None) == log.changes({"a": 1}, None) == log.changes({"a": 1}, {"a": 1}) == []
-    assert log.changes(None, {"a": {"b": 1}}) == [log.Change("a.b", "nothing", "1")]
+def test_diff() -> None:
+    assert log.diff(None, None) == log.diff({"a": 1}, None) == log.diff({"a": 1}, {"a": 1}) == []
+    assert log.diff(None, {"a": {"b": 1}}) == [log.Change("a.b", "null", "1")]

@@ -18,18 +18,18 @@ Connection = psycopg.Connection[Any]
 
 
 @pytest.fixture
-def client(reader: ReadOnlyPool, tmp_path: Path) -> TestClient:
-    return TestClient(create_app(reader, publish_dir=tmp_path), base_url="http://localhost")
+def client(pool: ReadOnlyPool, tmp_path: Path) -> TestClient:
+    return TestClient(create_app(pool, publish_dir=tmp_path), base_url="http://localhost")
 
 
-def shown(client: TestClient, query: str) -> str:
+def fetch(client: TestClient, query: str) -> str:
     response = client.get(f"/search?{query}")
     assert response.status_code == 200, response.text
     return str(response.text)
 
 
-def test_a_hit_leads_to_its_page_and_to_the_source(client: TestClient, connection: Connection, tmp_path: Path) -> None:
-    """Also where the archive shows a document under another name than the database has."""
+def test_a_hit_links_to_its_page_and_to_the_source(client: TestClient, connection: Connection, tmp_path: Path) -> None:
+    """Also if the archive and the database have different names for the meeting."""
     connection.execute("insert into sites (subdomain) values ('town')")
     (number,) = connection.execute(
         "insert into content_items (subdomain, kind, meeting, date, occurrence, storage_key, source_url)"
@@ -44,24 +44,24 @@ def test_a_hit_leads_to_its_page_and_to_the_source(client: TestClient, connectio
         "town",
         {"text": text, "kind": "agenda", "meeting": "Council (2)", "page": 7, "page_image": page_image},
     )
-    page = shown(client, "q=bike")
+    page = fetch(client, "q=bike")
     assert f'href="/sites/town/documents/{number}?page=7&amp;q=bike#pages"' in page
-    assert '<a class="outside" href="https://town.example/2" rel="noreferrer noopener">' in page
+    assert '<a class="external" href="https://town.example/2" rel="noreferrer noopener">' in page
     assert "About &lt;b&gt;<mark>bike</mark>&lt;/b&gt; lanes" in page
     assert "1 page in 1 archive." in page
 
 
-def test_a_document_that_the_database_does_not_know(client: TestClient, tmp_path: Path) -> None:
+def test_a_document_that_is_not_in_the_database(client: TestClient, tmp_path: Path) -> None:
     publish(tmp_path, "town", {"text": "bike", "page_image": "/nonsense"}, {"text": "bike", "page_image": "/A/b/1.png"})
-    page = shown(client, "q=bike")
-    assert page.count("this database does not know the document") == 2
+    page = fetch(client, "q=bike")
+    assert page.count("the document is not in this database") == 2
 
 
-def test_hostile_pages_stay_text(client: TestClient, tmp_path: Path) -> None:
+def test_hostile_texts_are_escaped(client: TestClient, tmp_path: Path) -> None:
     publish(
         tmp_path, "town", {"text": "bike \x03\x02\x02 <script>alert(1)</script> \u202e\x1b", "meeting": "<i>\u202e"}
     )
-    page = shown(client, "q=bike")
+    page = fetch(client, "q=bike")
     assert "<script" not in page.replace('<script type="module" src="/static/', "")
     assert "<i>" not in page
     assert page.count("<mark>") == page.count("</mark>") >= 1
@@ -75,52 +75,52 @@ def test_site_and_since(client: TestClient, tmp_path: Path) -> None:
     publish(tmp_path, "beta", {"text": "bike", "date": "2026-01-01"})
 
     def hits(query: str) -> list[str]:
-        return sorted(re.findall(r'<span class="date">([\d-]+)', shown(client, query)))
+        return sorted(re.findall(r'<span class="date">([\d-]+)', fetch(client, query)))
 
     assert hits("q=bike") == ["2024-01-01", "2025-01-01", "2026-01-01"]
     assert hits("q=bike&site=alpha") == ["2024-01-01", "2025-01-01"]
     assert hits("q=bike&site=ALPHA&since=2025-01-01") == ["2025-01-01"]
-    assert "Nothing of <bdi>gamma</bdi> is published" in shown(client, "q=bike&site=gamma")
+    assert "No archive of <bdi>gamma</bdi> is published" in fetch(client, "q=bike&site=gamma")
 
 
-def test_broken_and_unreached_archives_are_named(
+def test_broken_and_unreached_archives_are_reported(
     client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(tmp_path, "alpha", {"text": "bike"}).write_bytes(b"no database at all" * 100)
     publish(tmp_path, "beta", {"text": "bike"})
-    page = shown(client, "q=bike")
+    page = fetch(client, "q=bike")
     assert "1 page in 1 archive." in page
     assert '1 archive could not be searched: <a href="/sites/alpha">' in page
-    monkeypatch.setattr(search, "_SECONDS", 0.0)
-    assert "before 2 archives could be searched" in shown(client, "q=bike")
+    monkeypatch.setattr(search, "_TIMEOUT", 0.0)
+    assert "before 2 archives could be searched" in fetch(client, "q=bike")
 
 
-def test_nothing_to_search(reader: ReadOnlyPool, client: TestClient, tmp_path: Path) -> None:
-    assert "Nothing is published on this machine yet." in shown(client, "q=bike")
+def test_no_archives(pool: ReadOnlyPool, client: TestClient, tmp_path: Path) -> None:
+    assert "No archive is published on this machine yet." in fetch(client, "q=bike")
     for nowhere in (None, tmp_path / "nowhere"):
-        without = TestClient(create_app(reader, publish_dir=nowhere), base_url="http://localhost")
-        assert "The published archives are not on this machine." in shown(without, "q=bike")
+        without = TestClient(create_app(pool, publish_dir=nowhere), base_url="http://localhost")
+        assert "The published archives are not on this machine." in fetch(without, "q=bike")
     publish(tmp_path, "town", {"text": "bike"})
-    assert "1 archive on this machine." in shown(client, "")
-    assert "Nothing found in 1 archive." in shown(client, "q=nowhere")
+    assert "1 archive on this machine." in fetch(client, "")
+    assert "No page found in 1 archive." in fetch(client, "q=nowhere")
 
 
 @pytest.mark.parametrize(
-    ("query", "says"),
+    ("query", "warning"),
     [
         ("q=%00", ""), ("q=%22%22", ""), ("q=*%28%29", ""), ("q=" + "x" * 5000, ""), ("q=%ED%A0%80", ""),
-        ("q=AND+OR+NEAR", ""), ("q=bike&since=yesterday", "“yesterday” is no date"),
-        ("q=bike&since=2024-02-31", "is no date"), ("q=bike&site=../../etc", "“../../etc” cannot be a site's name"),
-        ("q=bike&site=%3Cscript%3E", "“<script>” cannot be a site's name"),
+        ("q=AND+OR+NEAR", ""), ("q=bike&since=yesterday", "“yesterday” is not a date"),
+        ("q=bike&since=2024-02-31", "is not a date"), ("q=bike&site=../../etc", "“../../etc” is not a valid site name"),
+        ("q=bike&site=%3Cscript%3E", "“<script>” is not a valid site name"),
     ],
 )  # fmt: skip
-def test_odd_questions_are_taken_calmly(client: TestClient, tmp_path: Path, query: str, says: str) -> None:
+def test_invalid_parameters_are_ignored(client: TestClient, tmp_path: Path, query: str, warning: str) -> None:
     publish(tmp_path, "town", {"text": "bike"})
-    page = shown(client, query)
-    assert says in html.unescape(page)
+    page = fetch(client, query)
+    assert warning in html.unescape(page)
     assert "<script>" not in page
 
 
-def test_every_page_has_the_search_box(client: TestClient) -> None:
-    for address in ("/", "/sites", "/nowhere"):
-        assert '<form class="search" action="/search" method="get"' in client.get(address).text
+def test_every_page_has_the_search_form(client: TestClient) -> None:
+    for url in ("/", "/sites", "/nowhere"):
+        assert '<form class="search" action="/search" method="get"' in client.get(url).text

@@ -1,4 +1,4 @@
-"""The page of a site, of rows that the engine itself has made."""
+"""The page of a site, with rows that the engine has written."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from clerk.pipeline import engine
 from clerk.pipeline.engine import STAGES
 from clerk.web.db import ReadOnlyPool
 from clerk.web.flow import flow
-from clerk.web.pages.documents import PAGE_SIZE, Choice, read_documents
-from clerk.web.sanitize import commands
+from clerk.web.pages.documents import PAGE_SIZE, DocumentFilters, read_documents
+from clerk.web.sanitize import split_commands
 from tests.web.conftest import HOSTILE
 
 Connection = psycopg.Connection[Any]
 
 
-def shown(client: TestClient, address: str, status: int = 200) -> str:
-    response = client.get(address)
+def fetch(client: TestClient, url: str, status: int = 200) -> str:
+    response = client.get(url)
     assert response.status_code == status, response.text
     return html.unescape(str(response.text))
 
 
 def add_documents(connection: Connection, count: int, subdomain: str = "town") -> None:
-    """Of each ten one failed, one is open and the rest are done; the newest is the first."""
+    """Of every ten, one failed, one is open and eight are done. The first is the newest."""
     connection.execute("insert into sites (subdomain, name) values (%s, 'The Town')", [subdomain])
     connection.execute(
         """
@@ -50,41 +50,41 @@ def add_documents(connection: Connection, count: int, subdomain: str = "town") -
     )
 
 
-def listed(page: str) -> list[str]:
+def listed_dates(page: str) -> list[str]:
     return re.findall(r'<span class="date">([\d-]+)</span>', page)
 
 
-def test_documents_are_filtered_and_paged(client: TestClient, connection: Connection) -> None:
+def test_documents_are_filtered_and_paginated(client: TestClient, connection: Connection) -> None:
     add_documents(connection, 120)
-    first = shown(client, "/sites/town")
-    assert listed(first)[:2] == ["2026-01-01", "2025-12-31"]
-    assert len(listed(first)) == PAGE_SIZE
+    first = fetch(client, "/sites/town")
+    assert listed_dates(first)[:2] == ["2026-01-01", "2025-12-31"]
+    assert len(listed_dates(first)) == PAGE_SIZE
     assert "Page 1 of 3" in first
-    (following,) = re.findall(r'rel="next" href="([^"]+)"', first)
-    assert listed(shown(client, following))[0] == "2025-11-12"
-    assert len(listed(shown(client, "/sites/town?page=3"))) == 20
-    assert listed(shown(client, "/sites/town?page=99")) == listed(shown(client, "/sites/town?page=3"))
+    (next_url,) = re.findall(r'rel="next" href="([^"]+)"', first)
+    assert listed_dates(fetch(client, next_url))[0] == "2025-11-12"
+    assert len(listed_dates(fetch(client, "/sites/town?page=3"))) == 20
+    assert listed_dates(fetch(client, "/sites/town?page=99")) == listed_dates(fetch(client, "/sites/town?page=3"))
 
     for state, count in (("failed", 12), ("open", 12), ("done", 96)):
         assert re.search(rf'state={state}#documents">{state.capitalize()} <span class="number[^"]*">{count}<', first)
-    failed = shown(client, "/sites/town?state=failed")
-    assert len(listed(failed)) == 12
+    failed = fetch(client, "/sites/town?state=failed")
+    assert len(listed_dates(failed)) == 12
     assert "PdfEncrypted" in failed
     assert "it is locked" in failed
-    assert len(listed(shown(client, "/sites/town?text=LIBRARY&state=failed"))) == 12
-    assert listed(shown(client, "/sites/town?text=2025-12-2"))[0] == "2025-12-29"
-    assert "No document fits." in shown(client, "/sites/town?text=nowhere")
+    assert len(listed_dates(fetch(client, "/sites/town?text=LIBRARY&state=failed"))) == 12
+    assert listed_dates(fetch(client, "/sites/town?text=2025-12-2"))[0] == "2025-12-29"
+    assert "No document matches these filters." in fetch(client, "/sites/town?text=nowhere")
 
 
-def test_a_large_site_does_not_cost_the_whole_ledger(reader: ReadOnlyPool, connection: Connection) -> None:
-    """Half of all documents are its own, and still the ledger is not read from one end to the other."""
+def test_a_large_site_does_not_scan_the_whole_ledger(pool: ReadOnlyPool, connection: Connection) -> None:
+    """Even if the site has half of all documents."""
     for subdomain in ("town", "other"):
         add_documents(connection, 3000, subdomain)
     connection.execute("analyze")
-    for choice in (Choice(), Choice(state="failed")):
-        with reader.reading() as reading:
-            assert read_documents(reading, "town", choice).counts == {"failed": 300, "open": 300, "done": 2400}
-            assert reading.execute(
+    for filters in (DocumentFilters(), DocumentFilters(state="failed")):
+        with pool.transaction() as read_only:
+            assert read_documents(read_only, "town", filters).counts == {"failed": 300, "open": 300, "done": 2400}
+            assert read_only.execute(
                 "select seq_tup_read from pg_stat_xact_user_tables where relname = 'content_item_pipeline_state'"
             ).fetchone() == (0,)
 
@@ -92,33 +92,33 @@ def test_a_large_site_does_not_cost_the_whole_ledger(reader: ReadOnlyPool, conne
 @pytest.mark.parametrize(
     "query", ["page=0", "page=x", "page=²", "state=drop", "text=%00", "page=99999999999", "text=%25"]
 )
-def test_odd_addresses_are_taken_calmly(client: TestClient, connection: Connection, query: str) -> None:
+def test_invalid_query_parameters_are_ignored(client: TestClient, connection: Connection, query: str) -> None:
     add_documents(connection, 1)
-    assert listed(shown(client, f"/sites/town?{query}")) == ([] if query == "text=%25" else ["2026-01-01"])
+    assert listed_dates(fetch(client, f"/sites/town?{query}")) == ([] if query == "text=%25" else ["2026-01-01"])
 
 
-def test_the_sentence_of_why_with_its_remedy(client: TestClient, connection: Connection) -> None:
+def test_explanation_with_remedy(client: TestClient, connection: Connection) -> None:
     connection.execute("insert into sites (subdomain) values ('town')")
     engine.start_run(connection, "town")
-    page = shown(client, "/sites/town")
+    page = fetch(client, "/sites/town")
     assert "; waiting for the fetch" in page
     assert "What to do: start one: <code>clerk worker --queues fetch</code></p>" in page
     assert "Evidence" in page
 
 
-def test_the_remedy_of_failures_leads_to_them(client: TestClient, connection: Connection) -> None:
+def test_the_remedy_links_to_the_failures(client: TestClient, connection: Connection) -> None:
     add_documents(connection, 4)
     engine.start_run(connection, "town")
     engine.cancel_run(connection, "town")
     connection.execute("update sites set outcome = 'partial'")
-    page = shown(client, "/sites/town")
+    page = fetch(client, "/sites/town")
     assert "What to do: <code>clerk failures --site town</code> says what helps; " in page
     assert ": <code>clerk retry town</code>" in page
     assert '<a href="/failures?site=town">' in page
 
 
 @pytest.mark.parametrize(
-    ("advice", "found"),
+    ("remedy", "commands"),
     [
         ("put it back: clerk db up; then clerk reconcile-pipeline", ["clerk db up", "clerk reconcile-pipeline"]),
         ("do it now: clerk reconcile-pipeline --site a --threshold-hours 0 again",
@@ -126,31 +126,31 @@ def test_the_remedy_of_failures_leads_to_them(client: TestClient, connection: Co
         ("wait", []),
     ],
 )  # fmt: skip
-def test_commands_in_advice(advice: str, found: list[str]) -> None:
-    pieces = commands(advice)
-    assert [piece for piece, is_command in pieces if is_command] == found
-    assert "".join(piece for piece, _ in pieces) == advice
+def test_commands_in_a_remedy(remedy: str, commands: list[str]) -> None:
+    parts = split_commands(remedy)
+    assert [part for part, is_command in parts if is_command] == commands
+    assert "".join(part for part, _ in parts) == remedy
 
 
-def test_attempts_are_those_of_one_stage(client: TestClient, connection: Connection) -> None:
+def test_attempts_are_the_maximum_of_the_stages(client: TestClient, connection: Connection) -> None:
     add_documents(connection, 1)
-    cell = '<td class="number">{}</td>\n<td class="long">'
+    cell = '<td class="number">{}</td>\n<td class="wrap">'
     connection.execute(
         "insert into content_item_pipeline_state (content_item_id, pipeline, status, attempt_count)"
         " select content_item_id, 'extraction', 'processed', 1 from content_item_pipeline_state"
     )
-    assert cell.format(2) in shown(client, "/sites/town"), "two to read it, one to extract"
+    assert cell.format(2) in fetch(client, "/sites/town"), "two in OCR, one in extraction"
     connection.execute("update content_item_pipeline_state set attempt_count = 1")
-    assert cell.format(1) in shown(client, "/sites/town"), "done at the first try"
+    assert cell.format(1) in fetch(client, "/sites/town"), "one in each"
 
 
-def test_the_flow_is_drawn_with_its_states_in_words(client: TestClient, connection: Connection) -> None:
+def test_the_diagram_has_a_description(client: TestClient, connection: Connection) -> None:
     connection.execute("insert into sites (subdomain) values ('town')")
     engine.start_run(connection, "town")
-    page = shown(client, "/sites/town")
-    assert "Fetch: going (0 of 1); Read pages: waiting;" in page
+    page = fetch(client, "/sites/town")
+    assert "Fetch: running (0 of 1); OCR: waiting;" in page
     assert "Published: not yet." in page
-    assert page.count('class="node going"') == 2, "lying and standing"
+    assert page.count('class="node running"') == 2, "horizontal and vertical"
 
 
 COUNTERS = {f"{stage}_{count}": 0 for stage in STAGES for count in ("total", "completed", "failed")}
@@ -161,7 +161,7 @@ COUNTERS = {f"{stage}_{count}": 0 for stage in STAGES for count in ("total", "co
     [
         ({"current_stage": None, "phase": None}, "ocr", "none"),
         ({"phase": 1, "fetch_total": 1}, "ocr", "waiting"),
-        ({"phase": 2, "ocr_total": 2, "ocr_completed": 1}, "ocr", "going"),
+        ({"phase": 2, "ocr_total": 2, "ocr_completed": 1}, "ocr", "running"),
         ({"phase": 2, "ocr_total": 2, "ocr_completed": 1, "paused": True}, "ocr", "waiting"),
         ({"phase": 3, "ocr_total": 2, "ocr_completed": 2}, "ocr", "done"),
         ({"phase": 3, "ocr_total": 2, "ocr_completed": 1, "ocr_failed": 1}, "ocr", "partial"),
@@ -174,17 +174,17 @@ def test_states_of_a_stage(site: dict[str, Any], stage: str, state: str) -> None
     row = {"current_stage": "any", "outcome": None, "paused": False, **COUNTERS} | site
     node = flow(row, None)[stage]
     assert node.state == state
-    assert ("1 failed" in node.word) == (state == "partial")
+    assert ("1 failed" in node.label) == (state == "partial")
 
 
-def test_words_for_what_did_not_happen() -> None:
-    words = {
+def test_labels_of_stages_without_work() -> None:
+    labels = {
         outcome: flow(
             {"current_stage": "completed", "phase": None, "paused": False, **COUNTERS, "outcome": outcome}, None
-        )["ocr"].word
+        )["ocr"].label
         for outcome in ("unchanged", "failed")
     }
-    assert words == {"unchanged": "not needed", "failed": "not reached"}
+    assert labels == {"unchanged": "not needed", "failed": "not reached"}
 
 
 def test_runs_are_compared_with_the_one_before(client: TestClient, connection: Connection) -> None:
@@ -198,7 +198,7 @@ def test_runs_are_compared_with_the_one_before(client: TestClient, connection: C
              lateral (select now() - interval '1 day' * n as day) d
         """
     )
-    page = shown(client, "/sites/town")
+    page = fetch(client, "/sites/town")
     newer, older = page[page.index(">Runs<") :].split('<th scope="row" class="short">')[1:]
     assert re.search(r"25 min\s*<small>\+15 min</small>", newer)
     assert re.search(r"130\s*<small>\+30</small>", newer)
@@ -206,24 +206,24 @@ def test_runs_are_compared_with_the_one_before(client: TestClient, connection: C
     assert "10 min</td>" in older
 
 
-def test_runs_list_what_was_passed_over(client: TestClient, connection: Connection) -> None:
+def test_runs_list_skipped_source_entries(client: TestClient, connection: Connection) -> None:
     connection.execute("insert into sites (subdomain) values ('town')")
     engine.start_run(connection, "town")
-    assert "passed over" not in shown(client, "/sites/town")
+    assert "skipped</summary>" not in fetch(client, "/sites/town")
     connection.execute(
         "update pipeline_runs set skipped = 23, skipped_examples = array['a.pdf has no date', %s || E'\\u202e']",
         [HOSTILE],
     )
     page = str(client.get("/sites/town").text)
-    listed = page[page.index(">Runs<") :]
-    assert "23 entries of the source passed over" in listed
-    assert "<li><bdi>a.pdf has no date</bdi></li>" in listed
-    assert "<li><bdi>&lt;script&gt;alert(1)" in listed
+    runs = page[page.index(">Runs<") :]
+    assert "23 source entries skipped" in runs
+    assert "<li><bdi>a.pdf has no date</bdi></li>" in runs
+    assert "<li><bdi>&lt;script&gt;alert(1)" in runs
     assert "\u202e" not in page
-    assert "<li>and 21 more</li>" in listed
+    assert "<li>and 21 more</li>" in runs
 
 
-def test_versions_repairs_and_operators(client: TestClient, connection: Connection) -> None:
+def test_publications_repairs_and_operator_actions(client: TestClient, connection: Connection) -> None:
     connection.execute("insert into sites (subdomain) values ('town')")
     run = engine.start_run(connection, "town")
     for at, withdrawn in ((2, None), (1, "now()")):
@@ -238,11 +238,11 @@ def test_versions_repairs_and_operators(client: TestClient, connection: Connecti
     )
     connection.execute("select set_config('clerk.operator', 'bertha', false)")
     engine.cancel_run(connection, "town")
-    page = shown(client, "/sites/town")
-    assert "taken back" in page
+    page = fetch(client, "/sites/town")
+    assert "rolled back" in page
     assert "by <bdi>anna</bdi>" in page
-    assert page.count("what readers get") == 1
-    assert "Published: in the open (200 pages)." in page
+    assert page.count('<span class="good">online</span>') == 1
+    assert "Published: online (200 pages)." in page
     assert "a lost job; deferred again" in page
     assert "bertha" in page
 
@@ -263,12 +263,12 @@ def test_versions_repairs_and_operators(client: TestClient, connection: Connecti
 )
 def test_source_of_a_site(client: TestClient, connection: Connection, extra: str, shows: str, hides: str) -> None:
     connection.execute("insert into sites (subdomain, extra) values ('town', %s)", [extra])
-    page = shown(client, "/sites/town")
+    page = fetch(client, "/sites/town")
     assert shows in page
     assert hides not in page
 
 
-def test_what_comes_from_outside_stays_text(client: TestClient, connection: Connection, hostile_site: str) -> None:
+def test_untrusted_values_are_escaped(client: TestClient, connection: Connection, hostile_site: str) -> None:
     connection.execute("update sites set extra = %s, kind = %s", [f'{{"path": "{HOSTILE}"}}', HOSTILE])
     text = str(client.get(f"/sites/{quote(hostile_site)}").text)
     assert "&lt;script&gt;alert(1)" in text

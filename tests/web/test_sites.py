@@ -7,40 +7,40 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from tests.web.conftest import listed, shown
+from tests.web.conftest import fetch, listed_sites
 
 
 def test_none(client: TestClient) -> None:
-    assert "There are no sites yet." in shown(client, "/sites")
+    assert "There are no sites yet." in fetch(client, "/sites")
 
 
 def test_ten_thousand(client: TestClient, many_sites: None) -> None:
-    first = shown(client, "/sites?order=site")
-    assert listed(first) == [f"town-{i:05}" for i in range(1, 101)]
+    first = fetch(client, "/sites?order=site")
+    assert listed_sites(first) == [f"town-{i:05}" for i in range(1, 101)]
     assert "page 1 of 100" in first
-    (following,) = re.findall(r'rel="next" href="([^"]+)"', first)
-    assert listed(shown(client, html.unescape(following)))[0] == "town-00101"
-    assert listed(shown(client, "/sites?order=site&page=100"))[-1] == "town-10000"
+    (next_url,) = re.findall(r'rel="next" href="([^"]+)"', first)
+    assert listed_sites(fetch(client, html.unescape(next_url)))[0] == "town-00101"
+    assert listed_sites(fetch(client, "/sites?order=site&page=100"))[-1] == "town-10000"
 
-    assert listed(shown(client, "/sites?order=site&text=NUMBER+123")) == [
+    assert listed_sites(fetch(client, "/sites?order=site&text=NUMBER+123")) == [
         "town-00123",
         *(f"town-{i:05}" for i in range(1230, 1240)),
     ]
-    assert listed(shown(client, "/sites?stage=ocr&order=-failed"))[:2] == ["town-10000", "town-09990"]
-    assert listed(shown(client, "/sites?order=-updated"))[:2] == ["town-00010", "town-00020"]
-    assert "No site fits." in shown(client, "/sites?text=nowhere")
+    assert listed_sites(fetch(client, "/sites?stage=ocr&order=-failed"))[:2] == ["town-10000", "town-09990"]
+    assert listed_sites(fetch(client, "/sites?order=-updated"))[:2] == ["town-00010", "town-00020"]
+    assert "No site matches these filters." in fetch(client, "/sites?text=nowhere")
 
 
 @pytest.fixture
-def all_sorts(connection: psycopg.Connection) -> None:
+def mixed_sites(connection: psycopg.Connection) -> None:
     connection.execute(
         """
         insert into sites (subdomain, current_stage, outcome, updated_at, ocr_total, ocr_completed, ocr_failed,
                            paused_at, paused_by)
-        values ('calm', 'completed', 'succeeded', now(), 3, 3, 0, null, null),
+        values ('quiet', 'completed', 'succeeded', now(), 3, 3, 0, null, null),
                ('failed', 'completed', 'failed', now(), 2, 0, 2, null, null),
-               ('going', 'ocr', null, now(), 3, 1, 0, null, null),
-               ('halted', 'ocr', null, now() - interval '1 day', 3, 1, 0, now(), 'anna'),
+               ('running', 'ocr', null, now(), 3, 1, 0, null, null),
+               ('paused', 'ocr', null, now() - interval '1 day', 3, 1, 0, now(), 'anna'),
                ('new', null, null, null, 0, 0, 0, null, null),
                ('partial', 'completed', 'partial', now(), 4, 3, 1, null, null),
                ('stuck', 'ocr', null, now() - interval '1 day', 3, 1, 0, null, null)
@@ -48,9 +48,9 @@ def all_sorts(connection: psycopg.Connection) -> None:
     )
 
 
-def test_what_needs_somebody_comes_first(client: TestClient, all_sorts: None) -> None:
-    page = shown(client, "/sites")
-    assert listed(page) == ["stuck", "failed", "partial", "going", "halted", "calm", "new"]
+def test_sites_that_need_attention_come_first(client: TestClient, mixed_sites: None) -> None:
+    page = fetch(client, "/sites")
+    assert listed_sites(page) == ["stuck", "failed", "partial", "paused", "running", "new", "quiet"]
     assert "stuck for 24 h" in page
     assert "paused by anna" in page
     assert "ocr 3/4, 1 failed" in page
@@ -62,21 +62,21 @@ def test_what_needs_somebody_comes_first(client: TestClient, all_sorts: None) ->
         ("only=stuck", ["stuck"]),
         ("only=failed", ["failed"]),
         ("only=failing", ["failed", "partial"]),
-        ("only=paused", ["halted"]),
-        ("only=going", ["stuck", "going", "halted"]),
+        ("only=paused", ["paused"]),
+        ("only=running", ["stuck", "paused", "running"]),
         ("outcome=partial", ["partial"]),
         ("outcome=partial&only=failed", []),
         ("stage=never+run", ["new"]),
     ],
 )
-def test_filters(client: TestClient, all_sorts: None, query: str, sites: list[str]) -> None:
-    assert listed(shown(client, f"/sites?{query}")) == sites
+def test_filters(client: TestClient, mixed_sites: None, query: str, sites: list[str]) -> None:
+    assert listed_sites(fetch(client, f"/sites?{query}")) == sites
 
 
-def test_sorting_keeps_the_filter_and_turns_round(client: TestClient, many_sites: None) -> None:
-    page = html.unescape(shown(client, "/sites?stage=ocr&text=town&only=going&order=-failed&page=2"))
+def test_sorting_keeps_the_filters_and_reverses(client: TestClient, many_sites: None) -> None:
+    page = html.unescape(fetch(client, "/sites?stage=ocr&text=town&only=running&order=-failed&page=2"))
     assert 'aria-sort="descending"' in page
-    assert '"/sites?text=town&stage=ocr&only=going&order=failed"' in page
+    assert '"/sites?text=town&stage=ocr&only=running&order=failed"' in page
     assert '<input type="hidden" name="order" value="-failed">' in page
 
 
@@ -99,7 +99,7 @@ def test_sorting_keeps_the_filter_and_turns_round(client: TestClient, many_sites
         "text=" + "x" * 5000,
     ],
 )
-def test_odd_addresses_are_taken_calmly(client: TestClient, connection: psycopg.Connection, query: str) -> None:
+def test_invalid_query_parameters_are_ignored(client: TestClient, connection: psycopg.Connection, query: str) -> None:
     connection.execute("insert into sites (subdomain) values ('springfield')")
-    nothing_fits = query.startswith("text=") and query != "text=%00"
-    assert listed(shown(client, f"/sites?{query}")) == ([] if nothing_fits else ["springfield"])
+    no_match = query.startswith("text=") and query != "text=%00"
+    assert listed_sites(fetch(client, f"/sites?{query}")) == ([] if no_match else ["springfield"])

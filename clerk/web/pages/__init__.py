@@ -1,1 +1,1 @@
-"""A file per page: its queries, what they come to, and the function that answers a request."""
+"""One module per page: its queries, what it computes from them, and the endpoint."""

@@ -1,4 +1,4 @@
-"""Asks before an operator's move is made, and makes it. Only there with `clerk dashboard --allow-actions`."""
+"""Confirmation page and execution of operator actions. Exists only with `clerk dashboard --allow-actions`."""
 
 from __future__ import annotations
 
@@ -14,130 +14,131 @@ from starlette.routing import Route
 
 from clerk.errors import ClerkError, PipelineError, SiteNotFound, UnknownStage
 from clerk.web.action_executor import ActionExecutor, request_user
-from clerk.web.actions import ACTIONS, ActionRequest, NotAnAction
-from clerk.web.confirmation import NotConfirmed, new_visitor
-from clerk.web.rendering import page
-from clerk.web.request_context import DONE
+from clerk.web.actions import ACTIONS, ActionRequest, InvalidAction
+from clerk.web.confirmation import InvalidToken, new_browser_id
+from clerk.web.rendering import render
+from clerk.web.request_context import RESULT_PARAM
 
 logger = logging.getLogger(__name__)
 
-_FORM_AT_MOST = 10_000
-_TOKEN = "confirmation"  # noqa: S105 (a field's name)
-_SAME = ("same-origin", "none")
-"""What Sec-Fetch-Site says of a request from our own pages, and of an address that somebody typed."""
+_MAX_FORM_BYTES = 10_000
+_TOKEN_FIELD = "confirmation"  # noqa: S105 (a field's name)
+_TRUSTED_FETCH_SITES = ("same-origin", "none")
+"""Values of Sec-Fetch-Site for a request from our own pages, and for a URL that a person typed."""
 
 
 def confirm(request: Request) -> Response:
-    """Says what would happen. Changes nothing, however it was reached."""
-    if request.headers.get("sec-fetch-site", "none") not in _SAME:
-        raise HTTPException(403, "Another site led here. Actions begin on the pages of the dashboard.")
-    asked, who, actor = _asked(request, request.query_params), request_user(request), _actor(request)
+    """Show what the action would do. Changes nothing."""
+    if request.headers.get("sec-fetch-site", "none") not in _TRUSTED_FETCH_SITES:
+        raise HTTPException(403, "This link came from another website. Start actions on the dashboard's own pages.")
+    action, user, executor = _parse(request, request.query_params), request_user(request), _executor(request)
     try:
-        outcome = actor.preview(asked, who)
-    except (ClerkError, NotAnAction) as error:
-        return _refused(asked, error)
-    cookie = _cookie(request)
-    visitor = request.cookies.get(cookie) or new_visitor()
-    token = actor.confirmations.issue(visitor, who, asked.action, urlencode(asked.fields))
-    response = page(
+        result = executor.preview(action, user)
+    except (ClerkError, InvalidAction) as error:
+        return _show_error(action, error)
+    cookie = _cookie_name(request)
+    browser_id = request.cookies.get(cookie) or new_browser_id()
+    token = executor.tokens.issue(browser_id, user, action.action, urlencode(action.fields))
+    response = render(
         "confirm.html",
-        move=ACTIONS[asked.action],
-        asked=asked,
-        outcome=outcome,
-        who=who,
-        hidden=asked.fields | {_TOKEN: token},
+        action=ACTIONS[action.action],
+        request=action,
+        result=result,
+        user=user,
+        hidden_fields=action.fields | {_TOKEN_FIELD: token},
     )
-    response.set_cookie(cookie, visitor, path="/", httponly=True, samesite="strict", secure=_by_https(request))
+    response.set_cookie(cookie, browser_id, path="/", httponly=True, samesite="strict", secure=_is_https(request))
     return response
 
 
-async def perform(request: Request) -> Response:
-    _refuse_foreign(request)
-    return await run_in_threadpool(_perform, request, await _form(request))
+async def execute(request: Request) -> Response:
+    _reject_cross_origin(request)
+    return await run_in_threadpool(_execute, request, await _read_form(request))
 
 
-def _perform(request: Request, form: dict[str, str]) -> Response:
-    asked, who, actor = _asked(request, form), request_user(request), _actor(request)
-    visitor = request.cookies.get(_cookie(request), "")
+def _execute(request: Request, form: dict[str, str]) -> Response:
+    action, user, executor = _parse(request, form), request_user(request), _executor(request)
+    browser_id = request.cookies.get(_cookie_name(request), "")
+    token = form.get(_TOKEN_FIELD, "")
     try:
-        nonce = actor.confirmations.accept(form.get(_TOKEN, ""), visitor, who, asked.action, urlencode(asked.fields))
-    except NotConfirmed:
-        return page(
-            "problem.html",
+        nonce = executor.tokens.verify(token, browser_id, user, action.action, urlencode(action.fields))
+    except InvalidToken:
+        return render(
+            "error.html",
             403,
-            what="Not confirmed",
-            why="The confirmation is missing, too old, or not from this browser. Nothing was done.",
-            again=f"/actions/{asked.action}?{urlencode(asked.fields)}",
+            title="Not confirmed",
+            message="The confirmation is missing, expired, or from another browser. Nothing was changed.",
+            retry_url=f"/actions/{action.action}?{urlencode(action.fields)}",
         )
-    if actor.confirmations.claim(nonce):
+    if executor.tokens.claim(nonce):
         try:
-            said = actor.do(asked, who).said()
-        except (ClerkError, NotAnAction) as error:
-            actor.confirmations.tell(nonce, f"This could not be done: {error}")
-            return _refused(asked, error)
-        logger.info("%s: %s (%s)", who, said, asked.action)
-        actor.confirmations.tell(nonce, said)
-    return RedirectResponse(f"{asked.back}?{urlencode({DONE: nonce})}", 303)
+            message = executor.execute(action, user).message
+        except (ClerkError, InvalidAction) as error:
+            executor.tokens.set_result(nonce, f"The action failed: {error}")
+            return _show_error(action, error)
+        logger.info("%s by %s: %s", action.action, user, message)
+        executor.tokens.set_result(nonce, message)
+    return RedirectResponse(f"{action.result_url}?{urlencode({RESULT_PARAM: nonce})}", 303)
 
 
-def _asked(request: Request, given: Mapping[str, str]) -> ActionRequest:
+def _parse(request: Request, values: Mapping[str, str]) -> ActionRequest:
     try:
-        return ActionRequest.of(request.path_params["action"], given)
-    except NotAnAction as error:
+        return ActionRequest.parse(request.path_params["action"], values)
+    except InvalidAction as error:
         raise HTTPException(404, str(error)) from error
 
 
-def _actor(request: Request) -> ActionExecutor:
-    actor = request.app.state.actor
-    assert isinstance(actor, ActionExecutor)
-    return actor
+def _executor(request: Request) -> ActionExecutor:
+    executor = request.app.state.executor
+    assert isinstance(executor, ActionExecutor)
+    return executor
 
 
-def _refused(asked: ActionRequest, error: Exception) -> Response:
+def _show_error(action: ActionRequest, error: Exception) -> Response:
     match error:
-        case NotAnAction() | SiteNotFound() | UnknownStage():
+        case InvalidAction() | SiteNotFound() | UnknownStage():
             status = 404
         case PipelineError():
             status = 409
         case _:
             status = 503
-            logger.warning("%s: %s", asked.action, error)
-    return page("problem.html", status, what="This cannot be done", why=str(error))
+            logger.warning("%s failed: %s", action.action, error)
+    return render("error.html", status, title="The action is not possible", message=str(error))
 
 
-def _refuse_foreign(request: Request) -> None:
-    """A form on another page would bring our cookie along in a browser that knows no SameSite."""
+def _reject_cross_origin(request: Request) -> None:
+    """Browsers without SameSite would send our cookie with a form of another website."""
     origin = request.headers.get("origin")
     if request.headers.get("sec-fetch-site", "same-origin") != "same-origin" or (
-        # The scheme may differ: what speaks HTTPS stands in front of us.
+        # The scheme may differ: a reverse proxy may terminate HTTPS.
         origin is not None and origin.partition("://")[2] != request.headers.get("host")
     ):
-        raise HTTPException(403, "That came from another site. Nothing was done.")
+        raise HTTPException(403, "This request came from another website. Nothing was changed.")
 
 
-def _by_https(request: Request) -> bool:
-    """Also by what stands in front of us. Whoever makes the header up only locks out themselves."""
+def _is_https(request: Request) -> bool:
+    """Also behind a reverse proxy. A client that forges the header only makes its own cookie unusable."""
     return request.url.scheme == "https" or request.headers.get("x-forwarded-proto", "") == "https"
 
 
-def _cookie(request: Request) -> str:
-    """With that prefix browsers take it from nobody but us, over HTTPS only."""
-    return "__Host-clerk-visitor" if _by_https(request) else "clerk-visitor"
+def _cookie_name(request: Request) -> str:
+    """Browsers accept the prefix `__Host-` only from this host itself, over HTTPS."""
+    return "__Host-clerk-browser" if _is_https(request) else "clerk-browser"
 
 
-async def _form(request: Request) -> dict[str, str]:
+async def _read_form(request: Request) -> dict[str, str]:
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > _FORM_AT_MOST:
-            raise HTTPException(413, "That is more than a form of the dashboard holds.")
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MAX_FORM_BYTES:
+            raise HTTPException(413, f"The form is larger than {_MAX_FORM_BYTES:,} bytes.")
     try:
         return dict(parse_qsl(body.decode(), strict_parsing=True, max_num_fields=20))
     except ValueError as error:
-        raise HTTPException(400, "That is not a form of the dashboard.") from error
+        raise HTTPException(400, "The request body is not a valid form.") from error
 
 
 ROUTES = [
     Route("/actions/{action}", confirm, methods=["GET"]),
-    Route("/actions/{action}", perform, methods=["POST"]),
+    Route("/actions/{action}", execute, methods=["POST"]),
 ]

@@ -1,4 +1,4 @@
-"""One document: what is known of it, and its pages, image beside text."""
+"""One document: its metadata, its stages, and its pages with image and text side by side."""
 
 from __future__ import annotations
 
@@ -22,28 +22,30 @@ from clerk.documents.storage import Document
 from clerk.errors import job_error_class
 from clerk.ocr.page_render import RenderFailed, can_render, render_page
 from clerk.web import paging
-from clerk.web.db import Example, ReadOnlyPool, rows
+from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
 from clerk.web.files import DocumentFiles, PageView, document_files
-from clerk.web.rendering import page
+from clerk.web.rendering import render
 
-_LARGEST_ID = 2**63 - 1
-_PRIVATE = {"Cache-Control": "private, max-age=300"}
+_MAX_ID = 2**63 - 1
+_CACHE_HEADERS = {"Cache-Control": "private, max-age=300"}
 _DOCUMENT = sql.SQL("select * from site_documents where id = %(id)s and subdomain = %(subdomain)s")
-_HISTORY = sql.SQL("""
+_OTHER_VERSIONS = sql.SQL("""
     select id, meeting, date, revision, fetched_at, superseded_at
     from site_documents
     where subdomain = %(subdomain)s and lineage_id = %(lineage_id)s and id <> %(id)s
     order by id desc limit 20
 """)
-QUERIES: list[Example] = [(query, {"id": 1, "subdomain": "", "lineage_id": 1}) for query in (_DOCUMENT, _HISTORY)]
+QUERIES: list[SampleQuery] = [
+    (query, {"id": 1, "subdomain": "", "lineage_id": 1}) for query in (_DOCUMENT, _OTHER_VERSIONS)
+]
 
 
 @dataclass(frozen=True)
-class Step:
-    """What a stage did with the document."""
+class StageStatus:
+    """The status of one stage for this document."""
 
     stage: str
-    name: str
+    title: str
     status: str | None
     attempts: int | None
     at: Any
@@ -57,120 +59,122 @@ class Step:
 
 
 def show(request: Request) -> Response:
-    row, history = _read(request)
-    words = paging.text(request.query_params.get("q", ""), 200)
-    found, pages = _papers(request.app.state.storage_dir, row)
-    number = min(paging.page_number(request.query_params.get("page", "")), max(pages, 1))
-    leaf = _leaf(found, number) if pages else None
-    return page(
+    row, other_versions = _read(request)
+    search_text = paging.parse_text(request.query_params.get("q", ""), 200)
+    files, page_count = _read_files(request.app.state.storage_dir, row)
+    number = min(paging.parse_page(request.query_params.get("page", "")), max(page_count, 1))
+    page = _read_page(files, number) if page_count else None
+    return render(
         "document.html",
         row=row,
-        history=history,
-        steps=_steps(row),
-        papers=found,
-        pages=pages,
+        other_versions=other_versions,
+        stages=_stages(row),
+        files=files,
+        page_count=page_count,
         number=number,
-        leaf=leaf,
-        has_pdf=_pdf(found) is not None,
-        can_draw=can_render(),
-        text=highlight(leaf.text, words) if leaf and leaf.text else None,
-        words=words,
-        link=_link_to(row, words),
+        page=page,
+        has_pdf=_pdf(files) is not None,
+        can_render=can_render(),
+        text=highlight(page.text, search_text) if page and page.text else None,
+        search_text=search_text,
+        link=_link_to(row, search_text),
     )
 
 
 async def image(request: Request) -> Response:
-    """The image that was kept of a page, or one drawn from the PDF now. Whoever waits for that holds up nobody else."""
+    """The stored image of a page, or one rendered from the PDF now. Waiting for a slot blocks no thread."""
     number = request.path_params["page"]
-    found, kept = await run_in_threadpool(_kept, request, number)
-    if kept is not None:
-        return _picture(kept)
-    pdf = await run_in_threadpool(_pdf, found)
+    files, stored = await run_in_threadpool(_read_image, request, number)
+    if stored is not None:
+        return _png(stored)
+    pdf = await run_in_threadpool(_pdf, files)
     if pdf is None:
-        raise HTTPException(404, "There is no image of that page on this machine.")
-    drawing: asyncio.Semaphore = request.app.state.drawing
+        raise HTTPException(404, "There is no image of this page on this machine.")
+    render_slots: asyncio.Semaphore = request.app.state.render_slots
     try:
-        async with drawing:
-            return _picture(await run_in_threadpool(render_page, pdf, number))
+        async with render_slots:
+            return _png(await run_in_threadpool(render_page, pdf, number))
     except (RenderFailed, OSError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise HTTPException(503, f"The page could not be drawn: {why}.") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise HTTPException(503, f"The page could not be rendered: {reason}.") from error
 
 
 def original(request: Request) -> Response:
-    """The PDF as it was fetched: to be saved, never shown by us, since anything may be in it."""
+    """The PDF as it was fetched, as a download: its content is untrusted, so it is never displayed inline."""
     row, _ = _read(request)
-    found, _ = _papers(request.app.state.storage_dir, row)
-    pdf = _pdf(found)
-    if pdf is None or found is None:
+    files, _ = _read_files(request.app.state.storage_dir, row)
+    pdf = _pdf(files)
+    if pdf is None or files is None:
         raise HTTPException(404, "The PDF of this document is not on this machine.")
-    document = found.document
+    document = files.document
     name = f"{document.subdomain} {folder_name(document.meeting)} {document.stem}.pdf"
-    return FileResponse(pdf, media_type="application/pdf", filename=name, headers=_PRIVATE)
+    return FileResponse(pdf, media_type="application/pdf", filename=name, headers=_CACHE_HEADERS)
 
 
-def _kept(request: Request, number: int) -> tuple[DocumentFiles | None, bytes | None]:
+def _read_image(request: Request, number: int) -> tuple[DocumentFiles | None, bytes | None]:
     row, _ = _read(request)
-    found, pages = _papers(request.app.state.storage_dir, row)
-    if not found or not 1 <= number <= pages:
+    files, page_count = _read_files(request.app.state.storage_dir, row)
+    if not files or not 1 <= number <= page_count:
         return None, None
     try:
-        return found, found.image(number)
+        return files, files.image(number)
     except OSError:
-        return found, None
+        return files, None
 
 
-def _picture(content: bytes) -> Response:
-    return Response(content, media_type="image/png", headers=_PRIVATE)
+def _png(content: bytes) -> Response:
+    return Response(content, media_type="image/png", headers=_CACHE_HEADERS)
 
 
-def _pdf(found: DocumentFiles | None) -> Path | None:
+def _pdf(files: DocumentFiles | None) -> Path | None:
     try:
-        return found.pdf if found else None
+        return files.pdf if files else None
     except OSError:
         return None
 
 
 def _read(request: Request) -> tuple[DictRow, list[DictRow]]:
-    reader: ReadOnlyPool = request.app.state.reader
+    pool: ReadOnlyPool = request.app.state.pool
     number, subdomain = request.path_params["document"], request.path_params["subdomain"].replace("\0", "")
-    if number <= _LARGEST_ID:
-        with reader.reading() as connection:
-            named = {"id": number, "subdomain": subdomain}
-            for row in rows(connection, _DOCUMENT, named):
-                return row, rows(connection, _HISTORY, named | {"lineage_id": row["lineage_id"]})
-    raise HTTPException(404, f"There is no document {number} of {subdomain}.")
+    if number <= _MAX_ID:
+        with pool.transaction() as connection:
+            values = {"id": number, "subdomain": subdomain}
+            for row in fetch_rows(connection, _DOCUMENT, values):
+                return row, fetch_rows(connection, _OTHER_VERSIONS, values | {"lineage_id": row["lineage_id"]})
+    raise HTTPException(404, f"{subdomain} has no document {number}.")
 
 
-def _papers(storage_dir: Path | None, row: DictRow) -> tuple[DocumentFiles | None, int]:
-    """The files, if this machine could have them, and how many pages the document has."""
+def _read_files(storage_dir: Path | None, row: DictRow) -> tuple[DocumentFiles | None, int]:
+    """The files, if this machine has a storage, and the number of pages."""
     document = Document(
         *(row[name] for name in ("id", "subdomain", "kind", "meeting", "date", "occurrence", "revision", "sha256"))
     )
     try:
-        found = document_files(storage_dir, document)
+        files = document_files(storage_dir, document)
     except OSError as error:
         raise HTTPException(503, f"The storage on this machine cannot be read: {error.strerror}.") from error
-    known = found.known.page_count if found and found.known else None
-    return found, known or row["page_count"] or 0
+    page_count = files.manifest.page_count if files and files.manifest else None
+    return files, page_count or row["page_count"] or 0
 
 
-def _leaf(found: DocumentFiles | None, number: int) -> PageView | None:
+def _read_page(files: DocumentFiles | None, number: int) -> PageView | None:
     try:
-        return found.leaf(number) if found and found.are_here else None
+        return files.page(number) if files and files.exist else None
     except OSError as error:
         raise HTTPException(503, f"The storage on this machine cannot be read: {error.strerror}.") from error
 
 
-def _steps(row: DictRow) -> list[Step]:
-    fetched = "processed" if row["sha256"] else "failed_terminal" if row["fetch_error_code"] else None
-    at = row["fetched_at"] or row["fetch_failed_at"]
+def _stages(row: DictRow) -> list[StageStatus]:
+    fetch_status = "processed" if row["sha256"] else "failed_terminal" if row["fetch_error_code"] else None
+    fetched_at = row["fetched_at"] or row["fetch_failed_at"]
     return [
-        Step("fetch", "Fetch", fetched, None, at, None, row["fetch_error_code"], row["fetch_error_message"]),
+        StageStatus(
+            "fetch", "Fetch", fetch_status, None, fetched_at, None, row["fetch_error_code"], row["fetch_error_message"]
+        ),
         *(
-            Step(
+            StageStatus(
                 stage,
-                name,
+                title,
                 row[f"{stage}_status"],
                 row[f"{stage}_attempts"],
                 row[f"{stage}_processed_at"] or row[f"{stage}_last_attempt_at"],
@@ -178,14 +182,14 @@ def _steps(row: DictRow) -> list[Step]:
                 row[f"{stage}_error_code"] if row[f"{stage}_status"] != "processed" else None,
                 row[f"{stage}_error_message"],
             )
-            for stage, name in (("ocr", "Read pages"), ("extraction", "People and votes"))
+            for stage, title in (("ocr", "OCR"), ("extraction", "Extraction"))
         ),
     ]
 
 
-def _link_to(row: DictRow, words: str) -> Callable[..., str]:
+def _link_to(row: DictRow, search_text: str) -> Callable[..., str]:
     def link(page: int) -> str:
-        query = urlencode({"page": page} | ({"q": words} if words else {}))
+        query = urlencode({"page": page} | ({"q": search_text} if search_text else {}))
         return f"/sites/{quote(row['subdomain'])}/documents/{row['id']}?{query}#pages"
 
     return link

@@ -1,4 +1,4 @@
-"""What failed: error class by age, what helps, and the documents behind each number."""
+"""Failures: error codes by age with their remedies, and the documents behind each number."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from starlette.responses import Response
 from clerk.errors import JobError, job_error_class
 from clerk.monitoring.failures import AGES, Failures, Group, read_failures
 from clerk.pipeline.engine import STAGES
-from clerk.web.db import Example, ReadOnlyPool, rows
-from clerk.web.paging import PAGE_SIZE, Listing, link_to, page_number, page_of, text
-from clerk.web.rendering import page
+from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
+from clerk.web.paging import PAGE_SIZE, ResultPage, clamp_page, link_to, parse_page, parse_text
+from clerk.web.rendering import render
 
-_GROUPS_AT_MOST = 200
+_MAX_GROUPS = 200
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
-_BOUNDS: dict[str, tuple[timedelta | None, timedelta | None]] = {
+_AGE_LIMITS: dict[str, tuple[timedelta | None, timedelta | None]] = {
     "": (None, None),
     **dict(zip(AGES, ((None, _HOUR), (_HOUR, _DAY), (_DAY, 7 * _DAY), (7 * _DAY, None)), strict=True)),
 }
-"""Age → since the last attempt at least, and less than."""
-_BEHIND = sql.SQL("""
+"""Age → minimum (inclusive) and maximum (exclusive) time since the last attempt."""
+_MATCHING = sql.SQL("""
     from failing_documents
     where (%(site)s = '' or subdomain = %(site)s) and (%(stage)s = '' or stage = %(stage)s)
       and (%(error)s = '' or error_code = %(error)s or %(error)s = 'unknown' and error_code is null)
@@ -32,15 +32,15 @@ _BEHIND = sql.SQL("""
            or coalesce(last_attempt_at, '-infinity') <= clerk_now() - %(at_least)s::interval)
       and (%(less_than)s::interval is null or last_attempt_at > clerk_now() - %(less_than)s::interval)
 """)
-_COUNT = sql.SQL("select count(*) as units {behind}").format(behind=_BEHIND)
+_COUNT = sql.SQL("select count(*) as units {matching}").format(matching=_MATCHING)
 _DOCUMENTS = sql.SQL("""
     select subdomain, stage, content_item_id, kind, meeting, date, status, attempt_count, error_code, error_message,
            last_attempt_at
-    {behind}
+    {matching}
     order by last_attempt_at desc nulls last, content_item_id, stage
     limit %(limit)s offset %(offset)s
-""").format(behind=_BEHIND)
-QUERIES: list[Example] = [
+""").format(matching=_MATCHING)
+QUERIES: list[SampleQuery] = [
     (
         query,
         {"site": "", "stage": "", "error": "", "at_least": None, "less_than": None, "limit": 1, "offset": 0},
@@ -50,8 +50,8 @@ QUERIES: list[Example] = [
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Which failures. Anything may stand in a URL, so every field is brought within its bounds."""
+class FailureFilters:
+    """Invalid values in the query string are replaced by the defaults."""
 
     site: str = ""
     stage: str = ""
@@ -60,14 +60,14 @@ class Choice:
     page: int = 1
 
     @classmethod
-    def of(cls, given: QueryParams) -> Choice:
-        stage, age = given.get("stage", ""), given.get("age", "")
+    def parse(cls, params: QueryParams) -> FailureFilters:
+        stage, age = params.get("stage", ""), params.get("age", "")
         return cls(
-            text(given.get("site", ""), 300),
+            parse_text(params.get("site", ""), 300),
             stage if stage in STAGES else "",
-            text(given.get("error", ""), 300),
-            age if age in _BOUNDS else "",
-            page_number(given.get("page", "")),
+            parse_text(params.get("error", ""), 300),
+            age if age in _AGE_LIMITS else "",
+            parse_page(params.get("page", "")),
         )
 
     @property
@@ -76,49 +76,49 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Shown:
+class FailureGroup:
     failures: Failures
     error: type[JobError]
 
 
 def show(request: Request) -> Response:
-    choice = Choice.of(request.query_params)
-    with request.app.state.reader.reading() as connection:
-        found = read_failures(connection, choice.group)[:_GROUPS_AT_MOST]
-    return page(
+    filters = FailureFilters.parse(request.query_params)
+    with request.app.state.pool.transaction() as connection:
+        groups = read_failures(connection, filters.group)[:_MAX_GROUPS]
+    return render(
         "failures.html",
-        choice=choice,
-        found=[Shown(one, job_error_class(one.error_code)) for one in found],
+        filters=filters,
+        groups=[FailureGroup(group, job_error_class(group.error_code)) for group in groups],
         ages=AGES,
         stages=STAGES,
-        link=link_to("/failures/documents", choice),
+        link=link_to("/failures/documents", filters),
     )
 
 
 def show_documents(request: Request) -> Response:
-    choice = Choice.of(request.query_params)
-    return page(
+    filters = FailureFilters.parse(request.query_params)
+    return render(
         "failed_documents.html",
-        choice=choice,
-        listing=read_documents(request.app.state.reader, choice),
+        filters=filters,
+        results=read_documents(request.app.state.pool, filters),
         ages=AGES,
         stages=STAGES,
-        remedy=job_error_class(choice.error).remedy if choice.error else None,
-        link=link_to("/failures/documents", choice),
+        remedy=job_error_class(filters.error).remedy if filters.error else None,
+        link=link_to("/failures/documents", filters),
     )
 
 
-def read_documents(reader: ReadOnlyPool, choice: Choice) -> Listing:
-    at_least, less_than = _BOUNDS[choice.age]
-    wanted = {
-        "site": choice.site,
-        "stage": choice.stage,
-        "error": choice.error,
+def read_documents(pool: ReadOnlyPool, filters: FailureFilters) -> ResultPage:
+    at_least, less_than = _AGE_LIMITS[filters.age]
+    values = {
+        "site": filters.site,
+        "stage": filters.stage,
+        "error": filters.error,
         "at_least": at_least,
         "less_than": less_than,
     }
-    with reader.reading() as connection:
-        total = rows(connection, _COUNT, wanted)[0]["units"]
-        number, pages = page_of(total, choice.page)
-        place = {"limit": PAGE_SIZE, "offset": (number - 1) * PAGE_SIZE}
-        return Listing(rows(connection, _DOCUMENTS, wanted | place), total, number, pages)
+    with pool.transaction() as connection:
+        total = fetch_rows(connection, _COUNT, values)[0]["units"]
+        page, pages = clamp_page(total, filters.page)
+        limits = {"limit": PAGE_SIZE, "offset": (page - 1) * PAGE_SIZE}
+        return ResultPage(fetch_rows(connection, _DOCUMENTS, values | limits), total, page, pages)

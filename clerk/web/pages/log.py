@@ -1,4 +1,4 @@
-"""What was done to the pipeline: repairs and their changes, the reconciliations that made them, operators' moves."""
+"""The log: repairs and their changes, reconciliations, and operator actions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from clerk.web.db import Example, ReadOnlyPool, rows
-from clerk.web.paging import Listing, link_to, page_number, page_of, text
-from clerk.web.rendering import page
+from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
+from clerk.web.paging import ResultPage, clamp_page, link_to, parse_page, parse_text
+from clerk.web.rendering import render
 
 PAGE_SIZE = 50
-_LATEST = 20
+_MAX_ROWS = 20
+"""Of reconciliations and of actions."""
 _MATCHING = sql.SQL("""
     from recent_repairs where (%(site)s = '' or subdomain = %(site)s) and (%(kind)s = '' or kind = %(kind)s)
 """)
@@ -27,7 +28,7 @@ _REPAIRS = sql.SQL("""
     select at, kind, subdomain, run_id, stage, found, done, why, error, actor, before, after
     {matching} order by at desc, id desc limit %(limit)s offset %(offset)s
 """).format(matching=_MATCHING)
-_PASSES = sql.SQL("""
+_RECONCILIATIONS = sql.SQL("""
     select started_at, ended_at, seconds, actor, via, subdomain, found, repaired, failed, given_up
     from recent_reconciliations
     where (%(site)s = '' or subdomain is null or subdomain = %(site)s)
@@ -40,23 +41,27 @@ _ACTIONS = sql.SQL("""
     limit %(limit)s
 """)
 _KINDS = sql.SQL("select kind, count(*) as repairs from recent_repairs group by 1 order by 2 desc, 1")
-QUERIES: list[Example] = [
+QUERIES: list[SampleQuery] = [
     (query, {"site": "", "kind": "", "limit": 1, "offset": 0})
-    for query in (_COUNT, _REPAIRS, _KINDS, _PASSES, _ACTIONS)
+    for query in (_COUNT, _REPAIRS, _KINDS, _RECONCILIATIONS, _ACTIONS)
 ]
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Which repairs. Anything may stand in a URL, so every field is brought within its bounds."""
+class RepairFilters:
+    """Invalid values in the query string are replaced by the defaults."""
 
     site: str = ""
     kind: str = ""
     page: int = 1
 
     @classmethod
-    def of(cls, given: QueryParams) -> Choice:
-        return cls(text(given.get("site", ""), 300), text(given.get("kind", "")), page_number(given.get("page", "")))
+    def parse(cls, params: QueryParams) -> RepairFilters:
+        return cls(
+            parse_text(params.get("site", ""), 300),
+            parse_text(params.get("kind", "")),
+            parse_page(params.get("page", "")),
+        )
 
 
 @dataclass(frozen=True)
@@ -75,53 +80,54 @@ class Repair:
 @dataclass(frozen=True)
 class Log:
     kinds: list[DictRow]
-    """Of repairs, and how many of each."""
-    repairs: Listing
-    passes: list[DictRow]
+    """Kinds of repairs with their counts."""
+    repairs: ResultPage
+    reconciliations: list[DictRow]
     actions: list[DictRow]
 
 
 def show(request: Request) -> Response:
-    choice = Choice.of(request.query_params)
-    log = read_log(request.app.state.reader, choice)
-    return page("log.html", choice=choice, log=log, link=link_to("/log", choice))
+    filters = RepairFilters.parse(request.query_params)
+    log = read_log(request.app.state.pool, filters)
+    return render("log.html", filters=filters, log=log, link=link_to("/log", filters))
 
 
-def read_log(reader: ReadOnlyPool, choice: Choice) -> Log:
-    wanted = {"site": choice.site, "kind": choice.kind}
-    with reader.reading() as connection:
-        kinds = rows(connection, _KINDS)
-        total = rows(connection, _COUNT, wanted)[0]["repairs"]
-        number, pages = page_of(total, choice.page, PAGE_SIZE)
-        found = rows(connection, _REPAIRS, wanted | {"limit": PAGE_SIZE, "offset": (number - 1) * PAGE_SIZE})
-        latest = {"site": choice.site, "limit": _LATEST}
-        passes, actions = rows(connection, _PASSES, latest), rows(connection, _ACTIONS, latest)
-    repairs = [Repair(row, changes(row["before"], row["after"])) for row in found]
-    return Log(kinds, Listing(repairs, total, number, pages), passes, actions)
+def read_log(pool: ReadOnlyPool, filters: RepairFilters) -> Log:
+    values = {"site": filters.site, "kind": filters.kind}
+    with pool.transaction() as connection:
+        kinds = fetch_rows(connection, _KINDS)
+        total = fetch_rows(connection, _COUNT, values)[0]["repairs"]
+        page, pages = clamp_page(total, filters.page, PAGE_SIZE)
+        rows = fetch_rows(connection, _REPAIRS, values | {"limit": PAGE_SIZE, "offset": (page - 1) * PAGE_SIZE})
+        latest = {"site": filters.site, "limit": _MAX_ROWS}
+        reconciliations = fetch_rows(connection, _RECONCILIATIONS, latest)
+        actions = fetch_rows(connection, _ACTIONS, latest)
+    repairs = [Repair(row, diff(row["before"], row["after"])) for row in rows]
+    return Log(kinds, ResultPage(repairs, total, page, pages), reconciliations, actions)
 
 
-def changes(before: Any, after: Any) -> list[Change]:
-    """What differs between two pictures of the same rows. A repair that failed has no second one."""
+def diff(before: Any, after: Any) -> list[Change]:
+    """The values that differ between two snapshots of the same rows. A failed repair has no second snapshot."""
     if after is None:
         return []
-    was, now = dict(_leaves(before)), dict(_leaves(after))
+    old, new = dict(_flatten(before)), dict(_flatten(after))
     return [
-        Change(name, _shown(was, name), _shown(now, name))
-        for name in sorted(was | now)
-        if was.get(name) != now.get(name)
+        Change(name, _format_value(old, name), _format_value(new, name))
+        for name in sorted(old | new)
+        if old.get(name) != new.get(name)
     ]
 
 
-def _leaves(picture: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(picture, dict):
-        for key, value in picture.items():
-            yield from _leaves(value, f"{name}.{key}" if name else key)
-    elif picture is not None:
-        yield name, picture
+def _flatten(snapshot: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(snapshot, dict):
+        for key, value in snapshot.items():
+            yield from _flatten(value, f"{name}.{key}" if name else key)
+    elif snapshot is not None:
+        yield name, snapshot
 
 
-def _shown(picture: dict[str, Any], name: str) -> str:
-    if name not in picture:
-        return "nothing"
-    value = picture[name]
+def _format_value(snapshot: dict[str, Any], name: str) -> str:
+    if name not in snapshot:
+        return "null"
+    value = snapshot[name]
     return value if isinstance(value, str) else json.dumps(value)

@@ -1,6 +1,6 @@
-"""Is all well? The first page: what needs a person, the figures, and how it has been going.
+"""The first page: what needs attention, key figures, charts, and the latest errors and events.
 
-Everybody who looks sees the same look. What takes long to find out is found out less often than the rest.
+All users share one cached read; the slow statistics are cached longer than the rest.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from clerk.monitoring.status import PipelineStatus, SlowStats, read_slow, read_s
 from clerk.pipeline.engine import STAGES
 from clerk.web import charts
 from clerk.web.cache import CachedValue
-from clerk.web.db import Example, ReadOnlyPool, rows
-from clerk.web.rendering import page
+from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
+from clerk.web.rendering import render
 
-QUICK = (1.0, 10.0)
-"""How long a look is shown, as `Shared` has it: seconds at least, and times as long as it took."""
-SLOW = (30.0, 100.0)
+OVERVIEW_TTL = (1.0, 10.0)
+"""`min_ttl` and `ttl_factor` of CachedValue."""
+HOURLY_STATS_TTL = (30.0, 100.0)
 
-_EXAMPLES = 20
+_MAX_VIOLATIONS = 20
+_MAX_EVENTS = 8
 _STAGES = sql.SQL("""
     select coalesce(current_stage, 'never run') as stage, count(*)::integer as sites from pipeline_overview group by 1
 """)
@@ -35,119 +36,114 @@ _HOURS = sql.SQL("""
     select hour, stage, completed::integer, failed::integer from completions_per_hour
     where hour > clerk_now() - interval '24 hours'
 """)
-_THIS_HOUR = sql.SQL("select date_trunc('hour', clerk_now()) as hour")
-_BROKEN = sql.SQL("select invariant, subdomain, stage, problem from invariant_violations limit %(most)s")
-_EVENTS = sql.SQL("select at, kind, subdomain, what from recent_events limit %(most)s")
-QUERIES: list[Example] = [(query, {"most": 1}) for query in (_STAGES, _HOURS, _THIS_HOUR, _BROKEN, _EVENTS)]
-_SHOWN = 8
-_WHERE = {
+_CURRENT_HOUR = sql.SQL("select date_trunc('hour', clerk_now()) as hour")
+_VIOLATIONS = sql.SQL("select invariant, subdomain, stage, problem from invariant_violations limit %(limit)s")
+_EVENTS = sql.SQL("select at, kind, subdomain, what from recent_events limit %(limit)s")
+QUERIES: list[SampleQuery] = [(query, {"limit": 1}) for query in (_STAGES, _HOURS, _CURRENT_HOUR, _VIOLATIONS, _EVENTS)]
+_ALERT_URLS = {
     "triggers": "/queues",
     "nothing_reads": "/queues",
     "stuck": "/sites?only=stuck",
     "dead_worker": "/queues",
-    "broken": "#broken",
+    "broken": "#violations",
     "failures": "/failures",
     "failed": "/sites?only=failed",
     "queue_paused": "/queues",
     "site_paused": "/sites?only=paused",
 }
-"""Kind of attention → where one sees more."""
-
-_TOLD_ONLY = {"unchecked", "queue_paused", "site_paused"}
+"""Kind of alert → page with the details."""
+_MINOR_ALERTS = {"unchecked", "queue_paused", "site_paused"}
 
 
 @dataclass(frozen=True)
 class HourlyStats:
-    """What is found out now and then."""
-
     slow: SlowStats
-    hours: list[charts.Hours]
-    broken: list[DictRow]
+    charts: list[charts.ColumnChart]
+    violations: list[DictRow]
 
 
 @dataclass(frozen=True)
 class Overview:
-    condition: PipelineStatus
-    attention: list[tuple[Alert, str | None]]
-    """With the address at which one sees more."""
-    stages: charts.Bars
-    failure_rates: charts.Bars
-    review: HourlyStats
+    status: PipelineStatus
+    alerts: list[tuple[Alert, str | None]]
+    """Each with the URL of the details."""
+    sites_by_stage: charts.BarChart
+    failure_rates: charts.BarChart
+    hourly: HourlyStats
     events: list[DictRow]
 
     @property
-    def serious(self) -> bool:
-        """Somebody has to do something; a pause or an unfinished check alone is only told."""
-        return any(one.kind not in _TOLD_ONLY for one, _ in self.attention)
+    def has_serious_alert(self) -> bool:
+        """Whether somebody has to act: a pause or an unfinished check is only information."""
+        return any(alert.kind not in _MINOR_ALERTS for alert, _ in self.alerts)
 
     @property
-    def running(self) -> int:
-        return sum(queue["running"] for queue in self.condition.queues)
+    def running_jobs(self) -> int:
+        return sum(queue["running"] for queue in self.status.queues)
 
     @property
-    def alive(self) -> int:
-        return sum(worker.alive for worker in self.condition.workers)
+    def live_workers(self) -> int:
+        return sum(worker.alive for worker in self.status.workers)
 
     @property
-    def waiting(self) -> int:
-        return sum(queue["waiting"] for queue in self.condition.queues)
+    def waiting_jobs(self) -> int:
+        return sum(queue["waiting"] for queue in self.status.queues)
 
     @property
-    def oldest_waiting(self) -> datetime | None:
-        since = [queue["oldest_waiting_since"] for queue in self.condition.queues if queue["oldest_waiting_since"]]
-        return min(since, default=None)
+    def oldest_waiting_since(self) -> datetime | None:
+        times = [queue["oldest_waiting_since"] for queue in self.status.queues if queue["oldest_waiting_since"]]
+        return min(times, default=None)
 
 
-def shared_front(reader: ReadOnlyPool) -> CachedValue[Overview]:
-    review = CachedValue(lambda: _read_review(reader), *SLOW, behind=True)
-    return CachedValue(lambda: _read_front(reader, review), *QUICK)
+def cached_overview(pool: ReadOnlyPool) -> CachedValue[Overview]:
+    hourly = CachedValue(lambda: _read_hourly_stats(pool), *HOURLY_STATS_TTL, stale_while_revalidate=True)
+    return CachedValue(lambda: _read_overview(pool, hourly.get()), *OVERVIEW_TTL)
 
 
 def show(request: Request) -> Response:
-    return page("overview.html", front=request.app.state.front.get())
+    return render("overview.html", overview=request.app.state.overview.get())
 
 
-def _read_front(reader: ReadOnlyPool, shared_review: CachedValue[HourlyStats]) -> Overview:
-    review = shared_review.get()
-    with reader.reading() as connection:
-        condition = read_status(connection, review.slow)
-        stages = {row["stage"]: row["sites"] for row in rows(connection, _STAGES)}
-        events = rows(connection, _EVENTS, {"most": _SHOWN})
-    found = [(one, _WHERE.get(one.kind)) for one in find_alerts(condition)]
-    return Overview(condition, found, _stage_bars(stages), _failure_bars(condition), review, events)
+def _read_overview(pool: ReadOnlyPool, hourly: HourlyStats) -> Overview:
+    with pool.transaction() as connection:
+        status = read_status(connection, hourly.slow)
+        sites = {row["stage"]: row["sites"] for row in fetch_rows(connection, _STAGES)}
+        events = fetch_rows(connection, _EVENTS, {"limit": _MAX_EVENTS})
+    alerts = [(alert, _ALERT_URLS.get(alert.kind)) for alert in find_alerts(status)]
+    return Overview(status, alerts, _stage_chart(sites), _failure_chart(status), hourly, events)
 
 
-def _read_review(reader: ReadOnlyPool) -> HourlyStats:
-    with reader.reading() as connection:
-        hours = _read_hours(connection)
+def _read_hourly_stats(pool: ReadOnlyPool) -> HourlyStats:
+    with pool.transaction() as connection:
+        hourly_charts = _read_charts(connection)
         slow = read_slow(connection)
-    broken: list[DictRow] = []
+    violations: list[DictRow] = []
     if slow.broken:
-        with reader.reading() as connection:
-            broken = rows(connection, _BROKEN, {"most": _EXAMPLES})
-    return HourlyStats(slow, hours, broken)
+        with pool.transaction() as connection:
+            violations = fetch_rows(connection, _VIOLATIONS, {"limit": _MAX_VIOLATIONS})
+    return HourlyStats(slow, hourly_charts, violations)
 
 
-def _read_hours(connection: psycopg.Connection) -> list[charts.Hours]:
-    (this_hour,) = rows(connection, _THIS_HOUR)
+def _read_charts(connection: psycopg.Connection) -> list[charts.ColumnChart]:
+    (current,) = fetch_rows(connection, _CURRENT_HOUR)
     counts: dict[str, dict[datetime, tuple[int, int]]] = {}
-    for row in rows(connection, _HOURS):
+    for row in fetch_rows(connection, _HOURS):
         counts.setdefault(row["stage"], {})[row["hour"]] = (row["completed"], row["failed"])
     names = {**{stage: stage for stage in STAGES}, "completed": "runs"}
-    return [charts.hours(name, counts.get(stage, {}), this_hour["hour"]) for stage, name in names.items()]
+    return [charts.column_chart(name, counts.get(stage, {}), current["hour"]) for stage, name in names.items()]
 
 
-def _stage_bars(sites: dict[str, int]) -> charts.Bars:
+def _stage_chart(sites: dict[str, int]) -> charts.BarChart:
     values = [
         (stage, sites.get(stage, 0), f"{sites.get(stage, 0):,}", f"/sites?{urlencode({'stage': stage})}")
         for stage in ("never run", "fetch", "ocr", "extraction", "deploy", "completed")
     ]
-    return charts.bars(values)
+    return charts.bar_chart(values)
 
 
-def _failure_bars(condition: PipelineStatus) -> charts.Bars:
-    rates = [(stage, condition.health[f"{stage}_failure_percent"]) for stage in STAGES]
-    return charts.bars(
+def _failure_chart(status: PipelineStatus) -> charts.BarChart:
+    rates = [(stage, status.health[f"{stage}_failure_percent"]) for stage in STAGES]
+    return charts.bar_chart(
         [
             (
                 stage,

@@ -1,4 +1,4 @@
-"""For programs: the metrics, whether the dashboard works, whether it lives."""
+"""Endpoints for programs: Prometheus metrics, readiness and liveness."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ logger = logging.getLogger(__name__)
 
 def metrics(request: Request) -> Response:
     try:
-        text = render(request.app.state.reader.metrics())
+        text = render(request.app.state.pool.metrics())
     except psycopg.errors.QueryCanceled:
-        return PlainTextResponse("the views took too long\n", 503)
+        return PlainTextResponse("the database query timed out\n", 503)
     return PlainTextResponse(text, headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
 
 
@@ -26,9 +26,9 @@ def ready(request: Request) -> Response:
     try:
         request.app.state.check()
     except ClerkError as error:
-        # The sentence names host and user, which is for the log only: anybody may ask here.
+        # The full message names host and user. This endpoint needs no token, so only the log gets it.
         logger.warning("not ready: %s", error)
-        return PlainTextResponse(f"not ready: {_in_short(error)}\n", 503)
+        return PlainTextResponse(f"not ready: {_public_message(error)}\n", 503)
     return PlainTextResponse("ready\n")
 
 
@@ -36,11 +36,11 @@ async def live(request: Request) -> Response:
     return PlainTextResponse("alive\n")
 
 
-def _in_short(error: ClerkError) -> str:
+def _public_message(error: ClerkError) -> str:
     match error:
         case DatabaseUnreachable():
             return "the database cannot be reached"
         case SchemaMismatch():
-            return 'the schema is not the one that this dashboard reads, run "clerk db up"'
+            return 'the database schema does not match this version of the dashboard; run "clerk db up"'
         case _:
-            return "the database refuses, see the log"
+            return "the database refused the query; see the log"

@@ -1,4 +1,4 @@
-"""What waits, what runs, who works."""
+"""Queues, workers, stage durations and running jobs."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from starlette.responses import Response
 from clerk.monitoring import worker_text
 from clerk.monitoring.status import PipelineStatus
 from clerk.pipeline.engine import QUEUES
-from clerk.web.db import Example, rows
-from clerk.web.rendering import page
+from clerk.web.db import SampleQuery, fetch_rows
+from clerk.web.rendering import render
 
-_JOBS_AT_MOST = 50
-_RUNNING = sql.SQL("""
+_MAX_JOBS = 50
+_RUNNING_JOBS = sql.SQL("""
     select job_id, queue, subdomain, stage, content_item_id, worker_id, host, pid, attempt, claimed_at, running_for,
            has_lease, progress, progress_total, progress_at
     from running_jobs
     order by claimed_at, job_id
-    limit %(most)s
+    limit %(limit)s
 """)
-QUERIES: list[Example] = [(_RUNNING, {"most": 1})]
-_IDLE = {
+QUERIES: list[SampleQuery] = [(_RUNNING_JOBS, {"limit": 1})]
+_EMPTY_QUEUE = {
     **dict.fromkeys(("waiting", "running", "scheduled", "held_back"), 0),
     **dict.fromkeys(("oldest_waiting_since", "rate_per_hour", "eta")),
     "paused": False,
 }
-"""A queue without jobs, which the views leave out. What ended in it is not known then, and not said to be nothing."""
+"""A queue without jobs, which the view does not list. Its rate is unknown, not zero."""
 
 
 def show(request: Request) -> Response:
-    """Queues and workers come from the look that the overview shows: their rates take long to find out."""
-    condition: PipelineStatus = request.app.state.front.get().condition
-    with request.app.state.reader.reading() as connection:
-        jobs = rows(connection, _RUNNING, {"most": _JOBS_AT_MOST + 1})
-    queues = _all_queues(condition)
-    return page(
+    """Queues and workers come from the cached overview, because their rates are slow to compute."""
+    status: PipelineStatus = request.app.state.overview.get().status
+    with request.app.state.pool.transaction() as connection:
+        jobs = fetch_rows(connection, _RUNNING_JOBS, {"limit": _MAX_JOBS + 1})
+    queues = _all_queues(status)
+    return render(
         "queues.html",
-        condition=condition,
+        status=status,
         queues=queues,
-        jobs=jobs[:_JOBS_AT_MOST],
-        more_jobs=len(jobs) > _JOBS_AT_MOST,
-        readers={queue["queue"]: len(worker_text.readers_of(condition, queue["queue"])) for queue in queues},
+        jobs=jobs[:_MAX_JOBS],
+        more_jobs=len(jobs) > _MAX_JOBS,
+        worker_counts={queue["queue"]: len(worker_text.readers_of(status, queue["queue"])) for queue in queues},
     )
 
 
-def _all_queues(condition: PipelineStatus) -> list[dict[str, Any]]:
-    """Those that clerk has, with or without jobs, so that each can be paused; then whatever else has jobs."""
-    busy = {queue["queue"]: queue for queue in condition.queues}
-    return list(({name: {"queue": name, **_IDLE} for name in QUEUES} | busy).values())
+def _all_queues(status: PipelineStatus) -> list[dict[str, Any]]:
+    """clerk's queues, with or without jobs, so that each can be paused; then other queues that have jobs."""
+    with_jobs = {queue["queue"]: queue for queue in status.queues}
+    return list(({name: {"queue": name, **_EMPTY_QUEUE} for name in QUEUES} | with_jobs).values())

@@ -1,4 +1,4 @@
-"""Looks for words in everything that is published on this machine; each hit leads to its page."""
+"""Full-text search in the archives that are published on this machine. Each hit links to its page."""
 
 from __future__ import annotations
 
@@ -17,88 +17,94 @@ from clerk.archive.search import Hit, SearchResult, search
 from clerk.documents.sanitize import is_subdomain
 from clerk.publish.versions import published_archives
 from clerk.web import paging
-from clerk.web.db import Example, ReadOnlyPool, rows
-from clerk.web.rendering import page
+from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
+from clerk.web.rendering import render
 
-_HITS = 50
-_SECONDS = 8.0
-# By the path of the PDF, which an archive tells by the path of the page's image: no two documents share it.
+_MAX_HITS = 50
+_TIMEOUT = 8.0
+# By the storage key of the PDF, which follows from the path of the page's image and is unique in a site.
 _DOCUMENTS = sql.SQL("""
     select d.subdomain, d.storage_key, d.id, d.source_url
     from unnest(%(sites)s::text[], %(keys)s::text[]) as wanted (subdomain, storage_key)
     join site_documents d on d.subdomain = wanted.subdomain and d.storage_key = wanted.storage_key
 """)
-QUERIES: list[Example] = [(_DOCUMENTS, {"sites": [], "keys": []})]
+QUERIES: list[SampleQuery] = [(_DOCUMENTS, {"sites": [], "keys": []})]
 
 
 @dataclass(frozen=True)
-class Question:
-    """What to look for. Anything may stand in a URL: what makes no sense is left out, and said."""
+class SearchQuery:
+    """The search form. Invalid fields are ignored, and `warnings` says so."""
 
-    words: str
+    text: str
     site: str
     since: date | None
-    odd: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, words: str, site: str, since: str) -> Question:
+    def parse(cls, text: str, site: str, since: str) -> SearchQuery:
         site, since = site.strip().lower()[:100], since.strip()[:100]
-        day = _day(since)
-        odd = [f"“{site}” cannot be a site's name, so all were searched"] if site and not is_subdomain(site) else []
-        odd += [f"“{since}” is no date such as 2024-05-31, so it was left out"] if since and day is None else []
-        return cls(paging.text(words, 200), site if is_subdomain(site) else "", day, tuple(odd))
+        day = _parse_date(since)
+        warnings = []
+        if site and not is_subdomain(site):
+            warnings.append(f"“{site}” is not a valid site name, so all archives were searched")
+        if since and day is None:
+            warnings.append(f"“{since}” is not a date such as 2024-05-31, so it was ignored")
+        return cls(paging.parse_text(text, 200), site if is_subdomain(site) else "", day, tuple(warnings))
 
 
 @dataclass(frozen=True)
-class Result:
+class LinkedHit:
     hit: Hit
-    address: str | None
-    """Of the page in the dashboard; None if the database does not know the document."""
+    url: str | None
+    """The page in the dashboard; None if the document is not in this database."""
     source_url: str | None
 
 
 def show(request: Request) -> Response:
-    question = Question.of(*(request.query_params.get(name, "") for name in ("q", "site", "since")))
+    query = SearchQuery.parse(*(request.query_params.get(name, "") for name in ("q", "site", "since")))
     publish_dir: Path | None = request.app.state.publish_dir
-    archives = found = problem = None
-    results: list[Result] = []
+    archives = result = error_message = None
+    hits: list[LinkedHit] = []
     try:
         if publish_dir is not None and publish_dir.is_dir():
-            archives = published_archives(publish_dir, question.site or None)
-            found = search(archives, question.words, question.since, _HITS, _SECONDS)
-            results = _results(request.app.state.reader, found, question.words)
+            archives = published_archives(publish_dir, query.site or None)
+            result = search(archives, query.text, query.since, _MAX_HITS, _TIMEOUT)
+            hits = _link_hits(request.app.state.pool, result, query.text)
     except OSError as error:
-        problem = f"The archives on this machine cannot be read: {error.strerror}."
-    return page(
+        error_message = f"The archives on this machine cannot be read: {error.strerror}."
+    return render(
         "search.html",
-        question=question,
-        words=question.words,
+        query=query,
         archives=archives,
-        found=found,
-        results=results,
-        problem=problem,
-        most=_HITS,
-        seconds=_SECONDS,
+        result=result,
+        hits=hits,
+        error_message=error_message,
+        max_hits=_MAX_HITS,
+        timeout=_TIMEOUT,
     )
 
 
-def _results(reader: ReadOnlyPool, found: SearchResult, words: str) -> list[Result]:
-    keys = [(hit.subdomain, storage_key(hit.page_image)) for hit in found.hits]
-    known: dict[tuple[str, str], DictRow] = {}
-    if found.hits:
-        with reader.reading() as connection:
-            wanted = {"sites": [site for site, _ in keys], "keys": [key for _, key in keys]}
-            known = {(row["subdomain"], row["storage_key"]): row for row in rows(connection, _DOCUMENTS, wanted)}
+def _link_hits(pool: ReadOnlyPool, result: SearchResult, text: str) -> list[LinkedHit]:
+    keys = [(hit.subdomain, storage_key(hit.page_image)) for hit in result.hits]
+    documents: dict[tuple[str, str], DictRow] = {}
+    if result.hits:
+        with pool.transaction() as connection:
+            values = {"sites": [site for site, _ in keys], "keys": [key for _, key in keys]}
+            documents = {
+                (row["subdomain"], row["storage_key"]): row for row in fetch_rows(connection, _DOCUMENTS, values)
+            }
     return [
-        _result(hit, known.get((site, key or "")), words) for hit, (site, key) in zip(found.hits, keys, strict=True)
+        _link_hit(hit, documents.get((site, key or "")), text)
+        for hit, (site, key) in zip(result.hits, keys, strict=True)
     ]
 
 
-def _result(hit: Hit, row: DictRow | None, words: str) -> Result:
-    if row is None:
-        return Result(hit, None, None)
-    query = urlencode({"page": hit.page, "q": words})
-    return Result(hit, f"/sites/{quote(hit.subdomain)}/documents/{row['id']}?{query}#pages", row["source_url"])
+def _link_hit(hit: Hit, document: DictRow | None, text: str) -> LinkedHit:
+    if document is None:
+        return LinkedHit(hit, None, None)
+    query = urlencode({"page": hit.page, "q": text})
+    url = f"/sites/{quote(hit.subdomain)}/documents/{document['id']}?{query}#pages"
+    return LinkedHit(hit, url, document["source_url"])
 
 
 def storage_key(page_image: str | None) -> str | None:
@@ -107,7 +113,7 @@ def storage_key(page_image: str | None) -> str | None:
     return f"{match[1] or ''}pdfs/{match[2]}/{match[3]}.pdf" if match else None
 
 
-def _day(text: str) -> date | None:
+def _parse_date(text: str) -> date | None:
     try:
         return date.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""One site: how far it is and why, its documents, its runs, its published versions, and what was done to it."""
+"""One site: its status and the reason for it, documents, runs, published versions, repairs and operator actions."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from clerk.monitoring.explain import Explanation, explain
 from clerk.monitoring.site_state import read_site_state
 from clerk.pipeline.engine import STAGES
 from clerk.web import paging
-from clerk.web.db import Example, ReadOnlyPool, rows
+from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
 from clerk.web.flow import Node, flow
 from clerk.web.pages import documents
-from clerk.web.pages.documents import Choice, Listing
-from clerk.web.rendering import page
+from clerk.web.pages.documents import DocumentFilters, DocumentPage
+from clerk.web.rendering import render
 
-_RUNS = 10
-_VERSIONS = 5
-_EVENTS = 10
+_MAX_RUNS = 10
+_MAX_VERSIONS = 5
+_MAX_EVENTS = 10
 
 _SITE = sql.SQL("""
     select o.*, s.reason, s.outcome_reason, s.ended_at, s.due_at
@@ -34,14 +34,14 @@ _SITE = sql.SQL("""
     where o.subdomain = %(subdomain)s
 """)
 _SOURCE = sql.SQL("select * from site_sources where subdomain = %(subdomain)s")
-_HISTORY = sql.SQL("""
+_RUNS = sql.SQL("""
     select * from run_history where subdomain = %(subdomain)s order by started_at desc, run_id desc limit %(runs)s
 """)
-_PUBLISHED = sql.SQL("""
-    select * from site_publications where subdomain = %(subdomain)s order by id desc limit %(versions)s
+_PUBLICATIONS = sql.SQL("""
+    select * from site_publications where subdomain = %(subdomain)s order by id desc limit %(publications)s
 """)
-# What repairs and people did, in one order. What a person says of it is cut: a detail may hold anything.
-_DONE_TO_IT = sql.SQL("""
+# Repairs and operator actions, the latest first. The detail of an action is truncated: its length has no limit.
+_EVENTS = sql.SQL("""
     select * from (
         select at, 'reconciliation' as who, kind as what, found || '; ' || done as detail, error
         from recent_repairs where subdomain = %(subdomain)s
@@ -51,100 +51,102 @@ _DONE_TO_IT = sql.SQL("""
     ) event
     order by at desc limit %(events)s
 """)
-_SHOWN = {"runs": _RUNS + 1, "versions": _VERSIONS, "events": _EVENTS}
-QUERIES: list[Example] = [
-    (query, {"subdomain": "", **_SHOWN}) for query in (_SITE, _SOURCE, _HISTORY, _PUBLISHED, _DONE_TO_IT)
+_LIMITS = {"runs": _MAX_RUNS + 1, "publications": _MAX_VERSIONS, "events": _MAX_EVENTS}
+QUERIES: list[SampleQuery] = [
+    (query, {"subdomain": "", **_LIMITS}) for query in (_SITE, _SOURCE, _RUNS, _PUBLICATIONS, _EVENTS)
 ] + documents.QUERIES
 
 
 @dataclass(frozen=True)
-class PastRun:
+class Run:
+    """A run, and how it differs from the run before. A difference is None if one of the two has not ended."""
+
     row: DictRow
-    took_longer: timedelta | None
-    """Than the run before; None if one of the two has not ended."""
-    read_more: int | None
-    failed_more: int | None
+    took_diff: timedelta | None
+    ocr_diff: int | None
+    failed_diff: int | None
 
     @property
     def failed(self) -> int | None:
-        return failed_in(self.row)
+        return failed_units(self.row)
 
 
 @dataclass(frozen=True)
 class Site:
     row: DictRow
     source: DictRow
-    answer: Explanation
+    explanation: Explanation
     flow: dict[str, Node]
-    runs: list[PastRun]
-    versions: list[DictRow]
+    runs: list[Run]
+    publications: list[DictRow]
     current: DictRow | None
-    """The version that readers get."""
+    """The publication that is online."""
     events: list[DictRow]
-    listing: Listing
+    documents: DocumentPage
 
 
 def show(request: Request) -> Response:
     name = request.path_params["subdomain"]
-    choice = Choice.of(*(request.query_params.get(field, "") for field in ("text", "state", "page")))
-    found = read_site(request.app.state.reader, name, choice)
-    if found is None:
+    filters = DocumentFilters.parse(*(request.query_params.get(field, "") for field in ("text", "state", "page")))
+    site = read_site(request.app.state.pool, name, filters)
+    if site is None:
         raise HTTPException(404, f"There is no site {name}.")
-    link = paging.link_to(f"/sites/{quote(name)}", choice)
-    return page("site.html", site=found, choice=choice, link=lambda **changes: f"{link(**changes)}#documents")
+    link = paging.link_to(f"/sites/{quote(name)}", filters)
+    return render("site.html", site=site, filters=filters, link=lambda **changes: f"{link(**changes)}#documents")
 
 
-def read_site(reader: ReadOnlyPool, subdomain: str, choice: Choice) -> Site | None:
+def read_site(pool: ReadOnlyPool, subdomain: str, filters: DocumentFilters) -> Site | None:
     subdomain = subdomain.replace("\0", "")
-    named = {"subdomain": subdomain, **_SHOWN}
-    with reader.reading() as connection:
-        found = rows(connection, _SITE, named)
-        answer = _answer(connection, subdomain)
-        if not found or answer is None:
+    values = {"subdomain": subdomain, **_LIMITS}
+    with pool.transaction() as connection:
+        rows = fetch_rows(connection, _SITE, values)
+        explanation = _explain(connection, subdomain)
+        if not rows or explanation is None:
             return None
-        versions = rows(connection, _PUBLISHED, named)
-        current = next((row for row in versions if row["deployed_at"] and not row["withdrawn_at"]), None)
+        row = rows[0]
+        publications = fetch_rows(connection, _PUBLICATIONS, values)
+        current = next((row for row in publications if row["deployed_at"] and not row["withdrawn_at"]), None)
         return Site(
-            found[0],
-            rows(connection, _SOURCE, named)[0],
-            answer,
-            flow(found[0], current),
-            _compared(rows(connection, _HISTORY, named), found[0]),
-            versions,
+            row,
+            fetch_rows(connection, _SOURCE, values)[0],
+            explanation,
+            flow(row, current),
+            _compare_runs(fetch_rows(connection, _RUNS, values), row),
+            publications,
             current,
-            rows(connection, _DONE_TO_IT, named),
-            documents.read_documents(connection, subdomain, choice),
+            fetch_rows(connection, _EVENTS, values),
+            documents.read_documents(connection, subdomain, filters),
         )
 
 
-def _answer(connection: psycopg.Connection, subdomain: str) -> Explanation | None:
-    facts = read_site_state(connection, subdomain)
-    return None if facts is None else explain(replace(facts, now=facts.now.astimezone(UTC)))
+def _explain(connection: psycopg.Connection, subdomain: str) -> Explanation | None:
+    state = read_site_state(connection, subdomain)
+    return None if state is None else explain(replace(state, now=state.now.astimezone(UTC)))
 
 
-def _compared(history: list[DictRow], site: DictRow) -> list[PastRun]:
-    """The newest first, each beside the one before it; of the run that is going the site's row has the counters."""
-    if history and history[0]["run_id"] == site["run_id"] and history[0]["ended_at"] is None:
-        history[0].update({name: site[name] for name, value in history[0].items() if value is None and name in site})
-    beside = list(pairwise(history)) + ([(history[-1], None)] if history and len(history) <= _RUNS else [])
-    return [_beside(run, before) for run, before in beside]
+def _compare_runs(runs: list[DictRow], site: DictRow) -> list[Run]:
+    """The latest first, each compared with the run before it. The counters of the active run are in the site's row."""
+    if runs and runs[0]["run_id"] == site["run_id"] and runs[0]["ended_at"] is None:
+        runs[0].update({name: site[name] for name, value in runs[0].items() if value is None and name in site})
+    pairs = list(pairwise(runs)) + ([(runs[-1], None)] if runs and len(runs) <= _MAX_RUNS else [])
+    return [_compare(run, previous) for run, previous in pairs]
 
 
-def _beside(run: DictRow, before: DictRow | None) -> PastRun:
-    if before is None or run["ended_at"] is None or before["ended_at"] is None:
-        return PastRun(run, None, None, None)
-    return PastRun(
+def _compare(run: DictRow, previous: DictRow | None) -> Run:
+    if previous is None or run["ended_at"] is None or previous["ended_at"] is None:
+        return Run(run, None, None, None)
+    return Run(
         run,
-        run["took"] - before["took"],
-        _more(run["ocr_completed"], before["ocr_completed"]),
-        _more(failed_in(run), failed_in(before)),
+        run["took"] - previous["took"],
+        _difference(run["ocr_completed"], previous["ocr_completed"]),
+        _difference(failed_units(run), failed_units(previous)),
     )
 
 
-def _more(now: int | None, before: int | None) -> int | None:
-    return None if now is None or before is None else now - before
+def _difference(value: int | None, previous: int | None) -> int | None:
+    return None if value is None or previous is None else value - previous
 
 
-def failed_in(run: DictRow) -> int | None:
+def failed_units(run: DictRow) -> int | None:
     counts = [run[f"{stage}_failed"] for stage in STAGES]
     return sum(counts) if None not in counts else None

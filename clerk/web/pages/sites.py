@@ -1,7 +1,8 @@
-"""All sites: filtered, sorted, a page at a time; those that need somebody first."""
+"""All sites: filtered, sorted and paginated; by default those that need attention come first."""
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import LiteralString
 
@@ -11,19 +12,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from clerk.pipeline.engine import STAGES
-from clerk.web.db import Example, ReadOnlyPool, rows
-from clerk.web.paging import PAGE_SIZE, Listing, link_to, page_number, page_of, text
-from clerk.web.rendering import page
+from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
+from clerk.web.paging import PAGE_SIZE, ResultPage, clamp_page, link_to, parse_page, parse_text
+from clerk.web.rendering import render
 
 OUTCOMES = ("succeeded", "partial", "failed", "unchanged", "no_documents", "cancelled")
 ONLY = {
     "stuck": "stuck",
-    "failed": "whose last run failed",
+    "failed": "last run failed",
     "failing": "with failed documents",
     "paused": "paused",
-    "going": "whose run is going",
+    "running": "with an active run",
 }
-_FIRST = "attention"
+_DEFAULT_ORDER = "attention"
 
 _MATCHING = sql.SQL("""
     from (
@@ -38,7 +39,7 @@ _MATCHING = sql.SQL("""
                         when 'failed' then outcome = 'failed'
                         when 'failing' then failed > 0
                         when 'paused' then paused
-                        when 'going' then phase is not null
+                        when 'running' then phase is not null
                         else true end
 """)
 _COUNT = sql.SQL("select count(*) as sites {matching}").format(matching=_MATCHING)
@@ -53,7 +54,7 @@ _SITES = """
     order by {order} limit %(limit)s offset %(offset)s
 """
 _ORDERS: dict[str, LiteralString] = {
-    _FIRST: "stuck desc, coalesce(outcome = 'failed', false) desc, failed > 0 desc, phase is null, subdomain",
+    _DEFAULT_ORDER: "stuck desc, coalesce(outcome = 'failed', false) desc, failed > 0 desc, phase is null, subdomain",
     "site": "subdomain",
     "-site": "subdomain desc",
     "stage": "current_stage nulls first, subdomain",
@@ -63,61 +64,63 @@ _ORDERS: dict[str, LiteralString] = {
     "updated": "updated_at nulls first, subdomain",
     "-updated": "updated_at desc nulls last, subdomain",
 }
-_SORTED = {key: sql.SQL(_SITES).format(matching=_MATCHING, order=sql.SQL(order)) for key, order in _ORDERS.items()}
-QUERIES: list[Example] = [
+_SITES_BY_ORDER = {
+    key: sql.SQL(_SITES).format(matching=_MATCHING, order=sql.SQL(order)) for key, order in _ORDERS.items()
+}
+QUERIES: list[SampleQuery] = [
     (query, {"text": "", "stage": "", "outcome": "", "only": "", "limit": 1, "offset": 0})
-    for query in (_COUNT, *_SORTED.values())
+    for query in (_COUNT, *_SITES_BY_ORDER.values())
 ]
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Which sites to list. Anything may stand in a URL, so every field is brought within its bounds."""
+class SiteFilters:
+    """Invalid values in the query string are replaced by the defaults."""
 
     text: str = ""
     stage: str = ""
     outcome: str = ""
     only: str = ""
-    order: str = _FIRST
+    order: str = _DEFAULT_ORDER
     page: int = 1
 
     @classmethod
-    def of(cls, given: QueryParams) -> Choice:
-        def one_of(name: str, known: object, otherwise: str = "") -> str:
-            return value if (value := given.get(name, "")) in known else otherwise  # type: ignore[operator]
+    def parse(cls, params: QueryParams) -> SiteFilters:
+        def choice(name: str, allowed: Container[str], default: str = "") -> str:
+            return value if (value := params.get(name, "")) in allowed else default
 
         return cls(
-            text(given.get("text", "")),
-            one_of("stage", (*STAGES, "completed", "never run")),
-            one_of("outcome", OUTCOMES),
-            one_of("only", ONLY),
-            one_of("order", _ORDERS, _FIRST),
-            page_number(given.get("page", "")),
+            parse_text(params.get("text", "")),
+            choice("stage", (*STAGES, "completed", "never run")),
+            choice("outcome", OUTCOMES),
+            choice("only", ONLY),
+            choice("order", _ORDERS, _DEFAULT_ORDER),
+            parse_page(params.get("page", "")),
         )
 
     @property
-    def narrows(self) -> bool:
+    def is_active(self) -> bool:
         return bool(self.text or self.stage or self.outcome or self.only)
 
 
 def show(request: Request) -> Response:
-    choice = Choice.of(request.query_params)
-    listing = read_sites(request.app.state.reader, choice)
-    return page(
+    filters = SiteFilters.parse(request.query_params)
+    return render(
         "sites.html",
-        choice=choice,
-        listing=listing,
+        filters=filters,
+        results=read_sites(request.app.state.pool, filters),
         stages=STAGES,
         outcomes=OUTCOMES,
         only=ONLY,
-        link=link_to("/sites", choice),
+        link=link_to("/sites", filters),
     )
 
 
-def read_sites(reader: ReadOnlyPool, choice: Choice) -> Listing:
-    wanted = {name: getattr(choice, name) for name in ("text", "stage", "outcome", "only")}
-    with reader.reading() as connection:
-        total = rows(connection, _COUNT, wanted)[0]["sites"]
-        number, pages = page_of(total, choice.page)
-        place = {"limit": PAGE_SIZE, "offset": (number - 1) * PAGE_SIZE}
-        return Listing(rows(connection, _SORTED[choice.order], wanted | place), total, number, pages)
+def read_sites(pool: ReadOnlyPool, filters: SiteFilters) -> ResultPage:
+    values = {name: getattr(filters, name) for name in ("text", "stage", "outcome", "only")}
+    with pool.transaction() as connection:
+        total = fetch_rows(connection, _COUNT, values)[0]["sites"]
+        page, pages = clamp_page(total, filters.page)
+        limits = {"limit": PAGE_SIZE, "offset": (page - 1) * PAGE_SIZE}
+        rows = fetch_rows(connection, _SITES_BY_ORDER[filters.order], values | limits)
+        return ResultPage(rows, total, page, pages)
