@@ -1,1 +1,1 @@
-"""Five made-up towns and their documents, good and broken: what `bin/demo` runs on."""
+"""Generated towns and documents for `bin/demo`."""

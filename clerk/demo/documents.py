@@ -1,7 +1,7 @@
-"""Makes the demonstration's documents: the same texts every time, without fonts or files from outside.
+"""Generates the documents of the demo: deterministic, without external fonts or files.
 
-Digital pages carry text. Scanned ones are pictures of text, turned a little, speckled, at 150 to 200 dpi, with no
-text layer at all. The word HIDDEN_WORD stands in one scanned picture and nowhere else.
+Digital pages have text. Scanned pages are images at 150 to 200 dpi, slightly rotated, with noise and without a text
+layer. HIDDEN_WORD occurs in one scanned page only.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Town:
     kind: str
     languages: str
     outcome: str
-    """How its first run ends."""
+    """Outcome of its first run."""
     failures: int
-    """How many of its documents cannot be read, and are there for that."""
+    """Number of documents that fail on purpose."""
 
 
 TOWNS = (
@@ -69,22 +69,22 @@ TOWNS = (
 
 
 def make_all(folder: Path, progress: Callable[[int, int], object] = lambda done, of: None) -> int:
-    """Write every document that is not there yet below `folder`, one folder per town; returns how many there are."""
-    everything = _everything()
-    for number, (path, content) in enumerate(everything, 1):
+    """Write missing documents below `folder`, one folder per town; returns the total number."""
+    documents = _documents()
+    for number, (path, content) in enumerate(documents, 1):
         if not (folder / path).exists():
             write(folder / path, content())
-        progress(number, len(everything))
-    return len(everything)
+        progress(number, len(documents))
+    return len(documents)
 
 
-def _everything() -> list[tuple[str, Callable[[], bytes]]]:
-    made: list[tuple[str, Callable[[], bytes]]] = []
+def _documents() -> list[tuple[str, Callable[[], bytes]]]:
+    documents: list[tuple[str, Callable[[], bytes]]] = []
 
     def add(town: str, meeting: str, day: date, make: Callable[[random.Random], bytes], agenda: bool = False) -> None:
         name = f"{town}/{'_agendas/' if agenda else ''}{meeting}/{day.isoformat()}.pdf"
-        # A generator of its own for each document, so that one more does not change the others.
-        made.append((name, lambda: make(random.Random(f"{SEED} {name}"))))  # noqa: S311 (not for secrets)
+        # One generator per document, so that an additional document does not change the others.
+        documents.append((name, lambda: make(random.Random(f"{SEED} {name}"))))  # noqa: S311 (not for cryptography)
 
     start = date(2024, 1, 9)
     for number in range(8):
@@ -109,11 +109,11 @@ def _everything() -> list[tuple[str, Callable[[], bytes]]]:
         add("brokenbow", "School Board", day, lambda r, d=day: digital(r, "Broken Bow", d, 2))  # type: ignore[misc]
     for number, broken in enumerate(_BROKEN * 3):
         add("brokenbow", "Finance Committee", start + timedelta(days=7 * number), broken)
-    return made[:-3]
+    return documents[:-3]
 
 
 def digital(r: random.Random, town: str, day: date, pages: int, spanish: bool = False) -> bytes:
-    """Born digital: what word processors and agenda systems put out."""
+    """A digital document, as exported by a word processor."""
     pdf = _new_pdf(day)
     for number in range(1, pages + 1):
         pdf.add_page()
@@ -129,18 +129,18 @@ def digital(r: random.Random, town: str, day: date, pages: int, spanish: bool = 
 def scanned(
     r: random.Random, town: str, day: date, pages: int, word: str | None = None, spanish: bool = False
 ) -> bytes:
-    """Pictures of pages, as a copier in a town hall makes them."""
+    """Page images, as made by a scanner."""
     pdf = _new_pdf(day)
     for number in range(1, pages + 1):
         lines = [_title(town, day, number, spanish), "", *_wrapped(_minutes(r, spanish), 78)]
         if word is not None and number == pages:
             lines += ["", f"Public comment: a resident asked for a {word} at the fairground."]
-        _add_picture(pdf, _photograph(r, lines, r.choice((150, 175, 200))))
+        _add_image(pdf, _scan(r, lines, r.choice((150, 175, 200))))
     return bytes(pdf.output())
 
 
 def columns(r: random.Random, town: str, day: date) -> bytes:
-    """Two columns, as in a gazette."""
+    """A page with two columns."""
     pdf = _new_pdf(day)
     pdf.add_page()
     pdf.set_font("Times", "B", 15)
@@ -153,7 +153,7 @@ def columns(r: random.Random, town: str, day: date) -> bytes:
 
 
 def mixed(r: random.Random, town: str, day: date) -> bytes:
-    """A digital page, then one that was signed on paper and scanned back in."""
+    """A digital page followed by a scanned one."""
     writer = PdfWriter()
     writer.append(io.BytesIO(digital(r, town, day, 1)))
     writer.append(io.BytesIO(scanned(r, town, day, 1)))
@@ -165,8 +165,8 @@ def _empty(_: random.Random) -> bytes:
 
 
 def _truncated(r: random.Random) -> bytes:
-    whole = digital(r, "Broken Bow", date(2024, 2, 1), 3)
-    return whole[: len(whole) // 3]
+    complete = digital(r, "Broken Bow", date(2024, 2, 1), 3)
+    return complete[: len(complete) // 3]
 
 
 def _encrypted(r: random.Random) -> bytes:
@@ -183,12 +183,12 @@ _BROKEN = (_empty, _truncated, _encrypted, _html)
 
 
 def _new_pdf(day: date) -> FPDF:
-    # Here, since every command of clerk imports this module, and fpdf takes a third of the time that all do.
+    # Imported on use: fpdf is slow to import and an optional dependency.
     from fpdf import FPDF
 
     pdf = FPDF(unit="mm", format="letter")
     pdf.set_auto_page_break(True, margin=18)
-    # Otherwise the moment of making would be in the file, and every run would find every document revised.
+    # Otherwise the current time would be in the file, and every run would detect a revision.
     pdf.creation_date = datetime(day.year, day.month, day.day, tzinfo=UTC)
     return pdf
 
@@ -239,7 +239,7 @@ def _wrapped(paragraphs: list[str], width: int) -> list[str]:
     return lines
 
 
-def _photograph(r: random.Random, lines: list[str], dpi: int) -> Image.Image:
+def _scan(r: random.Random, lines: list[str], dpi: int) -> Image.Image:
     page = Image.new("L", (round(_LETTER[0] * dpi), round(_LETTER[1] * dpi)), 252)
     draw = ImageDraw.Draw(page)
     font = ImageFont.load_default(size=dpi / 6.2)
@@ -254,7 +254,7 @@ def _photograph(r: random.Random, lines: list[str], dpi: int) -> Image.Image:
 
 
 def _write_line(draw: ImageDraw.ImageDraw, x: float, y: float, line: str, ink: int, font: _Font) -> None:
-    """Pillow's own font has no accents, and no other is sure to be here: acutes are drawn by hand."""
+    """Pillow's built-in font has no accents, so acute accents are drawn as lines."""
     plain = "".join(unicodedata.normalize("NFD", character)[0] for character in line)
     draw.text((x, y), plain, fill=ink, font=font)
     height = font.size
@@ -267,9 +267,9 @@ def _write_line(draw: ImageDraw.ImageDraw, x: float, y: float, line: str, ink: i
             )
 
 
-def _add_picture(pdf: FPDF, picture: Image.Image) -> None:
+def _add_image(pdf: FPDF, image: Image.Image) -> None:
     jpeg = io.BytesIO()
-    picture.save(jpeg, "JPEG", quality=80)
+    image.save(jpeg, "JPEG", quality=80)
     jpeg.seek(0)
     pdf.add_page()
     pdf.image(jpeg, x=0, y=0, w=pdf.w, h=pdf.h)

@@ -1,4 +1,4 @@
-"""The main job, from a folder of PDFs to a published archive that can be searched, with real workers."""
+"""`clerk demo`: from a folder of PDFs to a searchable archive, with real workers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ DAY = date(2024, 3, 5)
 
 
 @pytest.fixture
-def papers(tmp_path: Path) -> Path:
-    folder = tmp_path / "papers" / "City Council"
-    r = random.Random(1)  # noqa: S311 (not for secrets)
+def documents(tmp_path: Path) -> Path:
+    folder = tmp_path / "documents" / "City Council"
+    r = random.Random(1)  # noqa: S311 (not for cryptography)
     write(folder / "2024-03-05.pdf", digital(r, "Springfield", DAY, 2))
     write(folder / "2024-03-12.pdf", scanned(r, "Springfield", DAY, 1, HIDDEN_WORD))
     write(folder / "2024-03-19.pdf", b"<html>moved</html>")
@@ -34,26 +34,26 @@ def clerk(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_folder_becomes_an_archive_once(papers: Path, tmp_path: Path) -> None:
+def test_a_folder_becomes_an_archive_once(documents: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     try:
-        first = clerk("demo", str(papers), home=home)
+        first = clerk("demo", str(documents), home=home)
         assert first.returncode == 0, first.stdout + first.stderr
         assert "mytown  partial  3          3      1" in first.stdout
         assert "NotAPdf" in first.stdout
         found = clerk("search", HIDDEN_WORD, home=home)
         assert "City Council, 2024-03-12, minutes, page 1" in found.stdout
         assert clerk("verify", home=home).returncode == 0
-        second = clerk("demo", str(papers), home=home)
+        second = clerk("demo", str(documents), home=home)
         assert second.returncode == 0, second.stdout + second.stderr
         assert "unchanged" in second.stdout
     finally:
         clerk("db", "stop", "--force", home=home)
 
 
-def test_the_made_up_documents_are_all_there_and_are_made_once(tmp_path: Path) -> None:
-    made = make_all(tmp_path)
+def test_documents_are_generated_once(tmp_path: Path) -> None:
+    count = make_all(tmp_path)
     files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pdf")}
-    assert len(files) == made
+    assert len(files) == count
     make_all(tmp_path)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pdf")} == files
