@@ -1,0 +1,1 @@
+"""Documents of sites: repository in the database, files in storage, manifests and integrity checks."""

@@ -1,7 +1,7 @@
-"""What the older system made of a document, kept when clerk reads it anew: in `{site}/before-clerk/`, laid out alike.
+"""Backup of files of the legacy clerk before OCR replaces them, in `{site}/before-clerk/` with the same layout.
 
-Files get a second name there, which costs no room; reading replaces files by renaming, so what has that name stays
-what it was. Nothing below `before-clerk` is ever overwritten: a second time goes beside the first.
+Backups are hard links, which need no space. OCR replaces files by renaming, so a linked file does not change. Files
+below `before-clerk` are never overwritten: a further backup gets a number.
 """
 
 from __future__ import annotations
@@ -19,59 +19,60 @@ FOLDER = "before-clerk"
 
 
 def back_up_files(storage: SiteStorage, document: Document) -> None:
-    """Texts and page images, as they lie where clerk is about to put its own."""
+    """Back up the texts and page images of a document."""
     for folder in (storage.texts(document), storage.page_image(document, 1).parent):
-        files = [file for file in _files(folder) if not file.name.startswith(".")]
-        wanted = storage.folder / FOLDER / folder.relative_to(storage.folder)
-        if files and not any(_holds(place, files) for place in _places(wanted)):
-            _keep(files, wanted)
+        files = [file for file in _list_files(folder) if not file.name.startswith(".")]
+        target = storage.folder / FOLDER / folder.relative_to(storage.folder)
+        if files and not any(_contains(backup, files) for backup in _list_backups(target)):
+            _back_up(files, target)
 
 
 def back_up_database(storage: SiteStorage) -> None:
-    """The archive that the older system published: the only copy of texts whose files are gone."""
-    kept = storage.folder / FOLDER / storage.database.name
-    if storage.database.is_file() and not kept.exists():
-        hardlink_or_copy(storage.database, kept)
+    """Back up the archive that the legacy clerk published. It may have the only copy of a text."""
+    target = storage.folder / FOLDER / storage.database.name
+    if storage.database.is_file() and not target.exists():
+        hardlink_or_copy(storage.database, target)
 
 
-def hardlink_or_copy(path: Path, wanted: Path) -> None:
-    """The file under another name, where nothing is yet; a copy of it where that cannot be."""
-    wanted.parent.mkdir(parents=True, exist_ok=True)
+def hardlink_or_copy(path: Path, target: Path) -> None:
+    """Create a hard link to a file, or copy it where hard links are not possible. The target must not exist."""
+    target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        # Not a second name of a link, which may mean something else in another folder.
-        os.link(path.resolve() if path.is_symlink() else path, wanted)
-    except OSError:  # a file system without hard links, or a link to another one
-        write(wanted, path.read_bytes())
+        # A relative symbolic link would point elsewhere from another folder.
+        os.link(path.resolve() if path.is_symlink() else path, target)
+    except OSError:  # no hard links on this file system, or the link leads to another one
+        write(target, path.read_bytes())
 
 
-def _files(folder: Path) -> list[Path]:
+def _list_files(folder: Path) -> list[Path]:
     try:
         return sorted(path for path in folder.iterdir() if path.is_file())
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
-def _places(wanted: Path) -> list[Path]:
-    """Where an earlier time kept them: `2020-01-01`, `2020-01-01.2`, …"""
-    names = (wanted if number == 1 else wanted.with_name(f"{wanted.name}.{number}") for number in itertools.count(1))
+def _list_backups(target: Path) -> list[Path]:
+    """Return the existing backups: `2020-01-01`, `2020-01-01.2`, …"""
+    names = (target if number == 1 else target.with_name(f"{target.name}.{number}") for number in itertools.count(1))
     return list(itertools.takewhile(Path.exists, names))
 
 
-def _holds(place: Path, files: list[Path]) -> bool:
-    return all((place / file.name).is_file() and filecmp.cmp(file, place / file.name, shallow=False) for file in files)
+def _contains(backup: Path, files: list[Path]) -> bool:
+    copies = ((file, backup / file.name) for file in files)
+    return all(copy.is_file() and filecmp.cmp(file, copy, shallow=False) for file, copy in copies)
 
 
-def _keep(files: list[Path], wanted: Path) -> None:
-    """All of them under the name, or none: whoever is cut short begins anew."""
-    wanted.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{wanted.name}.", suffix=".part", dir=wanted.parent))
+def _back_up(files: list[Path], target: Path) -> None:
+    """Back up all files or none."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
     try:
         for file in files:
             hardlink_or_copy(file, draft / file.name)
         draft.chmod(0o755)
-        earlier = len(_places(wanted))
-        draft.rename(wanted.with_name(f"{wanted.name}.{earlier + 1}") if earlier else wanted)
+        existing = len(_list_backups(target))
+        draft.rename(target.with_name(f"{target.name}.{existing + 1}") if existing else target)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
-    fsync_dir(wanted.parent)
+    fsync_dir(target.parent)

@@ -1,7 +1,7 @@
-"""What became of each page of a document: a JSON file beside the page texts.
+"""Manifest of a document: a JSON file beside the page texts with the OCR result of each page.
 
-The manifest is the last thing written for a document and the first thing read: a page counts only if the manifest
-names it and its text file has the bytes that the manifest says. Its own form is `version`; a reader refuses others.
+It is written after all page texts. A page text is valid only if the manifest lists it and has its hash. Manifests of
+another `version` are rejected.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Page:
     method: str
     characters: int
     confidence: float | None
-    """Tesseract's mean word confidence, 0 to 100; None where nothing was recognised."""
+    """Mean word confidence of Tesseract, 0 to 100; None if it recognised no words."""
     milliseconds: int
     rotation: int
-    """Degrees clockwise by which the rendered page was turned before it was read."""
+    """Degrees clockwise by which the rendered page was rotated before OCR."""
     sha256: str | None
-    """Of the page's text file; None for a failed page."""
+    """Hash of the text file; None for a failed page."""
     error: str | None = None
-    """`Class: message`, for a failed page."""
+    """`Code: message` of a failed page."""
 
     @property
     def has_text(self) -> bool:
@@ -45,7 +45,7 @@ class Page:
 @dataclass(frozen=True)
 class Manifest:
     pdf_sha256: str | None
-    """None: the older system read it, and its PDF was gone when the texts were taken over."""
+    """None if the texts were imported from the legacy clerk when the PDF was missing."""
     page_count: int
     languages: str
     pages: tuple[Page, ...] = field(default=())
@@ -58,45 +58,44 @@ class Manifest:
 
     @property
     def is_legacy(self) -> bool:
-        """Its texts are the older system's, all or some."""
+        """At least one text was imported from the legacy clerk."""
         return any(page.method == LEGACY for page in self.pages)
 
     @property
     def is_complete(self) -> bool:
-        """Every page is accounted for, in order, once."""
+        """Every page is listed once, in order."""
         return [page.page for page in self.pages] == list(range(1, self.page_count + 1))
 
 
 class ManifestUnreadable(Exception):
-    """The file is not a manifest that this code can read: damaged, or of another version."""
+    """A manifest or a text that it lists is missing, damaged or of another version."""
 
 
 def load(path: Path) -> Manifest | None:
-    """None if there is none; ManifestUnreadable if what is there cannot be used."""
+    """Load a manifest; None if the file does not exist. Raises ManifestUnreadable if it is invalid."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         return None
     try:
-        found: dict[str, Any] = json.loads(content)
-        if found["version"] != VERSION:
-            raise ManifestUnreadable(f"{path} is of version {found['version']}, not {VERSION}")
-        pages = tuple(Page(**page) for page in found.pop("pages"))
-        return Manifest(pages=pages, **found)
+        values: dict[str, Any] = json.loads(content)
+        if values["version"] != VERSION:
+            raise ManifestUnreadable(f"{path} has version {values['version']}, not {VERSION}")
+        pages = tuple(Page(**page) for page in values.pop("pages"))
+        return Manifest(pages=pages, **values)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ManifestUnreadable(f"{path} is damaged ({error})") from error
 
 
 def save(path: Path, manifest: Manifest) -> None:
-    """Complete under its name, or not at all."""
     write(path, json.dumps(asdict(manifest), ensure_ascii=False, indent=1) + "\n")
 
 
 def page_texts(storage: SiteStorage, document: Document) -> list[tuple[int, str]]:
-    """Number and text of every page that was read, in order; pages that failed are left out.
+    """Return number and text of every page, in order, without failed pages; nothing if there is no manifest.
 
-    Empty if the document was never read. A text file that is missing or is not the one that the manifest speaks of
-    raises ManifestUnreadable: half a document must not pass for a whole one.
+    Raises ManifestUnreadable if a text file is missing or differs from its hash, so that an incomplete document is
+    never taken for a complete one.
     """
     manifest = load(storage.manifest(document))
     if manifest is None:
@@ -110,9 +109,9 @@ def _text(path: Path, page: Page) -> str:
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:
-        raise ManifestUnreadable(f"{path} is missing, though the manifest has it") from error
+        raise ManifestUnreadable(f"{path} is missing but listed in the manifest") from error
     if digest(content) != page.sha256:
-        raise ManifestUnreadable(f"{path} is not the text that the manifest speaks of")
+        raise ManifestUnreadable(f"{path} differs from the hash in the manifest")
     return content.decode()
 
 

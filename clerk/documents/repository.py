@@ -1,8 +1,9 @@
-"""The documents of a site as kept in `content_items`: reading them, and recording what fetching found out.
+"""Repository of the documents in `content_items`: queries, and recording of fetch results.
 
-Each recording is one transaction under a lock of the site, so that two fetches of one site (one of them a worker that
-was believed dead) never make two rows of one document. The catch: a file takes its final name just before its row
-is written; a crash in between leaves a file that nobody knows, which the next fetch of the same content takes up.
+Each result is recorded in one transaction under a lock of the site, so that two concurrent fetches of a site (one by a
+worker that was presumed dead) cannot insert one document twice.
+Limitation: a file gets its final name just before its row is written. A crash in between leaves an untracked file,
+which the next fetch of the same content uses.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from clerk.errors import DocumentUnknown, NotFetched
 
 Connection = psycopg.Connection[Any]
 
-_SKIPPED_KEPT = 20
-_LONGEST_REASON = 300
+_MAX_SKIPPED_EXAMPLES = 20
+_MAX_REASON_LENGTH = 300
 
-_DOCUMENT = """
+SELECT_DOCUMENTS = """
 select i.id, i.subdomain, i.kind, i.meeting, i.date, i.occurrence, i.revision, i.sha256, i.source_url,
        i.fetch_error_code, i.fetch_error_message
 from content_items i
@@ -36,17 +37,17 @@ where i.kind in ('minutes', 'agenda')
 
 @dataclass(frozen=True)
 class DocumentRef:
-    """A document that a source has."""
+    """A document in the listing of a source."""
 
     url: str
     meeting: str
-    """The body that met, as the source calls it."""
+    """Name of the body that met, as the source writes it."""
     date: date
     kind: str = "minutes"
     key: str = ""
-    """What stays the same when the document is revised or its address changes: the vendor's id. Default: the url."""
+    """Identifier that stays the same when the content or the URL changes: the vendor's id. Default: the URL."""
     version: str = ""
-    """What changes with the content, if the source tells (a publication time). Same version: no request is made."""
+    """Value that changes with the content, for example a publication time. An equal version saves the request."""
 
     @property
     def identity(self) -> str:
@@ -55,7 +56,7 @@ class DocumentRef:
 
 @dataclass(frozen=True)
 class TrackedDocument:
-    """A document that the source had before, and what it said about it. The newest of its lineage_id."""
+    """A document that was listed before: the latest revision, with what the source last reported about it."""
 
     id: int
     source_key: str
@@ -68,24 +69,24 @@ class TrackedDocument:
     last_modified: str | None
     fetch_error_code: str | None
     checked_at: datetime | None = None
-    """When the source last confirmed what we have."""
-    is_read: bool = False
-    """Its pages are in storage: the PDF itself is not needed any more."""
+    """When the source last confirmed that the stored PDF is current."""
+    is_processed: bool = False
+    """OCR has processed it, so the PDF is no longer needed."""
     pdf_missing: bool = False
-    """The PDF was found gone or damaged, and is wanted again."""
+    """Reconciliation found the PDF missing or damaged, so it must be downloaded again."""
 
     @property
     def is_stored(self) -> bool:
         return self.sha256 is not None
 
-    def is_about(self, found: DocumentRef) -> bool:
-        """The same body on the same day: the file lies where it should."""
-        return (self.kind, self.meeting, self.date) == (found.kind, found.meeting, found.date)
+    def is_same_meeting(self, ref: DocumentRef) -> bool:
+        """Kind, body and date are equal, and with them the path of the file."""
+        return (self.kind, self.meeting, self.date) == (ref.kind, ref.meeting, ref.date)
 
 
 @dataclass(frozen=True)
 class Download:
-    """A PDF that arrived."""
+    """Content of a downloaded PDF, and the validators of the response."""
 
     sha256: str
     size_bytes: int
@@ -94,7 +95,7 @@ class Download:
 
 
 class FetchOutcome(StrEnum):
-    """What a fetch made of a document."""
+    """Result of a fetch for one document."""
 
     NEW = "new"
     REVISED = "revised"
@@ -103,33 +104,36 @@ class FetchOutcome(StrEnum):
 
 
 def document_by_id(connection: Connection, content_item_id: int) -> Document:
-    row = connection.execute(_DOCUMENT + "and i.id = %s", [content_item_id]).fetchone()
+    row = connection.execute(SELECT_DOCUMENTS + "and i.id = %s", [content_item_id]).fetchone()
     if row is None:
         raise DocumentUnknown(f"there is no document {content_item_id}")
     return Document(*row)
 
 
 def list_documents(connection: Connection, subdomain: str) -> list[Document]:
-    """All of a site's documents, superseded ones too, in the order of their meetings."""
+    """Return all documents of a site by date of their meetings, including superseded ones."""
     rows = connection.execute(
-        _DOCUMENT + "and i.subdomain = %s order by i.date, i.kind, i.meeting, i.occurrence, i.revision", [subdomain]
+        SELECT_DOCUMENTS + "and i.subdomain = %s order by i.date, i.kind, i.meeting, i.occurrence, i.revision",
+        [subdomain],
     )
     return [Document(*row) for row in rows]
 
 
 def require_fetched(document: Document) -> None:
-    """Raises NotFetched, with the code of the failed download, if the PDF was never downloaded."""
+    """Raise NotFetched, with the code of the failed download, if the PDF was never downloaded."""
     if document.sha256 is None and document.fetch_error_code is not None:
         raise NotFetched(document.fetch_error_message or "the document was not downloaded", document.fetch_error_code)
 
 
 def list_tracked(connection: Connection, subdomain: str) -> list[TrackedDocument]:
+    """Return the latest revision of each document that the site's source has listed."""
     with connection.cursor(row_factory=class_row(TrackedDocument)) as cursor:
         return cursor.execute(
             """
             select i.id, i.source_key, i.kind, i.meeting, i.date, i.sha256, i.source_version, i.etag,
                    i.last_modified, i.fetch_error_code, i.checked_at,
-                   coalesce(l.status = 'processed', false) as is_read, i.pdf_missing_since is not null as pdf_missing
+                   coalesce(l.status = 'processed', false) as is_processed,
+                   i.pdf_missing_since is not null as pdf_missing
             from content_items i
             left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
             where i.subdomain = %s and i.kind in ('minutes', 'agenda') and i.source_key is not null
@@ -146,55 +150,56 @@ def run_started_at(connection: Connection, run_id: int) -> datetime | None:
 
 
 def record_skipped(connection: Connection, run_id: int, reasons: Sequence[str]) -> None:
-    """What this run's listing named and no document can be made of, as its last attempt saw it."""
-    kept = [clean_text(str(reason), _LONGEST_REASON) for reason in reasons[:_SKIPPED_KEPT]]
+    """Store how many entries of a run's listing were skipped, with the first reasons."""
+    examples = [clean_text(str(reason), _MAX_REASON_LENGTH) for reason in reasons[:_MAX_SKIPPED_EXAMPLES]]
     connection.execute(
         "update pipeline_runs r set skipped = %s, skipped_examples = %s::text[] where r.run_id = %s",
-        [len(reasons), kept or None, run_id],
+        [len(reasons), examples or None, run_id],
     )
 
 
 def record_download(
     connection: Connection,
     subdomain: str,
-    found: DocumentRef,
-    content: Download,
-    place: Callable[[Document], str],
-    instead_of: int | None = None,
-    is_taken: Callable[[Document], bool] = lambda document: False,
+    ref: DocumentRef,
+    download: Download,
+    install: Callable[[Document], str],
+    replaces: int | None = None,
+    path_conflicts: Callable[[Document], bool] = lambda document: False,
 ) -> FetchOutcome:
-    """A PDF arrived. `place` gives the file its final name and returns the storage key; only called if it is wanted.
+    """Record a downloaded PDF as new, revised or unchanged.
 
-    `instead_of`: the document that this one follows although its key is another, since its address changed.
-    `is_taken`: whether files of something else lie where a document would go, though no row speaks of them.
+    `install` moves the file to its final path and returns the storage key; it is called for new content only.
+    `replaces`: id of the document that this one continues under another key, because its URL changed.
+    `path_conflicts`: whether untracked files of other content are at the path of a document.
     """
-    with _site_lock(connection, subdomain):
-        before = _newest(connection, subdomain, found, instead_of) or _without_source(
-            connection, subdomain, found, content
+    with site_lock(connection, subdomain):
+        previous = _find_latest(connection, subdomain, ref, replaces) or _claim_without_source(
+            connection, subdomain, ref, download
         )
-        if before is not None and before.sha256 == content.sha256 and before.is_about(found):
-            _confirm(connection, before.id, found, content)
+        if previous is not None and previous.sha256 == download.sha256 and previous.is_same_meeting(ref):
+            _update_source(connection, previous.id, ref, download)
             return FetchOutcome.UNCHANGED
-        if before is not None and before.sha256 is None and before.is_about(found):
-            document = document_by_id(connection, before.id)
-            _fill(connection, document.id, found, content, place(replace(document, sha256=content.sha256)))
+        if previous is not None and previous.sha256 is None and previous.is_same_meeting(ref):
+            document = document_by_id(connection, previous.id)
+            _update_content(connection, document.id, ref, download, install(replace(document, sha256=download.sha256)))
             return FetchOutcome.NEW
-        document = replace(_next_document(connection, subdomain, found, before), sha256=content.sha256)
-        while is_taken(document):  # a later revision, from before this database was restored
+        document = replace(_next_document(connection, subdomain, ref, previous), sha256=download.sha256)
+        while path_conflicts(document):  # files of a revision that a restored database does not have
             document = replace(document, revision=document.revision + 1)
-        key = place(document)
-        _supersede(connection, before)
-        _fill(connection, _insert(connection, document, found, before), found, content, key)
-        return FetchOutcome.NEW if before is None else FetchOutcome.REVISED
+        storage_key = install(document)
+        _supersede(connection, previous)
+        _update_content(connection, _insert(connection, document, ref, previous), ref, download, storage_key)
+        return FetchOutcome.NEW if previous is None else FetchOutcome.REVISED
 
 
-def record_unchanged(connection: Connection, known: TrackedDocument, found: DocumentRef) -> None:
-    """The source says that it is still the same: by its version, or by answering 304."""
-    _confirm(connection, known.id, found, Download("", 0, known.etag, known.last_modified))
+def record_unchanged(connection: Connection, tracked: TrackedDocument, ref: DocumentRef) -> None:
+    """Record that the source still has the same content, by its version or by status 304."""
+    _update_source(connection, tracked.id, ref, Download("", 0, tracked.etag, tracked.last_modified))
 
 
 def record_restored(connection: Connection, content_item_id: int) -> None:
-    """Its file was lost or damaged in storage and is there again: the next run reads it, if it failed for that."""
+    """Record that a missing or damaged PDF was downloaded again. If OCR failed for that, the next run repeats it."""
     connection.execute(
         "update content_items set fetched_at = clerk_now(), pdf_missing_since = null where id = %s", [content_item_id]
     )
@@ -203,38 +208,38 @@ def record_restored(connection: Connection, content_item_id: int) -> None:
 def record_failure(
     connection: Connection,
     subdomain: str,
-    found: DocumentRef,
+    ref: DocumentRef,
     code: str,
     message: str,
-    may_pass: bool,
-    instead_of: int | None = None,
+    retryable: bool,
+    replaces: int | None = None,
 ) -> None:
-    """It could not be had. Without a PDF from before it is a document that fails when its turn to be read comes.
+    """Record a failed download. A document that has no PDF yet then fails in the OCR phase.
 
-    A failure that will not pass by itself counts once, not with every run; `may_pass` ones count each time.
+    A permanent failure is counted in one run only, a retryable one in each run.
     """
-    with _site_lock(connection, subdomain):
-        before = _newest(connection, subdomain, found, instead_of)
-        if before is None:
-            before_id = _insert(connection, _next_document(connection, subdomain, found, None), found, None)
+    with site_lock(connection, subdomain):
+        previous = _find_latest(connection, subdomain, ref, replaces)
+        if previous is None:
+            document_id = _insert(connection, _next_document(connection, subdomain, ref, None), ref, None)
         else:
-            before_id = before.id
+            document_id = previous.id
         connection.execute(
             """
             update content_items i
             set fetch_failed_at = case when i.sha256 is null
-                                            and (%(may_pass)s or i.fetch_error_code is distinct from %(code)s)
+                                            and (%(retryable)s or i.fetch_error_code is distinct from %(code)s)
                                        then clerk_now() else i.fetch_failed_at end,
                 fetch_error_code = %(code)s, fetch_error_message = %(message)s,
                 removed_at_source = null, updated_at = clerk_now()
             where i.id = %(id)s
             """,
-            {"id": before_id, "code": code, "message": clean_text(message, 500), "may_pass": may_pass},
+            {"id": document_id, "code": code, "message": clean_text(message, 500), "retryable": retryable},
         )
 
 
 def record_removed(connection: Connection, ids: Iterable[int]) -> int:
-    """The source no longer lists these. Returns how many of them it listed until now."""
+    """Mark documents that the source no longer lists. Returns how many were not marked before."""
     return connection.execute(
         """
         update content_items i set removed_at_source = clerk_now(), updated_at = clerk_now()
@@ -244,86 +249,9 @@ def record_removed(connection: Connection, ids: Iterable[int]) -> int:
     ).rowcount
 
 
-@dataclass(frozen=True)
-class StoredDocument:
-    """A document that lies in storage, and what is known from that."""
-
-    document: Document
-    """With its hash; the meeting's name as good as it can be told."""
-    storage_key: str
-    size_bytes: int | None = None
-    """None if the PDF itself is not there."""
-    page_count: int | None = None
-
-
-def import_stored(connection: Connection, stored: StoredDocument) -> int | None:
-    """A row for a document that no row speaks of: a database from before it was fetched. None if there is one by now.
-
-    A revision goes on where the one before it stands: it is the source's newest word on the same key. Any other has
-    no source until a fetch meets the same content.
-    """
-    document = stored.document
-    with _site_lock(connection, document.subdomain):
-        revisions = _revisions(connection, document)
-        if any(one.revision == document.revision for one in revisions):
-            return None
-        before = max((one for one in revisions if one.revision < document.revision), key=_revision, default=None)
-        row = connection.execute(
-            """
-            with before as (
-                update content_items set superseded_at = coalesce(superseded_at, clerk_now()), updated_at = clerk_now()
-                where id = %(before)s
-                returning coalesce(lineage_id, id) as lineage_id, meeting
-            )
-            insert into content_items (subdomain, kind, meeting, date, occurrence, revision, sha256, size_bytes,
-                                       page_count, storage_key, fetched_at, lineage_id, superseded_at)
-            values (%(subdomain)s, %(kind)s, coalesce((select meeting from before), %(meeting)s), %(date)s,
-                    %(occurrence)s, %(revision)s, %(sha256)s, %(size)s, %(pages)s, %(key)s, clerk_now(),
-                    (select lineage_id from before), case when %(is_old)s then clerk_now() end)
-            returning id
-            """,
-            {
-                "before": before and before.id,
-                "subdomain": document.subdomain,
-                "kind": document.kind,
-                "meeting": document.meeting,
-                "date": document.date,
-                "occurrence": document.occurrence,
-                "revision": document.revision,
-                "sha256": document.sha256,
-                "size": stored.size_bytes,
-                "pages": stored.page_count,
-                "key": stored.storage_key,
-                "is_old": any(one.revision > document.revision for one in revisions),
-            },
-        ).fetchone()
-        assert row is not None
-        if before is not None:
-            connection.execute(
-                """
-                update content_items i set source_url = before.source_url, source_key = before.source_key
-                from content_items before where i.id = %s and before.id = %s and i.superseded_at is null
-                """,
-                [row[0], before.id],
-            )
-        return int(row[0])
-
-
-def _revision(document: Document) -> int:
-    return document.revision
-
-
-def _revisions(connection: Connection, document: Document) -> list[Document]:
-    """What is known of the same meeting, by the path of its files."""
-    rows = connection.execute(
-        _DOCUMENT + "and i.subdomain = %s and i.kind = %s and i.date = %s and i.occurrence = %s",
-        [document.subdomain, document.kind, document.date, document.occurrence],
-    )
-    return [one for one in (Document(*row) for row in rows) if _path(one.meeting) == _path(document.meeting)]
-
-
 @contextlib.contextmanager
-def _site_lock(connection: Connection, subdomain: str) -> Iterator[None]:
+def site_lock(connection: Connection, subdomain: str) -> Iterator[None]:
+    """Transaction that excludes other changes to the documents of a site."""
     with connection.transaction():
         connection.execute(
             "select pg_advisory_xact_lock(hashtextextended('clerk documents of ' || %s, 0))", [subdomain]
@@ -331,8 +259,8 @@ def _site_lock(connection: Connection, subdomain: str) -> Iterator[None]:
         yield
 
 
-def _newest(
-    connection: Connection, subdomain: str, found: DocumentRef, instead_of: int | None
+def _find_latest(
+    connection: Connection, subdomain: str, ref: DocumentRef, replaces: int | None
 ) -> TrackedDocument | None:
     with connection.cursor(row_factory=class_row(TrackedDocument)) as cursor:
         return cursor.execute(
@@ -341,19 +269,22 @@ def _newest(
                    i.source_version, i.etag, i.last_modified, i.fetch_error_code
             from content_items i
             where i.subdomain = %(subdomain)s and i.superseded_at is null
-              and (i.source_key = %(key)s or i.id = %(instead_of)s)
+              and (i.source_key = %(key)s or i.id = %(replaces)s)
             order by i.source_key = %(key)s desc
             limit 1
             """,
-            {"subdomain": subdomain, "key": found.identity, "instead_of": instead_of},
+            {"subdomain": subdomain, "key": ref.identity, "replaces": replaces},
         ).fetchone()
 
 
-def _without_source(
-    connection: Connection, subdomain: str, found: DocumentRef, content: Download
+def _claim_without_source(
+    connection: Connection, subdomain: str, ref: DocumentRef, download: Download
 ) -> TrackedDocument | None:
-    """A document that was taken up from storage, or from the older system, which kept no address: the same body on the
-    same day, with this content or, if nobody knows its content, with any. From now on it has the source's name."""
+    """Find a document without source that `ref` continues, and give it the meeting name that the source uses.
+
+    Documents that were imported from storage or from the legacy clerk have no source. The one continued has the same
+    kind, date and folder, and the same content if its content is known.
+    """
     with connection.cursor(row_factory=class_row(TrackedDocument)) as cursor:
         rows = cursor.execute(
             """
@@ -364,50 +295,51 @@ def _without_source(
               and i.source_key is null and i.superseded_at is null
             order by i.sha256 nulls last, i.id
             """,
-            [subdomain, found.kind, found.date, content.sha256],
+            [subdomain, ref.kind, ref.date, download.sha256],
         ).fetchall()
-    older = next((one for one in rows if folder_name(one.meeting) == folder_name(found.meeting)), None)
-    if older is None:
+    imported = next((row for row in rows if folder_name(row.meeting) == folder_name(ref.meeting)), None)
+    if imported is None:
         return None
-    connection.execute("update content_items set meeting = %s where id = %s", [found.meeting, older.id])
-    return replace(older, meeting=found.meeting)
+    connection.execute("update content_items set meeting = %s where id = %s", [ref.meeting, imported.id])
+    return replace(imported, meeting=ref.meeting)
 
 
 def _next_document(
-    connection: Connection, subdomain: str, found: DocumentRef, before: TrackedDocument | None
+    connection: Connection, subdomain: str, ref: DocumentRef, previous: TrackedDocument | None
 ) -> Document:
-    """Where a document that is not there yet goes: the next revision of its meeting, or the next meeting of the day."""
+    """Return the document for new content: the next revision of its meeting, or the next meeting of that day."""
     rows = connection.execute(
-        _DOCUMENT + "and i.subdomain = %s and i.kind = %s and i.date = %s", [subdomain, found.kind, found.date]
+        SELECT_DOCUMENTS + "and i.subdomain = %s and i.kind = %s and i.date = %s", [subdomain, ref.kind, ref.date]
     )
-    same_day = [one for one in (Document(*row) for row in rows) if _path(one.meeting) == _path(found.meeting)]
-    document = Document(0, subdomain, found.kind, found.meeting, found.date, source_url=found.url)
-    if before is not None and before.is_about(found):
-        occurrence = next(one.occurrence for one in same_day if one.id == before.id)
-        revisions = [one.revision for one in same_day if one.occurrence == occurrence]
+    same_day = [old for old in (Document(*row) for row in rows) if path_key(old.meeting) == path_key(ref.meeting)]
+    document = Document(0, subdomain, ref.kind, ref.meeting, ref.date, source_url=ref.url)
+    if previous is not None and previous.is_same_meeting(ref):
+        occurrence = next(old.occurrence for old in same_day if old.id == previous.id)
+        revisions = [old.revision for old in same_day if old.occurrence == occurrence]
         return replace(document, occurrence=occurrence, revision=max(revisions) + 1)
-    return replace(document, occurrence=max((one.occurrence for one in same_day), default=0) + 1)
+    return replace(document, occurrence=max((old.occurrence for old in same_day), default=0) + 1)
 
 
-def _path(meeting: str) -> str:
-    """Meetings whose files would share a folder, on file systems that do not know case either."""
+def path_key(meeting: str) -> str:
+    """Equal for meetings whose files share a folder, also on a file system that ignores case."""
     return folder_name(meeting).casefold()
 
 
-def _supersede(connection: Connection, before: TrackedDocument | None) -> None:
-    if before is not None:
+def _supersede(connection: Connection, previous: TrackedDocument | None) -> None:
+    if previous is not None:
         connection.execute(
-            "update content_items set superseded_at = clerk_now(), updated_at = clerk_now() where id = %s", [before.id]
+            "update content_items set superseded_at = clerk_now(), updated_at = clerk_now() where id = %s",
+            [previous.id],
         )
 
 
-def _insert(connection: Connection, document: Document, found: DocumentRef, before: TrackedDocument | None) -> int:
+def _insert(connection: Connection, document: Document, ref: DocumentRef, previous: TrackedDocument | None) -> int:
     row = connection.execute(
         """
         insert into content_items (subdomain, kind, meeting, date, occurrence, revision, source_url, source_key,
                                    lineage_id)
         values (%(subdomain)s, %(kind)s, %(meeting)s, %(date)s, %(occurrence)s, %(revision)s, %(url)s, %(key)s,
-                (select coalesce(i.lineage_id, i.id) from content_items i where i.id = %(before)s))
+                (select coalesce(i.lineage_id, i.id) from content_items i where i.id = %(previous)s))
         returning id
         """,
         {
@@ -417,17 +349,17 @@ def _insert(connection: Connection, document: Document, found: DocumentRef, befo
             "date": document.date,
             "occurrence": document.occurrence,
             "revision": document.revision,
-            "url": found.url,
-            "key": found.identity,
-            "before": before and before.id,
+            "url": ref.url,
+            "key": ref.identity,
+            "previous": previous and previous.id,
         },
     ).fetchone()
     assert row is not None
     return int(row[0])
 
 
-def _fill(
-    connection: Connection, content_item_id: int, found: DocumentRef, content: Download, storage_key: str
+def _update_content(
+    connection: Connection, content_item_id: int, ref: DocumentRef, download: Download, storage_key: str
 ) -> None:
     connection.execute(
         """
@@ -435,12 +367,12 @@ def _fill(
         set sha256 = %s, size_bytes = %s, storage_key = %s, page_count = null, fetched_at = clerk_now()
         where id = %s
         """,
-        [content.sha256, content.size_bytes, storage_key, content_item_id],
+        [download.sha256, download.size_bytes, storage_key, content_item_id],
     )
-    _confirm(connection, content_item_id, found, content)
+    _update_source(connection, content_item_id, ref, download)
 
 
-def _confirm(connection: Connection, content_item_id: int, found: DocumentRef, content: Download) -> None:
+def _update_source(connection: Connection, content_item_id: int, ref: DocumentRef, download: Download) -> None:
     connection.execute(
         """
         update content_items
@@ -449,5 +381,5 @@ def _confirm(connection: Connection, content_item_id: int, found: DocumentRef, c
             fetch_failed_at = null, updated_at = clerk_now()
         where id = %s
         """,
-        [found.url, found.identity, found.version, content.etag, content.last_modified, content_item_id],
+        [ref.url, ref.identity, ref.version, download.etag, download.last_modified, content_item_id],
     )

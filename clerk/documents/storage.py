@@ -1,12 +1,12 @@
-"""Where a site's files lie, and how they get there: under a temporary name, synced, then renamed.
+"""Paths of a site's files, and atomic writing: files get a temporary name, are synced, then renamed.
 
-STORAGE_DIR/{subdomain}/pdfs/{Meeting}/{date}.pdf          the PDF as fetched
-                        txt/{Meeting}/{date}/{n}.txt       a file per page
-                        txt/{Meeting}/{date}/manifest.json what became of each page
-                        txt/{Meeting}/{date}/extracted.json people and votes
-                        images/{Meeting}/{date}/{n}.png
-                        meetings.db
-agendas the same under _agendas/. The second meeting of a day is `{date}_2`, the second revision `{date}_r2`.
+STORAGE_DIR/{subdomain}/pdfs/{Meeting}/{date}.pdf           PDF as downloaded
+                        txt/{Meeting}/{date}/{n}.txt        text of a page
+                        txt/{Meeting}/{date}/manifest.json  result of OCR for each page
+                        txt/{Meeting}/{date}/extracted.json people, organisations, places and votes
+                        images/{Meeting}/{date}/{n}.png     image of a page
+                        meetings.db                         compiled archive
+Agendas have the same folders below _agendas/. The second meeting of a day is `{date}_2`, a second revision `{date}_r2`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Document:
     sha256: str | None = None
     source_url: str | None = None
     fetch_error_code: str | None = None
-    """Why it could not be had, or could not be checked for news, the last time that was tried."""
+    """Error of the last download, or of the last check for changes."""
     fetch_error_message: str | None = None
 
     @property
@@ -62,7 +62,7 @@ class SiteStorage:
 
     def __post_init__(self) -> None:
         if not is_subdomain(self.subdomain):
-            raise ValueError(f"{self.subdomain!r} is not a subdomain")
+            raise ValueError(f"{self.subdomain!r} is not a valid subdomain")
 
     @property
     def folder(self) -> Path:
@@ -76,7 +76,7 @@ class SiteStorage:
         return self._base(document) / "pdfs" / folder_name(document.meeting) / f"{document.stem}.pdf"
 
     def storage_key(self, document: Document) -> str:
-        """The PDF's path below the site's folder, as kept in content_items."""
+        """Path of the PDF relative to the site's folder, as stored in content_items."""
         return self.pdf(document).relative_to(self.folder).as_posix()
 
     def texts(self, document: Document) -> Path:
@@ -95,16 +95,16 @@ class SiteStorage:
         return self._base(document) / "images" / folder_name(document.meeting) / document.stem / f"{page}.png"
 
     def page_image_url(self, document: Document, page: int) -> str:
-        """What meetings.db says: `/{Meeting}/{date}/{n}.png`, with `/_agendas` in front for agendas."""
+        """Value of page_image in meetings.db: `/{Meeting}/{date}/{n}.png`, with the prefix `/_agendas` for agendas."""
         prefix = "/_agendas" if document.kind == "agenda" else ""
         return f"{prefix}/{folder_name(document.meeting)}/{document.stem}/{page}.png"
 
     def image_path(self, page_image: str) -> Path | None:
-        """Where the image is that meetings.db names so; None if that is no such name. It may come from anywhere."""
-        found = _PAGE_IMAGE.fullmatch(page_image)
-        if found is None:
+        """Return the file of a page_image value; None if the value is invalid. It may be untrusted input."""
+        match = _PAGE_IMAGE.fullmatch(page_image)
+        if match is None:
             return None
-        agenda, *path = found.groups()
+        agenda, *path = match.groups()
         return (self.folder / "_agendas" if agenda else self.folder).joinpath("images", *path)
 
     def _base(self, document: Document) -> Path:
@@ -113,7 +113,7 @@ class SiteStorage:
 
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to; it appears under `path` complete, or not at all."""
+    """Open a file for writing that appears at `path` complete or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     try:
@@ -121,7 +121,7 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)  # noqa: PTH101 (mkstemp makes it private; published files are not)
+        os.chmod(temporary, 0o644)  # noqa: PTH101 (mkstemp makes it private)
         os.replace(temporary, path)  # noqa: PTH105
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -131,13 +131,13 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
 
 @dataclass(frozen=True)
 class PendingDownload:
-    """Content whose final name is not known yet; removed unless it is given one."""
+    """A downloaded file whose final path is not known yet. It is deleted unless it is moved."""
 
     file: BinaryIO
     path: Path
 
     def move_to(self, final: Path) -> None:
-        """Something else under that name is set aside: whatever it is, it was fetched once."""
+        """Move the file to its final path. A different file at that path is kept under another name."""
         self.file.flush()
         os.fsync(self.file.fileno())
         final.parent.mkdir(parents=True, exist_ok=True)
@@ -150,10 +150,10 @@ class PendingDownload:
 
 @contextlib.contextmanager
 def pending_download(folder: Path) -> Iterator[PendingDownload]:
-    """A file on the same disk as where it will go."""
-    waiting = folder / ".incoming"
-    waiting.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(suffix=".part", dir=waiting)
+    """Create a temporary file on the file system of the site's folder."""
+    incoming = folder / ".incoming"
+    incoming.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(suffix=".part", dir=incoming)
     try:
         with os.fdopen(descriptor, "w+b") as file:
             yield PendingDownload(file, Path(temporary))
@@ -162,7 +162,7 @@ def pending_download(folder: Path) -> Iterator[PendingDownload]:
 
 
 def delete_stale(folder: Path, older_than: float) -> None:
-    """Removes what workers that died left in `incoming`: files untouched for so many seconds."""
+    """Delete downloads in `.incoming` that no worker has written to for `older_than` seconds."""
     for path in (folder / ".incoming").glob("*.part"):
         with contextlib.suppress(FileNotFoundError):
             if path.stat().st_mtime < time.time() - older_than:
@@ -174,22 +174,21 @@ def write(path: Path, content: bytes | str) -> None:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
-def quarantine(path: Path, ending: str) -> None:
-    """Out of the way, and kept: `{name}.{ending}`, with a number where something was set aside before."""
-    names = itertools.chain([ending], (f"{ending}-{number}" for number in itertools.count(2)))
-    free = (path.with_name(f"{path.name}.{name}") for name in names)
-    path.rename(next(place for place in free if not place.exists()))
+def quarantine(path: Path, suffix: str) -> None:
+    """Rename a file to `{name}.{suffix}`, with a number if that exists."""
+    suffixes = itertools.chain([suffix], (f"{suffix}-{number}" for number in itertools.count(2)))
+    candidates = (path.with_name(f"{path.name}.{candidate}") for candidate in suffixes)
+    path.rename(next(candidate for candidate in candidates if not candidate.exists()))
     fsync_dir(path.parent)
 
 
 def sha256_file(path: Path) -> str:
-    """The SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def fsync_dir(folder: Path) -> None:
-    """Makes a rename durable: on its own it may be undone by a power cut."""
+    """Make a rename in the folder durable: without this, a power failure may undo it."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,7 +1,7 @@
-"""What lies in a site's folder: documents by their paths, and what dead processes left.
+"""Scan of a site's folder for documents and for temporary files of dead processes.
 
-A path tells kind, folder of the meeting, date, occurrence and revision. It does not tell the meeting's name as the
-source writes it: a document from here has its folder's name for that.
+A path contains kind, folder of the meeting, date, occurrence and revision.
+Limitation: it does not contain the meeting's name as the source writes it; documents found here have the folder name.
 """
 
 from __future__ import annotations
@@ -20,41 +20,40 @@ from clerk.documents.storage import Document, SiteStorage, sha256_file
 _STEM = re.compile(r"(\d{4}-\d{2}-\d{2})(?:_([1-9]\d{0,3}))?(?:_r([1-9]\d{0,3}))?")
 _BASES = {"minutes": ".", "agenda": "_agendas"}
 STALE_AFTER = 86_400.0
-"""Seconds after which a temporary file is some dead process's."""
+"""Seconds after which a temporary file is assumed to belong to a dead process."""
 
 
 def find_documents(storage: SiteStorage) -> list[Document]:
-    """Everything that has a PDF or a folder of texts, in the order of its path."""
-    found = {
-        (kind, folder, stem): document
+    """Return all documents that have a PDF or a folder of texts, sorted by path."""
+    return [
+        document
         for kind, base in _BASES.items()
         for folder, stem in sorted({*_pdfs(storage.folder / base), *_texts(storage.folder / base)})
-        if (document := _document(storage.subdomain, kind, folder, stem)) is not None
-    }
-    return list(found.values())
+        if (document := _parse_path(storage.subdomain, kind, folder, stem)) is not None
+    ]
 
 
 def path_conflicts(storage: SiteStorage, document: Document) -> bool:
-    """The PDF or the texts of another document lie where this one would go."""
+    """Whether a PDF or texts of other content are at the path of a document."""
     pdf = storage.pdf(document)
     if pdf.is_file() and sha256_file(pdf) != document.sha256:
         return True
     try:
-        read = manifest.load(storage.manifest(document))
+        existing = manifest.load(storage.manifest(document))
     except manifest.ManifestUnreadable:
         return True
-    return read is not None and read.pdf_sha256 not in (None, document.sha256)
+    return existing is not None and existing.pdf_sha256 not in (None, document.sha256)
 
 
 def stale_temp_files(storage: SiteStorage, older_than: float = STALE_AFTER) -> list[Path]:
-    """Temporary files that nobody has touched for so many seconds."""
+    """Return temporary files that no process has written to for `older_than` seconds."""
     before = time.time() - older_than
-    found = []
+    stale = []
     for path in storage.folder.rglob("*.part"):
-        with contextlib.suppress(FileNotFoundError):  # its process was not dead after all
+        with contextlib.suppress(FileNotFoundError):  # its process is alive and has renamed it
             if path.lstat().st_mtime < before and not path.is_dir():
-                found.append(path)
-    return sorted(found)
+                stale.append(path)
+    return sorted(stale)
 
 
 def _pdfs(base: Path) -> Iterator[tuple[str, str]]:
@@ -67,8 +66,8 @@ def _texts(base: Path) -> Iterator[tuple[str, str]]:
         yield path.parent.name, path.name
 
 
-def _document(subdomain: str, kind: str, folder: str, stem: str) -> Document | None:
-    """None for a path that clerk would not have made."""
+def _parse_path(subdomain: str, kind: str, folder: str, stem: str) -> Document | None:
+    """Return the document of a path; None if clerk does not create such a path."""
     match = _STEM.fullmatch(stem)
     if match is None or folder_name(folder) != folder:
         return None

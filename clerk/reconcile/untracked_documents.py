@@ -12,9 +12,9 @@ from pathlib import Path
 
 from clerk.archive import content_hash
 from clerk.documents import integrity, repository, storage_scan
-from clerk.documents.repository import StoredDocument
 from clerk.documents.sanitize import folder_name
-from clerk.documents.storage import Document, SiteStorage
+from clerk.documents.storage import Document, SiteStorage, sha256_file
+from clerk.documents.storage_import import StoredDocument, import_stored
 from clerk.pipeline import engine
 from clerk.reconcile.repair import Connection, Repair
 from clerk.reconcile.site_check import SiteCheck
@@ -52,7 +52,7 @@ def find(connection: Connection, look: SiteCheck) -> list[Repair]:
 def _stored(storage: SiteStorage, document: Document) -> StoredDocument | None:
     """None if there is nothing whole of it."""
     pdf = storage.pdf(document)
-    sha256, size = (integrity.sha256_file(pdf), pdf.stat().st_size) if _is_pdf(pdf) else (None, None)
+    sha256, size = (sha256_file(pdf), pdf.stat().st_size) if _is_pdf(pdf) else (None, None)
     texts = integrity.texts_status(storage, replace(document, sha256=sha256), full=True)
     read = texts.manifest if (texts.are_complete if sha256 else texts.are_intact) else None
     if sha256 is None and read is None:
@@ -84,7 +84,7 @@ def _repair(look: SiteCheck, stored: StoredDocument) -> Repair:
     document = stored.document
 
     def adopt(connection: Connection) -> bool:
-        item = repository.import_stored(connection, stored)
+        item = import_stored(connection, stored)
         if item is None:
             return False
         if stored.page_count is not None:

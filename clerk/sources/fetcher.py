@@ -1,7 +1,7 @@
-"""What a fetcher is: it says which documents a source has, and gets one when asked. The rest is clerk's.
+"""Base class of fetchers: lists the documents of a source and downloads one of them.
 
-A fetcher lists; clerk decides what is new, downloads, checks, hashes, names files and keeps the books. So a fetcher
-never writes a file, never sees the database, and reaches the network through the polite client only.
+clerk compares the listing with the database, checks and hashes the downloads, names the files and records the results.
+A fetcher writes no files, does not use the database, and accesses the network through the rate-limited client only.
 """
 
 from __future__ import annotations
@@ -24,56 +24,62 @@ KINDS = ("minutes", "agenda")
 
 @dataclass(frozen=True)
 class Site:
-    """What a fetcher may know about the site it works for."""
+    """The site that a fetcher works for."""
 
     subdomain: str
     name: str
     extra: Mapping[str, Any]
-    """The site's `extra`, over the defaults of the plugin's `fetcher_extra`."""
+    """The site's `extra`, with defaults from the plugin's `fetcher_extra`."""
     start_year: int | None = None
 
 
 class Fetcher:
-    """Base of all fetchers. A subclass writes `documents`; and `check`, to tell mistakes when a site is added."""
+    """Base class of all fetchers. A subclass implements `documents`, and `check` to validate `extra`."""
 
     extra_help: ClassVar[Mapping[str, str]] = {}
-    """Key of `extra` → what it is for. Shown by `clerk plugins` and in messages."""
+    """Description of each key of `extra`, shown by `clerk plugins` and in error messages."""
     required: ClassVar[tuple[str, ...]] = ()
-    """Keys of `extra` without which it cannot work."""
+    """Keys of `extra` that a site must have."""
 
     def __init__(self, site: Site, client: RateLimitedClient) -> None:
         self.site = site
         self.client = client
         self.skipped: list[str] = []
-        """Entries of the listing that no document can be made of, each with its reason. See `skip`."""
+        """Why entries of the listing were skipped, one sentence each. See `skip`."""
 
     @classmethod
     def check(cls, extra: Mapping[str, Any]) -> None:
-        """Raise ValueError with a sentence for people if `extra` cannot be right."""
+        """Raise ValueError if `extra` is invalid. Called when a site is added or changed, and before each fetch."""
         for key in cls.required:
             if not extra.get(key):
                 raise ValueError(f"extra needs {key!r}: {cls.extra_help.get(key, 'see the documentation')}")
 
     def documents(self) -> AsyncIterator[DocumentRef]:
-        """All documents that the source has now. Ending early means that the rest has vanished: raise instead."""
+        """Yield all documents that the source has now.
+
+        Documents that are not listed are recorded as removed at the source: if the listing is interrupted, raise.
+        """
         raise NotImplementedError
 
-    def skip(self, why: str) -> None:
-        """Pass over an entry that cannot be used, and say why: it is kept with the run. Nothing but such ones fails."""
-        logger.warning("%s: %s", self.site.subdomain, why)
-        self.skipped.append(why)
+    def skip(self, reason: str) -> None:
+        """Skip an entry of the listing; the run stores the reason. If all entries are skipped, the fetch fails."""
+        logger.warning("%s: %s", self.site.subdomain, reason)
+        self.skipped.append(reason)
 
-    def covers(self, known: TrackedDocument) -> bool:
-        """Would the listing have named this, were it still there? One since a date says no to what is older."""
+    def covers(self, tracked: TrackedDocument) -> bool:
+        """Whether the listing would include this document if the source still had it.
+
+        For example, a listing since a date does not cover older documents, so they do not count as removed.
+        """
         return True
 
-    async def download(self, found: DocumentRef, validators: Validators, sink: Sink) -> FetchResult:
-        """Get one document into `sink`. Only for sources where a plain GET of its url is not the way."""
-        return await self.client.download(found.url, validators, sink)
+    async def download(self, ref: DocumentRef, validators: Validators, sink: Sink) -> FetchResult:
+        """Download one document into `sink`. Override it if a GET request for the URL does not return the PDF."""
+        return await self.client.download(ref.url, validators, sink)
 
     @property
     def first_day(self) -> date | None:
-        """The day before which nothing is wanted: `since` of `extra`, or the site's start_year."""
+        """Date of the oldest documents to list: `since` of `extra`, else 1 January of the site's start_year."""
         if since := self.site.extra.get("since"):
             return date.fromisoformat(str(since))
         return date(self.site.start_year, 1, 1) if self.site.start_year else None

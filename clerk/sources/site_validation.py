@@ -1,6 +1,6 @@
-"""What a site may be called and made of. Checked before anything is written; docs/sites.md says the same for people.
+"""Validation of sites before they are added or changed. See docs/sites.md.
 
-Names become folders, parts of URLs and SQL values; the checks are narrow on purpose and can be widened later.
+Names become folders and parts of URLs, so the accepted characters are limited.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KIND = re.compile(r"[a-z](?:[a-z0-9 -]{0,48}[a-z0-9])?")
 
 
 class InvalidSite(ClerkError):
-    """What was said about a site cannot be right."""
+    """A value given for a site is invalid."""
 
     code = "InvalidSite"
     exit_code = EXIT_USAGE
@@ -42,7 +42,7 @@ class InvalidSite(ClerkError):
 
 @dataclass(frozen=True)
 class ValidatedSite:
-    """A site to be added or changed, with values that passed the checks."""
+    """Checked values of a site to add or change."""
 
     subdomain: str
     values: Mapping[str, Any]
@@ -51,7 +51,7 @@ class ValidatedSite:
 def check_subdomain(subdomain: str) -> str:
     if not is_subdomain(subdomain):
         raise InvalidSite(
-            f"{subdomain[:80]!r} cannot be a subdomain",
+            f"{subdomain[:80]!r} is not a valid subdomain",
             "use lower-case letters, digits, dots and hyphens, at most 63, with a letter or digit at both ends",
         )
     return subdomain
@@ -60,77 +60,77 @@ def check_subdomain(subdomain: str) -> str:
 def validate_site(
     plugins: Plugins, subdomain: str, values: Mapping[str, Any], before: Mapping[str, Any]
 ) -> ValidatedSite:
-    """Values by column; an empty one clears the column. `before`: what the site has already."""
+    """Check values by column; an empty value clears the column. `before`: the current row of the site."""
     check_subdomain(subdomain)
     clean: dict[str, Any] = {}
     for column, value in values.items():
         try:
             clean[column] = None if value is None or str(value).strip() == "" else _CHECKS[column](value)
         except ValueError as error:
-            raise InvalidSite(f"{subdomain}: {column} {str(value)[:80]!r} cannot be used", str(error)) from error
-    whole = {**before, **clean}
-    _check_fetcher(plugins, subdomain, whole.get("scraper"), whole.get("extra"))
+            raise InvalidSite(f"{subdomain}: {column} {str(value)[:80]!r} is invalid", str(error)) from error
+    merged = {**before, **clean}
+    _check_fetcher(plugins, subdomain, merged.get("scraper"), merged.get("extra"))
     return ValidatedSite(subdomain, clean)
 
 
 def _check_fetcher(plugins: Plugins, subdomain: str, scraper: str | None, extra: str | None) -> None:
-    """That somebody provides the fetcher, and that it can work with what `extra` says."""
+    """Check that a plugin provides the fetcher and that the fetcher accepts `extra`."""
     if scraper is None:
         return
     try:
         plugin, fetcher = plugins.resolve("fetcher_class", scraper, Fetcher)
     except (PluginMissing, InvalidPluginResult, PluginRaised, PluginFailed, PluginTimeout) as error:
-        raise InvalidSite(f"{subdomain}: {error}", "see `clerk plugins` for what is loaded") from error
+        raise InvalidSite(f"{subdomain}: {error}", "`clerk plugins` lists what is loaded") from error
     try:
         defaults = plugins.call_first("fetcher_extra", label=scraper)
-        whole = {**(defaults[1] if defaults else {}), **(json.loads(extra) if extra else {})}
-        call_with_timeout(plugin, "check", lambda: fetcher.check(whole), expected=(ValueError,))
+        merged = {**(defaults[1] if defaults else {}), **(json.loads(extra) if extra else {})}
+        call_with_timeout(plugin, "check", lambda: fetcher.check(merged), expected=(ValueError,))
     except (ValueError, TypeError, PluginRaised, PluginFailed, PluginTimeout) as error:
         raise InvalidSite(
-            f"{subdomain}: the scraper {scraper} cannot work like that ({error})",
-            f"see `clerk plugins --fetcher {scraper}` for what goes into extra",
+            f"{subdomain}: the scraper {scraper} does not accept this extra ({error})",
+            f"`clerk plugins --fetcher {scraper}` describes extra",
         ) from error
 
 
 def _name(value: Any) -> str:
     if not isinstance(value, str) or clean_text(value) != value.strip():
-        raise ValueError("write one line of at most 200 characters, without double blanks")
+        raise ValueError("use one line of at most 200 characters, without double spaces")
     return value.strip()
 
 
 def _place(value: Any) -> str:
     if not isinstance(value, str) or not _PLACE.fullmatch(value.strip()):
-        raise ValueError("write a name or code of letters, at most 50, such as CA or New York")
+        raise ValueError("use a name or code of at most 50 letters, such as CA or New York")
     return value.strip()
 
 
 def _kind(value: Any) -> str:
     if not isinstance(value, str) or not _KIND.fullmatch(value.strip().lower()):
-        raise ValueError("write a word or two in lower case, such as city, county or school-board")
+        raise ValueError("use one or two words in lower case, such as city, county or school-board")
     return value.strip().lower()
 
 
 def _label(value: Any) -> str:
     if not isinstance(value, str) or not re.fullmatch(r"[\w.-]{1,100}", value.strip()):
-        raise ValueError("write the label of a fetcher, see `clerk plugins`")
+        raise ValueError("use the label of a fetcher; `clerk plugins` lists them")
     return value.strip()
 
 
 def _year(value: Any) -> int:
     text = str(value).strip()
     if not text.isascii() or not text.isdecimal() or not 1800 <= int(text) <= date.today().year + 1:
-        raise ValueError("write a year since 1800, such as 2015")
+        raise ValueError("use a year from 1800 on, such as 2015")
     return int(text)
 
 
-def _degrees(most: float) -> Callable[[Any], str]:
+def _degrees(limit: float) -> Callable[[Any], str]:
     def check(value: Any) -> str:
         try:
             degrees = float(str(value))
         except ValueError:
-            degrees = most + 1
-        if not -most <= degrees <= most:
-            raise ValueError(f"write degrees between -{most:g} and {most:g}")
+            degrees = limit + 1
+        if not -limit <= degrees <= limit:
+            raise ValueError(f"use degrees between -{limit:g} and {limit:g}")
         return str(value).strip()
 
     return check
@@ -143,7 +143,7 @@ def _extra(value: Any) -> str:
             raise ValueError
         return json.dumps(values, ensure_ascii=False, allow_nan=False)
     except (ValueError, TypeError) as error:
-        raise ValueError('write a JSON object, such as {"client": "springfield"}') from error
+        raise ValueError('use a JSON object, such as {"client": "springfield"}') from error
 
 
 _CHECKS: dict[str, Callable[[Any], Any]] = {
@@ -161,11 +161,11 @@ assert set(_CHECKS) == set(EDITABLE)
 
 
 def read_import(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """The sites of a file: CSV with a header, or JSON (a list of objects, or an object per line)."""
+    """Read sites from CSV with a header, a JSON list of objects, or JSON Lines."""
     try:
         text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidSite(f"{path} cannot be read ({error})", "name a CSV or JSON file in UTF-8") from error
+        raise InvalidSite(f"{path} cannot be read ({error})", "give a CSV or JSON file in UTF-8") from error
     rows = _json_rows(path, text) if text.lstrip().startswith(("[", "{")) else _csv_rows(path, text)
     sites = []
     for number, row in rows:
@@ -182,14 +182,16 @@ def _csv_rows(path: Path, text: str) -> list[tuple[int, dict[str, Any]]]:
         rows = csv.DictReader(text.splitlines(), strict=True)
         return [(rows.line_num, {str(key).strip(): value for key, value in row.items()}) for row in rows]
     except csv.Error as error:
-        raise InvalidSite(f"{path} is not CSV ({error})", "mend it, or write JSON") from error
+        raise InvalidSite(f"{path} is not valid CSV ({error})", "correct the file, or use JSON") from error
 
 
 def _json_rows(path: Path, text: str) -> list[tuple[int, dict[str, Any]]]:
     try:
         entries = json.loads(text) if text.lstrip().startswith("[") else [json.loads(x) for x in text.splitlines() if x]
     except ValueError as error:
-        raise InvalidSite(f"{path} is not JSON ({error})", "write a list of objects, or an object per line") from error
+        raise InvalidSite(
+            f"{path} is not valid JSON ({error})", "use a list of objects, or an object per line"
+        ) from error
     if not all(isinstance(entry, dict) for entry in entries):
-        raise InvalidSite(f"{path} has entries that are not objects", "write a list of objects, or one per line")
+        raise InvalidSite(f"{path} has entries that are not objects", "use a list of objects, or an object per line")
     return list(enumerate(entries, 1))

@@ -1,7 +1,8 @@
-"""One site's fetch, as the data flows: list what the source has, compare with what is known, get the rest, record.
+"""Fetch of one site: list the documents of the source, compare with the database, download, record.
 
-A document that cannot be had is recorded with its reason and fails when its turn to be read comes; it never fails
-the site. A listing that breaks off does, after what it named was fetched; nothing counts as vanished then.
+A document that cannot be downloaded is recorded with its error and fails in the OCR phase; it does not fail the fetch.
+A listing that raises fails the fetch after the documents that it listed were downloaded. In that case no document is
+recorded as removed at the source.
 """
 
 from __future__ import annotations
@@ -12,11 +13,10 @@ import errno
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import partial
-from typing import Any
 
 from clerk.documents import repository, storage_scan
 from clerk.documents.repository import DocumentRef, Download, FetchOutcome, TrackedDocument
@@ -38,59 +38,67 @@ from clerk.sources.http.rate_limit import Connect
 
 logger = logging.getLogger(__name__)
 
-_AT_ONCE = 6
-"""Documents under way at a time; hosts have their own, smaller number."""
-_OUR_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
-_MOST_DOCUMENTS = 500_000
-_LONGEST_ADDRESS = 2000
-_LONGEST_KEY = 500
-"""In bytes and characters: both are indexed, and an entry of an index has its limit at 2,700 bytes."""
-_ABANDONED_AFTER = 86_400.0
+_CONCURRENT_DOWNLOADS = 6
+"""Per site. The limit per host is lower."""
+_LOCAL_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
+_MAX_DOCUMENTS = 500_000
+_MAX_URL_BYTES = 2000
+_MAX_KEY_LENGTH = 500
+"""URLs and keys are indexed, and a Postgres index entry holds at most 2,700 bytes."""
+_STALE_AFTER = 86_400.0
 
 
 @dataclass
 class SyncResult:
-    """How a fetch went."""
+    """Number of documents by outcome of a fetch."""
 
-    changes: Counter[FetchOutcome] = field(default_factory=Counter)
-    vanished: int = 0
+    outcomes: Counter[FetchOutcome] = field(default_factory=Counter)
+    removed: int = 0
+    """Documents that the source no longer lists."""
 
     def __str__(self) -> str:
-        counts = [f"{self.changes[change]} {change}" for change in FetchOutcome] + [f"{self.vanished} vanished"]
-        return ", ".join(counts)
+        counts = [f"{self.outcomes[outcome]} {outcome}" for outcome in FetchOutcome]
+        return ", ".join([*counts, f"{self.removed} removed at the source"])
 
 
 @dataclass(frozen=True)
 class SyncItem:
-    """A document to see about, and what is known of it."""
+    """A listed document, and its row in the database if it has one."""
 
-    found: DocumentRef
-    known: TrackedDocument | None = None
+    ref: DocumentRef
+    tracked: TrackedDocument | None = None
 
 
 @dataclass(frozen=True)
-class Plan:
-    errands: list[SyncItem]
-    vanished: list[TrackedDocument]
+class SyncPlan:
+    items: list[SyncItem]
+    removed: list[TrackedDocument]
 
 
-def diff(listed: list[DocumentRef], known: list[TrackedDocument], complete: bool) -> Plan:
-    """Who is who. The same key is the same document. A new key for a meeting whose old key is gone is a document that
-    moved to another address; a new key beside one that is still listed is a second meeting of that day."""
-    by_key = {one.source_key: one for one in known}
-    listed = list({found.identity: found for found in reversed(listed)}.values())[::-1]
-    keys = {found.identity for found in listed}
-    gone = [one for one in known if one.source_key not in keys] if complete else []
-    errands = []
-    for found in listed:
-        before = by_key.get(found.identity)
-        if before is None and (before := next((one for one in gone if one.is_about(found)), None)) is not None:
-            gone.remove(before)
-        errands.append(SyncItem(found, before))
-    return Plan(errands, gone)
+def diff(listed: list[DocumentRef], tracked: list[TrackedDocument], complete: bool) -> SyncPlan:
+    """Match listed documents with tracked ones.
+
+    Equal keys are the same document. A new key for a meeting whose old key is no longer listed is a document whose
+    address changed. A new key beside an old key that is still listed is a second meeting of that day. If the listing is
+    not `complete`, no document counts as removed.
+    """
+    by_key = {document.source_key: document for document in tracked}
+    unique: dict[str, DocumentRef] = {}
+    for ref in listed:
+        unique.setdefault(ref.identity, ref)
+    removed = [document for document in tracked if document.source_key not in unique] if complete else []
+    items = []
+    for ref in unique.values():
+        match = by_key.get(ref.identity)
+        if match is None and (match := next((old for old in removed if old.is_same_meeting(ref)), None)) is not None:
+            removed.remove(match)
+        items.append(SyncItem(ref, match))
+    return SyncPlan(items, removed)
 
 
 class SourceSync:
+    """Synchronises the documents of one site with its source."""
+
     def __init__(
         self,
         plugin: str,
@@ -99,8 +107,8 @@ class SourceSync:
         connect: Connect,
         max_bytes: int,
         report: Callable[[int, int], None],
-        note_skipped: Callable[[list[str]], None],
-        began: datetime | None = None,
+        record_skipped: Callable[[list[str]], None],
+        run_started_at: datetime | None = None,
     ) -> None:
         self.plugin = plugin
         self.fetcher = fetcher
@@ -108,210 +116,218 @@ class SourceSync:
         self.connect = connect
         self.max_bytes = max_bytes
         self.report = report
-        self.note_skipped = note_skipped
-        self.began = began
-        """When the run began: what was confirmed since, by an attempt that was cut short, is not asked for again."""
-        self.tally = SyncResult()
+        self.record_skipped = record_skipped
+        self.run_started_at = run_started_at
+        """Documents that an earlier attempt of this run has checked since then are not requested again."""
+        self.result = SyncResult()
 
     async def run(self) -> SyncResult:
-        await asyncio.to_thread(delete_stale, self.storage.folder, _ABANDONED_AFTER)
+        await asyncio.to_thread(delete_stale, self.storage.folder, _STALE_AFTER)
         listed: list[DocumentRef] = []
-        problem = await self._list(listed)
-        await asyncio.to_thread(self.note_skipped, self.fetcher.skipped)
-        plan = diff(listed, await asyncio.to_thread(self._known), complete=problem is None)
-        await self._do_all(plan.errands)
-        if problem is not None:
-            raise problem
-        await asyncio.to_thread(self._note_vanished, plan.vanished)
+        error = await self._list_documents(listed)
+        await asyncio.to_thread(self.record_skipped, self.fetcher.skipped)
+        plan = diff(listed, await asyncio.to_thread(self._list_tracked), complete=error is None)
+        await self._process_all(plan.items)
+        if error is not None:
+            raise error
+        await asyncio.to_thread(self._record_removed, plan.removed)
         if self.fetcher.skipped and not listed:
-            raise SourceUnreadable(f"nothing in the listing can be used; the first: {self.fetcher.skipped[0]}")
-        return self.tally
+            raise SourceUnreadable(
+                f"all {len(self.fetcher.skipped)} entries of the listing were skipped; "
+                f"the first: {self.fetcher.skipped[0]}"
+            )
+        return self.result
 
-    async def _list(self, listed: list[DocumentRef]) -> Exception | None:
-        """Fills `listed`; returns what broke the listing off."""
+    async def _list_documents(self, listed: list[DocumentRef]) -> Exception | None:
+        """Append the documents of the source to `listed`. Returns the error that interrupted the listing, if any."""
         documents: object = self.fetcher.documents()
         if not isinstance(documents, AsyncIterator):
             raise InvalidPluginResult(
-                f"plugin {self.plugin} lists documents as {type(documents).__name__}, not with yield"
+                f"plugin {self.plugin}: documents() returned {type(documents).__name__}, not an async generator"
             )
         try:
-            async for found in documents:
-                sane = self._sane(found)
-                if len(sane.url.encode()) > _LONGEST_ADDRESS:
-                    self.fetcher.skip(f"{sane.url[:80]}… is too long for an address ({len(sane.url)} characters)")
+            async for listed_ref in documents:
+                ref = self._clean(listed_ref)
+                if len(ref.url.encode()) > _MAX_URL_BYTES:
+                    self.fetcher.skip(f"{ref.url[:80]}… is too long for a URL ({len(ref.url)} characters)")
                 else:
-                    listed.append(sane)
-                self.fetcher.client.alive()
-                if len(listed) > _MOST_DOCUMENTS:
-                    raise InvalidPluginResult(f"plugin {self.plugin} lists more than {_MOST_DOCUMENTS} documents")
-        except Exception as error:  # noqa: BLE001 (raised again when what was listed is safe)
+                    listed.append(ref)
+                self.fetcher.client.heartbeat()
+                if len(listed) > _MAX_DOCUMENTS:
+                    raise InvalidPluginResult(f"plugin {self.plugin} listed more than {_MAX_DOCUMENTS:,} documents")
+        except Exception as error:  # noqa: BLE001 (raised after the listed documents are downloaded)
             return error
         return None
 
-    def _sane(self, found: object) -> DocumentRef:
-        """Names from outside made clean; what is not a document at all is the plugin's fault."""
-        if not isinstance(found, DocumentRef):
-            raise InvalidPluginResult(f"plugin {self.plugin} listed {str(found)[:100]!r}, which is not a DocumentRef")
-        texts = (found.url, found.meeting, found.kind, found.key, found.version)
-        if not all(isinstance(text, str) for text in texts) or found.kind not in KINDS:
-            raise InvalidPluginResult(f"plugin {self.plugin} listed {str(found)[:200]!r}, which has wrong values")
-        if type(found.date) is not date:
-            raise InvalidPluginResult(f"plugin {self.plugin} listed {str(found)[:200]!r}, whose date is not a date")
+    def _clean(self, ref: object) -> DocumentRef:
+        """Check the types of what a plugin listed, and remove characters that cannot be stored."""
+        if not isinstance(ref, DocumentRef):
+            raise InvalidPluginResult(f"plugin {self.plugin} listed {str(ref)[:100]!r}, which is not a DocumentRef")
+        texts = (ref.url, ref.meeting, ref.kind, ref.key, ref.version)
+        if not all(isinstance(text, str) for text in texts):
+            raise InvalidPluginResult(
+                f"plugin {self.plugin} listed {str(ref)[:200]!r}, which has a field that is no text"
+            )
+        if ref.kind not in KINDS:
+            raise InvalidPluginResult(
+                f"plugin {self.plugin} listed {str(ref)[:200]!r}: kind must be {' or '.join(KINDS)}"
+            )
+        if type(ref.date) is not date:
+            raise InvalidPluginResult(f"plugin {self.plugin} listed {str(ref)[:200]!r}: date must be a datetime.date")
         return replace(
-            found,
-            url=_storable(found.url),
-            meeting=clean_text(found.meeting) or "Meeting",
-            key=_short(_storable(found.identity)),
-            version=_short(_storable(found.version)),
+            ref,
+            url=_storable(ref.url),
+            meeting=clean_text(ref.meeting) or "Meeting",
+            key=_shorten(_storable(ref.identity)),
+            version=_shorten(_storable(ref.version)),
         )
 
-    async def _do_all(self, errands: list[SyncItem]) -> None:
-        waiting = iter(errands)
-        total = len(errands)
+    async def _process_all(self, items: list[SyncItem]) -> None:
+        queue = iter(items)
 
         async def work() -> None:
-            for errand in waiting:
-                change = await self._do(errand)
-                self.tally.changes[change] += 1
-                await self._report(total)
+            for item in queue:
+                outcome = await self._process(item)
+                self.result.outcomes[outcome] += 1
+                await self._report(len(items))
 
-        await self._report(total)
-        with _first_of_many():
-            await self._side_by_side(work, min(_AT_ONCE, total))
-
-    async def _side_by_side(self, work: Callable[[], Coroutine[Any, Any, None]], number: int) -> None:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(number):
-                group.create_task(work())
+        await self._report(len(items))
+        with _raise_first_of_group():
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(_CONCURRENT_DOWNLOADS, len(items))):
+                    group.create_task(work())
 
     async def _report(self, total: int) -> None:
-        await asyncio.to_thread(self.report, self.tally.changes.total(), total)
+        await asyncio.to_thread(self.report, self.result.outcomes.total(), total)
 
-    async def _do(self, errand: SyncItem) -> FetchOutcome:
-        known, found = errand.known, errand.found
-        fresh = known is not None and known.is_about(found) and known.is_stored and self._is_there(known)
-        if known and fresh and self._needs_no_request(known, found):
-            await asyncio.to_thread(self._record_unchanged, known, found)
+    async def _process(self, item: SyncItem) -> FetchOutcome:
+        ref, tracked = item.ref, item.tracked
+        current = (
+            tracked is not None and tracked.is_same_meeting(ref) and tracked.is_stored and self._pdf_is_intact(tracked)
+        )
+        if tracked and current and self._is_known_unchanged(tracked, ref):
+            await asyncio.to_thread(self._record_unchanged, tracked, ref)
             return FetchOutcome.UNCHANGED
-        validators = Validators(known.etag, known.last_modified) if known and fresh else Validators()
+        validators = Validators(tracked.etag, tracked.last_modified) if tracked and current else Validators()
         try:
-            with pending_download(self.storage.folder) as arrival:
-                sink = Sink(arrival.file, self.max_bytes)
-                answer = await self._download(found, validators, sink)
-                self.fetcher.client.alive()
-                if answer.not_modified and known is not None:
-                    await asyncio.to_thread(self._record_unchanged, known, found)
+            with pending_download(self.storage.folder) as pending:
+                sink = Sink(pending.file, self.max_bytes)
+                result = await self._download(ref, validators, sink)
+                self.fetcher.client.heartbeat()
+                if result.not_modified and tracked is not None:
+                    await asyncio.to_thread(self._record_unchanged, tracked, ref)
                     return FetchOutcome.UNCHANGED
-                require_pdf(sink, answer.content_type)
-                content = Download(sink.sha256, sink.size, answer.validators.etag, answer.validators.last_modified)
-                return await asyncio.to_thread(self._record_content, errand, content, arrival)
-        except (FetchError, PdfError) as problem:
-            logger.info("%s cannot be had: %s", found.url, problem)
-            await asyncio.to_thread(self._record_failure, errand, problem)
+                require_pdf(sink, result.content_type)
+                download = Download(sink.sha256, sink.size, result.validators.etag, result.validators.last_modified)
+                return await asyncio.to_thread(self._record_download, item, download, pending)
+        except (FetchError, PdfError) as error:
+            logger.info("%s was not downloaded: %s", ref.url, error)
+            await asyncio.to_thread(self._record_failure, item, error)
             return FetchOutcome.FAILED
 
-    def _needs_no_request(self, known: TrackedDocument, found: DocumentRef) -> bool:
-        if found.version or known.source_version:
-            return found.version == known.source_version
-        return self.began is not None and known.checked_at is not None and known.checked_at >= self.began
+    def _is_known_unchanged(self, tracked: TrackedDocument, ref: DocumentRef) -> bool:
+        """The version, or a check earlier in this run, shows without a request that the document has not changed."""
+        if ref.version or tracked.source_version:
+            return ref.version == tracked.source_version
+        started_at = self.run_started_at
+        return started_at is not None and tracked.checked_at is not None and tracked.checked_at >= started_at
 
-    async def _download(self, found: DocumentRef, validators: Validators, sink: Sink) -> FetchResult:
-        """A plugin's own way to download may go wrong in any way; that is one document's failure, not the site's."""
+    async def _download(self, ref: DocumentRef, validators: Validators, sink: Sink) -> FetchResult:
+        """Download one document. Any error of a plugin's own `download` fails this document, not the fetch."""
         try:
-            answer: object = await self.fetcher.download(found, validators, sink)
-        except (FetchError, PdfError):
-            raise
+            result: object = await self.fetcher.download(ref, validators, sink)
         except Exception as error:
-            if isinstance(error, OSError) and error.errno in _OUR_DISK:
+            if isinstance(error, FetchError | PdfError) and hasattr(error, "code"):
+                raise
+            if isinstance(error, OSError) and error.errno in _LOCAL_DISK_ERRORS:
                 raise
             raise DownloadFailed(f"plugin {self.plugin} raised {type(error).__name__}: {error}") from error
-        if not isinstance(answer, FetchResult):
+        if not isinstance(result, FetchResult):
             raise InvalidPluginResult(
-                f"plugin {self.plugin} returned {str(answer)[:100]!r} from download, not a FetchResult"
+                f"plugin {self.plugin} returned {str(result)[:100]!r} from download, not a FetchResult"
             )
-        return answer
+        return result
 
-    def _is_there(self, known: TrackedDocument) -> bool:
-        """A PDF that is still to be read must lie in storage, whole; one that was read may have been cleared away."""
-        if known.is_read and not known.pdf_missing:
+    def _pdf_is_intact(self, tracked: TrackedDocument) -> bool:
+        """A PDF must be in storage, undamaged, until OCR has processed it. After that it may have been deleted."""
+        if tracked.is_processed and not tracked.pdf_missing:
             return True
         with self.connect() as connection:
-            pdf = self.storage.pdf(repository.document_by_id(connection, known.id))
-        return pdf.is_file() and sha256_file(pdf) == known.sha256
+            pdf = self.storage.pdf(repository.document_by_id(connection, tracked.id))
+        return pdf.is_file() and sha256_file(pdf) == tracked.sha256
 
-    def _known(self) -> list[TrackedDocument]:
+    def _list_tracked(self) -> list[TrackedDocument]:
         with self.connect() as connection:
             return repository.list_tracked(connection, self.storage.subdomain)
 
-    def _record_unchanged(self, known: TrackedDocument, found: DocumentRef) -> None:
+    def _record_unchanged(self, tracked: TrackedDocument, ref: DocumentRef) -> None:
         with self.connect() as connection:
-            repository.record_unchanged(connection, known, found)
+            repository.record_unchanged(connection, tracked, ref)
 
-    def _record_content(self, errand: SyncItem, content: Download, arrival: PendingDownload) -> FetchOutcome:
-        def place(document: Document) -> str:
-            arrival.move_to(self.storage.pdf(document))
+    def _record_download(self, item: SyncItem, download: Download, pending: PendingDownload) -> FetchOutcome:
+        def install(document: Document) -> str:
+            pending.move_to(self.storage.pdf(document))
             return self.storage.storage_key(document)
 
-        known = errand.known
+        tracked = item.tracked
         with self.connect() as connection:
-            change = repository.record_download(
+            outcome = repository.record_download(
                 connection,
                 self.storage.subdomain,
-                errand.found,
-                content,
-                place,
-                known.id if known else None,
+                item.ref,
+                download,
+                install,
+                tracked.id if tracked else None,
                 partial(storage_scan.path_conflicts, self.storage),
             )
-            if change is FetchOutcome.UNCHANGED and known is not None and not self._is_there(known):
-                place(repository.document_by_id(connection, known.id))
-                repository.record_restored(connection, known.id)
-        return change
+            if outcome is FetchOutcome.UNCHANGED and tracked is not None and not self._pdf_is_intact(tracked):
+                install(repository.document_by_id(connection, tracked.id))
+                repository.record_restored(connection, tracked.id)
+        return outcome
 
-    def _record_failure(self, errand: SyncItem, problem: JobError) -> None:
+    def _record_failure(self, item: SyncItem, error: JobError) -> None:
         with self.connect() as connection:
             repository.record_failure(
                 connection,
                 self.storage.subdomain,
-                errand.found,
-                problem.code,
-                str(problem),
-                problem.retryable,
-                errand.known.id if errand.known else None,
+                item.ref,
+                error.code,
+                str(error),
+                error.retryable,
+                item.tracked.id if item.tracked else None,
             )
 
-    def _note_vanished(self, gone: list[TrackedDocument]) -> None:
+    def _record_removed(self, removed: list[TrackedDocument]) -> None:
+        covered = [tracked.id for tracked in removed if self.fetcher.covers(tracked)]
         with self.connect() as connection:
-            self.tally.vanished = repository.record_removed(
-                connection, [one.id for one in gone if self.fetcher.covers(one)]
-            )
+            self.result.removed = repository.record_removed(connection, covered)
 
 
 def _storable(text: str) -> str:
-    """As Postgres takes it: no NUL, nothing that is not Unicode."""
+    """Text as Postgres accepts it: valid Unicode without NUL."""
     return text.encode("utf-8", "replace").decode().replace("\0", "")
 
 
-def _short(key: str) -> str:
-    """A key that is too long goes on with its hash."""
-    return key if len(key) <= _LONGEST_KEY else f"{key[:400]} {hashlib.sha256(key.encode()).hexdigest()}"
+def _shorten(key: str) -> str:
+    """Replace the end of a key that is too long by a hash of the whole key."""
+    return key if len(key) <= _MAX_KEY_LENGTH else f"{key[:400]} {hashlib.sha256(key.encode()).hexdigest()}"
 
 
 def require_pdf(sink: Sink, content_type: str = "") -> None:
-    """As readers of PDFs do it: the mark may come late, but within the first kilobyte."""
+    """Raise unless the content has a PDF header within its first kilobyte, as PDF readers accept it."""
     if sink.size == 0:
-        raise PdfEmpty("the answer is empty")
+        raise PdfEmpty("the response is empty")
     if b"%PDF-" not in sink.head:
         start = sink.head.lstrip()[:200].lower()
-        page = any(mark in start for mark in (b"<!doctype", b"<html", b"<head", b"<?xml"))
-        said = clean_text(sink.head[:80].decode("utf-8", "replace"))
-        what = "a web page" if page else f"something else ({content_type or 'of no said type'})"
-        raise NotAPdf(f"{what} came in place of a PDF, beginning with {said!r}")
+        is_html = any(tag in start for tag in (b"<!doctype", b"<html", b"<head", b"<?xml"))
+        description = "a web page" if is_html else f"{content_type or 'content of unknown type'}"
+        excerpt = clean_text(sink.head[:80].decode("utf-8", "replace"))
+        raise NotAPdf(f"the source returned {description} instead of a PDF; it begins with {excerpt!r}")
 
 
 @contextlib.contextmanager
-def _first_of_many() -> Iterator[None]:
-    """A task group raises all that went wrong; the first is enough to say."""
+def _raise_first_of_group() -> Iterator[None]:
+    """Raise the first error of a task group instead of the group."""
     try:
         yield
     except BaseExceptionGroup as group:

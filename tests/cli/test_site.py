@@ -249,7 +249,7 @@ def test_errors_are_one_sentence_without_a_traceback(database: str) -> None:
         check=False,
     )
     assert result.returncode == 2
-    assert result.stderr.startswith("clerk: 'Not A Name' cannot be a subdomain: use lower-case letters")
+    assert result.stderr.startswith("clerk: 'Not A Name' is not a valid subdomain: use lower-case letters")
     assert result.stderr.count("\n") == 1
 
 

@@ -95,7 +95,7 @@ def test_a_thread_that_stays_behind_keeps_nobody_from_ending() -> None:
         "import threading\n"
         "from clerk.errors import PluginTimeout\n"
         "from clerk.plugins.isolation import call_with_timeout\n"
-        "try:\n    call_with_timeout('mine', 'hook', threading.Event().wait, limit=0.05)\n"
+        "try:\n    call_with_timeout('mine', 'hook', threading.Event().wait, timeout=0.05)\n"
         "except PluginTimeout:\n    print('left')\n"
     )
     began = time.monotonic()

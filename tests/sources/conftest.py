@@ -24,7 +24,7 @@ from tests.conftest import Databases
 from tests.sources.web import Web, serving
 
 Result = TypeVar("Result")
-QUICK = Limits("clerk tests", interval=0.0, concurrency=8, timeout=5.0, allow_loopback=True, first_pause=0.01)
+QUICK = Limits("clerk tests", interval=0.0, concurrency=8, timeout=5.0, allow_loopback=True, retry_delay=0.01)
 
 
 @pytest.fixture

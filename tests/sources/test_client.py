@@ -81,7 +81,7 @@ def test_a_host_that_wants_a_long_pause_is_left_alone_by_all(web: Web, browser: 
     web.serve_pdf("/b.pdf", "there")
     with pytest.raises(DownloadFailed, match="503"):
         browser.download(f"{web.url}/a.pdf")
-    with pytest.raises(DownloadFailed, match="left alone for another 8"):
+    with pytest.raises(DownloadFailed, match="requested a pause, 8"):
         browser.download(f"{web.url}/b.pdf")
     assert web.paths() == ["/a.pdf"]
 
@@ -218,7 +218,7 @@ def test_takes_gzip_apart(web: Web, browser: Browser) -> None:
 
 def test_a_gzip_bomb_is_stopped_at_the_limit(web: Web, browser: Browser) -> None:
     web.routes["/a.pdf"] = Reply(gzip.compress(bytes(50_000_000)), headers={"Content-Encoding": "gzip"})
-    with pytest.raises(PdfTooLarge, match="content"):
+    with pytest.raises(PdfTooLarge, match="content is larger"):
         browser.with_limits(max_bytes=1_000_000).download(f"{web.url}/a.pdf")
 
 
@@ -250,7 +250,7 @@ def test_an_endless_answer_is_stopped_at_the_limit(web: Web, browser: Browser) -
             handler.wfile.write(bytes(65_536))
 
     web.raw["/a.pdf"] = endless
-    with pytest.raises(PdfTooLarge, match="received"):
+    with pytest.raises(PdfTooLarge, match="response is larger"):
         browser.with_limits(max_bytes=1_000_000).download(f"{web.url}/a.pdf")
 
 
@@ -275,7 +275,7 @@ def test_a_server_that_says_nothing_is_given_up(web: Web, browser: Browser) -> N
         web.released.wait()
 
     web.raw["/a.pdf"] = say_nothing
-    with pytest.raises(DownloadFailed, match=r"no answer within 0.2 s"):
+    with pytest.raises(DownloadFailed, match=r"no response within 0.2 s"):
         browser.with_limits(timeout=0.2, attempts=2).download(f"{web.url}/a.pdf")
 
 
@@ -286,7 +286,7 @@ def test_a_trickle_is_given_up_when_its_time_is_over(web: Web, browser: Browser)
             handler.wfile.write(b".")
 
     web.raw["/a.pdf"] = trickle
-    with pytest.raises(DownloadFailed, match=r"not done within 0.5 s"):
+    with pytest.raises(DownloadFailed, match=r"longer than 0.5 s"):
         browser.with_limits(timeout=5.0, time_limit=0.5, attempts=1).download(f"{web.url}/a.pdf")
 
 

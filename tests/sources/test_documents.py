@@ -42,7 +42,7 @@ def test_new_documents_lie_where_they_should(web: Web, town: Town) -> None:
         DocumentRef(f"{web.url}/2", "City Council", DAY, "agenda"),
     ]
     tally = town.fetch(listing(*found), {})
-    assert tally.changes == {FetchOutcome.NEW: 2}
+    assert tally.outcomes == {FetchOutcome.NEW: 2}
     assert town.files() == ["_agendas/pdfs/CityCouncil/2024-03-05.pdf", "pdfs/CityCouncil/2024-03-05.pdf"]
     assert (town.storage.folder / "pdfs/CityCouncil/2024-03-05.pdf").read_bytes() == pdf("minutes")
     rows = town.rows("sha256, size_bytes, storage_key")
@@ -54,7 +54,7 @@ def test_unchanged_documents_are_recognised(web: Web, town: Town, validators: bo
     web.serve_pdf("/1", "minutes", validators)
     source = listing(DocumentRef(f"{web.url}/1", "City Council", DAY))
     town.fetch(source, {})
-    assert town.fetch(source, {}).changes == {FetchOutcome.UNCHANGED: 1}
+    assert town.fetch(source, {}).outcomes == {FetchOutcome.UNCHANGED: 1}
     assert ("if-none-match" in web.requests[1].headers) == validators
     assert len(town.rows()) == 1
 
@@ -63,10 +63,10 @@ def test_the_same_version_needs_no_request(web: Web, town: Town) -> None:
     web.serve_pdf("/1", "minutes")
     source = listing(DocumentRef(f"{web.url}/1", "City Council", DAY, version="7"))
     town.fetch(source, {})
-    assert town.fetch(source, {}).changes == {FetchOutcome.UNCHANGED: 1}
+    assert town.fetch(source, {}).outcomes == {FetchOutcome.UNCHANGED: 1}
     assert len(web.requests) == 1
     newer = listing(DocumentRef(f"{web.url}/1", "City Council", DAY, version="8"))
-    assert town.fetch(newer, {}).changes == {FetchOutcome.UNCHANGED: 1}
+    assert town.fetch(newer, {}).outcomes == {FetchOutcome.UNCHANGED: 1}
     assert len(web.requests) == 2
 
 
@@ -104,7 +104,7 @@ def test_two_meetings_of_one_body_on_one_day_are_both_kept(web: Web, town: Town)
     town.fetch(source, {})
     assert sorted(row[3:] for row in town.rows()) == [(1, 1), (2, 1)]
     assert len(town.files()) == 2
-    assert town.fetch(source, {}).changes == {FetchOutcome.UNCHANGED: 2}
+    assert town.fetch(source, {}).outcomes == {FetchOutcome.UNCHANGED: 2}
 
 
 def test_meetings_whose_folders_would_be_one_do_not_overwrite_each_other(web: Web, town: Town) -> None:
@@ -120,7 +120,7 @@ def test_a_document_at_another_address_is_the_same_document(web: Web, town: Town
     web.serve_pdf("/new", "minutes")
     town.fetch(listing(DocumentRef(f"{web.url}/old", "City Council", DAY)), {})
     tally = town.fetch(listing(DocumentRef(f"{web.url}/new", "City Council", DAY)), {})
-    assert (tally.changes, tally.vanished) == ({FetchOutcome.UNCHANGED: 1}, 0)
+    assert (tally.outcomes, tally.removed) == ({FetchOutcome.UNCHANGED: 1}, 0)
     assert town.rows("source_url") == [(f"{web.url}/new",)]
 
 
@@ -128,7 +128,7 @@ def test_a_revised_document_at_another_address_is_a_revision(web: Web, town: Tow
     web.serve_pdf("/old", "first")
     web.serve_pdf("/new", "second")
     town.fetch(listing(DocumentRef(f"{web.url}/old", "City Council", DAY)), {})
-    assert town.fetch(listing(DocumentRef(f"{web.url}/new", "City Council", DAY)), {}).changes == {
+    assert town.fetch(listing(DocumentRef(f"{web.url}/new", "City Council", DAY)), {}).outcomes == {
         FetchOutcome.REVISED: 1
     }
     assert [row[3:] for row in town.rows()] == [(1, 1), (1, 2)]
@@ -138,7 +138,7 @@ def test_a_corrected_date_takes_the_place_of_the_wrong_one(web: Web, town: Town)
     web.serve_pdf("/1", "minutes")
     town.fetch(listing(DocumentRef(f"{web.url}/1", "City Council", DAY, key="event 1")), {})
     other = date(2024, 3, 6)
-    assert town.fetch(listing(DocumentRef(f"{web.url}/1", "City Council", other, key="event 1")), {}).changes == {
+    assert town.fetch(listing(DocumentRef(f"{web.url}/1", "City Council", other, key="event 1")), {}).outcomes == {
         FetchOutcome.REVISED: 1
     }
     assert town.rows("date, superseded_at is null") == [(DAY, False), (other, True)]
@@ -148,8 +148,8 @@ def test_vanished_documents_are_marked_and_may_come_back(web: Web, town: Town) -
     web.serve_pdf("/1", "minutes")
     source = listing(DocumentRef(f"{web.url}/1", "City Council", DAY))
     town.fetch(source, {})
-    assert town.fetch(listing(), {}).vanished == 1
-    assert town.fetch(listing(), {}).vanished == 0
+    assert town.fetch(listing(), {}).removed == 1
+    assert town.fetch(listing(), {}).removed == 0
     assert town.rows("removed_at_source is null") == [(False,)]
     town.fetch(source, {})
     assert town.rows("removed_at_source is null") == [(True,)]
@@ -168,7 +168,7 @@ def test_a_listing_that_breaks_off_fetches_what_it_named_and_makes_nothing_vanis
 @pytest.mark.parametrize(
     ("reply", "code", "said"),
     [
-        (Reply(b"<!DOCTYPE html><title>Log in</title>"), "NotAPdf", "a web page came in place of a PDF"),
+        (Reply(b"<!DOCTYPE html><title>Log in</title>"), "NotAPdf", "returned a web page instead of a PDF"),
         (
             Reply(b"\n\n <html><body>Not found</body></html>", headers={"Content-Type": "application/pdf"}),
             "NotAPdf",
@@ -189,7 +189,7 @@ def test_a_failed_download_is_a_failed_document_with_its_reason(
     web.serve_pdf("/2", "fine")
     town.browser = town.browser.with_limits(max_bytes=2_000_000)
     tally = town.fetch(listing(DocumentRef(f"{web.url}/1", "A", DAY), DocumentRef(f"{web.url}/2", "B", DAY)), {})
-    assert tally.changes == {FetchOutcome.FAILED: 1, FetchOutcome.NEW: 1}
+    assert tally.outcomes == {FetchOutcome.FAILED: 1, FetchOutcome.NEW: 1}
     failed = next(one for one in repository.list_documents(town.connection, "springfield") if one.meeting == "A")
     with pytest.raises(NotFetched, match=said) as raised:
         repository.require_fetched(failed)
@@ -230,7 +230,7 @@ def test_a_pdf_that_was_damaged_before_it_was_read_is_fetched_and_read_again(web
         [document],
     )
     assert units(town) == []
-    assert town.fetch(source, {}).changes == {FetchOutcome.UNCHANGED: 1}
+    assert town.fetch(source, {}).outcomes == {FetchOutcome.UNCHANGED: 1}
     assert path.read_bytes() == pdf("minutes")
     assert units(town) == [document]
 
@@ -247,12 +247,12 @@ def test_a_failure_that_may_pass_counts_in_every_run_and_another_once(
     assert bool(units(town)) == counted_again
     read_all(town)
     web.serve_pdf("/1", "here at last")
-    assert town.fetch(source, {}).changes == {FetchOutcome.NEW: 1}
+    assert town.fetch(source, {}).outcomes == {FetchOutcome.NEW: 1}
     assert len(units(town)) == 1
     read_all(town)
     assert town.rows("revision, fetch_error_code") == [(1, None)]
     assert units(town) == []
-    assert town.fetch(source, {}).changes == {FetchOutcome.UNCHANGED: 1}
+    assert town.fetch(source, {}).outcomes == {FetchOutcome.UNCHANGED: 1}
     assert units(town) == []
 
 
@@ -276,7 +276,7 @@ def test_a_pdf_that_is_lost_before_it_was_read_is_fetched_again(web: Web, town: 
     town.fetch(source, {})
     path = town.storage.folder / "pdfs/A/2024-03-05.pdf"
     path.unlink()
-    assert town.fetch(source, {}).changes == {FetchOutcome.UNCHANGED: 1}
+    assert town.fetch(source, {}).outcomes == {FetchOutcome.UNCHANGED: 1}
     assert path.read_bytes() == pdf("minutes")
     read_all(town)
     path.unlink()
@@ -287,7 +287,7 @@ def test_a_pdf_that_is_lost_before_it_was_read_is_fetched_again(web: Web, town: 
 @pytest.mark.parametrize("meeting", ["../../etc", "/", "..", "a/../../b", "\0evil", ".", "x" * 5000, "…", "\ud800"])
 def test_names_from_outside_never_leave_the_sites_folder(web: Web, town: Town, meeting: str) -> None:
     web.serve_pdf("/1", "minutes")
-    assert town.fetch(listing(DocumentRef(f"{web.url}/1", meeting, DAY)), {}).changes == {FetchOutcome.NEW: 1}
+    assert town.fetch(listing(DocumentRef(f"{web.url}/1", meeting, DAY)), {}).outcomes == {FetchOutcome.NEW: 1}
     (file,) = town.files()
     assert file.startswith("pdfs/")
     assert file.endswith("/2024-03-05.pdf")
@@ -314,7 +314,7 @@ def test_a_listing_that_is_not_one_is_nonsense(town: Town) -> None:
         def documents(self) -> Any:
             return [DocumentRef("http://x.example", "A", DAY)]
 
-    with pytest.raises(InvalidPluginResult, match="a plugin lists documents as list"):
+    with pytest.raises(InvalidPluginResult, match="returned list, not an async generator"):
         town.fetch(Wrong, {})
 
 
@@ -324,13 +324,13 @@ def test_a_plugins_own_download_fails_its_document_only(town: Town) -> None:
             yield DocumentRef("own:1", "A", DAY)
             yield DocumentRef("own:2", "B", DAY)
 
-        async def download(self, found: DocumentRef, validators: Validators, sink: Sink) -> FetchResult:
-            if found.url == "own:1":
+        async def download(self, ref: DocumentRef, validators: Validators, sink: Sink) -> FetchResult:
+            if ref.url == "own:1":
                 raise KeyError("session")
             sink.write(pdf("own"))
-            return FetchResult(found.url)
+            return FetchResult(ref.url)
 
-    assert town.fetch(Own, {}).changes == {FetchOutcome.FAILED: 1, FetchOutcome.NEW: 1}
+    assert town.fetch(Own, {}).outcomes == {FetchOutcome.FAILED: 1, FetchOutcome.NEW: 1}
     assert ("A", "plugin a plugin raised KeyError: 'session'") in town.rows("meeting, fetch_error_message")
 
 
@@ -352,7 +352,7 @@ def test_a_second_attempt_of_a_run_does_not_ask_again_for_what_was_confirmed(web
     source = listing(DocumentRef(f"{web.url}/1", "A", DAY))
     began = datetime.now(UTC)
     town.fetch(source, {}, began)
-    assert town.fetch(source, {}, began).changes == {FetchOutcome.UNCHANGED: 1}
+    assert town.fetch(source, {}, began).outcomes == {FetchOutcome.UNCHANGED: 1}
     assert len(web.requests) == 1
     town.fetch(source, {}, datetime.now(UTC))
     assert len(web.requests) == 2
@@ -387,7 +387,7 @@ def test_keys_and_addresses_of_any_length_do_not_stop_the_others(web: Web, town:
 
 def test_a_plan_takes_the_first_of_two_entries_with_one_key() -> None:
     plan = diff([DocumentRef("u", "A", DAY), DocumentRef("u", "B", DAY)], [], complete=True)
-    assert [errand.found.meeting for errand in plan.errands] == ["A"]
+    assert [item.ref.meeting for item in plan.items] == ["A"]
 
 
 def test_no_run_is_ever_stuck_for_a_failed_document(web: Web, town: Town) -> None:

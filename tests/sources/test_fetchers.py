@@ -112,7 +112,7 @@ def test_directory(town: Town, tmp_path: Path) -> None:
         ".hidden/2024-01-01.pdf",
         "notes 2024-01-01.txt",
     )
-    assert town.fetch("directory", {"path": str(folder)}).changes == {FetchOutcome.NEW: 5}
+    assert town.fetch("directory", {"path": str(folder)}).outcomes == {FetchOutcome.NEW: 5}
     assert town.skipped == ["City Council/without a date.pdf has no date in its name"]
     assert set(town.rows("meeting, date, kind")) == {
         ("City Council", date(2024, 3, 5), "minutes"),
@@ -121,10 +121,10 @@ def test_directory(town: Town, tmp_path: Path) -> None:
         ("Zoning Board", date(2024, 1, 1), "agenda"),
         ("Springfield", date(2022, 2, 2), "minutes"),
     }
-    assert town.fetch("directory", {"path": str(folder)}).changes == {FetchOutcome.UNCHANGED: 5}
+    assert town.fetch("directory", {"path": str(folder)}).outcomes == {FetchOutcome.UNCHANGED: 5}
     put(folder, "City Council/2024-03-05.pdf")
     (folder / "City Council/2024-03-05.pdf").write_bytes(pdf("revised, and longer"))
-    assert town.fetch("directory", {"path": str(folder)}).changes == {
+    assert town.fetch("directory", {"path": str(folder)}).outcomes == {
         FetchOutcome.UNCHANGED: 4,
         FetchOutcome.REVISED: 1,
     }
@@ -190,9 +190,9 @@ def test_manifest(web: Web, town: Town, text: str) -> None:
     web.serve_pdf("/b.pdf", "b")
     web.routes["/lists/manifest"] = Reply(text.format(url=web.url).encode())
     extra = {"url": f"{web.url}/lists/manifest"}
-    assert town.fetch("manifest", extra).changes == {FetchOutcome.NEW: 3}
+    assert town.fetch("manifest", extra).outcomes == {FetchOutcome.NEW: 3}
     assert set(town.rows("meeting, date, kind")) == AS_LISTED
-    assert town.fetch("manifest", extra).changes == {FetchOutcome.UNCHANGED: 3}
+    assert town.fetch("manifest", extra).outcomes == {FetchOutcome.UNCHANGED: 3}
 
 
 def test_manifest_on_disk_names_files_beside_it_and_no_others(web: Web, town: Town, tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_manifest_on_disk_names_files_beside_it_and_no_others(web: Web, town: To
     ]
     manifest = tmp_path / "lists/manifest.jsonl"
     manifest.write_text("\n".join(map(json.dumps, lines)))
-    assert town.fetch("manifest", {"path": str(manifest)}).changes == {FetchOutcome.NEW: 2, FetchOutcome.FAILED: 2}
+    assert town.fetch("manifest", {"path": str(manifest)}).outcomes == {FetchOutcome.NEW: 2, FetchOutcome.FAILED: 2}
     assert dict(town.rows("meeting, fetch_error_code")) == {
         "A": None,
         "B": "DownloadRefused",
@@ -243,7 +243,7 @@ def test_links(web: Web, town: Town) -> None:
     for path in ("/f/1.pdf", "/f/2.PDF", "/f/minutes-2024-04-02.pdf", "/archive/x.pdf"):
         web.serve_pdf(path, path)
     extra = {"pages": f"{web.url}/meetings", "follow": r"/archive/\d+$"}
-    assert town.fetch("links", extra).changes == {FetchOutcome.NEW: 4}
+    assert town.fetch("links", extra).outcomes == {FetchOutcome.NEW: 4}
     assert set(town.rows("meeting, date, kind")) == {
         ("City Council", date(2024, 3, 5), "minutes"),
         ("City Council", date(2024, 3, 5), "agenda"),
@@ -299,18 +299,18 @@ def test_legistar(web: Web, town: Town) -> None:
         web.serve_pdf(path, path)
     serve_legistar(web, events)
     extra = {"client": "town", "api": f"{web.url}/v1", "since": "2024-01-01", "token": "secret"}
-    assert town.fetch("legistar", extra).changes == {FetchOutcome.NEW: 3}
+    assert town.fetch("legistar", extra).outcomes == {FetchOutcome.NEW: 3}
     assert web.requests[0].query["token"] == extra["token"]
     # Two meetings of the council that day: both agendas are kept.
     assert sorted(town.rows("kind, occurrence")) == [("agenda", 1), ("agenda", 2), ("minutes", 1)]
     before = len(web.requests)
-    assert town.fetch("legistar", extra).changes == {FetchOutcome.UNCHANGED: 3}
+    assert town.fetch("legistar", extra).outcomes == {FetchOutcome.UNCHANGED: 3}
     assert sorted(web.paths()[before:]) == ["/1m.pdf", "/2a.pdf", "/v1/town/events"]
     web.serve_pdf("/1a.pdf", "revised")
     events[0]["EventAgendaLastPublishedUTC"] = "2024-03-04T10:00:00"
-    assert town.fetch("legistar", extra).changes == {FetchOutcome.UNCHANGED: 2, FetchOutcome.REVISED: 1}
+    assert town.fetch("legistar", extra).outcomes == {FetchOutcome.UNCHANGED: 2, FetchOutcome.REVISED: 1}
     # What is older than `since` has not vanished, it is just not asked for.
-    assert town.fetch("legistar", {**extra, "since": "2025-01-01"}).vanished == 0
+    assert town.fetch("legistar", {**extra, "since": "2025-01-01"}).removed == 0
 
 
 def test_legistar_turns_the_pages(web: Web, town: Town) -> None:
@@ -318,7 +318,7 @@ def test_legistar_turns_the_pages(web: Web, town: Town) -> None:
         web, [event(number) for number in range(1, 2001)] + [event(2001, EventAgendaFile=f"{web.url}/a.pdf")]
     )
     web.serve_pdf("/a.pdf", "a")
-    assert town.fetch("legistar", {"client": "town", "api": f"{web.url}/v1"}).changes == {FetchOutcome.NEW: 1}
+    assert town.fetch("legistar", {"client": "town", "api": f"{web.url}/v1"}).outcomes == {FetchOutcome.NEW: 1}
     assert [request.query["$skip"] for request in web.requests[:3]] == ["0", "1000", "2000"]
 
 
@@ -383,7 +383,7 @@ def test_civicplus(web: Web, town: Town) -> None:
         web.serve_pdf(f"/AgendaCenter/ViewFile/{kind}/{name}", kind)
     web.serve_html(f"/AgendaCenter/ViewFile/Agenda/_0102{this_year}-901", "<html>There is no file</html>")
     extra = {"site": web.url, "since": f"{this_year - 1}-01-01"}
-    assert town.fetch("civicplus", extra).changes == {FetchOutcome.NEW: 2, FetchOutcome.FAILED: 1}
+    assert town.fetch("civicplus", extra).outcomes == {FetchOutcome.NEW: 2, FetchOutcome.FAILED: 1}
     assert set(town.rows("meeting, date, kind, fetch_error_code")) == {
         ("Parks Board", date(this_year - 1, 11, 19), "agenda", None),
         ("Parks Board", date(this_year - 1, 11, 19), "minutes", None),
@@ -402,7 +402,7 @@ def test_civicplus_that_is_none(web: Web, town: Town) -> None:
 def test_civicplus_as_recorded() -> None:
     html = recording("civicplus-search-results.html")
     fetcher = CivicPlus(Site("lc", "Las Cruces", {"site": "https://lc.example"}), None)  # type: ignore[arg-type]
-    found = {one.key: one for one in fetcher.read("https://lc.example/AgendaCenter/Search/", html)}
+    found = {one.key: one for one in fetcher.parse("https://lc.example/AgendaCenter/Search/", html)}
     assert len(found) == 32
     assert sum(one.kind == "minutes" for one in found.values()) == 4
     one = found["civicplus 791 minutes"]
@@ -449,14 +449,14 @@ def test_primegov(web: Web, town: Town) -> None:
     }
     serve_primegov(web, archived, [today, meeting(5, "2026-01-01", (50, "Special Agenda", 1))])
     extra = {"client": "town", "portal": web.url, "since": "2025-01-01"}
-    assert town.fetch("primegov", extra).changes == {FetchOutcome.NEW: 4}
+    assert town.fetch("primegov", extra).outcomes == {FetchOutcome.NEW: 4}
     assert set(town.rows("date::text, kind")) == {
         ("2025-01-01", "agenda"),
         ("2025-01-01", "minutes"),
         ("2025-06-01", "agenda"),
         ("2026-01-01", "agenda"),
     }
-    assert town.fetch("primegov", extra).changes == {FetchOutcome.UNCHANGED: 4}
+    assert town.fetch("primegov", extra).outcomes == {FetchOutcome.UNCHANGED: 4}
 
 
 def test_primegov_as_recorded(web: Web, town: Town) -> None:

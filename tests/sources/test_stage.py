@@ -142,7 +142,9 @@ def test_a_source_of_nothing_but_what_is_passed_over_says_so(
     assert facts is not None
     answer = explain(facts)
     assert answer.because == "failed"
-    assert "SourceUnreadable: nothing in the listing can be used; the first: a.pdf has no date" in answer.sentence
+    assert (
+        "SourceUnreadable: all 2 entries of the listing were skipped; the first: a.pdf has no date" in answer.sentence
+    )
     said = "2 entries of the source were passed over: a.pdf has no date in its name; b.pdf has no date in its name"
     assert said in answer.evidence
 
@@ -171,7 +173,7 @@ BAD_PLUGINS = {
         "within 2 s",
     ),
     "lies": ("async def documents(self): yield 'a document'", "InvalidPluginResult", "not a DocumentRef"),
-    "lists": ("def documents(self): return []", "InvalidPluginResult", "lists documents as list"),
+    "lists": ("def documents(self): return []", "InvalidPluginResult", "not an async generator"),
     "unmade": ("def __init__(self): pass", "PluginRaised", "TypeError"),
 }
 
@@ -298,7 +300,7 @@ def test_a_fetch_that_is_cancelled_stops(
                     page = await self.client.get("{web.url}/cancel")
                     try:
                         while True:
-                            self.client.alive()
+                            self.client.heartbeat()
                             await asyncio.sleep(0.05)
                     finally:
                         Path({str(tmp_path / "stopped")!r}).touch()

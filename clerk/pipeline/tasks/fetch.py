@@ -47,7 +47,7 @@ def fetch(job: JobContext) -> dict[str, int]:
     site = Site(job.subdomain, row.name or job.subdomain, _extra(plugins, row), row.start_year)
     result = _Fetch(job, plugin, fetcher_class, site).run()
     logger.info("fetched: %s", result)
-    return {**{str(change): number for change, number in result.changes.items()}, "vanished": result.vanished}
+    return {**{str(outcome): number for outcome, number in result.outcomes.items()}, "removed": result.removed}
 
 
 def _extra(plugins: manager.Plugins, row: SiteRow) -> dict[str, Any]:

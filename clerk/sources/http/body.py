@@ -1,4 +1,4 @@
-"""An answer's body on its way in: decompressed bit by bit, so that a small one cannot become huge unseen."""
+"""Response bodies: streaming decompression with a limit, so that a compressed bomb cannot fill the disk."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import IO
 
 from clerk.errors import DownloadFailed, DownloadRefused, PdfTooLarge
 
-_PIECE = 1 << 18
-_HEAD = 1024
+_CHUNK_SIZE = 1 << 18
+_HEAD_SIZE = 1024
 
 
 class Sink:
-    """Where a body goes: a file, its hash, its size, its first bytes. It can be started again for another attempt."""
+    """Writes a body to a file and computes its hash, size and first bytes. `restart` empties it for another attempt."""
 
     def __init__(self, file: IO[bytes], limit: int) -> None:
         self.file = file
@@ -27,14 +27,14 @@ class Sink:
         self.head = b""
         self._hash = hashlib.sha256()
 
-    def write(self, piece: bytes) -> None:
-        self.size += len(piece)
+    def write(self, chunk: bytes) -> None:
+        self.size += len(chunk)
         if self.size > self.limit:
-            raise PdfTooLarge(f"more than {self.limit:,} bytes of content")
-        if len(self.head) < _HEAD:
-            self.head += piece[: _HEAD - len(self.head)]
-        self._hash.update(piece)
-        self.file.write(piece)
+            raise PdfTooLarge(f"content is larger than {self.limit:,} bytes")
+        if len(self.head) < _HEAD_SIZE:
+            self.head += chunk[: _HEAD_SIZE - len(self.head)]
+        self._hash.update(chunk)
+        self.file.write(chunk)
 
     @property
     def sha256(self) -> str:
@@ -42,34 +42,34 @@ class Sink:
 
 
 class Decoder:
-    """Undoes one Content-Encoding, in pieces of bounded size."""
+    """Decodes one Content-Encoding in chunks of limited size."""
 
     def __init__(self, encoding: str, sink: Sink) -> None:
         self.sink = sink
         self.encoding = encoding.strip().lower()
         self.received = 0
-        self._unzip: zlib._Decompress | None = None
+        self._decompressor: zlib._Decompress | None = None
         if self.encoding in ("gzip", "x-gzip"):
-            self._unzip = zlib.decompressobj(wbits=31)
+            self._decompressor = zlib.decompressobj(wbits=31)
         elif self.encoding == "deflate":
-            self._unzip = zlib.decompressobj()
+            self._decompressor = zlib.decompressobj()
         elif self.encoding not in ("", "identity"):
-            raise DownloadRefused(f"the answer is encoded as {encoding[:50]!r}, which was not asked for")
+            raise DownloadRefused(f"the response has Content-Encoding {encoding[:50]!r}, which was not requested")
 
-    def write(self, piece: bytes) -> None:
-        self.received += len(piece)
+    def write(self, chunk: bytes) -> None:
+        self.received += len(chunk)
         if self.received > self.sink.limit:
-            raise PdfTooLarge(f"more than {self.sink.limit:,} bytes received")
-        if self._unzip is None:
-            self.sink.write(piece)
+            raise PdfTooLarge(f"response is larger than {self.sink.limit:,} bytes")
+        if self._decompressor is None:
+            self.sink.write(chunk)
             return
         try:
-            while piece and not self._unzip.eof:
-                self.sink.write(self._unzip.decompress(piece, _PIECE))
-                piece = self._unzip.unconsumed_tail
+            while chunk and not self._decompressor.eof:
+                self.sink.write(self._decompressor.decompress(chunk, _CHUNK_SIZE))
+                chunk = self._decompressor.unconsumed_tail
         except zlib.error as error:
-            raise DownloadFailed(f"the answer is not the {self.encoding} it says it is ({error})") from error
+            raise DownloadFailed(f"the response is not valid {self.encoding} ({error})") from error
 
     def finish(self) -> None:
-        if self._unzip is not None and self.received and not self._unzip.eof:
-            raise DownloadFailed(f"the {self.encoding} answer ends in the middle")
+        if self._decompressor is not None and self.received and not self._decompressor.eof:
+            raise DownloadFailed(f"the {self.encoding} response is truncated")

@@ -1,9 +1,9 @@
-"""The one way out to the network: identified, patient, and wary of what comes back.
+"""Rate-limited HTTP client, the only access of fetchers to the network.
 
-Every request waits for leave from Postgres (rate and number at once per host, over all workers), goes to a checked
-public address over verified TLS, and has limits on time and size. Redirects are followed here, hop by hop, so that
-each is checked and waits like any request. The catch: proxies of the environment are not used, since behind a
-proxy nobody could check the address.
+Each request waits for a slot of the host (rate and concurrency over all workers), connects to a public address only,
+verifies TLS, and is limited in time and size. Redirects are followed one by one, so that each is checked and waits like
+any request.
+Limitation: proxy settings of the environment are ignored, because behind a proxy the address cannot be checked.
 """
 
 from __future__ import annotations
@@ -36,18 +36,20 @@ from clerk.sources.http.ssrf import PublicOnlyBackend
 __all__ = ["FetchResult", "HttpResponse", "Limits", "RateLimitedClient", "Sink", "Validators"]
 
 logger = logging.getLogger(__name__)
-# It writes down every address with all that is in it, tokens too.
+# At level INFO httpx logs complete URLs, including tokens.
 logging.getLogger("httpx").setLevel(logging.WARNING)
 
 _REDIRECTS = (301, 302, 303, 307, 308)
-_MAY_PASS = {408, 423, 425, 429}
-_ASKS_FOR_A_PAUSE = {429, 503}
+_RETRYABLE_STATUSES = {408, 423, 425, 429}
+_BACKOFF_STATUSES = {429, 503}
 _SECRET = re.compile(r"(?i)([?&](?:[a-z_-]*token|[a-z_-]*key|sig|signature|secret|password))=[^&#]*")
 _HOST = re.compile(rb"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
-_TICK = 0.5
-_LONGEST_VALIDATOR = 500
-_MOST_HOPS = 6
-_PAGE_LIMIT = 50_000_000
+_HEARTBEAT_INTERVAL = 0.5
+_MAX_VALIDATOR_LENGTH = 500
+_MAX_REDIRECTS = 5
+_MAX_RESPONSE_BYTES = 50_000_000
+"""Of a response that is kept in memory."""
+_MAX_RETRY_AFTER = 7 * 86_400.0
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,10 @@ class Limits:
     max_bytes: int = 500_000_000
     allow_loopback: bool = False
     attempts: int = 4
-    first_pause: float = 1.0
-    """Seconds before the second attempt; then four times as long each."""
-    patience: float = 300.0
-    """A host that asks for a longer pause is not waited for, but left alone."""
+    retry_delay: float = 1.0
+    """Seconds before the second attempt; four times as long before each further one."""
+    max_wait: float = 300.0
+    """If a host asks for a longer pause, the request fails instead of waiting."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Limits:
@@ -80,25 +82,27 @@ class Limits:
 
 @dataclass(frozen=True)
 class Validators:
-    """What the server said about the copy that we have; given back, it may answer that nothing changed."""
+    """ETag and Last-Modified of a stored copy. The server compares them and may respond with 304 Not Modified."""
 
     etag: str | None = None
     last_modified: str | None = None
 
     def headers(self) -> dict[str, str]:
-        said = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
-        return {name: value for name, value in said.items() if value and value.isascii() and value.isprintable()}
+        headers = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
+        return {name: value for name, value in headers.items() if value and value.isascii() and value.isprintable()}
 
     @classmethod
-    def of(cls, response: httpx.Response) -> Validators:
-        said = (response.headers.get(name) for name in ("etag", "last-modified"))
-        return cls(*(value if value and len(value) <= _LONGEST_VALIDATOR else None for value in said))
+    def from_response(cls, response: httpx.Response) -> Validators:
+        values = (response.headers.get(name) for name in ("etag", "last-modified"))
+        return cls(*(value if value and len(value) <= _MAX_VALIDATOR_LENGTH else None for value in values))
 
 
 @dataclass(frozen=True)
 class FetchResult:
+    """Result of a download whose content is in a sink."""
+
     url: str
-    """Where it came from in the end, after redirects."""
+    """The final URL, after redirects."""
     not_modified: bool = False
     content_type: str = ""
     validators: Validators = field(default_factory=Validators)
@@ -106,7 +110,7 @@ class FetchResult:
 
 @dataclass(frozen=True)
 class HttpResponse:
-    """A page or API answer that fits into memory."""
+    """A response that is kept in memory: a page, or the result of an API."""
 
     url: str
     content: bytes
@@ -125,32 +129,32 @@ class HttpResponse:
         try:
             return json.loads(self.content)
         except ValueError as error:
-            raise DownloadFailed(f"{redact_url(self.url)} did not answer with JSON ({self.text[:80]!r})") from error
+            raise DownloadFailed(f"{redact_url(self.url)} did not return JSON but {self.text[:80]!r}") from error
 
 
 class _Retryable(Exception):
-    """This attempt failed in a way that may pass."""
+    """An attempt failed with an error that may be temporary."""
 
-    def __init__(self, why: str, after: float | None = None) -> None:
-        super().__init__(why)
-        self.after = after
+    def __init__(self, reason: str, retry_after: float | None = None) -> None:
+        super().__init__(reason)
+        self.retry_after = retry_after
 
 
 @lru_cache(maxsize=1)
-def _trust() -> ssl.SSLContext:
-    """Whom we believe: the authorities that the system knows, and certifi's. Read once, it takes a while."""
+def _tls_context() -> ssl.SSLContext:
+    """Trusts the certificate authorities of the system and of certifi. Cached, because loading them is slow."""
     context = ssl.create_default_context()
     context.load_verify_locations(certifi.where())
     return context
 
 
 class _Transport(httpx.AsyncHTTPTransport):
-    """httpx's own, on a pool that connects to checked addresses only."""
+    """Transport of httpx whose connection pool uses the SSRF guard."""
 
     def __init__(self, limits: Limits) -> None:
-        super().__init__(verify=_trust(), trust_env=False)
+        super().__init__(verify=_tls_context(), trust_env=False)
         self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=_trust(),
+            ssl_context=_tls_context(),
             max_connections=20,
             keepalive_expiry=5.0,
             network_backend=PublicOnlyBackend(limits.allow_loopback),
@@ -158,12 +162,12 @@ class _Transport(httpx.AsyncHTTPTransport):
 
 
 class RateLimitedClient:
-    """Use it as `async with`. `alive` is called again and again while it works or waits."""
+    """HTTP client for use with `async with`. It calls `heartbeat` repeatedly during a request, also while it waits."""
 
-    def __init__(self, limits: Limits, connect: Connect, alive: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, limits: Limits, connect: Connect, heartbeat: Callable[[], None] = lambda: None) -> None:
         self.limits = limits
-        self.alive = alive
-        self.hosts = HostRateLimiter(connect, limits.interval, limits.concurrency, limits.timeout)
+        self.heartbeat = heartbeat
+        self.rate_limiter = HostRateLimiter(connect, limits.interval, limits.concurrency, limits.timeout)
         self._http = httpx.AsyncClient(
             transport=_Transport(limits),
             headers={"User-Agent": limits.user_agent, "Accept-Encoding": "gzip"},
@@ -181,67 +185,65 @@ class RateLimitedClient:
         await self._http.aclose()
 
     async def get(self, url: str, params: Mapping[str, str | int] | None = None) -> HttpResponse:
-        """A page of a listing, or an API's answer."""
-        memory = io.BytesIO()
-        full = str(httpx.URL(url).copy_merge_params(dict(params))) if params else url
-        answer = await self._fetch(full, Validators(), Sink(memory, min(self.limits.max_bytes, _PAGE_LIMIT)))
-        return HttpResponse(answer.url, memory.getvalue(), answer.content_type)
+        """Get a page or the result of an API, of at most 50 MB."""
+        buffer = io.BytesIO()
+        full_url = str(httpx.URL(url).copy_merge_params(dict(params))) if params else url
+        sink = Sink(buffer, min(self.limits.max_bytes, _MAX_RESPONSE_BYTES))
+        result = await self.download(full_url, Validators(), sink)
+        return HttpResponse(result.url, buffer.getvalue(), result.content_type)
 
     async def get_json(self, url: str, params: Mapping[str, str | int] | None = None) -> Any:
         return (await self.get(url, params)).json()
 
     async def download(self, url: str, validators: Validators, sink: Sink) -> FetchResult:
-        """A document, streamed into the sink; or the word that it has not changed."""
-        return await self._fetch(url, validators, sink)
-
-    async def _fetch(self, url: str, validators: Validators, sink: Sink) -> FetchResult:
-        ticking = asyncio.create_task(self._show_life())
+        """Stream a document into the sink, or learn that it has not changed (`not_modified`)."""
+        beating = asyncio.create_task(self._beat())
         try:
-            return await self._try(url, validators, sink)
+            return await self._fetch_with_retries(url, validators, sink)
         finally:
-            ticking.cancel()
+            beating.cancel()
 
-    async def _show_life(self) -> None:
-        """Waiting for a host is no sign of a plugin that hangs. A plugin that blocks the event loop stops this too."""
+    async def _beat(self) -> None:
+        """Shows that the plugin waits for a host and does not hang. A plugin that blocks the event loop stops this."""
         while True:
-            self.alive()
-            await asyncio.sleep(_TICK)
+            self.heartbeat()
+            await asyncio.sleep(_HEARTBEAT_INTERVAL)
 
-    async def _try(self, url: str, validators: Validators, sink: Sink) -> FetchResult:
+    async def _fetch_with_retries(self, url: str, validators: Validators, sink: Sink) -> FetchResult:
         attempt = 1
         while True:
             sink.restart()
             try:
-                return await self._follow(url, validators, sink)
-            except _Retryable as again:
-                pause = self.limits.first_pause * 4 ** (attempt - 1) * random.uniform(0.75, 1.25)  # noqa: S311 (jitter)
-                pause = max(pause, again.after or 0.0)
-                if attempt >= self.limits.attempts or pause > self.limits.patience:
-                    raise DownloadFailed(f"{redact_url(url)}: {again}") from again
-                logger.info("%s: %s; again in %.1f s", redact_url(url), again, pause)
-            # Without a slot: others may be served meanwhile. A pause that the host asked for holds for them too.
-            await asyncio.sleep(pause)
+                return await self._follow_redirects(url, validators, sink)
+            except _Retryable as error:
+                delay = self.limits.retry_delay * 4 ** (attempt - 1) * random.uniform(0.75, 1.25)  # noqa: S311 (jitter)
+                delay = max(delay, error.retry_after or 0.0)
+                if attempt >= self.limits.attempts or delay > self.limits.max_wait:
+                    raise DownloadFailed(f"{redact_url(url)}: {error}") from error
+                logger.info("%s: %s; retrying in %.1f s", redact_url(url), error, delay)
+            # The slot is free during the delay. A pause that the host asked for applies to all workers.
+            await asyncio.sleep(delay)
             attempt += 1
 
-    async def _follow(self, url: str, validators: Validators, sink: Sink) -> FetchResult:
-        for _hop in range(_MOST_HOPS):
-            here = _checked(url)
-            async with self.hosts.slot(here.host, self.limits.patience) as slot:
-                answer = await self._once(here, validators, sink, slot)
-            if isinstance(answer, FetchResult):
-                return answer
-            url = answer
-        raise DownloadRefused(f"{redact_url(url)}: more than {_MOST_HOPS - 1} redirects")
+    async def _follow_redirects(self, url: str, validators: Validators, sink: Sink) -> FetchResult:
+        for _ in range(1 + _MAX_REDIRECTS):
+            checked = _check_url(url)
+            async with self.rate_limiter.slot(checked.host, self.limits.max_wait) as slot:
+                result = await self._request(checked, validators, sink, slot)
+            if isinstance(result, FetchResult):
+                return result
+            url = result
+        raise DownloadRefused(f"{redact_url(url)}: more than {_MAX_REDIRECTS} redirects")
 
-    async def _once(self, url: httpx.URL, validators: Validators, sink: Sink, slot: Slot) -> FetchResult | str:
-        """One request: an answer, or where it sends us."""
+    async def _request(self, url: httpx.URL, validators: Validators, sink: Sink, slot: Slot) -> FetchResult | str:
+        """Send one request. Returns its result, or the URL of a redirect."""
         try:
             async with (
                 asyncio.timeout(self.limits.time_limit),
                 self._http.stream("GET", url, headers=validators.headers()) as response,
             ):
-                if response.status_code in _REDIRECTS and (place := response.headers.get("location")):
-                    return _joined(url, place)
+                if response.status_code in _REDIRECTS and (location := response.headers.get("location")):
+                    return _resolve_redirect(url, location)
                 if response.status_code == httpx.codes.NOT_MODIFIED and validators.headers():
                     return FetchResult(str(url), not_modified=True, validators=validators)
                 await self._check_status(response)
@@ -249,16 +251,16 @@ class RateLimitedClient:
                 return FetchResult(
                     str(url),
                     content_type=response.headers.get("content-type", "")[:200],
-                    validators=Validators.of(response),
+                    validators=Validators.from_response(response),
                 )
         except TimeoutError as error:
-            raise _Retryable(f"not done within {self.limits.time_limit:g} s") from error
+            raise _Retryable(f"the download took longer than {self.limits.time_limit:g} s") from error
         except httpx.InvalidURL as error:
-            raise AddressForbidden(f"{url} is not an address ({error})") from error
+            raise AddressForbidden(f"{url} is not a valid URL ({error})") from error
         except httpx.TimeoutException as error:
-            raise _Retryable(f"no answer within {self.limits.timeout:g} s") from error
+            raise _Retryable(f"no response within {self.limits.timeout:g} s") from error
         except httpx.HTTPError as error:
-            if _certificate_problem(error):
+            if _is_certificate_error(error):
                 raise CertificateRefused(f"{url.host}: {error}") from error
             raise _Retryable(str(error) or type(error).__name__) from error
 
@@ -266,24 +268,25 @@ class RateLimitedClient:
         status = response.status_code
         if status == httpx.codes.OK:
             return
-        said = f"the server answered {status} {response.reason_phrase}"[:200].strip()
-        if status in _MAY_PASS or status >= 500:
-            after = _retry_after(response.headers.get("retry-after", ""))
-            if after is not None and status in _ASKS_FOR_A_PAUSE:
-                await self.hosts.back_off(response.url.host, after, said)
-            raise _Retryable(said, after)
-        raise DownloadRefused(f"{redact_url(str(response.url))}: {said}")
+        message = f"the server returned status {status} {response.reason_phrase}"[:200].strip()
+        if status in _RETRYABLE_STATUSES or status >= 500:
+            retry_after = _parse_retry_after(response.headers.get("retry-after", ""))
+            if retry_after is not None and status in _BACKOFF_STATUSES:
+                await self.rate_limiter.back_off(response.url.host, retry_after, message)
+            raise _Retryable(message, retry_after)
+        raise DownloadRefused(f"{redact_url(str(response.url))}: {message}")
 
     async def _receive(self, response: httpx.Response, sink: Sink, slot: Slot) -> None:
-        promised = response.headers.get("content-length", "")
-        if promised.isdecimal() and int(promised) > sink.limit:
-            said = f"{redact_url(str(response.url))} has {int(promised):,} bytes"
-            raise PdfTooLarge(f"{said}, more than the {sink.limit:,} allowed")
+        length = response.headers.get("content-length", "")
+        if length.isdecimal() and int(length) > sink.limit:
+            raise PdfTooLarge(
+                f"{redact_url(str(response.url))} has {int(length):,} bytes, more than the limit of {sink.limit:,}"
+            )
         decoder = Decoder(response.headers.get("content-encoding", ""), sink)
         try:
-            async for piece in response.aiter_raw():
-                decoder.write(piece)
-                await slot.keep()
+            async for chunk in response.aiter_raw():
+                decoder.write(chunk)
+                await slot.renew()
             decoder.finish()
         except PdfTooLarge as error:
             raise PdfTooLarge(f"{redact_url(str(response.url))}: {error}") from error
@@ -292,46 +295,46 @@ class RateLimitedClient:
 
 
 def redact_url(url: str) -> str:
-    """An address as it may be written down: without what an API token or a signature says."""
+    """Return a URL for logs and messages, without the values of tokens, keys and signatures."""
     return _SECRET.sub(r"\1=***", url)[:500]
 
 
-def _checked(url: str) -> httpx.URL:
+def _check_url(url: str) -> httpx.URL:
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, ValueError, TypeError) as error:
-        raise AddressForbidden(f"{url[:200]!r} is not an address ({error})") from error
+        raise AddressForbidden(f"{url[:200]!r} is not a valid URL ({error})") from error
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise AddressForbidden(f"{url[:200]!r} is not an http or https address")
+        raise AddressForbidden(f"{url[:200]!r} is not an http or https URL")
     if not _HOST.fullmatch(parsed.raw_host):
-        raise AddressForbidden(f"{url[:200]!r} has no name or number of a host in it")
+        raise AddressForbidden(f"{url[:200]!r} has no valid host name or IP address")
     if parsed.userinfo:
-        raise AddressForbidden(f"the address at {parsed.host} has a user name or password in it")
+        raise AddressForbidden(f"the URL for {parsed.host} contains a user name or password")
     return parsed.copy_with(fragment=None)
 
 
-def _joined(url: httpx.URL, place: str) -> str:
+def _resolve_redirect(url: httpx.URL, location: str) -> str:
     try:
-        return str(url.join(place))
+        return str(url.join(location))
     except (httpx.InvalidURL, ValueError) as error:
-        raise AddressForbidden(f"{url} sends us to {place[:200]!r}, which is not an address") from error
+        raise AddressForbidden(f"{url} redirects to {location[:200]!r}, which is not a valid URL") from error
 
 
-def _retry_after(said: str) -> float | None:
-    """Seconds, from a number or a date; None if it says nothing we understand."""
-    said = said.strip()
-    if said.isascii() and said.isdecimal():
-        return float(min(int(said), 7 * 86_400))
+def _parse_retry_after(header: str) -> float | None:
+    """Return the seconds of a Retry-After header, which is a number or a date; None if it is neither."""
+    header = header.strip()
+    if header.isascii() and header.isdecimal():
+        return float(min(int(header), _MAX_RETRY_AFTER))
     try:
-        when = parsedate_to_datetime(said)
+        moment = parsedate_to_datetime(header)
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
-    return min(max((when - datetime.now(UTC)).total_seconds(), 0.0), 7 * 86_400.0)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return min(max((moment - datetime.now(UTC)).total_seconds(), 0.0), _MAX_RETRY_AFTER)
 
 
-def _certificate_problem(error: BaseException | None) -> bool:
+def _is_certificate_error(error: BaseException | None) -> bool:
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY_FAILED" in str(error):
             return True

@@ -1,4 +1,4 @@
-"""Leave to ask a host: so many requests at once and so far apart, counted in Postgres over all workers."""
+"""Rate limit per host, shared by all workers through Postgres: concurrent requests and interval between them."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from clerk.errors import DownloadFailed
 
 Connect = Callable[[], AbstractContextManager[psycopg.Connection[Any]]]
 
-_SHORTEST_LEASE = 60.0
+_MIN_LEASE = 60.0
 
 
 class Slot:
-    """Leave for one request."""
+    """Permission for one request, held under a lease."""
 
-    def __init__(self, hosts: HostRateLimiter, slot_id: int) -> None:
-        self.hosts = hosts
+    def __init__(self, limiter: HostRateLimiter, slot_id: int) -> None:
+        self.limiter = limiter
         self.id = slot_id
         self._renewed_at = time.monotonic()
 
-    async def keep(self) -> None:
-        """Call it while the request goes on; the lease is renewed when it is time."""
-        if time.monotonic() - self._renewed_at > self.hosts.lease / 3:
+    async def renew(self) -> None:
+        """Renew the lease if a third of it has passed. Call this repeatedly during the request."""
+        if time.monotonic() - self._renewed_at > self.limiter.lease / 3:
             self._renewed_at = time.monotonic()
-            await self.hosts.ask("select clerk_renew_host_slot(%s, %s)", [self.id, timedelta(seconds=self.hosts.lease)])
+            lease = timedelta(seconds=self.limiter.lease)
+            await self.limiter.execute("select clerk_renew_host_slot(%s, %s)", [self.id, lease])
 
 
 class HostRateLimiter:
@@ -40,12 +41,12 @@ class HostRateLimiter:
         self.connect = connect
         self.interval = interval
         self.concurrency = concurrency
-        # Between two pieces of an answer the timeout may pass without a chance to renew.
-        self.lease = max(_SHORTEST_LEASE, 3 * request_timeout)
+        # Between two chunks of a response the timeout may pass without a chance to renew.
+        self.lease = max(_MIN_LEASE, 3 * request_timeout)
 
     @contextlib.asynccontextmanager
-    async def slot(self, host: str, patience: float) -> AsyncIterator[Slot]:
-        """Wait for leave. A host on hold for longer than `patience` seconds is given up."""
+    async def slot(self, host: str, max_wait: float) -> AsyncIterator[Slot]:
+        """Wait for a slot. Raises DownloadFailed if the host backs off for longer than `max_wait` seconds."""
         arguments = [
             host,
             timedelta(seconds=self.interval),
@@ -53,25 +54,25 @@ class HostRateLimiter:
             timedelta(seconds=self.lease),
         ]
         while True:
-            slot_id, wait = await self.ask(
+            slot_id, wait = await self.execute(
                 "select slot_id, wait from clerk_reserve_host_slot(%s, %s, %s, %s)", arguments
             )
             if slot_id is not None:
                 break
-            if wait.total_seconds() > patience:
-                raise DownloadFailed(f"{host} asked to be left alone for another {wait.total_seconds():.0f} s")
+            if wait.total_seconds() > max_wait:
+                raise DownloadFailed(f"{host} requested a pause, {wait.total_seconds():.0f} s of which remain")
             await asyncio.sleep(min(wait.total_seconds(), 5.0) * random.uniform(0.5, 1.0))  # noqa: S311 (jitter)
         try:
             await asyncio.sleep(wait.total_seconds())
             yield Slot(self, slot_id)
         finally:
-            await asyncio.shield(self.ask("select clerk_release_host_slot(%s)", [slot_id]))
+            await asyncio.shield(self.execute("select clerk_release_host_slot(%s)", [slot_id]))
 
-    async def back_off(self, host: str, seconds: float, why: str) -> None:
-        """The host asked for a pause: no worker disturbs it."""
-        await self.ask("select clerk_back_off_host(%s, %s, %s)", [host, timedelta(seconds=seconds), why])
+    async def back_off(self, host: str, seconds: float, reason: str) -> None:
+        """Stop requests of all workers to a host that asked for a pause."""
+        await self.execute("select clerk_back_off_host(%s, %s, %s)", [host, timedelta(seconds=seconds), reason])
 
-    async def ask(self, query: Any, arguments: list[Any]) -> tuple[Any, ...]:
+    async def execute(self, query: Any, arguments: list[Any]) -> tuple[Any, ...]:
         def run() -> tuple[Any, ...]:
             with self.connect() as connection:
                 row = connection.execute(query, arguments).fetchone()

@@ -1,4 +1,4 @@
-"""clerk's own fetchers, on the same hook as everybody's."""
+"""Built-in fetchers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents that lie on this machine's disk."""
+"""Documents in the local file system, for the fetchers `directory` and `manifest`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 from clerk.errors import DownloadRefused
 from clerk.sources.http.client import FetchResult, Sink, Validators
 
-_PIECE = 1 << 20
+_CHUNK_SIZE = 1 << 20
 
 
 def version_of(path: Path) -> str:
-    """Changes when the file is written again; spares reading it when it was not."""
+    """Modification time and size: an unchanged file need not be read."""
     status = path.stat()
     return f"{status.st_mtime_ns}-{status.st_size}"
 
 
-def is_below(path: Path, folder: Path) -> bool:
-    """Not by way of `..` nor of a link: the file itself lies in the folder."""
+def is_inside(path: Path, folder: Path) -> bool:
+    """Whether a regular file is in the folder, after resolving `..` and symbolic links."""
     return path.is_file() and path.resolve().is_relative_to(folder.resolve())
 
 
@@ -29,12 +29,12 @@ async def copy(path: Path, folder: Path, sink: Sink) -> FetchResult:
 
 def _copy(path: Path, folder: Path, sink: Sink) -> None:
     try:
-        if not is_below(path, folder):
+        if not is_inside(path, folder):
             raise DownloadRefused(f"{path} is not a file in {folder}")
         with path.open("rb") as file:
-            while piece := file.read(_PIECE):
-                sink.write(piece)
+            while chunk := file.read(_CHUNK_SIZE):
+                sink.write(chunk)
     except OSError as error:
         if error.filename is None:
-            raise  # the sink's: our own disk
+            raise  # the sink could not be written
         raise DownloadRefused(f"{path} cannot be read ({error.strerror})") from error

@@ -1,4 +1,4 @@
-"""`manifest`: a list of documents as CSV or JSON lines, with the fields url, meeting, date and kind.
+"""`manifest`: a list of documents in CSV or JSON Lines, with the fields url, meeting, date and kind.
 
 url,meeting,date,kind
 https://example.org/a.pdf,City Council,2024-03-05,minutes
@@ -25,16 +25,16 @@ from clerk.sources.vendors import local
 
 class Manifest(Fetcher):
     extra_help: ClassVar[Mapping[str, str]] = {
-        "url": "where the manifest is: http or https",
-        "path": "or: the full path of the manifest on this machine; its urls may then be files beside or below it",
+        "url": "http or https URL of the manifest",
+        "path": "instead of url: absolute path of the manifest; its urls may then be files in or below its folder",
     }
 
     @classmethod
     def check(cls, extra: Mapping[str, Any]) -> None:
         if bool(extra.get("url")) == bool(extra.get("path")):
-            raise ValueError("extra needs either 'url' or 'path': where the manifest is")
+            raise ValueError("extra needs either 'url' or 'path' of the manifest")
         if extra.get("path") and not Path(str(extra["path"])).is_absolute():
-            raise ValueError("extra 'path' must be a full path, beginning with /")
+            raise ValueError("extra 'path' must be an absolute path")
 
     @property
     def file(self) -> Path | None:
@@ -46,8 +46,8 @@ class Manifest(Fetcher):
         for number, entry in _entries(text):
             if isinstance(entry, str):
                 self.skip(f"line {number} of the manifest {entry}")
-            elif (found := self._found(base, number, entry)) is not None:
-                yield found
+            elif (ref := self._parse(base, number, entry)) is not None:
+                yield ref
 
     async def _read(self) -> tuple[str, str]:
         if self.file is None:
@@ -58,7 +58,7 @@ class Manifest(Fetcher):
         except OSError as error:
             raise SourceUnreadable(f"the manifest {self.file} cannot be read ({error.strerror})") from error
 
-    def _found(self, base: str, number: int, entry: Mapping[str, Any]) -> DocumentRef | None:
+    def _parse(self, base: str, number: int, entry: Mapping[str, Any]) -> DocumentRef | None:
         values = {str(key).strip().lower(): str(value or "").strip() for key, value in entry.items() if key}
         url, meeting, kind = values.get("url", ""), clean_text(values.get("meeting", "")), values.get("kind", "minutes")
         kind = {"agendas": "agenda", "": "minutes"}.get(kind.lower(), kind.lower())
@@ -66,15 +66,15 @@ class Manifest(Fetcher):
         try:
             day = date.fromisoformat(values.get("date", ""))
         except ValueError:
-            missing.append("date (as 2024-03-05)")
+            missing.append("date such as 2024-03-05")
             day = date.min
         if kind not in KINDS:
-            missing.append(f"kind ({' or '.join(KINDS)})")
+            missing.append(f"kind {' or '.join(KINDS)}")
         if missing:
             self.skip(f"line {number} of the manifest has no {', no '.join(missing)}")
             return None
         full = urljoin(base, url)
-        # One PDF may be listed for two bodies that met together: the address alone is not the document.
+        # One PDF may be listed for two bodies that met together, so the URL alone does not identify a document.
         key = f"{full} {kind} {meeting} {day}"
         return DocumentRef(full, meeting, day, kind, key, self._version(full))
 
@@ -86,14 +86,14 @@ class Manifest(Fetcher):
         parts = urlsplit(url)
         return Path(unquote(parts.path)) if self.file is not None and parts.scheme == "file" else None
 
-    async def download(self, found: DocumentRef, validators: Validators, sink: Sink) -> FetchResult:
-        if self.file is not None and (path := self._local(found.url)) is not None:
+    async def download(self, ref: DocumentRef, validators: Validators, sink: Sink) -> FetchResult:
+        if self.file is not None and (path := self._local(ref.url)) is not None:
             return await local.copy(path, self.file.parent, sink)
-        return await super().download(found, validators, sink)
+        return await super().download(ref, validators, sink)
 
 
 def _entries(text: str) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
-    """Line number, and the entry or what is wrong with it."""
+    """Yield line numbers with entries. An invalid entry is the predicate of an error message."""
     text = text.removeprefix("\ufeff")
     if text.lstrip().startswith("{"):
         for number, line in enumerate(text.splitlines(), 1):
@@ -104,17 +104,17 @@ def _entries(text: str) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
     delimiter = max(",;\t", key=header.count)
     rows = csv.DictReader(text.lstrip().splitlines(), delimiter=delimiter)
     if "url" not in [str(name).strip().lower() for name in rows.fieldnames or []]:
-        raise SourceUnreadable("the manifest is neither JSON lines nor CSV with a first line that names the field url")
+        raise SourceUnreadable("the manifest is neither JSON Lines nor CSV with a header that contains url")
     try:
         for row in rows:
             yield rows.line_num, row
     except csv.Error as error:
-        raise SourceUnreadable(f"line {rows.line_num} of the manifest is not CSV ({error})") from error
+        raise SourceUnreadable(f"line {rows.line_num} of the manifest is not valid CSV ({error})") from error
 
 
 def _json_entry(line: str) -> Mapping[str, Any] | str:
     try:
         entry = json.loads(line)
     except ValueError as error:
-        return f"is not JSON ({error})"
+        return f"is not valid JSON ({error})"
     return entry if isinstance(entry, dict) else "is not a JSON object"

@@ -19,9 +19,9 @@ _CLIENT = re.compile(r"[A-Za-z0-9-]+")
 
 class PrimeGov(Fetcher):
     extra_help: ClassVar[Mapping[str, str]] = {
-        "client": "the portal's name, as in NAME.primegov.com",
-        "since": "the first day wanted, as 2020-01-01; default: from the site's start year on",
-        "portal": "another address of the portal; default: https://NAME.primegov.com",
+        "client": "name of the portal: NAME in NAME.primegov.com",
+        "since": "date of the oldest documents, such as 2020-01-01; default: the site's start year",
+        "portal": "URL of the portal; default: https://NAME.primegov.com",
     }
     required = ("client",)
 
@@ -29,7 +29,7 @@ class PrimeGov(Fetcher):
     def check(cls, extra: Mapping[str, Any]) -> None:
         super().check(extra)
         if not _CLIENT.fullmatch(str(extra["client"])):
-            raise ValueError("extra 'client' is the first part of NAME.primegov.com, not an address")
+            raise ValueError("extra 'client' must be the NAME in NAME.primegov.com, not a URL")
         check_since(extra)
 
     @property
@@ -37,35 +37,34 @@ class PrimeGov(Fetcher):
         return str(self.site.extra.get("portal") or f"https://{self.site.extra['client']}.primegov.com").rstrip("/")
 
     async def documents(self) -> AsyncIterator[DocumentRef]:
-        named: set[str] = set()
-        for year in await self._years():
-            for found in await self._meetings("ListArchivedMeetings", {"year": year}):
-                named.add(found.key)
-                yield found
+        listed: set[str] = set()
+        for year in await self._list_years():
+            for ref in await self._list_documents("ListArchivedMeetings", {"year": year}):
+                listed.add(ref.key)
+                yield ref
         # A meeting of today may be in both lists.
-        for found in await self._meetings("ListUpcomingMeetings", {}):
-            if found.key not in named:
-                yield found
+        for ref in await self._list_documents("ListUpcomingMeetings", {}):
+            if ref.key not in listed:
+                yield ref
 
-    async def _years(self) -> list[int]:
-        years = await self._list("GetArchivedMeetingYears", {})
+    async def _list_years(self) -> list[int]:
+        years = await self._get_list("GetArchivedMeetingYears", {})
         first = self.first_day.year if self.first_day else 0
         return sorted({int(year) for year in years if str(year).isdecimal() and int(year) >= first})
 
-    async def _meetings(self, name: str, query: Mapping[str, str | int]) -> list[DocumentRef]:
-        meetings = await self._list(name, query)
-        return [found for meeting in meetings for found in self.read(meeting)]
+    async def _list_documents(self, method: str, query: Mapping[str, str | int]) -> list[DocumentRef]:
+        return [ref for meeting in await self._get_list(method, query) for ref in self._parse_meeting(meeting)]
 
-    async def _list(self, name: str, query: Mapping[str, str | int]) -> list[Any]:
-        answer = await self.client.get_json(f"{self.portal}/api/v2/PublicPortal/{name}", query)
-        if not isinstance(answer, list):
-            raise SourceUnreadable(f"{self.portal} does not answer {name} with a list")
-        return answer
+    async def _get_list(self, method: str, query: Mapping[str, str | int]) -> list[Any]:
+        result = await self.client.get_json(f"{self.portal}/api/v2/PublicPortal/{method}", query)
+        if not isinstance(result, list):
+            raise SourceUnreadable(f"{self.portal}: {method} did not return a list")
+        return result
 
-    def read(self, meeting: object) -> list[DocumentRef]:
-        """The PDFs of one meeting that are agendas or minutes; notices are left out."""
+    def _parse_meeting(self, meeting: object) -> list[DocumentRef]:
+        """Return the agendas and minutes of a meeting that are PDFs. Other documents, such as notices, are ignored."""
         if not isinstance(meeting, dict) or not isinstance(meeting.get("documentList") or [], list):
-            self.skip(f"a meeting is {str(meeting)[:100]!r}")
+            self.skip(f"the entry {str(meeting)[:100]!r} is not a meeting")
             return []
         day = find_date(str(meeting.get("dateTime", ""))[:10])
         title = str(meeting.get("title") or "").strip()
@@ -75,12 +74,12 @@ class PrimeGov(Fetcher):
         if self.first_day and day < self.first_day:
             return []
         return [
-            found
+            ref
             for document in meeting.get("documentList") or []
-            if isinstance(document, dict) and (found := self._document(meeting, document, title, day)) is not None
+            if isinstance(document, dict) and (ref := self._parse_document(meeting, document, title, day)) is not None
         ]
 
-    def _document(
+    def _parse_document(
         self, meeting: Mapping[str, Any], document: Mapping[str, Any], title: str, day: date
     ) -> DocumentRef | None:
         kind = find_kind(str(document.get("templateName") or ""))
@@ -90,5 +89,5 @@ class PrimeGov(Fetcher):
         url = f"{self.portal}/Public/CompiledDocument?meetingTemplateId={template}&compileOutputType={_PDF}"
         return DocumentRef(url, title, day, kind, f"primegov meeting {meeting.get('id')} template {template}")
 
-    def covers(self, known: TrackedDocument) -> bool:
-        return self.first_day is None or known.date >= self.first_day
+    def covers(self, tracked: TrackedDocument) -> bool:
+        return self.first_day is None or tracked.date >= self.first_day

@@ -222,6 +222,6 @@ def test_the_command_line(world: World) -> None:
     assert kinds == ["texts-lost", "storage-run"]
     said = run(cli, ["reconcile-pipeline", "--storage", "all", "--site", "springfield"])
     assert said.exit_code == 0, said.output
-    assert "the text 1.txt is gone; to be read again" in said.stdout
+    assert "the text file 1.txt is missing; to be read again" in said.stdout
     world.work()
     assert run(cli, ["reconcile-pipeline", "--storage", "all"]).stdout == "Nothing to mend.\n"
