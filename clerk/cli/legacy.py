@@ -1,4 +1,4 @@
-"""`clerk legacy …` and `clerk migrate-stuck-sites`: coming from the older system. docs/legacy.md is the guide."""
+"""`clerk legacy …` and `clerk migrate-stuck-sites`: migration from legacy clerk. docs/legacy.md is the guide."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from clerk.db.migrations.verify import require_known_schema
 from clerk.errors import EXIT_FAILURE, EXIT_OK, EXIT_UNKNOWN
 from clerk.legacy import cleanup, migrate, tables
 from clerk.legacy.inspect import Inspection, inspect
-from clerk.legacy.migrate import Migrated
+from clerk.legacy.migrate import MigratedSite
 
 
 @click.group()
 def legacy() -> None:
-    """Come from the older system: look, take over, empty its Redis, clean up. docs/legacy.md is the guide.
+    """Migrate from legacy clerk: inspect, import, empty its Redis, clean up. docs/legacy.md is the guide.
 
     \b
     Examples:
@@ -37,10 +37,10 @@ def legacy() -> None:
 @legacy.command("inspect")
 @json_option
 def inspect_command(as_json: bool) -> None:
-    """Show what the older system left: in the database, on disk, in Redis (with REDIS_URL), and where they disagree.
+    """Show what legacy clerk left in the database, on disk and in Redis (REDIS_URL), and where they disagree.
 
-    Changes nothing; works before and after `clerk db up`. What cannot be read is named, and the rest is shown.
-    Exit code 3: the Redis could not be looked at.
+    Changes nothing; works before and after `clerk db up`. What cannot be read is reported, and the rest is shown.
+    Exit code 3: the Redis cannot be read.
 
     \b
     Examples:
@@ -60,22 +60,22 @@ def inspect_command(as_json: bool) -> None:
 
 def _print_inspection(found: Inspection) -> None:
     database, disk = found.database, found.disk
-    click.echo(f"database  {database['about']}; {database['sites']} sites, {database['stuck']} stuck")
-    for who, stages in database["stuck_by"].items():
+    click.echo(f"database  {database['description']}; {database['sites']} sites, {database['stuck']} stuck")
+    for source, stages in database["stuck_by"].items():
         if stages:
-            click.echo(f"          by {who}: " + ", ".join(f"{count} in {stage}" for stage, count in stages.items()))
-    holding = ", ".join(f"{count} with {what}" for what, count in sorted(disk.holding.items()))
-    click.echo(f"disk      {disk.root}: {disk.sites} sites, {disk.documents} documents ({holding or 'none'}),")
+            click.echo(f"          by {source}: " + ", ".join(f"{count} in {stage}" for stage, count in stages.items()))
+    states = ", ".join(f"{count} with {state}" for state, count in sorted(disk.states.items()))
+    click.echo(f"disk      {disk.root}: {disk.sites} sites, {disk.documents} documents ({states or 'none'}),")
     click.echo(f"          {disk.text_files} text files")
     if found.redis is None:
-        click.echo("redis     not looked at: REDIS_URL is not set")
+        click.echo("redis     not read: REDIS_URL is not set")
     elif problem := found.redis.get("problem"):
-        click.echo(f"redis     not looked at: {problem}")
+        click.echo(f"redis     not read: {problem}")
     else:
         click.echo(f"redis     {len(found.redis['workers'])} workers alive, {len(found.redis['queues'])} queues")
         for queue, counts in found.redis["queues"].items():
-            there = ", ".join(f"{count} {place}" for place, count in counts.items() if count)
-            click.echo(f"          {queue}: {there or 'empty'}")
+            jobs = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+            click.echo(f"          {queue}: {jobs or 'empty'}")
         for problem in found.redis["problems"]:
             click.echo(f"          {problem}")
     click.echo(f"{len(found.disagreements)} disagreements" + (":" if found.disagreements else ""))
@@ -84,16 +84,16 @@ def _print_inspection(found: Inspection) -> None:
 
 
 @click.command("migrate-stuck-sites")
-@click.option("--every-site", is_flag=True, help="Take over the documents of all other sites too, without a run.")
+@click.option("--every-site", is_flag=True, help="Also import the documents of all other sites, without a run.")
 @quiet_option
 @dry_run_option
 @json_option
 def migrate_stuck_sites(every_site: bool, quiet: bool, dry_run: bool, as_json: bool) -> None:
-    """Make runs of the sites that are stuck in the older system, from what it left on disk.
+    """Import the sites that are stuck in legacy clerk from their files, and open a run for each.
 
-    A document with all its text counts as read, one with its PDF alone will be read, one with neither has failed.
-    Nothing is read again, no file is lost. Reconciliation (`clerk reconcile-pipeline`, or a worker) then goes on
-    with each run. A site that has had a run here is passed over: repeat the command as often as you like.
+    A document with all of its text becomes processed, one with only its PDF pending, one with neither failed.
+    No document is processed again and no file is lost. Reconciliation (`clerk reconcile-pipeline`, or a worker) then
+    continues each run. Sites that have had a run are skipped, so the command can be repeated.
 
     \b
     Examples:
@@ -102,64 +102,64 @@ def migrate_stuck_sites(every_site: bool, quiet: bool, dry_run: bool, as_json: b
       clerk migrate-stuck-sites --json
     """
     settings = config.load()
-    done: list[Migrated] = []
+    done: list[MigratedSite] = []
     with connect(settings) as connection, Progress(quiet) as progress:
         require_known_schema(connection, default_folder())
         cleanup.require_not_done(connection)
-        found = tables.read(connection)
+        legacy_tables = tables.read(connection)
         counting = progress.counting("sites")
         for migrated in migrate.migrate(
-            connection, settings.storage_dir, every_site=every_site, rehearse=dry_run, progress=counting
+            connection, settings.storage_dir, every_site=every_site, dry_run=dry_run, progress=counting
         ):
             done.append(migrated)
             if not as_json:
                 progress.echo(f"{migrated.subdomain}: {migrated}")
                 for problem in migrated.problems:
                     progress.echo(f"  {problem}", err=True)
-    for name in found.progress_of_no_site:
-        info(f"{name}: in site_progress, and no such site: skipped")
+    for name in legacy_tables.orphaned_progress:
+        info(f"{name}: in site_progress, but there is no such site: skipped")
     if as_json:
-        print_json(_migration(done, found.progress_of_no_site, dry_run))
+        print_json(_migration(done, legacy_tables.orphaned_progress, dry_run))
     else:
         click.echo(_totals(done, dry_run))
-    click.get_current_context().exit(EXIT_FAILURE if any(one.skipped for one in done) else EXIT_OK)
+    click.get_current_context().exit(EXIT_FAILURE if any(site.skipped for site in done) else EXIT_OK)
 
 
-def _totals(done: list[Migrated], dry_run: bool) -> str:
+def _totals(done: list[MigratedSite], dry_run: bool) -> str:
     if not done:
         return "No site is stuck."
-    documents: Counter[str] = sum((one.documents for one in done), Counter())
-    stuck = [one for one in done if one.was is not None and not one.skipped]
-    said = f"{len(stuck)} stuck sites{' would be' if dry_run else ''} migrated"
-    if others := sum(1 for one in done if one.was is None and not one.skipped):
-        said += f", {others} others taken over"
-    if skipped := sum(1 for one in done if one.skipped):
-        said += f", {skipped} skipped"
+    documents: Counter[str] = sum((site.documents for site in done), Counter())
+    stuck = [site for site in done if site.stuck_in is not None and not site.skipped]
+    text = f"{len(stuck)} stuck sites{' would be' if dry_run else ''} migrated"
+    if others := sum(1 for site in done if site.stuck_in is None and not site.skipped):
+        text += f", {others} others imported"
+    if skipped := sum(1 for site in done if site.skipped):
+        text += f", {skipped} skipped"
     return (
-        f"{said}: {documents['processed']}/{documents.total()} completed, {documents['failed_terminal']} failed, "
-        f"{documents['pending']} to read" + ("; nothing was done." if dry_run else ".")
+        f"{text}: {documents['processed']}/{documents.total()} completed, {documents['failed_terminal']} failed, "
+        f"{documents['pending']} pending" + ("; nothing was done." if dry_run else ".")
     )
 
 
-def _migration(done: list[Migrated], no_site: list[str], dry_run: bool) -> dict[str, Any]:
+def _migration(done: list[MigratedSite], orphaned_progress: list[str], dry_run: bool) -> dict[str, Any]:
     return {
         "dry_run": dry_run,
         "sites": [
             {
-                "site": one.subdomain,
-                "stuck_in": one.was,
-                "run_id": one.run_id,
-                "phase": one.phase,
-                "total": one.total,
-                "completed": one.documents["processed"],
-                "failed": one.documents["failed_terminal"],
-                "to_read": one.documents["pending"],
-                "skipped": one.skipped,
-                "problems": one.problems,
+                "site": site.subdomain,
+                "stuck_in": site.stuck_in,
+                "run_id": site.run_id,
+                "phase": site.phase,
+                "total": site.total,
+                "completed": site.documents["processed"],
+                "failed": site.documents["failed_terminal"],
+                "pending": site.documents["pending"],
+                "skipped": site.skipped,
+                "problems": site.problems,
             }
-            for one in done
+            for site in done
         ],
-        "progress_of_no_site": no_site,
+        "orphaned_progress": orphaned_progress,
     }
 
 

@@ -1,4 +1,4 @@
-"""`clerk legacy cleanup`: the older system's tables and columns go, weeks after the cut-over, and can come back."""
+"""`clerk legacy cleanup`: remove the tables and columns of legacy clerk weeks after the cut-over, or restore them."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from clerk.db.migrations.verify import require_known_schema
 from clerk.errors import EXIT_FAILURE, EXIT_OK
 from clerk.humanize import pluralize
 from clerk.legacy import cleanup
-from clerk.legacy.cleanup import Check, Extent
+from clerk.legacy.cleanup import Check, CleanupScope
 
 
 @click.command("cleanup")
-@click.option("--check", "how", flag_value="check", default="check", help="Say whether it is safe (the default).")
-@click.option("--apply", "how", flag_value="apply", help="Do it, if every check holds.")
-@click.option("--undo", "how", flag_value="undo", help="Bring tables, columns and their contents back.")
-@click.option("--backup", type=click.Path(path_type=Path), help="A file of pg_dump, a day old at most.")
+@click.option("--check", "how", flag_value="check", default="check", help="Show whether it is safe (the default).")
+@click.option("--apply", "how", flag_value="apply", help="Remove them, if every check holds.")
+@click.option("--undo", "how", flag_value="undo", help="Restore tables, columns and their contents.")
+@click.option("--backup", type=click.Path(path_type=Path), help="A pg_dump file, at most one day old.")
 @click.option("--force", "forced", multiple=True, metavar="NAME", help="Override the check of that name; repeatable.")
 @dry_run_option
 @json_option
 def cleanup_command(how: str, backup: Path | None, forced: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
-    """Take away site_progress, job_tracking, the five older columns of sites and the trigger that keeps them in step.
+    """Remove site_progress, job_tracking, the five legacy columns of sites and the trigger that updates them.
 
-    Off unless you ask for it: readers that select those columns break. All of it is set aside, and --undo brings it
-    back. What was done, and which checks were overridden, is in operator_actions. Exit code 1: a check does not hold.
+    Programs that select those columns break. Everything is saved, and --undo restores it. The action and the
+    overridden checks are recorded in operator_actions. Exit code 1: a check does not hold.
 
     \b
     Examples:
@@ -46,49 +46,50 @@ def cleanup_command(how: str, backup: Path | None, forced: tuple[str, ...], dry_
     with connect(settings) as connection:
         require_known_schema(connection, folder)
         set_actor(connection, "cli")
-        done, extent = is_cleaned_up(connection), cleanup.extent(connection)
-        found = [] if done or how == "undo" else cleanup.checks(connection, backup)
-        if unknown := set(forced) - {check.name for check in found} if found else set():
+        done, scope = is_cleaned_up(connection), cleanup.scope(connection)
+        checks = [] if done or how == "undo" else cleanup.checks(connection, backup)
+        if unknown := set(forced) - {check.name for check in checks} if checks else set():
             raise click.UsageError(f"there is no check {', '.join(sorted(unknown))}")
-        refused = cleanup.broken(found, frozenset(forced)) if how == "apply" else []
+        refused = cleanup.failed(checks, frozenset(forced)) if how == "apply" else []
         if not dry_run and not refused:
             migrator = Migrator(connection, folder, settings.lock_timeout, info)
             if how == "undo":
                 cleanup.undo(migrator)
             elif how == "apply":
-                cleanup.apply(migrator, found, frozenset(forced))
+                cleanup.apply(migrator, checks, frozenset(forced))
         now = is_cleaned_up(connection)
     if as_json:
-        about = {"dry_run": dry_run, "refused": refused, "checks": [asdict(check) for check in found]}
-        print_json({"cleaned_up": now, **about, **asdict(extent)})
+        report = {"dry_run": dry_run, "refused": refused, "checks": [asdict(check) for check in checks]}
+        print_json({"cleaned_up": now, **report, **asdict(scope)})
     else:
-        _print_checks(found)
+        _print_checks(checks)
     if refused:
         raise cleanup.refusal(refused)
     if not as_json:
         would = dry_run and how == ("undo" if done else "apply")
-        click.echo(_would(extent, done) if would else _CLEANUP[done, now])
-    click.get_current_context().exit(EXIT_OK if all(check.holds for check in found) or how != "check" else EXIT_FAILURE)
+        click.echo(_plan(scope, done) if would else _MESSAGES[done, now])
+    is_ok = how != "check" or all(check.holds for check in checks)
+    click.get_current_context().exit(EXIT_OK if is_ok else EXIT_FAILURE)
 
 
-_CLEANUP = {
-    (False, False): "Nothing was done: the older system's tables and columns are there.",
-    (False, True): "Done: the older system's tables and columns are set aside.",
-    (True, False): "Done: the older system's tables and columns are back.",
-    (True, True): "The older system's tables and columns are set aside.",
+_MESSAGES = {
+    (False, False): "Nothing was done: the tables and columns of legacy clerk exist.",
+    (False, True): "Done: the tables and columns of legacy clerk were removed; --undo restores them.",
+    (True, False): "Done: the tables and columns of legacy clerk were restored.",
+    (True, True): "The tables and columns of legacy clerk are already removed; --undo restores them.",
 }
-"""(before, after) → in words"""
+"""(removed before, removed now) → message"""
 
 
-def _would(extent: Extent, undo: bool) -> str:
-    tables = "".join(f"{name} ({pluralize(rows, 'row')}), " for name, rows in extent.tables.items())
-    said = f"{tables}{', '.join(extent.columns)} of {pluralize(extent.sites, 'site')}"
+def _plan(scope: CleanupScope, undo: bool) -> str:
+    tables = "".join(f"{name} ({pluralize(rows, 'row')}), " for name, rows in scope.tables.items())
+    objects = f"{tables}{', '.join(scope.columns)} of {pluralize(scope.sites, 'site')}"
     if undo:
-        moved = f"; {extent.moved} have moved on since and get newer values" if extent.moved else ""
-        return f"(dry run, nothing was done) Back would come {said}{moved}."
-    return f"(dry run, nothing was done) Set aside would be {said}."
+        changed = f"; new values for {pluralize(scope.changed_sites, 'changed site')}" if scope.changed_sites else ""
+        return f"(dry run, nothing was done) Would restore {objects}{changed}."
+    return f"(dry run, nothing was done) Would remove {objects}."
 
 
-def _print_checks(found: list[Check]) -> None:
-    for check in found:
-        click.echo(f"{'ok  ' if check.holds else 'NO  '} {check.name:<14} {check.figure} (wanted: {check.wanted})")
+def _print_checks(checks: list[Check]) -> None:
+    for check in checks:
+        click.echo(f"{'ok  ' if check.holds else 'NO  '} {check.name:<14} {check.value} (required: {check.required})")

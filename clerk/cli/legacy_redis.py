@@ -1,4 +1,4 @@
-"""`clerk legacy redis`: the older system's queues, emptied into runs here, and put back."""
+"""`clerk legacy redis`: empty the queues of legacy clerk, or restore them."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from clerk.db.migrations.sqlfiles import default_folder
 from clerk.db.migrations.verify import require_known_schema
 from clerk.errors import EXIT_FAILURE, EXIT_OK, SettingError
 from clerk.legacy import cleanup, cutover, rq, tables
-from clerk.legacy.cutover import Done, Plan, ProblemJob
+from clerk.legacy.cutover import CutoverResult, Plan, ProblemJob
 from clerk.legacy.rq import RestoreResult
 
-_SHOWN = 20
+_MAX_LINES = 20
 
 
 @click.command("redis")
-@click.option("--file", type=click.Path(path_type=Path, dir_okay=False), help="Where to write what is removed.")
+@click.option("--file", type=click.Path(path_type=Path, dir_okay=False), help="Where to record the removed jobs.")
 @click.option(
-    "--restore", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="Put back what such a file holds."
+    "--restore", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="Restore the jobs in such a file."
 )
-@click.option("--force", is_flag=True, help="Although workers of the older system are alive.")
+@click.option("--force", is_flag=True, help="Even if legacy clerk workers are alive.")
 @dry_run_option
 @json_option
 def redis_command(file: Path | None, restore: Path | None, force: bool, dry_run: bool, as_json: bool) -> None:
-    """Empty the older system's Redis (REDIS_URL): its waiting and scheduled jobs become runs here.
+    """Empty the Redis of legacy clerk (REDIS_URL): waiting and scheduled jobs become runs.
 
-    Deferred coordinators are cancelled, failed OCR jobs deleted. All of it is written to a file first (a JSON object
-    per line), from which --restore puts it back. Jobs that are none of clerk's stages stay. Exit code 1: something
-    could not be dealt with, and is named.
+    Deferred coordinators are cancelled and failed OCR jobs deleted. All removed jobs are first written to a file (a
+    JSON object per line), from which --restore restores them. Jobs of other programs stay. Exit code 1: some jobs
+    could not be handled; they are listed.
 
     \b
     Examples:
@@ -45,13 +45,13 @@ def redis_command(file: Path | None, restore: Path | None, force: bool, dry_run:
     """
     settings = config.load()
     if settings.redis_url is None:
-        raise SettingError("REDIS_URL is not set", "write the older system's, such as redis://localhost:6379/0")
+        raise SettingError("REDIS_URL is not set", "set it to the Redis of legacy clerk, such as redis://localhost:6379/0")
     if restore is not None:
         jobs = cutover.load(restore)
         with rq.connect(settings.redis_url) as redis:
-            back = rq.put_back(redis, jobs, dry_run)
-        _print_restored(back, dry_run, as_json)
-        click.get_current_context().exit(EXIT_FAILURE if back.failed else EXIT_OK)
+            restored = rq.restore(redis, jobs, dry_run)
+        _print_restored(restored, dry_run, as_json)
+        click.get_current_context().exit(EXIT_FAILURE if restored.failed else EXIT_OK)
     with connect(settings) as connection:
         require_known_schema(connection, default_folder())
         cleanup.require_not_done(connection)
@@ -62,64 +62,65 @@ def redis_command(file: Path | None, restore: Path | None, force: bool, dry_run:
             plan = cutover.make_plan(redis, {row.subdomain for row in tables.read(connection).sites})
             file = file or Path(f"rq-removed-{datetime.now():%Y%m%d-%H%M%S}.jsonl")
             set_actor(connection, "cli")
-            done = None if dry_run else cutover.apply(redis, connection, settings.storage_dir, plan, file)
+            result = None if dry_run else cutover.apply(redis, connection, settings.storage_dir, plan, file)
     if as_json:
-        _print_json(plan, done, file)
+        _print_json(plan, result, file)
     else:
-        _print(plan, done, file)
-    click.get_current_context().exit(EXIT_OK if not plan.problems and (done is None or done.is_whole) else EXIT_FAILURE)
+        _print(plan, result, file)
+    is_ok = not plan.problems and (result is None or result.is_complete)
+    click.get_current_context().exit(EXIT_OK if is_ok else EXIT_FAILURE)
 
 
-def _print_restored(back: RestoreResult, dry_run: bool, as_json: bool) -> None:
+def _print_restored(restored: RestoreResult, dry_run: bool, as_json: bool) -> None:
     if as_json:
-        print_json({"dry_run": dry_run, "restored": back.jobs, "failed": back.failed})
+        print_json({"dry_run": dry_run, "restored": restored.jobs, "failed": restored.failed})
         return
-    click.echo(f"{back.jobs} jobs {'would be put' if dry_run else 'put'} back.")
-    _print_some([f"job {job_id}: {why}" for job_id, why in back.failed.items()])
+    click.echo(f"{restored.jobs} jobs {'would be ' if dry_run else ''}restored.")
+    _print_lines([f"job {job_id}: {error}" for job_id, error in restored.failed.items()])
 
 
-def _print_json(plan: Plan, done: Done | None, file: Path) -> None:
-    said = done or plan.as_if_done
+def _print_json(plan: Plan, result: CutoverResult | None, file: Path) -> None:
+    counts = result or plan.expected_result
     print_json(
         {
-            "dry_run": done is None,
-            "cancelled_coordinators": said.cancelled,
-            "deleted_failed_ocr_jobs": said.deleted,
-            "turned_into_runs": said.turned,
-            "runs": None if done is None else done.runs,
-            "left": plan.why_left,
-            "odd": [asdict(odd) for odd in _odd(plan, done)],
+            "dry_run": result is None,
+            "cancelled_coordinators": counts.cancelled,
+            "deleted_failed_ocr_jobs": counts.deleted,
+            "turned_into_runs": counts.converted,
+            "runs": None if result is None else result.runs,
+            "left": plan.left_reasons,
+            "problem_jobs": [asdict(job) for job in _problem_jobs(plan, result)],
             "unreadable": plan.problems,
-            "file": str(file) if done is not None and plan.removed else None,
+            "file": str(file) if result is not None and plan.removed else None,
         }
     )
 
 
-def _print(plan: Plan, done: Done | None, file: Path) -> None:
-    would, said = "would be " if done is None else "", done or plan.as_if_done
-    click.echo(f"{said.cancelled} deferred coordinators {would}cancelled")
-    click.echo(f"{said.deleted} failed OCR jobs {would}deleted")
-    turned = sum(said.turned.values())
-    click.echo(f"{turned} waiting and scheduled jobs {would}turned into runs of {len(said.turned)} sites")
-    for why, count in plan.why_left.items():
-        click.echo(f"{count} left in {why}")
-    _print_some([str(odd) for odd in _odd(plan, done)])
+def _print(plan: Plan, result: CutoverResult | None, file: Path) -> None:
+    would, counts = "would be " if result is None else "", result or plan.expected_result
+    click.echo(f"{counts.cancelled} deferred coordinators {would}cancelled")
+    click.echo(f"{counts.deleted} failed OCR jobs {would}deleted")
+    converted = sum(counts.converted.values())
+    click.echo(f"{converted} waiting and scheduled jobs {would}turned into runs of {len(counts.converted)} sites")
+    for reason, count in plan.left_reasons.items():
+        click.echo(f"{count} left in {reason}")
+    _print_lines([str(job) for job in _problem_jobs(plan, result)])
     for problem in plan.problems:
         click.echo(problem)
-    for site in [site for site, run in (done.runs if done else {}).items() if run is None]:
+    for site in [site for site, run in (result.runs if result else {}).items() if run is None]:
         click.echo(f"{site}: no run could be started, its jobs stay; see `clerk migrate-stuck-sites`")
-    if done is None:
+    if result is None:
         click.echo("Nothing was done.")
     else:
-        click.echo(f"What was removed is in {file}." if plan.removed else "Nothing was removed.")
+        click.echo(f"The removed jobs are in {file}." if plan.removed else "Nothing was removed.")
 
 
-def _odd(plan: Plan, done: Done | None) -> list[ProblemJob]:
-    return [*plan.odd, *(done.odd + done.stayed if done else [])]
+def _problem_jobs(plan: Plan, result: CutoverResult | None) -> list[ProblemJob]:
+    return [*plan.problem_jobs, *(result.deleted_instead + result.not_removed if result else [])]
 
 
-def _print_some(lines: list[str]) -> None:
-    for line in lines[:_SHOWN]:
+def _print_lines(lines: list[str]) -> None:
+    for line in lines[:_MAX_LINES]:
         click.echo(f"  {line}")
-    if len(lines) > _SHOWN:
-        click.echo(f"  and {len(lines) - _SHOWN} more: --json names them all")
+    if len(lines) > _MAX_LINES:
+        click.echo(f"  and {len(lines) - _MAX_LINES} more: --json lists all")

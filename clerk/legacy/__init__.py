@@ -1,5 +1,6 @@
-"""Coming from the older system: its tables, its disk and its Redis. Deleted when nobody does that any more.
+"""Migration from legacy clerk, the system based on Redis Queue: its tables, its disk and its Redis.
 
-`tables` and `disk` say what is there, `inspecting` compares them; `migrating` makes runs of stuck sites, `cutover`
-empties the Redis, `cleanup` takes the older tables and columns away. docs/legacy.md is the way through them.
+`tables`, `disk` and `rq` read what legacy clerk left; `inspect` compares them; `migrate` imports sites, with
+`import_texts` for their files; `cutover` empties the Redis; `cleanup` removes legacy tables and columns. docs/legacy.md
+is the guide.
 """

@@ -1,6 +1,7 @@
-"""May the older system's tables and columns go? Named checks, each with its figure; what was overridden is on record.
+"""`clerk legacy cleanup`: removes the tables and columns of legacy clerk after named safety checks, and restores them.
 
-Readers that still select the older columns break when they go: none of these checks can see those.
+Overridden checks are recorded in operator_actions. Limitation: programs that still select the legacy columns break, and
+no check can detect them.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from clerk.errors import ClerkError
 from clerk.legacy import tables
 from clerk.legacy.tables import Connection
 
-_BACKUP_HOURS = 24
-_DUMPS = (b"PGDMP", b"toc.dat", b"--", b"\x1f\x8b", b"(\xb5/\xfd", b"BZh", b"\xfd7zXZ")
-"""How pg_dump's files begin: its own format, tar, plain SQL, and the usual compressions of it."""
+_MAX_BACKUP_HOURS = 24
+_DUMP_SIGNATURES = (b"PGDMP", b"toc.dat", b"--", b"\x1f\x8b", b"(\xb5/\xfd", b"BZh", b"\xfd7zXZ")
+"""First bytes of pg_dump files: custom format, tar, plain SQL, and plain SQL compressed by gzip, zstd, bzip2 or xz."""
 
-_PASSES = """
-select count(*), coalesce(max(p.mended), 0)
-from (select p.repaired + p.given_up as mended
+_RECONCILIATIONS = """
+select count(*), coalesce(max(p.repairs), 0)
+from (select p.repaired + p.given_up as repairs
       from reconcile_runs p
       where p.ended_at is not null and p.subdomain is null
       order by p.started_at desc
@@ -34,14 +35,14 @@ _OPERATOR_REPAIRS = """
 select (select count(*) from operator_actions a
         where a.at > clerk_now() - interval '7 days'
           and a.action in ('retry', 'cancel', 'rewind', 'supersede', 'rollback', 'reconcile'))
-     -- Nothing but a person looks at one site alone.
+     -- Only an operator reconciles a single site.
      + (select count(*) from reconcile_runs p
         where p.started_at > clerk_now() - interval '7 days' and p.subdomain is not null
           and p.repaired + p.given_up > 0)
      + (select count(*) from reconcile_log l
-        where l.at > clerk_now() - interval '7 days' and l.why = 'migrated from the older system')
+        where l.at > clerk_now() - interval '7 days' and l.why = 'migrated from legacy clerk')
 """
-_MOVED = """
+_CHANGED_SITES = """
 select count(*)
 from sites s
 left join legacy_column_values v on v.subdomain = s.subdomain
@@ -53,54 +54,54 @@ where v.subdomain is null
 @dataclass(frozen=True)
 class Check:
     name: str
-    """What --force calls it."""
+    """The argument of --force."""
     holds: bool
-    figure: str
-    wanted: str
+    value: str
+    required: str
 
 
 @dataclass(frozen=True)
-class Extent:
-    """What the clean-up takes away or, where it was done, what taking it back brings."""
+class CleanupScope:
+    """What the clean-up removes or, after it, what undoing it restores."""
 
     tables: dict[str, int]
-    """Name → rows."""
+    """Table → number of rows."""
     columns: tuple[str, ...]
     sites: int
-    moved: int
-    """Sites that have moved on since the clean-up, or are new: their values are worked out anew."""
+    changed_sites: int
+    """Sites with a new state since the clean-up, and new sites: undoing it computes their values."""
 
 
 class CleanupRefused(ClerkError):
-    """Something speaks against it."""
+    """A check does not hold."""
 
     code = "CleanupRefused"
 
 
-class CleanedUp(ClerkError):
-    """What a command needs was set aside."""
+class AlreadyCleanedUp(ClerkError):
+    """The clean-up has removed the tables that the command needs."""
 
-    code = "CleanedUp"
+    code = "AlreadyCleanedUp"
 
 
 def checks(connection: Connection, backup: Path | None) -> list[Check]:
     stuck, health = connection.execute("select stuck_percent, health_score from pipeline_health").fetchone() or (0, 100)
-    waiting = len(tables.read(connection).stuck)
-    passes, repairs = connection.execute(_PASSES).fetchone() or (0, 0)
-    by_hand = _one(connection, _OPERATOR_REPAIRS)
+    unmigrated = len(tables.read(connection).stuck)
+    reconciliations, repairs = connection.execute(_RECONCILIATIONS).fetchone() or (0, 0)
+    by_operators = _scalar(connection, _OPERATOR_REPAIRS)
     hours = _hours_since_progress(connection)
-    about_backup = _backup(backup)
+    backup_problem = _backup_problem(backup)
     return [
         Check("stuck", stuck < 1, f"{stuck} % of the running sites are stuck", "less than 1 %"),
         Check("health", health >= 95, f"the health score is {health} %", "at least 95 %"),
-        Check("migrated", waiting == 0, f"{waiting} sites are stuck in the older system", "none"),
+        Check("migrated", unmigrated == 0, f"{unmigrated} sites are stuck in legacy clerk", "none"),
         Check(
             "repairs",
-            passes == 10 and repairs < 5,
-            f"{passes} of the last 10 reconciliations on record, up to {repairs} repairs in one",
+            reconciliations == 10 and repairs < 5,
+            f"{reconciliations} of the last 10 reconciliations on record, up to {repairs} repairs in one",
             "fewer than 5 in each of 10",
         ),
-        Check("operators", by_hand == 0, f"{by_hand} repairs by operators within 7 days", "none"),
+        Check("operators", by_operators == 0, f"{by_operators} repairs by operators within 7 days", "none"),
         Check(
             "site_progress",
             hours is None or hours >= 24,
@@ -109,48 +110,49 @@ def checks(connection: Connection, backup: Path | None) -> list[Check]:
         ),
         Check(
             "backup",
-            about_backup is None,
-            about_backup or f"{backup} is a recent backup",
-            f"a file of pg_dump, at most {_BACKUP_HOURS} hours old",
+            backup_problem is None,
+            backup_problem or f"{backup} is a recent backup",
+            f"a pg_dump file, at most {_MAX_BACKUP_HOURS} hours old",
         ),
     ]
 
 
-def broken(found: list[Check], forced: frozenset[str]) -> list[str]:
-    return [check.name for check in found if not check.holds and check.name not in forced]
+def failed(checks: list[Check], forced: frozenset[str]) -> list[str]:
+    """Names of the checks that do not hold and are not overridden."""
+    return [check.name for check in checks if not check.holds and check.name not in forced]
 
 
 def refusal(names: list[str]) -> CleanupRefused:
     return CleanupRefused(
         f"the clean-up is not safe yet ({', '.join(names)})",
-        "see `clerk legacy cleanup --check`, and wait, or override each with --force NAME",
+        "run `clerk legacy cleanup --check`; wait until they hold, or override each with --force NAME",
     )
 
 
 def require_not_done(connection: Connection) -> None:
     if is_cleaned_up(connection):
-        raise CleanedUp(
-            "the older system's tables and columns were cleaned up, so nothing of it is left to take over",
-            "if something is, bring them back first: clerk legacy cleanup --undo",
+        raise AlreadyCleanedUp(
+            "the clean-up has removed the tables and columns of legacy clerk, so there is nothing to import",
+            "to import more, restore them first: clerk legacy cleanup --undo",
         )
 
 
-def extent(connection: Connection) -> Extent:
+def scope(connection: Connection) -> CleanupScope:
     done = is_cleaned_up(connection)
     names = {name: f"legacy_{name}" if done else name for name in tables.TABLES}
-    return Extent(
-        {name: count_rows(connection, table) for name, table in names.items() if _is_there(connection, table)},
+    return CleanupScope(
+        {name: count_rows(connection, table) for name, table in names.items() if _exists(connection, table)},
         tables.COLUMNS,
         count_rows(connection, "sites"),
-        int(_one(connection, _MOVED)) if done else 0,
+        int(_scalar(connection, _CHANGED_SITES)) if done else 0,
     )
 
 
-def apply(migrator: Migrator, found: list[Check], forced: frozenset[str]) -> bool:
-    """False if it was done before."""
-    overridden = {check.name: check.figure for check in found if not check.holds and check.name in forced}
-    held = {check.name: check.figure for check in found if check.holds}
-    return migrator.clean_up(lambda: log_action(migrator.connection, "clean up", overridden=overridden, checked=held))
+def apply(migrator: Migrator, checks: list[Check], forced: frozenset[str]) -> bool:
+    """Remove them; False if they were removed before."""
+    overridden = {check.name: check.value for check in checks if not check.holds and check.name in forced}
+    passed = {check.name: check.value for check in checks if check.holds}
+    return migrator.clean_up(lambda: log_action(migrator.connection, "clean up", overridden=overridden, checked=passed))
 
 
 def undo(migrator: Migrator) -> bool:
@@ -158,37 +160,36 @@ def undo(migrator: Migrator) -> bool:
 
 
 def _hours_since_progress(connection: Connection) -> float | None:
-    if not _is_there(connection, "site_progress"):
+    if not _exists(connection, "site_progress"):
         return None
-    hours = _one(connection, "select extract(epoch from clerk_now() - max(updated_at)) / 3600 from site_progress")
+    hours = _scalar(connection, "select extract(epoch from clerk_now() - max(updated_at)) / 3600 from site_progress")
     return None if hours is None else float(hours)
 
 
-def _backup(file: Path | None) -> str | None:
-    """What is wrong with it."""
+def _backup_problem(file: Path | None) -> str | None:
     if file is None:
-        return "no backup file was named"
+        return "no backup file given (--backup)"
     try:
-        # With --format=directory it is a folder with a table of contents.
+        # pg_dump --format=directory writes a folder with a table of contents.
         content = file / "toc.dat" if file.is_dir() else file
         age = time.time() - content.stat().st_mtime
         with content.open("rb") as opened:
             start = opened.read(8)
     except OSError as error:
         return f"{file} cannot be read ({error.strerror})"
-    if not start.startswith(_DUMPS):
-        return f"{file} does not look like a file of pg_dump"
-    if age > _BACKUP_HOURS * 3600:
+    if not start.startswith(_DUMP_SIGNATURES):
+        return f"{file} is not a pg_dump file"
+    if age > _MAX_BACKUP_HOURS * 3600:
         return f"{file} is {age / 3600:.0f} hours old"
     return None
 
 
-def _is_there(connection: Connection, table: str) -> bool:
+def _exists(connection: Connection, table: str) -> bool:
     row = connection.execute("select to_regclass('public.' || %s) is not null", [table]).fetchone()
     return bool(row and row[0])
 
 
-def _one(connection: Connection, query: str) -> Any:
+def _scalar(connection: Connection, query: str) -> Any:
     row = connection.execute(query.encode()).fetchone()
     assert row is not None
     return row[0]

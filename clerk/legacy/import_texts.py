@@ -1,8 +1,7 @@
-"""Takes a document of the older system over: its files to where clerk looks for them, with a manifest.
+"""Imports a legacy document: puts its files where clerk expects them and writes a manifest.
 
-Texts and PDFs that lie elsewhere (the first layout, folders with blanks in their names, page numbers with noughts) get
-a second name; the older ones stay. The texts themselves are never written, and what a second name takes the place of is
-set aside.
+Files with other names (the first layout, folder names with spaces, page numbers with leading zeros) get a hard link at
+the expected path, and the original stays. Text files are never modified; a replaced file is backed up first.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from clerk.documents.manifest import Manifest, ManifestUnreadable, Page
 from clerk.documents.sanitize import clean_text, folder_name
 from clerk.documents.storage import Document, SiteStorage, sha256_file
 from clerk.errors import TextLost
-from clerk.legacy.disk import DocumentState, OldDocument
+from clerk.legacy.disk import DocumentState, LegacyDocument
 
-NOTE = "read by the older system"
-SECOND_NAMES = "second-names.txt"
+NOTE = "imported from legacy clerk"
+LINK_LIST = "second-names.txt"
 
 
 @dataclass(frozen=True)
-class TakenOver:
-    """A document as `clerk_import_legacy_site` takes it."""
+class ImportedDocument:
+    """A document in the format of `clerk_import_legacy_site`."""
 
     kind: str
     meeting: str
@@ -42,30 +41,36 @@ class TakenOver:
     size_bytes: int | None = None
     page_count: int | None = None
     storage_key: str | None = None
-    read_at: str | None = None
+    processed_at: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
 class TextUnreadable(Exception):
-    """A text that is there and cannot be used."""
+    """A text file exists but cannot be used."""
 
 
-def place(storage: SiteStorage, found: Iterable[OldDocument]) -> list[tuple[Document, OldDocument]]:
-    """Which document is which here. Folders that would share a name (`City Council`, `CityCouncil`) are meetings of
-    one body: of two different texts for a day neither may hide the other, and of two equal ones one is enough."""
-    placed: list[tuple[Document, OldDocument]] = []
-    for old in sorted(found, key=lambda old: (old.revision, old.occurrence, folder_name(old.meeting) != old.meeting)):
-        meeting = clean_text(old.meeting) or "Meeting"
-        document = Document(0, storage.subdomain, old.kind, meeting, old.date, old.occurrence, old.revision)
-        same_day = [one for one in placed if _day(one[0]) == _day(document)]
-        if any(_adds_nothing(old, other) for _, other in same_day):
+def place(storage: SiteStorage, sources: Iterable[LegacyDocument]) -> list[tuple[Document, LegacyDocument]]:
+    """Assign a clerk document to each legacy document.
+
+    Folders with the same name in clerk (`City Council`, `CityCouncil`) belong to one body. Different texts of one day
+    become separate occurrences; duplicates are dropped."""
+    placed: list[tuple[Document, LegacyDocument]] = []
+
+    def order(source: LegacyDocument) -> tuple[int, int, bool]:
+        return source.revision, source.occurrence, folder_name(source.meeting) != source.meeting
+
+    for source in sorted(sources, key=order):
+        meeting = clean_text(source.meeting) or "Meeting"
+        document = Document(0, storage.subdomain, source.kind, meeting, source.date, source.occurrence, source.revision)
+        same_day = [pair for pair in placed if _day(pair[0]) == _day(document)]
+        if any(_is_duplicate(source, other) for _, other in same_day):
             continue
-        taken = {(one.occurrence, one.revision) for one, _ in same_day}
+        taken = {(other.occurrence, other.revision) for other, _ in same_day}
         while (document.occurrence, document.revision) in taken:
             document = replace(document, occurrence=document.occurrence + 1)
-        placed.append((document, old))
+        placed.append((document, source))
     return placed
 
 
@@ -73,56 +78,57 @@ def _day(document: Document) -> tuple[str, str, str]:
     return document.kind, folder_name(document.meeting).casefold(), document.date.isoformat()
 
 
-def _adds_nothing(old: OldDocument, other: OldDocument) -> bool:
-    """The same words, or, without any, the same PDF, or nothing at all."""
-    return other.meeting != old.meeting and (not _files(old) or _fingerprints(old) == _fingerprints(other))
+def _is_duplicate(source: LegacyDocument, other: LegacyDocument) -> bool:
+    """It has the same texts as the other or, without texts, the same PDF; or it has no files."""
+    return other.meeting != source.meeting and (not _files(source) or _hashes(source) == _hashes(other))
 
 
-def _files(old: OldDocument) -> list[Path]:
-    return list(old.texts.values()) or ([old.pdf] if old.pdf is not None else [])
+def _files(source: LegacyDocument) -> list[Path]:
+    return list(source.texts.values()) or ([source.pdf] if source.pdf is not None else [])
 
 
-def _fingerprints(old: OldDocument) -> list[str]:
-    return [sha256_file(file) for file in _files(old)]
+def _hashes(source: LegacyDocument) -> list[str]:
+    return [sha256_file(file) for file in _files(source)]
 
 
-def import_document(storage: SiteStorage, document: Document, old: OldDocument, rehearse: bool = False) -> TakenOver:
-    """Raises OSError when the disk does."""
-    holding, problem = old.holding()
-    taken = TakenOver(
+def import_document(
+    storage: SiteStorage, document: Document, source: LegacyDocument, dry_run: bool = False
+) -> ImportedDocument:
+    """Link the files and write the manifest. Raises OSError if the disk fails."""
+    state, problem = source.state()
+    imported = ImportedDocument(
         document.kind, document.meeting, document.date.isoformat(), document.occurrence, document.revision, "pending"
     )
-    if old.pdf is not None:
-        taken = replace(
-            taken,
-            sha256=sha256_file(old.pdf),
-            size_bytes=old.pdf.stat().st_size,
+    if source.pdf is not None:
+        imported = replace(
+            imported,
+            sha256=sha256_file(source.pdf),
+            size_bytes=source.pdf.stat().st_size,
             storage_key=storage.storage_key(document),
         )
-        if not rehearse:
-            _also_as(storage, old.pdf, storage.pdf(document))
-    if holding is DocumentState.TEXT:
+        if not dry_run:
+            _link(storage, source.pdf, storage.pdf(document))
+    if state is DocumentState.TEXT:
         try:
-            pages = _pages(old)
+            pages = _pages(source)
         except TextUnreadable as error:
-            holding, problem = (DocumentState.PDF if old.pdf is not None else DocumentState.NOTHING), str(error)
-    if holding is DocumentState.PDF:
-        return taken
-    if holding is DocumentState.NOTHING:
-        message = f"the PDF is gone, and {problem}; the next fetch may bring it back"
-        return replace(taken, status="failed_terminal", error_code=TextLost.code, error_message=message)
-    made = Manifest(taken.sha256, len(pages), "", pages, NOTE)
-    if not rehearse:
-        _put(storage, document, old, made)
-    read_at = min(datetime.now(UTC).timestamp(), max(path.stat().st_mtime for path in old.texts.values()))
-    return replace(
-        taken, status="processed", page_count=len(pages), read_at=datetime.fromtimestamp(read_at, UTC).isoformat()
-    )
+            state, problem = (DocumentState.PDF if source.pdf is not None else DocumentState.NOTHING), str(error)
+    if state is DocumentState.PDF:
+        return imported
+    if state is DocumentState.NOTHING:
+        message = f"the PDF is missing, and {problem}; the next fetch may restore it"
+        return replace(imported, status="failed_terminal", error_code=TextLost.code, error_message=message)
+    made = Manifest(imported.sha256, len(pages), "", pages, NOTE)
+    if not dry_run:
+        _link_texts(storage, document, source, made)
+    written_at = min(datetime.now(UTC).timestamp(), max(path.stat().st_mtime for path in source.texts.values()))
+    processed_at = datetime.fromtimestamp(written_at, UTC).isoformat()
+    return replace(imported, status="processed", page_count=len(pages), processed_at=processed_at)
 
 
-def _pages(old: OldDocument) -> tuple[Page, ...]:
+def _pages(source: LegacyDocument) -> tuple[Page, ...]:
     pages = []
-    for number, path in old.texts.items():
+    for number, path in source.texts.items():
         content = path.read_bytes()
         try:
             characters = len(content.decode())
@@ -132,12 +138,12 @@ def _pages(old: OldDocument) -> tuple[Page, ...]:
     return tuple(pages)
 
 
-def _put(storage: SiteStorage, document: Document, old: OldDocument, made: Manifest) -> None:
-    """The manifest last. One that is there already and fits the texts knows more than ours would."""
-    if old.texts != old.pages:
-        _clear_first_page(storage, document, old.texts[1])
-    for number, path in old.texts.items():
-        _also_as(storage, path, storage.page_text(document, number))
+def _link_texts(storage: SiteStorage, document: Document, source: LegacyDocument, made: Manifest) -> None:
+    """Link the texts, then write the manifest, unless an existing one matches the texts: it has more details."""
+    if source.texts != source.pages:
+        _clear_first_page(storage, document, source.texts[1])
+    for number, path in source.texts.items():
+        _link(storage, path, storage.page_text(document, number))
     path = storage.manifest(document)
     try:
         known = manifest.load(path)
@@ -148,20 +154,20 @@ def _put(storage: SiteStorage, document: Document, old: OldDocument, made: Manif
 
 
 def _clear_first_page(storage: SiteStorage, document: Document, whole_text: Path) -> None:
-    """Of a reading that was left half-done beside the one file with all of the text."""
+    """Back up and remove the first page of an interrupted OCR: the single file with all of the text replaces it."""
     first = storage.page_text(document, 1)
     if first.exists() and not cmp(first, whole_text, shallow=False):
         legacy_backup.back_up_files(storage, document)
         first.unlink()
 
 
-def _also_as(storage: SiteStorage, path: Path, wanted: Path) -> None:
-    """Written down first, for whoever goes back: to the older system a second name is a second document."""
+def _link(storage: SiteStorage, path: Path, wanted: Path) -> None:
+    """Link `path` to `wanted`, listed in LINK_LIST first: legacy clerk would take the link for another document."""
     if not wanted.exists():
-        names = storage.folder / legacy_backup.FOLDER / SECOND_NAMES
+        names = storage.folder / legacy_backup.FOLDER / LINK_LIST
         names.parent.mkdir(exist_ok=True)
         with names.open("a", encoding="utf-8") as file:
             file.write(f"{wanted.relative_to(storage.folder)}\n")
         legacy_backup.hardlink_or_copy(path, wanted)
     elif not wanted.samefile(path) and not cmp(wanted, path, shallow=False):
-        raise FileExistsError(errno.EEXIST, f"is in the way of {path}", str(wanted))
+        raise FileExistsError(errno.EEXIST, f"blocks the link to {path}", str(wanted))

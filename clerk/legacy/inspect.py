@@ -1,4 +1,4 @@
-"""What an operator wants to know before the cut-over: the database, the disk and the Redis, and where they disagree."""
+"""`clerk legacy inspect`: the contents of the database, the disk and the Redis, and where they disagree."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from clerk.documents.sanitize import is_subdomain
 from clerk.errors import ClerkError
 from clerk.legacy import disk, rq, tables
-from clerk.legacy.disk import OldSite
-from clerk.legacy.tables import Connection, OldTables
+from clerk.legacy.disk import LegacySite
+from clerk.legacy.tables import Connection, LegacyTables
 
 
 @dataclass
@@ -20,8 +20,8 @@ class Disk:
     sites: int
     documents: int
     text_files: int
-    holding: dict[str, int]
-    """text, pdf or nothing → documents"""
+    states: dict[str, int]
+    """text, pdf or nothing → number of documents"""
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Inspection:
     database: dict[str, Any]
     disk: Disk
     redis: dict[str, Any] | None
-    """None: not asked for. With `problem` and nothing else: it could not be looked at."""
+    """None: REDIS_URL is not set. Only the key `problem`: it cannot be read."""
     disagreements: list[str]
 
     def as_dict(self) -> dict[str, Any]:
@@ -37,17 +37,17 @@ class Inspection:
 
 
 def inspect(connection: Connection, root: Path, redis_url: str | None) -> Inspection:
-    """What cannot be looked at is a finding like any other, and the rest is reported all the same."""
-    found = tables.read(connection)
-    problems = [] if (missing := disk.missing_program()) is None else [f"{missing}; pages of PDFs were not counted"]
+    """What cannot be read is reported among the disagreements."""
+    legacy = tables.read(connection)
+    problems = [] if (missing := disk.missing_pdf_tool()) is None else [f"{missing}; pages of PDFs were not counted"]
     try:
         on_disk = {name: disk.scan(root / name) for name in disk.site_folders(root)}
     except OSError as error:
         on_disk = {}
-        if found.sites or not isinstance(error, FileNotFoundError):
+        if legacy.sites or not isinstance(error, FileNotFoundError):
             problems.append(f"{root} cannot be read ({error.strerror})")
     return Inspection(
-        _database(found), _disk(root, on_disk), _redis(redis_url), problems + _disagreements(found, on_disk)
+        _database(legacy), _disk(root, on_disk), _redis(redis_url), problems + _disagreements(legacy, on_disk)
     )
 
 
@@ -62,41 +62,43 @@ def _redis(url: str | None) -> dict[str, Any] | None:
         return {"problem": str(error)}
 
 
-def _database(found: OldTables) -> dict[str, Any]:
+def _database(legacy: LegacyTables) -> dict[str, Any]:
     return {
-        "form": found.form,
-        "about": tables.FORMS[found.form],
-        "alembic_revision": found.revision,
-        "sites": len(found.sites),
-        "stuck": len(found.stuck),
-        "stuck_by": {who: found.stuck_by(who) for who in ("site_progress", "current_stage", "status")},
-        "job_tracking": found.job_tracking,
+        "variant": legacy.variant,
+        "description": tables.VARIANTS[legacy.variant],
+        "alembic_revision": legacy.revision,
+        "sites": len(legacy.sites),
+        "stuck": len(legacy.stuck),
+        "stuck_by": {source: legacy.stuck_by(source) for source in ("site_progress", "current_stage", "status")},
+        "job_tracking": legacy.job_tracking,
     }
 
 
-def _disk(root: Path, sites: dict[str, OldSite]) -> Disk:
+def _disk(root: Path, sites: dict[str, LegacySite]) -> Disk:
     documents = [document for site in sites.values() for document in site.documents]
-    holding = Counter(str(document.holding()[0]) for document in documents)
-    return Disk(str(root), len(sites), len(documents), sum(site.text_files for site in sites.values()), dict(holding))
+    states = Counter(str(document.state()[0]) for document in documents)
+    return Disk(str(root), len(sites), len(documents), sum(site.text_files for site in sites.values()), dict(states))
 
 
-def _disagreements(found: OldTables, on_disk: dict[str, OldSite]) -> list[str]:
-    said = [f"{name}: in site_progress, and not in sites" for name in found.progress_of_no_site]
-    for site in found.sites:
-        if site.is_ours:
+def _disagreements(legacy: LegacyTables, on_disk: dict[str, LegacySite]) -> list[str]:
+    lines = [f"{name}: in site_progress, but not in sites" for name in legacy.orphaned_progress]
+    for site in legacy.sites:
+        if site.has_run:
             continue
-        words = {**site.words}
-        if site.progress and not site.progress.is_going and words:
-            words["site_progress"] = site.progress.stage or "nothing"
-        if site.words and "status" not in words and site.status:
-            words["status"] = site.status
-        if len(set(words.values())) > 1:
-            said.append(f"{site.subdomain}: " + ", ".join(f"{who} says {word}" for who, word in words.items()))
+        stages = {**site.stages}
+        if site.progress and not site.progress.is_running and stages:
+            stages["site_progress"] = site.progress.stage or "nothing"
+        if site.stages and "status" not in stages and site.status:
+            stages["status"] = site.status
+        if len(set(stages.values())) > 1:
+            lines.append(
+                f"{site.subdomain}: " + ", ".join(f"{source} says {stage}" for source, stage in stages.items())
+            )
         if not is_subdomain(site.subdomain):
-            said.append(f"{site.subdomain}: a name that cannot be a folder here")
+            lines.append(f"{site.subdomain}: its name cannot be a folder name")
         elif site.subdomain not in on_disk:
-            said.append(f"{site.subdomain}: in the table, and not on disk")
-    known = {site.subdomain for site in found.sites}
-    said += [f"{disk.shown(name)}: on disk, and not in the table" for name in on_disk if name not in known]
-    said += [f"{disk.shown(name)}: {problem}" for name, site in on_disk.items() for problem in site.problems]
-    return said
+            lines.append(f"{site.subdomain}: in the table, but not on disk")
+    known = {site.subdomain for site in legacy.sites}
+    lines += [f"{disk.printable(name)}: on disk, but not in the table" for name in on_disk if name not in known]
+    lines += [f"{disk.printable(name)}: {problem}" for name, site in on_disk.items() for problem in site.problems]
+    return lines

@@ -1,7 +1,7 @@
-"""Makes runs of the older system's stuck sites: a site at a time, each whole or not at all.
+"""`clerk migrate-stuck-sites`: imports the documents of legacy sites and opens runs for the stuck ones.
 
-Files first, then one transaction for the rows: whoever is cut short in between finds the files done the next time.
-A site that has had a run here is passed over, so the whole can be repeated.
+Each site is imported completely or not at all: files first, then its rows in one transaction. After an interruption the
+command can be repeated: sites that have had a run are skipped.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from clerk.documents.sanitize import is_subdomain
 from clerk.documents.storage import SiteStorage
 from clerk.errors import ClerkError, SettingError
 from clerk.legacy import disk, import_texts, tables
-from clerk.legacy.tables import Connection, OldRow
+from clerk.legacy.tables import Connection, LegacyRow
 from clerk.pipeline import engine
 
 
 @dataclass
-class Migrated:
-    """What became of a site."""
+class MigratedSite:
+    """The result for one site."""
 
     subdomain: str
-    was: str | None
-    """Where it was stuck; None if it was not."""
+    stuck_in: str | None
+    """The stage in which it was stuck; None if it was not stuck."""
     phase: int | None = None
     run_id: int | None = None
     documents: Counter[str] = field(default_factory=Counter)
-    """Status in the ledger → how many."""
+    """Ledger status → number of documents."""
     problems: list[str] = field(default_factory=list)
     skipped: str | None = None
-    """Why nothing was done about it."""
+    """Why it was not imported."""
 
     @property
     def total(self) -> int:
@@ -46,10 +46,10 @@ class Migrated:
     def __str__(self) -> str:
         if self.skipped:
             return f"skipped: {self.skipped}"
-        words = f"{self.documents['processed']}/{self.total} completed, {self.documents['failed_terminal']} failed"
-        if waiting := self.documents["pending"]:
-            words += f", {waiting} to read"
-        return words + (" (starts with fetching)" if self.phase == 1 else "")
+        text = f"{self.documents['processed']}/{self.total} completed, {self.documents['failed_terminal']} failed"
+        if pending := self.documents["pending"]:
+            text += f", {pending} pending"
+        return text + (" (starts with fetching)" if self.phase == 1 else "")
 
 
 def migrate(
@@ -57,46 +57,47 @@ def migrate(
     root: Path,
     *,
     every_site: bool = False,
-    rehearse: bool = False,
+    dry_run: bool = False,
     progress: Callable[[int, int], object] = lambda done, of: None,
-) -> Iterator[Migrated]:
-    """Each stuck site as it is done. `every_site`: the documents of all others too, without a run for them."""
+) -> Iterator[MigratedSite]:
+    """Import stuck sites and yield each result. `every_site`: also import the other sites' documents, without a run."""
     rows = tables.read(connection).sites
     wanted = [
         row
         for row in rows
-        if row.is_stuck or (every_site and not row.is_ours and not _has_documents(connection, row.subdomain))
+        if row.is_stuck or (every_site and not row.has_run and not _has_documents(connection, row.subdomain))
     ]
     if wanted:
         require_folders(root, rows)
-        require_programs()
+        require_pdf_tool()
     progress(0, len(wanted))
     for number, row in enumerate(wanted, 1):
-        yield migrate_site(connection, root, row, rehearse)
+        yield migrate_site(connection, root, row, dry_run)
         progress(number, len(wanted))
 
 
-def require_folders(root: Path, rows: Iterable[OldRow]) -> None:
-    """Else a STORAGE_DIR that names another folder would make every site an empty one, for good. Sites migrated
-    before count too: those that are left may have had no folder ever."""
+def require_folders(root: Path, rows: Iterable[LegacyRow]) -> None:
+    """Refuse a STORAGE_DIR that is not that of legacy clerk: every site would be imported as empty.
+
+    Sites that were imported before count too, because the remaining ones may never have had a folder."""
     try:
         os.scandir(root).close()
     except OSError as error:
         raise SettingError(
-            f"{root} cannot be read ({error.strerror})", "set STORAGE_DIR to the older system's"
+            f"{root} cannot be read ({error.strerror})", "set STORAGE_DIR to the folder of legacy clerk"
         ) from error
-    names = [row.subdomain for row in rows if (row.is_stuck or row.is_ours) and is_subdomain(row.subdomain)]
+    names = [row.subdomain for row in rows if (row.is_stuck or row.has_run) and is_subdomain(row.subdomain)]
     if names and not any(SiteStorage(root, name).folder.is_dir() for name in names):
         raise SettingError(
             f"none of the stuck sites has a folder in {root}",
-            "set STORAGE_DIR to the older system's, or, if they never had a file, make a folder for one of them",
+            "set STORAGE_DIR to the folder of legacy clerk; if they never had files, create a folder for one of them",
         )
 
 
-def require_programs() -> None:
-    """Else a text that lacks its last pages would pass for all of it."""
-    if (missing := disk.missing_program()) is not None:
-        raise ClerkError("the pages of PDFs cannot be counted here", missing)
+def require_pdf_tool() -> None:
+    """Without page counts, a text that lacks its last pages would pass for complete."""
+    if (missing := disk.missing_pdf_tool()) is not None:
+        raise ClerkError("the pages of PDFs cannot be counted", missing)
 
 
 def _has_documents(connection: Connection, subdomain: str) -> bool:
@@ -104,47 +105,49 @@ def _has_documents(connection: Connection, subdomain: str) -> bool:
     return connection.execute(query, [subdomain]).fetchone() is not None
 
 
-def migrate_site(connection: Connection, root: Path, row: OldRow, rehearse: bool = False) -> Migrated:
-    migrated = Migrated(row.subdomain, row.stuck_in if row.is_stuck else None)
+def migrate_site(connection: Connection, root: Path, row: LegacyRow, dry_run: bool = False) -> MigratedSite:
+    migrated = MigratedSite(row.subdomain, row.stuck_in if row.is_stuck else None)
     if not is_subdomain(row.subdomain):
         migrated.skipped = (
-            "its name cannot be a folder here; rename it in the table and on disk"
+            "its name cannot be a folder name; rename it in the table and on disk"
             " (lower-case letters, digits, dots, hyphens)"
         )
         return migrated
     storage = SiteStorage(root, row.subdomain)
-    found = disk.scan(storage.folder)
-    migrated.problems += found.problems
-    taken, is_whole = [], found.is_whole
+    legacy = disk.scan(storage.folder)
+    migrated.problems += legacy.problems
+    imported, is_complete = [], legacy.is_complete
     try:
-        placed = import_texts.place(storage, found.documents)
+        placed = import_texts.place(storage, legacy.documents)
     except OSError as error:
-        placed, is_whole = [], False
+        placed, is_complete = [], False
         migrated.problems.append(f"its documents cannot be compared ({error})")
-    for document, old in placed:
+    for document, source in placed:
         try:
-            taken.append(import_texts.import_document(storage, document, old, rehearse).as_dict())
+            imported.append(import_texts.import_document(storage, document, source, dry_run).as_dict())
         except OSError as error:
-            is_whole = False
-            migrated.problems.append(f"{old.name} cannot be taken over ({error})")
-    if not rehearse and is_whole:
+            is_complete = False
+            migrated.problems.append(f"{source.name} cannot be imported ({error})")
+    if not dry_run and is_complete:
         try:
             legacy_backup.back_up_database(storage)
         except OSError as error:
-            is_whole = False
-            migrated.problems.append(f"its archive cannot be kept ({error})")
-    if not is_whole:
-        # Half of a site would count as all of it: nobody looks at its folder again.
-        migrated.skipped = "not all of its files can be used; mend what is named and repeat"
+            is_complete = False
+            migrated.problems.append(f"its archive cannot be backed up ({error})")
+    if not is_complete:
+        # A partly imported site would never be completed: its folder is not scanned again.
+        migrated.skipped = "not all of its files can be used; correct the listed problems and repeat"
         return migrated
-    migrated.documents.update(document["status"] for document in taken)
+    migrated.documents.update(document["status"] for document in imported)
     if row.is_stuck:
-        migrated.phase = 1 if row.stuck_in == "fetch" or not taken else 2
-    if not rehearse:
+        migrated.phase = 1 if row.stuck_in == "fetch" or not imported else 2
+    if not dry_run:
         times = (row.progress.started_at, row.progress.updated_at) if row.progress else (None, None)
         try:
-            migrated.run_id = engine.import_legacy_site(connection, row.subdomain, Jsonb(taken), migrated.phase, *times)
+            migrated.run_id = engine.import_legacy_site(
+                connection, row.subdomain, Jsonb(imported), migrated.phase, *times
+            )
         except (errors.DataError, errors.IntegrityError) as error:
-            # Whatever is odd about one site's rows, the others are waiting.
+            # One site with invalid rows must not stop the others.
             migrated.skipped = f"the database refuses it ({' '.join(str(error).split())})"
     return migrated

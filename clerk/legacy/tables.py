@@ -1,6 +1,6 @@
-"""What the older system's tables say: the form of the database, and which sites are stuck where.
+"""The tables of legacy clerk: which variant the database is, and which sites are stuck in which stage.
 
-Which columns there are differs from database to database, and what the others hold is no business of ours.
+The columns differ between databases; columns that are not needed here are not read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STAGES = {
     "extracting": "extraction",
     "needs_deploy": "deploy",
 }
-"""Status of a site that is on its way → where."""
+"""Status of an unfinished site → stage."""
 
 
 @dataclass(frozen=True)
@@ -38,81 +38,83 @@ class Progress:
     updated_at: datetime | None
 
     @property
-    def is_going(self) -> bool:
+    def is_running(self) -> bool:
         return bool(self.stage) and self.stage != "completed"
 
 
 @dataclass(frozen=True)
-class OldRow:
-    """A site as the older tables tell of it. They may disagree."""
+class LegacyRow:
+    """A site in the legacy tables, which may disagree with each other."""
 
     subdomain: str
     status: str | None
     stage: str | None
-    """Its `current_stage`, in later databases."""
+    """`current_stage`, in later databases."""
     progress: Progress | None
-    is_ours: bool
-    """It has had a run here: what the older tables say is history."""
+    has_run: bool
+    """It has had a run in this clerk, so the legacy values are obsolete."""
 
     @property
-    def words(self) -> dict[str, str]:
-        """Who says that the site is on its way, and where."""
-        said = {
-            "site_progress": self.progress.stage if self.progress and self.progress.is_going else None,
+    def stages(self) -> dict[str, str]:
+        """Source (table or column) → stage in which it says that the site is unfinished."""
+        stages = {
+            "site_progress": self.progress.stage if self.progress and self.progress.is_running else None,
             "current_stage": self.stage if self.stage in _STAGES.values() else None,
             "status": _STAGES.get(self.status or ""),
         }
-        return {who: stage for who, stage in said.items() if stage}
+        return {source: stage for source, stage in stages.items() if stage}
 
     @property
     def is_stuck(self) -> bool:
-        return not self.is_ours and bool(self.words)
+        return not self.has_run and bool(self.stages)
 
     @property
     def stuck_in(self) -> str:
-        """The word that counts: the table that was written last in a run's life comes first."""
-        return next(iter(self.words.values()))
+        """The stage by the most reliable source. Legacy clerk updated site_progress last."""
+        return next(iter(self.stages.values()))
 
 
 @dataclass
-class OldTables:
-    form: str
+class LegacyTables:
+    variant: str
     revision: str | None
-    sites: list[OldRow] = field(default_factory=list)
-    progress_of_no_site: list[str] = field(default_factory=list)
+    sites: list[LegacyRow] = field(default_factory=list)
+    orphaned_progress: list[str] = field(default_factory=list)
     job_tracking: int = 0
 
     @property
-    def stuck(self) -> list[OldRow]:
+    def stuck(self) -> list[LegacyRow]:
         return [site for site in self.sites if site.is_stuck]
 
-    def stuck_by(self, who: str) -> dict[str, int]:
-        return dict(Counter(site.words[who] for site in self.stuck if who in site.words).most_common())
+    def stuck_by(self, source: str) -> dict[str, int]:
+        """Stage → number of stuck sites, by one source."""
+        return dict(Counter(site.stages[source] for site in self.stuck if source in site.stages).most_common())
 
 
-FORMS = {
+VARIANTS = {
     "alembic": "made by Alembic",
     "alembic, early": "made by Alembic, before the pipeline columns",
     "create_all": "made by create_all: the columns, without indexes and alembic_version",
     "raw script": "pipeline columns added by a raw script: plain timestamps",
-    "none": "no table of the older system",
+    "none": "no table of legacy clerk",
 }
 
 
-def read(connection: Connection) -> OldTables:
-    there = _tables(connection)
-    revision = _one(connection, "select min(version_num) from alembic_version") if "alembic_version" in there else None
-    found = OldTables(_form(connection, there), revision)
-    columns = _columns(connection) if "sites" in there else {}
+def read(connection: Connection) -> LegacyTables:
+    existing = _tables(connection)
+    has_alembic = "alembic_version" in existing
+    revision = _scalar(connection, "select min(version_num) from alembic_version") if has_alembic else None
+    tables = LegacyTables(_variant(connection, existing), revision)
+    columns = _columns(connection) if "sites" in existing else {}
     if "subdomain" not in columns:
-        return found
-    progress = _progress(connection) if "site_progress" in there else {}
+        return tables
+    progress = _progress(connection) if "site_progress" in existing else {}
     known = [name for name in ("subdomain", "status", "current_stage", "run_id") if name in columns]
     query = sql.SQL("select {} from sites order by subdomain").format(sql.SQL(", ").join(map(sql.Identifier, known)))
     with connection.cursor(row_factory=dict_row) as cursor:
         for row in cursor.execute(query):
-            found.sites.append(
-                OldRow(
+            tables.sites.append(
+                LegacyRow(
                     row["subdomain"],
                     row.get("status") or None,
                     row.get("current_stage") or None,
@@ -120,10 +122,10 @@ def read(connection: Connection) -> OldTables:
                     row.get("run_id") is not None,
                 )
             )
-    found.progress_of_no_site = sorted(progress)
-    if "job_tracking" in there:
-        found.job_tracking = int(_one(connection, "select count(*) from job_tracking"))
-    return found
+    tables.orphaned_progress = sorted(progress)
+    if "job_tracking" in existing:
+        tables.job_tracking = int(_scalar(connection, "select count(*) from job_tracking"))
+    return tables
 
 
 def _progress(connection: Connection) -> dict[str, Progress]:
@@ -135,7 +137,7 @@ def _progress(connection: Connection) -> dict[str, Progress]:
 
 
 def _time(text: str | None) -> datetime | None:
-    """A time without a zone is in UTC, as the older system wrote it. None for what is no time, such as infinity."""
+    """A time without a zone is UTC, as legacy clerk wrote it. None if it is not a time, such as infinity."""
     try:
         time = datetime.fromisoformat(text or "")
     except ValueError:
@@ -143,22 +145,22 @@ def _time(text: str | None) -> datetime | None:
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
-def _form(connection: Connection, there: set[str]) -> str:
-    """As the database was before clerk adopted it: that is on record."""
-    if "sites" not in there:
+def _variant(connection: Connection, existing: set[str]) -> str:
+    """The variant before the first migration, which recorded the columns in legacy_schema."""
+    if "sites" not in existing:
         return "none"
-    columns = _columns_as_found(connection, there)
+    columns = _original_columns(connection, existing)
     if not {"subdomain", "status"} <= {*columns}:
         return "none"
     if columns.get("updated_at", "").startswith("timestamp without"):
         return "raw script"
-    if "alembic_version" in there:
+    if "alembic_version" in existing:
         return "alembic" if "current_stage" in columns else "alembic, early"
     return "create_all"
 
 
-def _columns_as_found(connection: Connection, there: set[str]) -> dict[str, str]:
-    if "legacy_schema" in there:
+def _original_columns(connection: Connection, existing: set[str]) -> dict[str, str]:
+    if "legacy_schema" in existing:
         rows = connection.execute(
             "select name, as_found ->> 'type' from legacy_schema where kind = 'column' and as_found is not null"
         )
@@ -181,7 +183,7 @@ def _tables(connection: Connection) -> set[str]:
     return {name for (name,) in rows}
 
 
-def _one(connection: Connection, query: str) -> Any:
+def _scalar(connection: Connection, query: str) -> Any:
     row = connection.execute(query.encode()).fetchone()
     assert row is not None
     return row[0]

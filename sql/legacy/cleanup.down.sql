@@ -1,5 +1,5 @@
--- Gives back what cleanup.up.sql set aside. A site that has moved on since, or was added, gets the values that
--- clerk_sync_legacy_columns would have written meanwhile, worked out from its runs. Only the order of the columns differs.
+-- Restores what cleanup.up.sql removed. A site that has changed since, or is new, gets the values that
+-- clerk_sync_legacy_columns would have written, computed from its runs. Only the order of the columns differs.
 
 do $$
 declare
@@ -19,8 +19,8 @@ begin
     where v.subdomain = s.subdomain
       and (v.run_id, v.current_stage, v.outcome) is not distinct from (s.run_id, s.current_stage, s.outcome);
 
-    with moved as (
-        select s.*, v.subdomain is null as is_new, coalesce(v.set_aside_at, '-infinity') as since,
+    with changed as (
+        select s.*, v.subdomain is null as is_new, coalesce(v.saved_at, '-infinity') as since,
                v.extraction_status as old_extraction_status, v.last_updated as old_last_updated,
                v.last_deployed as old_last_deployed, v.last_extracted as old_last_extracted
         from sites s
@@ -28,18 +28,18 @@ begin
         where v.subdomain is null
            or (v.run_id, v.current_stage, v.outcome) is distinct from (s.run_id, s.current_stage, s.outcome)
     ), run as (
-        select r.subdomain, r.run_id, m.since, coalesce(r.ended_at, p.moved_at, r.started_at) as moved_at, r.ended_at,
+        select r.subdomain, r.run_id, m.since, coalesce(r.ended_at, p.advanced_at, r.started_at) as updated_at, r.ended_at,
                coalesce(p.extracted_at, r.ended_at) as left_extraction_at, n.deploy_completed,
                n.compilation_total > 0 as was_in_extraction,
                n.extraction_completed > 0 or n.extraction_failed = 0 and n.deploy_total > 0 as extracted,
                n.extraction_failed > 0 as extraction_failed
-        from moved m
+        from changed m
         join pipeline_runs r on r.subdomain = m.subdomain
         cross join lateral (
-            select max(t.advanced_at) as moved_at, max(t.advanced_at) filter (where t.phase = 3) as extracted_at
+            select max(t.advanced_at) as advanced_at, max(t.advanced_at) filter (where t.phase = 3) as extracted_at
             from pipeline_transitions t where t.run_id = r.run_id
         ) p
-        -- A run that is going has its counters with its site.
+        -- The counters of the current run are in sites.
         cross join lateral (
             select m.compilation_total, m.extraction_completed, m.extraction_failed, m.deploy_total, m.deploy_completed
             where r.run_id = m.run_id
@@ -49,7 +49,7 @@ begin
         ) n
     ), known as (
         select r.subdomain,
-               max(r.moved_at) as updated_at,
+               max(r.updated_at) as updated_at,
                max(r.ended_at) filter (where r.deploy_completed > 0 and r.ended_at > r.since) as deployed_at,
                max(r.left_extraction_at) filter (where r.was_in_extraction and r.extracted
                                                  and r.left_extraction_at > r.since) as extracted_at,
@@ -67,7 +67,7 @@ begin
                coalesce(to_char(k.extracted_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS'),
                         m.old_last_extracted) as last_extracted,
                m.old_extraction_status, m.old_last_updated
-        from moved m
+        from changed m
         left join known k on k.subdomain = m.subdomain
     )
     update sites s
@@ -88,7 +88,7 @@ begin
             when s.current_stage = 'deploy' then 'needs_deploy'
             when s.outcome = 'no_documents' then 'no_documents'
             when s.outcome in ('succeeded', 'partial', 'unchanged') or w.last_deployed <> '' then 'deployed'
-            -- It failed or was cancelled, and nothing is published: the word for where that was.
+            -- The run failed or was cancelled and nothing is published: the status of its last stage.
             when s.deploy_total > 0 then 'needs_deploy'
             when s.compilation_total > 0 then 'extracting'
             when s.ocr_total > 0 then 'needs_ocr'
@@ -96,7 +96,7 @@ begin
     from written w
     where w.subdomain = s.subdomain;
 
-    -- After the values: a default would otherwise stand where nothing stood.
+    -- After the values: otherwise the default would replace null.
     for v_column in select c.name, c.definition from legacy_columns c loop
         if v_column.definition ->> 'default' is not null then
             execute format('alter table sites alter column %I set default %s', v_column.name,
@@ -106,11 +106,11 @@ begin
     for v_command in
         select p.command from legacy_column_parts p
         where p.role is null or p.role in (select rolname from pg_roles)
-        order by p.place
+        order by p.position
     loop
         execute v_command;
     end loop;
-    -- After the constraints: since Postgres 18 "not null" is one of them, with a name.
+    -- After the constraints: in Postgres 18, not null is itself a named constraint.
     for v_column in select c.name, c.definition from legacy_columns c loop
         if (v_column.definition ->> 'not_null')::boolean then
             execute format('alter table sites alter column %I set not null', v_column.name);

@@ -1,14 +1,13 @@
--- Takes away what only the older system's readers need: its tables, five columns of sites and, by their
--- `-- until: cleanup`, the triggers that kept those in step. Not a migration: `clerk legacy cleanup --apply` runs it,
--- when its checks hold. Everything is set aside for cleanup.down.sql; that legacy_columns is there is the
--- record that it was run.
+-- Removes the tables of legacy clerk and its five columns of sites. The triggers that update these columns are dropped by
+-- their header `-- until: cleanup`. Not a migration: `clerk legacy cleanup --apply` runs it, if its checks hold.
+-- Everything is saved for cleanup.down.sql. The clean-up has been run if the table legacy_columns exists.
 
 create table legacy_columns (
     name text primary key,
     definition jsonb not null
 );
 comment on table legacy_columns is
-    'Columns of sites that the clean-up dropped, as they were. This table is there: the clean-up was done.';
+    'Definitions of the columns of sites that the clean-up dropped. The table exists only after the clean-up.';
 
 insert into legacy_columns
 select a.attname, jsonb_build_object('type', format_type(a.atttypid, a.atttypmod), 'not_null', a.attnotnull,
@@ -23,35 +22,35 @@ where a.attrelid = 'sites'::regclass and not a.attisdropped
   and a.attname in ('status', 'extraction_status', 'last_updated', 'last_deployed', 'last_extracted');
 
 create table legacy_column_parts (
-    place integer generated always as identity primary key,
+    position integer generated always as identity primary key,
     command text not null,
     role text
 );
 comment on table legacy_column_parts is
-    'What goes with the dropped columns (checks, indexes, statistics, rights, comments), as the commands that make it.';
-comment on column legacy_column_parts.role is 'Whom the command gives a right; it is passed over if there is no such role.';
+    'Commands that restore the constraints, indexes, statistics, privileges and comments of the dropped columns.';
+comment on column legacy_column_parts.role is 'The role to which the command grants a privilege; the command is skipped if the role does not exist.';
 
 insert into legacy_column_parts (command, role)
-with gone as (
+with dropped as (
     select a.attnum, a.attname, a.attacl
     from pg_attribute a
     join legacy_columns c on c.name = a.attname
     where a.attrelid = 'sites'::regclass
-), on_them as (
+), dependent as (
     select distinct d.classid, d.objid
     from pg_depend d
-    join gone g on d.refclassid = 'pg_class'::regclass and d.refobjid = 'sites'::regclass and d.refobjsubid = g.attnum
+    join dropped g on d.refclassid = 'pg_class'::regclass and d.refobjid = 'sites'::regclass and d.refobjsubid = g.attnum
 ), rule as (
-    select c.oid, c.conname, c.contype from on_them o
+    select c.oid, c.conname, c.contype from dependent o
     join pg_constraint c on o.classid = 'pg_constraint'::regclass and c.oid = o.objid and c.conrelid = 'sites'::regclass
 ), index as (
-    select o.objid::regclass as name, o.objid as oid from on_them o
+    select o.objid::regclass as name, o.objid as oid from dependent o
     join pg_index i on o.classid = 'pg_class'::regclass and i.indexrelid = o.objid
     where not exists (select from pg_constraint c where c.conindid = o.objid and c.contype in ('p', 'u', 'x'))
 ), statistic as (
-    select s.oid, s.stxnamespace::regnamespace as schema, s.stxname from on_them o
+    select s.oid, s.stxnamespace::regnamespace as schema, s.stxname from dependent o
     join pg_statistic_ext s on o.classid = 'pg_statistic_ext'::regclass and s.oid = o.objid
-), command (place, text, role) as (
+), command (position, text, role) as (
     select 1, format('alter table sites add constraint %I %s', r.conname, pg_get_constraintdef(r.oid)), null
     from rule r where r.contype <> 'f'
     union all
@@ -76,20 +75,20 @@ with gone as (
                      case acl.grantee when 0 then 'public' else acl.grantee::regrole::text end,
                      case when acl.is_grantable then ' with grant option' else '' end),
            case when acl.grantee <> 0 then pg_get_userbyid(acl.grantee) end
-    from gone g
+    from dropped g
     cross join aclexplode(g.attacl) acl
 )
-select command.text, command.role from command order by command.place, command.text;
+select command.text, command.role from command order by command.position, command.text;
 
--- With where each site stood: one that has moved on when this is undone gets newer values.
+-- With the state of each site: if it has changed when the clean-up is undone, the site gets newer values.
 create table legacy_column_values as
 select subdomain, status, extraction_status, last_updated, last_deployed, last_extracted,
-       run_id, current_stage, outcome, clerk_now() as set_aside_at
+       run_id, current_stage, outcome, clerk_now() as saved_at
 from sites;
 alter table legacy_column_values
     add primary key (subdomain),
     add foreign key (subdomain) references sites (subdomain) on update cascade on delete cascade;
-comment on table legacy_column_values is 'What the columns held that the clean-up dropped, and where their sites stood.';
+comment on table legacy_column_values is 'Values of the columns that the clean-up dropped, and the state of their sites at that time.';
 
 alter table sites
     drop column status,
@@ -98,6 +97,6 @@ alter table sites
     drop column last_deployed,
     drop column last_extracted;
 
--- Out of sight under another name, with all that belongs to them.
+-- Renamed, not dropped: their contents, indexes and privileges stay.
 alter table if exists site_progress rename to legacy_site_progress;
 alter table if exists job_tracking rename to legacy_job_tracking;

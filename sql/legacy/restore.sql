@@ -1,12 +1,12 @@
--- Gives the sites of the older system back what they said before clerk's first run of them. Not a migration: only
--- who goes down to 0 wants it, since to every other version the runs stay. A site that was finished here keeps what it
--- says now, which is the truth about its files and its archive.
+-- Restores the values that legacy sites had before their first run in clerk. Not a migration: used only when migrating
+-- down to 0; at every other version the runs stay. A site with a finished run keeps its current values, because they
+-- describe its files and its archive.
 
 delete from legacy_sites a
 where exists (select from pipeline_runs r
               where r.subdomain = a.subdomain and r.outcome in ('succeeded', 'partial', 'unchanged', 'no_documents'));
 
--- Nobody will go on with the runs that are going. A trigger puts down the older word for it.
+-- No worker will continue the active runs. The trigger clerk_sync_legacy_columns writes their legacy status.
 update sites s
 set current_stage = 'completed', outcome = 'cancelled', coordinator_enqueued = false
 where exists (select from pipeline_runs r where r.run_id = s.run_id and r.ended_at is null)
@@ -28,7 +28,7 @@ set (current_stage, started_at, updated_at, coordinator_enqueued,
 from legacy_sites a
 where a.subdomain = s.subdomain;
 
--- After the stage, whose trigger writes here too.
+-- After current_stage, whose trigger also writes these columns.
 update sites s
 set (status, extraction_status, last_updated, last_deployed, last_extracted)
     = (select f.status, f.extraction_status, f.last_updated, f.last_deployed, f.last_extracted

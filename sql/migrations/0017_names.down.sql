@@ -1,5 +1,7 @@
 alter table if exists legacy_job_tracking rename to adopted_job_tracking;
 alter table if exists legacy_site_progress rename to adopted_site_progress;
+alter table if exists legacy_column_parts rename column position to place;
+alter table if exists legacy_column_values rename column saved_at to set_aside_at;
 alter table if exists legacy_column_values rename to adopted_older_values;
 alter table if exists legacy_column_parts rename to adopted_older_parts;
 alter table if exists legacy_columns rename to adopted_older_columns;

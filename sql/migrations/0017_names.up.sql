@@ -64,6 +64,8 @@ alter table legacy_sites rename constraint adopted_sites_subdomain_fkey to legac
 alter table if exists adopted_older_columns rename to legacy_columns;
 alter table if exists adopted_older_parts rename to legacy_column_parts;
 alter table if exists adopted_older_values rename to legacy_column_values;
+alter table if exists legacy_column_values rename column set_aside_at to saved_at;
+alter table if exists legacy_column_parts rename column place to position;
 alter table if exists adopted_site_progress rename to legacy_site_progress;
 alter table if exists adopted_job_tracking rename to legacy_job_tracking;
 comment on table legacy_schema is

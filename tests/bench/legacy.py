@@ -18,7 +18,7 @@ from clerk.db.migrations.sqlfiles import default_folder
 from clerk.legacy import migrate
 from clerk.legacy.inspect import inspect
 from tests.conftest import running
-from tests.legacy.legacy_system import OldDisk, stuck_site
+from tests.legacy.legacy_system import LegacyDisk, stuck_site
 
 PAGE = "The council met at seven. Member Ortega moved to approve the budget. The motion carried.\n" * 20
 
@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="clerk-bench-") as folder, Progress(options.quiet) as progress:
-        disk = OldDisk(Path(folder) / "storage")
+        disk = LegacyDisk(Path(folder) / "storage")
         names = [f"town-{number:04}" for number in range(options.sites)]
         for made, name in enumerate(names):
             progress.show("sites made", made, options.sites)

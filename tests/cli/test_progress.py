@@ -17,7 +17,7 @@ from tests.cli.test_commands import ALL
 from tests.conftest import Url
 from tests.engine.helpers import Worker, add_site, worker
 from tests.helpers import until
-from tests.legacy.legacy_system import OldDisk, stuck_site
+from tests.legacy.legacy_system import LegacyDisk, stuck_site
 
 LONG = [
     "clerk build-all",
@@ -227,7 +227,7 @@ def test_waiting_for_runs_in_a_pipe(connection: psycopg.Connection, database: Ur
 
 
 def test_migrating_shows_results_above_the_count(connection: psycopg.Connection, database: Url, tmp_path: Path) -> None:
-    disk = OldDisk(tmp_path / "storage")
+    disk = LegacyDisk(tmp_path / "storage")
     for name in ("riverton", "springfield"):
         stuck_site(connection, name)
         disk.text(name, "Council", "2024-01-01", "one page")

@@ -13,18 +13,18 @@ from redis import Redis
 from tests.cli.conftest import clerk_command as clerk_command
 from tests.conftest import Url
 from tests.legacy import legacy_redis
-from tests.legacy.legacy_redis import OldRq
-from tests.legacy.legacy_system import OldDisk
+from tests.legacy.legacy_redis import LegacyRq
+from tests.legacy.legacy_system import LegacyDisk
 
 
 @pytest.fixture
-def old_disk(tmp_path: Path) -> OldDisk:
-    return OldDisk(tmp_path / "storage")
+def legacy_disk(tmp_path: Path) -> LegacyDisk:
+    return LegacyDisk(tmp_path / "storage")
 
 
 @pytest.fixture
-def for_all() -> Iterator[Path]:
-    """A folder that everybody may look into, up to what a test closes."""
+def public_folder() -> Iterator[Path]:
+    """A folder that every user may read, except what a test protects."""
     folder = Path(tempfile.mkdtemp(prefix="clerk-legacy-"))
     folder.chmod(0o755)
     yield folder
@@ -35,22 +35,22 @@ def for_all() -> Iterator[Path]:
 
 
 @pytest.fixture
-def settled(database: Url, old_disk: OldDisk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the commands need to know."""
+def legacy_settings(database: Url, legacy_disk: LegacyDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment of the commands."""
     monkeypatch.setenv("DATABASE_URL", database)
-    monkeypatch.setenv("STORAGE_DIR", str(old_disk.root))
+    monkeypatch.setenv("STORAGE_DIR", str(legacy_disk.root))
 
 
 @pytest.fixture(scope="session")
-def _one_redis() -> Iterator[Url]:
+def _redis_url() -> Iterator[Url]:
     with legacy_redis.running() as url:
         yield url
 
 
 @pytest.fixture
-def old_rq(_one_redis: Url, monkeypatch: pytest.MonkeyPatch) -> Iterator[OldRq]:
-    """An empty Redis, which REDIS_URL names."""
-    monkeypatch.setenv("REDIS_URL", _one_redis)
-    with contextlib.closing(Redis.from_url(_one_redis)) as connection:
+def legacy_rq(_redis_url: Url, monkeypatch: pytest.MonkeyPatch) -> Iterator[LegacyRq]:
+    """An empty Redis at REDIS_URL."""
+    monkeypatch.setenv("REDIS_URL", _redis_url)
+    with contextlib.closing(Redis.from_url(_redis_url)) as connection:
         connection.flushall()
-        yield OldRq(connection)
+        yield LegacyRq(connection)

@@ -1,4 +1,4 @@
-"""docs/legacy.md as a list of what it tells people to type."""
+"""The commands and outputs of docs/legacy.md."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def steps() -> list[Step]:
     return [Step(language, line) for language, line in _lines() if language]
 
 
-def promised() -> list[str]:
-    """Lines of output that the page shows, but for those that name a folder."""
+def outputs() -> list[str]:
+    """Lines of output on the page, except those with a folder."""
     return [line for language, line in _lines() if not language and "…" not in line and line[10:11] != "/"]
 
 
 def _lines() -> list[tuple[str, str]]:
-    found = _BLOCK.findall(PAGE.read_text(encoding="utf-8"))
-    return [(language, line) for language, text in found for line in text.splitlines() if line.strip()]
+    blocks = _BLOCK.findall(PAGE.read_text(encoding="utf-8"))
+    return [(language, line) for language, text in blocks for line in text.splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""A Redis of the tests' own, with jobs as the older system's RQ left them."""
+"""A Redis server for tests, with jobs like those of legacy clerk."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from tests.helpers import until
 
 @contextlib.contextmanager
 def running() -> Iterator[str]:
-    """A URL. A socket in a short path of its own, nothing on the network, nothing kept."""
+    """Start a server on a Unix socket, without persistence; yields its URL."""
     program = shutil.which("redis-server")
     if program is None:
-        reason = "no redis-server here; bin/setup --for-tests installs one"
+        reason = "redis-server is not installed; bin/setup --for-tests installs one"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
@@ -38,21 +38,21 @@ def running() -> Iterator[str]:
             try:
                 url = f"unix://{socket}?db=0"
                 with contextlib.closing(Redis.from_url(url)) as connection:
-                    until(lambda: _answers(connection))
+                    until(lambda: _is_ready(connection))
                 yield url
             finally:
                 process.terminate()
 
 
-def _answers(connection: Redis) -> bool:
+def _is_ready(connection: Redis) -> bool:
     try:
         return bool(connection.ping())
     except RedisError:
         return False
 
 
-class OldRq:
-    """The older system's queues. Its functions need not be there: RQ only keeps their names."""
+class LegacyRq:
+    """The queues of legacy clerk. Its functions need not exist: RQ stores only their names."""
 
     def __init__(self, connection: Redis) -> None:
         self.connection = connection
@@ -70,7 +70,7 @@ class OldRq:
         return job
 
     def failed(self, queue: str, function: str, error: str = "", **kwargs: Any) -> Job:
-        """As a worker leaves it, with what it said."""
+        """A failed job with its error, as an RQ worker leaves it."""
         job = self.waiting(queue, function, **kwargs)
         self.queue(queue).remove(job)
         job.set_status(JobStatus.FAILED)
@@ -80,6 +80,6 @@ class OldRq:
         return job
 
     def deferred(self, queue: str, function: str, after: Job, **kwargs: Any) -> Job:
-        before = Dependency(jobs=[after])
-        job: Job = self.queue(queue).enqueue(f"clerk.workers.{function}", kwargs=kwargs, depends_on=before)
+        dependency = Dependency(jobs=[after])
+        job: Job = self.queue(queue).enqueue(f"clerk.workers.{function}", kwargs=kwargs, depends_on=dependency)
         return job

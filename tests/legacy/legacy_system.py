@@ -1,4 +1,4 @@
-"""The older system's disk and tables, as it left them."""
+"""The disk and tables of legacy clerk."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Connection = psycopg.Connection[Any]
 
 
 @dataclass(frozen=True)
-class OldDisk:
-    """STORAGE_DIR. A document is a site, a meeting and a date (or any other name that its files have)."""
+class LegacyDisk:
+    """STORAGE_DIR. A document is identified by site, meeting and date (or another file name)."""
 
     root: Path
 
-    def path(self, site: str, place: str, meeting: str, name: str, agenda: bool = False) -> Path:
-        path = self.root / site / ("_agendas" if agenda else "") / place / meeting / name
+    def path(self, site: str, kind: str, meeting: str, name: str, agenda: bool = False) -> Path:
+        path = self.root / site / ("_agendas" if agenda else "") / kind / meeting / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
@@ -53,8 +53,8 @@ class OldDisk:
 
 
 @contextlib.contextmanager
-def as_nobody() -> Iterator[None]:
-    """Root may read everything, also what is closed."""
+def as_unprivileged_user() -> Iterator[None]:
+    """Run as another user if the tests run as root, who can read every file."""
     if os.geteuid() != 0:
         yield
         return
@@ -75,7 +75,7 @@ create table if not exists site_progress (
 
 
 def stuck_site(connection: Connection, site: str, stage: str | None = "ocr", status: str | None = "needs_ocr") -> None:
-    """Stuck since the first of May."""
+    """Insert a site that has been stuck since 2024-05-01."""
     connection.execute(
         "insert into sites (subdomain, name, status, last_updated) values (%s, %s, %s, '')", [site, site, status]
     )

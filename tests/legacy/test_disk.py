@@ -1,4 +1,4 @@
-"""What lies on the older system's disk, in all its layouts, and how much of each document that is."""
+"""The scan of legacy folders, in all layouts."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import os
 from pathlib import Path
 
 from clerk.legacy.disk import DocumentState, scan, site_folders
-from tests.legacy.legacy_system import OldDisk, as_nobody
+from tests.legacy.legacy_system import LegacyDisk, as_unprivileged_user
 
 
-def holdings(disk: OldDisk, site: str = "town") -> dict[str, DocumentState]:
-    return {document.name: document.holding()[0] for document in scan(disk.root / site).documents}
+def states(disk: LegacyDisk, site: str = "town") -> dict[str, DocumentState]:
+    return {document.name: document.state()[0] for document in scan(disk.root / site).documents}
 
 
-def test_every_layout_is_found(old_disk: OldDisk) -> None:
-    old_disk.text("town", "Council", "2020-01-01", "one", "two")
-    old_disk.text("town", "Council", "2020-01-02", "one", "two", padded=True)
-    old_disk.whole_text("town", "Council", "2010-01-01", "all of it")
-    old_disk.text("town", "Council", "2020-01-01", "agenda", agenda=True)
-    old_disk.pdf("town", "Council", "2020-01-03")
-    old_disk.path("town", "pdfs", "Council", "2020-01-06.PDF").write_bytes(b"%PDF")
-    old_disk.marker("town", "Council", "2020-01-04")
-    old_disk.images("town", "Council", "2020-01-05", 2)
-    cache = old_disk.root / "town/txt/Council/2020-01-01/0001.txt.extracted.json"
+def test_every_layout_is_found(legacy_disk: LegacyDisk) -> None:
+    legacy_disk.text("town", "Council", "2020-01-01", "one", "two")
+    legacy_disk.text("town", "Council", "2020-01-02", "one", "two", padded=True)
+    legacy_disk.whole_text("town", "Council", "2010-01-01", "all of it")
+    legacy_disk.text("town", "Council", "2020-01-01", "agenda", agenda=True)
+    legacy_disk.pdf("town", "Council", "2020-01-03")
+    legacy_disk.path("town", "pdfs", "Council", "2020-01-06.PDF").write_bytes(b"%PDF")
+    legacy_disk.marker("town", "Council", "2020-01-04")
+    legacy_disk.images("town", "Council", "2020-01-05", 2)
+    cache = legacy_disk.root / "town/txt/Council/2020-01-01/0001.txt.extracted.json"
     cache.write_text("{}")
-    (old_disk.root / "town/ocr_failures_2024.jsonl").write_text("{}")
-    assert holdings(old_disk) == {
+    (legacy_disk.root / "town/ocr_failures_2024.jsonl").write_text("{}")
+    assert states(legacy_disk) == {
         "minutes Council/2020-01-01": DocumentState.TEXT,
         "minutes Council/2020-01-02": DocumentState.TEXT,
         "minutes Council/2010-01-01": DocumentState.TEXT,
@@ -35,18 +35,18 @@ def test_every_layout_is_found(old_disk: OldDisk) -> None:
         "minutes Council/2020-01-05": DocumentState.NOTHING,
         "minutes Council/2020-01-06": DocumentState.PDF,
     }
-    site = scan(old_disk.root / "town")
+    site = scan(legacy_disk.root / "town")
     assert (site.text_files, site.problems) == (6, [])
 
 
-def test_half_a_text_is_not_a_text(old_disk: OldDisk) -> None:
-    old_disk.text("town", "Gap", "2020-01-01", "one", "two", "three")
-    (old_disk.root / "town/txt/Gap/2020-01-01/2.txt").unlink()
-    old_disk.text("town", "Images", "2020-01-01", "one")
-    old_disk.images("town", "Images", "2020-01-01", 3)
-    old_disk.text("town", "Stopped", "2020-01-01", "one")
-    old_disk.pdf("town", "Stopped", "2020-01-01", pages=2)
-    found = {document.meeting: document.holding() for document in scan(old_disk.root / "town").documents}
+def test_an_incomplete_text_is_not_text(legacy_disk: LegacyDisk) -> None:
+    legacy_disk.text("town", "Gap", "2020-01-01", "one", "two", "three")
+    (legacy_disk.root / "town/txt/Gap/2020-01-01/2.txt").unlink()
+    legacy_disk.text("town", "Images", "2020-01-01", "one")
+    legacy_disk.images("town", "Images", "2020-01-01", 3)
+    legacy_disk.text("town", "Stopped", "2020-01-01", "one")
+    legacy_disk.pdf("town", "Stopped", "2020-01-01", pages=2)
+    found = {document.meeting: document.state() for document in scan(legacy_disk.root / "town").documents}
     assert found == {
         "Gap": (DocumentState.NOTHING, "the text of page 2 is missing"),
         "Images": (DocumentState.NOTHING, "there is an image of page 3, and text of 1 pages"),
@@ -54,102 +54,102 @@ def test_half_a_text_is_not_a_text(old_disk: OldDisk) -> None:
     }
 
 
-def test_a_pdf_that_does_not_tell_its_pages_says_nothing_against_its_text(old_disk: OldDisk) -> None:
-    old_disk.text("town", "Broken", "2020-01-01", "one")
-    old_disk.pdf("town", "Broken", "2020-01-01").write_bytes(b"no PDF")
-    old_disk.text("town", "Gap", "2020-01-01", "one", "two")
-    (old_disk.root / "town/txt/Gap/2020-01-01/1.txt").unlink()
-    old_disk.pdf("town", "Gap", "2020-01-01").write_bytes(b"no PDF")
-    assert holdings(old_disk) == {
+def test_a_pdf_whose_pages_cannot_be_counted_does_not_invalidate_its_text(legacy_disk: LegacyDisk) -> None:
+    legacy_disk.text("town", "Broken", "2020-01-01", "one")
+    legacy_disk.pdf("town", "Broken", "2020-01-01").write_bytes(b"no PDF")
+    legacy_disk.text("town", "Gap", "2020-01-01", "one", "two")
+    (legacy_disk.root / "town/txt/Gap/2020-01-01/1.txt").unlink()
+    legacy_disk.pdf("town", "Gap", "2020-01-01").write_bytes(b"no PDF")
+    assert states(legacy_disk) == {
         "minutes Broken/2020-01-01": DocumentState.TEXT,
         "minutes Gap/2020-01-01": DocumentState.PDF,
     }
 
 
-def test_a_pdf_that_is_still_there_does_not_make_its_text_doubtful(old_disk: OldDisk) -> None:
-    old_disk.text("town", "Counted", "2020-01-01", "one", "two")
-    old_disk.pdf("town", "Counted", "2020-01-01", pages=2)
-    old_disk.text("town", "Marked", "2020-01-01", "one")
-    old_disk.pdf("town", "Marked", "2020-01-01", pages=2)
-    old_disk.marker("town", "Marked", "2020-01-01")
-    assert set(holdings(old_disk).values()) == {DocumentState.TEXT}
+def test_a_text_beside_its_pdf_is_complete_if_pages_match_or_a_marker_exists(legacy_disk: LegacyDisk) -> None:
+    legacy_disk.text("town", "Counted", "2020-01-01", "one", "two")
+    legacy_disk.pdf("town", "Counted", "2020-01-01", pages=2)
+    legacy_disk.text("town", "Marked", "2020-01-01", "one")
+    legacy_disk.pdf("town", "Marked", "2020-01-01", pages=2)
+    legacy_disk.marker("town", "Marked", "2020-01-01")
+    assert set(states(legacy_disk).values()) == {DocumentState.TEXT}
 
 
-def test_one_file_with_all_of_the_text_is_not_hidden_by_some_pages(old_disk: OldDisk) -> None:
-    for meeting in ("Linked", "HalfRead", "Gap", "WithoutPdf", "Pages", "Empty"):
-        old_disk.whole_text("town", meeting, "2010-01-01", "" if meeting == "Empty" else "all of it")
-        old_disk.text("town", meeting, "2010-01-01", "all of it" if meeting == "Linked" else "page one", "page two")
+def test_a_single_text_file_is_preferred_to_incomplete_pages(legacy_disk: LegacyDisk) -> None:
+    for meeting in ("Linked", "Interrupted", "Gap", "WithoutPdf", "Pages", "Empty"):
+        legacy_disk.whole_text("town", meeting, "2010-01-01", "" if meeting == "Empty" else "all of it")
+        legacy_disk.text("town", meeting, "2010-01-01", "all of it" if meeting == "Linked" else "page one", "page two")
         if meeting != "WithoutPdf":
-            old_disk.pdf("town", meeting, "2010-01-01", pages=2 if meeting == "Pages" else 3)
+            legacy_disk.pdf("town", meeting, "2010-01-01", pages=2 if meeting == "Pages" else 3)
     for path in ("Linked/2010-01-01/2.txt", "Gap/2010-01-01/1.txt", "WithoutPdf/2010-01-01/1.txt"):
-        (old_disk.root / "town/txt" / path).unlink()
-    found = {document.meeting: document for document in scan(old_disk.root / "town").documents}
-    assert {
-        meeting: document.holding()[0] for meeting, document in found.items() if meeting != "Empty"
-    } == dict.fromkeys(("Linked", "HalfRead", "Gap", "WithoutPdf", "Pages"), DocumentState.TEXT)
-    assert found["Empty"].holding() == (DocumentState.PDF, "the PDF has 3 pages, and there is text of 2")
-    for meeting in ("Linked", "HalfRead", "Gap", "WithoutPdf"):
+        (legacy_disk.root / "town/txt" / path).unlink()
+    found = {document.meeting: document for document in scan(legacy_disk.root / "town").documents}
+    assert {meeting: document.state()[0] for meeting, document in found.items() if meeting != "Empty"} == dict.fromkeys(
+        ("Linked", "Interrupted", "Gap", "WithoutPdf", "Pages"), DocumentState.TEXT
+    )
+    assert found["Empty"].state() == (DocumentState.PDF, "the PDF has 3 pages, and there is text of 2")
+    for meeting in ("Linked", "Interrupted", "Gap", "WithoutPdf"):
         assert [path.read_text() for path in found[meeting].texts.values()] == ["all of it"]
-    assert [*found["Pages"].texts] == [1, 2], "all pages, each by itself, say more"
+    assert [*found["Pages"].texts] == [1, 2], "complete pages are preferred to the single file"
 
 
-def test_what_cannot_be_used_is_named_and_the_rest_is_found(old_disk: OldDisk) -> None:
-    old_disk.text("town", "Council", "2020-01-01", "one")
-    old_disk.text("town", "Council", "undated", "one")
-    old_disk.pdf("town", "Council", "2020-02-30")
-    loop = old_disk.root / "town/txt/Loop"
+def test_unusable_files_are_reported_and_the_rest_is_found(legacy_disk: LegacyDisk) -> None:
+    legacy_disk.text("town", "Council", "2020-01-01", "one")
+    legacy_disk.text("town", "Council", "undated", "one")
+    legacy_disk.pdf("town", "Council", "2020-02-30")
+    loop = legacy_disk.root / "town/txt/Loop"
     loop.symlink_to("Loop")
-    (old_disk.root / "town/txt/stray").write_text("a file")
-    site = scan(old_disk.root / "town")
+    (legacy_disk.root / "town/txt/stray").write_text("a file")
+    site = scan(legacy_disk.root / "town")
     assert [document.name for document in site.documents] == ["minutes Council/2020-01-01"]
-    said = "\n".join(site.problems)
+    problems = "\n".join(site.problems)
     for name in ("undated", "2020-02-30.pdf", "Loop", "stray"):
-        assert name in said
+        assert name in problems
     assert len(site.problems) == 4
 
 
-def test_no_folder_is_no_documents(tmp_path: Path) -> None:
+def test_a_missing_folder_has_no_documents(tmp_path: Path) -> None:
     assert scan(tmp_path / "nowhere").documents == []
     assert scan(tmp_path / "nowhere").problems == []
 
 
-def test_a_link_to_nothing_is_not_an_empty_folder(old_disk: OldDisk) -> None:
-    """It is a disk that is not mounted, and a site that would be fetched and read from the beginning."""
-    old_disk.root.mkdir()
-    (old_disk.root / "town").symlink_to("unmounted")
-    old_disk.text("village", "Council", "2020-01-01", "one")
-    (old_disk.root / "village/_agendas").symlink_to("unmounted")
-    (old_disk.root / "village/pdfs").symlink_to("unmounted")
-    (old_disk.root / "village/txt/Council/2020-01-02").symlink_to("unmounted")
-    (old_disk.root / "hamlet").write_text("a file")
+def test_a_dangling_link_is_not_an_empty_folder(legacy_disk: LegacyDisk) -> None:
+    """Probably a disk is not mounted; taken for empty, the site would be fetched and processed from the start."""
+    legacy_disk.root.mkdir()
+    (legacy_disk.root / "town").symlink_to("unmounted")
+    legacy_disk.text("village", "Council", "2020-01-01", "one")
+    (legacy_disk.root / "village/_agendas").symlink_to("unmounted")
+    (legacy_disk.root / "village/pdfs").symlink_to("unmounted")
+    (legacy_disk.root / "village/txt/Council/2020-01-02").symlink_to("unmounted")
+    (legacy_disk.root / "hamlet").write_text("a file")
     for site, links in (("town", [""]), ("village", ["/pdfs", "/txt/Council/2020-01-02", "/_agendas"]), ("hamlet", [])):
-        found = scan(old_disk.root / site)
-        assert not found.is_whole, site
-        assert [problem for problem in found.problems if " is a link" in problem] == [
-            f"{old_disk.root}/{site}{link} is a link to something that is not there" for link in links
+        found = scan(legacy_disk.root / site)
+        assert not found.is_complete, site
+        assert [problem for problem in found.problems if " is a dangling link" in problem] == [
+            f"{legacy_disk.root}/{site}{link} is a dangling link" for link in links
         ]
-    assert site_folders(old_disk.root) == ["town", "village"]
+    assert site_folders(legacy_disk.root) == ["town", "village"]
 
 
-def test_folders_that_may_not_be_read(for_all: Path) -> None:
-    disk = OldDisk(for_all)
+def test_unreadable_folders(public_folder: Path) -> None:
+    disk = LegacyDisk(public_folder)
     for site in ("closed", "town"):
         disk.text(site, "Council", "2020-01-01", "one")
         disk.text(site, "Closed", "2020-01-01", "one")
-    (for_all / "closed").chmod(0)
-    (for_all / "town/txt/Closed").chmod(0)
-    with as_nobody():
-        assert site_folders(for_all) == ["closed", "town"]
-        found = {site: scan(for_all / site) for site in ("closed", "town")}
+    (public_folder / "closed").chmod(0)
+    (public_folder / "town/txt/Closed").chmod(0)
+    with as_unprivileged_user():
+        assert site_folders(public_folder) == ["closed", "town"]
+        found = {site: scan(public_folder / site) for site in ("closed", "town")}
     assert [len(site.documents) for site in found.values()] == [0, 1]
-    assert [site.is_whole for site in found.values()] == [False, False]
-    assert found["closed"].problems == [f"{for_all}/closed cannot be read (Permission denied)"]
-    assert found["town"].problems == [f"{for_all}/town/txt/Closed cannot be read (Permission denied)"]
+    assert [site.is_complete for site in found.values()] == [False, False]
+    assert found["closed"].problems == [f"{public_folder}/closed cannot be read (Permission denied)"]
+    assert found["town"].problems == [f"{public_folder}/town/txt/Closed cannot be read (Permission denied)"]
 
 
-def test_a_name_of_any_bytes_can_be_printed(old_disk: OldDisk) -> None:
-    old_disk.text("town", os.fsdecode(b"Stra\xdfe"), "2020-01-01", "one")
-    old_disk.text("town", os.fsdecode(b"Stra\xdfe"), "undated", "one")
-    found = scan(old_disk.root / "town")
+def test_undecodable_names_are_printed_escaped(legacy_disk: LegacyDisk) -> None:
+    legacy_disk.text("town", os.fsdecode(b"Stra\xdfe"), "2020-01-01", "one")
+    legacy_disk.text("town", os.fsdecode(b"Stra\xdfe"), "undated", "one")
+    found = scan(legacy_disk.root / "town")
     assert [document.name for document in found.documents] == ["minutes Stra\\xdfe/2020-01-01"]
-    assert found.problems == [f"{old_disk.root}/town/txt/Stra\\xdfe/undated is not named after a date"]
+    assert found.problems == [f"{legacy_disk.root}/town/txt/Stra\\xdfe/undated is not named after a date"]

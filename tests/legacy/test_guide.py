@@ -1,4 +1,4 @@
-"""The guide, walked through on a made-up production: its own commands, a real Redis, real workers, to the end."""
+"""Runs the commands of docs/legacy.md against a generated production state, with a real Redis and real workers."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tests.conftest import Url
 from tests.db.legacy import ALEMBIC_EMPTY
 from tests.engine.helpers import broken_invariants, one, rows
 from tests.legacy import guide
-from tests.legacy.legacy_redis import OldRq
-from tests.legacy.legacy_system import Connection, OldDisk
+from tests.legacy.legacy_redis import LegacyRq
+from tests.legacy.legacy_system import Connection, LegacyDisk
 
 SITES, STUCK, COORDINATORS, FAILED = 400, 105, 82, 2695
 
 
-def a_production(connection: Connection, disk: OldDisk, rq: OldRq) -> None:
-    """All but the stuck are done, an hour ago; of the stuck every seventh has a PDF left to read, every fifteenth
-    a document of which nothing is left."""
+def make_production(connection: Connection, disk: LegacyDisk, rq: LegacyRq) -> None:
+    """Stuck sites, and others that were completed an hour ago. Every seventh stuck site has an unprocessed PDF, every
+    fifteenth a document without files."""
     ALEMBIC_EMPTY.build(connection)
     for number in range(SITES):
         site = f"anytown-{number:03}"
@@ -59,20 +59,20 @@ def a_production(connection: Connection, disk: OldDisk, rq: OldRq) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_the_guide_from_the_first_command_to_the_last(
-    new_database: Callable[[], Url], old_disk: OldDisk, old_rq: OldRq, tmp_path: Path
+def test_the_guide(
+    new_database: Callable[[], Url], legacy_disk: LegacyDisk, legacy_rq: LegacyRq, tmp_path: Path
 ) -> None:
     url = new_database()
     environment = {
         **os.environ,
         "DATABASE_URL": url,
-        "STORAGE_DIR": str(old_disk.root),
+        "STORAGE_DIR": str(legacy_disk.root),
         "PATH": f"{Path(sys.executable).parent}:{bundled(18)}:{os.environ['PATH']}",
     }
-    said = {}
+    outputs = {}
     with connect_to(url) as connection:
-        a_production(connection, old_disk, old_rq)
-        texts = {path: path.read_bytes() for path in old_disk.root.rglob("*.txt")}
+        make_production(connection, legacy_disk, legacy_rq)
+        texts = {path: path.read_bytes() for path in legacy_disk.root.rglob("*.txt")}
         for step in guide.steps():
             if step.language == "sql":
                 assert one(connection, step.line.encode()) == 0, step.line
@@ -81,37 +81,37 @@ def test_the_guide_from_the_first_command_to_the_last(
                 ["/bin/sh", "-c", step.line], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
             )
             assert ran.returncode == 0, (step.line, ran.stdout[-2000:], ran.stderr[-2000:])
-            said[step.line] = ran.stdout
+            outputs[step.line] = ran.stdout
             if step.line == "clerk worker --burst":
-                _everything_moved(connection)
+                _check_migrated(connection)
 
-        assert f"{SITES} sites, {STUCK} stuck" in said["clerk legacy inspect"]
-        assert "by status: 91 in ocr, 14 in extraction" in said["clerk legacy inspect"]
-        migrated = said["clerk migrate-stuck-sites --every-site"]
+        assert f"{SITES} sites, {STUCK} stuck" in outputs["clerk legacy inspect"]
+        assert "by status: 91 in ocr, 14 in extraction" in outputs["clerk legacy inspect"]
+        migrated = outputs["clerk migrate-stuck-sites --every-site"]
         assert "anytown-001: 2/2 completed, 0 failed\n" in migrated
-        assert "anytown-000: 2/4 completed, 1 failed, 1 to read\n" in migrated
+        assert "anytown-000: 2/4 completed, 1 failed, 1 pending\n" in migrated
         assert (
-            f"{STUCK} stuck sites migrated, {SITES - STUCK} others taken over: 505/527 completed, 7 failed, 15"
+            f"{STUCK} stuck sites migrated, {SITES - STUCK} others imported: 505/527 completed, 7 failed, 15"
             in migrated
         )
-        outputs = "".join(said.values()).splitlines()
-        assert [line for line in guide.promised() if line not in outputs] == []
-        redis = said["clerk legacy redis --file rq-removed.jsonl"]
+        lines = "".join(outputs.values()).splitlines()
+        assert [line for line in guide.outputs() if line not in lines] == []
+        redis = outputs["clerk legacy redis --file rq-removed.jsonl"]
         assert f"{COORDINATORS} deferred coordinators cancelled\n{FAILED} failed OCR jobs deleted\n" in redis
         assert "4 waiting and scheduled jobs turned into runs of 4 sites" in redis
-        assert not old_rq.queue("ocr").failed_job_registry.get_job_ids(cleanup=False)
+        assert not legacy_rq.queue("ocr").failed_job_registry.get_job_ids(cleanup=False)
         assert {path: path.read_bytes() for path in texts} == texts, "no text was written"
-        assert rows(connection, "select count(*) from site_progress") == [(SITES,)], "given back by --undo"
+        assert rows(connection, "select count(*) from site_progress") == [(SITES,)], "restored by --undo"
 
 
-def _everything_moved(connection: Connection) -> None:
+def _check_migrated(connection: Connection) -> None:
     assert rows(connection, "select current_stage, count(*) from sites group by 1") == [("completed", SITES)]
     assert broken_invariants(connection) == []
-    read = rows(connection, "select count(*) from procrastinate_jobs where queue_name = 'ocr'")
-    assert read == [(15,)], "only what had no text"
-    ends = rows(
+    ocr_jobs = rows(connection, "select count(*) from procrastinate_jobs where queue_name = 'ocr'")
+    assert ocr_jobs == [(15,)], "only documents without text"
+    outcomes = rows(
         connection,
         "select s.outcome, s.status, count(*) from sites s join pipeline_runs r on r.run_id = s.run_id"
-        " where r.reason = 'migrated from the older system' group by 1, 2 order by 1",
+        " where r.reason = 'migrated from legacy clerk' group by 1, 2 order by 1",
     )
-    assert ends == [("partial", "deployed", 7), ("succeeded", "deployed", 98)]
+    assert outcomes == [("partial", "deployed", 7), ("succeeded", "deployed", 98)]

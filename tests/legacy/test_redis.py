@@ -1,4 +1,4 @@
-"""`clerk legacy redis`: the older system's queues, emptied into runs, and put back again."""
+"""`clerk legacy redis`: empties the queues of legacy clerk into runs, and restores them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from rq.job import Job, JobStatus
 from clerk.legacy import cutover
 from tests.cli.conftest import Clerk
 from tests.engine.helpers import Connection, one, rows
-from tests.legacy.legacy_redis import OldRq
-from tests.legacy.legacy_system import OldDisk, stuck_site
+from tests.legacy.legacy_redis import LegacyRq
+from tests.legacy.legacy_system import LegacyDisk, stuck_site
 
-pytestmark = pytest.mark.usefixtures("settled")
+pytestmark = pytest.mark.usefixtures("legacy_settings")
 
 
-def contents(old_rq: OldRq) -> dict[Any, Any]:
-    """Every key and what it holds."""
-    connection: Any = old_rq.connection
+def contents(legacy_rq: LegacyRq) -> dict[Any, Any]:
+    """Every key with its value."""
+    connection: Any = legacy_rq.connection
     read = {
         b"hash": connection.hgetall,
         b"set": connection.smembers,
@@ -36,8 +36,8 @@ def contents(old_rq: OldRq) -> dict[Any, Any]:
     return {key: read[connection.type(key)](key) for key in connection.keys("*")}
 
 
-def in_queue(old_rq: OldRq, name: str) -> dict[str, list[str]]:
-    queue = old_rq.queue(name)
+def in_queue(legacy_rq: LegacyRq, name: str) -> dict[str, list[str]]:
+    queue = legacy_rq.queue(name)
     return {
         "waiting": queue.get_job_ids(),
         "deferred": queue.deferred_job_registry.get_job_ids(cleanup=False),
@@ -47,29 +47,33 @@ def in_queue(old_rq: OldRq, name: str) -> dict[str, list[str]]:
 
 
 @pytest.fixture
-def old_day(connection: Connection, old_disk: OldDisk, old_rq: OldRq) -> dict[str, Job]:
-    """A stuck site with its failed jobs and the coordinator that waits for them, and others that wait their turn."""
+def legacy_jobs(connection: Connection, legacy_disk: LegacyDisk, legacy_rq: LegacyRq) -> dict[str, Job]:
+    """A stuck site with failed jobs and their deferred coordinator, and waiting and scheduled jobs of other sites."""
     stuck_site(connection, "town")
-    old_disk.text("town", "Council", "2020-01-01", "one")
+    legacy_disk.text("town", "Council", "2020-01-01", "one")
     for site in ("village", "hamlet"):
         connection.execute("insert into sites (subdomain, status) values (%s, 'deployed')", [site])
-        old_disk.text(site, "Council", "2020-01-01", "one")
-    first = old_rq.failed("ocr", "ocr_page_job", "OSError: no tesseract", subdomain="town", run_id="r1", pdf_path="a")
-    old_rq.failed("ocr", "ocr_document_job", subdomain="town", run_id="r1", backend="tesseract")
+        legacy_disk.text(site, "Council", "2020-01-01", "one")
+    first = legacy_rq.failed(
+        "ocr", "ocr_page_job", "OSError: no tesseract", subdomain="town", run_id="r1", pdf_path="a"
+    )
+    legacy_rq.failed("ocr", "ocr_document_job", subdomain="town", run_id="r1", backend="tesseract")
     return {
         "failed": first,
-        "coordinator": old_rq.deferred("compilation", "ocr_complete_coordinator", first, subdomain="town"),
-        "waiting": old_rq.waiting("fetch", "fetch_site_job", subdomain="village"),
-        "scheduled": old_rq.scheduled("deploy", "deploy_job", subdomain="hamlet"),
-        "finance": old_rq.waiting("finance", "finance_job", subdomain="town"),
-        "nowhere": old_rq.waiting("fetch", "fetch_site_job", subdomain="no where"),
-        "other failure": old_rq.failed("deploy", "deploy_job", subdomain="town"),
+        "coordinator": legacy_rq.deferred("compilation", "ocr_complete_coordinator", first, subdomain="town"),
+        "waiting": legacy_rq.waiting("fetch", "fetch_site_job", subdomain="village"),
+        "scheduled": legacy_rq.scheduled("deploy", "deploy_job", subdomain="hamlet"),
+        "finance": legacy_rq.waiting("finance", "finance_job", subdomain="town"),
+        "nowhere": legacy_rq.waiting("fetch", "fetch_site_job", subdomain="no where"),
+        "other failure": legacy_rq.failed("deploy", "deploy_job", subdomain="town"),
     }
 
 
-@pytest.mark.usefixtures("old_day")
-def test_a_rehearsal_counts_and_changes_nothing(connection: Connection, old_rq: OldRq, clerk_command: Clerk) -> None:
-    before = contents(old_rq)
+@pytest.mark.usefixtures("legacy_jobs")
+def test_a_dry_run_counts_and_changes_nothing(
+    connection: Connection, legacy_rq: LegacyRq, clerk_command: Clerk
+) -> None:
+    before = contents(legacy_rq)
     outcome = clerk_command("legacy", "redis", "--dry-run")
     assert outcome.out.splitlines()[:3] == [
         "1 deferred coordinators would be cancelled",
@@ -77,125 +81,125 @@ def test_a_rehearsal_counts_and_changes_nothing(connection: Connection, old_rq: 
         "2 waiting and scheduled jobs would be turned into runs of 2 sites",
     ]
     assert outcome.out.endswith("Nothing was done.\n")
-    assert contents(old_rq) == before
+    assert contents(legacy_rq) == before
     assert one(connection, "select count(*) from pipeline_runs") == 0
     assert not list(Path.cwd().glob("*.jsonl"))
 
 
-def test_it_empties_the_queues_into_runs(
-    connection: Connection, old_rq: OldRq, old_day: dict[str, Job], clerk_command: Clerk
+def test_the_queues_are_emptied_into_runs(
+    connection: Connection, legacy_rq: LegacyRq, legacy_jobs: dict[str, Job], clerk_command: Clerk
 ) -> None:
     outcome = clerk_command("legacy", "redis", "--file", "removed.jsonl", "--json")
     assert outcome.code == 0, outcome
-    said = json.loads(outcome.out)
-    assert (said["cancelled_coordinators"], said["deleted_failed_ocr_jobs"]) == (1, 2)
-    assert said["turned_into_runs"] == {"hamlet": 1, "village": 1}
-    assert in_queue(old_rq, "ocr")["failed"] == []
-    assert in_queue(old_rq, "compilation")["deferred"] == []
-    assert in_queue(old_rq, "deploy")["scheduled"] == []
-    assert old_day["coordinator"].get_status(refresh=True) is JobStatus.CANCELED
-    assert in_queue(old_rq, "finance")["waiting"] == [old_day["finance"].id], "none of clerk's business"
-    assert in_queue(old_rq, "fetch")["waiting"] == [old_day["nowhere"].id], "no such site: somebody should look"
-    assert in_queue(old_rq, "deploy")["failed"] == [old_day["other failure"].id]
-    assert len(said["left"]) == 3
+    output = json.loads(outcome.out)
+    assert (output["cancelled_coordinators"], output["deleted_failed_ocr_jobs"]) == (1, 2)
+    assert output["turned_into_runs"] == {"hamlet": 1, "village": 1}
+    assert in_queue(legacy_rq, "ocr")["failed"] == []
+    assert in_queue(legacy_rq, "compilation")["deferred"] == []
+    assert in_queue(legacy_rq, "deploy")["scheduled"] == []
+    assert legacy_jobs["coordinator"].get_status(refresh=True) is JobStatus.CANCELED
+    assert in_queue(legacy_rq, "finance")["waiting"] == [legacy_jobs["finance"].id], "not a job of clerk"
+    assert in_queue(legacy_rq, "fetch")["waiting"] == [legacy_jobs["nowhere"].id], "unknown site"
+    assert in_queue(legacy_rq, "deploy")["failed"] == [legacy_jobs["other failure"].id]
+    assert len(output["left"]) == 3
     found = rows(connection, "select subdomain, reason from pipeline_runs order by 1")
-    assert found == [(site, "waited in the older system's queue") for site in ("hamlet", "village")]
-    # Their documents are known before their runs begin, so that none is read again.
+    assert found == [(site, "waiting in the queue of legacy clerk") for site in ("hamlet", "village")]
+    # The documents are imported before the runs start, so OCR is not repeated.
     assert one(connection, "select count(*) from content_item_pipeline_state where pipeline = 'ocr'") == 2
     lines = [json.loads(line) for line in Path("removed.jsonl").read_text().splitlines()]
     assert len(lines) == 5
-    failed = next(line for line in lines if line["id"] == old_day["failed"].id)
-    assert (failed["queue"], failed["place"], failed["function"]) == ("ocr", "failed", "ocr_page_job")
+    failed = next(line for line in lines if line["id"] == legacy_jobs["failed"].id)
+    assert (failed["queue"], failed["status"], failed["function"]) == ("ocr", "failed", "ocr_page_job")
     assert failed["kwargs"] == {"subdomain": "town", "run_id": "r1", "pdf_path": "a"}
     assert failed["error"] == "OSError: no tesseract"
     logged = rows(connection, "select via, action, detail - 'file' from recent_actions")
-    assert logged == [("cli", "empty Redis", {"cancelled": 1, "deleted": 2, "turned": 2})]
+    assert logged == [("cli", "empty Redis", {"cancelled": 1, "deleted": 2, "converted": 2})]
 
 
-@pytest.mark.usefixtures("old_day")
-def test_what_was_removed_can_be_put_back(old_rq: OldRq, clerk_command: Clerk) -> None:
-    places = {name: in_queue(old_rq, name) for name in ("ocr", "compilation", "deploy", "finance")}
-    waiting = set(in_queue(old_rq, "fetch")["waiting"])
-    keys = {key: value for key, value in contents(old_rq).items() if key.startswith(b"rq:job:")}
+@pytest.mark.usefixtures("legacy_jobs")
+def test_removed_jobs_can_be_restored(legacy_rq: LegacyRq, clerk_command: Clerk) -> None:
+    queues = {name: in_queue(legacy_rq, name) for name in ("ocr", "compilation", "deploy", "finance")}
+    waiting = set(in_queue(legacy_rq, "fetch")["waiting"])
+    keys = {key: value for key, value in contents(legacy_rq).items() if key.startswith(b"rq:job:")}
     clerk_command("legacy", "redis", "--file", "removed.jsonl")
-    assert contents(old_rq).keys() != keys.keys()
+    assert contents(legacy_rq).keys() != keys.keys()
     assert (
-        clerk_command("legacy", "redis", "--restore", "removed.jsonl", "--dry-run").out == "5 jobs would be put back.\n"
+        clerk_command("legacy", "redis", "--restore", "removed.jsonl", "--dry-run").out == "5 jobs would be restored.\n"
     )
-    assert clerk_command("legacy", "redis", "--restore", "removed.jsonl").out == "5 jobs put back.\n"
-    assert {name: in_queue(old_rq, name) for name in places} == places
-    assert set(in_queue(old_rq, "fetch")["waiting"]) == waiting
-    after = contents(old_rq)
-    assert {key: after.get(key) for key in keys} == keys, "to the letter"
-    assert clerk_command("legacy", "redis", "--restore", "removed.jsonl").out == "0 jobs put back.\n"
+    assert clerk_command("legacy", "redis", "--restore", "removed.jsonl").out == "5 jobs restored.\n"
+    assert {name: in_queue(legacy_rq, name) for name in queues} == queues
+    assert set(in_queue(legacy_rq, "fetch")["waiting"]) == waiting
+    after = contents(legacy_rq)
+    assert {key: after.get(key) for key in keys} == keys, "byte for byte"
+    assert clerk_command("legacy", "redis", "--restore", "removed.jsonl").out == "0 jobs restored.\n"
 
 
-@pytest.mark.usefixtures("old_day")
-def test_a_second_time_there_is_nothing_left(connection: Connection, clerk_command: Clerk) -> None:
+@pytest.mark.usefixtures("legacy_jobs")
+def test_repeating_the_command_finds_nothing(connection: Connection, clerk_command: Clerk) -> None:
     clerk_command("legacy", "redis", "--file", "removed.jsonl")
-    said = json.loads(clerk_command("legacy", "redis", "--file", "again.jsonl", "--json").out)
-    assert (said["cancelled_coordinators"], said["deleted_failed_ocr_jobs"], said["runs"]) == (0, 0, {})
-    assert said["file"] is None
-    assert not Path("again.jsonl").exists()
+    output = json.loads(clerk_command("legacy", "redis", "--file", "second.jsonl", "--json").out)
+    assert (output["cancelled_coordinators"], output["deleted_failed_ocr_jobs"], output["runs"]) == (0, 0, {})
+    assert output["file"] is None
+    assert not Path("second.jsonl").exists()
     assert clerk_command("legacy", "redis", "--file", "removed.jsonl").out.endswith("Nothing was removed.\n")
     assert one(connection, "select count(*) from pipeline_runs") == 2
 
 
-@pytest.mark.usefixtures("old_day")
-def test_the_record_of_an_earlier_run_is_not_overwritten(old_rq: OldRq, clerk_command: Clerk) -> None:
+@pytest.mark.usefixtures("legacy_jobs")
+def test_an_existing_file_is_not_overwritten(legacy_rq: LegacyRq, clerk_command: Clerk) -> None:
     Path("removed.jsonl").write_text("of an earlier run")
-    before = contents(old_rq)
+    before = contents(legacy_rq)
     outcome = clerk_command("legacy", "redis", "--file", "removed.jsonl")
     assert outcome.code == 2
-    assert "removed.jsonl is there already: name another file" in outcome.err
+    assert "removed.jsonl already exists: name another file" in outcome.err
     assert Path("removed.jsonl").read_text() == "of an earlier run"
-    assert contents(old_rq) == before
+    assert contents(legacy_rq) == before
 
 
-@pytest.mark.usefixtures("old_day")
-def test_without_the_older_disk_nothing_is_removed(
-    old_rq: OldRq, clerk_command: Clerk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("legacy_jobs")
+def test_without_the_legacy_disk_nothing_is_removed(
+    legacy_rq: LegacyRq, clerk_command: Clerk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STORAGE_DIR", str(tmp_path / "nowhere"))
-    before = contents(old_rq)
+    before = contents(legacy_rq)
     outcome = clerk_command("legacy", "redis", "--file", "removed.jsonl")
     assert (outcome.code, "set STORAGE_DIR" in outcome.err) == (2, True)
-    assert contents(old_rq) == before
+    assert contents(legacy_rq) == before
     assert not Path("removed.jsonl").exists()
 
 
-def test_odd_characters_survive_the_file(old_rq: OldRq, clerk_command: Clerk) -> None:
-    odd = "a\u2028b\x85c\ud800"
-    old_rq.failed("ocr", "ocr_page_job", subdomain="town", pdf_path=odd)
-    before = in_queue(old_rq, "ocr")
+def test_special_characters_survive_the_file(legacy_rq: LegacyRq, clerk_command: Clerk) -> None:
+    special = "a\u2028b\x85c\ud800"
+    legacy_rq.failed("ocr", "ocr_page_job", subdomain="town", pdf_path=special)
+    before = in_queue(legacy_rq, "ocr")
     assert clerk_command("legacy", "redis", "--file", "removed.jsonl").code == 0
-    assert json.loads(Path("removed.jsonl").read_text())["kwargs"]["pdf_path"] == odd
-    assert clerk_command("legacy", "redis", "--restore", "removed.jsonl").out == "1 jobs put back.\n"
-    assert in_queue(old_rq, "ocr") == before
+    assert json.loads(Path("removed.jsonl").read_text())["kwargs"]["pdf_path"] == special
+    assert clerk_command("legacy", "redis", "--restore", "removed.jsonl").out == "1 jobs restored.\n"
+    assert in_queue(legacy_rq, "ocr") == before
 
 
 def test_a_stuck_site_with_a_waiting_job_gets_one_run(
-    connection: Connection, old_disk: OldDisk, old_rq: OldRq, clerk_command: Clerk
+    connection: Connection, legacy_disk: LegacyDisk, legacy_rq: LegacyRq, clerk_command: Clerk
 ) -> None:
     stuck_site(connection, "town")
-    old_disk.text("town", "Council", "2020-01-01", "one")
-    old_rq.waiting("ocr", "ocr_page_job", subdomain="town")
-    old_rq.waiting("ocr", "ocr_page_job", subdomain="town")
+    legacy_disk.text("town", "Council", "2020-01-01", "one")
+    legacy_rq.waiting("ocr", "ocr_page_job", subdomain="town")
+    legacy_rq.waiting("ocr", "ocr_page_job", subdomain="town")
     assert clerk_command("legacy", "redis").code == 0
     assert rows(connection, "select reason from pipeline_runs") == [("migrated from the older system",)]
     assert clerk_command("migrate-stuck-sites").out == "No site is stuck.\n"
 
 
-def test_a_job_whose_worker_died_becomes_a_run_and_comes_back_as_waiting(
-    connection: Connection, old_disk: OldDisk, old_rq: OldRq, clerk_command: Clerk
+def test_a_started_job_becomes_a_run_and_is_restored_as_waiting(
+    connection: Connection, legacy_disk: LegacyDisk, legacy_rq: LegacyRq, clerk_command: Clerk
 ) -> None:
-    old_disk.root.mkdir()
+    legacy_disk.root.mkdir()
     connection.execute("insert into sites (subdomain) values ('town')")
-    job = old_rq.waiting("fetch", "fetch_site_job", subdomain="town")
-    queue = old_rq.queue("fetch")
+    job = legacy_rq.waiting("fetch", "fetch_site_job", subdomain="town")
+    queue = legacy_rq.queue("fetch")
     queue.remove(job)
     job.set_status(JobStatus.STARTED)
-    with old_rq.connection.pipeline() as pipe:
+    with legacy_rq.connection.pipeline() as pipe:
         Execution.create(job, ttl=600, pipeline=pipe)
         pipe.execute()
     assert queue.started_job_registry.get_job_ids(cleanup=False) == [job.id]
@@ -203,65 +207,65 @@ def test_a_job_whose_worker_died_becomes_a_run_and_comes_back_as_waiting(
     assert queue.started_job_registry.get_job_ids(cleanup=False) == []
     assert one(connection, "select count(*) from pipeline_runs") == 1
     clerk_command("legacy", "redis", "--restore", "removed.jsonl")
-    assert in_queue(old_rq, "fetch")["waiting"] == [job.id]
+    assert in_queue(legacy_rq, "fetch")["waiting"] == [job.id]
 
 
-def test_it_refuses_while_workers_live(old_rq: OldRq, clerk_command: Clerk) -> None:
-    old_rq.failed("ocr", "ocr_page_job", subdomain="town")
-    worker = Worker(["ocr"], connection=old_rq.connection, name="host-a.4711")
+def test_it_refuses_while_workers_are_alive(legacy_rq: LegacyRq, clerk_command: Clerk) -> None:
+    legacy_rq.failed("ocr", "ocr_page_job", subdomain="town")
+    worker = Worker(["ocr"], connection=legacy_rq.connection, name="host-a.4711")
     worker.register_birth()  # type: ignore[no-untyped-call]
     try:
-        before = contents(old_rq)
+        before = contents(legacy_rq)
         refused = clerk_command("legacy", "redis")
         assert refused.code == 1
-        assert "1 workers of the older system are alive (host-a.4711)" in refused.err
-        assert contents(old_rq) == before
+        assert "1 legacy clerk workers are alive (host-a.4711)" in refused.err
+        assert contents(legacy_rq) == before
         assert "1 failed OCR jobs deleted" in clerk_command("legacy", "redis", "--force").out
     finally:
         worker.register_death()  # type: ignore[no-untyped-call]
 
 
-def test_looking_forgets_no_worker(old_rq: OldRq, clerk_command: Clerk) -> None:
-    """RQ itself would, of one that died."""
-    old_rq.failed("ocr", "ocr_page_job", subdomain="town")
-    redis: Any = old_rq.connection
+def test_inspection_does_not_remove_dead_workers(legacy_rq: LegacyRq, clerk_command: Clerk) -> None:
+    """RQ's own functions remove them."""
+    legacy_rq.failed("ocr", "ocr_page_job", subdomain="town")
+    redis: Any = legacy_rq.connection
     redis.sadd("rq:workers", "rq:worker:host-a.4711")
-    before = contents(old_rq)
+    before = contents(legacy_rq)
     assert "redis     0 workers alive" in clerk_command("legacy", "inspect").out
     assert clerk_command("legacy", "redis", "--dry-run").code == 0
-    assert contents(old_rq) == before
+    assert contents(legacy_rq) == before
 
 
-def test_a_redis_of_something_else_is_left_alone(old_rq: OldRq, clerk_command: Clerk) -> None:
-    old_rq.connection.set("session:1", "x")
-    before = contents(old_rq)
+def test_a_redis_of_another_program_is_not_changed(legacy_rq: LegacyRq, clerk_command: Clerk) -> None:
+    legacy_rq.connection.set("session:1", "x")
+    before = contents(legacy_rq)
     outcome = clerk_command("legacy", "redis")
     assert outcome.code == 1
-    assert "the Redis holds no queue of RQ" in outcome.err
-    old_rq.connection.set("rq:queues", "not a set")
+    assert "the Redis has no RQ queue" in outcome.err
+    legacy_rq.connection.set("rq:queues", "not a set")
     outcome = clerk_command("legacy", "redis")
     assert outcome.code == 1
-    assert "the Redis holds something else under RQ's names" in outcome.err
-    old_rq.connection.delete("rq:queues")
-    assert contents(old_rq) == before
+    assert "the Redis has other data under the keys of RQ" in outcome.err
+    legacy_rq.connection.delete("rq:queues")
+    assert contents(legacy_rq) == before
 
 
-class Bomb:
+class MaliciousPickle:
     def __reduce__(self) -> tuple[Any, ...]:
-        return os.mkdir, ("exploded",)
+        return os.mkdir, ("executed",)
 
 
-def test_a_job_that_would_run_code_is_not_understood(old_rq: OldRq, clerk_command: Clerk) -> None:
-    job = old_rq.waiting("ocr", "ocr_page_job", subdomain="town")
-    data = pickle.dumps(("clerk.workers.ocr_page_job", None, (), {"subdomain": Bomb()}))
-    old_rq.connection.hset(job.key, "data", zlib.compress(data))
+def test_a_malicious_pickle_is_not_loaded(legacy_rq: LegacyRq, clerk_command: Clerk) -> None:
+    job = legacy_rq.waiting("ocr", "ocr_page_job", subdomain="town")
+    data = pickle.dumps(("clerk.workers.ocr_page_job", None, (), {"subdomain": MaliciousPickle()}))
+    legacy_rq.connection.hset(job.key, "data", zlib.compress(data))
     outcome = clerk_command("legacy", "redis")
-    assert "1 left in ocr waiting: its content cannot be understood" in outcome.out
-    assert not Path("exploded").exists()
-    assert in_queue(old_rq, "ocr")["waiting"] == [job.id]
+    assert "1 left in ocr waiting: its content cannot be decoded" in outcome.out
+    assert not Path("executed").exists()
+    assert in_queue(legacy_rq, "ocr")["waiting"] == [job.id]
 
 
-def test_a_redis_that_does_not_answer_is_exit_code_3(clerk_command: Clerk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_redis_is_exit_code_3(clerk_command: Clerk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDIS_URL", "redis://:s3cret@localhost:1/0")
     outcome = clerk_command("legacy", "redis")
     assert outcome.code == 3
@@ -275,51 +279,51 @@ def test_wrong_usage_is_exit_code_2(clerk_command: Clerk, monkeypatch: pytest.Mo
     assert clerk_command("legacy", "redis").code == 2
 
 
-@pytest.mark.usefixtures("old_rq")
-def test_a_file_that_is_none_of_ours_is_not_restored(clerk_command: Clerk) -> None:
-    for line in ('{"id": 1}', '{"id": "1", "place": "nowhere"}', "[]", "no JSON"):
+@pytest.mark.usefixtures("legacy_rq")
+def test_an_invalid_file_is_not_restored(clerk_command: Clerk) -> None:
+    for line in ('{"id": 1}', '{"id": "1", "status": "nowhere"}', "[]", "no JSON"):
         Path("removed.jsonl").write_text(f"{line}\n")
         outcome = clerk_command("legacy", "redis", "--restore", "removed.jsonl")
         assert outcome.code == 2
         assert "removed.jsonl cannot be read" in outcome.err
 
 
-# --- jobs that are odd ---------------------------------------------------------------------------------------
+# --- invalid jobs --------------------------------------------------------------------------------------------
 
 
-def test_as_long_to_live_as_before(connection: Connection, old_rq: OldRq, clerk_command: Clerk) -> None:
-    mortal = old_rq.failed("ocr", "ocr_page_job", subdomain="town")
-    coordinator = old_rq.deferred("compilation", "ocr_complete_coordinator", mortal, subdomain="town")
-    immortal = old_rq.failed("ocr", "ocr_page_job", subdomain="town")
-    redis: Any = old_rq.connection
-    redis.persist(immortal.key)
-    redis.pexpire(mortal.key, 86_400_000)
-    redis.pexpire(mortal.dependents_key, 43_200_000)
+def test_the_time_to_live_is_restored(connection: Connection, legacy_rq: LegacyRq, clerk_command: Clerk) -> None:
+    expiring = legacy_rq.failed("ocr", "ocr_page_job", subdomain="town")
+    coordinator = legacy_rq.deferred("compilation", "ocr_complete_coordinator", expiring, subdomain="town")
+    permanent = legacy_rq.failed("ocr", "ocr_page_job", subdomain="town")
+    redis: Any = legacy_rq.connection
+    redis.persist(permanent.key)
+    redis.pexpire(expiring.key, 86_400_000)
+    redis.pexpire(expiring.dependents_key, 43_200_000)
     redis.pexpire(coordinator.key, 21_600_000)
     assert clerk_command("legacy", "redis", "--file", "removed.jsonl").code == 0
-    assert not redis.exists(mortal.key)
-    assert clerk_command("legacy", "redis", "--restore", "removed.jsonl").out == "3 jobs put back.\n"
-    assert redis.pttl(immortal.key) == -1
-    for key, life in ((mortal.key, 86_400_000), (mortal.dependents_key, 43_200_000), (coordinator.key, 21_600_000)):
-        assert life - 3_600_000 < redis.pttl(key) <= life, key
+    assert not redis.exists(expiring.key)
+    assert clerk_command("legacy", "redis", "--restore", "removed.jsonl").out == "3 jobs restored.\n"
+    assert redis.pttl(permanent.key) == -1
+    for key, ttl in ((expiring.key, 86_400_000), (expiring.dependents_key, 43_200_000), (coordinator.key, 21_600_000)):
+        assert ttl - 3_600_000 < redis.pttl(key) <= ttl, key
 
 
-def test_a_file_from_before_lives_were_recorded_can_be_restored(old_rq: OldRq, clerk_command: Clerk) -> None:
-    job = old_rq.failed("ocr", "ocr_page_job", subdomain="town")
+def test_a_file_without_ttls_can_be_restored(legacy_rq: LegacyRq, clerk_command: Clerk) -> None:
+    job = legacy_rq.failed("ocr", "ocr_page_job", subdomain="town")
     clerk_command("legacy", "redis", "--file", "removed.jsonl")
     line = json.loads(Path("removed.jsonl").read_text())
-    del line["lives"], line["problem"]
+    del line["ttls"], line["problem"]
     Path("removed.jsonl").write_text(json.dumps(line) + "\n")
-    assert clerk_command("legacy", "redis", "--restore", "removed.jsonl").out == "1 jobs put back.\n"
-    assert in_queue(old_rq, "ocr")["failed"] == [job.id]
+    assert clerk_command("legacy", "redis", "--restore", "removed.jsonl").out == "1 jobs restored.\n"
+    assert in_queue(legacy_rq, "ocr")["failed"] == [job.id]
 
 
-def broken_jobs(old_rq: OldRq) -> dict[str, Job]:
-    """Each with something that RQ itself would stumble over."""
-    redis: Any = old_rq.connection
+def broken_jobs(legacy_rq: LegacyRq) -> dict[str, Job]:
+    """Jobs with invalid data that make RQ itself fail."""
+    redis: Any = legacy_rq.connection
     made = {
-        name: old_rq.failed("ocr", "ocr_page_job", subdomain="town")
-        for name in ("no data", "expired", "no hash", "no pickle", "no call", "odd call", "odd times")
+        name: legacy_rq.failed("ocr", "ocr_page_job", subdomain="town")
+        for name in ("no data", "expired", "no hash", "no pickle", "no call", "invalid call", "invalid times")
     }
     redis.hdel(made["no data"].key, "data")
     redis.delete(made["expired"].key)
@@ -327,54 +331,54 @@ def broken_jobs(old_rq: OldRq) -> dict[str, Job]:
     redis.set(made["no hash"].key, "text")
     redis.hset(made["no pickle"].key, "data", b"\xff\xfe")
     redis.hset(made["no call"].key, "data", pickle.dumps("nothing to call"))
-    redis.hset(made["odd call"].key, "data", pickle.dumps((7, None, (), ["no", "names"])))
-    redis.hset(made["odd times"].key, mapping={"created_at": "yesterday", "timeout": "long", "status": "lost"})
-    redis.zadd(old_rq.queue("ocr").failed_job_registry.key, {b"\xff\xfe not text": 1})
+    redis.hset(made["invalid call"].key, "data", pickle.dumps((7, None, (), ["no", "names"])))
+    redis.hset(made["invalid times"].key, mapping={"created_at": "yesterday", "timeout": "long", "status": "lost"})
+    redis.zadd(legacy_rq.queue("ocr").failed_job_registry.key, {b"\xff\xfe not text": 1})
     return made
 
 
-WHY = {
+PROBLEMS = {
     "no data": "it has no content",
-    "expired": "nothing is left of it but its name",
-    "no hash": "its key holds something else than a job",
-    "no pickle": "its content cannot be understood",
-    "no call": "its content cannot be understood",
-    "odd call": "its content cannot be understood",
+    "expired": "only its id is left",
+    "no hash": "its key is not a job",
+    "no pickle": "its content cannot be decoded",
+    "no call": "its content cannot be decoded",
+    "invalid call": "its content cannot be decoded",
 }
 
 
-def test_jobs_that_nobody_understands_are_named_and_stay(old_rq: OldRq, clerk_command: Clerk) -> None:
-    made = broken_jobs(old_rq)
-    sound = old_rq.failed("ocr", "ocr_page_job", subdomain="town")
+def test_undecodable_jobs_are_reported_and_stay(legacy_rq: LegacyRq, clerk_command: Clerk) -> None:
+    made = broken_jobs(legacy_rq)
+    valid = legacy_rq.failed("ocr", "ocr_page_job", subdomain="town")
     assert json.loads(clerk_command("legacy", "inspect", "--json").out)["redis"]["queues"]["ocr"]["failed"] == 9
     outcome = clerk_command("legacy", "redis", "--file", "removed.jsonl", "--json")
     assert outcome.code == 0, outcome
-    said = json.loads(outcome.out)
-    assert said["deleted_failed_ocr_jobs"] == 2
-    named = {odd["id"]: odd["problem"] for odd in said["odd"]}
-    assert {name: named.pop(made[name].id) for name in WHY} == WHY
-    assert named == {r"\xff\xfe not text": "nothing is left of it but its name"}
-    left = {key.decode("utf-8", "replace") for key in old_rq.connection.zrange("rq:failed:ocr", 0, -1)}  # type: ignore[union-attr]
-    assert {made[name].id for name in WHY} < left
-    assert not {sound.id, made["odd times"].id} & left, "what is understood goes, whatever else is odd about it"
+    output = json.loads(outcome.out)
+    assert output["deleted_failed_ocr_jobs"] == 2
+    named = {job["id"]: job["problem"] for job in output["problem_jobs"]}
+    assert {name: named.pop(made[name].id) for name in PROBLEMS} == PROBLEMS
+    assert named == {r"\xff\xfe not text": "only its id is left"}
+    left = {key.decode("utf-8", "replace") for key in legacy_rq.connection.zrange("rq:failed:ocr", 0, -1)}  # type: ignore[union-attr]
+    assert {made[name].id for name in PROBLEMS} < left
+    assert not {valid.id, made["invalid times"].id} & left, "decodable jobs are removed"
     shown = clerk_command("legacy", "redis").out
     assert f"ocr failed, job {made['no data'].id}: it has no content\n" in shown
 
 
 def test_a_coordinator_that_rq_cannot_cancel_is_deleted(
-    old_rq: OldRq, clerk_command: Clerk, monkeypatch: pytest.MonkeyPatch
+    legacy_rq: LegacyRq, clerk_command: Clerk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One has a status that RQ does not know, one is cancelled already, one expires under our hands."""
-    first = old_rq.failed("ocr", "ocr_page_job", subdomain="town")
-    odd, cancelled, expiring, sound = (
-        old_rq.deferred("compilation", "ocr_complete_coordinator", first, subdomain="town") for _ in range(4)
+    """One has an unknown status, one is already cancelled, one expires meanwhile."""
+    first = legacy_rq.failed("ocr", "ocr_page_job", subdomain="town")
+    invalid, cancelled, expiring, valid = (
+        legacy_rq.deferred("compilation", "ocr_complete_coordinator", first, subdomain="town") for _ in range(4)
     )
-    redis: Any = old_rq.connection
-    redis.hset(odd.key, "status", "lost")
-    redis.hdel(sound.key, "origin")
+    redis: Any = legacy_rq.connection
+    redis.hset(invalid.key, "status", "lost")
+    redis.hdel(valid.key, "origin")
     redis.hset(cancelled.key, "status", "canceled")
-    before = in_queue(old_rq, "compilation")["deferred"]
-    contents_before = redis.hgetall(odd.key)
+    before = in_queue(legacy_rq, "compilation")["deferred"]
+    contents_before = redis.hgetall(invalid.key)
     fetch = Job.fetch
 
     def expire_and_fetch(job_id: str, **more: Any) -> Job:
@@ -386,33 +390,39 @@ def test_a_coordinator_that_rq_cannot_cancel_is_deleted(
     outcome = clerk_command("legacy", "redis", "--file", "removed.jsonl")
     assert outcome.code == 0, outcome
     assert "4 deferred coordinators cancelled\n" in outcome.out
-    for job, why in ((odd, "ValueError: 'lost'"), (cancelled, "InvalidJobOperation: "), (expiring, "NoSuchJobError: ")):
+    for job, why in (
+        (invalid, "ValueError: 'lost'"),
+        (cancelled, "InvalidJobOperation: "),
+        (expiring, "NoSuchJobError: "),
+    ):
         assert f"compilation deferred, job {job.id}: RQ cannot cancel it ({why}" in outcome.out
         assert not redis.exists(job.key)
-    assert in_queue(old_rq, "compilation")["deferred"] == []
-    assert sound.get_status(refresh=True) is JobStatus.CANCELED
-    assert clerk_command("legacy", "redis", "--restore", "removed.jsonl").out == "5 jobs put back.\n"
-    assert sorted(in_queue(old_rq, "compilation")["deferred"]) == sorted(before)
-    assert redis.hgetall(odd.key) == contents_before
+    assert in_queue(legacy_rq, "compilation")["deferred"] == []
+    assert valid.get_status(refresh=True) is JobStatus.CANCELED
+    assert clerk_command("legacy", "redis", "--restore", "removed.jsonl").out == "5 jobs restored.\n"
+    assert sorted(in_queue(legacy_rq, "compilation")["deferred"]) == sorted(before)
+    assert redis.hgetall(invalid.key) == contents_before
 
 
-def test_a_place_that_is_something_else_is_named_and_the_rest_goes_on(old_rq: OldRq, clerk_command: Clerk) -> None:
-    old_rq.failed("ocr", "ocr_page_job", subdomain="town")
-    redis: Any = old_rq.connection
+def test_an_unreadable_queue_is_reported_and_the_rest_is_emptied(legacy_rq: LegacyRq, clerk_command: Clerk) -> None:
+    legacy_rq.failed("ocr", "ocr_page_job", subdomain="town")
+    redis: Any = legacy_rq.connection
     redis.set("rq:queue:ocr", "no list")
     redis.set("rq:scheduled:ocr", "no sorted set")
     outcome = clerk_command("legacy", "redis", "--file", "removed.jsonl")
     assert outcome.code == 1
     assert "1 failed OCR jobs deleted\n" in outcome.out
-    for place in ("waiting", "scheduled"):
-        assert f"ocr {place} cannot be read (WRONGTYPE" in outcome.out
-        assert f"ocr {place} cannot be read (WRONGTYPE" in clerk_command("legacy", "inspect").out
+    for status in ("waiting", "scheduled"):
+        assert f"ocr {status} cannot be read (WRONGTYPE" in outcome.out
+        assert f"ocr {status} cannot be read (WRONGTYPE" in clerk_command("legacy", "inspect").out
     assert json.loads(clerk_command("legacy", "redis", "--json").out)["unreadable"] != []
 
 
-def test_what_cannot_be_removed_is_named(old_rq: OldRq, clerk_command: Clerk, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = (old_rq.failed("ocr", "ocr_page_job", subdomain="town") for _ in range(2))
-    redis: Any = old_rq.connection
+def test_jobs_that_cannot_be_removed_are_reported(
+    legacy_rq: LegacyRq, clerk_command: Clerk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (legacy_rq.failed("ocr", "ocr_page_job", subdomain="town") for _ in range(2))
+    redis: Any = legacy_rq.connection
     save = cutover.save
 
     def save_and_disturb(file: Path, jobs: list[Any]) -> None:
@@ -423,33 +433,35 @@ def test_what_cannot_be_removed_is_named(old_rq: OldRq, clerk_command: Clerk, mo
     monkeypatch.setattr(cutover, "save", save_and_disturb)
     outcome = clerk_command("legacy", "redis", "--file", "removed.jsonl")
     assert outcome.code == 1
-    assert outcome.out.count("it cannot be removed (WRONGTYPE") == 2
+    assert outcome.out.count("cannot be removed (WRONGTYPE") == 2
     assert "0 failed OCR jobs deleted\n" in outcome.out
     assert all(f"job {job.id}: " in outcome.out for job in (first, second))
 
 
-def test_a_site_that_cannot_be_taken_over_keeps_its_jobs(
-    connection: Connection, old_disk: OldDisk, old_rq: OldRq, clerk_command: Clerk
+def test_a_site_that_cannot_be_imported_keeps_its_jobs(
+    connection: Connection, legacy_disk: LegacyDisk, legacy_rq: LegacyRq, clerk_command: Clerk
 ) -> None:
     for site in ("O'Brien Township", "village"):
         connection.execute("insert into sites (subdomain, status) values (%s, 'deployed')", [site])
-    old_disk.text("village", "Council", "2020-01-01", "one")
-    job = old_rq.waiting("fetch", "fetch_site_job", subdomain="O'Brien Township")
-    old_rq.waiting("fetch", "fetch_site_job", subdomain="village")
-    nameless = old_rq.waiting("fetch", "fetch_site_job", pdf_path="x")
+    legacy_disk.text("village", "Council", "2020-01-01", "one")
+    job = legacy_rq.waiting("fetch", "fetch_site_job", subdomain="O'Brien Township")
+    legacy_rq.waiting("fetch", "fetch_site_job", subdomain="village")
+    nameless = legacy_rq.waiting("fetch", "fetch_site_job", pdf_path="x")
     outcome = clerk_command("legacy", "redis", "--file", "removed.jsonl")
     assert outcome.code == 1
     assert "1 waiting and scheduled jobs turned into runs of 1 sites\n" in outcome.out
     assert "O'Brien Township: no run could be started, its jobs stay" in outcome.out
     assert "1 left in fetch waiting: it names no site\n" in outcome.out
-    assert in_queue(old_rq, "fetch")["waiting"] == [job.id, nameless.id]
+    assert in_queue(legacy_rq, "fetch")["waiting"] == [job.id, nameless.id]
     assert clerk_command("legacy", "redis", "--restore", "removed.jsonl", "--dry-run").out == (
-        "1 jobs would be put back.\n"
-    ), "one never left"
+        "1 jobs would be restored.\n"
+    ), "the other was not removed"
 
 
-def test_what_cannot_be_put_back_is_named_and_the_rest_is(old_rq: OldRq, clerk_command: Clerk) -> None:
-    jobs = [old_rq.failed("ocr", "ocr_page_job", subdomain="town") for _ in range(3)]
+def test_jobs_that_cannot_be_restored_are_reported_and_the_rest_is_restored(
+    legacy_rq: LegacyRq, clerk_command: Clerk
+) -> None:
+    jobs = [legacy_rq.failed("ocr", "ocr_page_job", subdomain="town") for _ in range(3)]
     clerk_command("legacy", "redis", "--file", "removed.jsonl")
     lines = {line["id"]: line for line in map(json.loads, Path("removed.jsonl").read_text().splitlines())}
     lines[jobs[0].id]["keys"][jobs[0].key] = "bm8gZHVtcA=="
@@ -457,17 +469,17 @@ def test_what_cannot_be_put_back_is_named_and_the_rest_is(old_rq: OldRq, clerk_c
     Path("removed.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines.values()))
     outcome = clerk_command("legacy", "redis", "--restore", "removed.jsonl")
     assert outcome.code == 1
-    assert outcome.out.startswith("1 jobs put back.\n")
+    assert outcome.out.startswith("1 jobs restored.\n")
     for job in jobs[:2]:
-        assert f"job {job.id}: it cannot be put back (" in outcome.out
-    assert in_queue(old_rq, "ocr")["failed"] == [jobs[2].id]
+        assert f"job {job.id}: cannot be restored (" in outcome.out
+    assert in_queue(legacy_rq, "ocr")["failed"] == [jobs[2].id]
 
 
-def test_without_a_record_nothing_is_removed(old_rq: OldRq, clerk_command: Clerk) -> None:
-    """And the file's trouble is not blamed on the Redis."""
-    old_rq.failed("ocr", "ocr_page_job", subdomain="town")
+def test_without_a_writable_file_nothing_is_removed(legacy_rq: LegacyRq, clerk_command: Clerk) -> None:
+    """The error names the file, not the Redis."""
+    legacy_rq.failed("ocr", "ocr_page_job", subdomain="town")
     Path("no folder").touch()
     outcome = clerk_command("legacy", "redis", "--file", "no folder/removed.jsonl")
     assert outcome.code == 1
     assert "no folder/removed.jsonl cannot be written (File exists), so nothing was removed" in outcome.err
-    assert len(in_queue(old_rq, "ocr")["failed"]) == 1
+    assert len(in_queue(legacy_rq, "ocr")["failed"]) == 1

@@ -1,9 +1,9 @@
 -- needs: 0017
 -- until: cleanup
--- A site of the older system, with what was found of it on disk (p_documents: an object per document): content items,
--- ledger rows and, in p_phase, an open run, in one transaction. Nothing is deferred: reconciliation finds an open run
--- without jobs and goes on from there. Its times stay what they were. p_phase NULL: no run, the documents only.
--- Returns the run, or NULL if there is none; a site that has had a run here is left alone.
+-- Imports a site of legacy clerk with the documents found on disk (p_documents: an object per document): inserts content
+-- items, ledger rows and an open run in p_phase, in one transaction. No job is deferred: reconciliation finds the open run
+-- without jobs and defers them. The site keeps its times. p_phase null: documents only, without a run.
+-- Returns the run, or null if there is none. A site that has had a run is not changed.
 create or replace function clerk_import_legacy_site(
     p_subdomain text, p_documents jsonb, p_phase integer, p_started_at timestamptz default null,
     p_updated_at timestamptz default null
@@ -14,7 +14,7 @@ as $$
 declare
     v_site sites;
     v_run_id bigint;
-    -- Not all of it: an older row may hold JSON that jsonb refuses, in columns that are no business of ours.
+    -- Not the whole row: other columns of a legacy row may hold JSON that jsonb rejects.
     v_before jsonb;
 begin
     perform set_config('clerk.actor', 'clerk_import_legacy_site', true);
@@ -26,14 +26,14 @@ begin
         return null;
     end if;
 
-    select to_jsonb(was) into v_before
+    select to_jsonb(legacy) into v_before
     from (select v_site.status, v_site.extraction_status, v_site.last_updated, v_site.last_deployed,
                  v_site.last_extracted, v_site.current_stage, v_site.coordinator_enqueued, v_site.started_at,
                  v_site.updated_at, v_site.fetch_total, v_site.fetch_completed, v_site.fetch_failed,
                  v_site.ocr_total, v_site.ocr_completed, v_site.ocr_failed,
                  v_site.compilation_total, v_site.compilation_completed, v_site.compilation_failed,
                  v_site.extraction_total, v_site.extraction_completed, v_site.extraction_failed,
-                 v_site.deploy_total, v_site.deploy_completed, v_site.deploy_failed) was;
+                 v_site.deploy_total, v_site.deploy_completed, v_site.deploy_failed) legacy;
 
     insert into content_items (subdomain, kind) values (p_subdomain, 'archive') on conflict do nothing;
     insert into content_items (subdomain, kind, meeting, date, occurrence, revision, sha256, size_bytes, page_count,
@@ -46,18 +46,18 @@ begin
     on conflict do nothing;
     if p_phase is not null then
         insert into pipeline_runs (subdomain, reason, started_at)
-        values (p_subdomain, 'migrated from the older system', coalesce(v_site.started_at, p_started_at, clerk_now()))
+        values (p_subdomain, 'migrated from legacy clerk', coalesce(v_site.started_at, p_started_at, clerk_now()))
         returning run_id into v_run_id;
     end if;
 
-    -- Until its phase has begun a unit has no row, unless there is nothing left to do about it.
+    -- A pending unit gets its row when its phase starts; finished units get theirs now.
     insert into content_item_pipeline_state (content_item_id, pipeline, status, error_code, error_message,
                                              processed_at, run_id)
-    select i.id, 'ocr', d.status, d.error_code, left(d.error_message, 500), d.read_at,
+    select i.id, 'ocr', d.status, d.error_code, left(d.error_message, 500), d.processed_at,
            case when p_phase = 2 then v_run_id end
     from jsonb_to_recordset(p_documents) as d (
         kind text, meeting text, date date, occurrence smallint, revision smallint, status text, error_code text,
-        error_message text, read_at timestamptz)
+        error_message text, processed_at timestamptz)
     join content_items i on i.subdomain = p_subdomain
                         and (i.kind, i.meeting, i.date, i.occurrence, i.revision)
                             = (d.kind, d.meeting, d.date, d.occurrence, d.revision)
@@ -86,9 +86,9 @@ begin
     where s.subdomain = p_subdomain and n.subdomain = s.subdomain;
 
     insert into reconcile_log (reconciliation, subdomain, run_id, stage, found, done, why, before, after)
-    select gen_random_uuid(), p_subdomain, v_run_id, o.current_stage, 'a run of the older system that never ended',
+    select gen_random_uuid(), p_subdomain, v_run_id, o.current_stage, 'an unfinished run of legacy clerk',
            format('%s/%s completed, %s failed', o.ocr_completed, o.ocr_total, o.ocr_failed),
-           'migrated from the older system', v_before, to_jsonb(o)
+           'migrated from legacy clerk', v_before, to_jsonb(o)
     from pipeline_overview o
     where o.subdomain = p_subdomain;
     return v_run_id;

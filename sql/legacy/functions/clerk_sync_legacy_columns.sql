@@ -1,8 +1,8 @@
 -- needs: 0017
 -- until: cleanup
--- The older system's words for where a site stands, for readers that still ask for them. A run that failed or was
--- cancelled changes nothing that is published: a site with an archive stays `deployed`, one without keeps the word
--- for what it waits for. Times are text, in UTC, as the older system wrote them.
+-- Writes the status columns of legacy clerk, for programs that still read them. A failed or cancelled run does not change
+-- what is published: a site with an archive stays `deployed`, one without keeps its status. Times are text in UTC, as
+-- legacy clerk wrote them.
 create or replace function clerk_sync_legacy_columns() returns trigger
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp

@@ -1,7 +1,7 @@
 -- needs: 0017
 -- until: cleanup
--- Counters change with every finished job, the stage four times a run: only the latter is of interest here. And each new
--- run, which may begin in the very stage where the older system left off, under a word that was wrong.
+-- Fires when the stage, the outcome or the run changes, not when counters change with every finished job. run_id is
+-- included because a new run may start in the stage that the site already has.
 create or replace trigger clerk_sync_legacy_columns
     before update of current_stage, outcome, run_id on sites
     for each row when (old.current_stage is distinct from new.current_stage or old.outcome is distinct from new.outcome
