@@ -456,7 +456,7 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- clerk_first_event_since(p_since timestamp with time zone) returns bigint stable security definer set search_path=pg_catalog, public, pg_temp, md5 0437231ccf1e0448e4fd98894c8d84d9
 -- clerk_has_live_job(p_subdomain text, p_run_id bigint) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 acfa90bde17cc84bd3ce4b0afb4c199d
 -- clerk_hold_paused() returns trigger set search_path=pg_catalog, public, pg_temp, md5 fddd9d7cc862c281acb543d70ba31f6b
--- clerk_import_legacy_site(p_subdomain text, p_documents jsonb, p_phase integer, p_started_at timestamp with time zone, p_updated_at timestamp with time zone) returns bigint set search_path=pg_catalog, public, pg_temp, md5 34b8676b3f4904a891cffadf2f95832a
+-- clerk_import_legacy_site(p_subdomain text, p_documents jsonb, p_phase integer, p_started_at timestamp with time zone, p_updated_at timestamp with time zone) returns bigint set search_path=pg_catalog, public, pg_temp, md5 01b4dbd167b857613447fa39bb677758
 -- clerk_increment_completed(p_subdomain text, p_stage text) returns void set search_path=pg_catalog, public, pg_temp, md5 5fb99893bd942436bdc409083db8392a
 -- clerk_increment_failed(p_subdomain text, p_stage text, p_message text, p_class text) returns void set search_path=pg_catalog, public, pg_temp, md5 b00c4a8bb6c5c76d814f6fcb054b4be8
 -- clerk_initialize_stage(p_subdomain text, p_stage text, p_total_jobs integer) returns void set search_path=pg_catalog, public, pg_temp, md5 80903daf8abee9300405a9e6b582be84
@@ -500,7 +500,7 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- clerk_retry_units(p_subdomain text, p_stage text, p_items bigint[], OUT run_id bigint, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp, md5 fa135fe605c30597ff057525710b6a19
 -- clerk_rewind(p_subdomain text, p_stage text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 029e54cfb337ca4f3ab4a0c692574fd2
 -- clerk_run_is_active(p_run_id bigint) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 03385cc3d6421b2efeaeb981ccc55ab5
--- clerk_save_legacy_site() returns trigger set search_path=pg_catalog, public, pg_temp, md5 e5633b798f7b29fa55fb4f0d09f91bd9
+-- clerk_save_legacy_site() returns trigger set search_path=pg_catalog, public, pg_temp, md5 68d041ed2243b8eee062ba5e1397114c
 -- clerk_settle_late_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean) returns boolean set search_path=pg_catalog, public, pg_temp, md5 8a97511d32a7ecfdf110cb8958400dc3
 -- clerk_settle_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean, p_error_code text, p_error_message text) returns text set search_path=pg_catalog, public, pg_temp, md5 2581c13cb2309cd36ac6ca32a662991c
 -- clerk_should_trigger_coordinator(p_subdomain text, p_stage text) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 78d4a890a83e72acf3212278465c2316
