@@ -82,7 +82,7 @@ def test_the_guide(
             )
             assert ran.returncode == 0, (step.line, ran.stdout[-2000:], ran.stderr[-2000:])
             outputs[step.line] = ran.stdout
-            if step.line == "clerk worker --burst":
+            if step.line == "clerk worker --until-idle":
                 _check_migrated(connection)
 
         assert f"{SITES} sites, {STUCK} stuck" in outputs["clerk legacy inspect"]

@@ -186,7 +186,7 @@ def test_a_stuck_site_with_a_waiting_job_gets_one_run(
     legacy_rq.waiting("ocr", "ocr_page_job", subdomain="town")
     legacy_rq.waiting("ocr", "ocr_page_job", subdomain="town")
     assert clerk_command("legacy", "redis").code == 0
-    assert rows(connection, "select reason from pipeline_runs") == [("migrated from the older system",)]
+    assert rows(connection, "select reason from pipeline_runs") == [("migrated from legacy clerk",)]
     assert clerk_command("migrate-stuck-sites").out == "No site is stuck.\n"
 
 
