@@ -45,7 +45,9 @@ def redis_command(file: Path | None, restore: Path | None, force: bool, dry_run:
     """
     settings = config.load()
     if settings.redis_url is None:
-        raise SettingError("REDIS_URL is not set", "set it to the Redis of legacy clerk, such as redis://localhost:6379/0")
+        raise SettingError(
+            "REDIS_URL is not set", "set it to the Redis of legacy clerk, such as redis://localhost:6379/0"
+        )
     if restore is not None:
         jobs = cutover.load(restore)
         with rq.connect(settings.redis_url) as redis:
