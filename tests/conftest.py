@@ -1,7 +1,7 @@
-"""Real Postgres for every test: one server per session, one migrated template, one clone per test.
+"""A real Postgres database for every test: one server per session, one migrated template, one clone per test.
 
-The server is CLERK_TEST_DATABASE_URL's if that is set, else a container's if a Docker engine answers, else the
-embedded one, without fsync, since nothing here has to survive a power cut.
+The server is the one of CLERK_TEST_DATABASE_URL if that is set, else a container if a Docker engine runs, else an
+embedded server without fsync, since test data need not survive a power failure.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Url = str
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--long", action="store_true", help="also run what takes minutes")
+    parser.addoption("--long", action="store_true", help="also run tests that take minutes")
 
 
 @pytest.fixture(autouse=True)
-def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A developer's own DATABASE_URL or .env must never reach a test."""
+def _no_settings_from_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keep a developer's own DATABASE_URL and .env out of the tests."""
     for setting in SETTINGS:
         monkeypatch.delenv(setting.name, raising=False)
     monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
@@ -48,26 +48,26 @@ def folder() -> SqlFolder:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Url]:
-    """A URL whose user may create databases and roles."""
+    """The URL of a server whose user may create databases and roles."""
     if given := os.environ.get("CLERK_TEST_DATABASE_URL"):
         yield given
         return
-    if _docker_answers():
+    if _docker_runs():
         from testcontainers.postgres import PostgresContainer
 
         with PostgresContainer("postgres:18", driver=None) as container:
             yield container.get_connection_url()
         return
-    with running(Server(tmp_path_factory.mktemp("server") / "postgres", options=QUICK)) as url:
+    with running(Server(tmp_path_factory.mktemp("server") / "postgres", options=NO_FSYNC)) as url:
         yield url
 
 
-QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+NO_FSYNC = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 
 @contextlib.contextmanager
 def running(server: Server) -> Iterator[Url]:
-    """A server of our own for the length of a `with` block; just that one is stopped."""
+    """Run this server for the duration of a `with` block."""
     server.initialise()
     server.start()
     try:
@@ -76,25 +76,25 @@ def running(server: Server) -> Iterator[Url]:
         server.stop()
 
 
-def _docker_answers() -> bool:
+def _docker_runs() -> bool:
     import docker
 
-    # An engine that does not answer leaves docker's half-open socket to the garbage collector, and its warning
-    # would be blamed on whichever test runs then.
+    # Without an engine, docker leaves a half-open socket to the garbage collector, and pytest would attribute its
+    # warning to an arbitrary test.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         try:
             with contextlib.closing(docker.from_env()) as client:
                 client.ping()
-            answers = True
+            runs = True
         except docker.errors.DockerException:
-            answers = False
+            runs = False
         gc.collect()
-    return answers
+    return runs
 
 
 def named(url: Url, database: str) -> Url:
-    """The same server, another database."""
+    """The URL of another database on the same server."""
     return urlunsplit(urlsplit(url)._replace(path=f"/{database}"))
 
 
@@ -102,22 +102,22 @@ _numbers = itertools.count(1)
 
 
 class Databases:
-    """Makes databases on one server, and drops them."""
+    """Creates databases on one server, and drops them."""
 
     def __init__(self, url: Url) -> None:
         self.url = url
-        self.made: list[str] = []
+        self.created: list[str] = []
 
     def create(self, template: str = "template0") -> Url:
         name = f"test_{os.getpid()}_{next(_numbers)}"
         self._run(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template)))
-        self.made.append(name)
+        self.created.append(name)
         return named(self.url, name)
 
     def drop_all(self) -> None:
-        for name in self.made:
+        for name in self.created:
             self._run(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
-        self.made.clear()
+        self.created.clear()
 
     def _run(self, command: sql.Composed) -> None:
         with psycopg.connect(self.url, autocommit=True) as connection:
@@ -130,13 +130,13 @@ def template(server: Url, folder: SqlFolder) -> Iterator[str]:
     url = databases.create()
     with connect_to(url) as connection:
         Migrator(connection, folder).up()
-    yield databases.made[0]
+    yield databases.created[0]
     databases.drop_all()
 
 
 @pytest.fixture
 def new_database(server: Url) -> Iterator[Callable[[], Url]]:
-    """Call it for an empty database."""
+    """A function that creates an empty database and returns its URL."""
     databases = Databases(server)
     yield databases.create
     databases.drop_all()
@@ -144,7 +144,7 @@ def new_database(server: Url) -> Iterator[Callable[[], Url]]:
 
 @pytest.fixture
 def database(server: Url, template: str) -> Iterator[Url]:
-    """The URL of a migrated database of the test's own."""
+    """The URL of a migrated database that only this test uses."""
     databases = Databases(server)
     yield databases.create(template)
     databases.drop_all()

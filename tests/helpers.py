@@ -1,4 +1,4 @@
-"""Waiting on a state instead of sleeping for a time."""
+"""Waiting for a state instead of sleeping for a fixed time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def until(condition: Callable[[], T], seconds: float = 30.0) -> T:
-    """What `condition` returns once that is true; fails when it has not become so in time."""
+TIMEOUT = 120.0
+"""Seconds. Long enough for a machine on which other processes use every core; a passing test never waits that long."""
+
+
+def until(condition: Callable[[], T], seconds: float = TIMEOUT) -> T:
+    """Poll `condition` until it returns something true, and return that. Fail after `seconds`."""
     deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"still not so after {seconds:g} s: {condition}"
+    while not (result := condition()):
+        assert time.monotonic() < deadline, f"not true within {seconds:g} s: {condition}"
         time.sleep(0.01)
-    return found
+    return result

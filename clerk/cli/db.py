@@ -100,7 +100,7 @@ def down(to: int | None, yes: bool, dry_run: bool, as_json: bool) -> None:
             steps = migrator.down(to)
     if dry_run and lost:
         info(f"This would delete {lost}.")
-    _report(steps, as_json, "There is nothing to take back.", "Nothing was done." if dry_run else "Done.")
+    _report(steps, as_json, "There is nothing to revert.", "Nothing was done." if dry_run else "Done.")
 
 
 @db.command()

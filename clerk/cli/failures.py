@@ -10,7 +10,7 @@ from clerk.db.audit import set_actor
 from clerk.db.connection import connect, read_only_snapshot
 from clerk.db.migrations.sqlfiles import default_folder
 from clerk.db.migrations.verify import require_known_schema
-from clerk.db.sites import read_site, site_unknown
+from clerk.db.sites import read_site, site_not_found
 from clerk.errors import EXIT_FAILURE, job_error_class
 from clerk.humanize import pluralize
 from clerk.monitoring.failures import AGES, Failures, Group, Retry, read_failures, retry_group
@@ -47,7 +47,7 @@ def failures(site: str | None, stage: str | None, error: str | None, retry: bool
     with connect(config.load()) as connection:
         require_known_schema(connection, default_folder())
         if site is not None and read_site(connection, site) is None:
-            raise site_unknown(connection, site)
+            raise site_not_found(connection, site)
         if retry:
             set_actor(connection, "cli")
             _report(list(retry_group(connection, group, dry_run)), dry_run, as_json)

@@ -19,7 +19,7 @@ from clerk.cli.screen import Screen
 from clerk.db.connection import connect, read_only_snapshot
 from clerk.db.migrations.sqlfiles import default_folder
 from clerk.db.migrations.verify import require_known_migrations
-from clerk.db.sites import site_unknown
+from clerk.db.sites import site_not_found
 from clerk.errors import EXIT_OK
 from clerk.monitoring.alerts import find_alerts
 from clerk.monitoring.explain import explain
@@ -86,7 +86,7 @@ def _site(connection: Connection, subdomain: str, everything: bool) -> View:
     with read_only_snapshot(connection):
         facts = read_site_state(connection, subdomain)
         if facts is None:
-            raise site_unknown(connection, subdomain)
+            raise site_not_found(connection, subdomain)
         detail = read_site_status(connection, subdomain, everything)
     answer = explain(facts)
     as_dict = {"site": subdomain, "because": answer.because, "sentence": answer.sentence, **detail.as_dict()}

@@ -9,7 +9,7 @@ from clerk.cli.output import json_option, print_json, wrap
 from clerk.db.connection import connect, read_only_snapshot
 from clerk.db.migrations.sqlfiles import default_folder
 from clerk.db.migrations.verify import require_known_migrations
-from clerk.db.sites import site_unknown
+from clerk.db.sites import site_not_found
 from clerk.monitoring.explain import explain
 from clerk.monitoring.site_state import read_site_state
 
@@ -30,7 +30,7 @@ def why(site: str, as_json: bool) -> None:
         with read_only_snapshot(connection):
             facts = read_site_state(connection, site)
             if facts is None:
-                raise site_unknown(connection, site)
+                raise site_not_found(connection, site)
     answer = explain(facts)
     if as_json:
         print_json(answer.as_dict())

@@ -1,7 +1,7 @@
-"""Who acts: the name under which an operator's moves are written to operator_actions.
+"""Audit log: records in operator_actions who did what, and from where.
 
-The SQL functions behind the moves write their rows themselves, so that those made in psql are there too. What is
-done outside of SQL is written with `log_action`.
+The SQL functions of operator actions insert their own rows, so actions from psql are recorded too. Actions that are
+not SQL functions are recorded with `log_action`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ def whoami() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        return "somebody"
+        return "unknown"
 
 
 def set_actor(connection: Connection, via: str, who: str | None = None) -> None:
-    """Everything done on this connection from now on is this person's, by way of `cli`, `dashboard` or `worker`."""
+    """Set the name and the channel (`cli`, `dashboard` or `worker`) for all further actions on this connection."""
     connection.execute(
         "select set_config('clerk.operator', %s, false), set_config('clerk.via', %s, false)", [who or whoami(), via]
     )

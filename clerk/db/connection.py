@@ -1,4 +1,4 @@
-"""How to reach the database, and the one place where its errors become sentences."""
+"""Database connections, and the translation of psycopg errors to ClerkError."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from clerk.errors import ClerkError, DatabaseRefused, DatabaseUnreachable
 from clerk.values import redact_url
 
 _CONNECT_TIMEOUT = 10
-OLDEST_SUPPORTED = 14
+MIN_SERVER_VERSION = 14
 
 
 @contextlib.contextmanager
 def database_url(settings: Settings) -> Iterator[str]:
-    """The URL to use. Without DATABASE_URL the embedded server runs at least as long as this context."""
+    """Yield the database URL. Without DATABASE_URL the embedded server runs at least as long as this context."""
     if settings.database_url is not None:
         yield settings.database_url
         return
@@ -30,7 +30,7 @@ def database_url(settings: Settings) -> Iterator[str]:
 
 @contextlib.contextmanager
 def connect(settings: Settings) -> Iterator[psycopg.Connection]:
-    """An autocommit connection; errors of the database that a person can mend leave here as ClerkError."""
+    """Yield an autocommit connection. Database errors that an operator can fix are raised as ClerkError."""
     with database_url(settings) as url, connect_to(url) as connection:
         yield connection
 
@@ -42,24 +42,22 @@ def connect_to(url: str) -> Iterator[psycopg.Connection]:
             connection = psycopg.connect(
                 url, autocommit=True, connect_timeout=_CONNECT_TIMEOUT, application_name="clerk"
             )
-        except psycopg.ProgrammingError as error:  # libpq's own words may repeat the password
-            raise DatabaseUnreachable(
-                f"{redact_url(url)} is not a URL that Postgres understands", "mend DATABASE_URL"
-            ) from error
+        except psycopg.ProgrammingError as error:  # libpq's own message may contain the password
+            raise DatabaseUnreachable(f"{redact_url(url)} is not a Postgres URL", "correct DATABASE_URL") from error
     with connection, translate_errors(url):
-        # A role may have another search_path set, and clerk's objects live in public.
+        # The role may have another search_path; clerk's objects are in the schema public.
         connection.execute("set search_path = public")
-        if connection.info.server_version < OLDEST_SUPPORTED * 10_000:
+        if connection.info.server_version < MIN_SERVER_VERSION * 10_000:
             raise DatabaseRefused(
                 f"the server runs Postgres {connection.info.server_version // 10_000}",
-                f"clerk needs Postgres {OLDEST_SUPPORTED} or newer",
+                f"clerk needs Postgres {MIN_SERVER_VERSION} or newer",
             )
         yield connection
 
 
 @contextlib.contextmanager
 def read_only_snapshot(connection: psycopg.Connection) -> Iterator[None]:
-    """Everything that is asked within sees the same moment, and changes nothing."""
+    """Run all queries of this context in one read-only repeatable-read transaction."""
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read, read only")
         yield
@@ -77,34 +75,34 @@ def translate_errors(url: str) -> Iterator[None]:
 
 
 def _as_clerk_error(error: psycopg.Error, url: str) -> ClerkError | None:
-    said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    where = redact_url(url)
+    message = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    shown_url = redact_url(url)
     match error.sqlstate or "":
         case "" if isinstance(error, psycopg.OperationalError):
-            return _unreachable(said, where)
+            return _unreachable(message, shown_url)
         case "42501":
             return DatabaseRefused(
-                f"the database user may not do this ({said})",
+                f"the database user lacks a privilege ({message})",
                 "connect as the owner of the database or as a member of clerk_owner",
             )
         case "3F000":
             return DatabaseRefused(
-                f"the database at {where} has no schema public, where clerk's tables live",
-                "make it: create schema public",
+                f"the database at {shown_url} has no schema public, which clerk's tables need",
+                "run: create schema public",
             )
         case "53100":
-            return DatabaseRefused("the database server's disk is full", "make room there and try again")
+            return DatabaseRefused("the database server's disk is full", "free disk space there and try again")
         case "25006":
             return DatabaseRefused(
-                f"the database at {where} can only be read ({said})", "connect to the primary server"
+                f"the database at {shown_url} is read-only ({message})", "connect to the primary server"
             )
         case code if code.startswith(("57P", "08")):
-            return _unreachable(said, where)
+            return _unreachable(message, shown_url)
     return None
 
 
-_REFUSALS = (
-    (r'database ".*" does not exist', "make it with createdb, or mend the name in DATABASE_URL"),
+_CONNECTION_REMEDIES = (
+    (r'database ".*" does not exist', "create it with createdb, or correct the name in DATABASE_URL"),
     (
         r"authentication|no password supplied|role .* does not exist|pg_hba\.conf",
         "check user and password in DATABASE_URL, and pg_hba.conf on the server",
@@ -114,16 +112,16 @@ _REFUSALS = (
         "close some connections, raise max_connections, or put a pooler in front",
     ),
 )
-"""Before a session exists libpq gives words and no SQLSTATE: what they hold, and the remedy."""
+"""Pattern of libpq's message → remedy. Before a session exists, libpq reports no SQLSTATE."""
 
 
-def _unreachable(said: str, where: str) -> DatabaseUnreachable:
-    for words, remedy in _REFUSALS:
-        if re.search(words, said):
-            return DatabaseUnreachable(f"the database at {where} does not let us in ({said})", remedy)
+def _unreachable(message: str, shown_url: str) -> DatabaseUnreachable:
+    for pattern, remedy in _CONNECTION_REMEDIES:
+        if re.search(pattern, message):
+            return DatabaseUnreachable(f"the database at {shown_url} refused the connection ({message})", remedy)
     return DatabaseUnreachable(
-        f"the database at {where} cannot be reached ({said})",
-        "start it or mend DATABASE_URL; without DATABASE_URL clerk runs a Postgres of its own",
+        f"the database at {shown_url} cannot be reached ({message})",
+        "start it or correct DATABASE_URL; without DATABASE_URL clerk runs an embedded Postgres",
     )
 
 

@@ -1,4 +1,4 @@
-"""The rows of `sites` as an operator sees them: who a site is and where its documents come from."""
+"""Queries on the table `sites`: read, add, edit and remove sites."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SiteRow:
 
     def as_dict(self) -> dict[str, Any]:
         shown = asdict(self)
-        with contextlib.suppress(ValueError):  # an older system's: shown as it is
+        with contextlib.suppress(ValueError):  # invalid JSON from legacy clerk is shown as text
             shown["extra"] = self.extra_values
         return shown
 
@@ -58,8 +58,8 @@ def read_site(connection: Connection, subdomain: str) -> SiteRow | None:
         return cursor.execute(query, [subdomain]).fetchone()
 
 
-def site_unknown(connection: Connection, subdomain: str) -> SiteNotFound:
-    """The error, with the names that look like the one that was typed."""
+def site_not_found(connection: Connection, subdomain: str) -> SiteNotFound:
+    """Build the error, with similar site names as its remedy."""
     names = [name for (name,) in connection.execute("select subdomain from pipeline_overview").fetchall()]
     near = difflib.get_close_matches(subdomain, names, n=3, cutoff=0.6)
     remedy = f"did you mean {' or '.join(near)}?" if near else None
@@ -80,7 +80,7 @@ def read_sites(connection: Connection, scraper: str | None = None, state: str | 
 
 
 def count_documents(connection: Connection, subdomain: str) -> dict[str, int]:
-    """How many there are, and how many of them in which state."""
+    """The number of documents, in total and per state."""
     row = connection.execute(
         """
         select count(*), count(*) filter (where l.status = 'processed'),
@@ -98,7 +98,7 @@ def count_documents(connection: Connection, subdomain: str) -> dict[str, int]:
 
 
 def add_site(connection: Connection, subdomain: str, values: Mapping[str, Any]) -> bool:
-    """False if there is one of that name already."""
+    """Insert a site. Return False if the subdomain exists already."""
     columns = [column for column in EDITABLE if column in values]
     query = sql.SQL("insert into sites ({}) values ({}) on conflict (subdomain) do nothing").format(
         sql.SQL(", ").join(map(sql.Identifier, ("subdomain", *columns))),
@@ -116,7 +116,10 @@ def edit_site(connection: Connection, subdomain: str, values: Mapping[str, Any])
 
 
 def remove_site(connection: Connection, subdomain: str) -> dict[str, int]:
-    """Removes a site with all that is known of it; returns how much that was. Its run must have ended before."""
+    """Delete a site and everything recorded about it. Return the number of its documents and runs.
+
+    Its run must have ended.
+    """
     counts = connection.execute(
         """
         select (select count(*) from content_items where subdomain = %(site)s and kind <> 'archive'),

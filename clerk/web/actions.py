@@ -13,7 +13,7 @@ from urllib.parse import quote
 import psycopg
 
 from clerk.db.audit import log_action
-from clerk.db.sites import site_unknown
+from clerk.db.sites import site_not_found
 from clerk.humanize import join_words, pluralize
 from clerk.monitoring.failures import Group, retry_group
 from clerk.monitoring.overview import retryable_units
@@ -108,7 +108,7 @@ def _read_site(connection: Connection, request: ActionRequest) -> _Site:
         [request.site],
     ).fetchone()
     if row is None:
-        raise site_unknown(connection, request.site)
+        raise site_not_found(connection, request.site)
     return _Site(*row)
 
 

@@ -41,7 +41,7 @@ from clerk.ocr.process_document import Options
 from clerk.pipeline import engine
 from tests.bench.characters import error_rate, normal
 from tests.bench.ocr_report import OCRMYPDF, report
-from tests.conftest import QUICK, running
+from tests.conftest import NO_FSYNC, running
 from tests.ocr import pdfs
 
 ROOT = Path(__file__).parents[2]
@@ -305,7 +305,7 @@ def measure(
 ) -> dict[str, Any]:
     steps = Steps(progress, sum({"scanned": 4, "digital": 1, "resumed": 1}[part] for part in parts))
     found: dict[str, Any] = {"cores": os.cpu_count(), "load_before": round(os.getloadavg()[0], 2)}
-    with running(Server(scratch / "postgres", options=QUICK)) as url, connect_to(url) as connection:
+    with running(Server(scratch / "postgres", options=NO_FSYNC)) as url, connect_to(url) as connection:
         Migrator(connection, default_folder()).up()
         clerk = Clerk(url, connection, scratch / "storage")
         if "scanned" in parts:

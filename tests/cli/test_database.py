@@ -64,13 +64,13 @@ def test_from_nothing_to_the_top_and_back(clerk_command: Clerk, empty: Url, fold
     assert taken_back.code == 0
     assert "note: " not in done.err + taken_back.err, "Postgres itself has much to say that is nobody's business"
     assert "is empty" in clerk_command("db", "status").out
-    assert clerk_command("db", "down").out == "There is nothing to take back.\n"
+    assert clerk_command("db", "down").out == "There is nothing to revert.\n"
 
 
 def test_down_takes_back_the_newest(clerk_command: Clerk, migrated: Url, folder: SqlFolder) -> None:
     newest = folder.migrations[-1].name
     planned = clerk_command("db", "down", "--json", "--dry-run")
-    assert json.loads(planned.out) == {"steps": [{"action": "take back", "what": newest}]}
+    assert json.loads(planned.out) == {"steps": [{"action": "revert", "what": newest}]}
     assert clerk_command("db", "down", "--yes").code == 0
     pending = json.loads(clerk_command("db", "plan", "--json").out)["steps"]
     assert {"action": "apply", "what": newest} in pending
@@ -81,7 +81,7 @@ def test_a_foreign_database(clerk_command: Clerk, empty: Url) -> None:
     run(empty, "create table theirs (id int)")
     refused = clerk_command("db", "up")
     assert refused.code == 1
-    assert "holds tables of something else (theirs)" in refused.err
+    assert "holds tables of another application (theirs)" in refused.err
     assert "is of something else" in clerk_command("db", "status").out
     assert json.loads(clerk_command("db", "status", "--json").out)["database"] == "foreign"
 

@@ -11,7 +11,7 @@ import pytest
 from clerk.db.connection import connect_to
 from clerk.db.embedded.server import Server, bundled
 from clerk.db.migrations.sqlfiles import SqlFolder
-from tests.conftest import QUICK, Url, running
+from tests.conftest import NO_FSYNC, Url, running
 
 
 @pytest.fixture
@@ -21,17 +21,17 @@ def empty(new_database: Callable[[], Url]) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-class Workbench:
-    """A small `sql/` of the test's own, with what every such folder needs and no migration yet."""
+class SqlFolderBuilder:
+    """A small `sql/` folder for one test: the files that every such folder needs, and no migration yet."""
 
     def __init__(self, root: Path, source: SqlFolder) -> None:
         self.root = root
-        for name in ("bookkeeping.sql", "grants.sql", "snapshot.sql", "procrastinate.down.sql"):
+        for name in ("migrator_tables.sql", "grants.sql", "schema_query.sql", "procrastinate.down.sql"):
             self.write(name, source.read(name))
 
     @property
     def folder(self) -> SqlFolder:
-        """As the files are now."""
+        """The folder with its current files (SqlFolder caches what it has read)."""
         return SqlFolder(self.root)
 
     def write(self, name: str, text: str) -> None:
@@ -50,31 +50,31 @@ class Workbench:
 
 
 @pytest.fixture
-def workbench(tmp_path: Path, folder: SqlFolder) -> Workbench:
-    return Workbench(tmp_path / "sql", folder)
+def sql_folder(tmp_path: Path, folder: SqlFolder) -> SqlFolderBuilder:
+    return SqlFolderBuilder(tmp_path / "sql", folder)
 
 
 def binaries_of(major: int) -> Path | None:
-    """Where this major version of Postgres is, if anywhere: the wheel, Debian, Homebrew."""
-    places = [
+    """The folder with the binaries of this major version of Postgres: from the wheel, Debian or Homebrew."""
+    candidates = [
         *bundled(18).parents[1].glob("pginstall*/bin"),
         Path(f"/usr/lib/postgresql/{major}/bin"),
         *(Path(prefix) / f"opt/postgresql@{major}/bin" for prefix in ("/opt/homebrew", "/usr/local")),
     ]
-    for place in places:
-        if (place / "initdb").exists() and Server(Path(), binaries=place).version == major:
-            return place
+    for candidate in candidates:
+        if (candidate / "initdb").exists() and Server(Path(), binaries=candidate).version == major:
+            return candidate
     return None
 
 
 def require_binaries(major: int) -> Path:
-    found = binaries_of(major)
-    if found is None:
-        reason = f"no Postgres {major} here; bin/setup --for-tests installs an older one"
+    binaries = binaries_of(major)
+    if binaries is None:
+        reason = f"Postgres {major} is not installed; bin/setup --for-tests installs an older Postgres"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
-    return found
+    return binaries
 
 
 OLDER = (15, 16)
@@ -83,20 +83,20 @@ OLDER = (15, 16)
 @pytest.fixture(scope="session", params=OLDER, ids=lambda major: f"postgres-{major}")
 def older_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Url]:
     binaries = require_binaries(request.param)
-    with running(Server(tmp_path_factory.mktemp("older") / "postgres", binaries=binaries, options=QUICK)) as url:
+    with running(Server(tmp_path_factory.mktemp("older") / "postgres", binaries=binaries, options=NO_FSYNC)) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory as made by initdb, never started: copies of it are quicker than another initdb."""
+    """A data directory made by initdb and never started. Copying it is faster than another initdb."""
     server = Server(tmp_path_factory.mktemp("initdb") / "postgres")
     server.initialise()
     return server.data
 
 
 def copy_data_directory(source: Path, target: Path) -> None:
-    """With owners, which shutil leaves out: the server of root runs as another user."""
+    """Copy with owners, which shutil does not keep: for root the server runs as another user."""
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copytree(source, target, symlinks=True)
     owner = source.stat()

@@ -1,4 +1,4 @@
-"""A process that uses the embedded Postgres of a folder until its standard input is closed, or it is killed."""
+"""A process that uses the embedded Postgres of a folder until its standard input is closed or it is killed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Databases of the older clerk, in each of the forms in which they occur, with the oddest rows they hold.
+"""Databases of legacy clerk in each of the forms in which they occur, with the most unusual rows.
 
-Column lists: the page on the older system that the project was started from. Each form is plain SQL, so that it
-stays what it was however clerk's own migrations change.
+Each form is plain SQL, so it does not change when clerk's own migrations change.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _FINANCE_INDEXES = """
     create index idx_sites_has_finance_data on sites (has_finance_data);
     create index idx_sites_finance_metadata on sites (finance_source, finance_last_updated);
 """
-_OF_SQLITE_DAYS = """
+_SQLITE_ERA = """
     alter table sites
         add column ocr_class varchar, add column docker_port integer, add column save_agendas boolean,
         add column site_db varchar, add column "Odd Name" text;
@@ -77,7 +76,7 @@ _ALEMBIC_VERSION = """
     insert into alembic_version values ('{revision}');
 """
 
-# Dates as text and sometimes empty, quotes, other scripts, a JSON text that is none.
+# Dates as text and sometimes empty, quotes, non-Latin scripts, invalid JSON.
 _ROWS = """
     insert into sites (subdomain, name, state, kind, scraper, pages, start_year, extra, country, lat, lng,
                        status, extraction_status, last_updated, last_deployed, last_extracted,
@@ -108,10 +107,10 @@ _FINANCE_ROWS = """
         finance_coverage_start = '2019-01-01', finance_record_count = 12, finance_data_types = '["a",  "\\u0000"]'
     where subdomain = 'springfield';
 """
-# What an administrator may have done to the table meanwhile.
-_CARE = """
+# What an administrator may have changed in the table.
+_ADMINISTRATOR_CHANGES = """
     alter table sites set (fillfactor = 90, autovacuum_enabled = true);
-    comment on table sites is 'the older clerk''s';
+    comment on table sites is 'legacy clerk''s table';
     comment on column sites.status is 'see the wiki';
     comment on column sites.docker_port is 'unused';
     alter table sites add constraint sites_start_year_check check (start_year > -2);
@@ -145,45 +144,45 @@ ALEMBIC = Baseline(
     + _INDEXES
     + _FINANCE
     + _FINANCE_INDEXES
-    + _OF_SQLITE_DAYS
+    + _SQLITE_ERA
     + _PROGRESS.format(key="subdomain")
     + _ALEMBIC_VERSION.format(revision="f3d4e5b6c7a8")
     + _ROWS
     + _PIPELINE_ROWS
     + _FINANCE_ROWS
-    + _CARE,
+    + _ADMINISTRATOR_CHANGES,
 )
 EARLY_ALEMBIC = Baseline(
     "alembic before the pipeline",
     _sites(extraction_default="default 'pending'")
-    + _OF_SQLITE_DAYS
+    + _SQLITE_ERA
     + _PROGRESS.format(key="site_id")
     + _ALEMBIC_VERSION.format(revision="c27bd77144ce")
     + _ROWS
-    + _CARE,
+    + _ADMINISTRATOR_CHANGES,
 )
 CREATE_ALL = Baseline(
     "create_all",
     _sites(extraction_default="")
     + _pipeline(time="timestamptz", counter="", flag="")
     + _FINANCE
-    + _OF_SQLITE_DAYS
+    + _SQLITE_ERA
     + _PROGRESS.format(key="subdomain")
     + _ROWS
     + _PIPELINE_ROWS
     + _FINANCE_ROWS
-    + _CARE,
+    + _ADMINISTRATOR_CHANGES,
 )
 RAW_SCRIPT = Baseline(
     "raw script",
     _sites(extraction_default="default 'pending'")
     + _pipeline(time="timestamp", counter="default 0", flag="default false")
-    + _OF_SQLITE_DAYS
+    + _SQLITE_ERA
     + _PROGRESS.format(key="subdomain")
     + _ROWS
     + _PIPELINE_ROWS
     + "update sites set fetch_total = null, deploy_completed = null, coordinator_enqueued = null"
-    " where subdomain = 'emptyville';" + _CARE,
+    " where subdomain = 'emptyville';" + _ADMINISTRATOR_CHANGES,
 )
 ALEMBIC_EMPTY = Baseline(
     "alembic, without rows",

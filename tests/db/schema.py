@@ -1,4 +1,4 @@
-"""Everything about a database that going up and down again must leave as it was, as comparable lines."""
+"""The schema, owners and privileges of a database as comparable lines: `up` and `down` must restore them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from psycopg.rows import dict_row
 from clerk.db.migrations import schema_snapshot
 from clerk.db.migrations.sqlfiles import SqlFolder
 
-# Owners and rights, which clerk's own snapshot leaves out, since they differ from server to server.
-_OWNERS_AND_RIGHTS = """
+# clerk's own snapshot leaves these out, since they differ from server to server.
+_OWNERS_AND_PRIVILEGES_QUERY = """
     select format('%s %s owned by %s', c.relkind, c.relname, pg_get_userbyid(c.relowner))
     from pg_class c where c.relnamespace = 'public'::regnamespace
     union all
@@ -36,9 +36,9 @@ _OWNERS_AND_RIGHTS = """
 """
 
 
-def facts(connection: psycopg.Connection, folder: SqlFolder) -> list[str]:
+def schema_lines(connection: psycopg.Connection, folder: SqlFolder) -> list[str]:
     lines = schema_snapshot.render(schema_snapshot.take(connection, folder)).splitlines()
-    return lines + [line for (line,) in connection.execute(_OWNERS_AND_RIGHTS.encode())]
+    return lines + [line for (line,) in connection.execute(_OWNERS_AND_PRIVILEGES_QUERY.encode())]
 
 
 def tables(connection: psycopg.Connection) -> list[str]:
@@ -49,7 +49,7 @@ def tables(connection: psycopg.Connection) -> list[str]:
 
 
 def rows(connection: psycopg.Connection, table: str) -> list[dict[str, Any]]:
-    """Every row with every column, in an order that does not depend on where the rows lie."""
+    """Every row with every column, in an order that does not depend on the physical order."""
     with connection.cursor(row_factory=dict_row) as cursor:
         query = sql.SQL('select t.* from {} t order by t::text collate "C"').format(sql.Identifier(table))
         found = cursor.execute(query).fetchall()

@@ -1,4 +1,4 @@
-"""Errors of the database become one sentence with a remedy, and never show a password."""
+"""Database errors are translated to one sentence with a remedy, without passwords."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import pytest
 from clerk.db.connection import connect_to
 from clerk.db.embedded.server import Server
 from clerk.errors import EXIT_FAILURE, EXIT_UNKNOWN, ClerkError, DatabaseRefused, DatabaseUnreachable
-from tests.conftest import QUICK, Url
+from tests.conftest import NO_FSYNC, Url
 from tests.db.conftest import copy_data_directory
 
 
 @pytest.fixture(scope="module")
 def strict_server(data_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that asks `guest` for a password and has four connections to give."""
+    """A server with four connections, on which `guest` needs a password and `rejected` may not connect."""
     server = Server(
         tmp_path_factory.mktemp("strict") / "postgres",
-        options={**QUICK, "max_connections": "4", "superuser_reserved_connections": "1", "max_wal_senders": "0"},
+        options={**NO_FSYNC, "max_connections": "4", "superuser_reserved_connections": "1", "max_wal_senders": "0"},
     )
     copy_data_directory(data_directory, server.data)
     hba = server.data / "pg_hba.conf"
-    hba.write_text("local all guest scram-sha-256\nlocal all stranger reject\n" + hba.read_text())
+    hba.write_text("local all guest scram-sha-256\nlocal all rejected reject\n" + hba.read_text())
     server.start()
     with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
-        connection.execute("create role guest login password 'right'; create role stranger login")
+        connection.execute("create role guest login password 'right'; create role rejected login")
     yield server
     server.stop()
 
@@ -40,7 +40,7 @@ def with_options(url: Url, options: str) -> Url:
     return f"{url}{'&' if '?' in url else '?'}options={options}"
 
 
-def sentence(url: Url) -> ClerkError:
+def connection_error(url: Url) -> ClerkError:
     with pytest.raises(ClerkError) as caught, connect_to(url):
         pass
     assert "\n" not in str(caught.value)
@@ -53,32 +53,32 @@ def sentence(url: Url) -> ClerkError:
         ("guest:s3cret", "password authentication failed", "check user and password"),
         ("guest", "no password supplied", "check user and password"),
         ("nobody_here", 'role "nobody_here" does not exist', "check user and password"),
-        ("stranger", "pg_hba.conf rejects connection", "check user and password"),
+        ("rejected", "pg_hba.conf rejects connection", "check user and password"),
     ],
 )
-def test_who_is_not_let_in(strict_server: Server, user: str, words: str, remedy: str) -> None:
-    error = sentence(url_for(strict_server, user))
+def test_refused_users(strict_server: Server, user: str, words: str, remedy: str) -> None:
+    error = connection_error(url_for(strict_server, user))
     assert words in error.what
     assert error.remedy.startswith(remedy)
     assert error.exit_code == EXIT_UNKNOWN
     assert "s3cret" not in str(error)
 
 
-def test_the_right_password_is_let_in(strict_server: Server) -> None:
+def test_the_right_password_is_accepted(strict_server: Server) -> None:
     with connect_to(url_for(strict_server, "guest:right")) as connection:
         assert connection.info.user == "guest"
 
 
 def test_a_database_that_does_not_exist(strict_server: Server) -> None:
-    error = sentence(strict_server.url("nowhere"))
+    error = connection_error(strict_server.url("nowhere"))
     assert 'database "nowhere" does not exist' in error.what
-    assert error.remedy.startswith("make it with createdb")
+    assert error.remedy.startswith("create it with createdb")
 
 
-def test_a_server_without_connections_left(strict_server: Server) -> None:
+def test_a_server_without_free_connections(strict_server: Server) -> None:
     url = url_for(strict_server, "guest:right")
     held = [psycopg.connect(url) for _ in range(3)]
-    error = sentence(url)
+    error = connection_error(url)
     assert error.remedy.startswith("close some connections")
     assert error.exit_code == EXIT_UNKNOWN
     for connection in held:
@@ -93,20 +93,20 @@ def test_a_server_without_connections_left(strict_server: Server) -> None:
         "postgresql://user@localhost:1/name?password=s3cret",
     ],
 )
-def test_nobody_answers(url: str) -> None:
-    error = sentence(url)
+def test_an_unreachable_server(url: str) -> None:
+    error = connection_error(url)
     assert isinstance(error, DatabaseUnreachable)
     assert "cannot be reached" in error.what
-    assert "start it or mend DATABASE_URL" in error.remedy
+    assert "start it or correct DATABASE_URL" in error.remedy
     assert "s3cret" not in str(error)
 
 
-def test_a_url_that_is_none_is_not_repeated() -> None:
-    error = sentence("postgresql://user:s3%zzcret@localhost/name")
-    assert error.what == "postgresql://user:***@localhost/name is not a URL that Postgres understands"
+def test_an_invalid_url_is_shown_without_its_password() -> None:
+    error = connection_error("postgresql://user:s3%zzcret@localhost/name")
+    assert error.what == "postgresql://user:***@localhost/name is not a Postgres URL"
 
 
-def test_a_connection_that_is_lost(database: Url) -> None:
+def test_a_lost_connection(database: Url) -> None:
     with (
         pytest.raises(DatabaseUnreachable, match="terminating connection due to administrator command"),
         connect_to(database) as connection,
@@ -114,18 +114,18 @@ def test_a_connection_that_is_lost(database: Url) -> None:
         connection.execute("select pg_terminate_backend(pg_backend_pid())")
 
 
-def test_a_database_that_can_only_be_read(database: Url) -> None:
+def test_a_read_only_database(database: Url) -> None:
     read_only = with_options(database, "-cdefault_transaction_read_only%3Don")
-    with pytest.raises(DatabaseRefused, match="can only be read") as caught, connect_to(read_only) as connection:
+    with pytest.raises(DatabaseRefused, match="is read-only") as caught, connect_to(read_only) as connection:
         connection.execute("create table x (id int)")
     assert caught.value.exit_code == EXIT_FAILURE
 
 
-def test_another_search_path_does_not_matter(database: Url) -> None:
+def test_the_search_path_is_set_to_public(database: Url) -> None:
     with connect_to(with_options(database, "-csearch_path%3Dpg_catalog")) as connection:
         assert connection.execute("select count(*) from sites").fetchone() == (0,)
 
 
-def test_bugs_keep_their_traceback(database: Url) -> None:
+def test_other_database_errors_are_not_translated(database: Url) -> None:
     with pytest.raises(psycopg.errors.UndefinedTable), connect_to(database) as connection:
         connection.execute("select * from nowhere")

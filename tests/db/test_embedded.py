@@ -1,4 +1,4 @@
-"""The embedded Postgres and those who use it: real processes, killed at the worst moments."""
+"""The embedded Postgres, its daemon and its users, as real processes, some of them killed."""
 
 from __future__ import annotations
 
@@ -25,45 +25,47 @@ from clerk.db.embedded.server import Server
 from clerk.errors import EXIT_UNKNOWN, EmbeddedServerError
 from tests.conftest import Url
 from tests.db.conftest import copy_data_directory, require_binaries
-from tests.helpers import until
+from tests.helpers import TIMEOUT, until
 
 ROOT = Path(__file__).parents[2]
-LINGER = 0.4
-only_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-only_root = pytest.mark.skipif(os.geteuid() != 0, reason="is about what root does")
+IDLE_TIMEOUT = 0.4
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="tests what happens for root")
 
 
 class User:
-    """A process that holds the server of a home."""
+    """A process that uses the embedded server of a CLERK_HOME."""
 
-    def __init__(self, home: EmbeddedPostgres, linger: float = LINGER, **popen: object) -> None:
+    def __init__(self, home: EmbeddedPostgres, idle_timeout: float = IDLE_TIMEOUT, **popen: object) -> None:
         options: dict[str, object] = {
             "env": {**os.environ, "PYTHONPATH": str(ROOT)},
             "start_new_session": True,
             **popen,
         }
         self.process: subprocess.Popen[str] = subprocess.Popen(  # type: ignore[call-overload]
-            [sys.executable, "-P", "-m", "tests.db.embedded_user", str(home.folder), str(linger)],
+            [sys.executable, "-P", "-m", "tests.db.embedded_user", str(home.folder), str(idle_timeout)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             **options,
         )
 
-    def says(self) -> str:
-        """Its first line: the URL, or why there is none."""
+    def first_line(self) -> str:
+        """Its first line of output: the URL, or the reason why there is none."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
     def leave(self) -> None:
-        self.process.communicate(timeout=60)
+        """Close its standard input and wait until it has ended."""
+        self.process.communicate(timeout=TIMEOUT)
 
     def kill(self) -> None:
-        """The process alone, not what it started."""
+        """Kill the process, not its children."""
         self.process.kill()
         self.process.communicate()
 
-    def kill_with_all_it_started(self) -> None:
+    def kill_group(self) -> None:
+        """Kill the process and its children."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.communicate()
@@ -71,7 +73,7 @@ class User:
 
 @pytest.fixture(scope="module")
 def short_folder() -> Iterator[Path]:
-    """Not below pytest's own folders: a socket's path must be short, and people's homes are."""
+    """A folder directly below /tmp: the path of a Unix socket must be short, and pytest's folders have long paths."""
     folder = Path(tempfile.mkdtemp(prefix="clerk-t-", dir="/tmp"))
     yield folder
     shutil.rmtree(folder)
@@ -79,46 +81,46 @@ def short_folder() -> Iterator[Path]:
 
 @pytest.fixture
 def new_home(short_folder: Path) -> Iterator[Callable[[str], EmbeddedPostgres]]:
-    """Call it for a home that does not exist yet."""
-    made: list[EmbeddedPostgres] = []
+    """A function that returns a CLERK_HOME that does not exist yet."""
+    homes: list[EmbeddedPostgres] = []
 
-    def make(name: str) -> EmbeddedPostgres:
-        made.append(EmbeddedPostgres(short_folder / f"new-{next(_numbers)}" / name))
-        return made[-1]
+    def create(name: str) -> EmbeddedPostgres:
+        homes.append(EmbeddedPostgres(short_folder / f"new-{next(_numbers)}" / name))
+        return homes[-1]
 
-    yield make
-    for home in made:
+    yield create
+    for home in homes:
         stop(home)
 
 
 @pytest.fixture
 def copied_home(new_home: Callable[[str], EmbeddedPostgres], data_directory: Path) -> Callable[[str], EmbeddedPostgres]:
-    """The same, with data that was never used, which saves the time of initdb."""
+    """Like `new_home`, with a fresh copy of a data directory, which saves an initdb."""
 
-    def make(name: str) -> EmbeddedPostgres:
+    def create(name: str) -> EmbeddedPostgres:
         home = new_home(name)
         copy_data_directory(data_directory, home.server.data)
         return home
 
-    return make
+    return create
 
 
 @pytest.fixture
 def home(short_folder: Path, data_directory: Path) -> Iterator[EmbeddedPostgres]:
-    """A home with data that other tests have used before; the server is stopped."""
+    """A CLERK_HOME whose data other tests have used before; its server is stopped."""
     home = EmbeddedPostgres(short_folder / "home")
     if not home.folder.exists():
         copy_data_directory(data_directory, home.server.data)
     yield home
     stop(home)
-    (home.folder / "postgres.keeper.log").unlink(missing_ok=True)
+    (home.folder / "postgres.daemon.log").unlink(missing_ok=True)
 
 
 _numbers = itertools.count()
 
 
 def stop(home: EmbeddedPostgres) -> None:
-    """However the test went."""
+    """Stop the server and its daemon, whatever state the test left them in."""
     with contextlib.suppress(EmbeddedServerError):
         postgres.stop(home.folder, force=True)
         until(lambda: stopped(home))
@@ -128,16 +130,16 @@ def stop(home: EmbeddedPostgres) -> None:
 def users(home: EmbeddedPostgres) -> Iterator[Callable[[], User]]:
     started: list[User] = []
 
-    def one_more() -> User:
+    def start() -> User:
         started.append(User(home))
         return started[-1]
 
-    yield one_more
+    yield start
     for user in started:
-        user.kill_with_all_it_started()
+        user.kill_group()
 
 
-def write_a_row(url: Url) -> None:
+def write_row(url: Url) -> None:
     with psycopg.connect(url) as connection:
         connection.execute("drop table if exists kept")
         connection.execute("create table kept as select 1 as id")
@@ -145,9 +147,9 @@ def write_a_row(url: Url) -> None:
 
 def rows(url: Url) -> int:
     with psycopg.connect(url) as connection:
-        found = connection.execute("select count(*) from kept").fetchone()
-        assert found is not None
-        return int(found[0])
+        row = connection.execute("select count(*) from kept").fetchone()
+        assert row is not None
+        return int(row[0])
 
 
 def stopped(home: EmbeddedPostgres) -> bool:
@@ -160,13 +162,13 @@ def running_pid(home: EmbeddedPostgres) -> int:
     return pid
 
 
-def keeper(home: EmbeddedPostgres) -> int:
-    """The keeper's process, once it has taken over."""
+def daemon(home: EmbeddedPostgres) -> int:
+    """The daemon's pid, once it is written."""
     return until(lambda: home.daemon_pid() or 0)
 
 
 def refusal(home: EmbeddedPostgres) -> EmbeddedServerError:
-    with pytest.raises(EmbeddedServerError) as caught, postgres.running(home.folder, LINGER):
+    with pytest.raises(EmbeddedServerError) as caught, postgres.running(home.folder, IDLE_TIMEOUT):
         pass
     assert caught.value.exit_code == EXIT_UNKNOWN
     assert "\n" not in str(caught.value)
@@ -177,10 +179,10 @@ def refusal(home: EmbeddedPostgres) -> EmbeddedServerError:
 # --- starting ---------------------------------------------------------------------------------------------
 
 
-def test_the_first_start_makes_a_durable_private_server(new_home: Callable[[str], EmbeddedPostgres]) -> None:
+def test_the_first_start_creates_a_durable_private_server(new_home: Callable[[str], EmbeddedPostgres]) -> None:
     home = new_home("home")
-    with postgres.running(home.folder, LINGER) as url, psycopg.connect(url) as connection:
-        wanted = {
+    with postgres.running(home.folder, IDLE_TIMEOUT) as url, psycopg.connect(url) as connection:
+        expected = {
             "fsync": "on",
             "synchronous_commit": "on",
             "full_page_writes": "on",
@@ -188,8 +190,8 @@ def test_the_first_start_makes_a_durable_private_server(new_home: Callable[[str]
             "unix_socket_permissions": "0700",
             "server_encoding": "UTF8",
         }
-        found = {name: connection.execute("select current_setting(%s)", [name]).fetchone() for name in wanted}
-        assert found == {name: (value,) for name, value in wanted.items()}
+        settings = {name: connection.execute("select current_setting(%s)", [name]).fetchone() for name in expected}
+        assert settings == {name: (value,) for name, value in expected.items()}
         assert connection.info.dbname == "clerk"
         order = connection.execute("select array_agg(x order by x) from unnest(array['b', 'Z', 'ä', 'a']) x")
         assert order.fetchone() == (["Z", "a", "b", "ä"],)
@@ -198,12 +200,12 @@ def test_the_first_start_makes_a_durable_private_server(new_home: Callable[[str]
     until(lambda: stopped(home))
 
 
-def test_several_processes_start_at_once(new_home: Callable[[str], EmbeddedPostgres]) -> None:
+def test_several_processes_start_at_the_same_time(new_home: Callable[[str], EmbeddedPostgres]) -> None:
     home = new_home("home")
     users = [User(home) for _ in range(4)]
-    urls = {user.says() for user in users}
+    urls = {user.first_line() for user in users}
     assert urls == {home.server.url()}
-    write_a_row(home.server.url())
+    write_row(home.server.url())
     log = (home.folder / "postgres.log").read_text()
     assert log.count("ready to accept connections") == 1
     for user in users:
@@ -211,38 +213,38 @@ def test_several_processes_start_at_once(new_home: Callable[[str], EmbeddedPostg
     until(lambda: stopped(home))
 
 
-def test_any_client_can_use_the_url_meanwhile(home: EmbeddedPostgres, users: Callable[[], User]) -> None:
-    url = users().says()
+def test_psql_can_use_the_url(home: EmbeddedPostgres, users: Callable[[], User]) -> None:
+    url = users().first_line()
     psql = home.server.binaries / "psql"
     answer = subprocess.run([psql, url, "-Atc", "select 6 * 7"], capture_output=True, text=True, check=True)
     assert answer.stdout == "42\n"
 
 
 @pytest.mark.parametrize("name", ["Zürich 議会 it's", '"50%" & a\\b?', "with, comma"])
-def test_odd_paths_are_no_trouble(copied_home: Callable[[str], EmbeddedPostgres], name: str) -> None:
+def test_unusual_characters_in_the_path(copied_home: Callable[[str], EmbeddedPostgres], name: str) -> None:
     home = copied_home(name)
-    with postgres.running(home.folder, LINGER) as url:
-        write_a_row(url)
+    with postgres.running(home.folder, IDLE_TIMEOUT) as url:
+        write_row(url)
         assert rows(url) == 1
 
 
-def test_a_path_too_long_for_a_socket_gets_one_elsewhere(copied_home: Callable[[str], EmbeddedPostgres]) -> None:
+def test_a_path_too_long_for_a_socket_uses_the_temporary_folder(copied_home: Callable[[str], EmbeddedPostgres]) -> None:
     home = copied_home("x" * 120)
-    with postgres.running(home.folder, LINGER) as url:
-        write_a_row(url)
-        place = home.server.socket_folder
-        assert place.parent == Path(tempfile.gettempdir())
-        assert place.stat().st_mode & 0o777 == 0o700
+    with postgres.running(home.folder, IDLE_TIMEOUT) as url:
+        write_row(url)
+        socket_folder = home.server.socket_folder
+        assert socket_folder.parent == Path(tempfile.gettempdir())
+        assert socket_folder.stat().st_mode & 0o777 == 0o700
     postgres.stop(home.folder)
-    # Somebody else lays out the folder for us, to read along.
-    assert not place.exists()
-    place.mkdir(mode=0o777)
-    place.chmod(0o777)
-    assert "belongs to somebody else or is open to others" in refusal(home).what
-    shutil.rmtree(place)
+    # Another user creates the folder beforehand, to be able to use the socket.
+    assert not socket_folder.exists()
+    socket_folder.mkdir(mode=0o777)
+    socket_folder.chmod(0o777)
+    assert "belongs to another user or is open to other users" in refusal(home).what
+    shutil.rmtree(socket_folder)
 
 
-def test_no_place_for_the_socket_at_all(
+def test_all_socket_paths_are_too_long(
     new_home: Callable[[str], EmbeddedPostgres], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     home = new_home("x" * 120)
@@ -251,41 +253,41 @@ def test_no_place_for_the_socket_at_all(
     monkeypatch.setenv("TMPDIR", str(long))
     monkeypatch.setattr(tempfile, "tempdir", None)
     error = refusal(home)
-    assert "too long for a socket" in error.what
+    assert "too long for a Unix socket" in error.what
     assert error.remedy == "set CLERK_HOME to a shorter path"
 
 
-def test_a_folder_with_something_else_in_it_is_left_alone(new_home: Callable[[str], EmbeddedPostgres]) -> None:
+def test_a_folder_with_other_files_is_not_changed(new_home: Callable[[str], EmbeddedPostgres]) -> None:
     home = new_home("home")
     home.server.data.mkdir(parents=True)
     (home.server.data / "thesis.txt").write_text("irreplaceable")
-    assert "is not empty and not a Postgres data directory: move it away" in str(refusal(home))
+    assert "is not empty and is not a Postgres data directory: move it to another place" in str(refusal(home))
     assert (home.server.data / "thesis.txt").read_text() == "irreplaceable"
 
 
-def test_data_of_another_postgres_is_left_alone(new_home: Callable[[str], EmbeddedPostgres]) -> None:
+def test_data_of_another_postgres_version_is_not_changed(new_home: Callable[[str], EmbeddedPostgres]) -> None:
     home = new_home("home")
     home.folder.mkdir(parents=True)
     older = Server(home.server.data, binaries=require_binaries(16))
     older.initialise()
     before = sorted(path.name for path in home.server.data.iterdir())
-    assert "was made by Postgres 16, and this clerk brings Postgres 18: dump it" in str(refusal(home))
+    assert "was created by Postgres 16; this clerk has Postgres 18: dump it" in str(refusal(home))
     assert sorted(path.name for path in home.server.data.iterdir()) == before
 
 
-def test_a_home_that_cannot_be_made(tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     error = refusal(EmbeddedPostgres(tmp_path / "file" / "home"))
     assert f"cannot write to {tmp_path}/file/home (Not a directory)" in error.what
     assert "set CLERK_HOME" in error.remedy
 
 
-@only_linux
-def test_a_home_where_nobody_may_write() -> None:
+@linux_only
+def test_a_home_that_is_not_writable() -> None:
     assert "clerk cannot write to /proc/clerk" in refusal(EmbeddedPostgres(Path("/proc/clerk"))).what
 
 
-def test_what_postgres_complains_of_is_passed_on(copied_home: Callable[[str], EmbeddedPostgres]) -> None:
+def test_the_message_of_postgres_is_reported(copied_home: Callable[[str], EmbeddedPostgres]) -> None:
     home = copied_home("home")
     with (home.server.data / "postgresql.conf").open("a") as conf:
         conf.write("shared_buffers = 'a lot'\n")
@@ -294,95 +296,95 @@ def test_what_postgres_complains_of_is_passed_on(copied_home: Callable[[str], Em
     assert 'invalid value for parameter "shared_buffers": "a lot"' in error.what
 
 
-@only_root
-def test_root_keeps_its_folders_closed(copied_home: Callable[[str], EmbeddedPostgres]) -> None:
-    """Root's server runs as another user, who must get at data in a folder that is closed to all others."""
+@root_only
+def test_folders_of_root_stay_closed_to_others(copied_home: Callable[[str], EmbeddedPostgres]) -> None:
+    """For root the server runs as another user, who must be able to use data in a folder that only root can enter."""
     home = copied_home("home")
     home.folder.parent.chmod(0o700)
-    with postgres.running(home.folder, LINGER) as url:
-        write_a_row(url)
+    with postgres.running(home.folder, IDLE_TIMEOUT) as url:
+        write_row(url)
         owner = Path(f"/proc/{running_pid(home)}").stat().st_uid
     assert owner != 0
     assert home.folder.parent.stat().st_mode & 0o777 == 0o700
 
 
-@only_linux
-@only_root
-def test_a_full_disk_is_called_a_full_disk(new_home: Callable[[str], EmbeddedPostgres]) -> None:
+@linux_only
+@root_only
+def test_a_full_disk_is_reported(new_home: Callable[[str], EmbeddedPostgres]) -> None:
     home = new_home("home")
     home.folder.mkdir(parents=True)
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", home.folder], check=False)
     if mounted.returncode != 0:
-        pytest.skip("this machine lets nobody mount a small disk to fill")
+        pytest.skip("mounting a small tmpfs is not allowed here")
     try:
         error = refusal(home)
-        assert f"the disk under {home.folder} is full" in error.what
-        assert error.remedy.startswith("make room")
+        assert f"the disk of {home.folder} is full" in error.what
+        assert error.remedy.startswith("free disk space")
         assert [path.name for path in home.folder.iterdir() if path.is_dir()] == []
     finally:
         subprocess.run(["umount", home.folder], check=True)
 
 
-def test_being_killed_while_making_the_data_leaves_no_harm(new_home: Callable[[str], EmbeddedPostgres]) -> None:
+def test_initdb_can_be_killed_and_repeated(new_home: Callable[[str], EmbeddedPostgres]) -> None:
     home = new_home("home")
     user = User(home)
     until(lambda: list(home.folder.glob("postgres.new-*/PG_VERSION")))
-    user.kill_with_all_it_started()
-    assert not home.server.data.exists(), "nothing half-made has the final name"
-    with postgres.running(home.folder, LINGER) as url:
-        write_a_row(url)
-    assert list(home.folder.glob("postgres.new-*")) == [], "what was left over is gone"
+    user.kill_group()
+    assert not home.server.data.exists(), "an incomplete data directory never has the final name"
+    with postgres.running(home.folder, IDLE_TIMEOUT) as url:
+        write_row(url)
+    assert list(home.folder.glob("postgres.new-*")) == [], "the incomplete directory was removed"
 
 
-def test_a_folder_called_clerk_is_not_the_package(home: EmbeddedPostgres, tmp_path: Path) -> None:
+def test_a_folder_named_clerk_in_the_working_directory_is_not_imported(home: EmbeddedPostgres, tmp_path: Path) -> None:
     (tmp_path / "clerk").mkdir()
     (tmp_path / "clerk" / "__init__.py").write_text("raise SystemExit('not this one')")
     user = User(home, cwd=tmp_path)
-    assert user.says() == home.server.url()
+    assert user.first_line() == home.server.url()
     user.leave()
 
 
-# --- staying and stopping ---------------------------------------------------------------------------------
+# --- idle timeout and stopping ----------------------------------------------------------------------------
 
 
-def test_it_stops_some_time_after_its_last_user(home: EmbeddedPostgres) -> None:
-    user = User(home, linger=1.0)
-    user.says()
+def test_it_stops_after_the_idle_timeout(home: EmbeddedPostgres) -> None:
+    user = User(home, idle_timeout=1.0)
+    user.first_line()
     user.leave()
     left = time.monotonic()
     until(lambda: stopped(home))
     assert time.monotonic() - left >= 1.0
 
 
-def test_a_new_user_within_that_time_finds_it_running(home: EmbeddedPostgres) -> None:
+def test_a_new_user_within_the_idle_timeout_finds_it_running(home: EmbeddedPostgres) -> None:
     for _ in range(2):
-        with postgres.running(home.folder, 30):
+        with postgres.running(home.folder, 600):
             pid = running_pid(home)
     assert running_pid(home) == pid
-    assert keeper(home)
+    assert daemon(home)
 
 
-def test_another_client_keeps_it_up(home: EmbeddedPostgres, users: Callable[[], User]) -> None:
+def test_a_connected_client_keeps_it_running(home: EmbeddedPostgres, users: Callable[[], User]) -> None:
     user = users()
-    with psycopg.connect(user.says(), autocommit=True) as foreign:
+    with psycopg.connect(user.first_line(), autocommit=True) as client:
         user.leave()
-        idle_long_enough = f"select clock_timestamp() - backend_start > interval '{LINGER * 4} s' from pg_stat_activity"
-        until(
-            lambda: foreign.execute(f"{idle_long_enough} where pid = pg_backend_pid()".encode()).fetchone() == (True,)
+        idle_long_enough = (
+            f"select clock_timestamp() - backend_start > interval '{IDLE_TIMEOUT * 4} s' from pg_stat_activity"
         )
+        until(lambda: client.execute(f"{idle_long_enough} where pid = pg_backend_pid()".encode()).fetchone() == (True,))
         assert not stopped(home)
     until(lambda: stopped(home))
 
 
-def test_start_keeps_it_up_and_stop_ends_that(home: EmbeddedPostgres, users: Callable[[], User]) -> None:
+def test_the_keep_running_file_keeps_it_running_until_stop(home: EmbeddedPostgres, users: Callable[[], User]) -> None:
     user = users()
-    user.says()
+    user.first_line()
     home.keep_running_file.touch()
     user.leave()
     pid = running_pid(home)
-    # It even comes back, should it die.
+    # The daemon also restarts it after a crash.
     os.kill(pid, signal.SIGKILL)
-    until(lambda: home.server.pid not in (None, pid) and home.server.answers())
+    until(lambda: home.server.pid not in (None, pid) and home.server.is_ready())
     assert postgres.stop(home.folder, dry_run=True) is True
     assert postgres.stop(home.folder) is True
     assert stopped(home)
@@ -391,25 +393,25 @@ def test_start_keeps_it_up_and_stop_ends_that(home: EmbeddedPostgres, users: Cal
 
 
 def test_stop_refuses_while_it_is_used_unless_forced(home: EmbeddedPostgres, users: Callable[[], User]) -> None:
-    url = users().says()
+    url = users().first_line()
     home.keep_running_file.touch()
     with pytest.raises(EmbeddedServerError, match=r"other clerk processes are using .* --force"):
         postgres.stop(home.folder)
-    assert home.keep_running_file.exists(), "what was refused changed nothing"
-    write_a_row(url)
+    assert home.keep_running_file.exists(), "a refused stop changes nothing"
+    write_row(url)
     assert postgres.stop(home.folder, force=True) is True
     assert stopped(home)
     second = users()
-    assert rows(second.says()) == 1
+    assert rows(second.first_line()) == 1
 
 
-def test_looking_whether_it_is_used_is_never_mistaken_for_use(home: EmbeddedPostgres) -> None:
-    """The keeper looks too, four times a second, with the same lock, and holds it alone while it stops the server."""
+def test_an_exclusive_users_lock_is_not_a_user(home: EmbeddedPostgres) -> None:
+    """The daemon takes this lock exclusively, to test for users four times a second and while it stops the server."""
     home.prepare()
-    with home.users_lock.open("a") as somebody:
-        fcntl.flock(somebody, fcntl.LOCK_SH)
+    with home.users_lock.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
         assert home.is_used()
-        fcntl.flock(somebody, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_EX)
         assert not home.is_used()
     assert not home.is_used()
 
@@ -417,139 +419,137 @@ def test_looking_whether_it_is_used_is_never_mistaken_for_use(home: EmbeddedPost
 # --- kill -9 ----------------------------------------------------------------------------------------------
 
 
-def test_a_killed_user_neither_stops_it_nor_keeps_it_up(home: EmbeddedPostgres, users: Callable[[], User]) -> None:
+def test_a_killed_user_neither_stops_it_nor_keeps_it_running(home: EmbeddedPostgres, users: Callable[[], User]) -> None:
     victim, other = users(), users()
-    write_a_row(victim.says())
+    write_row(victim.first_line())
     pid = running_pid(home)
     victim.kill()
-    assert rows(other.says()) == 1
+    assert rows(other.first_line()) == 1
     assert running_pid(home) == pid
     other.kill()
     until(lambda: stopped(home))
 
 
-def test_the_next_user_replaces_a_killed_keeper(home: EmbeddedPostgres, users: Callable[[], User]) -> None:
+def test_the_next_user_replaces_a_killed_daemon(home: EmbeddedPostgres, users: Callable[[], User]) -> None:
     first = users()
-    write_a_row(first.says())
-    pid, dead = running_pid(home), keeper(home)
+    write_row(first.first_line())
+    pid, dead = running_pid(home), daemon(home)
     os.kill(dead, signal.SIGKILL)
     until(lambda: home.daemon_pid() is None)
     second = users()
-    assert rows(second.says()) == 1
-    assert running_pid(home) == pid, "the server was taken over, not started anew"
-    assert keeper(home) != dead
+    assert rows(second.first_line()) == 1
+    assert running_pid(home) == pid, "the new daemon adopted the running server"
+    assert daemon(home) != dead
     first.leave()
     second.leave()
     until(lambda: stopped(home))
 
 
-def test_a_user_who_leaves_replaces_a_killed_keeper(home: EmbeddedPostgres, users: Callable[[], User]) -> None:
+def test_a_user_that_ends_replaces_a_killed_daemon(home: EmbeddedPostgres, users: Callable[[], User]) -> None:
     user = users()
-    user.says()
-    os.kill(keeper(home), signal.SIGKILL)
+    user.first_line()
+    os.kill(daemon(home), signal.SIGKILL)
     until(lambda: home.daemon_pid() is None)
     user.leave()
     until(lambda: stopped(home))
 
 
-def test_a_killed_server_comes_back_for_its_users(home: EmbeddedPostgres, users: Callable[[], User]) -> None:
-    url = users().says()
-    write_a_row(url)
+def test_a_killed_server_is_restarted_for_its_users(home: EmbeddedPostgres, users: Callable[[], User]) -> None:
+    url = users().first_line()
+    write_row(url)
     pid = running_pid(home)
     os.kill(pid, signal.SIGKILL)
-    until(lambda: home.server.pid not in (None, pid) and home.server.answers())
-    assert rows(url) == 1, "under the same URL, with what was committed"
+    until(lambda: home.server.pid not in (None, pid) and home.server.is_ready())
+    assert rows(url) == 1, "the URL is the same, and committed data is kept"
 
 
-def test_it_comes_back_although_a_session_of_the_dead_one_lingers(
+def test_the_daemon_retries_while_a_session_of_the_killed_server_remains(
     home: EmbeddedPostgres, users: Callable[[], User]
 ) -> None:
-    """Postgres refuses to start while a session of its predecessor still has its memory: the keeper tries again."""
-    url = users().says()
+    """Postgres refuses to start while a session of the killed server still uses its shared memory."""
+    url = users().first_line()
     with psycopg.connect(url, autocommit=True) as busy:
         backend = busy.info.backend_pid
         os.kill(backend, signal.SIGSTOP)
         pid = running_pid(home)
         os.kill(pid, signal.SIGKILL)
-        log = home.folder / "postgres.keeper.log"
+        log = home.folder / "postgres.daemon.log"
         until(lambda: "still in use" in log.read_text())
-        assert not home.server.answers()
+        assert not home.server.is_ready()
         os.kill(backend, signal.SIGCONT)
-        until(home.server.answers)
+        until(home.server.is_ready)
 
 
-@only_linux
-def test_a_process_id_that_is_used_again_is_not_the_server(home: EmbeddedPostgres, users: Callable[[], User]) -> None:
-    """After a container's restart the id in a crashed server's lock file is soon somebody else's."""
+@linux_only
+def test_a_reused_pid_is_not_the_server(home: EmbeddedPostgres, users: Callable[[], User]) -> None:
+    """After a container restarts, the pid in a crashed server's lock file soon belongs to another process."""
     user = users()
-    write_a_row(user.says())
-    os.kill(keeper(home), signal.SIGKILL)
+    write_row(user.first_line())
+    os.kill(daemon(home), signal.SIGKILL)
     os.kill(running_pid(home), signal.SIGKILL)
     user.kill()
     until(lambda: home.server.pid is None)
     owner = home.server.data.stat()
-    stranger = subprocess.Popen(["sleep", "600"], user=owner.st_uid, group=owner.st_gid)
+    unrelated = subprocess.Popen(["sleep", "600"], user=owner.st_uid, group=owner.st_gid)
     try:
         for name in ("postmaster.pid", ".s.PGSQL.5432.lock"):
             file = home.server.data / name
             _, _, rest = file.read_bytes().partition(b"\n")
-            file.write_bytes(b"%d\n%s" % (stranger.pid, rest))
+            file.write_bytes(b"%d\n%s" % (unrelated.pid, rest))
         assert postgres.stop(home.folder, force=True) is False, "there is nothing to stop"
-        with postgres.running(home.folder, LINGER) as url:
+        with postgres.running(home.folder, IDLE_TIMEOUT) as url:
             assert rows(url) == 1
-        assert stranger.poll() is None, "and nobody hurt it"
+        assert unrelated.poll() is None, "it was not signalled"
     finally:
-        stranger.kill()
-        stranger.wait()
+        unrelated.kill()
+        unrelated.wait()
 
 
 def test_a_home_that_was_moved_after_a_crash(copied_home: Callable[[str], EmbeddedPostgres]) -> None:
     home = copied_home("home")
     user = User(home)
-    write_a_row(user.says())
-    os.kill(keeper(home), signal.SIGKILL)
+    write_row(user.first_line())
+    os.kill(daemon(home), signal.SIGKILL)
     os.kill(running_pid(home), signal.SIGKILL)
     user.kill()
     until(lambda: home.server.pid is None)
     moved = EmbeddedPostgres(home.folder.rename(home.folder.with_name("moved")))
-    with postgres.running(moved.folder, LINGER) as url:
+    with postgres.running(moved.folder, IDLE_TIMEOUT) as url:
         assert rows(url) == 1
         assert str(moved.folder) in url
     stop(moved)
 
 
-def test_the_old_keepers_id_is_never_signalled(home: EmbeddedPostgres, users: Callable[[], User]) -> None:
-    """`stop` signals whom the keeper's file names, so a dead keeper's id must not stay in there."""
+def test_the_pid_of_a_killed_daemon_is_never_signalled(home: EmbeddedPostgres, users: Callable[[], User]) -> None:
+    """`stop` signals the pid in the daemon's lock file, so the pid of a killed daemon must not remain there."""
     user = users()
-    user.says()
-    os.kill(keeper(home), signal.SIGKILL)
+    user.first_line()
+    os.kill(daemon(home), signal.SIGKILL)
     until(lambda: home.daemon_pid() is None)
-    with subprocess.Popen(["sleep", "600"]) as stranger:
-        home.daemon_lock.write_text(str(stranger.pid))
+    with subprocess.Popen(["sleep", "600"]) as unrelated:
+        home.daemon_lock.write_text(str(unrelated.pid))
         postgres.stop(home.folder, force=True)
-        assert stranger.poll() is None
-        stranger.kill()
+        assert unrelated.poll() is None
+        unrelated.kill()
 
 
-# --- leaving nothing behind ---------------------------------------------------------------------------------
+# --- inherited files ----------------------------------------------------------------------------------------
 
 
-def test_whoever_waits_for_our_output_is_not_kept_waiting(home: EmbeddedPostgres) -> None:
-    """`url=$(clerk db url)` ends when the command does, not when the server does."""
-    started = time.monotonic()
-    user = User(home, linger=60)
+def test_the_starting_process_closes_its_output(home: EmbeddedPostgres) -> None:
+    """`url=$(clerk db url)` ends when the command ends, not when the server ends."""
+    user = User(home, idle_timeout=10 * TIMEOUT)
     user.leave()
-    assert time.monotonic() - started < 30
     assert home.server.pid is not None
 
 
-@only_linux
-def test_neither_server_nor_keeper_keeps_a_file_of_their_starter(home: EmbeddedPostgres) -> None:
+@linux_only
+def test_server_and_daemon_inherit_no_files(home: EmbeddedPostgres) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         os.set_inheritable(theirs.fileno(), True)
-        user = User(home, linger=60, pass_fds=[theirs.fileno()])
-        user.says()
+        user = User(home, idle_timeout=10 * TIMEOUT, pass_fds=[theirs.fileno()])
+        user.first_line()
         inode = os.fstat(theirs.fileno()).st_ino
 
         def holds(pid: int) -> bool:
@@ -558,5 +558,5 @@ def test_neither_server_nor_keeper_keeps_a_file_of_their_starter(home: EmbeddedP
 
         assert holds(user.process.pid)
         assert not holds(running_pid(home))
-        assert not holds(keeper(home))
+        assert not holds(daemon(home))
         user.leave()

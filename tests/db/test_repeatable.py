@@ -1,4 +1,4 @@
-"""Functions, triggers and views follow their files, in one transaction with the migration that needs them."""
+"""Functions, triggers and views are recreated from their files, in the transaction of the migration they need."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from clerk.db.migrations.migrate import Migrator, read_state
 from clerk.db.migrations.sqlfiles import SqlFolder
 from clerk.db.migrations.verify import require_known_schema, require_triggers, verify_schema
 from clerk.errors import MigrationError
-from tests.db.conftest import Workbench
-from tests.db.schema import facts
+from tests.db.conftest import SqlFolderBuilder
+from tests.db.schema import schema_lines
 
 THINGS = "create table things (id int primary key, name text);"
 ONE = "-- needs: 0001\ncreate or replace function one() returns int language sql as $$ select 1 $$;"
 
 
 @pytest.fixture
-def things(workbench: Workbench) -> Workbench:
-    workbench.migration("things", THINGS, "drop table things;")
-    return workbench
+def things(sql_folder: SqlFolderBuilder) -> SqlFolderBuilder:
+    sql_folder.migration("things", THINGS, "drop table things;")
+    return sql_folder
 
 
-def up(connection: psycopg.Connection, workbench: Workbench) -> list[str]:
-    return [str(step) for step in Migrator(connection, workbench.folder).up()]
+def up(connection: psycopg.Connection, sql_folder: SqlFolderBuilder) -> list[str]:
+    return [str(step) for step in Migrator(connection, sql_folder.folder).up()]
 
 
 def value(connection: psycopg.Connection, query: str) -> object:
@@ -36,7 +36,7 @@ def exists(connection: psycopg.Connection, table_or_view: str) -> bool:
     return value(connection, f"select to_regclass('public.{table_or_view}') is not null") is True
 
 
-def test_an_edited_file_is_applied_again(empty: psycopg.Connection, things: Workbench) -> None:
+def test_an_edited_file_is_applied_again(empty: psycopg.Connection, things: SqlFolderBuilder) -> None:
     things.write("functions/one.sql", ONE)
     up(empty, things)
     assert value(empty, "select one()") == 1
@@ -46,7 +46,7 @@ def test_an_edited_file_is_applied_again(empty: psycopg.Connection, things: Work
     assert up(empty, things) == []
 
 
-def test_a_failing_function_takes_its_migration_back(empty: psycopg.Connection, things: Workbench) -> None:
+def test_a_failing_function_rolls_its_migration_back(empty: psycopg.Connection, things: SqlFolderBuilder) -> None:
     up(empty, things)
     name = things.migration("others", "create table others (id int);", "drop table others;")
     things.write("functions/broken.sql", "-- needs: 0002\ncreate function broken() returns int as $$ nonsense $$;")
@@ -59,7 +59,7 @@ def test_a_failing_function_takes_its_migration_back(empty: psycopg.Connection, 
     assert up(empty, things) == [f"apply {name}"]
 
 
-def test_what_has_no_file_any_more_is_dropped(empty: psycopg.Connection, things: Workbench) -> None:
+def test_objects_without_a_file_are_dropped(empty: psycopg.Connection, things: SqlFolderBuilder) -> None:
     things.write(
         "functions/on_thing.sql",
         "-- needs: 0001\ncreate or replace function on_thing() returns trigger language plpgsql"
@@ -84,18 +84,20 @@ def test_what_has_no_file_any_more_is_dropped(empty: psycopg.Connection, things:
     assert value(empty, "select name from things where id = 2") is None
 
 
-def test_a_function_that_is_still_used_is_not_dropped(empty: psycopg.Connection, things: Workbench) -> None:
+def test_a_function_that_is_still_used_is_not_dropped(empty: psycopg.Connection, things: SqlFolderBuilder) -> None:
     things.write("functions/one.sql", ONE)
     up(empty, things)
     empty.execute("alter table things add column n int default one()")
     things.remove("functions/one.sql")
-    with pytest.raises(MigrationError, match=r"function one should go, .*default value for column n of table things"):
+    with pytest.raises(
+        MigrationError, match=r"function one must be dropped, .*default value for column n of table things"
+    ):
         up(empty, things)
     assert value(empty, "select one()") == 1
 
 
-def test_files_need_no_order_of_their_own(empty: psycopg.Connection, things: Workbench) -> None:
-    """Views stand on views, and functions written in SQL are checked against what they call."""
+def test_files_may_refer_to_each_other_in_any_order(empty: psycopg.Connection, things: SqlFolderBuilder) -> None:
+    """Views use other views, and Postgres checks the calls in SQL functions when it creates them."""
     things.write("views/a_top.sql", "-- needs: 0001\ncreate view a_top as select id from m_middle;")
     things.write("views/m_middle.sql", "-- needs: 0001\ncreate view m_middle as select id from z_ground;")
     things.write(
@@ -115,14 +117,14 @@ def test_files_need_no_order_of_their_own(empty: psycopg.Connection, things: Wor
     assert value(empty, "select caller()") == 2
 
 
-def test_what_stands_on_nothing_is_named(empty: psycopg.Connection, things: Workbench) -> None:
+def test_a_view_on_a_missing_table_is_named(empty: psycopg.Connection, things: SqlFolderBuilder) -> None:
     things.write("views/lost.sql", "-- needs: 0001\ncreate view lost as select * from nowhere;")
     with pytest.raises(MigrationError, match=r'sql/views/lost.sql failed \(relation "nowhere" does not exist'):
         up(empty, things)
     assert read_state(empty).version == 0
 
 
-def test_a_views_column_list_may_change(empty: psycopg.Connection, things: Workbench) -> None:
+def test_a_views_column_list_may_change(empty: psycopg.Connection, things: SqlFolderBuilder) -> None:
     things.write("views/seen.sql", "-- needs: 0001\ncreate view seen as select id, name from things;")
     things.write("views/summed.sql", "-- needs: 0001\ncreate view summed as select count(*) from seen;")
     up(empty, things)
@@ -132,35 +134,35 @@ def test_a_views_column_list_may_change(empty: psycopg.Connection, things: Workb
     assert exists(empty, "summed")
 
 
-def test_rights_given_by_hand_on_a_view_outlive_it(empty: psycopg.Connection, things: Workbench) -> None:
+def test_manual_grants_on_a_view_are_kept(empty: psycopg.Connection, things: SqlFolderBuilder) -> None:
     things.write("views/seen.sql", "-- needs: 0001\ncreate view seen as select id from things;")
     up(empty, things)
     empty.execute("grant select on seen to pg_monitor with grant option; grant select on seen to public")
-    before = facts(empty, things.folder)
+    before = schema_lines(empty, things.folder)
     things.write("functions/one.sql", ONE)
     up(empty, things)
-    assert [line for line in facts(empty, things.folder) if " on seen" in line] == [
+    assert [line for line in schema_lines(empty, things.folder) if " on seen" in line] == [
         line for line in before if " on seen" in line
     ]
     assert value(empty, "select has_table_privilege('pg_monitor', 'seen', 'select with grant option')") is True
 
 
-def test_another_view_on_ours_is_named(empty: psycopg.Connection, things: Workbench) -> None:
+def test_a_foreign_view_on_a_clerk_view_is_named(empty: psycopg.Connection, things: SqlFolderBuilder) -> None:
     things.write("views/seen.sql", "-- needs: 0001\ncreate view seen as select id from things;")
     up(empty, things)
     empty.execute("create view theirs as select * from seen")
-    before = facts(empty, things.folder)
+    before = schema_lines(empty, things.folder)
     things.write("functions/one.sql", ONE)
-    with pytest.raises(MigrationError, match=r"stands on one of clerk's views .*view theirs depends on view seen"):
+    with pytest.raises(MigrationError, match=r"depends on one of clerk's views .*view theirs depends on view seen"):
         up(empty, things)
-    assert facts(empty, things.folder) == before
+    assert schema_lines(empty, things.folder) == before
 
 
-def test_changed_arguments_would_leave_two_functions(empty: psycopg.Connection, things: Workbench) -> None:
+def test_changed_arguments_without_a_drop_are_refused(empty: psycopg.Connection, things: SqlFolderBuilder) -> None:
     things.write("functions/one.sql", ONE)
     up(empty, things)
     things.write("functions/one.sql", ONE.replace("one()", "one(p_more int)"))
-    with pytest.raises(MigrationError, match=r"sql/functions/one.sql left 2 objects of that name"):
+    with pytest.raises(MigrationError, match=r"after sql/functions/one.sql there are 2 objects of that name"):
         up(empty, things)
     assert value(empty, "select one()") == 1
 
@@ -170,21 +172,23 @@ def test_changed_arguments_would_leave_two_functions(empty: psycopg.Connection, 
     assert value(empty, "select one(5)") == 1
 
 
-def test_a_file_is_named_after_what_it_makes(empty: psycopg.Connection, things: Workbench) -> None:
+def test_a_file_must_be_named_after_its_object(empty: psycopg.Connection, things: SqlFolderBuilder) -> None:
     things.write("functions/uno.sql", ONE)
-    with pytest.raises(MigrationError, match=r"sql/functions/uno.sql left 0 objects of that name"):
+    with pytest.raises(MigrationError, match=r"after sql/functions/uno.sql there are 0 objects of that name"):
         up(empty, things)
 
 
 @pytest.mark.parametrize("opening", ["", "-- needs: soon\n", "-- A comment first.\n-- needs: 0001\n"])
-def test_a_file_says_what_it_stands_on(empty: psycopg.Connection, things: Workbench, opening: str) -> None:
+def test_a_file_must_name_the_migration_it_needs(
+    empty: psycopg.Connection, things: SqlFolderBuilder, opening: str
+) -> None:
     things.write("functions/one.sql", ONE.replace("-- needs: 0001\n", opening))
-    with pytest.raises(MigrationError, match=r"sql/functions/one.sql does not say which migration it stands on"):
+    with pytest.raises(MigrationError, match=r"sql/functions/one.sql does not say which migration it needs"):
         up(empty, things)
     assert read_state(empty).kind == "empty"
 
 
-def test_going_down_drops_what_stands_on_the_migration(empty: psycopg.Connection, things: Workbench) -> None:
+def test_down_drops_objects_that_need_the_migration(empty: psycopg.Connection, things: SqlFolderBuilder) -> None:
     things.migration("others", "create table others (id int);", "drop table others;")
     things.write("functions/one.sql", ONE)
     things.write(
@@ -201,7 +205,7 @@ def test_going_down_drops_what_stands_on_the_migration(empty: psycopg.Connection
     assert value(empty, "select count(*) from pg_proc where proname = 'two'") == 0
 
 
-def test_a_migration_may_change_what_views_stand_on(empty: psycopg.Connection, things: Workbench) -> None:
+def test_a_migration_may_change_a_table_that_views_use(empty: psycopg.Connection, things: SqlFolderBuilder) -> None:
     things.write("views/seen.sql", "-- needs: 0001\ncreate view seen as select id, name from things;")
     up(empty, things)
     things.migration(
@@ -224,7 +228,9 @@ def test_a_migration_may_change_what_views_stand_on(empty: psycopg.Connection, t
         "drop function one()",
     ],
 )
-def test_a_function_changed_by_hand_is_noticed(empty: psycopg.Connection, things: Workbench, by_hand: str) -> None:
+def test_a_function_changed_by_hand_is_detected(
+    empty: psycopg.Connection, things: SqlFolderBuilder, by_hand: str
+) -> None:
     things.write("functions/one.sql", ONE)
     up(empty, things)
     require_known_schema(empty, things.folder)
@@ -233,19 +239,19 @@ def test_a_function_changed_by_hand_is_noticed(empty: psycopg.Connection, things
         require_known_schema(empty, things.folder)
 
 
-def test_what_somebody_dropped_or_disabled_is_brought_back(connection: psycopg.Connection, folder: SqlFolder) -> None:
-    """`clerk db up` is the remedy that workers name when they refuse to work without the triggers."""
+def test_dropped_or_disabled_objects_are_recreated(connection: psycopg.Connection, folder: SqlFolder) -> None:
+    """`clerk db up` is the remedy in the error of workers that refuse to start without the triggers."""
     connection.execute("drop trigger clerk_fence on procrastinate_jobs")
     connection.execute("alter table procrastinate_jobs disable trigger clerk_record_change")
     connection.execute("alter table procrastinate_jobs enable replica trigger clerk_record_delete")
     connection.execute("drop view recent_repairs; drop function clerk_notify_queue")
     migrator = Migrator(connection, folder)
     assert {str(step) for step in migrator.plan()} == {
-        "bring back trigger clerk_fence",
-        "bring back trigger clerk_record_change",
-        "bring back trigger clerk_record_delete",
-        "bring back view recent_repairs",
-        "bring back function clerk_notify_queue",
+        "recreate trigger clerk_fence",
+        "recreate trigger clerk_record_change",
+        "recreate trigger clerk_record_delete",
+        "recreate view recent_repairs",
+        "recreate function clerk_notify_queue",
     }
     migrator.up()
     assert migrator.plan() == []

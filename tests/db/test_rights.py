@@ -1,4 +1,4 @@
-"""Who may migrate, and what the three roles may do."""
+"""Privileges: which users can migrate, and what the three roles may do."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from clerk.db.migrations.migrate import Migrator, read_state
 from clerk.db.migrations.sqlfiles import SqlFolder
 from clerk.db.migrations.verify import verify_schema
 from clerk.errors import DatabaseRefused
-from tests.conftest import QUICK, Databases, Url
+from tests.conftest import NO_FSYNC, Databases, Url
 from tests.db.conftest import copy_data_directory
-from tests.db.schema import facts, tables
+from tests.db.schema import schema_lines, tables
 
 ROLES = ("clerk_owner", "clerk_worker", "clerk_dashboard")
 
 
 @pytest.fixture(scope="module")
 def bare_server(data_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Url]:
-    """A server on which no database of clerk's has been migrated before, so that it has no roles yet."""
-    server = Server(tmp_path_factory.mktemp("bare") / "postgres", options=QUICK)
+    """A server on which clerk has never migrated a database, so clerk's roles do not exist yet."""
+    server = Server(tmp_path_factory.mktemp("bare") / "postgres", options=NO_FSYNC)
     copy_data_directory(data_directory, server.data)
     server.start()
     yield server.url("postgres")
@@ -35,7 +35,7 @@ def bare_server(data_directory: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture
 def admin(bare_server: Url) -> Iterator[psycopg.Connection]:
-    """The administrator of the bare server, which is bare again afterwards."""
+    """A superuser connection to the bare server; clerk's roles are dropped after the test."""
     with psycopg.connect(bare_server, autocommit=True) as connection:
         yield connection
         for name in (*ROLES, "someone", "another"):
@@ -43,12 +43,12 @@ def admin(bare_server: Url) -> Iterator[psycopg.Connection]:
 
 
 @pytest.fixture
-def database_of_someone(bare_server: Url, admin: psycopg.Connection) -> Iterator[Url]:
-    """A database that belongs to an ordinary user; the URL is that user's."""
+def owned_database(bare_server: Url, admin: psycopg.Connection) -> Iterator[Url]:
+    """The URL of a database that the ordinary user `someone` owns, for that user."""
     admin.execute("create role someone login; create role another login")
     databases = Databases(bare_server)
     url = databases.create()
-    admin.execute(sql.SQL("alter database {} owner to someone").format(sql.Identifier(databases.made[0])))
+    admin.execute(sql.SQL("alter database {} owner to someone").format(sql.Identifier(databases.created[0])))
     yield as_user(url, "someone")
     databases.drop_all()
 
@@ -70,32 +70,32 @@ def owners(connection: psycopg.Connection) -> set[str]:
     return {name for (name,) in found}
 
 
-def test_a_user_without_rights_gets_a_sentence(database_of_someone: Url, folder: SqlFolder) -> None:
-    with psycopg.connect(database_of_someone) as connection:
-        before = facts(connection, folder)
+def test_a_user_without_privileges_gets_a_clear_error(owned_database: Url, folder: SqlFolder) -> None:
+    with psycopg.connect(owned_database) as connection:
+        before = schema_lines(connection, folder)
     with (
-        pytest.raises(DatabaseRefused, match=r"may not do this \(permission denied for schema public\)"),
-        connect_to(as_user(database_of_someone, "another")) as connection,
+        pytest.raises(DatabaseRefused, match=r"lacks a privilege \(permission denied for schema public\)"),
+        connect_to(as_user(owned_database, "another")) as connection,
     ):
         Migrator(connection, folder).up()
-    with psycopg.connect(database_of_someone) as connection:
-        assert facts(connection, folder) == before
+    with psycopg.connect(owned_database) as connection:
+        assert schema_lines(connection, folder) == before
 
 
-def test_without_the_right_to_create_roles_all_else_is_done(
-    database_of_someone: Url, admin: psycopg.Connection, folder: SqlFolder
+def test_without_createrole_everything_but_the_roles_is_migrated(
+    owned_database: Url, admin: psycopg.Connection, folder: SqlFolder
 ) -> None:
-    said: list[str] = []
-    with connect_to(database_of_someone) as connection:
-        migrator = Migrator(connection, folder, say=said.append)
+    log: list[str] = []
+    with connect_to(owned_database) as connection:
+        migrator = Migrator(connection, folder, log=log.append)
         migrator.up()
-        notes = [line for line in said if line.startswith("note:")]
+        notes = [line for line in log if line.startswith("note:")]
         assert len(notes) == 1
         assert "someone may not create roles, so clerk_owner, clerk_worker, clerk_dashboard do not exist" in notes[0]
         assert migrator.plan() == []
         assert problems(connection, folder) == []
 
-        # An administrator makes up for it, as the note said.
+        # An administrator creates the roles later, as the note says.
         admin.execute("create role clerk_owner; create role clerk_worker; create role clerk_dashboard")
         admin.execute("grant clerk_owner to someone")
         assert {step.action for step in migrator.plan()} == {"execute"}
@@ -107,19 +107,19 @@ def test_without_the_right_to_create_roles_all_else_is_done(
         ).fetchone() == (True,)
 
 
-def test_a_user_who_may_create_roles_hands_over_to_the_owner(
-    database_of_someone: Url, admin: psycopg.Connection, folder: SqlFolder
+def test_with_createrole_objects_belong_to_clerk_owner(
+    owned_database: Url, admin: psycopg.Connection, folder: SqlFolder
 ) -> None:
     admin.execute("alter role someone createrole")
-    with connect_to(database_of_someone) as connection:
-        before = facts(connection, folder)
+    with connect_to(owned_database) as connection:
+        before = schema_lines(connection, folder)
         Migrator(connection, folder).up()
         assert Migrator(connection, folder).plan() == []
         assert owners(connection) == {"clerk_owner"}
 
-    # Whoever is a member may migrate from then on.
+    # From now on every member of clerk_owner may migrate.
     admin.execute("grant clerk_owner to another")
-    with connect_to(as_user(database_of_someone, "another")) as connection:
+    with connect_to(as_user(owned_database, "another")) as connection:
         migrator = Migrator(connection, folder)
         migrator.down(folder.newest - 1)
         migrator.up()
@@ -127,26 +127,26 @@ def test_a_user_who_may_create_roles_hands_over_to_the_owner(
         assert owners(connection) == {"clerk_owner"}
         assert problems(connection, folder) == []
 
-    with connect_to(database_of_someone) as connection:
+    with connect_to(owned_database) as connection:
         Migrator(connection, folder).down(0)
-        assert facts(connection, folder) == before, "nothing is left that would keep the roles from being dropped"
+        assert schema_lines(connection, folder) == before, "no object remains that would prevent dropping the roles"
 
 
-def test_a_user_who_may_not_give_rights_on_the_schema_keeps_what_it_makes(
-    database_of_someone: Url, admin: psycopg.Connection, folder: SqlFolder
+def test_a_user_who_cannot_grant_on_the_schema_stays_the_owner(
+    owned_database: Url, admin: psycopg.Connection, folder: SqlFolder
 ) -> None:
-    """Such a user may create roles and tables, but a role without CREATE on the schema can own nothing there."""
+    """The user may create roles and tables, but a role without CREATE on the schema cannot own objects there."""
     admin.execute("alter role another createrole")
-    with psycopg.connect(database_of_someone, autocommit=True) as connection:
+    with psycopg.connect(owned_database, autocommit=True) as connection:
         connection.execute("grant create on schema public to another")
-    with connect_to(as_user(database_of_someone, "another")) as connection:
+    with connect_to(as_user(owned_database, "another")) as connection:
         Migrator(connection, folder).up()
         assert Migrator(connection, folder).plan() == []
         assert owners(connection) == {"another"}
         assert problems(connection, folder) == []
 
 
-def test_the_dashboard_may_read_the_views_and_nothing_else(connection: psycopg.Connection) -> None:
+def test_the_dashboard_role_may_only_read_views(connection: psycopg.Connection) -> None:
     views = [name for kind, name in read_state(connection).objects if kind == "view"]
     assert views
     connection.execute("set role clerk_dashboard")
@@ -159,8 +159,8 @@ def test_the_dashboard_may_read_the_views_and_nothing_else(connection: psycopg.C
             connection.execute(sql.SQL("select from {}").format(sql.Identifier(table)))
 
 
-def test_the_worker_may_write_every_table_but_the_record_of_migrations(connection: psycopg.Connection) -> None:
-    """A table that a later migration adds and sql/grants.sql forgets fails here."""
+def test_the_worker_role_may_write_every_table_but_the_migration_records(connection: psycopg.Connection) -> None:
+    """Fails for a table that a later migration adds and sql/grants.sql does not mention."""
     for table in tables(connection):
         rights = {
             right
@@ -168,13 +168,13 @@ def test_the_worker_may_write_every_table_but_the_record_of_migrations(connectio
             if connection.execute("select has_table_privilege('clerk_worker', %s, %s)", [table, right]).fetchone()
             == (True,)
         }
-        is_record = table.startswith(("clerk_", "adopted_"))
+        is_record = table.startswith(("clerk_", "legacy_"))
         expected = {"select"} if is_record else {"select", "insert", "update", "delete"}
-        # The first run of an older site, which a worker may start, keeps what it overwrites.
+        # The first run of a legacy site, which a worker may start, saves the row that it overwrites.
         assert rights == expected | ({"insert"} if table == "legacy_sites" else set()), table
 
 
-def test_the_worker_can_defer_and_take_a_job(connection: psycopg.Connection) -> None:
+def test_the_worker_role_can_defer_and_delete_a_job(connection: psycopg.Connection) -> None:
     connection.execute("set role clerk_worker")
     connection.execute("insert into sites (subdomain) values ('springfield')")
     connection.execute("insert into content_items (subdomain, kind) values ('springfield', 'archive')")
@@ -183,7 +183,7 @@ def test_the_worker_can_defer_and_take_a_job(connection: psycopg.Connection) -> 
     connection.execute("delete from procrastinate_jobs")
 
 
-def test_only_the_missing_rights_are_given(connection: psycopg.Connection, folder: SqlFolder) -> None:
+def test_only_missing_grants_are_executed(connection: psycopg.Connection, folder: SqlFolder) -> None:
     connection.execute("revoke insert on sites from clerk_worker")
     assert [str(step) for step in Migrator(connection, folder).plan()] == [
         "execute grant insert on sites to clerk_worker"
@@ -192,8 +192,8 @@ def test_only_the_missing_rights_are_given(connection: psycopg.Connection, folde
     assert Migrator(connection, folder).plan() == []
 
 
-def test_roles_and_databases_of_others_are_left_alone(new_database: Callable[[], Url], folder: SqlFolder) -> None:
-    """clerk_owner may own whole databases on this server; going down in one must not touch them."""
+def test_down_does_not_change_other_databases(new_database: Callable[[], Url], folder: SqlFolder) -> None:
+    """clerk_owner may own other databases on this server; `down` in one database must not touch them."""
     mine, other = new_database(), new_database()
     name = urlsplit(other).path.removeprefix("/")
     with connect_to(mine) as connection:

@@ -1,4 +1,4 @@
-"""Each thing that `verify` looks at is damaged once, and the check of that name says so."""
+"""Every check of `verify` reports the damage that it is for."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ DAMAGES = [
     ),
     ("drop view queue_backlog", {"views", "functions"}, "queue_backlog"),
     ("drop view queue_backlog; create view queue_backlog as select 1 as queue", {"views"}, "queue_backlog"),
-    ("alter type procrastinate_job_status add value 'resting'", {"types"}, "procrastinate_job_status"),
+    ("alter type procrastinate_job_status add value 'sleeping'", {"types"}, "procrastinate_job_status"),
     ("alter table procrastinate_jobs disable trigger clerk_fence", {"triggers", "functions"}, "clerk_fence"),
     ("alter table procrastinate_jobs enable replica trigger clerk_fence", {"triggers", "functions"}, "clerk_fence"),
     ("drop trigger clerk_fence on procrastinate_jobs", {"triggers", "functions"}, "clerk_fence"),
@@ -61,13 +61,13 @@ DAMAGES = [
         {"procrastinate"},
         "procrastinate_prune_stalled_workers_v1(seconds_since_heartbeat double precision)",
     ),
-    ("update clerk_procrastinate set version = '3.9.0'", {"procrastinate"}, "its schema is at 3.9.0, the package at"),
+    ("update clerk_procrastinate set version = '3.9.0'", {"procrastinate"}, "schema version 3.9.0, package version"),
     ("delete from clerk_migrations where version = 3", {"migrations"}, "0003_ledger is not applied"),
     ("update clerk_migrations set checksum = 'x' where version = 3", {"migrations"}, "0003_ledger was changed after"),
     (
         "insert into clerk_migrations (version, name, checksum, milliseconds) values (9000, 'later', 'x', 0)",
         {"migrations"},
-        "the database is at 9000, this clerk knows migrations up to",
+        "the database is at 9000, this clerk has migrations up to",
     ),
     (
         f"""{UNIT} drop index uix_cips_content_item_pipeline;
@@ -79,9 +79,9 @@ DAMAGES = [
     (
         f"""{UNIT} alter table content_item_pipeline_state drop constraint cips_status_check;
         insert into content_item_pipeline_state (content_item_id, pipeline, status)
-        select id, 'ocr', 'resting' from content_items""",
+        select id, 'ocr', 'sleeping' from content_items""",
         {"constraints", "ledger_status"},
-        "1 rows have the status 'resting'",
+        "1 rows have the status 'sleeping'",
     ),
 ]  # fmt: skip
 
@@ -90,7 +90,7 @@ def failed(checks: list[Check]) -> dict[str, list[str]]:
     return {check.name: check.problems for check in checks if not check.ok}
 
 
-def test_a_migrated_database_is_as_it_should_be(connection: psycopg.Connection, folder: SqlFolder) -> None:
+def test_a_migrated_database_passes_every_check(connection: psycopg.Connection, folder: SqlFolder) -> None:
     checks = verify_schema(connection, folder)
     assert [check.name for check in checks] == ALL_CHECKS
     assert failed(checks) == {}
@@ -98,16 +98,16 @@ def test_a_migrated_database_is_as_it_should_be(connection: psycopg.Connection, 
 
 
 @pytest.mark.parametrize(("damage", "names", "words"), DAMAGES, ids=[damage[0][:60] for damage in DAMAGES])
-def test_damage_is_found_by_the_check_of_its_name(
+def test_damage_is_found(
     connection: psycopg.Connection, folder: SqlFolder, damage: str, names: set[str], words: str
 ) -> None:
     connection.execute(damage.encode())
     found = failed(verify_schema(connection, folder))
     assert set(found) >= names
-    # A dropped column or table takes other things with it; nothing outside the snapshot's sections may complain.
+    # Dropping a column or table drops dependent objects; only checks of the snapshot may fail as well.
     assert set(found) - names <= {"constraints", "indexes", "views"}
-    said = [problem.lower() for name in names for problem in found[name]]
-    assert any(words.lower() in problem for problem in said), said
+    problems = [problem.lower() for name in names for problem in found[name]]
+    assert any(words.lower() in problem for problem in problems), problems
 
 
 @pytest.mark.parametrize(
@@ -116,10 +116,10 @@ def test_damage_is_found_by_the_check_of_its_name(
         ("alter table procrastinate_jobs disable trigger clerk_fence", "trigger clerk_fence is disabled"),
         ("drop function clerk_notify_queue", "function clerk_notify_queue is missing"),
         ("delete from clerk_migrations where version = 3", "0003_ledger is not applied"),
-        ("update clerk_procrastinate set version = '3.9.0'", "its schema is at 3.9.0"),
+        ("update clerk_procrastinate set version = '3.9.0'", "schema version 3.9.0"),
     ],
 )
-def test_workers_refuse_a_schema_they_do_not_know(
+def test_workers_refuse_an_unknown_schema(
     connection: psycopg.Connection, folder: SqlFolder, damage: str, words: str
 ) -> None:
     connection.execute(damage.encode())
@@ -127,11 +127,11 @@ def test_workers_refuse_a_schema_they_do_not_know(
         require_known_schema(connection, folder)
     sentence = str(refusal.value)
     assert words in sentence
-    assert sentence.endswith('): run "clerk db up", and "clerk db verify" to see more.')
+    assert sentence.endswith('): run "clerk db up"; "clerk verify --schema" lists all differences.')
     assert "\n" not in sentence
 
 
-def test_a_trigger_is_missed_though_another_table_has_one_of_its_name(
+def test_a_trigger_of_the_same_name_on_another_table_does_not_count(
     connection: psycopg.Connection, folder: SqlFolder
 ) -> None:
     connection.execute("drop trigger clerk_fence on procrastinate_jobs")
@@ -143,9 +143,9 @@ def test_a_trigger_is_missed_though_another_table_has_one_of_its_name(
         require_triggers(connection)
 
 
-def test_every_trigger_is_watched(connection: psycopg.Connection, folder: SqlFolder) -> None:
-    """The view names the table of each; one that it does not know would never be missed."""
-    triggers = {one.name for one in folder.objects if one.kind == "trigger"}
+def test_every_trigger_is_checked(connection: psycopg.Connection, folder: SqlFolder) -> None:
+    """The view trigger_problems lists the triggers; it would never report one that it does not list."""
+    triggers = {item.name for item in folder.objects if item.kind == "trigger"}
     for name, table in connection.execute(
         "select tgname, tgrelid::regclass::text from pg_trigger where tgname = any (%s)", [list(triggers)]
     ).fetchall():
@@ -160,29 +160,29 @@ def test_a_database_that_was_never_migrated(empty: psycopg.Connection, folder: S
         require_known_schema(empty, folder)
 
 
-def test_a_database_that_is_behind(empty: psycopg.Connection, folder: SqlFolder) -> None:
+def test_a_database_at_an_older_migration(empty: psycopg.Connection, folder: SqlFolder) -> None:
     Migrator(empty, folder).up(folder.newest - 1)
     found = failed(verify_schema(empty, folder))
     assert found["migrations"] == [f"{folder.migrations[-1].name} is not applied"]
 
 
-def test_more_than_the_snapshot_may_be_there(connection: psycopg.Connection, folder: SqlFolder) -> None:
+def test_additional_objects_are_allowed(connection: psycopg.Connection, folder: SqlFolder) -> None:
     connection.execute("alter table sites add column notes text; create table theirs (id int primary key)")
     connection.execute("create index on sites (notes); create view their_view as select 1 as one")
     assert failed(verify_schema(connection, folder)) == {}
 
 
-def test_every_function_of_procrastinate_is_watched(connection: psycopg.Connection) -> None:
+def test_every_function_of_procrastinate_is_checked(connection: psycopg.Connection) -> None:
     recorded = connection.execute("select functions from clerk_procrastinate").fetchone()
     assert recorded is not None
     assert len(recorded[0]) > 15
     assert recorded[0] == procrastinate_schema.function_checksums(connection)
 
 
-def test_a_restored_database_is_as_good_as_the_one_that_was_dumped(
+def test_a_restored_database_passes_every_check(
     database: str, new_database: Callable[[], str], folder: SqlFolder, tmp_path: Path
 ) -> None:
-    """Postgres writes some constraints in other words after it has read them from a dump."""
+    """Postgres prints some constraints differently after it has restored them from a dump."""
     restored, dump = new_database(), tmp_path / "dump"
     tools = bundled(18)
     subprocess.run([tools / "pg_dump", "--format=custom", f"--file={dump}", database], check=True)

@@ -21,7 +21,7 @@ from clerk.db.migrations.migrate import Migrator
 from clerk.db.migrations.sqlfiles import SqlFolder
 from clerk.pipeline.connector import ClerkConnector
 from clerk.pipeline.worker import EX_TEMPFAIL
-from tests.conftest import QUICK, running
+from tests.conftest import NO_FSYNC, running
 from tests.faults.pipeline import Pipeline, pipeline_on, until
 from tests.faults.proxy import Proxy
 
@@ -41,7 +41,7 @@ def proxy(database: str) -> Iterator[Proxy]:
 def own_server(tmp_path_factory: pytest.TempPathFactory, folder: SqlFolder) -> Iterator[Server]:
     """A server that this test may stop."""
     # What was committed has to survive the end of the server's processes.
-    server = Server(tmp_path_factory.mktemp("own") / "postgres", options={**QUICK, "synchronous_commit": "on"})
+    server = Server(tmp_path_factory.mktemp("own") / "postgres", options={**NO_FSYNC, "synchronous_commit": "on"})
     with running(server):
         server.create_database()
         with connect_to(server.url()) as connection:

@@ -22,7 +22,7 @@ from clerk.db.migrations.migrate import Migrator
 from clerk.db.migrations.sqlfiles import default_folder
 from clerk.errors import ClerkError
 from clerk.pipeline import engine
-from tests.conftest import QUICK, Databases, running
+from tests.conftest import NO_FSYNC, Databases, running
 from tests.faults.pipeline import Pipeline, Worker, pipeline_on
 from tests.reconcile.repair_helpers import heal
 
@@ -193,7 +193,7 @@ def main() -> None:
     out = sys.stdout.write
     with tempfile.TemporaryDirectory(prefix="clerk-torture-") as name, Progress(asked.quiet) as progress:
         folder = Path(name)
-        with running(Server(folder / "postgres", options=QUICK)) as server:
+        with running(Server(folder / "postgres", options=NO_FSYNC)) as server:
             databases = Databases(server)
             try:
                 done = torture(databases.create(), folder, asked, progress)

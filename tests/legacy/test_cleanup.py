@@ -24,7 +24,7 @@ from tests.cli.conftest import Clerk
 from tests.conftest import Databases, Url
 from tests.db.conftest import older_server as older_server
 from tests.db.legacy import BASELINES, Baseline
-from tests.db.schema import facts
+from tests.db.schema import schema_lines
 from tests.db.schema import rows as all_rows
 from tests.engine.helpers import Connection, Worker, add_site, drain, next_job_of, one, rows, site, worker
 from tests.legacy.legacy_system import stuck_site
@@ -99,7 +99,7 @@ def test_clean_up_and_undo(
     url = os.environ["DATABASE_URL"]
     dumped, verified = schema(url), verify_schema(legacy_database, folder)
     before = (
-        facts(legacy_database, folder),
+        schema_lines(legacy_database, folder),
         {name: all_rows(legacy_database, name) for name in ("site_progress", "job_tracking")},
     )
     sites = all_rows(legacy_database, "sites")
@@ -123,7 +123,7 @@ def test_clean_up_and_undo(
 
     assert clerk_command("legacy", "cleanup", "--undo").code == 0
     after = (
-        facts(legacy_database, folder),
+        schema_lines(legacy_database, folder),
         {name: all_rows(legacy_database, name) for name in ("site_progress", "job_tracking")},
     )
     assert after == before
@@ -171,16 +171,16 @@ def test_a_privilege_of_a_dropped_role_does_not_stop_the_undo(connection: Connec
 def test_migrating_down_to_0_restores_the_original_database(new_database: Callable[[], Url], folder: SqlFolder) -> None:
     with connect_to(new_database()) as connection:
         BASELINES[0].build(connection)
-        before = facts(connection, folder), all_rows(connection, "sites"), all_rows(connection, "site_progress")
+        before = schema_lines(connection, folder), all_rows(connection, "sites"), all_rows(connection, "site_progress")
         migrator = Migrator(connection, folder)
         migrator.up()
         assert migrator.clean_up(lambda: None)
         assert not migrator.clean_up(lambda: None), "once"
-        assert str(migrator.plan_down(0)[0]) == "take back the clean-up"
+        assert str(migrator.plan_down(0)[0]) == "revert the legacy clean-up"
         assert not {"site_progress", "sites"} & migrator.data_loss(0).keys()
         migrator.down(0)
         assert (
-            facts(connection, folder),
+            schema_lines(connection, folder),
             all_rows(connection, "sites"),
             all_rows(connection, "site_progress"),
         ) == before

@@ -18,7 +18,7 @@ from clerk.legacy import migrate
 from clerk.pipeline import engine
 from tests.conftest import Url
 from tests.db.legacy import ALEMBIC, BASELINES, Baseline
-from tests.db.schema import facts, rows, tables
+from tests.db.schema import rows, schema_lines, tables
 from tests.engine.helpers import Connection, finish_phase, one, worker
 from tests.legacy.guide import PAGE
 from tests.legacy.legacy_system import LegacyDisk, stuck_site
@@ -51,7 +51,7 @@ def contents(connection: psycopg.Connection) -> dict[str, list[dict[str, object]
 
 
 def test_every_value_is_restored(legacy: Connection, folder: SqlFolder, legacy_disk: LegacyDisk) -> None:
-    schema, before = facts(legacy, folder), contents(legacy)
+    schema, before = schema_lines(legacy, folder), contents(legacy)
     Migrator(legacy, folder).up()
     (stuck,) = (site for site in migrate.migrate(legacy, legacy_disk.root, every_site=True) if site.run_id is not None)
     assert (stuck.subdomain, stuck.total) == ("springfield", 3)
@@ -63,7 +63,7 @@ def test_every_value_is_restored(legacy: Connection, folder: SqlFolder, legacy_d
     changed = {row["subdomain"] for row in rows(legacy, "sites") if row["current_stage"] in ("ocr", "fetch")}
     assert changed >= {"springfield", "emptyville"}
     Migrator(legacy, folder).down(0)
-    assert facts(legacy, folder) == schema
+    assert schema_lines(legacy, folder) == schema
     assert contents(legacy) == before
 
 

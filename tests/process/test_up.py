@@ -44,7 +44,7 @@ def test_from_nothing_to_an_archive_and_back(start: Start, tmp_path: Path) -> No
     )
     assert added.returncode == 0, added.stderr
     up.until_said("springfield: succeeded, 1 document read")
-    with postgres.running(home, linger=1.0) as url, connect_to(url) as connection:
+    with postgres.running(home, idle_timeout=1.0) as url, connect_to(url) as connection:
         assert outcome(connection, "springfield") == "succeeded"
     started = up.descendants()
     up.signal(signal.SIGINT)

@@ -85,7 +85,7 @@ def installation(first_installation: Installation, server: Url, tmp_path: Path) 
     shutil.copytree(first_installation.folder, folder, symlinks=True)
     (folder / "bin").symlink_to(ROOT / "bin")
     yield Installation(databases.create(first_installation.database.partition("?")[0].rpartition("/")[2]), folder)
-    databases.made.append("clerk_restored")
+    databases.created.append("clerk_restored")
     databases.drop_all()
 
 

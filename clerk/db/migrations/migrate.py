@@ -1,11 +1,11 @@
-"""Moves a database's schema: plan first, then apply, one short transaction per migration.
+"""Schema migrator: plans and applies migrations, one short transaction per migration.
 
-Each transaction holds the migration, its record, and the functions, triggers and views that stand on it, so
-nobody ever sees a table without its triggers. Locks are asked for with a timeout and the whole transaction is
-tried again, because an `alter table` that queues behind a long query blocks everybody behind itself.
+Each transaction contains the migration, its record, and the functions, triggers and views that depend on it, so no
+session ever sees a table without its triggers. Locks are requested with a timeout and the whole transaction is
+retried, because an `alter table` that waits behind a long query blocks every later query on that table.
 
-The catch: `clerk db down` gives back tables, not the older definitions of functions that were edited since;
-those come back with the older code's own `clerk db up`.
+Limitation: `clerk db down` restores tables, not older definitions of functions that were edited since. The older
+code's own `clerk db up` restores those.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from psycopg import errors
 
 from clerk.db.connection import count_rows
 from clerk.db.migrations import procrastinate_schema
-from clerk.db.migrations.repeatable import RepeatableObjects, is_cleaned_up, named
+from clerk.db.migrations.repeatable import RepeatableObjects, file_context, is_cleaned_up
 from clerk.db.migrations.sqlfiles import Migration, SqlFolder, statements
 from clerk.errors import DatabaseRefused, ForeignDatabase, MigrationError, SchemaMismatch
 
 _LOCK_KEY = 0x636C65726B  # "clerk"
-_MIGRATOR_WAITS_AT_MOST = 600.0
+_MIGRATOR_LOCK_TIMEOUT = 600.0
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that `up` or `down` will do, in the words that `plan` prints."""
+    """One step of `up` or `down`; `clerk db plan` prints it as "action what"."""
 
     action: str
     what: str
@@ -43,10 +43,10 @@ class Step:
 
 @dataclass(frozen=True)
 class State:
-    """What the database says of itself."""
+    """The migration state of a database."""
 
     kind: str
-    """`ours`, `empty`, `legacy` (the older clerk's) or `foreign`."""
+    """`ours`, `empty`, `legacy` (tables of legacy clerk) or `foreign` (tables of another application)."""
     applied: dict[int, tuple[str, str]]
     """version → (name, checksum)"""
     objects: dict[tuple[str, str], str]
@@ -98,50 +98,53 @@ class Migrator:
     connection: psycopg.Connection
     folder: SqlFolder
     lock_timeout: float = 2.0
-    say: Callable[[str], None] = lambda _: None
-    lock_tries: int = 20
-    pause: Callable[[int], float] = lambda attempt: _backoff(attempt)
-    """Attempt → seconds until the next one."""
+    log: Callable[[str], None] = lambda _: None
+    lock_attempts: int = 20
+    retry_delay: Callable[[int], float] = lambda attempt: _backoff(attempt)
+    """Number of the failed attempt → seconds until the next one."""
 
     def __post_init__(self) -> None:
         self._objects = RepeatableObjects(self.connection, self.folder)
 
     def plan(self, to: int | None = None) -> list[Step]:
-        """What `up` would do, without doing it. Refuses what `up` would refuse."""
+        """The steps of `up`. Raises the errors that `up` would raise."""
         state = self._checked_state()
         target = self._target(to, at_least=state.version)
         steps = []
-        if procrastinate_schema.is_behind(state.procrastinate):
-            before = f" from {state.procrastinate.version}" if state.procrastinate else ""
-            steps.append(Step("bring Procrastinate to", f"{procrastinate_schema.package_version()}{before}"))
+        if procrastinate_schema.is_outdated(state.procrastinate):
+            version = procrastinate_schema.package_version()
+            if state.procrastinate is None:
+                steps.append(Step("install", f"Procrastinate {version}"))
+            else:
+                steps.append(Step("upgrade", f"Procrastinate from {state.procrastinate.version} to {version}"))
         steps += [Step("apply", m.name) for m in self.folder.migrations[state.version : target]]
         wanted = {(o.kind, o.name): o for o in self._objects.wanted(target)}
-        lost = self._objects.lost() if state.objects else set()
+        missing = self._objects.missing() if state.objects else set()
         for key, wanted_object in wanted.items():
             if key not in state.objects:
                 steps.append(Step("create", f"{key[0]} {key[1]}"))
-            elif key in lost:
-                steps.append(Step("bring back", f"{key[0]} {key[1]}"))
+            elif key in missing:
+                steps.append(Step("recreate", f"{key[0]} {key[1]}"))
             elif state.objects[key] != wanted_object.checksum:
                 steps.append(Step("replace", f"{key[0]} {key[1]}"))
         steps += [Step("drop", f"{kind} {name}") for kind, name in state.objects if (kind, name) not in wanted]
-        # Of a database that has still to get there nobody can say what will be missing.
+        # Which grants are missing is known only once the database is at its final version.
         if not steps:
-            steps += [Step("execute", command) for command in self._objects.missing_rights(state.version)]
+            steps += [Step("execute", command) for command in self._objects.missing_grants(state.version)]
         return steps
 
     def up(self, to: int | None = None) -> list[Step]:
-        """Bring the database to version `to`, the newest by default. Says what was done."""
-        with self._alone():
+        """Migrate the database up to version `to`, the newest by default. Return the steps that were done."""
+        with self._exclusive():
             steps = self.plan(to)
             if not steps:
                 return []
             state = self._checked_state()
             self._transaction(lambda: self._execute(self.folder.read("migrator_tables.sql")))
-            self._bring_procrastinate(state)
+            self._upgrade_procrastinate(state)
             target = self._target(to, at_least=state.version)
             for migration in self.folder.migrations[state.version : target]:
-                self.say(f"applying {migration.name}")
+                self.log(f"applying {migration.name}")
                 self._apply(migration)
             self._transaction(lambda: self._objects.apply(target))
             return steps
@@ -149,47 +152,50 @@ class Migrator:
     def plan_down(self, to: int) -> list[Step]:
         state = self._checked_state()
         if to > state.version:
-            raise MigrationError(f"the database is at {state.version:04}, below {to:04}", "go there with up --to")
-        steps = [Step("take back", m.name) for m in reversed(self.folder.migrations[to : state.version])]
+            raise MigrationError(f"the database is at {state.version:04}, below {to:04}", "use up --to instead")
+        steps = [Step("revert", m.name) for m in reversed(self.folder.migrations[to : state.version])]
         if to == 0 and is_cleaned_up(self.connection):
-            steps.insert(0, Step("take back", "the clean-up"))
+            steps.insert(0, Step("revert", "the legacy clean-up"))
         if to == 0 and state.kind == "ours":
-            steps.append(Step("take back", "Procrastinate's tables and the record of migrations"))
+            steps.append(Step("drop", "Procrastinate's tables and the migration records"))
         return steps
 
     def data_loss(self, to: int) -> dict[str, int]:
-        """Tables with rows in them that going down to `to` would drop, our own records apart: a rehearsal tells."""
+        """Table → number of rows that `down` to this version would delete. Found by a dry run that is rolled back.
+
+        The migrator's own tables do not count.
+        """
         state = self._checked_state()
         if to >= state.version:
             return {}
-        left: set[int] = set()
+        remaining: set[int] = set()
 
-        def rehearsal() -> None:
+        def revert_all() -> None:
             if to == 0 and is_cleaned_up(self.connection):
                 self._revert_cleanup()
             for migration in reversed(self.folder.migrations[to : state.version]):
                 self._revert(migration)
-            left.update(read_state(self.connection).tables.values())
+            remaining.update(read_state(self.connection).tables.values())
 
-        self._transaction(rehearsal, rehearse=True)
-        gone = [
+        self._transaction(revert_all, dry_run=True)
+        dropped = [
             table
             for table, oid in state.tables.items()
-            if oid not in left and not table.startswith(("clerk_", "adopted_", "legacy_"))
+            if oid not in remaining and not table.startswith(("clerk_", "adopted_", "legacy_"))
         ]
         if to == 0 and procrastinate_schema.is_ours(self.connection):
-            gone += [table for table in state.tables if table.startswith("procrastinate_")]
-        counts = {table: count_rows(self.connection, table) for table in gone}
+            dropped += [table for table in state.tables if table.startswith("procrastinate_")]
+        counts = {table: count_rows(self.connection, table) for table in dropped}
         return {table: count for table, count in counts.items() if count}
 
     def down(self, to: int) -> list[Step]:
-        """Take migrations back, the newest first. Rows of tables that they made are lost."""
-        with self._alone():
+        """Revert migrations, the newest first. Rows of the tables that they created are deleted."""
+        with self._exclusive():
             steps = self.plan_down(to)
             state = self._checked_state()
-            # The first migration gives back what it found, and can do so only if it is there.
+            # The first down migration restores the legacy tables and needs the columns that the clean-up removed.
             if to == 0 and is_cleaned_up(self.connection):
-                self.say("taking back the clean-up")
+                self.log("reverting the legacy clean-up")
                 self._transaction(self._revert_cleanup)
             if to == 0 and "adopted_sites" in state.tables:
                 raise MigrationError(
@@ -198,22 +204,25 @@ class Migrator:
             if to == 0 and "legacy_sites" in state.tables:
                 self._transaction(lambda: self._execute(self.folder.read("legacy/restore.sql")))
             for migration in reversed(self.folder.migrations[to : state.version]):
-                self.say(f"taking back {migration.name}")
+                self.log(f"reverting {migration.name}")
                 self._transaction(lambda m=migration: self._revert(m))  # type: ignore[misc]
             if to == 0 and state.kind == "ours":
                 self._transaction(self._revert_all)
             return steps
 
     def clean_up(self, and_then: Callable[[], None]) -> bool:
-        """Set the older system's tables and columns aside; `and_then` in the same transaction. False: done before."""
-        with self._alone():
+        """Move legacy clerk's tables and columns out of the way, and call `and_then` in the same transaction.
+
+        Return False if that was done before.
+        """
+        with self._exclusive():
             state = self._checked_state()
             if is_cleaned_up(self.connection):
                 return False
 
             def work() -> None:
-                self._objects.drop_those_until_cleanup()
-                with named("legacy/cleanup.up.sql"):
+                self._objects.drop_legacy()
+                with file_context("legacy/cleanup.up.sql"):
                     self._execute(self.folder.read("legacy/cleanup.up.sql"))
                 self._objects.apply(state.version)
                 and_then()
@@ -222,8 +231,8 @@ class Migrator:
             return True
 
     def revert_cleanup(self, and_then: Callable[[], None]) -> bool:
-        """Give them back. False: there was no clean-up."""
-        with self._alone():
+        """Restore what `clean_up` moved. Return False if there was no clean-up."""
+        with self._exclusive():
             if not is_cleaned_up(self.connection):
                 return False
 
@@ -236,36 +245,36 @@ class Migrator:
 
     def _revert_cleanup(self) -> None:
         self._objects.drop_views()
-        with named("legacy/cleanup.down.sql"):
+        with file_context("legacy/cleanup.down.sql"):
             self._execute(self.folder.read("legacy/cleanup.down.sql"))
         self._objects.apply(read_state(self.connection).version)
 
     def _checked_state(self) -> State:
-        """The state, if this code may touch such a database."""
+        """The state of the database. Raises if this code must not change a database in that state."""
         state = read_state(self.connection)
         if state.kind == "foreign":
             raise ForeignDatabase(
-                f"the database {self.connection.info.dbname} holds tables of something else "
+                f"the database {self.connection.info.dbname} holds tables of another application "
                 f"({', '.join(list(state.tables)[:5])}{', …' if len(state.tables) > 5 else ''})",
-                "name an empty database, or one of the older clerk, in DATABASE_URL",
+                "set DATABASE_URL to an empty database or to a database of clerk",
             )
         if state.version > self.folder.newest:
             name = state.applied[state.version][0]
             raise SchemaMismatch(
-                f"the database is at {state.version:04}_{name}, newer than this clerk, which ends at "
+                f"the database is at {state.version:04}_{name}, newer than this clerk, whose newest migration is "
                 f"{self.folder.newest:04}",
                 "update clerk",
             )
         for migration in self.folder.migrations[: state.version]:
             if migration.version not in state.applied:
                 raise MigrationError(
-                    f"{migration.name} is not recorded as applied, and later migrations are",
-                    "find out what happened to its row of clerk_migrations before anything else",
+                    f"{migration.name} is not recorded as applied, but later migrations are",
+                    "find out why its row of clerk_migrations is missing, and restore it",
                 )
             if state.applied[migration.version][1] != migration.checksum:
                 raise MigrationError(
-                    f"{migration.name} was changed after it had been applied here",
-                    "put the file back as it was, and write a new migration for the change",
+                    f"{migration.name} was changed after it was applied to this database",
+                    "restore the file, and write a new migration for the change",
                 )
         return state
 
@@ -273,82 +282,82 @@ class Migrator:
         target = self.folder.newest if to is None else to
         if not at_least <= target <= self.folder.newest:
             raise MigrationError(
-                f"the database is at {at_least:04} and cannot go up to {target:04}",
-                f"name a version from {at_least} to {self.folder.newest}, or go down with down --to",
+                f"the database is at {at_least:04} and cannot be migrated up to {target:04}",
+                f"give a version from {at_least} to {self.folder.newest}, or use down --to",
             )
         return target
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """One migrator at a time.
+    def _exclusive(self) -> Iterator[None]:
+        """Hold the advisory lock that admits one migrator at a time.
 
-        The lock is polled for, never waited for: a session that waits inside a statement holds a snapshot, and
-        the other migrator's `create index concurrently` would wait for that snapshot in turn.
+        The lock is polled: a session that waits inside a statement holds a snapshot, and the other migrator's
+        `create index concurrently` would wait for that snapshot.
         """
-        deadline = time.monotonic() + _MIGRATOR_WAITS_AT_MOST
-        told = False
-        # Limits that an administrator has set for everyday queries are not meant for this.
+        deadline = time.monotonic() + _MIGRATOR_LOCK_TIMEOUT
+        is_waiting = False
+        # Timeouts that an administrator set for ordinary queries are too short for migrations.
         self._execute("set statement_timeout = 0; set lock_timeout = 0")
         while not self._try_advisory_lock():
             if time.monotonic() > deadline:
                 raise DatabaseRefused(
-                    "another migrator has been at work on this database for ten minutes",
-                    "look at it, or wait longer",
+                    "another migrator has been running on this database for ten minutes",
+                    "wait until it has finished and try again, or end its session (see pg_stat_activity)",
                 )
-            if not told:
-                self.say("another migrator is at work on this database: waiting for it")
-                told = True
+            if not is_waiting:
+                self.log("another migrator is running on this database: waiting for it")
+                is_waiting = True
             time.sleep(0.2)
-        self.connection.add_notice_handler(self._note)
+        self.connection.add_notice_handler(self._log_notice)
         try:
             yield
         finally:
-            self.connection.remove_notice_handler(self._note)
+            self.connection.remove_notice_handler(self._log_notice)
             if not self.connection.closed and not self.connection.broken:
                 self.connection.execute("select pg_advisory_unlock(%s)", [_LOCK_KEY])
                 self._execute("reset statement_timeout; reset lock_timeout")
 
-    def _note(self, notice: errors.Diagnostic) -> None:
-        # Migrations mark with this what a person should read; Postgres itself has much to say.
+    def _log_notice(self, notice: errors.Diagnostic) -> None:
+        # Migrations use this code for notices that operators should read; Postgres's own notices are not shown.
         if notice.sqlstate == "KL000":
-            self.say(f"note: {notice.message_primary}")
+            self.log(f"note: {notice.message_primary}")
 
     def _try_advisory_lock(self) -> bool:
         row = self.connection.execute("select pg_try_advisory_lock(%s)", [_LOCK_KEY]).fetchone()
         return bool(row and row[0])
 
-    def _transaction(self, work: Callable[[], None], *, rehearse: bool = False) -> None:
-        """Run `work` in a transaction that gives way: it waits for locks only briefly, and tries again."""
-        for attempt in range(1, self.lock_tries + 1):
+    def _transaction(self, work: Callable[[], None], *, dry_run: bool = False) -> None:
+        """Run `work` in a transaction with a short lock timeout, and retry it if a lock is not available."""
+        for attempt in range(1, self.lock_attempts + 1):
             try:
-                with self.connection.transaction(force_rollback=rehearse):
-                    # At least a millisecond: 0 would mean to wait for ever.
+                with self.connection.transaction(force_rollback=dry_run):
+                    # At least one millisecond: 0 would mean no timeout.
                     timeout = f"{max(1, int(self.lock_timeout * 1000))}ms"
                     self.connection.execute("select set_config('lock_timeout', %s, true)", [timeout])
                     work()
                 return
             except (errors.LockNotAvailable, errors.DeadlockDetected) as error:
-                if attempt == self.lock_tries:
+                if attempt == self.lock_attempts:
                     raise DatabaseRefused(
-                        f"a lock could not be had in {attempt} tries ({' '.join(str(error).split())})",
-                        "look in pg_stat_activity for a long transaction, end it, and run this again",
+                        f"a lock was not available in {attempt} attempts ({' '.join(str(error).split())})",
+                        "find the long transaction in pg_stat_activity, end it, and run this again",
                     ) from error
-                self.say(f"a table is busy: letting others through, then trying again ({attempt} of {self.lock_tries})")
-                time.sleep(self.pause(attempt))
+                self.log(f"a table is locked: trying again ({attempt} of {self.lock_attempts})")
+                time.sleep(self.retry_delay(attempt))
 
     def _execute(self, text: str) -> None:
-        # As bytes and without parameters: several statements at once, and % means nothing.
+        # As bytes and without parameters: one call may run several statements, and % needs no escaping.
         self.connection.execute(text.encode())
 
     def _apply(self, migration: Migration) -> None:
         started = time.monotonic()
         if not migration.in_transaction:
-            self._apply_one_by_one(migration)
+            self._apply_without_transaction(migration)
 
         def work() -> None:
             if migration.in_transaction:
                 self._objects.drop_views()
-                with named(migration.name):
+                with file_context(migration.name):
                     self._execute(migration.up)
             self.connection.execute(
                 "insert into clerk_migrations (version, name, checksum, milliseconds) values (%s, %s, %s, %s)",
@@ -358,15 +367,15 @@ class Migrator:
 
         self._transaction(work)
 
-    def _apply_one_by_one(self, migration: Migration) -> None:
-        """Outside a transaction, waiting as long as it takes: a concurrent index build blocks nobody."""
-        with named(migration.name):
+    def _apply_without_transaction(self, migration: Migration) -> None:
+        """Run the statements one by one without a lock timeout: a concurrent index build blocks no other session."""
+        with file_context(migration.name):
             for statement in statements(migration.up):
                 self._execute(statement)
 
     def _revert(self, migration: Migration) -> None:
-        self._objects.drop_those_on(migration.version)
-        with named(f"{migration.name}.down"):
+        self._objects.drop_dependents(migration.version)
+        with file_context(f"{migration.name}.down"):
             self._execute(migration.down)
         self.connection.execute("delete from clerk_migrations where version = %s", [migration.version])
         if migration.version > 1:
@@ -377,15 +386,15 @@ class Migrator:
             self._execute(self.folder.read("procrastinate.down.sql"))
         self._execute("drop table clerk_migrations, clerk_schema_objects, clerk_procrastinate")
 
-    def _bring_procrastinate(self, state: State) -> None:
+    def _upgrade_procrastinate(self, state: State) -> None:
         for file in procrastinate_schema.pending(state.procrastinate):
-            self.say(f"applying Procrastinate's {file.name}")
+            self.log(f"applying Procrastinate's {file.name}")
 
             def work(file: Path = file) -> None:
                 if state.version > 0:
-                    # They stand on its tables and would stop it; `up` makes them again at its end.
+                    # Views on Procrastinate's tables would block the change; `up` recreates them at its end.
                     self._objects.drop_views()
-                with named(f"Procrastinate's {file.name}"):
+                with file_context(f"Procrastinate's {file.name}"):
                     self._execute(file.read_text(encoding="utf-8"))
                 procrastinate_schema.record(self.connection, file)
 

@@ -1,7 +1,7 @@
-"""Procrastinate's own schema: installed whole, upgraded by the migrations that its package brings.
+"""Procrastinate's schema: installs it, and upgrades it with the migrations of the Procrastinate package.
 
-Its package numbers migrations by release (`03.04.00_01_pre_….sql`) and records nothing in the database; the
-record is ours (`clerk_procrastinate`).
+The package numbers its migrations by release (`03.04.00_01_pre_….sql`) and records nothing in the database; clerk
+records them in `clerk_procrastinate`.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from clerk.errors import SchemaMismatch
 class Installed:
     version: Version
     files: frozenset[str]
-    """Migration files already applied beyond `version` by an upgrade that was cut short."""
+    """Migration files of a newer version that an interrupted upgrade has already applied."""
 
 
 def package_version() -> Version:
     return Version(metadata.version("procrastinate"))
 
 
-def whole_schema() -> Path:
+def schema_file() -> Path:
     return Path(str(resources.files("procrastinate.sql") / "schema.sql"))
 
 
 def installed(connection: psycopg.Connection) -> Installed | None:
-    """What the database has, None when nothing. Tables that somebody made by hand count if they are the same."""
+    """The version in the database, or None. Tables that clerk did not create count if they equal the package's."""
     if _exists(connection, "clerk_procrastinate"):
         rows = connection.execute("select file, version, complete from clerk_procrastinate").fetchall()
         versions = [Version(version) for _, version, complete in rows if complete]
@@ -42,45 +42,45 @@ def installed(connection: psycopg.Connection) -> Installed | None:
             return Installed(max(versions), frozenset(file for file, _, complete in rows if not complete))
     if not _exists(connection, "procrastinate_jobs"):
         return None
-    if function_checksums(connection) != _checksums_of_package(connection):
+    if function_checksums(connection) != _package_checksums(connection):
         raise SchemaMismatch(
-            "the database holds Procrastinate's tables that clerk did not make, and they are not those of "
+            "the database has Procrastinate tables that clerk did not create and that differ from those of "
             f"Procrastinate {package_version()}",
-            f"bring them to {package_version()} with Procrastinate's own migrations, or use another database",
+            f"upgrade them to {package_version()} with Procrastinate's own migrations, or use another database",
         )
     return Installed(package_version(), frozenset())
 
 
-def pending(now: Installed | None) -> list[Path]:
+def pending(current: Installed | None) -> list[Path]:
     """The files to run, in order: the whole schema, or the package's migrations since the recorded version."""
-    if now is None:
-        return [whole_schema()]
-    if now.version > package_version():
+    if current is None:
+        return [schema_file()]
+    if current.version > package_version():
         raise SchemaMismatch(
-            f"the database has the schema of Procrastinate {now.version}, and this clerk brings {package_version()}",
+            f"the database has the schema of Procrastinate {current.version}, this clerk has {package_version()}",
             "update clerk",
         )
     files = sorted(Path(schema.SchemaManager.get_migrations_path()).glob("*.sql"))
-    return [file for file in files if now.version < release(file) and file.name not in now.files]
+    return [file for file in files if current.version < release_of(file) and file.name not in current.files]
 
 
-def release(file: Path) -> Version:
+def release_of(file: Path) -> Version:
     """The release that a file of the package belongs to."""
-    if file == whole_schema():
+    if file == schema_file():
         return package_version()
     return Version(".".join(str(int(part)) for part in file.name.split("_")[0].split(".")))
 
 
-def is_behind(now: Installed | None) -> bool:
-    return bool(pending(now)) or now is None or now.version < package_version()
+def is_outdated(current: Installed | None) -> bool:
+    return bool(pending(current)) or current is None or current.version < package_version()
 
 
 def record(connection: psycopg.Connection, file: Path) -> None:
-    _record(connection, file.name, release(file), complete=file == whole_schema())
+    _record(connection, file.name, release_of(file), complete=file == schema_file())
 
 
 def record_as_complete(connection: psycopg.Connection) -> None:
-    """The last file is in, or the tables were found as they should be: from here on this is the version."""
+    """Record the package's version as installed, after the last file was applied or existing tables were accepted."""
     version = package_version()
     known = connection.execute("select from clerk_procrastinate where complete and version = %s", [str(version)])
     if known.fetchone() is None:
@@ -88,8 +88,8 @@ def record_as_complete(connection: psycopg.Connection) -> None:
 
 
 def is_ours(connection: psycopg.Connection) -> bool:
-    """Did clerk make the tables, or find them?"""
-    rows = connection.execute("select from clerk_procrastinate where file = %s", [whole_schema().name])
+    """Did clerk create the tables?"""
+    rows = connection.execute("select from clerk_procrastinate where file = %s", [schema_file().name])
     return rows.fetchone() is not None
 
 
@@ -102,7 +102,7 @@ def _record(connection: psycopg.Connection, file: str, version: Version, *, comp
 
 
 def function_checksums(connection: psycopg.Connection, namespace: str = "public") -> dict[str, str]:
-    """Arguments are part of the name: Procrastinate keeps older versions of a function beside the newest."""
+    """Function signature → checksum. Procrastinate keeps older overloads of a function, so arguments matter."""
     return dict(
         connection.execute(
             "select p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')', md5(p.prosrc)"
@@ -113,12 +113,12 @@ def function_checksums(connection: psycopg.Connection, namespace: str = "public"
     )
 
 
-def _checksums_of_package(connection: psycopg.Connection) -> dict[str, str]:
-    """Install the package's schema aside, look, and roll back."""
+def _package_checksums(connection: psycopg.Connection) -> dict[str, str]:
+    """Install the package's schema into a scratch namespace, read its checksums, and roll back."""
     with connection.transaction(force_rollback=True):
         connection.execute("create schema clerk_scratch")
         connection.execute("set local search_path = clerk_scratch")
-        connection.execute(whole_schema().read_bytes())
+        connection.execute(schema_file().read_bytes())
         return function_checksums(connection, "clerk_scratch")
 
 

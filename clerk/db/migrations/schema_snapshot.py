@@ -1,4 +1,4 @@
-"""The schema as text: what is committed as `sql/schema.snapshot.sql`, and what `verify` holds a database to."""
+"""The schema as text, committed as `sql/schema.snapshot.sql`; `clerk verify` compares a database with it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Sections = dict[str, list[str]]
 def take(connection: psycopg.Connection, folder: SqlFolder) -> Sections:
     sections: Sections = {}
     for section, line in connection.execute(folder.read("schema_query.sql").encode()):
-        # A comment of several lines would break the rule of a fact per line.
+        # One fact per line, also for comments of several lines.
         sections.setdefault(section, []).append(line.replace("\n", "\\n"))
     return sections
 
@@ -43,23 +43,23 @@ def parse(text: str) -> Sections:
 
 
 def after_cleanup(wanted: Sections, folder: SqlFolder) -> Sections:
-    """Without what sql/legacy/cleanup.up.sql takes away."""
+    """The expected schema without the columns and triggers that sql/legacy/cleanup.up.sql removes."""
     columns = re.findall(r"drop column (\w+)", folder.read("legacy/cleanup.up.sql"))
-    gone = tuple(f"alter table sites add column {column} " for column in columns) + tuple(
+    removed = tuple(f"alter table sites add column {column} " for column in columns) + tuple(
         f"CREATE TRIGGER {item.name} " for item in folder.objects if item.until_cleanup and item.kind == "trigger"
     )
-    return {section: [line for line in lines if not line.startswith(gone)] for section, lines in wanted.items()}
+    return {section: [line for line in lines if not line.startswith(removed)] for section, lines in wanted.items()}
 
 
 def missing(live: Sections, wanted: Sections) -> Sections:
-    """What `wanted` has and `live` has not: what else a database holds is its own affair."""
-    there = {section: {_meaning(line) for line in lines} for section, lines in live.items()}
+    """The lines of `wanted` that `live` lacks. Additional objects in the database are allowed."""
+    present = {section: {_normalized(line) for line in lines} for section, lines in live.items()}
     return {
-        section: [line for line in lines if _meaning(line) not in there.get(section, set())]
+        section: [line for line in lines if _normalized(line) not in present.get(section, set())]
         for section, lines in wanted.items()
     }
 
 
-def _meaning(line: str) -> str:
-    """A list of strings is cast as a whole, and, once Postgres has read its own dump, string by string."""
+def _normalized(line: str) -> str:
+    """Without casts and parentheses: Postgres casts a list of strings as a whole, and after a restore one by one."""
     return re.sub(r"::(?:character varying|text)(?:\[\])?|[()]", "", line)

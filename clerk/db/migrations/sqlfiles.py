@@ -1,8 +1,8 @@
-"""What lies in `sql/`: migrations in their order, and functions, triggers and views, one per file.
+"""The files of `sql/`: numbered migrations, and functions, triggers and views with one file each.
 
-A file may open with `-- key: value` lines. For a migration, `transaction: none` runs its statements one by
-one outside a transaction (for `create index concurrently`). For the others, `needs: NNNN` names the
-newest migration that the definition stands on, and `until: cleanup` that it goes with the older system's columns.
+A file may start with `-- key: value` lines. In a migration, `transaction: none` runs its statements one by one
+outside a transaction (for `create index concurrently`). In other files, `needs: NNNN` names the newest migration that
+the definition depends on, and `until: cleanup` marks objects that are dropped with legacy clerk's columns.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def checksum(text: str) -> str:
 
 
 def _headers(sql: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    headers: dict[str, str] = {}
     for line in sql.splitlines():
         if not (match := _HEADER.fullmatch(line)):
             break
-        found[match[1]] = match[2].strip()
-    return found
+        headers[match[1]] = match[2].strip()
+    return headers
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Migration:
 
 
 def statements(sql: str) -> list[str]:
-    """Split a file that runs without a transaction. It may hold no function bodies: `;` at a line's end splits."""
+    """Split a file into statements at each `;` that ends a line. The file must not contain function bodies."""
     without_comments = re.sub(r"^--.*\n?", "", sql, flags=re.MULTILINE)
     return [part.strip() for part in re.split(r";[ \t]*(?:\n|$)", without_comments) if part.strip()]
 
@@ -78,8 +78,8 @@ class SqlObject:
             return int(_headers(self.sql)["needs"])
         except (KeyError, ValueError):
             raise MigrationError(
-                f"{self.file} does not say which migration it stands on",
-                'open it with a line like "-- needs: 0003"',
+                f"{self.file} does not say which migration it needs",
+                'add a first line like "-- needs: 0003"',
             ) from None
 
     @property
@@ -97,23 +97,23 @@ class SqlFolder:
 
     @cached_property
     def migrations(self) -> tuple[Migration, ...]:
-        found = []
+        migrations = []
         for path in sorted((self.root / "migrations").glob("*.up.sql")):
             match = _MIGRATION.fullmatch(path.name)
             if match is None:
-                raise MigrationError(f"{path} has a name that says no order", "call it NNNN_what.up.sql")
+                raise MigrationError(f"{path} has no migration number in its name", "name it NNNN_what.up.sql")
             down = path.with_name(path.name.replace(".up.sql", ".down.sql"))
             if not down.exists():
                 raise MigrationError(f"{path.name} has no matching down migration", f"write {down.name} beside it")
-            found.append(
+            migrations.append(
                 Migration(int(match[1]), match[2], path.read_text(encoding="utf-8"), down.read_text(encoding="utf-8"))
             )
-        versions = [migration.version for migration in found]
-        if versions != list(range(1, len(found) + 1)):
+        versions = [migration.version for migration in migrations]
+        if versions != list(range(1, len(migrations) + 1)):
             raise MigrationError(
-                f"the migrations in {self.root} are not numbered 1, 2, 3, … ({versions})", "number them anew"
+                f"the migrations in {self.root} are not numbered 1, 2, 3, … ({versions})", "renumber them"
             )
-        return tuple(found)
+        return tuple(migrations)
 
     @cached_property
     def objects(self) -> tuple[SqlObject, ...]:

@@ -1,7 +1,7 @@
-"""Is the schema the one that this code was written for? Named checks, each with what is wrong in words.
+"""Schema and invariant checks of `clerk verify`.
 
-The snapshot in `sql/` says what must be there. More than that may be there: an adopted database keeps its
-unknown columns and tables.
+The database must contain everything in the snapshot in `sql/`. It may contain more: a database imported from legacy
+clerk keeps its additional columns and tables.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Check:
     about: str
     problems: list[str] = field(default_factory=list)
     unknown: str | None = None
-    """Why nothing could be found out."""
+    """Why the check could not be made."""
 
     @property
     def ok(self) -> bool:
@@ -39,45 +39,45 @@ def verify_schema(connection: psycopg.Connection, folder: SqlFolder) -> list[Che
     wanted = schema_snapshot.parse(folder.read(schema_snapshot.FILE))
     if is_cleaned_up(connection):
         wanted = schema_snapshot.after_cleanup(wanted, folder)
-    lacking = schema_snapshot.missing(live, wanted)
+    missing = schema_snapshot.missing(live, wanted)
     return [
         Check(
             "migrations",
-            "every migration is applied, and unchanged since",
+            "every migration is applied and unchanged",
             _migration_problems(state, folder),
         ),
         *(
-            Check(section, f"all {section} of the snapshot are there", lacking.get(section, []))
+            Check(section, f"all {section} of the snapshot exist", missing.get(section, []))
             for section in ("types", "tables", "columns", "constraints", "indexes", "views")
         ),
-        Check("triggers", "every trigger is there and enabled", lacking.get("triggers", [])),
+        Check("triggers", "every trigger exists and is enabled", missing.get("triggers", [])),
         Check(
             "functions",
-            "functions and triggers are as their files say",
-            _object_problems(connection, folder) + _idle_triggers(connection),
+            "functions and triggers match their files",
+            _object_problems(connection, folder) + _trigger_problems(connection),
         ),
-        Check("procrastinate", "Procrastinate's schema fits its package", _procrastinate_problems(connection)),
-        Check("ledger_key", "no two ledger rows for one unit", _ledger_duplicates(connection, lacking)),
-        Check("ledger_status", "ledger statuses are among the five", _ledger_statuses(connection, lacking)),
+        Check("procrastinate", "Procrastinate's schema matches its package", _procrastinate_problems(connection)),
+        Check("ledger_key", "each unit has one ledger row", _ledger_duplicates(connection, missing)),
+        Check("ledger_status", "every ledger status is one of the five", _ledger_statuses(connection, missing)),
     ]
 
 
 INVARIANTS = {
     "I1": "every unit of a finished run is in one terminal state",
-    "I2": "counters say what the ledger says",
+    "I2": "counters equal the ledger",
     "I3": "one accepted advance per run and phase",
-    "I4": "every run ends, and its site says how",
-    "I5": "at most one publication per run and content, and none of what is published already",
+    "I4": "every run ends, and its site records how",
+    "I5": "at most one publication per run and content, and none of content that is already published",
     "I7": "no job runs without a live lease",
     "I8": "one accepted result per job and attempt",
-    "waiting": "whatever waits has somebody to go on with it",
+    "waiting": "everything that waits has a job or coordinator that continues it",
 }
-"""Those of the design's invariants that the database can see by itself (I6 is about files), and what would never end
-although they hold."""
+"""The invariants of the design that the database can check (I6 is about files), and `waiting`: work that would never
+end although they hold."""
 
 
 def verify_invariants(connection: psycopg.Connection, *, full: bool = False) -> list[Check]:
-    """Over all that moves, which is quick however many sites there are; or in full, over every row there is."""
+    """Check the active runs, which is fast for any number of sites, or with `full` every row."""
     problems: dict[str, list[str]] = {}
     view = sql.Identifier("invariant_violations_full" if full else "invariant_violations")
     for invariant, subdomain, stage, problem in connection.execute(
@@ -86,52 +86,54 @@ def verify_invariants(connection: psycopg.Connection, *, full: bool = False) -> 
         where = " ".join(filter(None, (subdomain, stage))) or "pipeline"
         problems.setdefault(invariant, []).append(f"{where}: {problem}")
     return [
-        Check("triggers", "somebody keeps the books: every trigger is there and enabled", _idle_triggers(connection)),
+        Check("triggers", "every accounting trigger exists and is enabled", _trigger_problems(connection)),
         *(Check(name, about, problems.get(name, [])) for name, about in INVARIANTS.items()),
     ]
 
 
 def require_triggers(connection: psycopg.Connection) -> None:
-    """Without them nobody keeps the books, and whatever is mended breaks again with the next job."""
-    if problems := _idle_triggers(connection):
+    """Raise if an accounting trigger is missing or disabled: the next job would break any repaired state again."""
+    if problems := _trigger_problems(connection):
         raise SchemaMismatch(
-            f"nobody keeps the books in the database {connection.info.dbname} ({problems[0]})",
-            'run "clerk db up", and enable what "clerk verify" names',
+            f"an accounting trigger is missing or disabled in database {connection.info.dbname} ({problems[0]})",
+            'run "clerk db up", and enable the triggers that "clerk verify" lists',
         )
 
 
 def require_known_schema(connection: psycopg.Connection, folder: SqlFolder) -> None:
-    """What a worker asks before it starts: cheap, and the first reason is enough to refuse."""
+    """Raise SchemaMismatch with the first problem. Workers call this before they start, so it is cheap."""
     require_known_migrations(connection, folder)
-    problems = _object_problems(connection, folder) or _idle_triggers(connection) or _procrastinate_problems(connection)
+    problems = (
+        _object_problems(connection, folder) or _trigger_problems(connection) or _procrastinate_problems(connection)
+    )
     if problems:
-        raise _unknown(connection, problems[0])
+        raise _schema_mismatch(connection, problems[0])
 
 
 def require_known_migrations(connection: psycopg.Connection, folder: SqlFolder) -> None:
-    """For whoever only reads the views, and is to say what is wrong with the rest."""
+    """Raise SchemaMismatch if the migrations differ. Enough for code that only reads views."""
     state = read_state(connection)
     problems = _migration_problems(state, folder) if state.kind == "ours" else ["it has not been migrated"]
     if problems:
-        raise _unknown(connection, problems[0])
+        raise _schema_mismatch(connection, problems[0])
 
 
-def _unknown(connection: psycopg.Connection, problem: str) -> SchemaMismatch:
+def _schema_mismatch(connection: psycopg.Connection, problem: str) -> SchemaMismatch:
     return SchemaMismatch(
-        f"the database {connection.info.dbname} is not at the schema of this clerk ({problem})",
-        'run "clerk db up", and "clerk db verify" to see more',
+        f"the schema of database {connection.info.dbname} is not the one of this clerk ({problem})",
+        'run "clerk db up"; "clerk verify --schema" lists all differences',
     )
 
 
 def _migration_problems(state: State, folder: SqlFolder) -> list[str]:
     if state.version > folder.newest:
-        return [f"the database is at {state.version:04}, this clerk knows migrations up to {folder.newest:04}"]
+        return [f"the database is at {state.version:04}, this clerk has migrations up to {folder.newest:04}"]
     problems = []
     for migration in folder.migrations:
         if migration.version not in state.applied:
             problems.append(f"{migration.name} is not applied")
         elif state.applied[migration.version][1] != migration.checksum:
-            problems.append(f"{migration.name} was changed after it had been applied")
+            problems.append(f"{migration.name} was changed after it was applied")
     return problems
 
 
@@ -143,43 +145,45 @@ def _object_problems(connection: psycopg.Connection, folder: SqlFolder) -> list[
         )
     }
     live = [(o.kind, o.name, o.checksum) for o in live_objects(connection)]
-    there = {(kind, name) for kind, name, _ in live}
+    live_names = {(kind, name) for kind, name, _ in live}
     problems = []
     for wanted in RepeatableObjects(connection, folder).wanted(folder.newest):
         key, what = (wanted.kind, wanted.name), f"{wanted.kind} {wanted.name}"
-        if key not in recorded or key not in there:
+        if key not in recorded or key not in live_names:
             problems.append(f"{what} is missing")
         elif recorded[key][0] != wanted.checksum:
-            problems.append(f"{what} is another version than this clerk's")
+            problems.append(f"{what} differs from this clerk's version")
         elif [o for o in live if o[:2] == key] != [(*key, recorded[key][1])]:
             problems.append(f"{what} was changed by hand")
     return problems
 
 
-def _idle_triggers(connection: psycopg.Connection) -> list[str]:
-    """Empty where the view that knows is missing: that is found under its own name."""
+def _trigger_problems(connection: psycopg.Connection) -> list[str]:
+    """Missing or disabled triggers. Empty if the view trigger_problems is missing, which another check reports."""
     if connection.execute("select to_regclass('public.trigger_problems')").fetchone() == (None,):
         return []
-    found = connection.execute("select name, problem from trigger_problems order by 1")
-    return [f"trigger {name} {problem}" for name, problem in found]
+    rows = connection.execute("select name, problem from trigger_problems order by 1")
+    return [f"trigger {name} {problem}" for name, problem in rows]
 
 
 def _procrastinate_problems(connection: psycopg.Connection) -> list[str]:
-    now = procrastinate_schema.installed(connection)
-    brought = procrastinate_schema.package_version()
-    if now is None or now.version != brought:
-        return [f"its schema is at {now.version if now else 'nothing'}, the package at {brought}"]
+    installed = procrastinate_schema.installed(connection)
+    package = procrastinate_schema.package_version()
+    if installed is None or installed.version != package:
+        return [f"schema version {installed.version if installed else 'none'}, package version {package}"]
     row = connection.execute(
-        "select functions from clerk_procrastinate where complete and version = %s", [str(brought)]
+        "select functions from clerk_procrastinate where complete and version = %s", [str(package)]
     ).fetchone()
     recorded: dict[str, str] = row[0] if row else {}
     live = procrastinate_schema.function_checksums(connection)
     return [f"{name} is missing or was changed by hand" for name, md5 in recorded.items() if live.get(name) != md5]
 
 
-def _ledger_duplicates(connection: psycopg.Connection, lacking: schema_snapshot.Sections) -> list[str]:
-    """Looked for row by row only where the unique index, which rules them out, is not in force."""
-    if not _any(lacking, "uix_cips_content_item_pipeline") or _any(lacking, "create table content_item_pipeline_state"):
+def _ledger_duplicates(connection: psycopg.Connection, missing: schema_snapshot.Sections) -> list[str]:
+    """Duplicate ledger rows. Searched only if the unique index, which prevents them, is missing."""
+    if not _mentions(missing, "uix_cips_content_item_pipeline") or _mentions(
+        missing, "create table content_item_pipeline_state"
+    ):
         return []
     return [
         f"content item {item} has {count} rows for {pipeline}"
@@ -190,8 +194,8 @@ def _ledger_duplicates(connection: psycopg.Connection, lacking: schema_snapshot.
     ]
 
 
-def _ledger_statuses(connection: psycopg.Connection, lacking: schema_snapshot.Sections) -> list[str]:
-    if not _any(lacking, "cips_status_check") or _any(lacking, "create table content_item_pipeline_state"):
+def _ledger_statuses(connection: psycopg.Connection, missing: schema_snapshot.Sections) -> list[str]:
+    if not _mentions(missing, "cips_status_check") or _mentions(missing, "create table content_item_pipeline_state"):
         return []
     return [
         f"{count} rows have the status {status!r}"
@@ -202,5 +206,5 @@ def _ledger_statuses(connection: psycopg.Connection, lacking: schema_snapshot.Se
     ]
 
 
-def _any(lacking: schema_snapshot.Sections, part: str) -> bool:
-    return any(part in line for lines in lacking.values() for line in lines)
+def _mentions(missing: schema_snapshot.Sections, part: str) -> bool:
+    return any(part in line for lines in missing.values() for line in lines)

@@ -45,7 +45,7 @@ def original(server: Url, template: str, tmp_path_factory: pytest.TempPathFactor
         with connect_to(url) as connection:
             add_site(connection)
             fill(_world(connection, folder))
-    yield Original(databases.made[0], folder)
+    yield Original(databases.created[0], folder)
     databases.drop_all()
 
 

@@ -40,7 +40,7 @@ def copied(world: World, databases: Databases) -> Url:
         )
         template = sql.Identifier(world.connection.info.dbname)
         admin.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), template))
-    databases.made.append(name)
+    databases.created.append(name)
     return named(databases.url, name)
 
 
