@@ -1,4 +1,4 @@
-"""A rendered page: checked, turned, straightened, kept. Works on files of our own renderer, never on a document's."""
+"""Operations on images of rendered pages: check, rotate, deskew, save as PNG. Never used on files from a document."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 from PIL import Image
 
-_FAINT = 32
-"""A page whose darkest and lightest pixel are closer than this is blank."""
+_MIN_CONTRAST = 32
+"""A page is blank if the difference between its darkest and its lightest pixel is smaller than this."""
 _GREYS = 4
-_STEEPEST = 15.0
-_SMALL = 500
+_MAX_SKEW = 15.0
+_SKEW_IMAGE_SIDE = 1000
 
 
 def size(path: Path) -> tuple[int, int] | None:
-    """Width and height of a complete grey image; None if it is not one."""
+    """Width and height of a grey PGM image; None if the file is not a complete one."""
     try:
         with path.open("rb") as file:
             fields = file.readline().split() + file.readline().split() + file.readline().split()
@@ -33,7 +33,7 @@ def size(path: Path) -> tuple[int, int] | None:
 def is_blank(path: Path) -> bool:
     with Image.open(path) as image:
         darkest, lightest = _extrema(image)
-        return lightest - darkest < _FAINT
+        return lightest - darkest < _MIN_CONTRAST
 
 
 def _extrema(image: Image.Image) -> tuple[int, int]:
@@ -44,10 +44,10 @@ def _extrema(image: Image.Image) -> tuple[int, int]:
 
 
 def rotate(source: Path, degrees: int, target: Path) -> None:
-    """By a right angle or two, clockwise."""
-    ways = {90: Image.Transpose.ROTATE_270, 180: Image.Transpose.ROTATE_180, 270: Image.Transpose.ROTATE_90}
+    """Rotate clockwise by 90, 180 or 270 degrees."""
+    transpositions = {90: Image.Transpose.ROTATE_270, 180: Image.Transpose.ROTATE_180, 270: Image.Transpose.ROTATE_90}
     with Image.open(source) as image:
-        image.transpose(ways[degrees]).save(target)
+        image.transpose(transpositions[degrees]).save(target)
 
 
 def deskew(source: Path, degrees: float, target: Path) -> None:
@@ -56,31 +56,32 @@ def deskew(source: Path, degrees: float, target: Path) -> None:
 
 
 def skew(path: Path) -> float:
-    """By how many degrees, counter-clockwise, the page must be turned for its lines to lie level.
+    """The angle in degrees, counter-clockwise, by which the page must be rotated to make its lines horizontal.
 
-    Level lines make the darkness of pixel rows vary most. Looked for on a small copy, coarsely, then finely.
+    With horizontal lines the brightness differs most from pixel row to pixel row. The search uses a small copy, first
+    with coarse steps, then with fine ones.
     """
     with Image.open(path) as image:
         small = image.convert("L")
-        small.thumbnail((2 * _SMALL, 2 * _SMALL))
+        small.thumbnail((_SKEW_IMAGE_SIDE, _SKEW_IMAGE_SIDE))
     small = small.point([255 - value for value in range(256)])
-    best = max(_steps(-_STEEPEST, _STEEPEST, 1.0), key=lambda angle: _unevenness(small, angle))
-    return max(_steps(best - 0.8, best + 0.8, 0.2), key=lambda angle: _unevenness(small, angle))
+    best = max(_steps(-_MAX_SKEW, _MAX_SKEW, 1.0), key=lambda angle: _row_contrast(small, angle))
+    return max(_steps(best - 0.8, best + 0.8, 0.2), key=lambda angle: _row_contrast(small, angle))
 
 
 def _steps(first: float, last: float, step: float) -> Sequence[float]:
     return [round(first + step * number, 3) for number in range(round((last - first) / step) + 1)]
 
 
-def _unevenness(image: Image.Image, angle: float) -> float:
-    turned = image.rotate(angle, resample=Image.Resampling.NEAREST, fillcolor=0)
-    rows = turned.resize((1, turned.height), resample=Image.Resampling.BOX).tobytes()
-    # The difference from row to row, not the spread over the page: a dark picture must not outweigh the lines.
-    return float(sum((one - other) ** 2 for one, other in itertools.pairwise(rows)))
+def _row_contrast(image: Image.Image, angle: float) -> float:
+    rotated = image.rotate(angle, resample=Image.Resampling.NEAREST, fillcolor=0)
+    rows = rotated.resize((1, rotated.height), resample=Image.Resampling.BOX).tobytes()
+    # The difference between neighbouring rows, not the variance: a dark picture must not outweigh the lines of text.
+    return float(sum((upper - lower) ** 2 for upper, lower in itertools.pairwise(rows)))
 
 
 def save_png(source: Path, target: Path) -> None:
-    """For readers: a PNG in four greys, a third of the time and of the bytes of all 256."""
+    """Save as a PNG with four greys, which takes a third of the time and space of 256 greys."""
     step = 255 // (_GREYS - 1)
     with Image.open(source) as image:
         reduced = image.convert("L").point([min(_GREYS - 1, (value + step // 2) // step) for value in range(256)])

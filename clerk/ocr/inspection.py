@@ -1,8 +1,8 @@
-"""What kind of file is it, and how many pages does it have? Runs in the reading child only.
+"""Determines the file type and the number of pages. Runs in the reader process only.
 
-Two programs are asked. Poppler, which will do the reading, opens more broken files, and knows the boxes; pypdf
-walks the page tree itself, so that a page which poppler passes over in silence is missed. A page exists if either
-has it.
+Both poppler and pypdf count the pages. Poppler, which renders the pages later, opens more damaged files and reports
+the page boxes; pypdf walks the page tree, so it finds pages that poppler skips without a message. A page exists if
+either finds it.
 """
 
 from __future__ import annotations
@@ -23,61 +23,62 @@ from clerk.ocr.sandbox import OutOfTime
 
 Result = TypeVar("Result")
 
-_HEADER_WITHIN = 1024
-_END_WITHIN = 2048
+_HEADER_BYTES = 1024
+_TRAILER_BYTES = 2048
 
 
 @dataclass
 class Inspection:
     page_count: int
     boxes: dict[int, poppler.Box]
-    complaints: frozenset[str]
-    remarks: list[str] = field(default_factory=list)
-    ends_early: bool = False
+    document_messages: frozenset[str]
+    """Poppler's messages about the document as a whole."""
+    notes: list[str] = field(default_factory=list)
+    is_truncated: bool = False
 
 
-def inspect(run: poppler.Run, pdf: Path, scratch: Path, most_pages: int, cpu_seconds: float) -> Inspection:
-    head, tail = _edges(pdf)
+def inspect(run: poppler.Run, pdf: Path, scratch: Path, max_pages: int, cpu_seconds: float) -> Inspection:
+    head, tail = _head_and_tail(pdf)
     require_pdf(head)
-    ends_early = b"%%EOF" not in tail and b"startxref" not in tail
-    broken = PdfTruncated if ends_early else PdfBroken
+    is_truncated = b"%%EOF" not in tail and b"startxref" not in tail
+    broken = PdfTruncated if is_truncated else PdfBroken
     try:
-        facts = poppler.pdf_info(run, pdf, scratch / "info", most_pages, cpu_seconds)
-        complaint = "poppler finds none"
+        info = poppler.pdf_info(run, pdf, scratch / "info", max_pages, cpu_seconds)
+        message = "poppler finds none"
     except poppler.PasswordNeeded as error:
         raise PdfEncrypted(str(error)) from error
     except poppler.Unreadable as error:
-        facts, complaint = poppler.PdfInfo(0, {}, frozenset()), str(error)
-    if facts.page_count > most_pages:
-        raise PdfTooLarge(f"{facts.page_count} pages, of which {most_pages} are allowed")
+        info, message = poppler.PdfInfo(0, {}, frozenset()), str(error)
+    if info.page_count > max_pages:
+        raise PdfTooLarge(f"{info.page_count} pages; at most {max_pages} are allowed")
 
-    found = Inspection(0, facts.boxes, facts.complaints, ends_early=ends_early)
-    in_pypdf: int | None = None
+    inspection = Inspection(0, info.boxes, info.document_messages, is_truncated=is_truncated)
+    pypdf_count: int | None = None
     try:
-        in_pypdf = within(cpu_seconds, lambda: _count(pdf, most_pages))
+        pypdf_count = run_with_cpu_limit(cpu_seconds, lambda: _count_pages(pdf, max_pages))
     except PdfTooLarge:
         raise
     except LimitReachedError as error:
-        if facts.page_count == 0:
-            raise PdfTooLarge(f"it has more of something than any document needs ({error})") from error
-    except Exception:  # noqa: BLE001, S110 (pypdf raises whatever it stumbles over, and poppler may still read it)
+        if info.page_count == 0:
+            raise PdfTooLarge(f"it exceeds a limit of pypdf ({error})") from error
+    except Exception:  # noqa: BLE001, S110 (pypdf raises any exception for damaged files, and poppler may still open them)
         pass
-    known_to_poppler = max(facts.boxes, default=0)
-    # A document can claim pages that it does not have, but only pypdf, having walked the tree, may say so.
-    found.page_count = facts.page_count if in_pypdf is None else max(in_pypdf, known_to_poppler)
-    if found.page_count == 0:
-        if in_pypdf == 0 and not ends_early:
+    poppler_count = max(info.boxes, default=0)
+    # A document can declare pages that it does not have. Only pypdf detects that, since it walks the page tree.
+    inspection.page_count = info.page_count if pypdf_count is None else max(pypdf_count, poppler_count)
+    if inspection.page_count == 0:
+        if pypdf_count == 0 and not is_truncated:
             raise PdfEmpty("the document has no page")
-        raise broken(f"no page can be found ({complaint})")
-    if in_pypdf not in (None, known_to_poppler):
-        found.remarks.append(f"poppler finds {known_to_poppler} pages, pypdf {in_pypdf}")
-    if ends_early:
-        found.remarks.append("the file has no end mark")
-    return found
+        raise broken(f"no page was found ({message})")
+    if pypdf_count not in (None, poppler_count):
+        inspection.notes.append(f"poppler finds {poppler_count} pages, pypdf {pypdf_count}")
+    if is_truncated:
+        inspection.notes.append("the file has no end mark")
+    return inspection
 
 
 def require_pdf(head: bytes) -> None:
-    """By its first bytes: what it is instead is worth saying, since that is what was published."""
+    """Raise NotAPdf or PdfEmpty, with the actual file type, if these first bytes are not those of a PDF."""
     if not head:
         raise PdfEmpty("the file is empty")
     if b"%PDF-" in head:
@@ -85,13 +86,13 @@ def require_pdf(head: bytes) -> None:
     start = head.lstrip().lower()
     if start.startswith((b"<!doctype", b"<html", b"<?xml", b"<head", b"<body", b"<!--")):
         raise NotAPdf("it is a web page")
-    for signature, name in _OTHERS.items():
+    for signature, name in _OTHER_TYPES.items():
         if head.startswith(signature):
             raise NotAPdf(f"it is {name}")
-    raise NotAPdf("it does not begin as a PDF does")
+    raise NotAPdf("it does not begin with %PDF-")
 
 
-_OTHERS = {
+_OTHER_TYPES = {
     b"PK\x03\x04": "a ZIP or Office file",
     b"\xd0\xcf\x11\xe0": "an older Office file",
     b"{\\rtf": "an RTF file",
@@ -104,37 +105,37 @@ _OTHERS = {
 }
 
 
-def _edges(pdf: Path) -> tuple[bytes, bytes]:
+def _head_and_tail(pdf: Path) -> tuple[bytes, bytes]:
     with pdf.open("rb") as file:
-        head = file.read(_HEADER_WITHIN)
+        head = file.read(_HEADER_BYTES)
         length = file.seek(0, 2)
-        file.seek(max(0, length - _END_WITHIN))
+        file.seek(max(0, length - _TRAILER_BYTES))
         return head, file.read()
 
 
-def _count(pdf: Path, most_pages: int) -> int:
-    """Of the pages in the tree, walked one by one."""
+def _count_pages(pdf: Path, max_pages: int) -> int:
+    """Walk the page tree and count its pages."""
     with pdf.open("rb") as file:
         reader = pypdf.PdfReader(file)
         if reader.is_encrypted:
             reader.decrypt("")
         declared = reader.root_object["/Pages"].get("/Count", 0)  # type: ignore[attr-defined]
         kids = reader.root_object["/Pages"].get("/Kids", ())  # type: ignore[attr-defined]
-        if isinstance(declared, int) and declared > most_pages and len(kids) > most_pages:
-            raise PdfTooLarge(f"{declared} pages, of which {most_pages} are allowed")
+        if isinstance(declared, int) and declared > max_pages and len(kids) > max_pages:
+            raise PdfTooLarge(f"{declared} pages; at most {max_pages} are allowed")
         pages = len(reader.pages)
-    if pages > most_pages:
-        raise PdfTooLarge(f"{pages} pages, of which {most_pages} are allowed")
+    if pages > max_pages:
+        raise PdfTooLarge(f"{pages} pages; at most {max_pages} are allowed")
     return pages
 
 
-def within(cpu_seconds: float, work: Callable[[], Result]) -> Result:
-    """Do it, or raise OutOfTime: a timer on the CPU time of this process, which has one thread."""
+def run_with_cpu_limit(cpu_seconds: float, work: Callable[[], Result]) -> Result:
+    """Call `work`, or raise OutOfTime when this process, which has one thread, has used that much CPU time."""
 
-    def ring(_number: int, _frame: types.FrameType | None) -> None:
+    def on_timer(_number: int, _frame: types.FrameType | None) -> None:
         raise OutOfTime(f"it took more than {cpu_seconds:.0f} s of CPU time")
 
-    previous = signal.signal(signal.SIGPROF, ring)
+    previous = signal.signal(signal.SIGPROF, on_timer)
     signal.setitimer(signal.ITIMER_PROF, max(cpu_seconds, 0.01))
     try:
         return work()

@@ -1,8 +1,8 @@
-"""Pages that are read, while their document is not: a line of JSON per page, added as the page's text is in place.
+"""Checkpoint file of a document that is being processed: one line of JSON per finished page.
 
-What lets a job that was killed at page 190 go on at 191. Its first line says for which PDF and which languages it
-holds; for others it counts for nothing. A torn last line, or a text that is not there, is a page to be read again.
-Removed when the manifest is written.
+A job that was killed after page 190 continues with page 191. The first line names the PDF and the languages; the
+journal is ignored for others. A page is processed again if its line is incomplete or its text is missing. The journal
+is deleted when the manifest is written.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ class Journal:
         self.head = {"pdf_sha256": pdf_sha256, "languages": languages}
 
     def pages(self, manifest: Manifest | None) -> dict[int, Page]:
-        """Pages that need not be read again, from here and from a manifest of the same PDF and languages."""
+        """The finished pages, from the journal and from a manifest of the same PDF and languages."""
         known = {page.page: page for page in self._lines()}
         if manifest and self.head == {"pdf_sha256": manifest.pdf_sha256, "languages": manifest.languages}:
             known = {page.page: page for page in manifest.pages} | known
-        return {number: page for number, page in known.items() if page.has_text and self._text_is_there(page)}
+        return {number: page for number, page in known.items() if page.has_text and self._has_text(page)}
 
     def _lines(self) -> list[Page]:
         try:
             lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
         except FileNotFoundError:
             return []
-        found = []
+        pages = []
         with contextlib.suppress(ValueError, TypeError):
             if json.loads(lines[0]) == self.head:
-                found += [Page(**json.loads(line)) for line in lines[1:-1]]
-        return found
+                pages += [Page(**json.loads(line)) for line in lines[1:-1]]
+        return pages
 
-    def _text_is_there(self, page: Page) -> bool:
+    def _has_text(self, page: Page) -> bool:
         try:
             return digest(self.storage.page_text(self.document, page.page).read_bytes()) == page.sha256
         except OSError:
             return False
 
     def begin(self, pages: dict[int, Page]) -> None:
-        """Written anew with what holds, so that nothing is ever added behind a torn line."""
+        """Rewrite the journal with the finished pages, so that no line follows an incomplete one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         lines = [json.dumps(self.head), *(json.dumps(asdict(page)) for page in pages.values())]
         temporary = self.path.with_suffix(".part")

@@ -1,7 +1,6 @@
-"""What turns a page into an image and an image into text: a small interface, and poppler with tesseract behind it.
+"""OCR engine: the interface `Engine`, and its implementation with poppler and tesseract.
 
-An engine lives for one document, inside the reading child, and may raise any ToolFailed. Another one needs what is
-in `Engine`, and nothing else.
+An engine is used for one document, in the reader process, and may raise any ToolFailed.
 """
 
 from __future__ import annotations
@@ -24,27 +23,27 @@ class Engine(Protocol):
 
     @property
     def cpu_seconds(self) -> float:
-        """Used by what it runs and has not ended."""
+        """CPU time used by processes of the engine that are still running."""
 
     def text_layer(self, first: int, last: int, cpu_seconds: float) -> list[str] | None:
-        """Of each page from `first` to `last`; None if it cannot be told which text is whose."""
+        """The text layers of pages `first` to `last`; None if they cannot be told apart."""
 
-    def share_of_images(self, page: int, box: Box, cpu_seconds: float) -> float:
-        """How much of the page is covered by images, 0 to 1 or more."""
+    def image_coverage(self, page: int, box: Box, cpu_seconds: float) -> float:
+        """The share of the page that images cover; more than 1 if they overlap."""
 
     def render(self, page: int, dpi: float, image: Path, cpu_seconds: float) -> str:
-        """Write `image`; returns what was complained of on the way. The caller checks the image."""
+        """Write `image`, and return the renderer's error output. The caller must check the image."""
 
     def word_height(self, image: Path, dpi: float, languages: str, cpu_seconds: float) -> float | None:
-        """Of the usual word, in pixels, without reading any; None if there are none, or it cannot be told cheaply."""
+        """The median height of words in pixels, without recognition; None if unknown."""
 
-    def read(self, image: Path, dpi: float, languages: str, cpu_seconds: float) -> OcrResult: ...
+    def recognize(self, image: Path, dpi: float, languages: str, cpu_seconds: float) -> OcrResult: ...
 
     def orientation(self, image: Path, dpi: float, cpu_seconds: float) -> tuple[int, float]:
-        """Degrees clockwise by which the image must be turned, and how sure that is."""
+        """The clockwise rotation in degrees that makes the image upright, and the confidence."""
 
     def close(self) -> None:
-        """End what still runs."""
+        """End processes that are still running."""
 
 
 class PopplerAndTesseract:
@@ -54,7 +53,7 @@ class PopplerAndTesseract:
         self.scratch = scratch
         self.tesseract = tesseract
         self.word_height = tesseract.word_height
-        self.read = tesseract.read
+        self.recognize = tesseract.recognize
         self.orientation = tesseract.orientation
         self.close = tesseract.close
 
@@ -65,57 +64,57 @@ class PopplerAndTesseract:
     def text_layer(self, first: int, last: int, cpu_seconds: float) -> list[str] | None:
         return poppler.text(self.run, self.pdf, first, last, self.scratch / "layer.txt", cpu_seconds)
 
-    def share_of_images(self, page: int, box: Box, cpu_seconds: float) -> float:
+    def image_coverage(self, page: int, box: Box, cpu_seconds: float) -> float:
         return poppler.image_coverage(self.run, self.pdf, page, box, self.scratch / "images.txt", cpu_seconds)
 
     def render(self, page: int, dpi: float, image: Path, cpu_seconds: float) -> str:
         return poppler.render(self.run, self.pdf, page, dpi, image, cpu_seconds).stderr
 
 
-def limited_runner(limits: Limits, scratch: Path, lifeline: int | None) -> poppler.Run:
-    """Programs that are run to their end."""
-    return functools.partial(_run, limits, scratch, lifeline)
+def limited_runner(limits: Limits, scratch: Path, parent_pipe: int | None) -> poppler.Run:
+    """Build a function that runs a program in the sandbox and waits for it."""
+    return functools.partial(_run, limits, scratch, parent_pipe)
 
 
 def _run(
     limits: Limits,
     scratch: Path,
-    lifeline: int | None,
+    parent_pipe: int | None,
     /,
     *arguments: str | Path,
     cpu_seconds: float,
     stdout: Path | None = None,
 ) -> sandbox.Completed:
-    return sandbox.run(arguments, limits, cpu_seconds, scratch, environment(scratch), lifeline, stdout)
+    return sandbox.run(arguments, limits, cpu_seconds, scratch, environment(scratch), parent_pipe, stdout)
 
 
-def limited_server(limits: Limits, cpu_seconds: float, scratch: Path, lifeline: int | None) -> Start:
-    """Programs that stay and are asked; in Python, with clerk to import."""
-    return functools.partial(_start, limits, cpu_seconds, scratch, lifeline)
+def limited_server(limits: Limits, cpu_seconds: float, scratch: Path, parent_pipe: int | None) -> Start:
+    """Build a function that starts a LineServer in the sandbox; it is a Python program that can import clerk."""
+    return functools.partial(_start, limits, cpu_seconds, scratch, parent_pipe)
 
 
 def _start(
-    limits: Limits, cpu_seconds: float, scratch: Path, lifeline: int | None, /, name: str, *arguments: str | Path
+    limits: Limits, cpu_seconds: float, scratch: Path, parent_pipe: int | None, /, name: str, *arguments: str | Path
 ) -> LineServer:
-    given = {**environment(scratch), **import_path()}
-    return LineServer(name, arguments, limits, cpu_seconds, scratch, given, lifeline)
+    variables = {**environment(scratch), **import_path()}
+    return LineServer(name, arguments, limits, cpu_seconds, scratch, variables, parent_pipe)
 
 
-def environment(scratch: Path, given: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The little that programs need, and nothing that they could give away: no database URL, no keys."""
-    kept = {name: given[name] for name in ("PATH", "TESSDATA_PREFIX") if name in given}
+def environment(scratch: Path, source: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """A minimal environment without secrets: no database URL, no keys."""
+    inherited = {name: source[name] for name in ("PATH", "TESSDATA_PREFIX") if name in source}
     return {
-        **kept,
+        **inherited,
         "LANG": "C.UTF-8",
         "HOME": str(scratch),
         "TMPDIR": str(scratch),
-        # More threads make one page hardly faster and all pages together much slower.
+        # More threads make one page hardly faster and, with several workers, all pages together much slower.
         "OMP_THREAD_LIMIT": "1",
     }
 
 
 def import_path() -> dict[str, str]:
-    """Where clerk and what it needs are found, for a Python whose environment has nothing else of this one's."""
+    """PYTHONPATH for a Python process with the minimal environment: clerk and the packages it needs."""
     root = str(Path(__file__).parents[2])
     folders = [root, *(path for path in sys.path if path and path != root and Path(path).is_dir())]
     return {"PYTHONPATH": os.pathsep.join(folders)}

@@ -1,8 +1,8 @@
-"""Draws one page of a stored PDF for somebody who looks at it, as untrusting as the reading is.
+"""Renders one page of a stored PDF as a PNG for the dashboard, in a sandbox.
 
-`draw` starts a child of one thread, since limits are put on between fork and exec, where a process with several
-threads could hang; the child (`main`) runs poppler under them. Whatever the file does, `draw` ends: CPU time, memory
-and size are limited as in `clerk.ocr.sandbox`, and the wall clock sees to the child itself.
+`render_page` starts a single-threaded child process (`main`), which runs poppler in the sandbox: limits are set between
+fork and exec, where a process with several threads could hang. `render_page` always returns: `clerk.ocr.sandbox`
+limits CPU time, memory and file size, and a wall-clock timeout limits the child process.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from clerk.ocr.ocr_engine import environment, import_path, limited_runner
 from clerk.ocr.sandbox import Limits, ParentGone, ToolFailed, set_own_limits
 
 PROGRAM = "pdftoppm"
-_LONGEST_SIDE = 1100
-"""Pixels: a letter page at 100 dots per inch. As a bound on the image it needs no word of the file about its size."""
+_MAX_SIDE = 1100
+"""Pixels: a letter page at 100 dpi. Limits the image without relying on the page size that the file declares."""
 _CPU_SECONDS = 5.0
-_WALL_SECONDS = 60.0
+_TIMEOUT = 60.0
 _OWN_MEMORY = 256 << 20
 _MEMORY = 512 << 20
-_LARGEST = 16 << 20
-"""Bytes: several times as large as such an image without any compression."""
-_PNG_STARTS, _PNG_ENDS = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"
+_MAX_FILE_SIZE = 16 << 20
+"""Bytes: several times the size of such an image without compression."""
+_PNG_SIGNATURE, _PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"
 
 
 class RenderFailed(Exception):
-    """There is no image of this page to be had. Says why, in words for whoever looks; no path is in them."""
+    """The page could not be rendered. The dashboard shows the message, so it contains no paths."""
 
 
 def can_render() -> bool:
@@ -42,12 +42,12 @@ def can_render() -> bool:
 
 
 def render_page(pdf: Path, page: int) -> bytes:
-    """The page as a PNG, or NotDrawn. Takes a second at most for usual pages."""
+    """Render the page as a PNG, or raise RenderFailed. Most pages take less than a second."""
     with tempfile.TemporaryDirectory(prefix="clerk-page.") as name:
         scratch = Path(name)
-        said = scratch / "said"
-        with said.open("wb") as stderr:
-            # Nothing is written to its standard input: when that closes, we are gone, and the child ends.
+        stderr_file = scratch / "stderr"
+        with stderr_file.open("wb") as stderr:
+            # Nothing is written to its standard input. If this process dies, the pipe closes and the child exits.
             process = subprocess.Popen(
                 [sys.executable, "-s", "-m", __name__, pdf.resolve(), str(page), scratch],
                 stdin=subprocess.PIPE,
@@ -58,9 +58,9 @@ def render_page(pdf: Path, page: int) -> bytes:
                 start_new_session=True,
             )
         try:
-            code = process.wait(_WALL_SECONDS)
+            code = process.wait(_TIMEOUT)
         except subprocess.TimeoutExpired as error:
-            raise RenderFailed(f"{PROGRAM} did not end in time") from error
+            raise RenderFailed(f"{PROGRAM} did not finish in time") from error
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -68,8 +68,8 @@ def render_page(pdf: Path, page: int) -> bytes:
             assert process.stdin is not None
             process.stdin.close()
         if code != 0:
-            why = said.read_text(errors="replace").replace(str(scratch), "").splitlines()
-            raise RenderFailed(why[-1][:200] if code == 1 and why else "the drawing process crashed")
+            lines = stderr_file.read_text(errors="replace").replace(str(scratch), "").splitlines()
+            raise RenderFailed(lines[-1][:200] if code == 1 and lines else "the rendering process crashed")
         return _target(scratch).read_bytes()
 
 
@@ -77,21 +77,21 @@ def _target(scratch: Path) -> Path:
     return scratch / "page.png"
 
 
-def _drawn(pdf: Path, page: int, scratch: Path, lifeline: int) -> None:
-    run = limited_runner(Limits(_MEMORY, file_size=_LARGEST), scratch, lifeline)
+def _render(pdf: Path, page: int, scratch: Path, parent_pipe: int) -> None:
+    run = limited_runner(Limits(_MEMORY, file_size=_MAX_FILE_SIZE), scratch, parent_pipe)
     target = _target(scratch)
-    ended = poppler.render_png(run, pdf, page, _LONGEST_SIDE, target, _CPU_SECONDS)
+    completed = poppler.render_png(run, pdf, page, _MAX_SIDE, target, _CPU_SECONDS)
     content = target.read_bytes() if target.exists() else b""
-    # Exit codes lie: what came out is looked at, and whether it is whole.
-    if not (content.startswith(_PNG_STARTS) and content.endswith(_PNG_ENDS)):
-        raise ToolFailed(f"{PROGRAM} drew nothing ({ended.complaint})")
+    # pdftoppm exits with 0 after some errors, so the file itself is checked.
+    if not (content.startswith(_PNG_SIGNATURE) and content.endswith(_PNG_END)):
+        raise ToolFailed(f"{PROGRAM} wrote no image ({completed.last_message})")
 
 
 def main() -> None:
     pdf, page, scratch = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     set_own_limits(Limits(_OWN_MEMORY), _MEMORY, 2 * _CPU_SECONDS)
     try:
-        _drawn(pdf, page, scratch, sys.stdin.fileno())
+        _render(pdf, page, scratch, sys.stdin.fileno())
     except (ToolFailed, ToolMissing) as error:
         sys.exit(str(error).replace(str(pdf), "the file"))
     except ParentGone:

@@ -1,4 +1,4 @@
-"""Poppler: pdfinfo, pdftotext, pdfimages and pdftoppm. Asking what is installed is apart from running it."""
+"""Poppler's programs: pdfinfo, pdftotext, pdfimages and pdftoppm."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROTATION = re.compile(r"^Page +(\d+) rot: +(\d+)", re.MULTILINE)
 
 
 class Run(Protocol):
-    """`limited.run` with limits, folder and environment filled in."""
+    """`sandbox.run` with limits, folder and environment already given."""
 
     def __call__(self, *arguments: str | Path, cpu_seconds: float, stdout: Path | None = None) -> Completed: ...
 
@@ -28,23 +28,23 @@ class PasswordNeeded(ToolFailed):
 
 
 class Unreadable(ToolFailed):
-    """Poppler does not find a document in the file."""
+    """Poppler cannot open the file as a PDF."""
 
 
 @dataclass(frozen=True)
 class PdfInfo:
-    """What pdfinfo says of a document."""
+    """Output of pdfinfo."""
 
     page_count: int
     boxes: dict[int, Box]
-    """Page → its box; a page without one is not there."""
-    complaints: frozenset[str]
-    """About the document as a whole: they come with every page, and say nothing about any."""
+    """Page number → page box. Poppler cannot find a page that is not in here."""
+    document_messages: frozenset[str]
+    """Messages about the document as a whole; they are repeated for every page."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """A page as it is shown: points, after the page's own rotation."""
+    """The size of a page in points, after the rotation that the page declares."""
 
     width: float
     height: float
@@ -54,7 +54,7 @@ class Box:
 
 
 def version() -> str:
-    """Raises ToolMissing. Needs no limits: no document is read."""
+    """Poppler's version. Raises ToolMissing if one of its programs is not installed."""
     for program in PROGRAMS:
         try:
             done = subprocess.run([program, "-v"], capture_output=True, text=True, timeout=30, check=False)
@@ -64,32 +64,33 @@ def version() -> str:
 
 
 def pdf_info(run: Run, pdf: Path, output: Path, last: int, cpu_seconds: float) -> PdfInfo:
-    """The number of pages that poppler finds, and the boxes of those up to `last`."""
-    ended = run("pdfinfo", "-f", "1", "-l", str(last), pdf, cpu_seconds=cpu_seconds, stdout=output)
-    if "incorrect password" in ended.stderr.lower():
+    """The number of pages, and the boxes of the pages up to `last`."""
+    completed = run("pdfinfo", "-f", "1", "-l", str(last), pdf, cpu_seconds=cpu_seconds, stdout=output)
+    if "incorrect password" in completed.stderr.lower():
         raise PasswordNeeded("the document opens only with a password")
-    said = output.read_text(errors="replace")
-    pages = _PAGES.search(said)
+    info = output.read_text(errors="replace")
+    pages = _PAGES.search(info)
     if pages is None:
-        raise Unreadable(ended.complaint)
-    rotations = {int(page): int(degrees) for page, degrees in _ROTATION.findall(said)}
-    found = {}
-    for page, width, height in _SIZE.findall(said):
+        raise Unreadable(completed.last_message)
+    rotations = {int(page): int(degrees) for page, degrees in _ROTATION.findall(info)}
+    boxes = {}
+    for page, width, height in _SIZE.findall(info):
         box = Box(float(width), float(height))
         if rotations.get(int(page), 0) % 180:
             box = Box(box.height, box.width)
         if box.width > 0 and box.height > 0:
-            found[int(page)] = box
-    return PdfInfo(int(pages[1]), found, frozenset(ended.stderr.splitlines()))
+            boxes[int(page)] = box
+    return PdfInfo(int(pages[1]), boxes, frozenset(completed.stderr.splitlines()))
 
 
-def errors(said: str, known: frozenset[str]) -> list[str]:
-    """What is wrong with a page, from what was said while it was rendered: no warnings, nothing about the document."""
-    return [line for line in said.splitlines() if line.strip() and line not in known and "Warning" not in line]
+def page_errors(stderr: str, document_messages: frozenset[str]) -> list[str]:
+    """The errors of one page in the output of pdftoppm, without warnings and without messages about the document."""
+    lines = stderr.splitlines()
+    return [line for line in lines if line.strip() and line not in document_messages and "Warning" not in line]
 
 
 def text(run: Run, pdf: Path, first: int, last: int, output: Path, cpu_seconds: float) -> list[str] | None:
-    """The text layer of pages `first` to `last`; None if it cannot be told which text is whose."""
+    """The text layers of pages `first` to `last`; None if the output cannot be split into pages."""
     output.unlink(missing_ok=True)
     run("pdftotext", "-q", "-enc", "UTF-8", "-eol", "unix", "-f", str(first), "-l", str(last), pdf, output,
         cpu_seconds=cpu_seconds)  # fmt: skip
@@ -98,25 +99,25 @@ def text(run: Run, pdf: Path, first: int, last: int, output: Path, cpu_seconds: 
     pages = output.read_text(encoding="utf-8", errors="replace").split("\f")
     if first == last:
         return ["\n".join(pages)]
-    # A page that cannot be had has no form feed, and a font can map a glyph to one.
+    # pdftotext writes no form feed for a page that it cannot open, and a font can map a glyph to a form feed.
     return pages[:-1] if len(pages) == last - first + 2 else None
 
 
 def image_coverage(run: Run, pdf: Path, page: int, box: Box, output: Path, cpu_seconds: float) -> float:
-    """How much of the page its images cover, as drawn: all of it for a scan, in one piece or in strips."""
+    """The share of the page that its images cover as drawn: 1 for a scan, also if it consists of strips."""
     run("pdfimages", "-list", "-f", str(page), "-l", str(page), pdf, cpu_seconds=cpu_seconds, stdout=output)
     covered = 0.0
     for line in output.read_text(errors="replace").splitlines()[2:]:
         cells = line.split()
         if len(cells) >= 14 and cells[2] in ("image", "stencil"):
-            width, height, across, down = (float(cells[place]) for place in (3, 4, -4, -3))
-            if across > 0 and down > 0:
-                covered += width / across * height / down
+            width, height, x_ppi, y_ppi = (float(cells[column]) for column in (3, 4, -4, -3))
+            if x_ppi > 0 and y_ppi > 0:
+                covered += width / x_ppi * height / y_ppi
     return covered / (box.width * box.height / 72**2)
 
 
 def render(run: Run, pdf: Path, page: int, dpi: float, target: Path, cpu_seconds: float) -> Completed:
-    """One page, its crop box, in grey, as `target` (.pgm). The caller checks what came out: exit codes lie."""
+    """Render the crop box of a page in grey to `target` (.pgm). The caller must check the file, not the exit code."""
     assert target.suffix == ".pgm"
     target.unlink(missing_ok=True)
     return run("pdftoppm", "-gray", "-cropbox", "-r", f"{dpi:.3f}", "-f", str(page), "-l", str(page), "-singlefile",
@@ -124,7 +125,10 @@ def render(run: Run, pdf: Path, page: int, dpi: float, target: Path, cpu_seconds
 
 
 def render_png(run: Run, pdf: Path, page: int, longest_side: int, target: Path, cpu_seconds: float) -> Completed:
-    """One page as people see it, in colour, within a square of that many pixels, as `target` (.png). Check it, too."""
+    """Render a page in colour to `target` (.png), scaled to a longest side of that many pixels.
+
+    The caller must check the file, not the exit code.
+    """
     assert target.suffix == ".png"
     target.unlink(missing_ok=True)
     return run("pdftoppm", "-png", "-cropbox", "-scale-to", str(longest_side), "-f", str(page), "-l", str(page),

@@ -1,7 +1,7 @@
-"""Reads a document: starts the reading child, puts each page in its place as it comes, writes the manifest at the end.
+"""Processes one document: starts the reader process, stores each page as it arrives, writes the manifest at the end.
 
-This side never looks into the PDF, only at its bytes as a whole. It trusts the child's answers no further than
-their form: names of files are made here, and text is text.
+The worker never parses the PDF; it only hashes it. It does not trust the output of the reader process: it builds all
+file names itself, and accepts only known error codes.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from clerk.ocr import protocol
 from clerk.ocr.journal import Journal
 from clerk.ocr.ocr_engine import environment, import_path
 
-_LONGEST_LINE = 256 << 20
-_LISTEN_SECONDS = 1.0
-_STALLED_AFTER_PAGES = 10
-"""Wall-clock silence, in times of the CPU seconds that a page may have."""
+_MAX_OUTPUT_LINE = 256 << 20
+_POLL_INTERVAL = 1.0
+_STALL_FACTOR = 10
+"""The wall-clock timeout without output, as a multiple of the CPU seconds for one page."""
 
 
 @dataclass(frozen=True)
@@ -57,27 +57,28 @@ class Options:
     dpi: float = 150.0
     memory: int = 1 << 30
     page_seconds: float = 30.0
-    wasted_seconds: float = 30.0
+    failed_seconds: float = 30.0
     document_seconds: float = 40.0
-    further_page_seconds: float = 10.0
-    most_pages: int = 10_000
-    failed_share: float = 0.1
-    """Up to this share of failed pages a document counts as read, with a note."""
+    extra_page_seconds: float = 10.0
+    max_pages: int = 10_000
+    max_failed_share: float = 0.1
+    """A document with at most this share of failed pages counts as processed, with a note."""
 
 
 Report = Callable[[int, int], None]
-"""Called with pages done and pages in all, after each step; raises to stop the reading."""
+"""Called with the number of finished pages and of all pages after each step. It may raise to stop the processing."""
 
 
 def process(
-    storage: SiteStorage, document: Document, options: Options, report: Report, keep_going: Callable[[], None]
+    storage: SiteStorage, document: Document, options: Options, report: Report, check_cancelled: Callable[[], None]
 ) -> Manifest:
-    """Every page accounted for, or an exception that says why not. Pages that were read stay read either way.
+    """Turn every page of the document into text, or raise. Finished pages are kept in both cases.
 
-    `keep_going` is called about once a second, also while a page takes its time; it too raises to stop the reading.
+    `check_cancelled` is called about once a second, also while a page is being processed. It may raise to stop the
+    processing.
     """
     pdf = storage.pdf(document)
-    sha256 = _fingerprint(pdf, document)
+    sha256 = _checked_sha256(pdf, document)
     journal = Journal(storage, document, sha256, options.languages)
     done = journal.pages(_usable_manifest(storage, document, journal))
     for number in integrity.missing_images(storage, document, done.values(), options.images):
@@ -85,64 +86,67 @@ def process(
     journal.begin(done)
     with (
         _scratch(document) as scratch,
-        ReaderProcess(_task(pdf, scratch, options, done), options, keep_going) as reader,
+        ReaderProcess(_task(pdf, scratch, options, done), options, check_cancelled) as reader,
     ):
         inspected = next(reader.events)
         _raise_failure(inspected)
-        count, remarks = int(inspected["page_count"]), [str(remark) for remark in inspected["remarks"]]
+        count, notes = int(inspected["page_count"]), [str(note) for note in inspected["notes"]]
         if count < 1:
             raise PdfEmpty("the document has no page")
         done = {number: page for number, page in done.items() if number <= count}
         report(len(done), count)
-        gone_wrong: dict[int, Page] = {}
+        failed: dict[int, Page] = {}
         for event in reader.events:
             _raise_failure(event)
             if event["event"] == "done":
                 break
-            pages = _put_in_place(storage, document, scratch, event["pages"])
+            pages = _store(storage, document, scratch, event["pages"])
             journal.add([page for page in pages if page.has_text])
             for page in pages:
-                (done if page.has_text else gone_wrong)[page.page] = page
-            report(len(done) + len(gone_wrong), count)
-    pages_read = done | gone_wrong
-    missing = [number for number in range(1, count + 1) if number not in pages_read]
+                (done if page.has_text else failed)[page.page] = page
+            report(len(done) + len(failed), count)
+    by_number = done | failed
+    missing = [number for number in range(1, count + 1) if number not in by_number]
     if missing:
-        raise ReaderCrashed(f"nothing was said about page {missing[0]}")
-    ordered = tuple(pages_read[number] for number in range(1, count + 1))
-    _judge(ordered, bool(inspected["ends_early"]), options.failed_share)
-    if gone_wrong:
-        remarks.insert(0, f"{len(gone_wrong)} of {count} pages failed")
-    result = Manifest(sha256, count, options.languages, ordered, "; ".join(remarks) or None)
-    _remove_leftovers(storage, document, result)
+        raise ReaderCrashed(f"the OCR process returned no result for page {missing[0]}")
+    ordered = tuple(by_number[number] for number in range(1, count + 1))
+    _check_failed_share(ordered, bool(inspected["is_truncated"]), options.max_failed_share)
+    if failed:
+        notes.insert(0, f"{len(failed)} of {count} pages failed")
+    result = Manifest(sha256, count, options.languages, ordered, "; ".join(notes) or None)
+    _delete_stale_files(storage, document, result)
     manifest.save(storage.manifest(document), result)
     journal.end()
     return result
 
 
-def _fingerprint(pdf: Path, document: Document) -> str:
+def _checked_sha256(pdf: Path, document: Document) -> str:
     try:
-        found = sha256_file(pdf)
+        sha256 = sha256_file(pdf)
     except FileNotFoundError as error:
-        raise PdfMissing(f"there is no file {pdf}; `clerk retry` fetches it again") from error
-    if document.sha256 is not None and document.sha256 != found:
+        raise PdfMissing(f"the file {pdf} is missing; `clerk retry` fetches it again") from error
+    if document.sha256 is not None and document.sha256 != sha256:
         raise PdfAltered(f"{pdf} is not the file that was fetched; `clerk retry` fetches it again")
-    return found
+    return sha256
 
 
 def _usable_manifest(storage: SiteStorage, document: Document, journal: Journal) -> Manifest | None:
-    """One that says what need not be read again. Any other is removed, since its texts are about to be replaced; those
-    of the older system are set aside first: by its manifest, or because nobody here has begun to read."""
+    """The manifest of an earlier run for the same PDF, or None.
+
+    Any other manifest is deleted, since its texts will be replaced. Texts of legacy clerk are backed up first: they
+    have a manifest of legacy clerk, or neither manifest nor journal.
+    """
     path = storage.manifest(document)
     try:
-        found = manifest.load(path)
+        existing = manifest.load(path)
     except manifest.ManifestUnreadable:
-        found = None
-    if found.is_legacy if found is not None else not journal.path.exists():
+        existing = None
+    if existing.is_legacy if existing is not None else not journal.path.exists():
         legacy_backup.back_up_files(storage, document)
-    if found is None or found.is_legacy or found.pdf_sha256 != journal.head["pdf_sha256"]:
+    if existing is None or existing.is_legacy or existing.pdf_sha256 != journal.head["pdf_sha256"]:
         path.unlink(missing_ok=True)
         return None
-    return found
+    return existing
 
 
 def _task(pdf: Path, scratch: Path, options: Options, done: dict[int, Page]) -> protocol.Task:
@@ -155,15 +159,15 @@ def _task(pdf: Path, scratch: Path, options: Options, done: dict[int, Page]) -> 
         dpi=options.dpi,
         memory=options.memory,
         page_seconds=options.page_seconds,
-        wasted_seconds=options.wasted_seconds,
+        failed_seconds=options.failed_seconds,
         document_seconds=options.document_seconds,
-        further_page_seconds=options.further_page_seconds,
-        most_pages=options.most_pages,
+        extra_page_seconds=options.extra_page_seconds,
+        max_pages=options.max_pages,
     )
 
 
-def _put_in_place(storage: SiteStorage, document: Document, scratch: Path, results: list[dict[str, Any]]) -> list[Page]:
-    """Texts first and images with them, each by rename: the journal and the manifest name only what is there."""
+def _store(storage: SiteStorage, document: Document, scratch: Path, results: list[dict[str, Any]]) -> list[Page]:
+    """Store texts and images by rename. Journal and manifest are written later, so they name only existing files."""
     texts: dict[str, bytes] = {}
     pages = []
     for result in results:
@@ -172,10 +176,10 @@ def _put_in_place(storage: SiteStorage, document: Document, scratch: Path, resul
         is_read = result["method"] != FAILED
         if is_read:
             texts[f"{number}.txt"] = text
-        kept = scratch / f"{number}.png"
-        if result["image"] is not None and kept.is_file():
-            write(storage.page_image(document, number), kept.read_bytes())
-            kept.unlink()
+        image = scratch / f"{number}.png"
+        if result["image"] is not None and image.is_file():
+            write(storage.page_image(document, number), image.read_bytes())
+            image.unlink()
         page = Page(
             page=number,
             method=str(result["method"]),
@@ -187,12 +191,12 @@ def _put_in_place(storage: SiteStorage, document: Document, scratch: Path, resul
             error=result["error"],
         )
         pages.append(page)
-    _write_together(storage.texts(document), texts)
+    _write_batch(storage.texts(document), texts)
     return pages
 
 
-def _write_together(folder: Path, files: dict[str, bytes]) -> None:
-    """As storage.write does it, for many at once: the disk is waited for once, not once per file."""
+def _write_batch(folder: Path, files: dict[str, bytes]) -> None:
+    """Like storage.write for several files, with one fsync of the folder instead of one per file."""
     folder.mkdir(parents=True, exist_ok=True)
     temporary = {name: folder / f".{name}.{os.getpid()}.part" for name in files}
     try:
@@ -209,27 +213,28 @@ def _write_together(folder: Path, files: dict[str, bytes]) -> None:
     fsync_dir(folder)
 
 
-def _judge(pages: tuple[Page, ...], ends_early: bool, failed_share: float) -> None:
+def _check_failed_share(pages: tuple[Page, ...], is_truncated: bool, max_failed_share: float) -> None:
+    """Raise the error of the document if too many of its pages failed."""
     failed = [page for page in pages if page.method == FAILED]
-    if len(failed) <= failed_share * len(pages):
+    if len(failed) <= max_failed_share * len(pages):
         return
     first = str(failed[0].error)
-    names = {str(page.error).partition(":")[0] for page in failed}
-    kind = _reported_error(names.pop()) if len(names) == 1 else PdfBroken
-    if ends_early and kind is PdfBroken:
-        kind = PdfTruncated
+    codes = {str(page.error).partition(":")[0] for page in failed}
+    error_class = _reported_error(codes.pop()) if len(codes) == 1 else PdfBroken
+    if is_truncated and error_class is PdfBroken:
+        error_class = PdfTruncated
     if len(pages) == 1:
-        raise kind(first.partition(": ")[2] or first)
-    raise kind(f"{len(failed)} of {len(pages)} pages failed; page {failed[0].page}: {first}")
+        raise error_class(first.partition(": ")[2] or first)
+    raise error_class(f"{len(failed)} of {len(pages)} pages failed; page {failed[0].page}: {first}")
 
 
-def _remove_leftovers(storage: SiteStorage, document: Document, result: Manifest) -> None:
-    """Texts and images of pages that this PDF does not have, or whose reading failed: of an older one."""
-    read_pages = {page.page for page in result.pages if page.has_text}
+def _delete_stale_files(storage: SiteStorage, document: Document, result: Manifest) -> None:
+    """Delete texts and images that an earlier PDF left for pages that this one lacks or that failed."""
+    pages_with_text = {page.page for page in result.pages if page.has_text}
     for folder in (storage.texts(document), storage.page_image(document, 1).parent):
         for path in folder.glob("*") if folder.is_dir() else ():
             number = re.fullmatch(r"(\d+)\.(?:txt|png)", path.name)
-            if number and int(number[1]) not in read_pages:
+            if number and int(number[1]) not in pages_with_text:
                 path.unlink()
 
 
@@ -255,19 +260,19 @@ def _scratch(document: Document) -> Iterator[Path]:
 
 
 class ReaderProcess:
-    """The reading child, in a process group of its own; whatever happens, the whole group is gone at the end."""
+    """The worker's side of the reader process, which has its own process group. On exit the whole group is killed."""
 
-    def __init__(self, task: protocol.Task, options: Options, keep_going: Callable[[], None]) -> None:
+    def __init__(self, task: protocol.Task, options: Options, check_cancelled: Callable[[], None]) -> None:
         self.task = task
-        self.keep_going = keep_going
-        self.silence_allowed = _STALLED_AFTER_PAGES * options.page_seconds
+        self.check_cancelled = check_cancelled
+        self.stall_timeout = _STALL_FACTOR * options.page_seconds
         self.events = self._events()
 
     def __enter__(self) -> ReaderProcess:
-        # stderr goes to a file: a pipe that nobody empties would stop the child.
+        # stderr goes to a file: nothing reads it while the process runs, and a full pipe would block the process.
         self.stderr = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
-            [sys.executable, "-s", "-m", protocol.CHILD],
+            [sys.executable, "-s", "-m", protocol.READER_MODULE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.stderr,
@@ -296,44 +301,44 @@ class ReaderProcess:
             try:
                 yield json.loads(line)
             except ValueError as error:
-                raise ReaderCrashed("the reading process said something that is not JSON") from error
-        self._explain_end()
+                raise ReaderCrashed("the OCR process wrote a line that is not JSON") from error
+        self._raise_exit_error()
 
     def _lines(self) -> Iterator[bytes]:
         assert self.process.stdout is not None
         stdout = self.process.stdout.fileno()
-        pieces: list[bytes] = []
+        chunks: list[bytes] = []
         length = 0
-        heard_at = time.monotonic()
+        last_output = time.monotonic()
         while True:
-            ready, _, _ = select.select([stdout], [], [], _LISTEN_SECONDS)
+            ready, _, _ = select.select([stdout], [], [], _POLL_INTERVAL)
             if not ready:
-                self.keep_going()
-                if time.monotonic() - heard_at > self.silence_allowed:
-                    raise ReaderStalled(f"the reading process said nothing for {self.silence_allowed:.0f} s")
+                self.check_cancelled()
+                if time.monotonic() - last_output > self.stall_timeout:
+                    raise ReaderStalled(f"the OCR process wrote no output for {self.stall_timeout:.0f} s")
                 continue
-            heard_at = time.monotonic()
-            piece = os.read(stdout, 1 << 20)
-            if not piece:
+            last_output = time.monotonic()
+            chunk = os.read(stdout, 1 << 20)
+            if not chunk:
                 return
-            *complete, rest = piece.split(b"\n")
+            *complete, rest = chunk.split(b"\n")
             for end in complete:
-                yield b"".join([*pieces, end])
-                pieces, length = [], 0
-            pieces.append(rest)
+                yield b"".join([*chunks, end])
+                chunks, length = [], 0
+            chunks.append(rest)
             length += len(rest)
-            if length > _LONGEST_LINE:
-                raise ReaderCrashed("the reading process does not stop talking")
+            if length > _MAX_OUTPUT_LINE:
+                raise ReaderCrashed(f"a line of the OCR process exceeded {_MAX_OUTPUT_LINE >> 20} MiB")
 
-    def _explain_end(self) -> None:
-        """It ended without `done` or `failed`."""
+    def _raise_exit_error(self) -> None:
+        """Raise the error of a process that exited without a `done` or `failed` event."""
         code = self.process.wait()
         if -code == signal.SIGXCPU:
-            raise PdfTimeout("reading it took more CPU time than a document may have")
+            raise PdfTimeout("OCR used more CPU time than a document may use")
         self.stderr.seek(0, os.SEEK_END)
         self.stderr.seek(max(0, self.stderr.tell() - 2000))
-        said = self.stderr.read().decode(errors="replace").strip().splitlines()
-        if said and "MemoryError" in said[-1]:
-            raise PdfMemory("the reading process ran out of memory")
+        lines = self.stderr.read().decode(errors="replace").strip().splitlines()
+        if lines and "MemoryError" in lines[-1]:
+            raise PdfMemory("the OCR process ran out of memory")
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        raise ReaderCrashed(f"the reading process ended with {how} ({said[-1][:200] if said else 'no message'})")
+        raise ReaderCrashed(f"the OCR process ended with {how} ({lines[-1][:200] if lines else 'no message'})")

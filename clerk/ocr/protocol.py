@@ -1,15 +1,15 @@
-"""What the worker and the reading child say to each other.
+"""Protocol between the worker and the reader process.
 
-The worker (`clerk.ocr.process_document`) writes the task as one line of JSON to the child's standard input and keeps
-that pipe open; when it closes, the worker is gone, and the child ends. The child (`clerk.ocr.reader_process`) answers
-with lines of JSON on standard output:
+The worker (`clerk.ocr.process_document`) writes the task as one line of JSON to the standard input of the reader
+process (`clerk.ocr.reader_process`) and keeps that pipe open. If the worker dies, the pipe closes and the reader
+process exits. It writes events as lines of JSON to standard output:
 
-    {"event": "inspected", "page_count": 12, "ends_early": false, "remarks": [...]}
+    {"event": "inspected", "page_count": 12, "is_truncated": false, "notes": [...]}
     {"event": "pages", "pages": [{"page": 1, "method": "ocr", "text": "...", "image": "1.png", ...}]}
     {"event": "failed", "error": "PdfEncrypted", "message": "..."}
     {"event": "done"}
 
-Apart from the child, so that the worker never imports what reads PDFs.
+A separate module, so that the worker never imports a PDF parser.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-CHILD = "clerk.ocr.reader_process"
+READER_MODULE = "clerk.ocr.reader_process"
 
 
 @dataclass(frozen=True)
@@ -26,19 +26,20 @@ class Task:
     scratch: str
     languages: str
     done: Sequence[int]
-    """Pages that are read already."""
+    """Pages that are finished already."""
     images: str
-    """`scanned`, `all` or `none`: of which pages an image is kept."""
+    """The pages whose images are stored: `scanned`, `all` or `none`."""
     dpi: float
     memory: int
     page_seconds: float
     """CPU seconds that one page may take."""
-    wasted_seconds: float
-    """CPU seconds that may go, over the whole document, into what comes to nothing."""
+    failed_seconds: float
+    """CPU seconds that all failed pages of the document may take together."""
     document_seconds: float
-    """CPU seconds for the document, apart from what its second and later pages are given."""
-    further_page_seconds: float
-    most_pages: int
+    """CPU seconds for the document, including its first page."""
+    extra_page_seconds: float
+    """Additional CPU seconds for each further page."""
+    max_pages: int
 
 
 @dataclass(frozen=True)

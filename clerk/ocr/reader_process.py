@@ -1,7 +1,7 @@
-"""The reading child: where an untrusted PDF is read, and nowhere else. One document, one child, one thread.
+"""Reader process: the only process that parses an untrusted PDF. One process per document, with one thread.
 
-How it is spoken to is in `clerk.ocr.protocol`. What fails for a page fails that page; what fails for the
-document ends it. Everything it writes lies in its scratch folder, and the worker decides what becomes of it.
+`clerk.ocr.protocol` describes how the worker talks to it. An error in a page fails that page; an error in the document
+ends the process. It writes only to its scratch folder; the worker stores the results.
 """
 
 from __future__ import annotations
@@ -43,37 +43,37 @@ from clerk.ocr.tesseract import OcrResult, Tesseract
 _INSPECTION_SECONDS = 8.0
 _TEXT_SECONDS = 8.0
 _IMAGE_SECONDS = 2.0
-_MOSTLY = 0.5
-_PAGES_PER_LAYER_RUN = 50
-_OWN_SHARE_OF_MEMORY = 0.3
-_RESTING_SHARE_OF_MEMORY = 0.15
-"""For the process with tesseract in it, while another program works; the rest is for whichever works."""
-_FINE_DPI = 300.0
-_LOWEST_DPI = 50.0
-_MOST_PIXELS = 36_000_000
-_MOST_CHARACTERS = 1_000_000
-_POOR = 70.0
-"""Mean confidence below which a page is looked at again: turned, straightened, larger."""
-_WORTH_STRAIGHTENING = 0.5
-_SMALL_PRINT = 13
-"""Pixels of a word's height below which a finer image is read better: 10 in newspaper columns at 150 dpi, where usual
-documents have 15 and more. Tesseract is sure of itself there (90 and more), so confidence does not tell."""
-_USUAL_PRINT = 15
-"""As high as words should be: finer than that costs time, and gains nothing."""
+_LARGE_IMAGE_COVERAGE = 0.5
+_TEXT_BATCH_PAGES = 50
+_OWN_MEMORY_SHARE = 0.3
+_IDLE_TESSERACT_MEMORY_SHARE = 0.15
+"""Memory for the idle tesseract process while another program runs. The running program gets the rest."""
+_HIGH_DPI = 300.0
+_MIN_DPI = 50.0
+_MAX_PIXELS = 36_000_000
+_MAX_CHARACTERS = 1_000_000
+_POOR_CONFIDENCE = 70.0
+"""If the mean confidence is lower, OCR is repeated on a rotated, deskewed or larger image."""
+_MIN_SKEW = 0.5
+_SMALL_WORD_HEIGHT = 13
+"""Pixels. Words below this height are recognized better at a higher resolution. Newspaper columns have 10 at 150 dpi,
+usual documents 15 and more. Confidence does not show it: tesseract reports 90 and more for them."""
+_NORMAL_WORD_HEIGHT = 15
+"""Pixels. A higher resolution than this needs costs time without improving the result."""
 
 
 class PageFailed(Exception):
-    """This page cannot be read. Carries the class that the document would fail with, if all pages were like this."""
+    """The page cannot be processed. `code` is the error code of the document if too many pages fail like this."""
 
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(f"{kind}: {message}")
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
 
 
 @dataclass(frozen=True)
 class OcrAttempt:
-    """A page that was rendered and read."""
+    """One OCR result of a page, with the image it was made from."""
 
-    reading: OcrResult
+    result: OcrResult
     image: Path
     rotation: int
 
@@ -85,299 +85,303 @@ class PageProcessor:
         self.inspection = inspection
         self.scratch = Path(task.scratch)
         self.failed_cpu = 0.0
-        self.all_of_it = _seconds_for_all(task, inspection)
+        self.cpu_limit = _document_cpu_limit(task, inspection)
 
     def pages(self) -> Iterator[list[PageResult]]:
-        """Results in the order in which they come: text layers of a stretch of pages together, others one by one."""
+        """Yield results as they are finished: pages with a good text layer in batches, others one by one."""
         done = set(self.task.done)
         todo = [page for page in range(1, self.inspection.page_count + 1) if page not in done]
-        for start in range(0, len(todo), _PAGES_PER_LAYER_RUN):
-            stretch = todo[start : start + _PAGES_PER_LAYER_RUN]
-            began = time.monotonic()
-            layers = self._layers(stretch)
-            each = round((time.monotonic() - began) * 1000 / len(stretch))
-            verdicts = {page: self._judge(page, layers[page]) for page in stretch}
-            taken = [page for page in stretch if verdicts[page] is quality.Verdict.TAKE]
-            if taken:
-                results = [PageResult(page, TEXT_LAYER, layers[page], milliseconds=each) for page in taken]
+        for start in range(0, len(todo), _TEXT_BATCH_PAGES):
+            batch = todo[start : start + _TEXT_BATCH_PAGES]
+            started = time.monotonic()
+            layers = self._text_layers(batch)
+            per_page = round((time.monotonic() - started) * 1000 / len(batch))
+            verdicts = {page: self._classify(page, layers[page]) for page in batch}
+            usable = [page for page in batch if verdicts[page] is quality.Verdict.USE_TEXT]
+            if usable:
+                results = [PageResult(page, TEXT_LAYER, layers[page], milliseconds=per_page) for page in usable]
                 yield [self._with_image(result) for result in results]
-            for page in stretch:
-                if verdicts[page] is not quality.Verdict.TAKE:
-                    yield [self._look(page, layers[page], verdicts[page])]
+            for page in batch:
+                if verdicts[page] is not quality.Verdict.USE_TEXT:
+                    yield [self._ocr_page(page, layers[page], verdicts[page])]
 
-    # --- the text layer
+    # --- text layer
 
-    def _layers(self, stretch: list[int]) -> dict[int, str]:
-        """Of all these pages at once if they follow each other and nothing goes wrong, else one by one."""
-        first, last = stretch[0], stretch[-1]
-        if last - first + 1 == len(stretch) and len(stretch) > 1:
-            texts = self._layer(first, last)
+    def _text_layers(self, batch: list[int]) -> dict[int, str]:
+        """The text layers of these pages: with one call if the pages are consecutive and it succeeds, else per page."""
+        first, last = batch[0], batch[-1]
+        if last - first + 1 == len(batch) and len(batch) > 1:
+            texts = self._text_layer(first, last)
             if texts is not None:
-                return dict(zip(stretch, texts, strict=True))
-        return {page: (self._layer(page, page) or [""])[0] for page in stretch}
+                return dict(zip(batch, texts, strict=True))
+        return {page: (self._text_layer(page, page) or [""])[0] for page in batch}
 
-    def _layer(self, first: int, last: int) -> list[str] | None:
-        seconds = min(_TEXT_SECONDS, self._left())
+    def _text_layer(self, first: int, last: int) -> list[str] | None:
+        seconds = min(_TEXT_SECONDS, self._remaining_cpu())
         before = self._cpu()
         try:
             texts = self.engine.text_layer(first, last, seconds)
         except ToolFailed:
             self.failed_cpu += self._cpu() - before
             return None
-        if texts is None or any(len(text) > _MOST_CHARACTERS for text in texts):
+        if texts is None or any(len(text) > _MAX_CHARACTERS for text in texts):
             return None
         return [quality.normalize(text) for text in texts]
 
-    def _judge(self, page: int, layer: str) -> quality.Verdict:
-        """Whether there is a large image is asked last: a page full of text is taken either way."""
+    def _classify(self, page: int, layer: str) -> quality.Verdict:
+        """Classify the text layer. The image coverage is determined last: a page full of text does not need it."""
         verdict = quality.classify(layer, has_large_image=False)
-        if verdict is quality.Verdict.TAKE and quality.letters(layer) < quality.FULL_PAGE:
+        if verdict is quality.Verdict.USE_TEXT and quality.count_letters(layer) < quality.FULL_PAGE_LETTERS:
             return quality.classify(layer, self._is_mostly_image(page))
         return verdict
 
     def _is_mostly_image(self, page: int) -> bool:
-        """Also if that cannot be told: then the page is looked at."""
+        """Does an image cover most of the page? Also true if unknown, so that OCR is run."""
         box = self.inspection.boxes.get(page)
         try:
-            return box is None or self.engine.share_of_images(page, box, _IMAGE_SECONDS) >= _MOSTLY
+            return box is None or self.engine.image_coverage(page, box, _IMAGE_SECONDS) >= _LARGE_IMAGE_COVERAGE
         except (ToolFailed, ValueError):
             return True
 
     def _with_image(self, result: PageResult) -> PageResult:
-        """Readers may want to see pages that need no looking at. If that fails, the text is still good."""
+        """Add an image of a page that needs no OCR, if images of all pages are wanted. Without one if that fails."""
         if self.task.images != "all":
             return result
         try:
             rendered, _ = self._render(result.page, self.task.dpi, self.task.page_seconds)
         except (PageFailed, ToolFailed, ToolMissing):
             return result
-        return replace(result, image=self._keep(result.page, rendered))
+        return replace(result, image=self._save_image(result.page, rendered))
 
-    # --- looking at the page
+    # --- OCR
 
-    def _look(self, page: int, layer: str, verdict: quality.Verdict) -> PageResult:
-        began, before = time.monotonic(), self._cpu()
-        budget = CpuBudget(min(self.task.page_seconds, self._left()), self._cpu)
-        usable = layer if verdict is quality.Verdict.LOOK else ""
+    def _ocr_page(self, page: int, layer: str, verdict: quality.Verdict) -> PageResult:
+        started, before = time.monotonic(), self._cpu()
+        budget = CpuBudget(min(self.task.page_seconds, self._remaining_cpu()), self._cpu)
+        usable = layer if verdict is quality.Verdict.COMPARE else ""
         try:
-            result = self._looked(page, usable, budget)
+            result = self._render_and_recognize(page, usable, budget)
         except (PageFailed, ToolFailed) as error:
             self.failed_cpu += self._cpu() - before
             if usable:
                 result = PageResult(page, TEXT_LAYER, usable)
             else:
-                result = PageResult(page, FAILED, error=str(error) if isinstance(error, PageFailed) else _kind(error))
-        self._tidy_scratch(result)
-        return replace(result, milliseconds=round((time.monotonic() - began) * 1000))
+                result = PageResult(
+                    page, FAILED, error=str(error) if isinstance(error, PageFailed) else _error_text(error)
+                )
+        self._delete_temp_images(result)
+        return replace(result, milliseconds=round((time.monotonic() - started) * 1000))
 
-    def _looked(self, page: int, layer: str, budget: CpuBudget) -> PageResult:
-        image, dpi = self._render(page, self.task.dpi, budget.left())
+    def _render_and_recognize(self, page: int, layer: str, budget: CpuBudget) -> PageResult:
+        image, dpi = self._render(page, self.task.dpi, budget.remaining())
         if page_image.is_blank(image):
-            return PageResult(page, TEXT_LAYER if layer else EMPTY, layer, image=self._keep(page, image))
-        image, dpi = self._fine_enough(page, image, dpi, budget)
-        looked = self._read(page, image, dpi, budget)
-        kept = self._keep(page, looked.image)
-        text = quality.normalize(looked.reading.text)
-        if len(text) > _MOST_CHARACTERS:
-            raise PageFailed("PdfTooLarge", f"more than {_MOST_CHARACTERS} characters on a page")
-        confidence = looked.reading.confidence
-        if layer and not quality.reads_better(text, confidence, layer):
-            return PageResult(page, TEXT_LAYER, layer, image=kept)
+            return PageResult(page, TEXT_LAYER if layer else EMPTY, layer, image=self._save_image(page, image))
+        image, dpi = self._ensure_resolution(page, image, dpi, budget)
+        attempt = self._recognize(page, image, dpi, budget)
+        saved = self._save_image(page, attempt.image)
+        text = quality.normalize(attempt.result.text)
+        if len(text) > _MAX_CHARACTERS:
+            raise PageFailed("PdfTooLarge", f"more than {_MAX_CHARACTERS} characters on a page")
+        confidence = attempt.result.confidence
+        if layer and not quality.ocr_is_better(text, confidence, layer):
+            return PageResult(page, TEXT_LAYER, layer, image=saved)
         if not text:
-            return PageResult(page, EMPTY, image=kept)
+            return PageResult(page, EMPTY, image=saved)
         return PageResult(
             page,
             OCR,
             text,
             confidence=None if confidence is None else round(confidence, 1),
-            rotation=looked.rotation,
-            image=kept,
+            rotation=attempt.rotation,
+            image=saved,
         )
 
     def _render(self, page: int, wanted_dpi: float, seconds: float) -> tuple[Path, float]:
-        """An image that is certainly of this page, whole: poppler's word alone is not taken for it."""
+        """Render the page and check the image: poppler's exit code does not show whether it is complete."""
         box = self.inspection.boxes.get(page)
         if box is None:
-            raise PageFailed("PdfBroken", "poppler does not find the page")
-        dpi = _fitting(box, wanted_dpi)
+            raise PageFailed("PdfBroken", "poppler cannot find the page")
+        dpi = _limited_dpi(box, wanted_dpi)
         image = self.scratch / f"{page}-{dpi:.0f}.pgm"
-        complaints = self.engine.render(page, dpi, image, seconds)
+        stderr = self.engine.render(page, dpi, image, seconds)
         size = page_image.size(image)
-        errors = poppler.errors(complaints, self.inspection.complaints)
-        complaint = (errors or ["no message"])[-1][:200]
+        errors = poppler.page_errors(stderr, self.inspection.document_messages)
+        message = (errors or ["no message"])[-1][:200]
         if size is None:
-            raise PageFailed("PdfBroken", f"it was not rendered ({complaint})")
+            raise PageFailed("PdfBroken", f"it was not rendered ({message})")
         expected = box.width * dpi / 72, box.height * dpi / 72
         if any(abs(got - want) > 2 for got, want in zip(size, expected, strict=True)):
-            raise PageFailed("PdfBroken", f"it was rendered as {size[0]} x {size[1]} pixels, not as its box says")
+            raise PageFailed(
+                "PdfBroken", f"its image has {size[0]} x {size[1]} pixels, which its page box does not allow"
+            )
         if errors and page_image.is_blank(image):
-            raise PageFailed("PdfBroken", f"it was rendered blank ({complaint})")
+            raise PageFailed("PdfBroken", f"it was rendered blank ({message})")
         return image, dpi
 
-    def _fine_enough(self, page: int, image: Path, dpi: float, budget: CpuBudget) -> tuple[Path, float]:
-        """The same, or finer for small print. Found out beforehand: reading it twice would cost twice."""
-        height = self.engine.word_height(image, dpi, self.task.languages, budget.left())
-        if height is None or height >= _SMALL_PRINT:
+    def _ensure_resolution(self, page: int, image: Path, dpi: float, budget: CpuBudget) -> tuple[Path, float]:
+        """The same image, or one with a higher resolution for small print. Decided before OCR, which is expensive."""
+        height = self.engine.word_height(image, dpi, self.task.languages, budget.remaining())
+        if height is None or height >= _SMALL_WORD_HEIGHT:
             return image, dpi
-        wanted = min(dpi * _USUAL_PRINT / height, _FINE_DPI)
-        if _fitting(self.inspection.boxes[page], wanted) <= dpi:
+        wanted = min(dpi * _NORMAL_WORD_HEIGHT / height, _HIGH_DPI)
+        if _limited_dpi(self.inspection.boxes[page], wanted) <= dpi:
             return image, dpi
         try:
-            return self._render(page, wanted, budget.left())
+            return self._render(page, wanted, budget.remaining())
         except (ToolFailed, PageFailed):
-            # The image that we have stands: what failed was an attempt to do better.
+            # Rendering with a higher resolution failed: use the image that exists.
             return image, dpi
 
-    def _read(self, page: int, image: Path, dpi: float, budget: CpuBudget) -> OcrAttempt:
-        """Read it; if the reading is poor, look for the reason. Each remedy costs as much as reading: only then."""
-        read = self.engine.read
-        best = OcrAttempt(read(image, dpi, self.task.languages, budget.left()), image, 0)
+    def _recognize(self, page: int, image: Path, dpi: float, budget: CpuBudget) -> OcrAttempt:
+        """Run OCR, and repeat it on improved images only if the result is poor: each repetition costs as much again."""
+        result = self.engine.recognize(image, dpi, self.task.languages, budget.remaining())
+        best = OcrAttempt(result, image, 0)
         try:
-            if _is_poor(best.reading) or best.reading.is_sideways:
+            if _is_poor(best.result) or best.result.is_sideways:
                 best = self._rotated(best, dpi, budget)
-            if _is_poor(best.reading):
+            if _is_poor(best.result):
                 best = self._deskewed(best, dpi, budget)
-            if _is_poor(best.reading) and not best.rotation:
+            if _is_poor(best.result) and not best.rotation:
                 best = self._higher_dpi(best, page, dpi, budget)
         except (ToolFailed, PageFailed):
-            # The first reading stands: what fails here is an attempt to do better.
+            # An attempt to improve the result failed: keep the best one so far.
             return best
         return best
 
     def _rotated(self, best: OcrAttempt, dpi: float, budget: CpuBudget) -> OcrAttempt:
-        degrees, sure = self.engine.orientation(best.image, dpi, budget.left())
-        if degrees not in (90, 180, 270) or sure < 0.5:
+        degrees, confidence = self.engine.orientation(best.image, dpi, budget.remaining())
+        if degrees not in (90, 180, 270) or confidence < 0.5:
             return best
-        image = best.image.with_suffix(f".turned{degrees}.pgm")
+        image = best.image.with_suffix(f".rotated{degrees}.pgm")
         page_image.rotate(best.image, degrees, image)
-        reading = self.engine.read(image, dpi, self.task.languages, budget.left())
-        turned = OcrAttempt(reading, image, degrees)
-        if best.reading.is_sideways and reading.score > 0.9 * best.reading.score:
-            return turned
-        return max(best, turned, key=lambda looked: looked.reading.score)
+        result = self.engine.recognize(image, dpi, self.task.languages, budget.remaining())
+        rotated = OcrAttempt(result, image, degrees)
+        if best.result.is_sideways and result.score > 0.9 * best.result.score:
+            return rotated
+        return max(best, rotated, key=lambda attempt: attempt.result.score)
 
     def _deskewed(self, best: OcrAttempt, dpi: float, budget: CpuBudget) -> OcrAttempt:
         angle = page_image.skew(best.image)
-        if abs(angle) < _WORTH_STRAIGHTENING:
+        if abs(angle) < _MIN_SKEW:
             return best
-        image = best.image.with_suffix(".straight.pgm")
+        image = best.image.with_suffix(".deskewed.pgm")
         page_image.deskew(best.image, angle, image)
-        reading = self.engine.read(image, dpi, self.task.languages, budget.left())
-        return max(best, OcrAttempt(reading, image, best.rotation), key=lambda looked: looked.reading.score)
+        result = self.engine.recognize(image, dpi, self.task.languages, budget.remaining())
+        return max(best, OcrAttempt(result, image, best.rotation), key=lambda attempt: attempt.result.score)
 
     def _higher_dpi(self, best: OcrAttempt, page: int, dpi: float, budget: CpuBudget) -> OcrAttempt:
-        """The better of the two: of tables in small print a finer image can be read worse."""
+        """The better of two results: for tables in small print a higher resolution can be worse."""
         box = self.inspection.boxes[page]
-        if _fitting(box, _FINE_DPI) < 1.2 * dpi:
+        if _limited_dpi(box, _HIGH_DPI) < 1.2 * dpi:
             return best
-        image, fine_dpi = self._render(page, _FINE_DPI, budget.left())
-        reading = self.engine.read(image, fine_dpi, self.task.languages, budget.left())
-        return max(best, replace(best, reading=reading), key=lambda looked: looked.reading.score)
+        image, high_dpi = self._render(page, _HIGH_DPI, budget.remaining())
+        result = self.engine.recognize(image, high_dpi, self.task.languages, budget.remaining())
+        return max(best, replace(best, result=result), key=lambda attempt: attempt.result.score)
 
-    # --- time and scratch
+    # --- CPU time and scratch files
 
-    def _left(self) -> float:
-        """CPU seconds that the next thing may take without breaking the document's limits."""
+    def _remaining_cpu(self) -> float:
+        """CPU seconds until the document's limit, and until the limit for failed pages, whichever is less."""
         used = self._cpu()
-        if used >= self.all_of_it:
-            raise PdfTimeout(f"reading it took more than {self.all_of_it:.0f} s of CPU time")
-        if self.failed_cpu >= self.task.wasted_seconds:
-            raise PdfTimeout(f"more than {self.task.wasted_seconds:.0f} s of CPU time went into pages that fail")
-        return min(self.all_of_it - used, self.task.wasted_seconds - self.failed_cpu)
+        if used >= self.cpu_limit:
+            raise PdfTimeout(f"OCR used more than {self.cpu_limit:.0f} s of CPU time")
+        if self.failed_cpu >= self.task.failed_seconds:
+            raise PdfTimeout(f"failed pages used more than {self.task.failed_seconds:.0f} s of CPU time")
+        return min(self.cpu_limit - used, self.task.failed_seconds - self.failed_cpu)
 
     def _cpu(self) -> float:
-        """CPU seconds of this child, of all that it ran, and of what the engine still runs."""
-        own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-        return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime + self.engine.cpu_seconds
+        """CPU seconds of this process, of its ended children, and of the engine's running processes."""
+        own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+        return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime + self.engine.cpu_seconds
 
-    def _keep(self, page: int, image: Path) -> str | None:
+    def _save_image(self, page: int, image: Path) -> str | None:
         if self.task.images == "none":
             return None
-        kept = self.scratch / f"{page}.png"
-        page_image.save_png(image, kept)
-        return kept.name
+        saved = self.scratch / f"{page}.png"
+        page_image.save_png(image, saved)
+        return saved.name
 
-    def _tidy_scratch(self, result: PageResult) -> None:
+    def _delete_temp_images(self, result: PageResult) -> None:
         for path in self.scratch.glob(f"{result.page}-*"):
             path.unlink()
 
 
 class CpuBudget:
-    """CPU seconds for one page, over all that is done to it."""
+    """The CPU limit of one page, over all programs that are run for it."""
 
     def __init__(self, seconds: float, used: Callable[[], float]) -> None:
         self.used = used
-        self.until = used() + seconds
+        self.limit = used() + seconds
 
-    def left(self) -> float:
-        left = self.until - self.used()
-        if left <= 0:
-            raise OutOfTime("the page took more CPU time than a page may")
-        return left
-
-
-def _is_poor(reading: OcrResult) -> bool:
-    return reading.confidence is None or reading.confidence < _POOR
+    def remaining(self) -> float:
+        remaining = self.limit - self.used()
+        if remaining <= 0:
+            raise OutOfTime("the page used more CPU time than a page may use")
+        return remaining
 
 
-def _fitting(box: poppler.Box, dpi: float) -> float:
-    """As fine as asked for, or as the largest image that is allowed permits."""
-    if box.pixels(dpi) <= _MOST_PIXELS:
+def _is_poor(result: OcrResult) -> bool:
+    return result.confidence is None or result.confidence < _POOR_CONFIDENCE
+
+
+def _limited_dpi(box: poppler.Box, dpi: float) -> float:
+    """The given resolution, reduced if the image would have too many pixels."""
+    if box.pixels(dpi) <= _MAX_PIXELS:
         return dpi
-    fitting = dpi * math.sqrt(_MOST_PIXELS / box.pixels(dpi))
-    if fitting < _LOWEST_DPI:
+    reduced = dpi * math.sqrt(_MAX_PIXELS / box.pixels(dpi))
+    if reduced < _MIN_DPI:
         raise PageFailed("PdfTooLarge", f"a page of {box.width:.0f} x {box.height:.0f} points")
-    return fitting
+    return reduced
 
 
-def _kind(error: ToolFailed) -> str:
-    kinds = {OutOfTime: "PdfTimeout", OutOfMemory: "PdfMemory", OutputTooLarge: "PdfTooLarge"}
-    return f"{kinds.get(type(error), 'PdfBroken')}: {error}"
+def _error_text(error: ToolFailed) -> str:
+    codes = {OutOfTime: "PdfTimeout", OutOfMemory: "PdfMemory", OutputTooLarge: "PdfTooLarge"}
+    return f"{codes.get(type(error), 'PdfBroken')}: {error}"
 
 
-def _seconds_for_all(task: Task, inspection: Inspection) -> float:
-    return task.document_seconds + task.further_page_seconds * (inspection.page_count - 1)
+def _document_cpu_limit(task: Task, inspection: Inspection) -> float:
+    return task.document_seconds + task.extra_page_seconds * (inspection.page_count - 1)
 
 
-def read_document(task: Task, lifeline: int | None = None) -> Iterator[dict[str, Any]]:
-    """The document's events. Limits are on before the first byte of it is read."""
+def process_document(task: Task, parent_pipe: int | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the events of the protocol. Sets the limits before it opens the file."""
     scratch = Path(task.scratch)
-    own = int(task.memory * _OWN_SHARE_OF_MEMORY)
-    resting = int(task.memory * _RESTING_SHARE_OF_MEMORY)
-    limits = Limits(task.memory - own - resting)
+    own = int(task.memory * _OWN_MEMORY_SHARE)
+    idle = int(task.memory * _IDLE_TESSERACT_MEMORY_SHARE)
+    limits = Limits(task.memory - own - idle)
     set_own_limits(Limits(own), task.memory - own, 3 * _INSPECTION_SECONDS)
-    run = limited_runner(limits, scratch, lifeline)
+    run = limited_runner(limits, scratch, parent_pipe)
     try:
-        inspection = inspect(run, Path(task.pdf), scratch, task.most_pages, _INSPECTION_SECONDS)
-        set_own_cpu_limit(3 * _INSPECTION_SECONDS + task.further_page_seconds * inspection.page_count)
+        inspection = inspect(run, Path(task.pdf), scratch, task.max_pages, _INSPECTION_SECONDS)
+        set_own_cpu_limit(3 * _INSPECTION_SECONDS + task.extra_page_seconds * inspection.page_count)
         yield {
             "event": "inspected",
             "page_count": inspection.page_count,
-            "ends_early": inspection.ends_early,
-            "remarks": inspection.remarks,
+            "is_truncated": inspection.is_truncated,
+            "notes": inspection.notes,
         }
-        start = limited_server(limits, _seconds_for_all(task, inspection), scratch, lifeline)
-        engine = PopplerAndTesseract(Path(task.pdf), run, Tesseract(start, resting), scratch)
+        start = limited_server(limits, _document_cpu_limit(task, inspection), scratch, parent_pipe)
+        engine = PopplerAndTesseract(Path(task.pdf), run, Tesseract(start, idle), scratch)
         with contextlib.closing(engine):
             for results in PageProcessor(task, engine, inspection).pages():
                 yield {"event": "pages", "pages": [asdict(result) for result in results]}
     except (PdfError, ToolMissing) as error:
         yield {"event": "failed", "error": error.code, "message": str(error)}
     except ToolFailed as error:
-        name, _, message = _kind(error).partition(": ")
-        yield {"event": "failed", "error": name, "message": message}
+        code, _, message = _error_text(error).partition(": ")
+        yield {"event": "failed", "error": code, "message": message}
     except MemoryError:
-        yield {"event": "failed", "error": "PdfMemory", "message": "the reading process ran out of memory"}
+        yield {"event": "failed", "error": "PdfMemory", "message": "the OCR process ran out of memory"}
     else:
         yield {"event": "done"}
 
 
 def main() -> None:
-    logging.disable()  # pypdf warns about everything; what matters is in the result
-    lifeline = sys.stdin.fileno()
-    task = Task(**json.loads(_first_line(lifeline)))
+    logging.disable()  # pypdf logs many warnings that nobody can act on
+    parent_pipe = sys.stdin.fileno()
+    task = Task(**json.loads(_first_line(parent_pipe)))
     try:
-        for event in read_document(task, lifeline):
+        for event in process_document(task, parent_pipe):
             sys.stdout.write(json.dumps(event) + "\n")
             sys.stdout.flush()
     except (ParentGone, BrokenPipeError):
@@ -388,10 +392,10 @@ def main() -> None:
 def _first_line(descriptor: int) -> bytes:
     line = b""
     while not line.endswith(b"\n"):
-        piece = os.read(descriptor, 65536)
-        if not piece:
+        chunk = os.read(descriptor, 65536)
+        if not chunk:
             sys.exit(1)
-        line += piece
+        line += chunk
     return line
 
 

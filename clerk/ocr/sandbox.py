@@ -1,10 +1,10 @@
-"""Runs a program that reads untrusted input, on a short leash, and says how it ended.
+"""Runs programs on untrusted input with limits on CPU time, memory, file size and processes.
 
-Time is counted in CPU seconds, so that a busy machine does not fail good documents; the wall clock, several times
-as long, is there for what waits instead of computing. Called in children (`clerk.ocr.reader_process`, `.drawing`) that
-have one thread: between fork and exec a process with several could hang.
+The main limit is CPU time, so that good documents do not fail on a busy machine. A wall-clock timeout, several times as
+long, ends programs that wait instead of computing. Only single-threaded processes may use this module
+(`clerk.ocr.reader_process`, `clerk.ocr.page_render`): between fork and exec a process with several threads could hang.
 
-The catch: memory is limited as address space, which macOS does not enforce; there the wall clock is all there is.
+Limitation: memory is limited as address space, which macOS does not enforce; there only the time limits apply.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from pathlib import Path
 from clerk.errors import ToolMissing
 
 _WALL_PER_CPU_SECOND = 8.0
-_STDERR_KEPT = 16 * 1024
-_LONGEST_ANSWER = 16 << 20
-_NO_MEMORY = ("out of memory", "bad_alloc", "cannot allocate", "gmalloc", "memory allocation", "bogus memory",
-              "memoryerror")  # fmt: skip
+_MAX_STDERR = 16 * 1024
+_MAX_RESPONSE = 16 << 20
+_OUT_OF_MEMORY_MESSAGES = ("out of memory", "bad_alloc", "cannot allocate", "gmalloc", "memory allocation",
+                           "bogus memory", "memoryerror")  # fmt: skip
 
 
 class ToolFailed(Exception):
-    """The program did not do what it was run for. Says which, and how it ended."""
+    """A program failed. The message names the program and how it completed."""
 
 
 class OutOfTime(ToolFailed):
-    """It used up its CPU seconds, or the wall clock ran out."""
+    """The program exceeded its CPU limit or its wall-clock timeout."""
 
 
 class OutOfMemory(ToolFailed):
-    """It asked for more memory than it may have, whatever its exit code said."""
+    """The program ran out of memory, whatever its exit code is."""
 
 
 class OutputTooLarge(ToolFailed):
-    """It wrote more than it may."""
+    """The program wrote more than the limit."""
 
 
 class Crashed(ToolFailed):
-    """A signal ended it."""
+    """The program was ended by a signal, or exited without a response."""
 
 
 class ParentGone(BaseException):
-    """Whoever asked for this work is gone. Not an error of the input: nothing may catch it on the way out."""
+    """The parent process has completed. A BaseException, so that no handler for errors of the input catches it."""
 
 
 @dataclass(frozen=True)
@@ -70,23 +70,23 @@ class Completed:
     cpu_seconds: float
 
     @property
-    def complaint(self) -> str:
-        """The last thing it said, for error messages."""
+    def last_message(self) -> str:
+        """The last line of its standard error, for error messages."""
         lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
         return lines[-1][:200] if lines else "no message"
 
 
-def set_own_limits(limits: Limits, most_memory: int, cpu_seconds: float) -> None:
-    """For the calling process itself. What it starts may have up to `most_memory`, and no more files than it."""
+def set_own_limits(limits: Limits, max_memory: int, cpu_seconds: float) -> None:
+    """Limit the calling process. Its children may use up to `max_memory`, and as many files as itself."""
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_FSIZE, limits.file_size)
     _limit(resource.RLIMIT_NOFILE, limits.files)
-    _limit(resource.RLIMIT_AS, limits.memory, most_memory)
+    _limit(resource.RLIMIT_AS, limits.memory, max_memory)
     set_own_cpu_limit(cpu_seconds)
 
 
 def set_own_cpu_limit(seconds: float) -> None:
-    """Soft only: it is raised once more is known, or asked for. A hard one that was set from outside stays."""
+    """Set the soft CPU limit, so that it can be raised later. A hard limit that was set from outside stays."""
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     soft = math.ceil(seconds)
     resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
@@ -98,16 +98,16 @@ def run(
     cpu_seconds: float,
     folder: Path,
     environment: Mapping[str, str] | None = None,
-    lifeline: int | None = None,
+    parent_pipe: int | None = None,
     stdout: Path | None = None,
 ) -> Completed:
-    """Run to the end, or raise the ToolFailed that fits. An exit code other than 0 is left to the caller.
+    """Run a program to its end, or raise a ToolFailed. The caller handles exit codes other than 0.
 
-    `lifeline` is a descriptor that becomes readable when the work is no longer wanted.
+    `parent_pipe` is a descriptor that becomes readable when the parent process ends; then ParentGone is raised.
     """
     program = Path(arguments[0]).name
     if cpu_seconds <= 0:
-        raise OutOfTime(f"no time was left to run {program}")
+        raise OutOfTime(f"no CPU time is left to run {program}")
     output = subprocess.DEVNULL if stdout is None else os.open(stdout, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         process = _start(arguments, limits, cpu_seconds, folder, environment, subprocess.DEVNULL, output)
@@ -115,9 +115,9 @@ def run(
         if output >= 0:
             os.close(output)
     assert process.stderr is not None
-    before = _cpu_of_children()
+    before = _children_cpu_seconds()
     try:
-        said, in_time = _listen(process.stderr.fileno(), cpu_seconds * _WALL_PER_CPU_SECOND, lifeline)
+        stderr, in_time = _read_stderr(process.stderr.fileno(), cpu_seconds * _WALL_PER_CPU_SECOND, parent_pipe)
         if not in_time:
             process.kill()
         code = process.wait()
@@ -127,9 +127,9 @@ def run(
         raise
     finally:
         process.stderr.close()
-    ended = Completed(program, code, said, _cpu_of_children() - before)
-    _judge(ended, cpu_seconds, in_time)
-    return ended
+    completed = Completed(program, code, stderr, _children_cpu_seconds() - before)
+    _raise_for_failure(completed, cpu_seconds, in_time)
+    return completed
 
 
 def _start(
@@ -144,9 +144,9 @@ def _start(
     def limit() -> None:
         _limit(resource.RLIMIT_AS, limits.memory)
         _limit(resource.RLIMIT_FSIZE, limits.file_size)
-        # One second later it is SIGKILL, for a program that does not heed SIGXCPU.
+        # A second after SIGXCPU the kernel sends SIGKILL, for programs that ignore SIGXCPU.
         _limit(resource.RLIMIT_CPU, math.ceil(cpu_seconds), math.ceil(cpu_seconds) + 1)
-        # Neither poppler nor tesseract (with OMP_THREAD_LIMIT=1) starts anything. Root is exempt from this one.
+        # Neither poppler nor tesseract (with OMP_THREAD_LIMIT=1) starts processes. Root is exempt from this limit.
         _limit(resource.RLIMIT_NPROC, 0)
 
     try:
@@ -164,32 +164,32 @@ def _start(
         raise ToolMissing(f"{program} is not installed; on Debian: apt install poppler-utils tesseract-ocr") from error
 
 
-def _cpu_of_children() -> float:
+def _children_cpu_seconds() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
-def _listen(stderr: int, seconds: float, lifeline: int | None) -> tuple[str, bool]:
-    """What it says until it closes standard error, which is when it ends; and whether that was in time."""
+def _read_stderr(stderr: int, seconds: float, parent_pipe: int | None) -> tuple[str, bool]:
+    """Read standard error until the program exits, and return whether it exited in time."""
     deadline = time.monotonic() + seconds
-    said = b""
-    while (left := deadline - time.monotonic()) > 0:
-        ready, _, _ = select.select([stderr] if lifeline is None else [stderr, lifeline], [], [], left)
-        if lifeline in ready:
+    output = b""
+    while (remaining := deadline - time.monotonic()) > 0:
+        ready, _, _ = select.select([stderr] if parent_pipe is None else [stderr, parent_pipe], [], [], remaining)
+        if parent_pipe in ready:
             raise ParentGone
         if stderr in ready:
-            piece = os.read(stderr, 65536)
-            if not piece:
-                return said.decode(errors="replace"), True
-            said = (said + piece)[-_STDERR_KEPT:]
-    return said.decode(errors="replace"), False
+            chunk = os.read(stderr, 65536)
+            if not chunk:
+                return output.decode(errors="replace"), True
+            output = (output + chunk)[-_MAX_STDERR:]
+    return output.decode(errors="replace"), False
 
 
 class LineServer:
-    """A program that stays, and answers a line with a line, under the same limits as one that is run to its end.
+    """A sandboxed program that keeps running and answers each request line with one response line.
 
-    `cpu_seconds` is for its whole life; what one answer may take, the program limits itself (`set_own_cpu_limit`),
-    and the wall clock sees to it that it does. After any ToolFailed it is gone.
+    `cpu_seconds` limits its whole life. The program limits each request itself (`set_own_cpu_limit`), and a wall-clock
+    timeout enforces that. After any ToolFailed it has exited.
     """
 
     def __init__(
@@ -200,68 +200,68 @@ class LineServer:
         cpu_seconds: float,
         folder: Path,
         environment: Mapping[str, str],
-        lifeline: int | None = None,
+        parent_pipe: int | None = None,
     ) -> None:
         self.name = name
-        self.lifeline = lifeline
-        self.said = b""
+        self.parent_pipe = parent_pipe
+        self.stderr = b""
         pipe = subprocess.PIPE
         self.process = _start(arguments, limits, cpu_seconds, folder, environment, pipe, pipe)
 
     @property
-    def is_gone(self) -> bool:
+    def has_exited(self) -> bool:
         return self.process.poll() is not None
 
-    def ask(self, question: bytes, cpu_seconds: float, used_before: float = 0.0) -> bytes:
-        """The answer to one line. `used_before` is what it has used up to now, as it says itself."""
+    def request(self, line: bytes, cpu_seconds: float, used_before: float = 0.0) -> bytes:
+        """Send one line and return the response. `used_before` is the CPU time that it reported until now."""
         assert self.process.stdin is not None
-        before = _cpu_of_children()
-        in_time, answer = True, None
+        before = _children_cpu_seconds()
+        in_time, response = True, None
         try:
-            # If it is gone already, that is seen when nothing comes back.
+            # If it has exited already, no response arrives.
             with contextlib.suppress(BrokenPipeError):
-                self.process.stdin.write(question + b"\n")
+                self.process.stdin.write(line + b"\n")
                 self.process.stdin.flush()
-            in_time, answer = self._answer(time.monotonic() + cpu_seconds * _WALL_PER_CPU_SECOND)
+            in_time, response = self._read_response(time.monotonic() + cpu_seconds * _WALL_PER_CPU_SECOND)
         finally:
-            if answer is None:
-                self.end()
-        if answer is not None:
-            return answer
-        used = _cpu_of_children() - before - used_before
-        ended = Completed(self.name, self.process.returncode, self.said.decode(errors="replace"), used)
-        _judge(ended, cpu_seconds, in_time)
-        raise Crashed(f"{self.name} ended with exit code {ended.code} ({ended.complaint})")
+            if response is None:
+                self.kill()
+        if response is not None:
+            return response
+        used = _children_cpu_seconds() - before - used_before
+        completed = Completed(self.name, self.process.returncode, self.stderr.decode(errors="replace"), used)
+        _raise_for_failure(completed, cpu_seconds, in_time)
+        raise Crashed(f"{self.name} ended with exit code {completed.code} ({completed.last_message})")
 
-    def _answer(self, deadline: float) -> tuple[bool, bytes | None]:
-        """Whether the wait ended in time, and the line that came, if one came."""
+    def _read_response(self, deadline: float) -> tuple[bool, bytes | None]:
+        """Whether the deadline was met, and the response line, or None at the end of its output."""
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         stdout, stderr = self.process.stdout.fileno(), self.process.stderr.fileno()
-        listened = {stdout, stderr} | (set() if self.lifeline is None else {self.lifeline})
-        heard = bytearray()
-        while (left := deadline - time.monotonic()) > 0:
-            ready, _, _ = select.select(listened, [], [], left)
-            if self.lifeline in ready:
+        descriptors = {stdout, stderr} | (set() if self.parent_pipe is None else {self.parent_pipe})
+        response = bytearray()
+        while (remaining := deadline - time.monotonic()) > 0:
+            ready, _, _ = select.select(descriptors, [], [], remaining)
+            if self.parent_pipe in ready:
                 raise ParentGone
             if stderr in ready:
-                piece = os.read(stderr, 65536)
-                self.said = (self.said + piece)[-_STDERR_KEPT:]
-                if not piece:
-                    listened.remove(stderr)
+                chunk = os.read(stderr, 65536)
+                self.stderr = (self.stderr + chunk)[-_MAX_STDERR:]
+                if not chunk:
+                    descriptors.remove(stderr)
             if stdout in ready:
-                piece = os.read(stdout, 1 << 20)
-                heard += piece
-                if heard.endswith(b"\n"):
-                    return True, bytes(heard[:-1])
-                if not piece:
+                chunk = os.read(stdout, 1 << 20)
+                response += chunk
+                if response.endswith(b"\n"):
+                    return True, bytes(response[:-1])
+                if not chunk:
                     return True, None
-                if len(heard) > _LONGEST_ANSWER:
-                    raise OutputTooLarge(f"{self.name} does not stop talking")
+                if len(response) > _MAX_RESPONSE:
+                    raise OutputTooLarge(f"the response of {self.name} exceeded {_MAX_RESPONSE >> 20} MiB")
         return False, None
 
-    def end(self) -> None:
-        """Kill it, if it is still there, and learn what it used."""
+    def kill(self) -> None:
+        """Kill it if it still runs, and wait for it, so that its CPU time is counted."""
         self.process.kill()
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
@@ -270,26 +270,26 @@ class LineServer:
                 pipe.close()
 
 
-def _judge(ended: Completed, cpu_seconds: float, in_time: bool) -> None:
-    program, code = ended.program, ended.code
+def _raise_for_failure(completed: Completed, cpu_seconds: float, in_time: bool) -> None:
+    program, code = completed.program, completed.code
     if not in_time:
-        raise OutOfTime(f"{program} did not end within {cpu_seconds * _WALL_PER_CPU_SECOND:.0f} s")
-    if -code == signal.SIGXCPU or (-code == signal.SIGKILL and ended.cpu_seconds >= 0.9 * cpu_seconds):
+        raise OutOfTime(f"{program} did not finish within {cpu_seconds * _WALL_PER_CPU_SECOND:.0f} s")
+    if -code == signal.SIGXCPU or (-code == signal.SIGKILL and completed.cpu_seconds >= 0.9 * cpu_seconds):
         raise OutOfTime(f"{program} took more than {math.ceil(cpu_seconds)} s of CPU time")
-    # Exit codes lie: pdftoppm says "Out of memory", leaves a blank image and exits with 0.
-    if any(words in ended.stderr.lower() for words in _NO_MEMORY):
-        raise OutOfMemory(f"{program} ran out of memory ({ended.complaint})")
-    if -code == signal.SIGXFSZ or "file too large" in ended.stderr.lower():
-        raise OutputTooLarge(f"{program} wrote more than it may")
+    # The exit code is not enough: pdftoppm prints "Out of memory", writes a blank image and exits with 0.
+    if any(message in completed.stderr.lower() for message in _OUT_OF_MEMORY_MESSAGES):
+        raise OutOfMemory(f"{program} ran out of memory ({completed.last_message})")
+    if -code == signal.SIGXFSZ or "file too large" in completed.stderr.lower():
+        raise OutputTooLarge(f"a file of {program} exceeded the size limit")
     if code < 0:
-        raise Crashed(f"{program} was ended by {signal.Signals(-code).name} ({ended.complaint})")
+        raise Crashed(f"{program} was ended by {signal.Signals(-code).name} ({completed.last_message})")
 
 
-def _limit(what: int, value: int, most: int | None = None) -> None:
-    _, hard = resource.getrlimit(what)
-    most = value if most is None else most
-    if hard != resource.RLIM_INFINITY:
-        value, most = min(value, hard), min(most, hard)
-    # macOS refuses this one.
-    with contextlib.suppress(ValueError, OSError) if what == resource.RLIMIT_AS else contextlib.nullcontext():
-        resource.setrlimit(what, (value, most))
+def _limit(kind: int, soft: int, hard: int | None = None) -> None:
+    _, current_hard = resource.getrlimit(kind)
+    hard = soft if hard is None else hard
+    if current_hard != resource.RLIM_INFINITY:
+        soft, hard = min(soft, current_hard), min(hard, current_hard)
+    # macOS does not support RLIMIT_AS.
+    with contextlib.suppress(ValueError, OSError) if kind == resource.RLIMIT_AS else contextlib.nullcontext():
+        resource.setrlimit(kind, (soft, hard))

@@ -1,7 +1,7 @@
-"""Tesseract, as a process that stays for a document: what it costs to start is paid once, not once per page.
+"""Client of the tesseract process, which runs once per document, since starting it for every page would be slow.
 
-The process is `clerk.ocr.tesseract_server`, which has the library in it. A page that kills it, or takes too long, has
-failed, and the next page gets a new one. Asking what is installed is apart from running it.
+The process is `clerk.ocr.tesseract_server`, which loads the tesseract library. If a page crashes the process or takes
+too long, that page fails, and the next page starts a new process.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ from clerk.errors import ToolMissing
 from clerk.ocr.sandbox import LineServer
 
 LANGUAGES = re.compile(r"[A-Za-z_]{2,20}(?:\+[A-Za-z_]{2,20}){0,9}")
-"""`eng`, `eng+spa`: names of models, joined. Nothing that a shell, a path or tesseract could take for more."""
+"""Model names joined with `+`, like `eng+spa`; no characters that are special in a shell, a path or tesseract."""
 DEFAULT_LANGUAGES = "eng"
-PROCESS = "clerk.ocr.tesseract_server"
-_USUAL_FOLDERS = (
+SERVER_MODULE = "clerk.ocr.tesseract_server"
+_DEFAULT_FOLDERS = (
     "usr/share/tesseract-ocr/*/tessdata",
     "usr/share/tessdata",
     "usr/share/tesseract/tessdata",
     "usr/local/share/tessdata",
     "opt/homebrew/share/tessdata",
 )
-_MODEL = "*.traineddata"
+_MODEL_PATTERN = "*.traineddata"
 
 
 @dataclass(frozen=True)
 class OcrResult:
     text: str
     confidence: float | None
-    """Mean over words, weighted by length; None without words."""
+    """Mean over all words, weighted by length; None without words."""
     letters: int
-    """In words that were recognised."""
+    """Number of letters and digits in the recognized words."""
     is_sideways: bool = False
-    """The words stand upright: tesseract reads lines that run upwards, but whoever looks at the page must not."""
+    """The lines run vertically. Tesseract recognizes them, but the stored image must be rotated."""
 
     @property
     def score(self) -> float:
-        """For comparing readings of the same page: how much was read, times how surely."""
+        """Compares OCR results of the same page: amount of text, weighted by confidence."""
         return self.letters * ((self.confidence or 0.0) / 100) ** 2
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the process is asked, as a line of JSON."""
+    """A request to the tesseract process, sent as a line of JSON."""
 
-    what: str
-    """`word_height`, `read` or `orientation`."""
+    operation: str
+    """`word_height`, `recognize` or `orientation`."""
     image: str
     dpi: int
     languages: str
@@ -63,111 +63,118 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """What it answers, likewise. `found` is what was asked for; without its models, `missing` says which."""
+    """The response of the tesseract process, sent as a line of JSON."""
 
-    found: Any
-    missing: str | None
+    result: Any
+    missing_languages: str | None
+    """The languages without a model; then there is no result."""
     cpu_seconds: float
-    """That the process has used so far."""
+    """CPU time that the process has used so far."""
     memory: int
-    """Bytes that it has held at most so far."""
+    """Peak memory of the process in bytes."""
 
 
-# --- what is installed
+# --- installed models
 
 
 def installed_languages() -> frozenset[str]:
-    return frozenset(model.stem for model in models().glob(_MODEL))
+    return frozenset(model.stem for model in models().glob(_MODEL_PATTERN))
 
 
 def models(environment: Mapping[str, str] = os.environ, root: Path = Path("/")) -> Path:
     """The folder with tesseract's models. Raises ToolMissing."""
-    if given := environment.get("TESSDATA_PREFIX"):
-        # Tesseract 3 wanted the folder above, and settings live long.
-        candidates = [Path(given), Path(given) / "tessdata"]
+    if configured := environment.get("TESSDATA_PREFIX"):
+        # Tesseract 3 needed the parent folder, and that setting may still be in use.
+        candidates = [Path(configured), Path(configured) / "tessdata"]
     else:
-        candidates = [folder for pattern in _USUAL_FOLDERS for folder in sorted(root.glob(pattern), reverse=True)]
+        candidates = [folder for pattern in _DEFAULT_FOLDERS for folder in sorted(root.glob(pattern), reverse=True)]
     for folder in candidates:
-        if any(folder.glob(_MODEL)):
+        if any(folder.glob(_MODEL_PATTERN)):
             return folder
-    if not given and (told := _told_by_tesseract(environment)):
-        return told
-    where = f"in TESSDATA_PREFIX={given}" if given else "in the usual folders"
+    if not configured and (reported := _reported_by_tesseract(environment)):
+        return reported
+    where = f"in TESSDATA_PREFIX={configured}" if configured else "in the usual folders"
     raise ToolMissing(
         f"tesseract's models are not found {where}; on Debian: apt install tesseract-ocr,"
         " on a Mac: brew install tesseract, elsewhere set TESSDATA_PREFIX to their folder"
     )
 
 
-def _told_by_tesseract(environment: Mapping[str, str]) -> Path | None:
-    """The program, where there is one, names the folder that it was built for."""
-    ask = ["tesseract", "--list-langs"]
+def _reported_by_tesseract(environment: Mapping[str, str]) -> Path | None:
+    """The folder that the tesseract program, if it is installed, was built for."""
+    command = ["tesseract", "--list-langs"]
     try:
-        done = subprocess.run(ask, capture_output=True, text=True, timeout=30, check=False, env=dict(environment))
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env=dict(environment))
     except FileNotFoundError:
         return None
     quoted = re.search(r'"(.+)"', (done.stdout or done.stderr).partition("\n")[0])
-    return Path(quoted[1]) if quoted and any(Path(quoted[1]).glob(_MODEL)) else None
+    return Path(quoted[1]) if quoted and any(Path(quoted[1]).glob(_MODEL_PATTERN)) else None
 
 
-# --- running it
+# --- the tesseract process
 
 
 class Start(Protocol):
-    """`limited.Conversation` with limits, folder and environment filled in."""
+    """`sandbox.LineServer` with limits, folder and environment already given."""
 
     def __call__(self, name: str, *arguments: str | Path) -> LineServer: ...
 
 
 class Tesseract:
-    """One for a document. Not for two threads."""
+    """Runs one tesseract process at a time. One object per document; not thread-safe."""
 
-    def __init__(self, start: Start, resting_memory: int) -> None:
+    def __init__(self, start: Start, idle_memory: int) -> None:
         self.start = start
-        self.resting_memory = resting_memory
-        """A process that has ever held more than this is not kept while others work."""
+        self.idle_memory = idle_memory
+        """Bytes. A process whose peak memory exceeds this is ended after the request, to leave memory to others."""
         self.process: LineServer | None = None
         self.cpu_seconds = 0.0
-        """Of the process that is there now; those that are gone are in the usage of children."""
+        """CPU time of the running process. The CPU time of ended processes is in the usage of children."""
 
     def word_height(self, image: Path, dpi: float, languages: str, cpu_seconds: float) -> float | None:
-        """Median, in pixels, over words long enough to tell; None without any. What was found out on the way
-        is used if the same image is read next: asking costs nothing then."""
-        found = self._ask("word_height", image, dpi, languages, cpu_seconds)
-        return None if found is None else float(found)
+        """The median height in pixels of words that are long enough; None without such words.
 
-    def read(self, image: Path, dpi: float, languages: str, cpu_seconds: float) -> OcrResult:
-        return OcrResult(**self._ask("read", image, dpi, languages, cpu_seconds))
+        The layout analysis is reused if the same image is recognized next, so this costs no additional time then.
+        """
+        height = self._request("word_height", image, dpi, languages, cpu_seconds)
+        return None if height is None else float(height)
+
+    def recognize(self, image: Path, dpi: float, languages: str, cpu_seconds: float) -> OcrResult:
+        return OcrResult(**self._request("recognize", image, dpi, languages, cpu_seconds))
 
     def orientation(self, image: Path, dpi: float, cpu_seconds: float) -> tuple[int, float]:
-        """By how many degrees, clockwise, the image must be turned to be upright, and how sure that is (above 1:
-        fairly). (0, 0.0) where tesseract cannot tell, as on a page with few letters."""
-        degrees, sure = self._ask("orientation", image, dpi, "osd", cpu_seconds)
-        return int(degrees), float(sure)
+        """The clockwise rotation in degrees that makes the image upright, and the confidence (above 1 is good).
+
+        (0, 0.0) if tesseract cannot tell, as on a page with few letters.
+        """
+        degrees, confidence = self._request("orientation", image, dpi, "osd", cpu_seconds)
+        return int(degrees), float(confidence)
 
     def close(self) -> None:
         if self.process is not None:
-            self.process.end()
+            self.process.kill()
         self.process, self.cpu_seconds = None, 0.0
 
-    def _ask(self, what: str, image: Path, dpi: float, languages: str, cpu_seconds: float) -> Any:
-        if self.process is not None and self.process.is_gone:
-            # Whoever killed it while it rested: this image had no part in it.
+    def _request(self, operation: str, image: Path, dpi: float, languages: str, cpu_seconds: float) -> Any:
+        if self.process is not None and self.process.has_exited:
+            # It was killed while it was idle, so this image is not the cause.
             self.close()
         if self.process is None:
-            command = [sys.executable, "-s", "-S", "-m", PROCESS]
+            command = [sys.executable, "-s", "-S", "-m", SERVER_MODULE]
             self.process = self.start("tesseract", *command, models())
-        question = Request(what, str(image), round(dpi), languages, cpu_seconds)
-        answer: Response | None = None
+        request = Request(operation, str(image), round(dpi), languages, cpu_seconds)
+        response: Response | None = None
         try:
-            said = self.process.ask(json.dumps(asdict(question)).encode(), cpu_seconds, self.cpu_seconds)
-            answer = Response(**json.loads(said))
+            line = self.process.request(json.dumps(asdict(request)).encode(), cpu_seconds, self.cpu_seconds)
+            response = Response(**json.loads(line))
         finally:
-            if answer is None:
+            if response is None:
                 self.close()
-        self.cpu_seconds = answer.cpu_seconds
-        if answer.memory > self.resting_memory:
+        self.cpu_seconds = response.cpu_seconds
+        if response.memory > self.idle_memory:
             self.close()
-        if answer.missing:
-            raise ToolMissing(f"tesseract has no model for {answer.missing}; on Debian: apt install tesseract-ocr-…")
-        return answer.found
+        if response.missing_languages:
+            raise ToolMissing(
+                f"tesseract has no model for {response.missing_languages}; on Debian: apt install tesseract-ocr-…"
+            )
+        return response.result

@@ -1,8 +1,8 @@
-"""The process that has tesseract in it: looks at images for the reading child, one question after another.
+"""Tesseract process: handles OCR requests of the reader process, one after another.
 
-Run as `python -m clerk.ocr.tesseract_server MODELS`. Reads a `Request` per line from stdin and writes a `Response`
-on standard output (see `clerk.ocr.tesseract`). Limits are on it from outside; what one question may take in CPU time
-it limits itself. It catches next to nothing: if something goes wrong it dies, and its last words say of what.
+Run as `python -m clerk.ocr.tesseract_server MODELS`. It reads one `Request` per line from standard input and writes
+one `Response` per line to standard output (see `clerk.ocr.tesseract`). The sandbox limits the process; the process
+itself limits the CPU time of each request. It does not handle errors: it exits, and its traceback names the cause.
 """
 
 from __future__ import annotations
@@ -21,108 +21,109 @@ import tesserocr
 from clerk.ocr.sandbox import set_own_cpu_limit
 from clerk.ocr.tesseract import OcrResult, Request, Response
 
-_WORD = "5"
-_LONG_ENOUGH = 2
-"""Times as wide as high: a word, not an initial, a speck or a rule."""
+_TSV_WORD_LEVEL = "5"
+_MIN_WORD_ASPECT = 2
+"""Words at least this many times as wide as high are measured; others may be initials, specks or lines."""
 
 
 class ModelsMissing(Exception):
-    """Carries the languages that could not be loaded."""
+    """The message is the list of languages whose models could not be loaded."""
 
 
 class TesseractServer:
     def __init__(self, models: Path) -> None:
         self.models = models
         self.loaded: dict[tuple[str, int], tesserocr.PyTessBaseAPI] = {}
-        self.laid_out: tuple[str, str] | None = None
-        """Image and languages whose lines are found already."""
+        self.analysed: tuple[str, str] | None = None
+        """The image and languages of the last layout analysis."""
 
-    def answer(self, question: Request) -> Any:
-        if question.what == "word_height":
-            return self._word_height(question)
-        if question.what == "read":
-            return asdict(self._read(question))
-        return self._orientation(question)
+    def handle(self, request: Request) -> Any:
+        if request.operation == "word_height":
+            return self._word_height(request)
+        if request.operation == "recognize":
+            return asdict(self._recognize(request))
+        return self._orientation(request)
 
-    def _word_height(self, question: Request) -> float | None:
-        place = self._looking_at(question).AnalyseLayout()
-        self.laid_out = (question.image, question.languages)
+    def _word_height(self, request: Request) -> float | None:
+        iterator = self._open_image(request).AnalyseLayout()
+        self.analysed = (request.image, request.languages)
         heights = []
-        while place is not None:
-            left, top, right, bottom = place.BoundingBox(tesserocr.RIL.WORD)
-            if right - left > _LONG_ENOUGH * (bottom - top):
+        while iterator is not None:
+            left, top, right, bottom = iterator.BoundingBox(tesserocr.RIL.WORD)
+            if right - left > _MIN_WORD_ASPECT * (bottom - top):
                 heights.append(bottom - top)
-            if not place.Next(tesserocr.RIL.WORD):
+            if not iterator.Next(tesserocr.RIL.WORD):
                 break
         return statistics.median(heights) if heights else None
 
-    def _read(self, question: Request) -> OcrResult:
-        if self.laid_out == (question.image, question.languages):
-            tesseract = self._loaded(question.languages, tesserocr.PSM.AUTO)
+    def _recognize(self, request: Request) -> OcrResult:
+        if self.analysed == (request.image, request.languages):
+            tesseract = self._loaded(request.languages, tesserocr.PSM.AUTO)
         else:
-            tesseract = self._looking_at(question)
-        self.laid_out = None
-        return _reading(tesseract.GetUTF8Text(), tesseract.GetTSVText(0))
+            tesseract = self._open_image(request)
+        self.analysed = None
+        return _ocr_result(tesseract.GetUTF8Text(), tesseract.GetTSVText(0))
 
-    def _orientation(self, question: Request) -> tuple[int, float]:
-        found = self._looking_at(question, tesserocr.PSM.OSD_ONLY).DetectOrientationScript()
-        return (-found["orient_deg"] % 360, found["orient_conf"]) if found else (0, 0.0)
+    def _orientation(self, request: Request) -> tuple[int, float]:
+        detected = self._open_image(request, tesserocr.PSM.OSD_ONLY).DetectOrientationScript()
+        return (-detected["orient_deg"] % 360, detected["orient_conf"]) if detected else (0, 0.0)
 
-    def _looking_at(self, question: Request, mode: int = tesserocr.PSM.AUTO) -> tesserocr.PyTessBaseAPI:
-        self.laid_out = None
-        tesseract = self._loaded(question.languages, mode)
-        tesseract.SetImageFile(question.image)
-        tesseract.SetSourceResolution(question.dpi)
+    def _open_image(self, request: Request, mode: int = tesserocr.PSM.AUTO) -> tesserocr.PyTessBaseAPI:
+        self.analysed = None
+        tesseract = self._loaded(request.languages, mode)
+        tesseract.SetImageFile(request.image)
+        tesseract.SetSourceResolution(request.dpi)
         return tesseract
 
     def _loaded(self, languages: str, mode: int) -> tesserocr.PyTessBaseAPI:
         if (languages, mode) not in self.loaded:
             try:
-                made = tesserocr.PyTessBaseAPI(path=f"{self.models}/", lang=languages, psm=mode)
+                api = tesserocr.PyTessBaseAPI(path=f"{self.models}/", lang=languages, psm=mode)
             except RuntimeError as error:
                 raise ModelsMissing(languages) from error
-            self.loaded[languages, mode] = made
+            self.loaded[languages, mode] = api
         return self.loaded[languages, mode]
 
 
-def _reading(text: str, words: str) -> OcrResult:
+def _ocr_result(text: str, tsv: str) -> OcrResult:
     letters = 0
     sum_of_confidence = 0.0
-    upright = lying = 0
-    for line in words.splitlines():
+    vertical = horizontal = 0
+    for line in tsv.splitlines():
         cells = line.split("\t")
-        if len(cells) == 12 and cells[0] == _WORD:
+        if len(cells) == 12 and cells[0] == _TSV_WORD_LEVEL:
             length = sum(character.isalnum() for character in cells[11])
             letters += length
             sum_of_confidence += length * float(cells[10])
             if length >= 4:
                 width, height = int(cells[8]), int(cells[9])
-                lying += width > height
-                upright += height > width
+                horizontal += width > height
+                vertical += height > width
     confidence = sum_of_confidence / letters if letters else None
-    return OcrResult(text, confidence, letters, upright > lying)
+    return OcrResult(text, confidence, letters, vertical > horizontal)
 
 
-def _used() -> tuple[float, int]:
+def _usage() -> tuple[float, int]:
+    """CPU seconds and peak memory of this process."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def main() -> None:
-    # Whatever a library may print must not pass for an answer.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    # Output of libraries goes to standard error, so that it cannot be mistaken for a response.
+    responses = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    recognition = TesseractServer(Path(sys.argv[1]))
+    server = TesseractServer(Path(sys.argv[1]))
     for line in sys.stdin:
-        question = Request(**json.loads(line))
-        set_own_cpu_limit(_used()[0] + question.cpu_seconds)
-        found, missing = None, None
+        request = Request(**json.loads(line))
+        set_own_cpu_limit(_usage()[0] + request.cpu_seconds)
+        result, missing_languages = None, None
         try:
-            found = recognition.answer(question)
+            result = server.handle(request)
         except ModelsMissing as error:
-            missing = str(error)
-        answers.write(json.dumps(asdict(Response(found, missing, *_used()))) + "\n")
-        answers.flush()
+            missing_languages = str(error)
+        responses.write(json.dumps(asdict(Response(result, missing_languages, *_usage()))) + "\n")
+        responses.flush()
 
 
 if __name__ == "__main__":

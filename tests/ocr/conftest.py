@@ -1,4 +1,4 @@
-"""A site's storage and one document in it; everything that reads is the real thing."""
+"""A site's storage with one document. The tests use the real reader process, poppler and tesseract."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clerk.documents.storage import Document, SiteStorage
 from clerk.ocr import poppler, process_document, tesseract
 from clerk.ocr.process_document import Options
 
-Read = Callable[..., Manifest]
+ProcessPdf = Callable[..., Manifest]
 
 
 @pytest.fixture(autouse=True)
@@ -36,10 +36,10 @@ def document() -> Document:
 
 
 @pytest.fixture
-def read(storage: SiteStorage, document: Document) -> Read:
-    """Store the bytes as the document's PDF and read it."""
+def process_pdf(storage: SiteStorage, document: Document) -> ProcessPdf:
+    """A function that stores the given bytes as the document's PDF and processes it."""
 
-    def read_it(
+    def process(
         content: bytes | None,
         options: Options | None = None,
         report: Callable[[int, int], None] = lambda done, total: None,
@@ -49,4 +49,4 @@ def read(storage: SiteStorage, document: Document) -> Read:
             storage.pdf(document).write_bytes(content)
         return process_document.process(storage, document, options or Options(), report, lambda: None)
 
-    return read_it
+    return process

@@ -1,4 +1,4 @@
-"""Small PDFs, made here: born-digital ones from raw objects, scanned ones from drawn images."""
+"""Generates small PDFs: digital ones from raw objects, scanned ones from drawn images."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MINUTES = (
 
 
 class Pdf:
-    """Objects by number, written out with a cross-reference table."""
+    """PDF objects, written with a cross-reference table."""
 
     def __init__(self) -> None:
         self.objects: list[bytes] = []
@@ -54,7 +54,7 @@ class Pdf:
 
 
 def document(pages: Sequence[tuple[bytes, str]], box: str = "0 0 612 792", more: str = "") -> bytes:
-    """A page per (content stream, further resources)."""
+    """A PDF with one page for each (content stream, additional resources)."""
     pdf = Pdf()
     font = pdf.add("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
     parent = len(pages) * 2 + 2
@@ -86,7 +86,7 @@ def digital(pages: int = 1, lines: Sequence[str] = MINUTES) -> bytes:
 
 
 def page_image(lines: Sequence[str] = MINUTES, dpi: int = 150, skew: float = 0.0, turned: int = 0) -> Image.Image:
-    """A letter page as a scanner would see it; `turned` clockwise by right angles."""
+    """An image of a letter page, rotated clockwise by `turned` degrees (a multiple of 90)."""
     image = Image.new("L", (round(8.5 * dpi), 11 * dpi), 255)
     draw = ImageDraw.Draw(image)
     font = ImageFont.load_default(size=dpi * 11 / 72)
@@ -104,6 +104,6 @@ def scanned(images: Sequence[Image.Image], dpi: int = 150) -> bytes:
 
 
 def numbered(pages: int) -> bytes:
-    """Scanned pages that are quickly read: three lines each, the first says which page it is."""
-    first = ("The clerk read a letter about the bridge.", "The motion carried.")
-    return scanned([page_image((f"This is page number {page}", *first), dpi=100) for page in range(1, pages + 1)], 100)
+    """Scanned pages for which OCR is fast: three lines each, the first with the page number."""
+    lines = ("The clerk read a letter about the bridge.", "The motion carried.")
+    return scanned([page_image((f"This is page number {page}", *lines), dpi=100) for page in range(1, pages + 1)], 100)

@@ -1,4 +1,4 @@
-"""The stage through a real worker process, with the ledger: what `procrastinate worker` does with `clerk.ocr`."""
+"""The OCR task in a real worker process (`procrastinate worker`), with the ledger."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clerk.documents import manifest
 from clerk.documents.storage import Document, SiteStorage
 from clerk.pipeline import engine
 from tests.conftest import Url
-from tests.helpers import until
+from tests.helpers import TIMEOUT, until
 from tests.ocr import pdfs
 
 Connection = psycopg.Connection[Any]
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Site:
-    """A site whose run is in the OCR phase, and workers for it."""
+    """A site whose run is in the OCR phase, with documents and workers."""
 
     def __init__(self, connection: Connection, url: Url, storage: SiteStorage) -> None:
         self.connection = connection
@@ -68,8 +68,8 @@ class Site:
 
     def work(self) -> None:
         worker = self.worker("--one-shot")
-        _, said = worker.communicate(timeout=200)
-        assert worker.returncode == 0, said.decode()
+        _, stderr = worker.communicate(timeout=600)
+        assert worker.returncode == 0, stderr.decode()
 
     def state(self, document: Document) -> tuple[str, str | None, str | None]:
         row = self.connection.execute(
@@ -92,7 +92,7 @@ def site(connection: Connection, database: Url, storage: SiteStorage) -> Site:
     return Site(connection, database, storage)
 
 
-def test_good_and_bad_documents_side_by_side(site: Site) -> None:
+def test_good_and_bad_documents(site: Site) -> None:
     digital = site.add(pdfs.digital(3))
     html = site.add(b"<html><body>404</body></html>")
     scanned = site.add(pdfs.scanned([pdfs.page_image()]))
@@ -117,13 +117,13 @@ def test_languages_come_from_the_site(site: Site) -> None:
     site.connection.execute("""update sites set extra = '{"languages": "osd+eng"}'""")
     site.start()
     site.work()
-    found = manifest.load(site.storage.manifest(document))
-    assert found is not None
-    assert found.languages == "osd+eng"
+    loaded = manifest.load(site.storage.manifest(document))
+    assert loaded is not None
+    assert loaded.languages == "osd+eng"
 
 
 @pytest.mark.parametrize("languages", ["xyz", "eng; rm -rf /", ""])
-def test_languages_that_nobody_can_read(site: Site, languages: str) -> None:
+def test_unknown_languages_fail_the_document(site: Site, languages: str) -> None:
     document = site.add(pdfs.digital(1))
     site.connection.execute("update sites set extra = jsonb_build_object('languages', %s::text)", [languages])
     site.start()
@@ -131,7 +131,7 @@ def test_languages_that_nobody_can_read(site: Site, languages: str) -> None:
     assert site.state(document)[:2] == ("failed_terminal", "LanguageMissing")
 
 
-def test_a_killed_worker_takes_its_child_along_and_another_goes_on(site: Site) -> None:
+def test_after_a_worker_is_killed_its_reader_exits_and_another_worker_continues(site: Site) -> None:
     document = site.add(pdfs.numbered(8))
     site.start()
     worker = site.worker()
@@ -140,7 +140,7 @@ def test_a_killed_worker_takes_its_child_along_and_another_goes_on(site: Site) -
     assert children
     worker.send_signal(signal.SIGKILL)
     worker.communicate()
-    until(lambda: all(map(_is_gone, children)))
+    until(lambda: all(map(_has_exited, children)))
     texts = site.storage.texts(document)
     before = {path.name: path.stat().st_mtime_ns for path in texts.glob("*.txt")}
     assert len(before) >= 2
@@ -151,22 +151,22 @@ def test_a_killed_worker_takes_its_child_along_and_another_goes_on(site: Site) -
     assert engine.rescue_job(site.connection, job[0]) == "rescued"
     site.work()
     assert site.state(document)[0] == "processed"
-    kept = [name for name, when in before.items() if (texts / name).stat().st_mtime_ns == when]
-    assert len(kept) >= len(before) - 1, "pages that were read are not read again"
-    found = manifest.load(site.storage.manifest(document))
-    assert found is not None
-    assert found.is_complete
+    kept = [name for name, modified in before.items() if (texts / name).stat().st_mtime_ns == modified]
+    assert len(kept) >= len(before) - 1, "finished pages are not processed again"
+    loaded = manifest.load(site.storage.manifest(document))
+    assert loaded is not None
+    assert loaded.is_complete
 
 
-def test_a_claim_that_was_lost_stops_the_reading(site: Site) -> None:
+def test_a_lost_claim_stops_the_processing(site: Site) -> None:
     document = site.add(pdfs.numbered(8))
     site.start()
     worker = site.worker()
     until(lambda: site.progress() >= 1)
-    site.connection.execute("update job_claims set holder = 'somebody else'")
+    site.connection.execute("update job_claims set holder = 'another worker'")
     until(lambda: not _children(worker.pid))
     worker.send_signal(signal.SIGTERM)
-    worker.communicate(timeout=60)
+    worker.communicate(timeout=TIMEOUT)
     assert not site.storage.manifest(document).exists()
     assert site.state(document)[0] == "in_progress"
 
@@ -178,7 +178,7 @@ def _children(pid: int) -> list[int]:
         return []
 
 
-def _is_gone(pid: int) -> bool:
+def _has_exited(pid: int) -> bool:
     try:
         return bool(psutil.Process(pid).status() == "zombie")
     except psutil.NoSuchProcess:

@@ -1,4 +1,4 @@
-"""Programs that misbehave are real ones: a shell and a Python that burn, hoard, spill, wait and die."""
+"""The sandbox, with real programs that use too much CPU time, memory or disk, wait, or crash."""
 
 from __future__ import annotations
 
@@ -27,39 +27,39 @@ from clerk.ocr.sandbox import (
 LIMITS = Limits(memory=256 << 20, file_size=1 << 20)
 
 
-def python(code: str, folder: Path, seconds: float = 10.0, lifeline: int | None = None) -> Completed:
-    return run([sys.executable, "-S", "-c", code], LIMITS, seconds, folder, lifeline=lifeline)
+def python(code: str, folder: Path, seconds: float = 10.0, parent_pipe: int | None = None) -> Completed:
+    return run([sys.executable, "-S", "-c", code], LIMITS, seconds, folder, parent_pipe=parent_pipe)
 
 
-def test_an_exit_code_is_the_callers_business(tmp_path: Path) -> None:
-    ended = python("import sys; print('one\\ntwo', file=sys.stderr); sys.exit(3)", tmp_path)
-    assert (ended.code, ended.complaint) == (3, "two")
+def test_an_exit_code_is_returned(tmp_path: Path) -> None:
+    completed = python("import sys; print('one\\ntwo', file=sys.stderr); sys.exit(3)", tmp_path)
+    assert (completed.code, completed.last_message) == (3, "two")
 
 
-def test_burning_time(tmp_path: Path) -> None:
+def test_cpu_limit(tmp_path: Path) -> None:
     with pytest.raises(OutOfTime, match="CPU"):
         python("while True: pass", tmp_path, 1)
 
 
-def test_waiting_for_ever(tmp_path: Path) -> None:
-    with pytest.raises(OutOfTime, match="did not end"):
-        python("import time; time.sleep(60)", tmp_path, 0.2)
+def test_wall_clock_timeout(tmp_path: Path) -> None:
+    with pytest.raises(OutOfTime, match="did not finish"):
+        python("import time; time.sleep(600)", tmp_path, 0.2)
 
 
-def test_hoarding_memory(tmp_path: Path) -> None:
+def test_memory_limit(tmp_path: Path) -> None:
     with pytest.raises(OutOfMemory):
         run(["sh", "-c", "echo 'Out of memory' >&2"], LIMITS, 5, tmp_path)
     with pytest.raises(OutOfMemory):
         python("bytearray(1 << 30)", tmp_path)
 
 
-def test_spilling_to_disk(tmp_path: Path) -> None:
+def test_file_size_limit(tmp_path: Path) -> None:
     with pytest.raises(OutputTooLarge):
-        run(["sh", "-c", "exec cat /dev/zero > spilled"], LIMITS, 5, tmp_path)
-    assert (tmp_path / "spilled").stat().st_size == LIMITS.file_size
+        run(["sh", "-c", "exec cat /dev/zero > output"], LIMITS, 5, tmp_path)
+    assert (tmp_path / "output").stat().st_size == LIMITS.file_size
 
 
-def test_dying(tmp_path: Path) -> None:
+def test_crash(tmp_path: Path) -> None:
     with pytest.raises(Crashed, match="SIGSEGV"):
         python("import os; os.kill(os.getpid(), 11)", tmp_path)
 
@@ -69,95 +69,95 @@ def test_not_installed(tmp_path: Path) -> None:
         run(["no-such-program"], LIMITS, 5, tmp_path)
 
 
-def test_talking_without_end_does_not_fill_memory(tmp_path: Path) -> None:
-    ended = python("import sys\nfor n in range(100000): print('x' * 100, file=sys.stderr)", tmp_path)
-    assert len(ended.stderr) <= 16 * 1024
+def test_only_the_end_of_stderr_is_kept(tmp_path: Path) -> None:
+    completed = python("import sys\nfor n in range(100000): print('x' * 100, file=sys.stderr)", tmp_path)
+    assert len(completed.stderr) <= 16 * 1024
 
 
-def test_nothing_is_inherited(tmp_path: Path) -> None:
-    secret = os.open(os.devnull, os.O_RDONLY)
-    os.set_inheritable(secret, True)
+def test_file_descriptors_are_not_inherited(tmp_path: Path) -> None:
+    descriptor = os.open(os.devnull, os.O_RDONLY)
+    os.set_inheritable(descriptor, True)
     try:
-        ended = python(f"import os; os.fstat({secret})", tmp_path)
+        completed = python(f"import os; os.fstat({descriptor})", tmp_path)
     finally:
-        os.close(secret)
-    assert ended.code == 1
+        os.close(descriptor)
+    assert completed.code == 1
 
 
-def test_when_nobody_wants_it_any_more(tmp_path: Path) -> None:
-    end, other = os.pipe()
-    os.close(other)
-    began = time.monotonic()
+def test_a_program_is_killed_when_the_parent_dies(tmp_path: Path) -> None:
+    read_end, write_end = os.pipe()
+    os.close(write_end)
+    started = time.monotonic()
     with pytest.raises(ParentGone):
-        python("import time; time.sleep(60)", tmp_path, 60, lifeline=end)
-    os.close(end)
-    assert time.monotonic() - began < 30
+        python("import time; time.sleep(600)", tmp_path, 600, parent_pipe=read_end)
+    os.close(read_end)
+    assert time.monotonic() - started < 300
 
 
 ECHO = "import sys\nfor line in sys.stdin: print(line.upper(), end='', flush=True)"
 
 
 @contextmanager
-def talking(code: str, folder: Path, lifeline: int | None = None, seconds: float = 10.0) -> Iterator[LineServer]:
+def line_server(code: str, folder: Path, parent_pipe: int | None = None, seconds: float = 10.0) -> Iterator[LineServer]:
     command = [sys.executable, "-S", "-c", code]
-    conversation = LineServer("program", command, LIMITS, seconds, folder, {"PATH": os.environ["PATH"]}, lifeline)
+    server = LineServer("program", command, LIMITS, seconds, folder, {"PATH": os.environ["PATH"]}, parent_pipe)
     try:
-        yield conversation
+        yield server
     finally:
-        conversation.end()
+        server.kill()
 
 
-def test_a_program_that_stays_is_asked_again_and_again(tmp_path: Path) -> None:
-    with talking(ECHO, tmp_path) as conversation:
-        assert [conversation.ask(word, 5) for word in (b"one", b"two")] == [b"ONE", b"TWO"]
-        assert not conversation.is_gone
-    assert conversation.is_gone
+def test_a_line_server_answers_several_requests(tmp_path: Path) -> None:
+    with line_server(ECHO, tmp_path) as server:
+        assert [server.request(word, 5) for word in (b"one", b"two")] == [b"ONE", b"TWO"]
+        assert not server.has_exited
+    assert server.has_exited
 
 
 @pytest.mark.parametrize(
-    ("instead", "error", "says"),
+    ("code", "error", "message"),
     [
         ("import os; os.kill(os.getpid(), 11)", Crashed, "SIGSEGV"),
         ("import sys; sys.exit('no idea')", Crashed, "exit code 1 .no idea"),
         ("bytearray(1 << 30)", OutOfMemory, "MemoryError"),
-        ("import time; time.sleep(60)", OutOfTime, "did not end"),
+        ("import time; time.sleep(600)", OutOfTime, "did not finish"),
         ("import resource as r; r.setrlimit(r.RLIMIT_CPU, (1, 2))\nwhile True: pass", OutOfTime, "CPU"),
-        ("while True: print('x' * (1 << 20), end='')", OutputTooLarge, "does not stop"),
+        ("while True: print('x' * (1 << 20), end='')", OutputTooLarge, "exceeded 16 MiB"),
     ],
-    ids=["crash", "exit", "memory", "wait", "burn", "talk"],
+    ids=["crash", "exit", "memory", "wait", "cpu", "output"],
 )
-def test_one_that_does_not_answer_is_gone_and_says_why(
-    tmp_path: Path, instead: str, error: type[Exception], says: str
+def test_a_line_server_that_fails_exits_with_the_reason(
+    tmp_path: Path, code: str, error: type[Exception], message: str
 ) -> None:
-    seconds = 0.2 if error is OutOfTime and "sleep" in instead else 5.0
-    with talking(f"input()\n{instead}", tmp_path) as conversation:
-        with pytest.raises(error, match=says):
-            conversation.ask(b"well?", seconds)
-        assert conversation.is_gone
+    seconds = 0.2 if error is OutOfTime and "sleep" in code else 5.0
+    with line_server(f"input()\n{code}", tmp_path) as server:
+        with pytest.raises(error, match=message):
+            server.request(b"line", seconds)
+        assert server.has_exited
 
 
-def test_its_whole_life_is_limited_too(tmp_path: Path) -> None:
-    burn = (
+def test_the_whole_life_of_a_line_server_is_limited(tmp_path: Path) -> None:
+    busy_loop = (
         "import time\nwhile input():\n  until = time.process_time() + 0.7\n  while time.process_time() < until: pass\n"
     )
-    with talking(f"{burn}  print(flush=True)", tmp_path, seconds=1) as conversation:
-        conversation.ask(b"once", 5)
+    with line_server(f"{busy_loop}  print(flush=True)", tmp_path, seconds=1) as server:
+        server.request(b"once", 5)
         with pytest.raises(OutOfTime, match="CPU"):
-            conversation.ask(b"twice", 5, used_before=0.7)
+            server.request(b"twice", 5, used_before=0.7)
 
 
-def test_what_it_complains_of_is_no_answer_and_does_not_fill_memory(tmp_path: Path) -> None:
-    complain = "import sys\ninput()\nfor n in range(3000): print('x' * 100, file=sys.stderr)\nprint('fine', flush=True)"
-    with talking(complain, tmp_path) as conversation:
-        assert conversation.ask(b"well?", 5) == b"fine"
-        assert len(conversation.said) <= 16 * 1024
+def test_stderr_of_a_line_server_is_not_a_response_and_is_limited(tmp_path: Path) -> None:
+    code = "import sys\ninput()\nfor n in range(3000): print('x' * 100, file=sys.stderr)\nprint('fine', flush=True)"
+    with line_server(code, tmp_path) as server:
+        assert server.request(b"line", 5) == b"fine"
+        assert len(server.stderr) <= 16 * 1024
 
 
-def test_a_program_that_stays_ends_when_nobody_wants_it(tmp_path: Path) -> None:
-    end, other = os.pipe()
-    os.close(other)
-    with talking("import time; time.sleep(60)", tmp_path, lifeline=end) as conversation:
+def test_a_line_server_is_killed_when_the_parent_dies(tmp_path: Path) -> None:
+    read_end, write_end = os.pipe()
+    os.close(write_end)
+    with line_server("import time; time.sleep(600)", tmp_path, parent_pipe=read_end) as server:
         with pytest.raises(ParentGone):
-            conversation.ask(b"well?", 60)
-        assert conversation.is_gone
-    os.close(end)
+            server.request(b"line", 60)
+        assert server.has_exited
+    os.close(read_end)

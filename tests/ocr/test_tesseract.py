@@ -1,4 +1,4 @@
-"""Tesseract's process: stays, is replaced when it fails, and says the same whatever was asked before."""
+"""The tesseract process: it is reused, replaced after a failure, and its results do not depend on earlier requests."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from clerk.ocr.sandbox import Crashed, Limits, OutOfTime
 from clerk.ocr.tesseract import Tesseract, installed_languages, models
 from tests.ocr import pdfs
 
-PLENTY = 1 << 29
+AMPLE_MEMORY = 1 << 29
 
 
 @pytest.fixture
 def tesseract(tmp_path: Path) -> Iterator[Tesseract]:
-    made = Tesseract(limited_server(Limits(PLENTY), 60, tmp_path, None), PLENTY)
-    yield made
-    made.close()
+    tesseract = Tesseract(limited_server(Limits(AMPLE_MEMORY), 60, tmp_path, None), AMPLE_MEMORY)
+    yield tesseract
+    tesseract.close()
 
 
 @pytest.fixture
@@ -35,31 +35,31 @@ def pid_of(tesseract: Tesseract) -> int:
     return tesseract.process.process.pid
 
 
-def test_one_process_reads_page_after_page(tesseract: Tesseract, page: Path) -> None:
-    first = tesseract.read(page, 150, "eng", 20)
+def test_one_process_is_used_for_several_pages(tesseract: Tesseract, page: Path) -> None:
+    first = tesseract.recognize(page, 150, "eng", 20)
     assert "The motion carried with four ayes and no nays." in first.text
     assert (first.confidence or 0) > 85
     assert first.letters > 300
     pid, used = pid_of(tesseract), tesseract.cpu_seconds
     assert used > 0
-    assert tesseract.read(page, 150, "eng", 20) == first
+    assert tesseract.recognize(page, 150, "eng", 20) == first
     assert pid_of(tesseract) == pid
     assert tesseract.cpu_seconds > used
 
 
-def test_looking_for_the_height_of_words_changes_no_reading(tesseract: Tesseract, page: Path, tmp_path: Path) -> None:
-    unasked = tesseract.read(page, 150, "eng", 20)
+def test_measuring_words_does_not_change_the_ocr_result(tesseract: Tesseract, page: Path, tmp_path: Path) -> None:
+    expected = tesseract.recognize(page, 150, "eng", 20)
     height = tesseract.word_height(page, 150, "eng", 20)
     assert height is not None
     assert 15 <= height <= 30
-    assert tesseract.read(page, 150, "eng", 20) == unasked
+    assert tesseract.recognize(page, 150, "eng", 20) == expected
     other = tmp_path / "other.pgm"
     pdfs.page_image(("Another page altogether",)).save(other)
     tesseract.word_height(other, 150, "eng", 20)
-    assert tesseract.read(page, 150, "eng", 20) == unasked
+    assert tesseract.recognize(page, 150, "eng", 20) == expected
 
 
-def test_words_are_measured_in_pixels(tesseract: Tesseract, tmp_path: Path) -> None:
+def test_word_height_is_in_pixels(tesseract: Tesseract, tmp_path: Path) -> None:
     heights = []
     for dpi in (75, 150):
         pdfs.page_image(dpi=dpi).save(tmp_path / f"{dpi}.pgm")
@@ -70,57 +70,57 @@ def test_words_are_measured_in_pixels(tesseract: Tesseract, tmp_path: Path) -> N
 def test_a_page_without_words(tesseract: Tesseract, tmp_path: Path) -> None:
     (tmp_path / "white.pgm").write_bytes(b"P5\n300 300\n255\n" + b"\xff" * 90_000)
     assert tesseract.word_height(tmp_path / "white.pgm", 150, "eng", 20) is None
-    found = tesseract.read(tmp_path / "white.pgm", 150, "eng", 20)
-    assert (found.text.strip(), found.confidence, found.letters) == ("", None, 0)
+    result = tesseract.recognize(tmp_path / "white.pgm", 150, "eng", 20)
+    assert (result.text.strip(), result.confidence, result.letters) == ("", None, 0)
     assert tesseract.orientation(tmp_path / "white.pgm", 150, 20) == (0, 0.0)
 
 
-def test_after_a_death_there_is_another(tesseract: Tesseract, page: Path) -> None:
-    before = tesseract.read(page, 150, "eng", 20)
+def test_a_crashed_process_is_replaced(tesseract: Tesseract, page: Path) -> None:
+    before = tesseract.recognize(page, 150, "eng", 20)
     pid = pid_of(tesseract)
     with pytest.raises(Crashed, match="FileNotFoundError"):
-        tesseract.read(page.with_name("gone.pgm"), 150, "eng", 20)
+        tesseract.recognize(page.with_name("gone.pgm"), 150, "eng", 20)
     assert tesseract.process is None
     assert tesseract.cpu_seconds == 0.0
-    assert tesseract.read(page, 150, "eng", 20) == before
+    assert tesseract.recognize(page, 150, "eng", 20) == before
     assert pid_of(tesseract) != pid
 
 
-def test_killed_while_it_rested_it_is_replaced_without_a_word(tesseract: Tesseract, page: Path) -> None:
-    before = tesseract.read(page, 150, "eng", 20)
+def test_a_process_that_was_killed_while_idle_is_replaced_without_an_error(tesseract: Tesseract, page: Path) -> None:
+    before = tesseract.recognize(page, 150, "eng", 20)
     assert tesseract.process is not None
     tesseract.process.process.kill()
     tesseract.process.process.wait()
-    assert tesseract.read(page, 150, "eng", 20) == before
+    assert tesseract.recognize(page, 150, "eng", 20) == before
 
 
-def test_the_time_for_a_page_is_for_that_page(tesseract: Tesseract, page: Path, tmp_path: Path) -> None:
-    """Limits are whole seconds: the large page takes several, all the small ones before it together even more."""
+def test_the_cpu_limit_applies_to_each_page(tesseract: Tesseract, page: Path, tmp_path: Path) -> None:
+    """CPU limits are whole seconds. The large page takes several, the small pages before it even more in total."""
     small = pdfs.page_image(pdfs.MINUTES * 3)
     large = tmp_path / "large.pgm"
-    wide = small.resize((small.width // 2, small.height // 2))
-    sheet = small.resize((wide.width * 4, wide.height * 4))
-    for across in range(4):
-        for down in range(4):
-            sheet.paste(wide, (across * wide.width, down * wide.height))
+    tile = small.resize((small.width // 2, small.height // 2))
+    sheet = small.resize((tile.width * 4, tile.height * 4))
+    for column in range(4):
+        for row in range(4):
+            sheet.paste(tile, (column * tile.width, row * tile.height))
     sheet.save(large)
     while tesseract.cpu_seconds < 3:
-        tesseract.read(page, 150, "eng", 2)
+        tesseract.recognize(page, 150, "eng", 2)
     with pytest.raises(OutOfTime, match="CPU"):
-        tesseract.read(large, 150, "eng", 1)
+        tesseract.recognize(large, 150, "eng", 1)
 
 
-def test_a_process_that_grew_large_is_not_kept(tesseract: Tesseract, page: Path) -> None:
-    kept = tesseract.read(page, 150, "eng", 20)
+def test_a_process_with_too_much_memory_is_ended(tesseract: Tesseract, page: Path) -> None:
+    expected = tesseract.recognize(page, 150, "eng", 20)
     assert tesseract.process is not None
-    tesseract.resting_memory = 1 << 20
-    assert tesseract.read(page, 150, "eng", 20) == kept
+    tesseract.idle_memory = 1 << 20
+    assert tesseract.recognize(page, 150, "eng", 20) == expected
     assert tesseract.process is None
 
 
 def test_a_missing_model_is_named(tesseract: Tesseract, page: Path) -> None:
     with pytest.raises(ToolMissing, match="no model for xyz"):
-        tesseract.read(page, 150, "xyz", 20)
+        tesseract.recognize(page, 150, "xyz", 20)
 
 
 def model(folder: Path, language: str = "eng") -> Path:
@@ -129,33 +129,33 @@ def model(folder: Path, language: str = "eng") -> Path:
     return folder
 
 
-def test_models_are_where_the_setting_says(tmp_path: Path) -> None:
+def test_models_are_found_in_tessdata_prefix(tmp_path: Path) -> None:
     model(tmp_path / "usr/share/tessdata")
-    named = model(tmp_path / "mine" / "tessdata")
-    for setting in (named, named.parent):
-        assert models({"TESSDATA_PREFIX": str(setting)}, tmp_path) == named
+    configured = model(tmp_path / "mine" / "tessdata")
+    for setting in (configured, configured.parent):
+        assert models({"TESSDATA_PREFIX": str(setting)}, tmp_path) == configured
 
 
 def test_models_are_found_in_the_usual_folders_newest_first(tmp_path: Path) -> None:
-    nothing = {"PATH": str(tmp_path)}
+    environment = {"PATH": str(tmp_path)}
     brew = model(tmp_path / "opt/homebrew/share/tessdata")
-    assert models(nothing, tmp_path) == brew
+    assert models(environment, tmp_path) == brew
     model(tmp_path / "usr/share/tesseract-ocr/4.00/tessdata")
     newest = model(tmp_path / "usr/share/tesseract-ocr/5/tessdata")
     (tmp_path / "usr/share/tesseract-ocr/6/tessdata").mkdir(parents=True)
-    assert models(nothing, tmp_path) == newest
+    assert models(environment, tmp_path) == newest
 
 
-def test_models_are_where_the_program_says(tmp_path: Path) -> None:
-    odd = model(tmp_path / "odd")
+def test_models_are_found_in_the_folder_that_tesseract_reports(tmp_path: Path) -> None:
+    reported = model(tmp_path / "unusual")
     program = tmp_path / "bin" / "tesseract"
     program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\necho 'List of available languages in \"{odd}/\" (1):'\necho eng\n")
+    program.write_text(f"#!/bin/sh\necho 'List of available languages in \"{reported}/\" (1):'\necho eng\n")
     program.chmod(0o755)
-    assert models({"PATH": str(program.parent)}, tmp_path) == odd
+    assert models({"PATH": str(program.parent)}, tmp_path) == reported
 
 
-def test_without_models_it_says_what_to_do(tmp_path: Path) -> None:
+def test_without_models_the_error_names_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(ToolMissing, match="apt install tesseract-ocr"):
         models({"PATH": str(tmp_path)}, tmp_path)
     with pytest.raises(ToolMissing, match="TESSDATA_PREFIX=/nowhere"):

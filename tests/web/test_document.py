@@ -174,8 +174,8 @@ def test_a_hanging_render_process_is_killed(
     storage: SiteStorage, document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(storage.pdf(document), pdfs.digital(1))
-    monkeypatch.setattr(page_render, "_WALL_SECONDS", 0.0)
-    with pytest.raises(page_render.RenderFailed, match="did not end in time"):
+    monkeypatch.setattr(page_render, "_TIMEOUT", 0.0)
+    with pytest.raises(page_render.RenderFailed, match="did not finish in time"):
         page_render.render_page(storage.pdf(document), 1)
 
 

@@ -57,10 +57,10 @@ def _options(settings: Settings, languages: str) -> Options:
         dpi=settings.ocr_dpi,
         memory=settings.ocr_memory_bytes,
         page_seconds=settings.ocr_page_seconds,
-        wasted_seconds=settings.ocr_page_seconds,
+        failed_seconds=settings.ocr_page_seconds,
         document_seconds=settings.ocr_page_seconds + 10,
-        most_pages=settings.ocr_max_pages,
-        failed_share=settings.ocr_failed_percent / 100,
+        max_pages=settings.ocr_max_pages,
+        max_failed_share=settings.ocr_failed_percent / 100,
     )
 
 

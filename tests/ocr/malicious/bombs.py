@@ -1,4 +1,4 @@
-"""PDFs that are small on disk and large in every other way, made here: the kinds that are too big to keep."""
+"""Generates PDF bombs: small files that need much CPU time or memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tests.ocr.pdfs import MINUTES, Pdf, lines_of_text
 
 Make = Callable[[int], bytes]
-MakeOne = Callable[[], bytes]
+MakePdf = Callable[[], bytes]
 
 
 def one_page(pdf: Pdf, contents: int, resources: str = "", more: str = "") -> bytes:
@@ -21,8 +21,8 @@ def one_page(pdf: Pdf, contents: int, resources: str = "", more: str = "") -> by
     return pdf.write(pdf.add(f"<< /Type /Catalog /Pages {tree} 0 R >>"))
 
 
-def squeezed(piece: bytes, times: int) -> bytes:
-    """`piece` over and over, compressed without ever being whole in memory."""
+def compressed_repeat(piece: bytes, times: int) -> bytes:
+    """`piece` repeated, compressed piece by piece to save memory."""
     compressor = zlib.compressobj(1)
     pieces = [compressor.compress(piece) for _ in range(times)]
     return b"".join([*pieces, compressor.flush()])
@@ -32,7 +32,9 @@ def huge_image(side: int, bits: int) -> bytes:
     pdf = Pdf()
     row = bytes([0b10101010]) * (side * bits // 8)
     entries = f"/Type /XObject /Subtype /Image /Width {side} /Height {side} /ColorSpace /DeviceGray"
-    image = pdf.stream(squeezed(row, side), f"{entries} /BitsPerComponent {bits} /Filter /FlateDecode", compress=False)
+    image = pdf.stream(
+        compressed_repeat(row, side), f"{entries} /BitsPerComponent {bits} /Filter /FlateDecode", compress=False
+    )
     contents = pdf.stream(b"q 612 0 0 792 0 0 cm /Im Do Q")
     return one_page(pdf, contents, f"/XObject << /Im {image} 0 R >>")
 
@@ -40,7 +42,7 @@ def huge_image(side: int, bits: int) -> bytes:
 def huge_content(megabytes: int) -> bytes:
     pdf = Pdf()
     piece = b"10 10 m 500 700 l S 20 600 m 400 90 l S\n" * (1_000_000 // 40)
-    contents = pdf.stream(squeezed(piece, megabytes), "/Filter /FlateDecode", compress=False)
+    contents = pdf.stream(compressed_repeat(piece, megabytes), "/Filter /FlateDecode", compress=False)
     return one_page(pdf, contents)
 
 
@@ -86,7 +88,7 @@ def deep_page_tree(levels: int) -> bytes:
 
 
 def object_stream_bomb(megabytes: int) -> bytes:
-    """The catalogue is in a compressed object stream, behind megabytes of blanks."""
+    """The catalog is in a compressed object stream, after megabytes of blanks."""
     pdf = Pdf()
     page = pdf.add("<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] >>")
     pdf.add(f"<< /Type /Pages /Count 1 /Kids [{page} 0 R] >>")
@@ -98,7 +100,7 @@ def object_stream_bomb(megabytes: int) -> bytes:
     stream = pdf.stream(content, f"/Type /ObjStm /N 1 /First {len(head)} /Filter /FlateDecode", compress=False)
     assert stream == 3
     body = pdf.write(4)
-    # A cross-reference stream in place of the table: only that can point into an object stream.
+    # A cross-reference stream replaces the table: only a stream can refer to an object stream.
     start = body.rindex(b"xref\n0 ", 0, body.rindex(b"trailer"))
     offsets = [int(line[:10]) for line in body[start:].split(b"\n")[3:6]]
     rows = [(0, 0, 65535), *((1, offset, 0) for offset in offsets), (2, 3, 0), (1, start, 0)]
@@ -112,15 +114,15 @@ def object_stream_bomb(megabytes: int) -> bytes:
     )
 
 
-def loop_of_pages() -> bytes:
+def cyclic_page_tree() -> bytes:
     pdf = Pdf()
     pdf.add("<< /Type /Pages /Count 2 /Kids [2 0 R] >>")
     pdf.add("<< /Type /Pages /Count 2 /Kids [1 0 R] /Parent 1 0 R >>")
     return pdf.write(pdf.add("<< /Type /Catalog /Pages 1 0 R >>"))
 
 
-def laughing_forms(levels: int, times: int = 10) -> bytes:
-    """Forms that draw forms that draw forms: `times` to the power of `levels` squares."""
+def nested_forms(levels: int, times: int = 10) -> bytes:
+    """Nested form XObjects ("billion laughs"): `times` to the power of `levels` squares."""
     pdf = Pdf()
     form = pdf.stream(b"1 1 5 5 re f", "/Type /XObject /Subtype /Form /BBox [0 0 612 792]")
     for _ in range(levels):

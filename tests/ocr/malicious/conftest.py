@@ -1,4 +1,4 @@
-"""Reading as in tests/documents, watched: whatever the file, it ends in time and within its memory."""
+"""Processing of malicious files, with assertions that it stays within its limits on CPU time and memory."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import pytest
 
 from clerk.errors import PdfError
 from clerk.ocr.process_document import Options
-from tests.ocr.conftest import Read, document, read, storage
+from tests.ocr.conftest import ProcessPdf, document, process_pdf, storage
 
-__all__ = ["document", "read", "storage"]
+__all__ = ["document", "process_pdf", "storage"]
 
 Outcome = Callable[..., str]
-SECONDS = 60
-MEMORY = 1 << 30
+MAX_CPU_SECONDS = 60
+MAX_MEMORY = 1 << 30
 
 
 @pytest.fixture
-def outcome(read: Read) -> Outcome:
-    """What becomes of these bytes: `processed`, or the class of the failure. Fails if that takes too much."""
+def outcome(process_pdf: ProcessPdf) -> Outcome:
+    """A function that processes the given bytes and returns `processed` or the error code, within the limits."""
 
-    def find_out(content: bytes, options: Options | None = None) -> str:
+    def process(content: bytes, options: Options | None = None) -> str:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         try:
-            read(content, options)
-            found = "processed"
+            process_pdf(content, options)
+            result = "processed"
         except PdfError as error:
-            found = type(error).__name__ if str(error) else f"{type(error).__name__} without a word"
+            result = error.code if str(error) else f"{error.code} without a message"
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        # CPU time: other tests run on the same cores. Memory: the largest process so far, of whatever test.
-        assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < SECONDS
-        assert after.ru_maxrss * 1024 < MEMORY
-        return found
+        # CPU time, since other tests use the same cores. The memory is that of the largest child process so far.
+        assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < MAX_CPU_SECONDS
+        assert after.ru_maxrss * 1024 < MAX_MEMORY
+        return result
 
-    return find_out
+    return process

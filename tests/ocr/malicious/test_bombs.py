@@ -1,4 +1,4 @@
-"""Files that are small on disk and large in every other way. The limits are scaled with the bombs, to save time."""
+"""PDF bombs are processed within the limits. Bombs and limits are scaled down to save time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from clerk.ocr.process_document import Options
 from tests.ocr.malicious import bombs
 from tests.ocr.malicious.conftest import Outcome
 
-HASTY = Options(page_seconds=3.0, wasted_seconds=3.0, document_seconds=8.0)
-"""For what would otherwise use up all of its 30 seconds."""
+SHORT_LIMITS = Options(page_seconds=3.0, failed_seconds=3.0, document_seconds=8.0)
+"""For bombs that would use all of their 30 seconds."""
 
 
 @pytest.fixture
@@ -24,14 +24,14 @@ def test_an_image_of_30000_by_30000_pixels(outcome: Outcome) -> None:
     assert outcome(bombs.huge_image(30_000, 1)) == "processed"
 
 
-def test_the_same_in_grey_with_little_memory(outcome: Outcome) -> None:
-    assert outcome(bombs.huge_image(12_000, 8), replace(HASTY, memory=320 << 20)) in {
+def test_a_grey_image_with_little_memory(outcome: Outcome) -> None:
+    assert outcome(bombs.huge_image(12_000, 8), replace(SHORT_LIMITS, memory=320 << 20)) in {
         "processed", "PdfMemory", "PdfTimeout", "PdfBroken"
     }  # fmt: skip
 
 
 def test_a_huge_content_stream(outcome: Outcome) -> None:
-    assert outcome(bombs.huge_content(40), HASTY) == "PdfTimeout"
+    assert outcome(bombs.huge_content(40), SHORT_LIMITS) == "PdfTimeout"
 
 
 def test_50000_pages(outcome: Outcome) -> None:
@@ -59,12 +59,12 @@ def test_an_object_stream_that_unpacks_to_100_megabytes(outcome: Outcome) -> Non
     assert outcome(bombs.object_stream_bomb(100)) in {"processed", "PdfBroken", "PdfMemory"}
 
 
-def test_a_page_tree_in_a_circle(outcome: Outcome) -> None:
-    assert outcome(bombs.loop_of_pages()) == "PdfBroken"
+def test_a_cyclic_page_tree(outcome: Outcome) -> None:
+    assert outcome(bombs.cyclic_page_tree()) == "PdfBroken"
 
 
-def test_forms_that_draw_forms(outcome: Outcome) -> None:
-    assert outcome(bombs.laughing_forms(9), HASTY) == "PdfTimeout"
+def test_nested_forms(outcome: Outcome) -> None:
+    assert outcome(bombs.nested_forms(9), SHORT_LIMITS) == "PdfTimeout"
 
 
 @pytest.mark.usefixtures("long")
@@ -74,9 +74,9 @@ def test_forms_that_draw_forms(outcome: Outcome) -> None:
         lambda: bombs.huge_image(30_000, 8),
         lambda: bombs.huge_content(1_000),
         lambda: bombs.object_stream_bomb(500),
-        lambda: bombs.laughing_forms(8),
+        lambda: bombs.nested_forms(8),
     ],
     ids=["image", "content", "object stream", "forms"],
 )
-def test_at_full_size_and_with_the_usual_limits(outcome: Outcome, make: bombs.MakeOne) -> None:
+def test_full_size_bombs_with_the_default_limits(outcome: Outcome, make: bombs.MakePdf) -> None:
     assert outcome(make()) in {"processed", "PdfTimeout", "PdfMemory"}
