@@ -130,10 +130,10 @@ ENDLESS = b"q " + b"1 0 0 1 0 0 cm /F1 9 Tf 0 0 m 600 700 l S " * 400_000
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "pdftoppm drew nothing"),
-        (b"<html>moved</html>", "pdftoppm drew nothing"),
-        (pdfs.digital(2)[:300], "pdftoppm drew nothing"),
-        (pdfs.digital(1), "pdftoppm drew nothing"),
+        (b"", "pdftoppm wrote no image"),
+        (b"<html>moved</html>", "pdftoppm wrote no image"),
+        (pdfs.digital(2)[:300], "pdftoppm wrote no image"),
+        (pdfs.digital(1), "pdftoppm wrote no image"),
         (pdfs.document([(b"", ""), (ENDLESS, "")]), "CPU time"),
     ],
     ids=["empty", "html", "truncated", "fewer pages", "endless"],
