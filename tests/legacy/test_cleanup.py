@@ -24,8 +24,8 @@ from tests.cli.conftest import Clerk
 from tests.conftest import Databases, Url
 from tests.db.conftest import older_server as older_server
 from tests.db.legacy import BASELINES, Baseline
-from tests.db.schema import schema_lines
 from tests.db.schema import rows as all_rows
+from tests.db.schema import schema_lines
 from tests.engine.helpers import Connection, Worker, add_site, drain, next_job_of, one, rows, site, worker
 from tests.legacy.legacy_system import stuck_site
 
