@@ -1,21 +1,24 @@
-"""The environment, and a `.env` file in the current folder, become one frozen dataclass, read once.
+"""Settings, from environment variables, systemd credentials and a `.env` file in the current folder, in that order.
 
-A real environment variable wins over the file. Adding a setting means adding a row to `SETTINGS` and a field
-to `Settings`; `clerk config` and docs/settings.md follow from the rows.
+To add a setting, add a row to `SETTINGS` and a field to `Settings`. `clerk config` and docs/settings.md are generated
+from the rows.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
+import psycopg
 from dotenv import dotenv_values
+from psycopg import conninfo
 
-from clerk import values
 from clerk.errors import SettingError
 
 
@@ -24,13 +27,13 @@ class Setting:
     name: str
     field: str
     parse: Callable[[str], Any]
-    """Raises ValueError(problem, remedy), which must not repeat a secret."""
+    """Raises ValueError(problem, remedy)."""
     default: str
-    """As one would write it, or `none`; for a computed one, how it reads in documentation."""
+    """As a user would write it, or `none`. If computed: its description for the documentation."""
     help: str
     show: Callable[[Any], str] = str
     is_computed: bool = False
-    """The default follows from other settings: `load` knows how."""
+    """`load` computes the default from other settings."""
 
 
 @dataclass(frozen=True)
@@ -64,184 +67,346 @@ class Settings:
     deploy_time_limit: float
     redis_url: str | None
     origins: Mapping[str, str]
-    """Setting name → where its value came from: `environment`, the path of a folder or file, or `default`."""
+    """Setting name → the origin of its value: `environment`, the path of a folder or file, or `default`."""
+
+
+# --- Parsers of values. Each raises ValueError(problem, remedy); the problem must not contain a secret.
+
+
+def database_url(text: str) -> str:
+    scheme, separator, rest = text.partition("://")
+    if not separator or scheme not in ("postgres", "postgresql"):
+        raise ValueError("is not a Postgres URL", "write postgresql://user:password@host:5432/name")
+    url = f"postgresql://{rest}"
+    # libpq's error message for an invalid URL may contain a part of the password, so it is not shown.
+    credentials = rest.partition("?")[0].rpartition("@")[0]
+    if not set("@/").isdisjoint(credentials) or not _is_valid(url):
+        raise ValueError(
+            "is not a valid Postgres URL",
+            "write postgresql://user:password@host:5432/name, with special characters as %XX (@ is %40, / is %2F)",
+        )
+    return url
+
+
+def _is_valid(url: str) -> bool:
+    try:
+        ports = str(conninfo.conninfo_to_dict(url).get("port", ""))
+    except psycopg.ProgrammingError:
+        return False
+    return all(port.isdecimal() for port in ports.split(",") if port)
+
+
+def redis_url(text: str) -> str:
+    if not text.startswith(("redis://", "rediss://", "unix://")):
+        raise ValueError("is not a Redis URL", "write redis://:password@host:6379/0, or unix:///path?db=0")
+    return text
+
+
+def folder(text: str) -> Path:
+    try:
+        path = Path(text).expanduser().absolute()
+        is_usable = path.is_dir() or not path.exists()
+    except (OSError, RuntimeError) as error:
+        raise ValueError(f"names {text}, which cannot be accessed ({error})", "name a folder of your own") from error
+    if not is_usable:
+        raise ValueError(f"names {path}, which is not a folder", "name a folder, or a path that does not exist yet")
+    return path
+
+
+def seconds(text: str) -> float:
+    return _number(text, 86_400, "seconds")
+
+
+def hours(text: str) -> float:
+    return _number(text, 87_600, "hours")
+
+
+def _number(text: str, maximum: int, unit: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 < number <= maximum:
+        raise ValueError(f"is {text!r}", f"write a number of {unit} above 0, at most {maximum}")
+    return number
+
+
+def existing_folder(text: str) -> Path:
+    path = folder(text)
+    if not path.is_dir():
+        raise ValueError(f"names {path}, which does not exist", "create that folder, or name another")
+    return path
+
+
+def interval(text: str) -> float:
+    return 0.0 if text == "0" else seconds(text)
+
+
+def positive_int(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or not 0 < int(text) <= 1_000_000:
+        raise ValueError(f"is {text!r}", "write a whole number above 0, at most 1000000")
+    return int(text)
+
+
+def megabytes(text: str) -> int:
+    return positive_int(text) * 1_000_000
+
+
+def yes_or_no(text: str) -> bool:
+    if text.lower() not in ("1", "true", "yes", "on", "0", "false", "no", "off"):
+        raise ValueError(f"is {text!r}", "write yes or no")
+    return text.lower() in ("1", "true", "yes", "on")
+
+
+def image_policy(text: str) -> str:
+    if text.lower() not in ("scanned", "all", "none"):
+        raise ValueError(f"is {text!r}", "write scanned, all or none")
+    return text.lower()
+
+
+def dpi(text: str) -> float:
+    dots = positive_int(text)
+    if not 72 <= dots <= 600:
+        raise ValueError(f"is {text!r}", "write a number of dots per inch from 72 to 600")
+    return float(dots)
+
+
+def memory(text: str) -> int:
+    megabytes = positive_int(text)
+    if megabytes < 256:
+        raise ValueError(f"is {text!r}", "write a number of megabytes, at least 256")
+    return megabytes << 20
+
+
+def percent(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 100:
+        raise ValueError(f"is {text!r}", "write a number from 0 to 100")
+    return share
+
+
+def header_value(text: str) -> str:
+    if not text.isascii() or not text.isprintable():
+        raise ValueError("has characters that an HTTP header cannot have", "write it in printable ASCII")
+    return text
+
+
+def label(text: str) -> str:
+    if not text.replace("-", "").replace("_", "").isalnum():
+        raise ValueError(f"is {text!r}", "write the name of an extractor, such as rules")
+    return text
+
+
+def command(text: str) -> tuple[str, ...]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"cannot be split into words ({error})", "quote it as for a shell") from error
+    if not words or not words[0]:
+        raise ValueError("names no program", "write a program and its arguments")
+    return tuple(words)
+
+
+def redact_url(url: str | None) -> str:
+    """The URL without its passwords, which libpq also accepts in the query.
+
+    Not with a URL parser: it would split a password with an unescaped / ? # or @ at the wrong place.
+    """
+    if url is None:
+        return ""
+    scheme, separator, rest = url.partition("://")
+    end = rest.partition("?")[0].rfind("@")
+    if end < 0 and (with_question_mark := re.match(r"[^/@]*@", rest)):
+        end = with_question_mark.end() - 1
+    credentials, location = rest[: end + 1], rest[end + 1 :]
+    credentials = re.sub(r":.*@", ":***@", credentials, flags=re.DOTALL)
+    location, question_mark, query = location.partition("?")
+    pairs = [
+        f"{key}=***" if "password" in unquote(key).lower() else pair
+        for pair in query.split("&")
+        for key in [pair.partition("=")[0]]
+    ]
+    return f"{scheme}{separator}{credentials}{location}{question_mark}{'&'.join(pairs)}"
 
 
 SETTINGS = (
     Setting(
         "DATABASE_URL",
         "database_url",
-        values.database_url,
+        database_url,
         "an embedded Postgres under CLERK_HOME",
         "The database: postgresql://user:password@host:5432/name (postgres:// is accepted too).",
-        values.redact_url,
+        redact_url,
         is_computed=True,
     ),
     Setting(
         "CLERK_HOME",
         "home",
-        values.folder,
+        folder,
         ".clerk in the current folder",
-        "Where clerk keeps what is its own: the embedded Postgres and, unless set, the storage.",
+        "The folder for the embedded Postgres and, unless STORAGE_DIR is set, for the storage.",
         is_computed=True,
     ),
     Setting(
         "STORAGE_DIR",
         "storage_dir",
-        values.folder,
+        folder,
         "storage under CLERK_HOME",
-        "Where PDFs, page texts, page images and each site's meetings.db are kept.",
+        "The folder for PDFs, page texts, page images and each site's meetings.db.",
         is_computed=True,
     ),
     Setting(
         "CLERK_POSTGRES_IDLE_TIMEOUT",
         "postgres_idle_timeout",
-        values.seconds,
+        seconds,
         "10",
-        "Seconds the embedded Postgres waits for another user after its last one has left.",
+        "Seconds that the embedded Postgres keeps running after the last process that uses it has ended.",
     ),
     Setting(
         "CLERK_LOCK_TIMEOUT",
         "lock_timeout",
-        values.seconds,
+        seconds,
         "2",
-        "Seconds a migration waits for a lock before it lets others through and tries again.",
+        "Seconds that a migration waits for a lock before it releases its own locks and retries.",
     ),
     Setting(
         "CLERK_KEEP_JOBS_HOURS",
         "keep_jobs_hours",
-        values.hours,
+        hours,
         "24",
-        "Hours for which finished jobs are kept in the queue's tables before they are removed.",
+        "Hours after which finished jobs are deleted from the queue's tables.",
     ),
     Setting(
         "CLERK_DASHBOARD_TOKEN",
         "dashboard_token",
         str,
         "none",
-        "What visitors of the dashboard must show. Needed as soon as it listens beyond this machine.",
+        "The token that the dashboard asks for. Required if it listens on other addresses than this machine's own.",
         lambda token: "(none)" if token is None else "***",
     ),
     Setting(
         "CLERK_PLUGINS_DIR",
         "plugins_dir",
-        values.existing_folder,
+        existing_folder,
         "none",
-        "A folder of plugins: Python files and packages that lie directly in it. Also --plugins-dir.",
+        "A folder of plugins: Python files and packages directly in it. Also --plugins-dir.",
         lambda path: "(none)" if path is None else str(path),
     ),
     Setting(
         "CLERK_PLUGIN_TIME_LIMIT",
         "plugin_time_limit",
-        values.seconds,
+        seconds,
         "900",
-        "Seconds after which a plugin that shows no sign of life is given up.",
+        "Seconds without a heartbeat after which a plugin's call fails with PluginTimeout.",
     ),
     Setting(
         "CLERK_USER_AGENT",
         "user_agent",
-        values.header_value,
+        header_value,
         "clerk (archives of public meetings)",
-        "How clerk names itself to the sites it fetches from. Say here how you can be reached.",
+        "The User-Agent header of clerk's requests. Include how to contact you.",
     ),
     Setting(
         "CLERK_HOST_INTERVAL",
         "host_interval",
-        values.interval,
+        interval,
         "0.5",
-        "Seconds between two requests to one host, counted over all workers; 0 for none.",
+        "Seconds between two requests to one host, over all workers; 0 for none.",
     ),
     Setting(
         "CLERK_HOST_CONCURRENCY",
         "host_concurrency",
-        values.positive_int,
+        positive_int,
         "2",
-        "Requests to one host at a time, counted over all workers.",
+        "Concurrent requests to one host, over all workers.",
     ),
     Setting(
         "CLERK_REQUEST_TIMEOUT",
         "request_timeout",
-        values.seconds,
+        seconds,
         "30",
-        "Seconds to wait for a connection, and for each next piece of an answer.",
+        "Seconds to wait for a connection, and for each part of a response.",
     ),
     Setting(
         "CLERK_DOWNLOAD_TIME_LIMIT",
         "download_time_limit",
-        values.seconds,
+        seconds,
         "900",
-        "Seconds that one answer may take altogether, however slowly it trickles in.",
+        "Seconds that one response may take in total.",
     ),
     Setting(
         "CLERK_MAX_DOWNLOAD_MB",
         "max_download_bytes",
-        values.megabytes,
+        megabytes,
         "500",
-        "Megabytes of one document at most, as received and as decompressed.",
+        "Maximum size of a document in megabytes, as received and decompressed.",
         lambda size: str(size // 1_000_000),
     ),
     Setting(
         "CLERK_ALLOW_LOOPBACK",
         "allow_loopback",
-        values.yes_or_no,
+        yes_or_no,
         "no",
-        "Whether fetchers may also fetch from this machine (127.0.0.1, ::1). For tests and demonstrations.",
+        "Whether fetchers may download from this machine (127.0.0.1, ::1). For tests and demonstrations.",
         lambda allowed: "yes" if allowed else "no",
     ),
     Setting(
         "CLERK_KEEP_IMAGES",
         "keep_images",
-        values.image_policy,
+        image_policy,
         "scanned",
-        "Of which pages an image is kept for readers: scanned (those that had to be looked at), all or none.",
+        "Pages whose image is kept: scanned (those that needed OCR), all or none.",
     ),
     Setting(
         "CLERK_OCR_DPI",
         "ocr_dpi",
-        values.dpi,
+        dpi,
         "150",
-        "Dots per inch at which pages are read. More than 200 costs time and gains nothing on usual documents.",
+        "Dots per inch at which pages are rendered for OCR. More than 200 takes longer without better text, usually.",
     ),
     Setting(
         "CLERK_OCR_MEMORY_MB",
         "ocr_memory_bytes",
-        values.memory,
+        memory,
         "1024",
-        "Megabytes that reading one document may take; one that needs more fails with PdfMemory.",
+        "Megabytes of memory that OCR of one document may use; one that needs more fails with PdfMemory.",
         lambda size: str(size >> 20),
     ),
     Setting(
         "CLERK_OCR_PAGE_SECONDS",
         "ocr_page_seconds",
-        values.seconds,
+        seconds,
         "30",
-        "Seconds of CPU time that one page may take, and all failing pages of a document together.",
+        "Seconds of CPU time that OCR may use for one page, and for all failed pages of a document together.",
     ),
     Setting(
         "CLERK_OCR_MAX_PAGES",
         "ocr_max_pages",
-        values.positive_int,
+        positive_int,
         "10000",
-        "Pages that a document may have; one with more fails with PdfTooLarge.",
+        "Maximum number of pages of a document; one with more fails with PdfTooLarge.",
     ),
     Setting(
         "CLERK_OCR_FAILED_PERCENT",
         "ocr_failed_percent",
-        values.percent,
+        percent,
         "10",
-        "Up to this share of failed pages a document counts as read, with a note; above it, it fails.",
+        "Percentage of failed pages up to which a document is accepted, with a note; above it, it fails.",
     ),
     Setting(
         "CLERK_EXTRACTOR",
         "extractor",
-        values.label,
+        label,
         "rules",
-        "Which extractor finds people and votes; a site's extra may name another.",
+        "The extractor of people and votes; a site's extra may name another.",
     ),
     Setting(
         "CLERK_PUBLISH_DIR",
         "publish_dir",
-        values.folder,
+        folder,
         "_published under STORAGE_DIR",
         "Where the deployer `local` publishes: a folder per site, with its versions and a link to the current one.",
         is_computed=True,
@@ -249,83 +414,83 @@ SETTINGS = (
     Setting(
         "CLERK_KEEP_VERSIONS",
         "keep_versions",
-        values.positive_int,
+        positive_int,
         "5",
-        "Versions of a site's archive that the deployer `local` keeps, the current one included.",
+        "Versions of a site's archive that the deployer `local` keeps, including the current one.",
     ),
     Setting(
         "CLERK_DEPLOY_COMMAND",
         "deploy_command",
-        values.command,
+        command,
         "none",
-        "What the deployer `command` runs; the path of the database is added. Split into words as a shell would.",
+        "The command of the deployer `command`, split into words as by a shell; the database's path is appended.",
         lambda words: "(none)" if words is None else shlex.join(words),
     ),
     Setting(
         "CLERK_DEPLOY_TIME_LIMIT",
         "deploy_time_limit",
-        values.seconds,
+        seconds,
         "900",
-        "Seconds after which that command is ended, with all that it started.",
+        "Seconds after which that command and its child processes are killed.",
     ),
     Setting(
         "REDIS_URL",
         "redis_url",
-        values.redis_url,
+        redis_url,
         "none",
-        "The older system's Redis, for `clerk legacy`: redis://:password@host:6379/0. Nothing else reads it.",
-        lambda url: "(none)" if url is None else values.redact_url(url),
+        "The legacy clerk's Redis, for `clerk legacy` only: redis://:password@host:6379/0.",
+        lambda url: "(none)" if url is None else redact_url(url),
     ),
 )
 
 
-def load(environ: Mapping[str, str] = os.environ, folder: Path | None = None) -> Settings:
+def load(environ: Mapping[str, str] = os.environ, current_folder: Path | None = None) -> Settings:
     """Read all settings. An empty value counts as not set, as in compose files and shells."""
-    folder = folder or _current_folder()
-    file = folder / ".env"
+    current_folder = current_folder or _current_folder()
+    file = current_folder / ".env"
     sources: dict[str, Mapping[str, str | None]] = {"environment": environ}
     if credentials := environ.get("CREDENTIALS_DIRECTORY"):
         sources[credentials] = _from_credentials(Path(credentials))
     sources[str(file)] = _from_file(file)
-    found: dict[str, Any] = {}
+    parsed: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for setting in SETTINGS:
         origins[setting.name] = "default"
         if not setting.is_computed:
-            found[setting.field] = None if setting.default == "none" else setting.parse(setting.default)
+            parsed[setting.field] = None if setting.default == "none" else setting.parse(setting.default)
         for origin, source in sources.items():
             text = (source.get(setting.name) or "").strip()
             if not text:
                 continue
             try:
-                found[setting.field] = setting.parse(text)
+                parsed[setting.field] = setting.parse(text)
             except ValueError as error:
                 problem, remedy = error.args
                 raise SettingError(f"{setting.name} (from {origin}) {problem}", remedy) from error
             origins[setting.name] = origin
             break
-    found.setdefault("database_url", None)
-    home = found.setdefault("home", folder.absolute() / ".clerk")
-    storage = found.setdefault("storage_dir", home / "storage")
-    found.setdefault("publish_dir", storage / "_published")
-    return Settings(**found, origins=origins)
+    parsed.setdefault("database_url", None)
+    home = parsed.setdefault("home", current_folder.absolute() / ".clerk")
+    storage = parsed.setdefault("storage_dir", home / "storage")
+    parsed.setdefault("publish_dir", storage / "_published")
+    return Settings(**parsed, origins=origins)
 
 
 def _current_folder() -> Path:
     try:
         return Path.cwd()
     except FileNotFoundError as error:
-        raise SettingError("the current folder is gone", "go to one that exists") from error
+        raise SettingError("the current folder was deleted", "change to a folder that exists") from error
 
 
 def _from_credentials(folder: Path) -> Mapping[str, str | None]:
-    """A file per setting, as systemd's LoadCredential= lays them out: secrets that no child process inherits."""
+    """One file per setting, as systemd's LoadCredential= creates them. Child processes do not inherit these secrets."""
     try:
-        there = {setting.name for setting in SETTINGS} & {file.name for file in folder.iterdir()}
-        return {name: (folder / name).read_text(encoding="utf-8") for name in there}
+        names = {setting.name for setting in SETTINGS} & {file.name for file in folder.iterdir()}
+        return {name: (folder / name).read_text(encoding="utf-8") for name in names}
     except (OSError, UnicodeDecodeError) as error:
         raise SettingError(
-            f"the credentials in {folder} cannot be read ({error})", "mend them, or unset CREDENTIALS_DIRECTORY"
+            f"the credentials in {folder} cannot be read ({error})", "correct them, or unset CREDENTIALS_DIRECTORY"
         ) from error
 
 
@@ -333,4 +498,4 @@ def _from_file(file: Path) -> Mapping[str, str | None]:
     try:
         return dotenv_values(file) if file.is_file() else {}
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingError(f"{file} cannot be read ({error})", "mend it or move it away") from error
+        raise SettingError(f"{file} cannot be read ({error})", "correct it or move it away") from error

@@ -1,4 +1,4 @@
-"""Settings: the environment over `.env` over defaults, wrong values in one sentence, and no password anywhere."""
+"""Settings: their sources in order, one sentence for an invalid value, and no password in any message."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from clerk import config
-from clerk.config import SETTINGS, Settings
+from clerk.config import SETTINGS, Settings, redact_url
 from clerk.errors import EXIT_USAGE, SettingError
-from clerk.values import redact_url
 from tests.docs.settings_page import PAGE, page
 
 
@@ -31,7 +30,7 @@ def test_defaults(tmp_path: Path) -> None:
     assert set(settings.origins.values()) == {"default"}
 
 
-def test_every_row_has_its_field_and_every_field_its_row(tmp_path: Path) -> None:
+def test_every_setting_has_a_field_and_every_field_a_setting(tmp_path: Path) -> None:
     fields = {field.name for field in dataclasses.fields(Settings)} - {"origins"}
     assert {setting.field for setting in SETTINGS} == fields
     assert list(load(tmp_path).origins) == [setting.name for setting in SETTINGS]
@@ -53,12 +52,12 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     assert settings.origins["STORAGE_DIR"] == str(tmp_path / ".env")
 
 
-def test_credentials_lie_between_the_environment_and_the_file(tmp_path: Path) -> None:
+def test_credentials_have_precedence_over_the_file_only(tmp_path: Path) -> None:
     credentials = tmp_path / "credentials"
     credentials.mkdir()
     for name, text in {"DATABASE_URL": "postgresql://a:s3cret@b/c\n", "CLERK_HOME": "/x", "STORAGE_DIR": "/s"}.items():
         (credentials / name).write_text(text)
-    (credentials / "other").write_bytes(b"\xff: not ours to read")
+    (credentials / "other").write_bytes(b"\xff: not a setting")
     write_env(tmp_path, "DATABASE_URL=postgresql://file/db\nCLERK_OCR_DPI=200\n")
     settings = load(tmp_path, CREDENTIALS_DIRECTORY=str(credentials), CLERK_HOME="/from/environment")
     assert settings.database_url == "postgresql://a:s3cret@b/c"
@@ -69,7 +68,7 @@ def test_credentials_lie_between_the_environment_and_the_file(tmp_path: Path) ->
 
 @pytest.mark.parametrize("wrong", ["missing", "bytes"])
 def test_credentials_that_cannot_be_read_are_an_error(tmp_path: Path, wrong: str) -> None:
-    """Going on without them could mean another database."""
+    """Without them clerk might use another database."""
     credentials = tmp_path / "credentials"
     if wrong == "bytes":
         credentials.mkdir()
@@ -106,20 +105,20 @@ def test_both_schemes_are_accepted(tmp_path: Path, scheme: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "words"),
+    ("name", "value", "message"),
     [
         ("DATABASE_URL", "mysql://me:s3cret@db/clerk", "is not a Postgres URL: write postgresql://"),
         ("DATABASE_URL", "s3cret", "is not a Postgres URL"),
         ("DATABASE_URL", "host=db password=s3cret", "is not a Postgres URL"),
-        ("DATABASE_URL", "postgresql://me:s3c%zzret@db/clerk", "is not a URL that Postgres understands"),
+        ("DATABASE_URL", "postgresql://me:s3c%zzret@db/clerk", "is not a valid Postgres URL"),
         ("DATABASE_URL", "postgresql://me:s3cret/more@db/clerk", "special characters as %XX"),
         ("DATABASE_URL", "postgresql://me:123/s3cret@db/clerk", "special characters as %XX"),
         ("DATABASE_URL", "postgresql://me:pass@s3cret@db/clerk", "special characters as %XX"),
-        ("DATABASE_URL", "postgresql://me:s3cret@db:port/clerk", "is not a URL that Postgres understands"),
-        ("DATABASE_URL", "postgresql://me@db/clerk?pasword=s3cret", "is not a URL that Postgres understands"),
+        ("DATABASE_URL", "postgresql://me:s3cret@db:port/clerk", "is not a valid Postgres URL"),
+        ("DATABASE_URL", "postgresql://me@db/clerk?pasword=s3cret", "is not a valid Postgres URL"),
         ("CLERK_HOME", "/dev/null", "names /dev/null, which is not a folder"),
-        ("CLERK_HOME", "~nobody-of-that-name/x", "cannot be looked at"),
-        ("CLERK_HOME", "/" + "x" * 5000, "cannot be looked at"),
+        ("CLERK_HOME", "~nobody-of-that-name/x", "cannot be accessed"),
+        ("CLERK_HOME", "/" + "x" * 5000, "cannot be accessed"),
         ("STORAGE_DIR", "/dev/null", "not a folder"),
         ("CLERK_LOCK_TIMEOUT", "soon", "is 'soon': write a number of seconds above 0"),
         ("CLERK_LOCK_TIMEOUT", "0", "is '0'"),
@@ -130,7 +129,9 @@ def test_both_schemes_are_accepted(tmp_path: Path, scheme: str) -> None:
         ("CLERK_KEEP_JOBS_HOURS", "a day", "is 'a day'"),
     ],
 )
-def test_a_wrong_value_is_one_sentence_with_its_origin(tmp_path: Path, name: str, value: str, words: str) -> None:
+def test_an_invalid_value_is_reported_in_one_sentence_with_its_origin(
+    tmp_path: Path, name: str, value: str, message: str
+) -> None:
     for origin in ("environment", str(tmp_path / ".env")):
         if origin == "environment":
             environ = {name: value}
@@ -141,7 +142,7 @@ def test_a_wrong_value_is_one_sentence_with_its_origin(tmp_path: Path, name: str
             load(tmp_path, **environ)
         sentence = str(caught.value)
         assert sentence.startswith(f"{name} (from {origin}) ")
-        assert words in sentence
+        assert message in sentence
         assert "\n" not in sentence
         assert "s3cret" not in sentence
         assert caught.value.exit_code == EXIT_USAGE
@@ -149,16 +150,16 @@ def test_a_wrong_value_is_one_sentence_with_its_origin(tmp_path: Path, name: str
 
 def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     (tmp_path / ".env").write_bytes(b"CLERK_HOME=/caf\xe9\n")
-    with pytest.raises(SettingError, match=r"\.env cannot be read .*: mend it or move it away"):
+    with pytest.raises(SettingError, match=r"\.env cannot be read .*: correct it or move it away"):
         load(tmp_path)
 
 
-def test_a_current_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deleted_current_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    with pytest.raises(SettingError, match="the current folder is gone"):
+    with pytest.raises(SettingError, match="the current folder was deleted"):
         config.load({})
 
 
@@ -171,7 +172,7 @@ def test_a_current_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.Monke
         ("postgresql://me:s3cret@db1,db2/clerk", "postgresql://me:***@db1,db2/clerk"),
         ("postgresql://me:@db/clerk", "postgresql://me:***@db/clerk"),
         ("postgresql://me:s3:cret@db/clerk", "postgresql://me:***@db/clerk"),
-        # As a person might paste it, special characters and all.
+        # Unescaped special characters.
         ("postgresql://me:a@s3cret@db/clerk", "postgresql://me:***@db/clerk"),
         ("postgresql://me:a/s3cret@db/clerk", "postgresql://me:***@db/clerk"),
         ("postgresql://me:a?s3cret@db/clerk", "postgresql://me:***@db/clerk"),
@@ -184,7 +185,7 @@ def test_a_current_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.Monke
         ("postgresql://me:s3cret@db/clerk?options=a@b", "postgresql://me:***@db/clerk?options=a@b"),
     ],
 )  # fmt: skip
-def test_passwords_are_hidden_wherever_they_are(url: str, shown: str) -> None:
+def test_passwords_are_redacted(url: str, shown: str) -> None:
     assert redact_url(url) == shown
     assert "s3cret" not in shown
 
@@ -194,22 +195,23 @@ def test_the_page_lists_exactly_the_settings() -> None:
 
 
 def test_nothing_else_in_the_code_reads_the_environment() -> None:
-    """One place: a setting that is read elsewhere has no documentation, no check and no origin."""
+    """A setting that is read elsewhere has no documentation, no check and no origin."""
     package = Path(config.__file__).parent
     readers = [
         str(path.relative_to(package))
         for path in package.rglob("*.py")
         if "os.environ" in path.read_text(encoding="utf-8") or "getenv" in path.read_text(encoding="utf-8")
     ]
-    # Those that pass theirs on, to the keeper, a child that reads a PDF, a deployer's command or clerk's own processes,
-    # and those that find systemd's socket, tesseract's models and what a terminal can do by what those say there.
-    passing_on = {
-        "pg/embedded.py",
-        "documents/engine.py",
-        "plugins/deployers/command.py",
+    # These pass their environment on to a child process.
+    passed_on = {
         "cli/group.py",
-        "family.py",
-        "lifeline.py",
+        "db/embedded/postgres.py",
+        "ocr/ocr_engine.py",
+        "process/parent_death.py",
+        "process/supervisor.py",
+        "publish/deployers/command.py",
     }
-    assert set(readers) <= {"config.py", "sd_notify.py", "exec/tesseract.py", "cli/progress.py"} | passing_on
-    assert os.environ.get("DATABASE_URL") is None, "no test runs on a developer's own database"
+    # These read variables of systemd, tesseract and the terminal.
+    foreign = {"process/sd_notify.py", "ocr/tesseract.py", "cli/progress.py"}
+    assert set(readers) <= {"config.py"} | passed_on | foreign
+    assert os.environ.get("DATABASE_URL") is None, "tests must not use a developer's own database"

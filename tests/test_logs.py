@@ -29,7 +29,7 @@ def written() -> Iterator[io.StringIO]:
         (KeyError("x"), True),
     ],
 )
-def test_what_clerk_found_wrong_is_a_line_and_what_nobody_foresaw_a_traceback(
+def test_only_unexpected_errors_and_errors_in_plugins_have_a_traceback(
     written: io.StringIO, error: Exception, has_traceback: bool
 ) -> None:
     try:

@@ -17,6 +17,7 @@ from clerk.cli.output import info
 from clerk.cli.status_poller import StatusPoller
 from clerk.cli.up_display import Display, Endpoints, LineDisplay, NullDisplay, SupervisorLogHandler, TerminalDisplay
 from clerk.cli.worker import plan_processes, worker_specs
+from clerk.config import redact_url
 from clerk.db.connection import connect, database_url
 from clerk.db.migrations.migrate import Migrator
 from clerk.db.migrations.sqlfiles import default_folder
@@ -25,7 +26,6 @@ from clerk.monitoring.overview import failed_since
 from clerk.pipeline import engine
 from clerk.pipeline.engine import QUEUES
 from clerk.process.supervisor import ProcessSpec, Supervisor
-from clerk.values import redact_url
 
 _LOG = "up.log"
 _LONGEST_LOG = 20_000_000

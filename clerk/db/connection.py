@@ -9,10 +9,9 @@ from collections.abc import Iterator
 import psycopg
 from psycopg import sql
 
-from clerk.config import Settings
+from clerk.config import Settings, redact_url
 from clerk.db.embedded import postgres
 from clerk.errors import ClerkError, DatabaseRefused, DatabaseUnreachable
-from clerk.values import redact_url
 
 _CONNECT_TIMEOUT = 10
 MIN_SERVER_VERSION = 14

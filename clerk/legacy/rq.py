@@ -17,8 +17,8 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from clerk.config import redact_url
 from clerk.errors import EXIT_UNKNOWN, ClerkError
-from clerk.values import redact_url
 
 if TYPE_CHECKING:
     from redis import Redis
