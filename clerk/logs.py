@@ -1,4 +1,4 @@
-"""Logs as lines for people or as JSON for machines; both say which run, site, stage, document, job and attempt."""
+"""Logging as text or JSON lines, each with the run, site, stage, document, job and attempt that it is about."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def job_fields(job: jobs.Job) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def job_logging(job: jobs.Job) -> Iterator[None]:
-    """Everything logged inside, threads started from here included, carries the job's names."""
+    """Everything logged inside this context, also in threads started from it, has the job's fields."""
     token = _job.set(job_fields(job))
     try:
         yield
@@ -41,27 +41,26 @@ def job_logging(job: jobs.Job) -> Iterator[None]:
         _job.reset(token)
 
 
-class _Context(logging.Filter):
+class _JobFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         record.clerk = _job.get() or {}
         return True
 
 
-class _Human(logging.Formatter):
+class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        names = " ".join(f"{name}={value}" for name, value in record.__dict__["clerk"].items())
-        return f"{super().format(record)}{f'  [{names}]' if names else ''}"
+        fields = " ".join(f"{name}={value}" for name, value in record.__dict__["clerk"].items())
+        return f"{super().format(record)}{f'  [{fields}]' if fields else ''}"
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 (logging's name)
-        """What clerk itself found wrong with a document or a source is a sentence; where it was raised helps nobody,
-        unless it was in a plugin."""
+        """No traceback for clerk's own errors, unless the error was raised in a plugin."""
         error = ei[1]
         if isinstance(error, ClerkError | JobError) and not isinstance(error, PluginRaised):
             return f"{type(error).__name__}: {error}"
         return super().formatException(ei)
 
 
-class _Json(logging.Formatter):
+class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
@@ -75,8 +74,10 @@ class _Json(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-def configure(form: str, level: int = logging.INFO, stream: IO[str] | None = None) -> None:
+def configure(log_format: str, level: int = logging.INFO, stream: IO[str] | None = None) -> None:
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.addFilter(_Context())
-    handler.setFormatter(_Json() if form == "json" else _Human("%(asctime)s %(levelname)-7s %(message)s"))
+    handler.addFilter(_JobFilter())
+    handler.setFormatter(
+        _JsonFormatter() if log_format == "json" else _TextFormatter("%(asctime)s %(levelname)-7s %(message)s")
+    )
     logging.basicConfig(level=level, handlers=[handler], force=True)

@@ -76,4 +76,4 @@ class StatusPoller(threading.Thread):
     def _state(self) -> str:
         if self.family.stopping:
             return "is stopping: running jobs are being finished"
-        return "is up" if self.family.were_ready else "is starting"
+        return "is up" if self.family.all_ready else "is starting"

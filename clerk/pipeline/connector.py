@@ -1,12 +1,11 @@
-"""The worker's way to the database: quick when all is well, stubborn when it is not.
+"""Procrastinate connector: autocommit, no check at checkout, retries transient errors for ten minutes.
 
-Quick: connections are in autocommit (set by the pool's `configure`, since in `kwargs` it would silently kill
-Procrastinate's listener) and are not checked at every checkout. Stubborn: whatever a restarting server, a lost
-connection, a deadlock or a busy lock can do to a statement is waited out, for `PATIENCE` at most. Any other error
-of the database still ends the worker, loudly.
+Transient errors are those of a restarting server, a lost connection, a deadlock or a lock timeout. Any other database
+error ends the worker. Autocommit is set by the pool's `configure`: in `kwargs` it would stop Procrastinate's listener
+without an error.
 
-The catch: a statement whose answer got lost may run twice. Finishing and fetching are made safe against that in
-`clerk.pipeline.job_manager`; a plain `defer` is delivered at least once.
+Limitation: a statement whose response was lost may run twice. `clerk.pipeline.job_manager` makes that safe for
+finishing and fetching jobs; a `defer` is delivered at least once.
 """
 
 from __future__ import annotations
@@ -38,14 +37,17 @@ logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 RETRY_DEADLINE = 600.0
+"""Seconds for which a statement is retried."""
+_INITIAL_BACKOFF, _MAX_BACKOFF = 0.05, 5.0
+_LISTENER_BACKOFF = 0.2
 _TRANSIENT_CODES = {"40P01", "40001", "55P03", "53300", "57014"}
 _TRANSIENT_CLASSES = ("08", "57P")
-# A half-open connection is noticed by the kernel within a minute instead of within minutes.
+# The kernel detects a half-open connection within a minute.
 _KEEPALIVE = {"keepalives_idle": 20, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 30_000}
 
 
 def is_transient(error: BaseException | None) -> bool:
-    """Will the same statement have a chance in a moment?"""
+    """Whether the same statement may succeed if it is retried."""
     if isinstance(error, psycopg_pool.PoolTimeout):
         return True
     if not isinstance(error, psycopg.Error):
@@ -56,8 +58,8 @@ def is_transient(error: BaseException | None) -> bool:
     return code in _TRANSIENT_CODES or code.startswith(_TRANSIENT_CLASSES)
 
 
-def _look_in_public(connection: psycopg.Connection[Any]) -> None:
-    """A statement, not a startup option: PgBouncer refuses those."""
+def _set_search_path(connection: psycopg.Connection[Any]) -> None:
+    """With a statement, because PgBouncer rejects it as a startup option."""
     connection.execute("set search_path = public")
 
 
@@ -72,28 +74,30 @@ class ClerkConnector(PsycopgConnector):
             reconnect_timeout=RETRY_DEADLINE,
         )
         self.holder = ""
-        """application_name of this process: who holds a claim. New with every opening, so a fork never shares it."""
+        """application_name of this process, which identifies the holder of a claim. A new one for each opening, so that
+        a forked process never shares it."""
         self.unknown_outcomes = 0
-        """Statements that ended in a broken connection: what they did is unknown until asked."""
-        self.listener_heard_at = time.monotonic()
+        """Number of statements that ended in a broken connection, so that it is unknown whether they were executed."""
+        self.listener_alive_at = time.monotonic()
+        """Time of the listener's last round trip."""
         self._stack = contextlib.ExitStack()
-        self._body_pool: psycopg_pool.ConnectionPool[Any] | None = None
-        self._body_pool_lock = threading.Lock()
+        self._job_pool: psycopg_pool.ConnectionPool[Any] | None = None
+        self._job_pool_lock = threading.Lock()
         self._url: str | None = None
 
     @cached_property
     def settings(self) -> config.Settings:
-        """Read when first needed: importing the app must not fail over a setting that nobody uses yet."""
+        """Loaded on first use, so that an invalid setting does not prevent importing the app."""
         return config.load()
 
     def _prepare(self) -> None:
-        """Find the database, start the embedded one if need be, and refuse a schema that we do not know."""
+        """Find the database, start the embedded one if needed, and reject a schema of another version."""
         if self._url is not None:
             return
         url = self._stack.enter_context(database_url(self.settings))
         with connect_to(url) as connection:
             require_known_schema(connection, default_folder())
-        # The unique part first: names are cut at 63 bytes.
+        # The unique part is first, because Postgres truncates names at 63 bytes.
         self.holder = f"{uuid.uuid4().hex[:12]} clerk {os.getpid()} {socket.gethostname()}"[:63]
         self._url = url
         self._pool_args |= {"conninfo": url, "kwargs": {"application_name": self.holder, **_KEEPALIVE}}
@@ -110,9 +114,9 @@ class ClerkConnector(PsycopgConnector):
 
     async def close_async(self) -> None:
         await super().close_async()
-        if self._body_pool is not None:
-            await asyncio.to_thread(self._body_pool.close)
-            self._body_pool = None
+        if self._job_pool is not None:
+            await asyncio.to_thread(self._job_pool.close)
+            self._job_pool = None
         self._url = None
         await asyncio.to_thread(self._stack.close)
 
@@ -120,7 +124,7 @@ class ClerkConnector(PsycopgConnector):
         return psycopg_pool.AsyncConnectionPool(**pool_args, open=False)
 
     def get_sync_connector(self) -> BaseConnector:
-        """For code without an event loop: the shell, and deferring from scripts."""
+        """For code without an event loop: the Procrastinate shell, and scripts that defer jobs."""
         if self._async_pool or self._sync_connector:
             return super().get_sync_connector()
         self._prepare()
@@ -133,19 +137,19 @@ class ClerkConnector(PsycopgConnector):
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
-        """For the body of a job, which runs in a thread: a connection under this process's name."""
-        with self._body_pool_lock:
-            if self._body_pool is None:
+        """A connection for a task, which runs in a thread."""
+        with self._job_pool_lock:
+            if self._job_pool is None:
                 self._prepare()
-                self._body_pool = psycopg_pool.ConnectionPool(
+                self._job_pool = psycopg_pool.ConnectionPool(
                     str(self._url),
                     kwargs={**self._pool_args["kwargs"], "autocommit": True},
-                    configure=_look_in_public,
+                    configure=_set_search_path,
                     min_size=0,
                     max_size=16,
                     open=True,
                 )
-        with self._body_pool.connection() as connection:
+        with self._job_pool.connection() as connection:
             yield connection
 
     async def execute_query_async(self, query: LiteralString, **arguments: Any) -> None:
@@ -163,51 +167,51 @@ class ClerkConnector(PsycopgConnector):
 
     async def _retry_transient(self, run: Callable[[], Awaitable[Result]]) -> Result:
         deadline = time.monotonic() + RETRY_DEADLINE
-        pause = 0.05
+        backoff = _INITIAL_BACKOFF
         while True:
             try:
                 return await run()
             except exceptions.ConnectorException as error:
                 if not is_transient(error.__cause__) or time.monotonic() > deadline:
                     raise
-                self._note(error.__cause__)
+                self._log_transient(error.__cause__)
             except psycopg.Error as error:
-                # The pool's own errors do not pass through Procrastinate's wrapper.
+                # Procrastinate does not wrap errors of the pool.
                 if not is_transient(error) or time.monotonic() > deadline:
                     raise
-                self._note(error)
-            await asyncio.sleep(random.uniform(0.5, 1.0) * pause)  # noqa: S311 (jitter)
-            pause = min(pause * 2, 5.0)
+                self._log_transient(error)
+            await asyncio.sleep(random.uniform(0.5, 1.0) * backoff)  # noqa: S311 (jitter)
+            backoff = min(backoff * 2, _MAX_BACKOFF)
 
-    def _note(self, error: BaseException | None) -> None:
-        logger.warning("the database did not answer, trying again: %s", str(error).strip().splitlines()[:1])
+    def _log_transient(self, error: BaseException | None) -> None:
+        logger.warning("transient database error, retrying: %s", str(error).strip().splitlines()[:1])
         if isinstance(error, psycopg.OperationalError) and not isinstance(error, psycopg_pool.PoolTimeout):
             self.unknown_outcomes += 1
 
     async def listen_notify(self, on_notification: Notify, channels: Iterable[str]) -> None:
-        """As Procrastinate's, but a server that is away for a while does not end the listener for good."""
+        """Like Procrastinate's, but a database outage does not end the listener."""
         channels = list(channels)
-        pause = 0.2
+        backoff = _LISTENER_BACKOFF
         while True:
             try:
                 await super().listen_notify(on_notification, channels)
             except exceptions.ConnectorException as error:
                 if not is_transient(error.__cause__):
                     raise
-                logger.warning("the listener lost its connection, trying again: %s", error.__cause__)
+                logger.warning("the listener lost its connection, reconnecting: %s", error.__cause__)
             except psycopg.Error as error:
                 if not is_transient(error):
                     raise
-                logger.warning("the listener lost its connection, trying again: %s", error)
-            await asyncio.sleep(random.uniform(0.5, 1.0) * pause)  # noqa: S311 (jitter)
-            pause = min(pause * 2, 5.0)
+                logger.warning("the listener lost its connection, reconnecting: %s", error)
+            await asyncio.sleep(random.uniform(0.5, 1.0) * backoff)  # noqa: S311 (jitter)
+            backoff = min(backoff * 2, _MAX_BACKOFF)
 
     async def _loop_notify(
         self, on_notification: Notify, connection: psycopg.AsyncConnection[Any], timeout: float = 10.0
     ) -> None:
-        """Hears of every round trip, not of notifications alone: a quiet queue has none for hours."""
+        """Like Procrastinate's, but records every round trip: an idle queue has no notifications for hours."""
         while True:
-            self.listener_heard_at = time.monotonic()
+            self.listener_alive_at = time.monotonic()
             async for notification in connection.notifies(timeout=timeout):
                 await on_notification(channel=notification.channel, payload=notification.payload)
             await connection.execute("select 1")

@@ -1,6 +1,6 @@
-"""A Procrastinate worker that keeps its claims alive, says why a job failed, and ends itself when it is cut off.
+"""The worker: a Procrastinate worker that renews leases, records why jobs failed, and exits when it cannot work.
 
-Any worker of `clerk.app.app` is one of these, the stock `procrastinate worker` included.
+Every worker of `clerk.app.app` is one, including `procrastinate worker`.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from procrastinate import exceptions, job_context, worker
 
 from clerk import errors, logs
 from clerk.pipeline.connector import RETRY_DEADLINE, ClerkConnector
-from clerk.pipeline.job_manager import ClerkJobManager, Failure
+from clerk.pipeline.job_manager import Attempt, ClerkJobManager, Failure
 from clerk.process import sd_notify
 
 logger = logging.getLogger(__name__)
 
 EX_TEMPFAIL = 75
-"""Exit code of a worker that is of no more use (EX_TEMPFAIL): the supervisor starts another."""
-_RENEW_AT_LEAST_EVERY = 20.0
-_LOOK_EVERY = 5.0
-_ROUND_TRIP_TAKES_AT_MOST = 10.0
-_START_TAKES_AT_MOST = RETRY_DEADLINE + 60.0
-"""Seconds until the watchdog runs: a database that is away is waited for, and one that never answers is left."""
+"""Exit code of a worker that cannot continue: the supervisor restarts it."""
+_MAX_RENEWAL_INTERVAL = 20.0
+_WATCHDOG_INTERVAL = 5.0
+_ROUND_TRIP_TIMEOUT = 10.0
+_STARTUP_TIMEOUT = RETRY_DEADLINE + 60.0
+"""Seconds. Longer than a database outage that the worker waits for."""
 
 
-async def record_failure(
+async def job_middleware(
     call_next: Callable[[], Awaitable[Any]], context: job_context.JobContext, running_in: worker.Worker
 ) -> Any:
-    """Outermost around every job: names it in the logs, and keeps the reason of a failure for the ledger."""
+    """Outermost middleware of every job: adds the job's fields to the log, and records why it failed."""
     assert isinstance(running_in, ClerkWorker)
-    running_in.begin(context)
+    running_in.start_attempt(context)
     with logs.job_logging(context.job):
         try:
             return await call_next()
         except (exceptions.JobAborted, asyncio.CancelledError) as error:
-            if running_in.is_out_of_time(context):
-                late = errors.TimeLimitExceeded("the job ran past the time limit of its stage")
-                running_in.note(context, late)
-                raise late from error
-            running_in.note(context, errors.JobAborted("the job was asked to stop"))
+            if running_in.has_lost_claim(context):
+                timeout = errors.TimeLimitExceeded("the job exceeded the time limit of its stage")
+                running_in.record_failure(context, timeout)
+                raise timeout from error
+            running_in.record_failure(context, errors.JobAborted("the job was asked to stop"))
             raise
         except BaseException as error:
-            running_in.note(context, error)
+            running_in.record_failure(context, error)
             raise
 
 
@@ -58,18 +58,18 @@ class ClerkWorker(worker.Worker):
         *arguments: Any,
         db_timeout: float = 300.0,
         unresponsive_after: float = 60.0,
-        start_within: float = _START_TAKES_AT_MOST,
+        startup_timeout: float = _STARTUP_TIMEOUT,
         **options: Any,
     ) -> None:
-        options["worker_middleware"] = [record_failure, *(options.get("worker_middleware") or [])]
+        options["worker_middleware"] = [job_middleware, *(options.get("worker_middleware") or [])]
         super().__init__(*arguments, **options)
         self.db_timeout = db_timeout
         self.unresponsive_after = unresponsive_after
-        self._until_watched = threading.Timer(start_within, _leave_unstarted)
-        self._until_watched.daemon = True
-        self._out_of_time: dict[tuple[int, int], float] = {}
-        """Job and attempt → since when we know that its claim is not ours, or no longer."""
-        self._unreported: Exception | None = None
+        self._startup_timer = threading.Timer(startup_timeout, _exit_unstarted)
+        self._startup_timer.daemon = True
+        self._lost_claims: dict[Attempt, float] = {}
+        """Attempt → when its lease could not be renewed: the job was rescued, or exceeded its time limit."""
+        self._settle_error: Exception | None = None
 
     @property
     def _manager(self) -> ClerkJobManager:
@@ -85,7 +85,7 @@ class ClerkWorker(worker.Worker):
         return [
             *super()._start_side_tasks(),
             asyncio.create_task(self._renew_leases(), name="renew_leases"),
-            asyncio.create_task(self._watch(), name="watchdog"),
+            asyncio.create_task(self._watchdog(), name="watchdog"),
         ]
 
     async def _fetch_and_process_jobs(self) -> None:
@@ -97,121 +97,122 @@ class ClerkWorker(worker.Worker):
             await self._manager.release_unstarted(self.worker_id)
 
     async def _shutdown(self, side_tasks: list[asyncio.Task[Any]]) -> None:
-        """Procrastinate stops the heartbeat before it drains; a long drain would look like a death."""
+        """Procrastinate stops the heartbeat before it waits for running jobs. Without these tasks a worker that waits
+        long would count as lost."""
         sd_notify.notify(sd_notify.STOPPING)
-        draining = [
-            asyncio.create_task(self._update_heartbeat(), name="heartbeat while draining"),
-            asyncio.create_task(self._renew_leases(), name="leases while draining"),
+        tasks = [
+            asyncio.create_task(self._update_heartbeat(), name="heartbeat during shutdown"),
+            asyncio.create_task(self._renew_leases(), name="renew_leases during shutdown"),
         ]
         try:
             await super()._shutdown(side_tasks)
         finally:
-            for task in draining:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*draining, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    def begin(self, context: job_context.JobContext) -> None:
-        """A process can be given back a job that was taken from it: what was said to the older attempt is not for
-        the new one."""
+    def start_attempt(self, context: job_context.JobContext) -> None:
+        """Discard an abort request for an earlier attempt: a rescued job can return to the same process."""
         self._job_ids_to_abort.pop(_attempt(context)[0], None)
 
-    def is_out_of_time(self, context: job_context.JobContext) -> bool:
-        return _attempt(context) in self._out_of_time
+    def has_lost_claim(self, context: job_context.JobContext) -> bool:
+        return _attempt(context) in self._lost_claims
 
-    def note(self, context: job_context.JobContext, error: BaseException) -> None:
+    def record_failure(self, context: job_context.JobContext, error: BaseException) -> None:
         code, message = errors.code_and_message(error)
-        # Postgres cannot store NUL, and a hostile document can put one into a message.
+        # Postgres cannot store NUL, which a malicious document can put into a message.
         self._manager.failures[_attempt(context)] = Failure(code, message.replace("\0", "")[:500])
 
     async def _renew_leases(self) -> None:
         while True:
-            await asyncio.sleep(self._manager.renew_every)
+            await asyncio.sleep(self._manager.renewal_interval)
             running = {_attempt(context): task for task, context in self._running_jobs.items()}
-            held = await self._manager.renew_leases(list(running))
+            renewed = await self._manager.renew_leases(list(running))
             for attempt, task in running.items():
-                # Finished meanwhile is not lost.
-                if attempt not in held and task in self._running_jobs and attempt not in self._out_of_time:
-                    logger.warning("job %s is no longer ours or ran past its time limit: asking it to stop", attempt[0])
-                    self._out_of_time[attempt] = time.monotonic()
+                # A job that finished in the meantime has no lease to renew.
+                is_lost = attempt not in renewed and task in self._running_jobs
+                if is_lost and attempt not in self._lost_claims:
+                    logger.warning("job %s was rescued or exceeded its time limit: asking it to stop", attempt[0])
+                    self._lost_claims[attempt] = time.monotonic()
                     if max(number for job, number in running if job == attempt[0]) == attempt[1]:
                         self._abort_job(task, self._running_jobs[task], job_context.AbortReason.USER_REQUEST)
             self._exit_if_unresponsive()
 
     def _exit_if_unresponsive(self) -> None:
-        """A thread that does not stop cannot be stopped, and keeps its place for ever: end the process instead, once
-        its other jobs are done. Nothing is lost, since the claim of such a job is."""
+        """Exit if a job ignores its abort request, once the other jobs have ended. A thread cannot be killed and would
+        occupy its slot until the process ends. The job's claim is lost anyway."""
         running = {_attempt(context) for context in self._running_jobs.values()}
-        self._out_of_time = {attempt: since for attempt, since in self._out_of_time.items() if attempt in running}
-        deaf = {a for a, since in self._out_of_time.items() if time.monotonic() - since > self.unresponsive_after}
-        if deaf:
+        self._lost_claims = {attempt: since for attempt, since in self._lost_claims.items() if attempt in running}
+        now = time.monotonic()
+        unresponsive = {a for a, since in self._lost_claims.items() if now - since > self.unresponsive_after}
+        if unresponsive:
             self.stop()
-        if deaf and deaf == running:
-            logger.critical("jobs %s did not stop: ending, so that a supervisor starts anew", [job for job, _ in deaf])
-            logging.shutdown()
-            os._exit(EX_TEMPFAIL)
+        if unresponsive and unresponsive == running:
+            _exit(f"jobs {[job for job, _ in unresponsive]} did not stop")
 
-    async def _watch(self) -> None:
-        """A real round trip, again and again. A connection that hangs half-open would hang the worker for ever."""
+    async def _watchdog(self) -> None:
+        """Query the database regularly, and exit when it does not respond for `db_timeout`: a worker with a half-open
+        connection would hang forever."""
         connector = self.app.connector
         assert isinstance(connector, ClerkConnector)
-        self._until_watched.cancel()
-        answered_at = connector.listener_heard_at = time.monotonic()
+        self._startup_timer.cancel()
+        alive_at = connector.listener_alive_at = time.monotonic()
         sd_notify.notify(sd_notify.ALIVE)
         while True:
-            await asyncio.sleep(min(_LOOK_EVERY, self.db_timeout / 3))
+            await asyncio.sleep(min(_WATCHDOG_INTERVAL, self.db_timeout / 3))
             try:
-                async with asyncio.timeout(_ROUND_TRIP_TAKES_AT_MOST):
+                async with asyncio.timeout(_ROUND_TRIP_TIMEOUT):
                     async with connector.pool.connection() as connection:
                         await connection.execute("select 1")
-                answered_at = time.monotonic()
-            except Exception as error:  # noqa: BLE001 (whatever it is, it is not an answer)
-                logger.warning("watchdog: the database does not answer (%s: %s)", type(error).__name__, error)
-            gone = time.monotonic() - min(
-                answered_at, connector.listener_heard_at if self.listen_notify else answered_at
-            )
-            if gone > self.db_timeout:
-                logger.critical("cut off from the database for %.0f s: ending, so that a supervisor starts anew", gone)
-                logging.shutdown()
-                os._exit(EX_TEMPFAIL)
+                alive_at = time.monotonic()
+            except Exception as error:  # noqa: BLE001 (any error means that the database is unavailable)
+                logger.warning("watchdog: the database does not respond (%s: %s)", type(error).__name__, error)
+            oldest = min(alive_at, connector.listener_alive_at) if self.listen_notify else alive_at
+            elapsed = time.monotonic() - oldest
+            if elapsed > self.db_timeout:
+                _exit(f"the database has not responded for {elapsed:.0f} s")
             sd_notify.notify(sd_notify.ALIVE)
 
     async def _persist_job_status(self, *arguments: Any, **options: Any) -> None:
-        """Procrastinate forgets an error here, and goes on to break the next job. What nobody foresaw ends us."""
+        """Stop the worker after an unexpected error. Procrastinate would discard the error and fail the next job."""
         try:
             await super()._persist_job_status(*arguments, **options)
         except Exception as error:
-            self._unreported = error
+            self._settle_error = error
             self.stop()
             raise
 
     async def run(self) -> None:
-        self._until_watched.start()
+        self._startup_timer.start()
         try:
             await load_policy(self._manager)
             await super().run()
         finally:
-            self._until_watched.cancel()
-        if self._unreported is not None:
-            raise self._unreported
+            self._startup_timer.cancel()
+        if self._settle_error is not None:
+            raise self._settle_error
 
 
-def _leave_unstarted() -> None:
-    """From a thread of its own: whatever hangs, it may be the event loop."""
-    logger.critical("the start took too long: ending, so that a supervisor starts anew")
+def _exit_unstarted() -> None:
+    """Called in a timer's thread, because the event loop may hang."""
+    _exit("the worker did not start in time")
+
+
+def _exit(reason: str) -> None:
+    logger.critical("%s: exiting, so that the supervisor restarts this worker", reason)
     logging.shutdown()
     os._exit(EX_TEMPFAIL)
 
 
-def _attempt(context: job_context.JobContext) -> tuple[int, int]:
-    """Which attempt at which job: one process may run two attempts at the same."""
+def _attempt(context: job_context.JobContext) -> Attempt:
     assert context.job.id is not None
     return context.job.id, context.job.attempts
 
 
 async def load_policy(manager: ClerkJobManager) -> None:
-    """How often each stage is tried and how long a lease holds, from the table that operators may change."""
+    """Read the number of attempts and the lease of each stage from `stage_policy`, which operators may change."""
     rows = await manager.connector.execute_query_all_async(
         query="select stage, max_attempts, extract(epoch from lease)::float8 as lease from stage_policy"
     )
     manager.max_attempts = {row["stage"]: row["max_attempts"] for row in rows}
-    manager.renew_every = min([_RENEW_AT_LEAST_EVERY, *(row["lease"] / 3 for row in rows)])
+    manager.renewal_interval = min([_MAX_RENEWAL_INTERVAL, *(row["lease"] / 3 for row in rows)])

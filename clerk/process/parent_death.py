@@ -1,7 +1,7 @@
-"""A child process that ends when its parent does, however the parent ended: `kill -9` included.
+"""Parent-death pipe: a child process exits when its parent ends, even if the parent was killed with SIGKILL.
 
-The parent holds one end of a pipe and never writes to it; the other end is the child's standard input. When the kernel
-closes the parent's end, the child sees the end of its input, and asks itself to stop as the parent would have done.
+The child's stdin is a pipe whose write end the parent holds and never writes to. When the parent ends, the child reads
+end-of-file and sends itself SIGTERM.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import os
 import signal
 import threading
 
-_MARK = "CLERK_LIFELINE"
-ENV = {_MARK: "stdin"}
-"""For the environment of a child whose standard input is such a pipe."""
+_VARIABLE = "CLERK_PARENT_DEATH_PIPE"
+ENV = {_VARIABLE: "stdin"}
+"""Environment of a child whose stdin is a parent-death pipe."""
 
 
 def exit_with_parent() -> None:
-    """In the child, first of all. What it starts itself is not tied to our parent, hence the mark is taken away."""
-    if os.environ.pop(_MARK, None) is not None:
-        threading.Thread(target=_end_with_parent, name="lifeline", daemon=True).start()
+    """Call first in the child. Removes the variable, because processes that it starts do not have that stdin."""
+    if os.environ.pop(_VARIABLE, None) is not None:
+        threading.Thread(target=_wait_for_parent_death, name="parent-death", daemon=True).start()
 
 
-def _end_with_parent() -> None:
+def _wait_for_parent_death() -> None:
     os.read(0, 1)
     os.kill(os.getpid(), signal.SIGTERM)

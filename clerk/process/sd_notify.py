@@ -1,7 +1,6 @@
-"""sd_notify(3), both ends: a worker says that it is ready and alive, and whoever started it listens.
+"""sd_notify(3), sender and receiver. A worker sends READY and heartbeats; systemd or clerk's supervisor receives them.
 
-That is systemd for a worker on its own. In a family it is the parent, which then speaks for all of them: systemd
-hears one process, and a member that has fallen silent is noticed as itself.
+Under a supervisor, each child sends to the supervisor, and the supervisor sends to systemd for all of them.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ logger = logging.getLogger(__name__)
 ADDRESS = "NOTIFY_SOCKET"
 READY = "READY=1"
 ALIVE = f"{READY}\nWATCHDOG=1"
-"""Both, every time: a datagram can get lost, and being ready twice is no harm. Who has said it goes on saying it."""
+"""READY is repeated in every heartbeat, because a datagram can get lost."""
 STOPPING = "STOPPING=1"
-_LONGEST = 4096
+_MAX_DATAGRAM = 4096
 
 
 def notify(message: str) -> None:
-    """A datagram to the socket that our supervisor named, if it did. Never waits, and never fails the work."""
+    """Send a datagram to the socket in NOTIFY_SOCKET, if set. Does not block; a failure is only logged."""
     address = os.environ.get(ADDRESS)
     if not address:
         return
@@ -35,11 +34,11 @@ def notify(message: str) -> None:
             datagram.connect(address)
             datagram.send(message.encode())
         except OSError as error:
-            logger.warning("the supervisor at %s cannot be told that we live: %s", address, error)
+            logger.warning("cannot notify the supervisor at %s: %s", address, error)
 
 
 class NotifyReceiver:
-    """Hears one process, through a socket of its own: what is said there needs no name."""
+    """Receives the notifications of one process on its own socket."""
 
     def __init__(self, address: Path) -> None:
         self.address = address
@@ -49,27 +48,29 @@ class NotifyReceiver:
         self.reset()
 
     def reset(self) -> None:
-        """The process is about to be started, again perhaps: what its predecessor said does not count."""
-        self._read()
-        self.is_ready = self.is_stopping = self._keeps_speaking = False
-        self._heard_at = time.monotonic()
+        """Discard what an earlier process sent. Call it before the process is started."""
+        self._receive()
+        self.is_ready = self.is_stopping = self._sends_heartbeats = False
+        self._last_received_at = time.monotonic()
 
-    def listen(self) -> None:
-        for said in self._read():
-            self._heard_at = time.monotonic()
-            self.is_ready |= READY in said
-            self._keeps_speaking |= "WATCHDOG=1" in said
-            self.is_stopping |= STOPPING in said
+    def drain(self) -> None:
+        """Process all datagrams that have arrived."""
+        for lines in self._receive():
+            self._last_received_at = time.monotonic()
+            self.is_ready |= READY in lines
+            self._sends_heartbeats |= "WATCHDOG=1" in lines
+            self.is_stopping |= STOPPING in lines
 
     def timed_out(self, seconds: float) -> bool:
-        """Nothing was heard for so long, from one that had begun to speak and did not say that it stops."""
-        return self._keeps_speaking and not self.is_stopping and time.monotonic() - self._heard_at > seconds
+        """Whether a process that sends heartbeats and is not stopping has sent nothing for so long."""
+        elapsed = time.monotonic() - self._last_received_at
+        return self._sends_heartbeats and not self.is_stopping and elapsed > seconds
 
-    def _read(self) -> list[list[str]]:
+    def _receive(self) -> list[list[str]]:
         messages = []
         while True:
             try:
-                messages.append(self._socket.recv(_LONGEST).decode(errors="replace").splitlines())
+                messages.append(self._socket.recv(_MAX_DATAGRAM).decode(errors="replace").splitlines())
             except BlockingIOError:
                 return messages
 

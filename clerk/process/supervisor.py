@@ -1,9 +1,10 @@
-"""A family of processes: the parent starts its members, passes signals on, and replaces who dies or hangs.
+"""Process supervisor: starts child processes, forwards signals, restarts any that exit or miss their heartbeat.
 
-A member whose event loop stands still (a plugin that does not let go of the interpreter) cannot end itself, and would
-keep its place for ever. It falls silent, and that is how the parent finds it.
+A child whose event loop is blocked (by a plugin that holds the interpreter lock) cannot exit by itself. It stops
+sending heartbeats, and the supervisor kills it.
 
-The catch: a parent that is killed outright leaves its members to their lifelines. They finish what they are doing.
+Limitation: if the supervisor is killed with SIGKILL, its children see end-of-file on stdin and shut down after their
+current jobs.
 """
 
 from __future__ import annotations
@@ -26,168 +27,174 @@ from clerk.process import parent_death, sd_notify
 logger = logging.getLogger(__name__)
 
 HEARTBEAT_TIMEOUT = 120.0
-"""Seconds. A member speaks every few; by then the leases of what it was doing are over too."""
+"""Seconds. Children send a heartbeat every few seconds; after this time the leases of their jobs have expired too."""
 _INITIAL_BACKOFF, _MAX_BACKOFF = 1.0, 60.0
-_LIVED = 60.0
-"""Who ends sooner than this, again and again, is waited for longer and longer."""
+_STABLE_AFTER = 60.0
+"""Seconds after which an exit does not count as a repeated failure: the backoff starts again."""
 _POLL_INTERVAL = 0.2
 
 
 @dataclass(frozen=True)
 class ProcessSpec:
-    """One process of the family: a clerk command."""
+    """A child process: a clerk command and its name in the log."""
 
     name: str
     arguments: tuple[str, ...]
 
 
 class _Child:
-    """Where a member lives: its process of the moment, and the next one if that ends."""
+    """A child process and its restarts."""
 
-    def __init__(self, member: ProcessSpec, ear: sd_notify.NotifyReceiver, output: IO[str] | None) -> None:
-        self.member = member
-        self.ear = ear
+    def __init__(self, spec: ProcessSpec, receiver: sd_notify.NotifyReceiver, output: IO[str] | None) -> None:
+        self.spec = spec
+        self.receiver = receiver
         self.output = output
-        self.child: subprocess.Popen[bytes] | None = None
-        self.pause = _INITIAL_BACKOFF
+        self.process: subprocess.Popen[bytes] | None = None
+        self.backoff = _INITIAL_BACKOFF
         self.started_at = self.start_at = time.monotonic()
 
     def start(self) -> None:
-        self.ear.reset()
+        self.receiver.reset()
         self.started_at = time.monotonic()
-        self.child = subprocess.Popen(
-            [sys.executable, "-m", "clerk", *self.member.arguments],
-            env={**os.environ, sd_notify.ADDRESS: str(self.ear.address), **parent_death.ENV},
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "clerk", *self.spec.arguments],
+            env={**os.environ, sd_notify.ADDRESS: str(self.receiver.address), **parent_death.ENV},
             stdin=subprocess.PIPE,
             stdout=self.output,
             stderr=self.output,
-            # A session of its own: Ctrl-C reaches the parent alone, which passes it on once.
+            # A new session, so that Ctrl-C reaches only the supervisor, which forwards it once.
             start_new_session=True,
         )
 
-    def look(self, silent_after: float) -> int | None:
-        """The exit code of the process if it has ended since the last look."""
-        if self.child is None:
+    def poll(self, heartbeat_timeout: float) -> int | None:
+        """The exit code if the process has exited. Kills a process that missed its heartbeat."""
+        if self.process is None:
             return None
-        code = self.child.poll()
+        code = self.process.poll()
         if code is None:
-            self.ear.listen()
-            if self.ear.timed_out(silent_after):
-                logger.error("%s (process %s) has fallen silent: ending it", self.member.name, self.child.pid)
-                self.child.kill()
+            self.receiver.drain()
+            if self.receiver.timed_out(heartbeat_timeout):
+                logger.error("%s (process %s) missed its heartbeat: killing it", self.spec.name, self.process.pid)
+                self.process.kill()
             return None
-        self._leave()
+        self._release()
         return code
 
     def wait(self) -> None:
-        if self.child is not None:
-            self.child.wait()
-            self._leave()
+        if self.process is not None:
+            self.process.wait()
+            self._release()
 
-    def _leave(self) -> None:
-        assert self.child is not None
-        assert self.child.stdin is not None
-        self.child.stdin.close()
-        self.child = None
+    def _release(self) -> None:
+        assert self.process is not None
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process = None
 
     def schedule_restart(self) -> float:
-        """How long to wait before the next start."""
-        pause = self.pause if time.monotonic() - self.started_at < _LIVED else _INITIAL_BACKOFF
-        self.pause = min(2 * pause, _MAX_BACKOFF)
-        self.start_at = time.monotonic() + pause
-        return pause
+        """Returns the delay in seconds."""
+        delay = self.backoff if time.monotonic() - self.started_at < _STABLE_AFTER else _INITIAL_BACKOFF
+        self.backoff = min(2 * delay, _MAX_BACKOFF)
+        self.start_at = time.monotonic() + delay
+        return delay
 
 
 class Supervisor:
     def __init__(
-        self, members: list[ProcessSpec], silent_after: float = HEARTBEAT_TIMEOUT, output: IO[str] | None = None
+        self,
+        specs: list[ProcessSpec],
+        heartbeat_timeout: float = HEARTBEAT_TIMEOUT,
+        output: IO[str] | None = None,
     ) -> None:
-        """`output` is where the members write; to where we do, if it is not said."""
-        self.members = members
-        self.silent_after = silent_after
+        """`output` is the children's stdout and stderr; by default they inherit the supervisor's."""
+        self.specs = specs
+        self.heartbeat_timeout = heartbeat_timeout
         self.output = output
-        self.stopping = self.at_once = False
-        self.were_ready = False
-        self._places: list[_Child] = []
+        self.stopping = self.kill_now = False
+        self.all_ready = False
+        """Whether all children have been ready at the same time."""
+        self._children: list[_Child] = []
 
-    def run(self, enough: Callable[[], bool] | None = None) -> None:
-        """Until a signal comes or `enough` says so. A second Ctrl-C ends all at once, and is a KeyboardInterrupt."""
+    def run(self, should_stop: Callable[[], bool] | None = None) -> None:
+        """Run until a signal arrives or `should_stop` returns True. A second Ctrl-C kills all children and raises
+        KeyboardInterrupt."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
-                signal.signal(number, self._hear)
-        with tempfile.TemporaryDirectory(prefix="clerk-") as folder, contextlib.ExitStack() as open_ears:
-            for index, member in enumerate(self.members):
-                ear = open_ears.enter_context(contextlib.closing(sd_notify.NotifyReceiver(Path(folder, str(index)))))
-                self._places.append(_Child(member, ear, self.output))
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
+                signal.signal(number, self._on_signal)
+        with tempfile.TemporaryDirectory(prefix="clerk-") as folder, contextlib.ExitStack() as receivers:
+            for index, spec in enumerate(self.specs):
+                receiver = sd_notify.NotifyReceiver(Path(folder, str(index)))
+                receivers.enter_context(contextlib.closing(receiver))
+                self._children.append(_Child(spec, receiver, self.output))
             try:
-                self._look_after_all(enough)
+                self._loop(should_stop)
             finally:
-                # Whatever went wrong here, nobody is left behind.
-                self._tell_to_stop()
-                for place in self._places:
-                    place.wait()
+                # Also after an error: no child may outlive the supervisor.
+                self._terminate_all()
+                for child in self._children:
+                    child.wait()
 
-    def _hear(self, number: int, *_: object) -> None:
-        self.at_once |= self.stopping and number == signal.SIGINT
+    def _on_signal(self, number: int, *_: object) -> None:
+        self.kill_now |= self.stopping and number == signal.SIGINT
         self.stopping = True
 
-    def _look_after_all(self, enough: Callable[[], bool] | None) -> None:
-        told = False
-        while not self.stopping or any(place.child for place in self._places):
-            if enough is not None and not self.stopping and enough():
+    def _loop(self, should_stop: Callable[[], bool] | None) -> None:
+        terminated = False
+        while not self.stopping or any(child.process for child in self._children):
+            if should_stop is not None and not self.stopping and should_stop():
                 self.stopping = True
-            if self.at_once:
+            if self.kill_now:
                 self._kill_all()
                 raise KeyboardInterrupt
-            if self.stopping and not told:
+            if self.stopping and not terminated:
                 sd_notify.notify(sd_notify.STOPPING)
-                self._tell_to_stop()
-                told = True
-            for place in self._places:
-                self._look_after(place)
-            self.were_ready = self.were_ready or all(place.ear.is_ready for place in self._places)
-            if self.were_ready and not self.stopping:
+                self._terminate_all()
+                terminated = True
+            for child in self._children:
+                self._tick(child)
+            self.all_ready = self.all_ready or all(child.receiver.is_ready for child in self._children)
+            if self.all_ready and not self.stopping:
                 sd_notify.notify(sd_notify.ALIVE)
             time.sleep(_POLL_INTERVAL)
 
-    def _look_after(self, place: _Child) -> None:
-        pid = place.child.pid if place.child else None
-        code = place.look(self.silent_after)
+    def _tick(self, child: _Child) -> None:
+        pid = child.process.pid if child.process else None
+        code = child.poll(self.heartbeat_timeout)
         if code is not None and not self.stopping:
-            pause = place.schedule_restart()
-            logger.error("%s (process %s) %s: another starts in %.0f s", place.member.name, pid, _how(code), pause)
-        if place.child is None and not self.stopping and time.monotonic() >= place.start_at:
-            place.start()
+            delay = child.schedule_restart()
+            logger.error("%s (process %s) %s: restarting it in %.0f s", child.spec.name, pid, _describe(code), delay)
+        if child.process is None and not self.stopping and time.monotonic() >= child.start_at:
+            child.start()
 
-    def _tell_to_stop(self) -> None:
-        for place in self._places:
-            if place.child is not None:
-                place.child.send_signal(signal.SIGTERM)
+    def _terminate_all(self) -> None:
+        for child in self._children:
+            if child.process is not None:
+                child.process.send_signal(signal.SIGTERM)
 
     def _kill_all(self) -> None:
-        """With all that they started: a deployer's command lives in a session of its own."""
-        for place in self._places:
-            if place.child is not None:
-                for pid in [place.child.pid, *_descendants(place.child.pid)]:
+        """Kill all children and their descendants: a deploy command has its own session."""
+        for child in self._children:
+            if child.process is not None:
+                for pid in [child.process.pid, *_descendants(child.process.pid)]:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
 
 
-def _how(code: int) -> str:
-    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+def _describe(code: int) -> str:
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
 
 
 def _descendants(pid: int) -> Iterator[int]:
-    for child in _children(pid):
+    for child in _child_pids(pid):
         yield child
         yield from _descendants(child)
 
 
-def _children(pid: int) -> list[int]:
+def _child_pids(pid: int) -> list[int]:
     if sys.platform == "linux":
         files = Path(f"/proc/{pid}/task").glob("*/children")
-        with contextlib.suppress(FileNotFoundError):  # it has ended meanwhile
+        with contextlib.suppress(FileNotFoundError):  # the process has exited
             return [int(child) for file in files for child in file.read_text().split()]
         return []
-    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
-    return [int(child) for child in found.stdout.split()]
+    result = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
+    return [int(child) for child in result.stdout.split()]

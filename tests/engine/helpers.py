@@ -15,7 +15,7 @@ import psycopg
 from psycopg import errors
 
 from clerk.pipeline.engine import STAGES
-from clerk.pipeline.job_manager import _FETCH, _FINISH, _RETRY, _WHOSE_RESULT
+from clerk.pipeline.job_manager import _CHECK_REJECTED_RESULT, _FETCH, _FINISH, _RETRY
 
 Connection = psycopg.Connection[Any]
 PHASE_OF = {"fetch": 1, "ocr": 2, "compilation": 3, "extraction": 3, "deploy": 4}
@@ -61,13 +61,13 @@ class Worker:
         return self._say(_FINISH, job, code, message, status=status)
 
     def retry(self, job: Job, at: datetime | None = None, code: str = "", message: str = "") -> bool:
-        pause = None if at is None else (at - datetime.now(UTC)).total_seconds()
-        return self._say(_RETRY, job, code, message, pause=pause, new_priority=None, new_queue_name=None, new_lock=None)
+        delay = None if at is None else (at - datetime.now(UTC)).total_seconds()
+        return self._say(_RETRY, job, code, message, delay=delay, new_priority=None, new_queue_name=None, new_lock=None)
 
     def whose(self, job: Job, status: str) -> str:
         """What a refused worker is told: `mine` or `fenced`."""
         asked = {"job_id": job.id, "attempt": job.attempts, "status": status}
-        return str(one(self.connection, _WHOSE_RESULT, asked))
+        return str(one(self.connection, _CHECK_REJECTED_RESULT, asked))
 
     def coordinate(self, job: Job) -> str:
         """The body of a coordinator, or of a refresh, and its end."""

@@ -168,7 +168,7 @@ class Pipeline:
         options: tuple[str, ...] = (),
         unresponsive_after: float = 60.0,
         db_timeout: float = 300.0,
-        start_within: float = 600.0,
+        startup_timeout: float = 600.0,
         clock: float = 0.0,
     ) -> Worker:
         """The stock command line; without queues, all of them."""
@@ -180,7 +180,7 @@ class Pipeline:
             "FAULTS_CLOCK": str(clock),
             "PYTHONPATH": str(ROOT),
             "FAULTS_WORKER": json.dumps(
-                {"unresponsive_after": unresponsive_after, "db_timeout": db_timeout, "start_within": start_within}
+                {"unresponsive_after": unresponsive_after, "db_timeout": db_timeout, "startup_timeout": startup_timeout}
             ),
         }
         command = [

@@ -115,7 +115,7 @@ def test_worker_whose_start_hangs_ends_itself(pipeline: Pipeline) -> None:
     """Before there is a watchdog; here what it reads first is locked for good."""
     with pipeline.connection.transaction():
         pipeline.connection.execute("lock table stage_policy")
-        assert pipeline.worker(start_within=0.5).wait() == EX_TEMPFAIL
+        assert pipeline.worker(startup_timeout=0.5).wait() == EX_TEMPFAIL
 
 
 @pytest.mark.parametrize("lost", ["request", "answer"])
@@ -311,11 +311,11 @@ def test_a_listener_that_has_nothing_to_hear_is_not_deaf(database: str) -> None:
         connector = ClerkConnector()
         async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
             listening = asyncio.create_task(connector._loop_notify(heard, connection, timeout=0.02))
-            times = {connector.listener_heard_at}
+            times = {connector.listener_alive_at}
             async with asyncio.timeout(30):
                 while len(times) < 4:
                     await asyncio.sleep(0.005)
-                    times.add(connector.listener_heard_at)
+                    times.add(connector.listener_alive_at)
             with psycopg.connect(database, autocommit=True) as other:
                 other.execute("select pg_terminate_backend(%s)", [connection.info.backend_pid])
             with pytest.raises(psycopg.OperationalError):

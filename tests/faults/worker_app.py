@@ -35,7 +35,7 @@ from clerk.pipeline.job_manager import ClerkJobManager
 from clerk.pipeline.retry import StageRetry
 
 FOLDER = Path(os.environ.get("FAULTS_FOLDER", "."))
-_FIRST_PAUSE = 0.02
+_INITIAL_DELAY = 0.02
 
 
 _PERMANENT = {error.code: error for error in (PdfEncrypted, NotAPdf, PdfTruncated)}
@@ -139,7 +139,7 @@ for _stage in STAGES:
         name=f"clerk.{_stage}",
         queue=_stage,
         aliases=[f"clerk.old_{_stage}"],
-        retry=StageRetry(app.job_manager, _stage, first_pause=_FIRST_PAUSE),
+        retry=StageRetry(app.job_manager, _stage, initial_delay=_INITIAL_DELAY),
         pass_context=True,
     )(_body)
 

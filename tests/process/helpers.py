@@ -1,4 +1,4 @@
-"""`clerk up` as a process of its own, with what it started, and towns for it to work on."""
+"""`clerk up` as a child process, its descendants, and sites for it to process."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from clerk.demo.documents import HIDDEN_WORD, digital, scanned
 from clerk.documents.storage import write
 from tests.helpers import until as until_within
 
-until = partial(until_within, seconds=120.0)  # processes that start, on a machine that may be busy
+until = partial(until_within, seconds=120.0)  # a busy machine starts processes slowly
 ROOT = Path(__file__).parents[2]
 DAY = date(2024, 3, 5)
 
 
 class Up:
-    """What it says, on either stream, goes to a file."""
+    """A running `clerk up`, with its output in a file."""
 
     def __init__(self, folder: Path, *options: str, **environment: str) -> None:
-        self.said_in = folder / "said"
-        with self.said_in.open("wb") as output:
+        self.output_file = folder / "output"
+        with self.output_file.open("wb") as output:
             self.process = psutil.Popen(
                 [sys.executable, "-m", "clerk", "up", *options],
                 cwd=folder,
@@ -43,28 +43,28 @@ class Up:
             )
 
     @property
-    def said(self) -> str:
-        return self.said_in.read_text(encoding="utf-8", errors="replace")
+    def output(self) -> str:
+        return self.output_file.read_text(encoding="utf-8", errors="replace")
 
-    def until_said(self, text: str) -> None:
-        until(lambda: text in self.said or self.process.poll() is not None)
-        assert text in self.said, self.said
+    def wait_for_output(self, text: str) -> None:
+        until(lambda: text in self.output or self.process.poll() is not None)
+        assert text in self.output, self.output
 
     def dashboard(self) -> str:
-        """Its address, once all are ready."""
-        self.until_said("clerk is up")
-        found = re.search(r"the dashboard at (http://\S+)", self.said)
-        assert found, self.said
-        return found[1]
+        """The dashboard's address. Waits until all processes are ready."""
+        self.wait_for_output("clerk is up")
+        address = re.search(r"the dashboard at (http://\S+)", self.output)
+        assert address, self.output
+        return address[1]
 
     def children(self, command: str) -> list[psutil.Process]:
-        """Those that run `clerk COMMAND`."""
-        found = []
+        """Child processes that run `clerk COMMAND`."""
+        matching = []
         for child in self.process.children():
             with contextlib.suppress(psutil.NoSuchProcess):
                 if child.cmdline()[2:4] == ["clerk", command]:
-                    found.append(child)
-        return found
+                    matching.append(child)
+        return matching
 
     def descendants(self) -> list[psutil.Process]:
         return list(self.process.children(recursive=True))
@@ -76,25 +76,27 @@ class Up:
         return int(self.process.wait(120))
 
     def end(self) -> None:
-        """Whatever the test came to: nothing of it stays."""
-        left = self.descendants() if self.process.poll() is None else []
-        for process in [self.process, *left]:
+        """Kill it and all its descendants."""
+        remaining = self.descendants() if self.process.poll() is None else []
+        for process in [self.process, *remaining]:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         self.process.wait()
 
 
-def gone(processes: list[psutil.Process]) -> bool:
-    """A zombie whose parent is gone waits for init, which a container may not have."""
+def have_exited(processes: list[psutil.Process]) -> bool:
+    """A zombie counts as exited: its parent has exited, and a container may have no init to reap it."""
     return not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
 
 
-def papers(folder: Path, pictures: int = 0) -> Path:
-    """A town's documents: one of text, and as many scanned ones as wanted, which take a while to read."""
-    r = random.Random(1)  # noqa: S311 (not for secrets)
-    write(folder / "City Council" / "2024-03-05.pdf", digital(r, "Springfield", DAY, 2))
-    for number in range(pictures):
-        write(folder / "City Council" / f"2023-03-{number + 1:02}.pdf", scanned(r, "Springfield", DAY, 2, HIDDEN_WORD))
+def write_documents(folder: Path, scans: int = 0) -> Path:
+    """A site's documents: one with text, and `scans` scanned ones, whose OCR takes a while."""
+    rng = random.Random(1)  # noqa: S311 (not for secrets)
+    write(folder / "City Council" / "2024-03-05.pdf", digital(rng, "Springfield", DAY, 2))
+    for number in range(scans):
+        write(
+            folder / "City Council" / f"2023-03-{number + 1:02}.pdf", scanned(rng, "Springfield", DAY, 2, HIDDEN_WORD)
+        )
     return folder
 
 
@@ -112,5 +114,5 @@ def add(connection: psycopg.Connection, subdomain: str, folder: Path, **extra: o
 def outcome(connection: psycopg.Connection, subdomain: str) -> str | None:
     row = connection.execute("select outcome from sites where subdomain = %s", [subdomain]).fetchone()
     assert row is not None
-    found: str | None = row[0]
-    return found
+    result: str | None = row[0]
+    return result
