@@ -1,4 +1,4 @@
-"""Public-meeting archives with Postgres as the only broker. Plugins import `Fetcher`, `DocumentRef` and `hookimpl`."""
+"""Archives of public meetings. Plugins import `Fetcher`, `DocumentRef` and `hookimpl` from here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports on first use: the HTTP client behind `Fetcher` would slow down every command."""
+    """Import on first use: the HTTP client that `Fetcher` needs would slow down every command."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)

@@ -1,1 +1,1 @@
-"""People, organisations, places and votes, found in page texts."""
+"""Extraction of people, organisations, places and votes from page texts."""

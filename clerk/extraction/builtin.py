@@ -1,13 +1,10 @@
-"""The built-in extractors: `rules`, and `spacy` (or `spacy-MODEL`) where spaCy and a model are installed.
-
-What an extractor must have is `clerk.extraction.schema.Extractor`: a `version`, and `extract(pages)`.
-"""
+"""Built-in extractors: `rules`, and `spacy` or `spacy-MODEL` if spaCy and a model are installed."""
 
 from __future__ import annotations
 
+from clerk.extraction import spacy
 from clerk.extraction.rules import Rules
 from clerk.extraction.schema import Extractor
-from clerk.extraction.spacy import SpacyExtractor, model_named
 from clerk.plugins.hookspecs import hookimpl
 
 
@@ -15,6 +12,6 @@ from clerk.plugins.hookspecs import hookimpl
 def extractor(label: str) -> Extractor | None:
     if label == "rules":
         return Rules()
-    if (model := model_named(label)) is not None:
-        return SpacyExtractor.of(model)
+    if (model := spacy.parse_label(label)) is not None:
+        return spacy.load(model)
     return None

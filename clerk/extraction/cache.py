@@ -1,7 +1,7 @@
-"""What was found in a document, kept in extracted.json beside its texts.
+"""Cache of the findings of a document, in extracted.json beside its texts.
 
-It is good for just the texts it was made from: another text, and it counts for nothing. Another version of the
-extractor has the document extracted again, but until then what the older one found is better than nothing.
+A cache is valid only for the texts that it was made from. If the extractor's version changes, the document is extracted
+again; until then the archive uses the old findings.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from clerk.documents.storage import write
 from clerk.extraction.schema import Findings
 
-_FORM = 1
+_FORMAT = 1
 Texts = Sequence[tuple[int, str]]
 
 
@@ -28,45 +28,44 @@ class CachedFindings:
 
 
 def text_hash(texts: Texts) -> str:
-    """Of all pages: what is found on one may stand on another."""
-    whole = hashlib.sha256()
+    """Return a hash of all pages, because findings on one page depend on the others."""
+    digest = hashlib.sha256()
     for number, text in texts:
         content = text.encode()
-        whole.update(b"%d %d\n" % (number, len(content)))
-        whole.update(content)
-    return whole.hexdigest()
+        digest.update(b"%d %d\n" % (number, len(content)))
+        digest.update(content)
+    return digest.hexdigest()
 
 
 def load(path: Path) -> CachedFindings | None:
-    """None if there is none, or nothing that can be used: it can be made again at any time."""
+    """Load a cache; None if it does not exist or is invalid."""
     try:
-        found = json.loads(path.read_bytes())
-        if found["form"] != _FORM:
+        values = json.loads(path.read_bytes())
+        if values["form"] != _FORMAT:
             return None
         pages = {
-            int(page["page"]): Findings(str(page["entities_json"]), str(page["votes_json"])) for page in found["pages"]
+            int(page["page"]): Findings(str(page["entities_json"]), str(page["votes_json"])) for page in values["pages"]
         }
-        return CachedFindings(str(found["extractor"]), str(found["version"]), str(found["text_sha256"]), pages)
-    except FileNotFoundError:
-        return None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return CachedFindings(str(values["extractor"]), str(values["version"]), str(values["text_sha256"]), pages)
+    except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 
 def findings_for(path: Path, texts: Texts) -> dict[int, Findings]:
-    extracted = load(path)
-    return extracted.pages if extracted and extracted.text_sha256 == text_hash(texts) else {}
+    """Return the cached findings by page if they were made from these texts."""
+    cached = load(path)
+    return cached.pages if cached and cached.text_sha256 == text_hash(texts) else {}
 
 
-def save(path: Path, extracted: CachedFindings) -> None:
+def save(path: Path, findings: CachedFindings) -> None:
     content = {
-        "form": _FORM,
-        "extractor": extracted.extractor,
-        "version": extracted.version,
-        "text_sha256": extracted.text_sha256,
+        "form": _FORMAT,
+        "extractor": findings.extractor,
+        "version": findings.version,
+        "text_sha256": findings.text_sha256,
         "pages": [
-            {"page": number, "entities_json": found.entities_json, "votes_json": found.votes_json}
-            for number, found in sorted(extracted.pages.items())
+            {"page": number, "entities_json": page.entities_json, "votes_json": page.votes_json}
+            for number, page in sorted(findings.pages.items())
         ],
     }
     write(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")

@@ -1,16 +1,15 @@
-"""People, organisations and places on a page. Each rule has a confidence: roughly the share
-of its findings that are right.
+"""People, organisations and places on a page. The confidence of a rule is roughly its precision.
 
 | confidence | rule |
 | --- | --- |
 | 0.95 | person: a role and a full name, `Mayor Jane Smith`; place: an address with number and kind of street |
-| 0.9  | person: moved, seconded or stands in a roll; name and role, `Jane Smith, City Manager`; place: town and state |
+| 0.9  | person: mover, seconder or voter; name and role, `Jane Smith, City Manager`; place: town and state |
 | 0.85 | person: a role and a surname; place: `City of X`, `X County` |
 | 0.8  | person: in a list of those present; organisation: `Planning Commission`, `X, Inc.`; place: a street |
 | 0.7  | person: Mr., Ms. or Dr. and a name; organisation by its kind: `X Foundation`, `Office of X` |
-| less 0.05 | the same full name elsewhere in the document, without what gave it away |
+| less 0.05 | person: a full name that a rule found elsewhere in the document |
 
-docs/extraction.md has the counts behind these numbers.
+docs/extraction.md explains these numbers.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from dataclasses import dataclass
 
 from clerk.extraction.person_names import (
     HONORIFICS,
-    NOT_NAMES,
+    NAME_STOP_WORDS,
     Person,
     Token,
-    lines,
     people_at,
     person_at,
+    read_lines,
+    read_words,
     title_at,
-    vocabulary,
 )
 
 VOTED = 0.9
 _ROLE_AND_FULL_NAME, _NAME_THEN_ROLE, _ROLE_AND_SURNAME, _LISTED, _HONORIFIC = 0.95, 0.9, 0.85, 0.8, 0.7
-_AGAIN = 0.05
+_REPEATED_PENALTY = 0.05
 _BODY, _FIRM, _BY_KIND = 0.8, 0.8, 0.7
 _ADDRESS_GIVEN, _WITH_STATE, _TOWN, _STREET_ONLY = 0.95, 0.9, 0.85, 0.8
 _PRESENT = re.compile(
@@ -43,19 +42,19 @@ _PRESENT = re.compile(
     r"(?: ?:| ?\d{1,2} - )|\broll call ?:",
     re.IGNORECASE,
 )
-_ROLES_AFTER = vocabulary("role_words.txt")
+_ROLE_WORDS = read_words("role_words.txt")
 
 _BODIES = frozenset(
     {"Commission", "Committee", "Council", "Board", "Authority", "District", "Department", "Subcommittee"}
 )
-_KINDS = vocabulary("organisation_types.txt")
-_HEADS = vocabulary("organisation_head_words.txt")
-"""Words after which `of …` belongs to the name."""
+_KINDS = read_words("organisation_types.txt")
+_HEAD_WORDS = read_words("organisation_head_words.txt")
+"""Words after which `of …` is part of the name."""
 _LEGAL_FORMS = frozenset(
     {"inc", "llc", "l.l.c", "corp", "ltd", "llp", "l.p", "lp", "pllc", "p.c", "co", "incorporated"}
 )
-_LEAD = vocabulary("organisation_stop_words.txt")
-_NO_DISTRICT = vocabulary("land_district_types.txt")
+_ORGANISATION_STOP_WORDS = read_words("organisation_stop_words.txt")
+_LAND_DISTRICT_TYPES = read_words("land_district_types.txt")
 _STREET = (
     "Street|Avenue|Boulevard|Road|Drive|Lane|Court|Place|Way|Parkway|Highway|Circle|Terrace|Trail|Square|Alley"
     "|Expressway|Turnpike|Freeway"
@@ -67,16 +66,16 @@ _ADDRESS = re.compile(
     r"(?: (?:N|S|E|W|NE|NW|SE|SW)\b)?"
 )
 _STREET_NAME = re.compile(rf"(?<!\d )\b(?:{_STREET_WORD} ){{1,3}}(?:{_STREET})\b")
-_STATES = "|".join(lines("states.txt"))
+_STATES = "|".join(read_lines("states.txt"))
 _PLACE_WORD = r"[A-ZÀ-Þ][a-zà-ÿ'-]{1,20}"
 _CITY_STATE = re.compile(rf"\b((?:{_PLACE_WORD} ){{0,2}}{_PLACE_WORD}), ({_STATES})\b\.?(?: \d{{5}}(?:-\d{{4}})?)?")
 _CITY_OF = re.compile(rf"\b(?:City|Town|Village|County|Township|Borough) of ({_PLACE_WORD}(?: {_PLACE_WORD}){{0,2}})")
 _COUNTY = re.compile(rf"\b((?:{_PLACE_WORD} ){{1,2}})(County|Township|Parish)\b")
 _COURTS = frozenset({"municipal", "circuit", "supreme", "district", "probate", "superior", "county", "appeals"})
-_IN_PLACES = vocabulary("ambiguous_place_words.txt")
-"""Plain words that streets and counties are called after."""
-_GENERIC = NOT_NAMES | {"st", "said", "honorable", "adjacent", "street", "avenue", "road"}
-_NO_PLACE = vocabulary("place_stop_words.txt")
+_AMBIGUOUS_PLACE_WORDS = read_words("ambiguous_place_words.txt")
+"""Common words that are also part of names of streets and counties."""
+_GENERIC_WORDS = NAME_STOP_WORDS | {"st", "said", "honorable", "adjacent", "street", "avenue", "road"}
+_PLACE_STOP_WORDS = read_words("place_stop_words.txt")
 
 
 @dataclass(frozen=True)
@@ -86,15 +85,15 @@ class Mention:
     role: str | None = None
 
 
-def people(text: str, words: list[Token]) -> list[Mention]:
-    """Those whom a title, a list or a role gives away. Bare names are not guessed at."""
-    found: list[Mention] = []
+def find_people(text: str, words: list[Token]) -> list[Mention]:
+    """Find people by a title, a role or a list of those present. Names without such context are not reported."""
+    mentions: list[Mention] = []
     at = 0
     while at < len(words):
         title = title_at(words, at)
         person = person_at(words, at) if title is not None else None
         if title is None or person is None:
-            found += _before_role(words, at)
+            mentions += _person_before_role(words, at)
             at += 1
             continue
         if at > 0 and words[at - 1].lower == "of":  # "Board of Trustees"
@@ -106,41 +105,42 @@ def people(text: str, words: list[Token]) -> list[Mention]:
             and words[at - 1].text[0].isalnum()
             and words[at - 1].text not in ("and", "by")
         ):
-            at += 1  # a drive
+            at += 1  # "Elm Dr.": a street
             continue
         if (
             words[at].lower in ("mr.", "mrs.", "ms.", "miss", "dr.", "rev.", "mr", "mrs", "ms", "dr")
             and person.role is None
         ):
-            found.append(Mention(person.text, _HONORIFIC))
+            mentions.append(Mention(person.text, _HONORIFIC))
         elif title[0].lower() in HONORIFICS and not person.is_full:
             pass  # "Members Approved"
-        elif _plausible(person):
+        elif _is_plausible(person):
             group, end = (
                 people_at(words, at) if words[at].lower.endswith(("s", "men", "women")) else ([person], person.end)
             )
-            for one in group or [person]:
-                found.append(Mention(one.text, _ROLE_AND_FULL_NAME if one.is_full else _ROLE_AND_SURNAME, one.role))
+            for member in group or [person]:
+                confidence = _ROLE_AND_FULL_NAME if member.is_full else _ROLE_AND_SURNAME
+                mentions.append(Mention(member.text, confidence, member.role))
             at = max(end, person.end)
             continue
         at = person.end
     starts = [word.start for word in words]
     for match in _PRESENT.finditer(text):
         group, _ = people_at(words, bisect.bisect_left(starts, match.end()))
-        found += [Mention(one.text, max(_LISTED, _confidence(one)), one.role) for one in group]
-    return found
+        mentions += [Mention(member.text, max(_LISTED, _confidence(member)), member.role) for member in group]
+    return mentions
 
 
 def _confidence(person: Person) -> float:
     return (_ROLE_AND_FULL_NAME if person.is_full else _ROLE_AND_SURNAME) if person.role else 0.0
 
 
-def _plausible(person: Person) -> bool:
+def _is_plausible(person: Person) -> bool:
     return person.is_full or len(person.text) > 2
 
 
-def _before_role(words: list[Token], at: int) -> list[Mention]:
-    """`Jane Smith, City Manager`, or with a dash: a full name and a role that ends there."""
+def _person_before_role(words: list[Token], at: int) -> list[Mention]:
+    """Find a full name followed by a role: `Jane Smith, City Manager`, or with a dash."""
     word = words[at]
     if not word.text[0].isupper() or (
         at > 0 and words[at - 1].text[0].isupper() and words[at - 1].lower not in ("and", "by")
@@ -156,7 +156,7 @@ def _before_role(words: list[Token], at: int) -> list[Mention]:
     ):
         return []
     title = title_at(words, person.end + 1)
-    if title is None or title[0].lower() in HONORIFICS or words[person.end + 1].lower not in _ROLES_AFTER:
+    if title is None or title[0].lower() in HONORIFICS or words[person.end + 1].lower not in _ROLE_WORDS:
         return []
     after = words[title[1]].text if title[1] < len(words) else "\n"
     if after[0].isupper() and after.lower() not in ("and", "of"):
@@ -164,29 +164,31 @@ def _before_role(words: list[Token], at: int) -> list[Mention]:
     return [Mention(person.text, _NAME_THEN_ROLE, title[0])]
 
 
-def organisations(words: list[Token]) -> list[Mention]:
+def find_organisations(words: list[Token]) -> list[Mention]:
     """Read backwards from the word that makes it an organisation: `Board`, `Inc.`"""
-    found: list[Mention] = []
+    mentions: list[Mention] = []
     for at, word in enumerate(words):
         bare = word.text.rstrip(".")
         if bare.lower() in _LEGAL_FORMS and word.text[0].isupper():
-            if name := _named_before(words, at, commas=True):
-                found.append(
+            if name := _name_before(words, at, commas=True):
+                mentions.append(
                     Mention(f"{name} {word.text if at + 1 < len(words) and word.text.endswith('.') else bare}", _FIRM)
                 )
         elif bare in _BODIES or bare in _KINDS:
-            name = _named_before(words, at)
+            name = _name_before(words, at)
             full = " ".join(part for part in (name, bare, "" if bare != word.text else _of_after(words, at)) if part)
-            if " " in full and not (bare == "District" and _is_land(name.split())):
-                found.append(Mention(full, _BODY if bare in _BODIES else _BY_KIND))
+            if " " in full and not (bare == "District" and _is_land_district(name.split())):
+                mentions.append(Mention(full, _BODY if bare in _BODIES else _BY_KIND))
         elif (
-            word.text in _HEADS and (rest := _of_after(words, at)) and (at == 0 or not words[at - 1].text[0].isupper())
+            word.text in _HEAD_WORDS
+            and (rest := _of_after(words, at))
+            and (at == 0 or not words[at - 1].text[0].isupper())
         ):
-            found.append(Mention(f"{word.text} {rest}", _BY_KIND))
-    return [one for one in found if 4 < len(one.text) <= 100]
+            mentions.append(Mention(f"{word.text} {rest}", _BY_KIND))
+    return [mention for mention in mentions if 4 < len(mention.text) <= 100]
 
 
-def _named_before(words: list[Token], at: int, *, commas: bool = False) -> str:
+def _name_before(words: list[Token], at: int, *, commas: bool = False) -> str:
     parts: list[str] = []
     index = at - 1
     if commas and index >= 0 and words[index].text == ",":
@@ -199,28 +201,28 @@ def _named_before(words: list[Token], at: int, *, commas: bool = False) -> str:
                 and parts
                 and index > 0
                 and words[index - 1].text[0].isupper()
-                and words[index - 1].lower not in _LEAD
+                and words[index - 1].lower not in _ORGANISATION_STOP_WORDS
             )
-            or (text in ("of", "of the", "on", "for") and parts and index > 0 and words[index - 1].text in _HEADS)
+            or (text in ("of", "of the", "on", "for") and parts and index > 0 and words[index - 1].text in _HEAD_WORDS)
             or (text[0].isupper() and _is_part(text))
         ):
             parts.insert(0, text)
         else:
             break
         index -= 1
-    while parts and (parts[0].lower().rstrip(".,") in _LEAD or parts[0] == "&"):
+    while parts and (parts[0].lower().rstrip(".,") in _ORGANISATION_STOP_WORDS or parts[0] == "&"):
         parts.pop(0)
     return " ".join(parts)
 
 
-def _is_land(words: list[str]) -> bool:
-    """`Planned Development Zoning District` is no body; `School District` alone is nobody's name."""
-    return words == ["School"] or words[-1].lower() in _NO_DISTRICT
+def _is_land_district(words: list[str]) -> bool:
+    """Whether a district is an area, as in `Zoning District`, or has no name, as in `School District`."""
+    return words == ["School"] or words[-1].lower() in _LAND_DISTRICT_TYPES
 
 
 def _is_part(text: str) -> bool:
     if "." in text.rstrip(".")[3:] or (text.endswith(".") and len(text) > 3 and text.count(".") == 1):
-        return False  # a file or an address, or the end of a sentence
+        return False  # a file name, a web address or the end of a sentence
     return (
         len(text) <= 30
         and all(character.isalnum() or character in "&'.-" for character in text)
@@ -229,8 +231,8 @@ def _is_part(text: str) -> bool:
 
 
 def _of_after(words: list[Token], at: int) -> str:
-    """`of Public Works`, `of the City Clerk` after a head word."""
-    if at + 2 >= len(words) or words[at].text not in _HEADS or words[at + 1].text != "of":
+    """Return `of Public Works` or `of the City Clerk` after a head word, else an empty text."""
+    if at + 2 >= len(words) or words[at].text not in _HEAD_WORDS or words[at + 1].text != "of":
         return ""
     parts, index = ["of"], at + 2
     if words[index].text == "the":
@@ -245,7 +247,7 @@ def _of_after(words: list[Token], at: int) -> str:
         elif (
             text[0].isupper()
             and _is_part(clean)
-            and (clean.lower() not in _LEAD or clean in ("Clerk", "Director", "Mayor"))
+            and (clean.lower() not in _ORGANISATION_STOP_WORDS or clean in ("Clerk", "Director", "Mayor"))
         ):
             parts.append(clean)
             real += 1
@@ -259,43 +261,45 @@ def _of_after(words: list[Token], at: int) -> str:
     return " ".join(parts) if real else ""
 
 
-def places(flat: str) -> list[Mention]:
-    found = [
+def find_places(text: str) -> list[Mention]:
+    mentions = [
         Mention(match[0].rstrip(". "), _ADDRESS_GIVEN)
-        for match in _ADDRESS.finditer(flat)
+        for match in _ADDRESS.finditer(text)
         if not (match[0].endswith("Court") and match[0].split()[-2].lower() in _COURTS)
     ]
-    for match in _CITY_OF.finditer(flat):
-        words = _until_generic(match[1].split())
+    for match in _CITY_OF.finditer(text):
+        words = _before_generic_word(match[1].split())
         if words:
-            found.append(Mention(f"{match[0].split()[0]} of {' '.join(words)}", _TOWN))
-    for match in _COUNTY.finditer(flat):
-        words = [word for word in match[1].split() if word.lower() not in _NO_PLACE]
-        if words and not any(word.lower() in _GENERIC - _IN_PLACES for word in words):
-            found.append(Mention(f"{' '.join(words)} {match[2]}", _TOWN))
-    for match in _CITY_STATE.finditer(flat):
-        if not any(word.lower() in _GENERIC for word in match[1].split()[-1:]):
+            mentions.append(Mention(f"{match[0].split()[0]} of {' '.join(words)}", _TOWN))
+    for match in _COUNTY.finditer(text):
+        words = [word for word in match[1].split() if word.lower() not in _PLACE_STOP_WORDS]
+        if words and not any(word.lower() in _GENERIC_WORDS - _AMBIGUOUS_PLACE_WORDS for word in words):
+            mentions.append(Mention(f"{' '.join(words)} {match[2]}", _TOWN))
+    for match in _CITY_STATE.finditer(text):
+        if not any(word.lower() in _GENERIC_WORDS for word in match[1].split()[-1:]):
             words = match[1].split()
-            while words and (words[0].lower() in _GENERIC or words[0] in _STREET.split("|") + _STREET_SHORT.split("|")):
+            while words and (
+                words[0].lower() in _GENERIC_WORDS or words[0] in _STREET.split("|") + _STREET_SHORT.split("|")
+            ):
                 words.pop(0)
             if words:
-                found.append(Mention(f"{' '.join(words)}, {match[2]}", _WITH_STATE))
-    for match in _STREET_NAME.finditer(flat):
+                mentions.append(Mention(f"{' '.join(words)}, {match[2]}", _WITH_STATE))
+    for match in _STREET_NAME.finditer(text):
         words = match[0].split()
-        while len(words) > 1 and words[0].lower() in _GENERIC - _IN_PLACES:
+        while len(words) > 1 and words[0].lower() in _GENERIC_WORDS - _AMBIGUOUS_PLACE_WORDS:
             words.pop(0)
         if words[-1] == "Court" and words[-2:-1] and words[-2].lower() in _COURTS:
             continue
-        if len(words) > 1 and not all(word.lower() in _GENERIC for word in words):
-            found.append(Mention(" ".join(words), _STREET_ONLY))
-    return found
+        if len(words) > 1 and not all(word.lower() in _GENERIC_WORDS for word in words):
+            mentions.append(Mention(" ".join(words), _STREET_ONLY))
+    return mentions
 
 
-def _until_generic(words: list[str]) -> list[str]:
-    """`San José Enacting an` is San José."""
+def _before_generic_word(words: list[str]) -> list[str]:
+    """Return the words before the first generic one: `San José` of `San José Enacting an`."""
     kept: list[str] = []
     for word in words:
-        if word.lower() in _GENERIC - _IN_PLACES or (kept and word.endswith("ing")):
+        if word.lower() in _GENERIC_WORDS - _AMBIGUOUS_PLACE_WORDS or (kept and word.endswith("ing")):
             break
         kept.append(word.removesuffix("'s"))
         if kept[-1] != word:
@@ -303,23 +307,20 @@ def _until_generic(words: list[str]) -> list[str]:
     return kept
 
 
-def merged(mentions: Iterable[Mention]) -> list[Mention]:
-    """One per name, with its best confidence, in the order of the page."""
+def merge(mentions: Iterable[Mention]) -> list[Mention]:
+    """Return one mention per name, with its highest confidence, in order of first occurrence."""
     best: dict[str, Mention] = {}
-    for one in mentions:
-        known = best.get(one.text)
-        if known is None:
-            best[one.text] = one
-        else:
-            first = known if known.confidence >= one.confidence else one
-            best[one.text] = Mention(one.text, first.confidence, first.role or known.role or one.role)
+    for mention in mentions:
+        known = best.setdefault(mention.text, mention)
+        first = known if known.confidence >= mention.confidence else mention
+        best[mention.text] = Mention(mention.text, first.confidence, first.role or known.role or mention.role)
     return list(best.values())
 
 
 def repeated_mentions(text: str, known: Iterable[Mention]) -> list[Mention]:
-    """Full names of this document that stand here without what gave them away."""
+    """Find known full names in a text, with a lower confidence."""
     return [
-        Mention(one.text, round(one.confidence - _AGAIN, 3), one.role)
-        for one in known
-        if " " in one.text and one.text in text
+        Mention(person.text, round(person.confidence - _REPEATED_PENALTY, 3), person.role)
+        for person in known
+        if " " in person.text and person.text in text
     ]

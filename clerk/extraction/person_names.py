@@ -1,4 +1,4 @@
-"""Names of people as they stand in minutes: read token by token, so that the time taken grows with the text only."""
+"""Names of people in minutes, parsed token by token in linear time."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from importlib import resources
 
 
-def lines(name: str) -> list[str]:
+def read_lines(name: str) -> list[str]:
     return resources.files("clerk.extraction").joinpath(name).read_text(encoding="utf-8").splitlines()
 
 
-def vocabulary(name: str) -> frozenset[str]:
-    return frozenset(word for line in lines(name) for word in line.split())
+def read_words(name: str) -> frozenset[str]:
+    return frozenset(word for line in read_lines(name) for word in line.split())
 
 
-TITLES = frozenset(lines("titles.txt"))
+TITLES = frozenset(read_lines("titles.txt"))
 HONORIFICS = frozenset(
     {"hon.", "honorable", "dr.", "mr.", "mrs.", "ms.", "miss", "rev.", "reverend", "members", "member"}
 )
-"""Polite, but no role."""
+"""Titles that are not a role."""
 BALLOT = "(?:aye|yea|yes|nay|no|abstain(?:ed)?|absent|excused)"
 _ABBREVIATED = {
     "cm": "Council Member", "c/m": "Council Member", "clr.": "Councillor", "cllr": "Councillor", "cllr.": "Councillor",
@@ -30,12 +30,12 @@ _PARTICLES = frozenset(
     {"de", "la", "del", "van", "von", "der", "den", "di", "da", "dos", "st.", "las", "los", "el", "bin", "al"}
 )
 _SUFFIXES = frozenset({"jr", "jr.", "sr", "sr.", "ii", "iii", "iv", "esq.", "m.d.", "phd", "ph.d."})
-NOT_NAMES = vocabulary("name_stop_words.txt")
-"""Words that begin with a capital in minutes, and are nobody's name."""
-SURNAMES_TOO = vocabulary("ambiguous_surnames.txt")
-"""Plain words that are surnames where a title or a list says so."""
+NAME_STOP_WORDS = read_words("name_stop_words.txt")
+"""Words that are capitalised in minutes but are not names."""
+AMBIGUOUS_SURNAMES = read_words("ambiguous_surnames.txt")
+"""Common words that are surnames after a title or in a list of names."""
 _MARKS = r",;:()\[\]{}|•·<>*_=\"/"
-# A dash that binds a name to a vote ("Smith-Aye") is a token of its own; one inside a name is not.
+# A dash between a name and a vote ("Smith-Aye") is a token; a dash inside a name is not.
 _TOKEN = re.compile(rf"(?:(?!-{BALLOT}\b)[^\s{_MARKS}])+|[{_MARKS}]|-|\n", re.IGNORECASE)
 _TITLE_STARTS = frozenset(title.split()[0] for title in TITLES)
 _LONGEST_TITLE = max(len(title.split()) for title in TITLES)
@@ -58,7 +58,7 @@ class Person:
     role: str | None
     start: int
     end: int
-    """Index of the token after the last of it."""
+    """Index of the token after the name."""
     titled: bool
 
     @property
@@ -66,13 +66,13 @@ class Person:
         return len([word for word in self.text.split() if word.lower() not in _SUFFIXES]) > 1
 
 
-def tokens(text: str) -> list[Token]:
-    """Words and marks. A new line is a token of its own, since lists in minutes are often made of lines only."""
+def tokenize(text: str) -> list[Token]:
+    """Split a text into words and marks. A line break is a token, because lists in minutes may have no other mark."""
     return [Token(match[0], match.start(), match.end()) for match in _TOKEN.finditer(text)]
 
 
 def title_at(words: list[Token], at: int) -> tuple[str, int] | None:
-    """The longest title that stands here, and the index after it."""
+    """Return the longest title that starts at a token, and the index after it."""
     if at >= len(words):
         return None
     first = words[at].lower
@@ -88,12 +88,12 @@ def title_at(words: list[Token], at: int) -> tuple[str, int] | None:
                 parts.append(words[index].lower)
             index += 1
         if " ".join(parts) in TITLES:
-            return _proper(" ".join(parts)), index
+            return _role_name(" ".join(parts)), index
     return None
 
 
-def _proper(title: str) -> str:
-    """As a role reads: singular, in capitals."""
+def _role_name(title: str) -> str:
+    """Return a title in singular and title case."""
     singular = {
         "councilmen": "Councilman", "councilwomen": "Councilwoman", "aldermen": "Alderman", "selectmen": "Selectman",
         "councilmember": "Council Member", "councilmembers": "Council Member",
@@ -106,10 +106,10 @@ def _proper(title: str) -> str:
 
 
 def person_at(words: list[Token], at: int, *, across_lines: bool = False, listed: bool = False) -> Person | None:
-    """The name that stands here, with or without a title before it. `listed`: among names, where `Hall` is one too."""
-    start, role, titled, shouted = at, None, False, False
+    """Return the person whose title or name starts at a token. `listed`: in a list, where `Hall` may be a surname."""
+    start, role, titled, is_upper_case = at, None, False, False
     if (title := title_at(words, at)) is not None:
-        shouted = words[at].text.isupper() and len(words[at].text) > 2
+        is_upper_case = words[at].text.isupper() and len(words[at].text) > 2
         role, at = title
         titled = True
         if role.lower() in HONORIFICS:
@@ -123,7 +123,7 @@ def person_at(words: list[Token], at: int, *, across_lines: bool = False, listed
     while at < len(words) and len(parts) < 6:
         word = words[at]
         text = word.text
-        if text == "\n" and names == 1 and across_lines and _may_go_on(words, at + 1):
+        if text == "\n" and names == 1 and across_lines and _continues_on_next_line(words, at + 1):
             at += 1
             continue
         if text == "," and at + 1 < len(words) and words[at + 1].lower in _SUFFIXES and names:
@@ -147,8 +147,8 @@ def person_at(words: list[Token], at: int, *, across_lines: bool = False, listed
             at += 3  # a nickname
             continue
         elif _is_name(clean) and (
-            clean.lower() not in NOT_NAMES
-            or (clean.lower() in SURNAMES_TOO and _alone(words, at, names, titled or listed))
+            clean.lower() not in NAME_STOP_WORDS
+            or (clean.lower() in AMBIGUOUS_SURNAMES and _is_surname(words, at, names, titled or listed))
         ):
             if names == 4:
                 break
@@ -163,22 +163,24 @@ def person_at(words: list[Token], at: int, *, across_lines: bool = False, listed
         parts.pop()
     if not names or (names == 1 and not titled and len(parts[0]) < 2):
         return None
-    if shouted or all(part.isupper() for part in parts):
-        parts = [_unshouted(part) for part in parts]
+    if is_upper_case or all(part.isupper() for part in parts):
+        parts = [_title_case(part) for part in parts]
     return Person(" ".join(parts), role, start, at, titled)
 
 
-def _alone(words: list[Token], at: int, names: int, expected: bool) -> bool:
-    """A plain word is a surname if a name is expected and none follows that it could be part of: not `Hall Street`."""
+def _is_surname(words: list[Token], at: int, names: int, expected: bool) -> bool:
+    """Whether a common word is a surname: a name is expected, and no capitalised word follows as in `Hall Street`."""
     following = words[at + 1].text if at + 1 < len(words) else "\n"
     return (expected or names == 1) and names < 2 and not following[0].isupper()
 
 
-def _may_go_on(words: list[Token], at: int) -> bool:
-    """After a single word at a line's end the next line may bring the surname, but not a label or a new sentence."""
+def _continues_on_next_line(words: list[Token], at: int) -> bool:
+    """Whether the next line continues a name of one word: it starts with a name, not with a label or a sentence."""
     if at + 1 >= len(words) or not _is_name(words[at].text.rstrip(".")) or words[at].text.isupper():
         return False
-    return words[at].lower.rstrip(".") not in NOT_NAMES and words[at + 1].text != ":" and title_at(words, at) is None
+    return (
+        words[at].lower.rstrip(".") not in NAME_STOP_WORDS and words[at + 1].text != ":" and title_at(words, at) is None
+    )
 
 
 def _is_initial(text: str) -> bool:
@@ -201,21 +203,21 @@ def _possessive(text: str) -> str:
     return text[:-2] if text.endswith(("'s", "'S")) and len(text) > 4 else text
 
 
-def _unshouted(part: str) -> str:
+def _title_case(part: str) -> str:
     return part if _is_initial(part) or part.lower() in ("ii", "iii", "iv") else part.title().replace("'S", "'s")
 
 
-def people_at(words: list[Token], at: int, *, most: int = 40) -> tuple[list[Person], int]:
-    """A list of names: `Smith, Jones and Council Member Lee`, one a line, or with numbers and bullets between."""
-    found: list[Person] = []
+def people_at(words: list[Token], at: int, *, limit: int = 40) -> tuple[list[Person], int]:
+    """Parse a list of names, such as `Smith, Jones and Council Member Lee`. Returns the people and the end index."""
+    people: list[Person] = []
     role: str | None = None
     end = at
     breaks = 0
-    while at < len(words) and len(found) < most:
+    while at < len(words) and len(people) < limit:
         word = words[at]
         if word.text == "\n":
             breaks += 1
-            if breaks > 1 and found:
+            if breaks > 1 and people:
                 break
             at += 1
             continue
@@ -229,13 +231,14 @@ def people_at(words: list[Token], at: int, *, most: int = 40) -> tuple[list[Pers
                 break
             at = closing + 1
             continue
-        if found and (title := title_at(words, at)) is not None and person_at(words, at) is None:  # "Jane Smith, Mayor"
-            if found[-1].role is None:
-                last = found[-1]
-                found[-1] = Person(last.text, title[0], last.start, last.end, titled=True)
+        if (
+            people and (title := title_at(words, at)) is not None and person_at(words, at) is None
+        ):  # "Jane Smith, Mayor"
+            if people[-1].role is None:
+                last = people[-1]
+                people[-1] = Person(last.text, title[0], last.start, last.end, titled=True)
             at = end = title[1]
             continue
-        # A name on the next line without a mark between is one more of the list only if it could not be prose.
         person = person_at(words, at, listed=True)
         if person is None:
             break
@@ -244,7 +247,7 @@ def people_at(words: list[Token], at: int, *, most: int = 40) -> tuple[list[Pers
             break  # the next label
         if person.titled and person.role:
             role = person.role
-        found.append(
+        people.append(
             person if person.role or role is None else Person(person.text, role, person.start, person.end, False)
         )
         at = end = person.end
@@ -255,4 +258,4 @@ def people_at(words: list[Token], at: int, *, most: int = 40) -> tuple[list[Pers
             and words[at - 1].lower not in _SUFFIXES
         ):
             break
-    return found, end
+    return people, end

@@ -1,7 +1,7 @@
-"""People, organisations and places by a spaCy model, joined with the rules; votes by the rules alone.
+"""Extractor that adds the people, organisations and places of a spaCy model to the findings of the rules.
 
-spaCy says no probability for a name: what only the model found has one confidence, a little under the precision that
-its models are published with. Where the rules found the same, theirs counts.
+spaCy gives no probability for a name. All names that only the model found have one confidence, slightly lower than the
+published precision of the models. Votes come from the rules only.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from functools import lru_cache
 from typing import Any
 
 from clerk.errors import SpacyUnavailable
-from clerk.extraction.rules import Rules, readable
+from clerk.extraction.rules import Rules, normalize
 
 DEFAULT_MODEL = "en_core_web_sm"
 CONFIDENCE = 0.75
 _KINDS = {"PERSON": "persons", "ORG": "orgs", "GPE": "locations", "LOC": "locations", "FAC": "locations"}
-_LONGEST_NAME = 80
-_MOST = 500
+_MAX_NAME_LENGTH = 80
+_MAX_MENTIONS = 500
 
 
-def model_named(label: str) -> str | None:
-    """`spacy` is the small English model, `spacy-xx_ent_wiki_sm` another one; None for other labels."""
+def parse_label(label: str) -> str | None:
+    """Return the model of a label: `spacy` is the small English one, `spacy-MODEL` any other; None for other labels."""
     if label == "spacy":
         return DEFAULT_MODEL
     return label.removeprefix("spacy-") if label.startswith("spacy-") and len(label) > len("spacy-") else None
@@ -38,28 +38,29 @@ class SpacyExtractor:
         except OSError as error:
             raise SpacyUnavailable(f"spaCy has no model {model}: python -m spacy download {model}") from error
         self._rules = Rules()
-        found = self._language.meta
-        self.version = f"{spacy.__version__} {model} {found.get('version', '?')} rules {self._rules.version}"
-
-    @classmethod
-    def of(cls, model: str) -> SpacyExtractor:
-        return _loaded(model)
+        model_version = self._language.meta.get("version", "?")
+        self.version = f"{spacy.__version__} {model} {model_version} rules {self._rules.version}"
 
     def extract(self, pages: Sequence[tuple[int, str]]) -> dict[int, dict[str, Any]]:
-        found = self._rules.extract(pages)
-        texts = ((readable(text)[: self._language.max_length], number) for number, text in pages)
+        findings = self._rules.extract(pages)
+        texts = ((normalize(text)[: self._language.max_length], number) for number, text in pages)
         for parsed, number in self._language.pipe(texts, as_tuples=True):
-            page = found[number]
-            known = {(kind, one["text"]) for kind in ("persons", "orgs", "locations") for one in page[kind]}
+            page = findings[number]
+            known = {(kind, mention["text"]) for kind in ("persons", "orgs", "locations") for mention in page[kind]}
             for entity in parsed.ents:
                 kind, text = _KINDS.get(entity.label_), " ".join(entity.text.split())
-                if kind and 1 < len(text) <= _LONGEST_NAME and (kind, text) not in known and len(page[kind]) < _MOST:
+                if (
+                    kind
+                    and 1 < len(text) <= _MAX_NAME_LENGTH
+                    and (kind, text) not in known
+                    and len(page[kind]) < _MAX_MENTIONS
+                ):
                     known.add((kind, text))
                     page[kind].append({"text": text, "confidence": CONFIDENCE})
-        return found
+        return findings
 
 
 @lru_cache(maxsize=2)
-def _loaded(model: str) -> SpacyExtractor:
-    """Models take seconds to load and hundreds of megabytes to hold."""
+def load(model: str) -> SpacyExtractor:
+    """Load a model, cached: it takes seconds and hundreds of megabytes."""
     return SpacyExtractor(model)

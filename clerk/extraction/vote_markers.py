@@ -1,6 +1,6 @@
-"""Signs of a vote in the text of minutes: a mover, a seconder, a result, numbers, a roll. Each way of saying it, once.
+"""Markers of a vote in the text of minutes: mover, seconder, result, numbers, roll.
 
-Every pattern takes time that grows with the text only: repetitions are bounded, and none stands within another.
+All patterns need linear time: repetitions are bounded and not nested.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _COUNTED_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _NUMBER_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_WORDS = {word: number for number, word in enumerate(_NUMBER_WORDS)} | {"no": 0}
+_NUMBERS_BY_WORD = {word: number for number, word in enumerate(_NUMBER_WORDS)} | {"no": 0}
 _ROLL = re.compile(
     r"(?<!\w)(?:(ayes?|yeas?|voting (?:aye|yes|yea|in favou?r)|in favou?r|yes|for)"
     r"|(nays?|noes?|voting (?:nay|no)|opposed|against|no|dissenting)"
@@ -72,7 +72,7 @@ _ROLL = re.compile(
     r" ?(?:\(\d{1,2}\) ?)?(?::|- |(?= ?\d{1,2} - ))",
     re.IGNORECASE,
 )
-_WEAK = frozenset(
+_AMBIGUOUS_LABELS = frozenset(
     {
         "yes",
         "no",
@@ -88,13 +88,13 @@ _WEAK = frozenset(
         "not voting",
     }
 )
-"""Labels that mean something else as well: they count after a strong one, or with a number; `yes` before a `no`."""
+"""Labels with other meanings too. They count after an unambiguous label, with a number, or as `yes` before a `no`."""
 _BALLOT = re.compile(r"^(?:(ayes?|yeas?|yes)|(nays?|no)|(abstain(?:ed|s)?|recused?)|(absent|excused))$", re.IGNORECASE)
-_MOST_VOTERS = 200
+_MAX_VOTERS = 200
 _KINDS = ("aye", "nay", "abstain", "absent")
 TALLY = {"aye": "ayes", "nay": "nays", "abstain": "abstain", "absent": "absent"}
-_NOBODY = frozenset({"none", "none.", "n/a", "0", "nobody", "zero", "nil"})
-_ABOUT = re.compile(
+_NO_VOTERS = frozenset({"none", "none.", "n/a", "0", "nobody", "zero", "nil"})
+_REFERENCE_BEFORE_NUMBER = re.compile(
     r"\b(?:ordinance|resolution|bill|item|section|case|file|no|number|res|ord|chapter|page|agenda|lot|phase|pm|am|at"
     r"|ward|district|zone|on|from)\W*$",
     re.IGNORECASE,
@@ -103,7 +103,7 @@ _ABOUT = re.compile(
 
 @dataclass(frozen=True)
 class Marker:
-    """Something that was said about a vote, and where."""
+    """A statement about a vote, and its position."""
 
     start: int
     end: int
@@ -117,25 +117,25 @@ def find_markers(text: str, words: list[Token]) -> Iterator[Marker]:
     def index(position: int) -> int:
         return bisect.bisect_left(starts, position)
 
-    yield from _named(text, words, index, _MOVER, _MOVES, "mover")
-    yield from _named(text, words, index, _SECOND, _SECONDS, "second")
+    yield from _find_people(text, words, index, _MOVER, _MOVES, "mover")
+    yield from _find_people(text, words, index, _SECOND, _SECONDS, "second")
     for match in _RESULT.finditer(text):
         word = (match[1] or match[2] or match[3] or "passed").lower()
-        # "Passed. Yeas 21": the numbers after it are its own, those before it another vote's.
+        # "Passed. Yeas 21": the numbers after the result belong to it, those before it to another vote.
         yield Marker(match.start(), match.end(), "result", (_RESULTS[word], match[3] is not None))
     for match in _UNANIMOUS.finditer(text):
         yield Marker(match.start(), match.end(), "unanimous", True)
     for match in _NUMBERS.finditer(text):
-        if not _ABOUT.search(match[1]):
+        if not _REFERENCE_BEFORE_NUMBER.search(match[1]):
             values = {"ayes": int(match[2]), "nays": int(match[3])} | ({"abstain": int(match[4])} if match[4] else {})
             yield Marker(match.start(2), match.end(), "numbers", values)
-    yield from _counts(text)
-    yield from _rolls(text, words, index)
-    yield from _ballots(words)
-    yield from _told(text, words, index)
+    yield from _find_counts(text)
+    yield from _find_rolls(text, words, index)
+    yield from _find_ballots(words)
+    yield from _voters_in_prose(text, words, index)
 
 
-def _named(
+def _find_people(
     text: str, words: list[Token], index: Callable[[int], int], label: re.Pattern[str], verb: re.Pattern[str], kind: str
 ) -> Iterator[Marker]:
     for match in label.finditer(text):
@@ -153,7 +153,7 @@ def _named(
     for match in verb.finditer(text):
         at = index(match.start())
         person = _person_before(words, at)
-        # "Price, seconded by Cutler, moved": it is Price who moved.
+        # "Price, seconded by Cutler, moved": the mover is Price.
         if (
             person is not None
             and person.start > 1
@@ -166,7 +166,7 @@ def _named(
 
 
 def _person_before(words: list[Token], at: int) -> Person | None:
-    """The name that ends here: `Council Member Jane Smith` moved."""
+    """Return the person whose name ends before a token: `Council Member Jane Smith` moved."""
     while at > 0 and (words[at - 1].text in ("\n", ",") or words[at - 1].lower in ("then", "also", "who", "has", "so")):
         at -= 1
     best = None
@@ -177,30 +177,35 @@ def _person_before(words: list[Token], at: int) -> Person | None:
         if person is not None and person.end == at:
             best = person
             break
-    # A single bare word before "moved" may be anything: "Items moved".
+    # A single short word before "moved" may be anything: "It moved".
     return best if best is not None and (best.titled or best.is_full or len(best.text) > 2) else None
 
 
-def _counts(text: str) -> Iterator[Marker]:
+def _find_counts(text: str) -> Iterator[Marker]:
     for pattern, groups, number in ((_COUNTED, (1, 2, 3, 4), 5), (_COUNTED_BEFORE, (2, 3, 4, 5), 1)):
         for match in pattern.finditer(text):
             kind = next(kind for kind, group in zip(_KINDS, groups, strict=True) if match[group])
             label = match[groups[_KINDS.index(kind)]].lower()
             if label in ("no", "for", "yes", "against", "absent", "excused") and pattern is _COUNTED:
                 continue
-            count = _WORDS.get(match[number].lower())
+            count = _NUMBERS_BY_WORD.get(match[number].lower())
             yield Marker(
                 match.start(), match.end(), "numbers", {TALLY[kind]: int(match[number]) if count is None else count}
             )
 
 
-def _rolls(text: str, words: list[Token], index: Callable[[int], int]) -> Iterator[Marker]:
-    strong_until = -1
+def _find_rolls(text: str, words: list[Token], index: Callable[[int], int]) -> Iterator[Marker]:
+    labels_until = -1
     for match in _ROLL.finditer(text):
         kind = next(kind for kind, group in zip(_KINDS, match.groups(), strict=True) if group)
         label = next(group for group in match.groups() if group).lower()
         counted = re.match(r" ?\d{1,2} - ", text[match.end() : match.end() + 8]) is not None and label != "present"
-        if label in _WEAK and match.start() > strong_until and not counted and not _opens(label, text, match.end()):
+        if (
+            label in _AMBIGUOUS_LABELS
+            and match.start() > labels_until
+            and not counted
+            and not _opens_roll(label, text, match.end())
+        ):
             continue
         at = index(match.end())
         number = None
@@ -211,37 +216,37 @@ def _rolls(text: str, words: list[Token], index: Callable[[int], int]) -> Iterat
             at += 1
             while at < len(words) and words[at].text in ("-", ")", ":"):
                 at += 1
-        nobody = at < len(words) and words[at].lower in _NOBODY
-        people, end = ([], at + 1) if nobody else people_at(words, at)
-        if not people and not nobody and number is None:
+        is_empty = at < len(words) and words[at].lower in _NO_VOTERS
+        people, end = ([], at + 1) if is_empty else people_at(words, at)
+        if not people and not is_empty and number is None:
             continue
-        strong_until = words[min(end, len(words)) - 1].end + 120 if words else match.end()
+        labels_until = words[min(end, len(words)) - 1].end + 120 if words else match.end()
         yield Marker(match.start(), words[min(end, len(words)) - 1].end, "roll", (kind, people, number))
 
 
 _OTHER_SIDE = re.compile(r"\b(?:no|against|opposed) ?:", re.IGNORECASE)
 
 
-def _opens(label: str, text: str, at: int) -> bool:
-    """`Yes:` and `For:` open a roll only where a `No:` or `Against:` follows."""
+def _opens_roll(label: str, text: str, at: int) -> bool:
+    """Whether a label starts a roll: `Yes:` and `For:` do only if `No:` or `Against:` follows."""
     return label in ("yes", "for", "in favor", "in favour") and _OTHER_SIDE.search(text, at, at + 400) is not None
 
 
-_TOLD = re.compile(
+_VOTED = re.compile(
     r"\b(?:(?:voting|voted) ['\"]?(?:(aye|yes|yea|in favou?r)|(nay|no|against|in opposition))"
     r"|(dissenting|dissented|opposed)|(abstained|abstaining|recused))\b",
     re.IGNORECASE,
 )
 
 
-def _told(text: str, words: list[Token], index: Callable[[int], int]) -> Iterator[Marker]:
-    """`with Commissioners Lee and Ruiz voting aye and Commissioner Frost voting no`."""
-    for match in _TOLD.finditer(text):
+def _voters_in_prose(text: str, words: list[Token], index: Callable[[int], int]) -> Iterator[Marker]:
+    """Find `with Commissioners Lee and Ruiz voting aye and Commissioner Frost voting no`."""
+    for match in _VOTED.finditer(text):
         at = index(match.start())
         people = _group_before(words, at)
         if people:
             kind = "aye" if match[1] else "nay" if match[2] or match[3] else "abstain"
-            yield Marker(words[people[0].start].start, match.end(), "told", (kind, people))
+            yield Marker(words[people[0].start].start, match.end(), "voted", (kind, people))
 
 
 def _group_before(words: list[Token], at: int) -> list[Person]:
@@ -267,8 +272,8 @@ def _group_before(words: list[Token], at: int) -> list[Person]:
     return [person] if person is not None and person.titled else []
 
 
-def _ballots(words: list[Token]) -> Iterator[Marker]:
-    """`Smith - aye; Jones - no`, or a line each: three in a row at least."""
+def _find_ballots(words: list[Token]) -> Iterator[Marker]:
+    """Find `Smith - aye; Jones - no`, in one line or a line each, with at least three names."""
     at = 0
     run: list[tuple[Person, str, int, int]] = []
     last_end = -1
@@ -301,6 +306,6 @@ def _as_rolls(run: list[tuple[Person, str, int, int]]) -> Iterator[Marker]:
     if len(run) < 3:
         return
     for kind in _KINDS:
-        people = [person for person, voted, _, _ in run if voted == kind][:_MOST_VOTERS]
+        people = [person for person, voted, _, _ in run if voted == kind][:_MAX_VOTERS]
         if people:
             yield Marker(run[0][2], run[-1][3], "roll", (kind, people, None))

@@ -11,17 +11,17 @@ import pytest
 from clerk.errors import SpacyUnavailable
 from clerk.extraction.builtin import extractor
 from clerk.extraction.schema import validate
-from clerk.extraction.spacy import DEFAULT_MODEL, SpacyExtractor, model_named
+from clerk.extraction.spacy import DEFAULT_MODEL, SpacyExtractor, parse_label
 
 HAS_SPACY = importlib.util.find_spec("spacy") is not None
 HAS_MODEL = HAS_SPACY and importlib.util.find_spec(DEFAULT_MODEL) is not None
 
 
 def test_labels() -> None:
-    assert model_named("spacy") == DEFAULT_MODEL
-    assert model_named("spacy-xx_ent_wiki_sm") == "xx_ent_wiki_sm"
-    assert model_named("spacy-") is None
-    assert model_named("rules") is None
+    assert parse_label("spacy") == DEFAULT_MODEL
+    assert parse_label("spacy-xx_ent_wiki_sm") == "xx_ent_wiki_sm"
+    assert parse_label("spacy-") is None
+    assert parse_label("rules") is None
     assert extractor("nobody") is None
 
 

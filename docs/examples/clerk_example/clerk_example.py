@@ -18,19 +18,19 @@ from clerk.documents.storage import SiteStorage
 class ExamplePortal(Fetcher):
     """`GET {portal}/meetings.json` returns [{"id", "board", "day", "minutes", "agenda", "edition"}, …]."""
 
-    extra_help: ClassVar[Mapping[str, str]] = {"portal": "the portal's address", "boards": "only these boards"}
+    extra_help: ClassVar[Mapping[str, str]] = {"portal": "URL of the portal", "boards": "boards to fetch; default: all"}
     required = ("portal",)
 
     async def documents(self) -> AsyncIterator[DocumentRef]:
         portal = str(self.site.extra["portal"]).rstrip("/")
-        wanted = self.site.extra["boards"]
+        boards = self.site.extra["boards"]
         for meeting in await self.client.get_json(f"{portal}/meetings.json"):
-            if wanted and meeting["board"] not in wanted:
+            if boards and meeting["board"] not in boards:
                 continue
             try:
                 day = date.fromisoformat(meeting["day"])
             except ValueError:
-                self.skip(f"meeting {meeting['id']} is on {meeting['day']!r}, which is not a day")
+                self.skip(f"meeting {meeting['id']} has no valid date ({meeting['day']!r})")
                 continue
             for kind in ("minutes", "agenda"):
                 if path := meeting.get(kind):
