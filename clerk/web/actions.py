@@ -123,13 +123,14 @@ def _retry(connection: Connection, request: ActionRequest, user: str, dry_run: b
         retried = engine.retry_failed(connection, site.name, request.stage or None)
     if not retried.units:
         return ActionResult(f"Nothing has failed in {request.stage or 'any stage'} of {site.name}.", changes=False)
-    units = _pluralize_units(retried.units, retried.stage) + (f" of {retried.stage}" if retried.stage else "")
+    units = f"{_pluralize_units(retried.units, retried.stage)} of {site.name}"
+    stage = f" in {retried.stage}" if retried.stage else ""
     return ActionResult(
-        f"{units} of {site.name} will be retried.",
-        f"{units} of {site.name} retried in run {retried.run_id}.",
+        f"{units} will be retried{stage}.",
+        f"{units} retried{stage}, in run {retried.run_id}.",
         [
             *(
-                f"{_pluralize_units(row['units'], row['stage'])} of {row['stage']} failed with {row['error_code']}"
+                f"{_pluralize_units(row['units'], row['stage'])} failed in {row['stage']} with {row['error_code']}"
                 for row in failed
             ),
             site.describe_retry(retried.run_id),

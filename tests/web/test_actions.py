@@ -123,13 +123,13 @@ def test_cancel(action_client: TestClient, connection: psycopg.Connection, site:
 def test_retry_a_site(action_client: TestClient, connection: psycopg.Connection, site: str) -> None:
     fail(connection, site, "ocr", "PdfTimeout", "PdfTimeout", "PdfBroken")
     page = preview(action_client, "retry", site=site)
-    assert "3 documents of ocr of springfield will be retried." in page
-    assert "2 documents of ocr failed with PdfTimeout" in page
+    assert "3 documents of springfield will be retried in ocr." in page
+    assert "2 documents failed in ocr with PdfTimeout" in page
     assert "A new run retries only these units" in page
     assert len(failed_documents(connection)) == 3
     path, message = execute(action_client, "retry", site=site)
     assert path == "/sites/springfield"
-    assert message.startswith("3 documents of ocr of springfield retried in run ")
+    assert message.startswith("3 documents of springfield retried in ocr, in run ")
     assert failed_documents(connection) == []
     assert "Nothing has failed in any stage of springfield." in preview(action_client, "retry", site=site)
 
@@ -151,7 +151,10 @@ def test_retry_that_supersedes_the_active_run_says_so(
 def test_retry_one_stage(action_client: TestClient, connection: psycopg.Connection, site: str) -> None:
     fail(connection, site, "extraction", "Crashed")
     assert "Nothing has failed in ocr of springfield." in preview(action_client, "retry", site=site, stage="ocr")
-    assert "1 document of extraction" in execute(action_client, "retry", site=site, stage="extraction")[1]
+    assert (
+        "1 document of springfield retried in extraction"
+        in execute(action_client, "retry", site=site, stage="extraction")[1]
+    )
 
 
 def test_retry_one_document(action_client: TestClient, connection: psycopg.Connection, site: str) -> None:

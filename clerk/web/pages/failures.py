@@ -19,6 +19,7 @@ from clerk.web.rendering import render
 
 _MAX_GROUPS = 200
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
+_AGE_LABELS = dict(zip(AGES, ("under 1 h", "1 to 24 h", "1 to 7 d", "over 7 d"), strict=True))
 _AGE_LIMITS: dict[str, tuple[timedelta | None, timedelta | None]] = {
     "": (None, None),
     **dict(zip(AGES, ((None, _HOUR), (_HOUR, _DAY), (_DAY, 7 * _DAY), (7 * _DAY, None)), strict=True)),
@@ -89,7 +90,7 @@ def show(request: Request) -> Response:
         "failures.html",
         filters=filters,
         groups=[FailureGroup(group, job_error_class(group.error_code)) for group in groups],
-        ages=AGES,
+        ages=_AGE_LABELS,
         stages=STAGES,
         link=link_to("/failures/documents", filters),
     )
@@ -101,7 +102,7 @@ def show_documents(request: Request) -> Response:
         "failed_documents.html",
         filters=filters,
         results=read_documents(request.app.state.pool, filters),
-        ages=AGES,
+        ages=_AGE_LABELS,
         stages=STAGES,
         remedy=job_error_class(filters.error).remedy if filters.error else None,
         link=link_to("/failures/documents", filters),
