@@ -1,4 +1,4 @@
-"""Nothing that was fetched is overwritten."""
+"""Downloads never overwrite other content."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pathlib import Path
 from clerk.documents.storage import pending_download
 
 
-def arrive(folder: Path, content: bytes, final: Path) -> None:
-    with pending_download(folder) as arrival:
-        arrival.file.write(content)
-        arrival.move_to(final)
+def download(folder: Path, content: bytes, final: Path) -> None:
+    with pending_download(folder) as pending:
+        pending.file.write(content)
+        pending.move_to(final)
 
 
-def test_another_file_under_the_final_name_is_kept_beside_it(tmp_path: Path) -> None:
+def test_a_different_file_at_the_final_path_is_kept(tmp_path: Path) -> None:
     final = tmp_path / "pdfs" / "2024-01-02.pdf"
     for content in (b"one", b"one", b"two", b"three"):
-        arrive(tmp_path, content, final)
+        download(tmp_path, content, final)
         assert final.read_bytes() == content
     assert {path.name: path.read_bytes() for path in final.parent.iterdir()} == {
         "2024-01-02.pdf": b"three",

@@ -1,4 +1,4 @@
-"""People, organisations and places; and that a confidence is about the share that is right."""
+"""People, organisations and places, and the precision behind their confidence."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Supply, Inc. spoke about the bridge on Old Mill Road. The City of Millbrook and 
 Department of Public Works asked Rivera Engineering LLC of Springfield, Ohio for a bid. Dana Whitfield thanked the
 Friends of the Library. Commissioner Hall abstained. Rain fell on Tuesday. Board of Trustees members were invited.
 """
-TRUE = {
+EXPECTED = {
     "persons": {
         "Ellen Ortiz", "Sam Okafor", "Dana Whitfield", "Li Wei Chen", "Robert Marsh", "Teresa O'Neill",
         "Grace Lindqvist", "Paul de la Cruz Jr.", "Harold Pinter", "Hall",
@@ -37,25 +37,28 @@ TRUE = {
 }  # fmt: skip
 
 
-def found(*pages: str) -> list[dict[str, dict[str, tuple[float, str | None]]]]:
-    """Kind → text → confidence and role, page by page."""
+def extract(*pages: str) -> list[dict[str, dict[str, tuple[float, str | None]]]]:
+    """Return {kind: {text: (confidence, role)}} for each page."""
     numbered = list(enumerate(pages, 1))
     result = Rules().extract(numbered)
     validate("rules", result, [number for number, _ in numbered])
     return [
-        {kind: {one["text"]: (one["confidence"], one.get("role")) for one in result[number][kind]} for kind in TRUE}
+        {
+            kind: {entry["text"]: (entry["confidence"], entry.get("role")) for entry in result[number][kind]}
+            for kind in EXPECTED
+        }
         for number, _ in numbered
     ]
 
 
-@pytest.mark.parametrize("kind", TRUE)
-def test_what_stands_on_a_page(kind: str) -> None:
-    (page,) = found(PAGE)
-    assert set(page[kind]) == TRUE[kind]
+@pytest.mark.parametrize("kind", EXPECTED)
+def test_findings_on_a_page(kind: str) -> None:
+    (page,) = extract(PAGE)
+    assert set(page[kind]) == EXPECTED[kind]
 
 
 def test_people_have_their_roles() -> None:
-    (page,) = found(PAGE)
+    (page,) = extract(PAGE)
     roles = {name: role for name, (_, role) in page["persons"].items()}
     assert roles["Ellen Ortiz"] == "Mayor"
     assert roles["Sam Okafor"] == "Vice Mayor"
@@ -65,7 +68,7 @@ def test_people_have_their_roles() -> None:
 
 
 def test_more_evidence_means_more_confidence() -> None:
-    (page,) = found(
+    (page,) = extract(
         "Mayor Ellen Ortiz spoke.\nCommissioner Vance spoke.\nMs. Reyes spoke.\n"
         "Moved by Trustee Gray, seconded by Trustee Lund.\nPresent: Abbott, Byrne\n"
     )
@@ -80,14 +83,14 @@ def test_more_evidence_means_more_confidence() -> None:
 
 
 def test_a_name_known_from_one_page_is_found_on_another_with_less_confidence() -> None:
-    first, second = found(
+    first, second = extract(
         "Mayor Ellen Ortiz spoke.", "A letter by Ellen Ortiz was read. A letter by Joan Doe was read."
     )
     assert second["persons"] == {"Ellen Ortiz": (0.9, "Mayor")}
     assert first["persons"] == {"Ellen Ortiz": (0.95, "Mayor")}
 
 
-ROSTER = [
+SENTENCES = [
     ("Mayor Ellen Ortiz opened the meeting.", {"Ellen Ortiz"}),
     ("Commissioner Van Dine thanked Police Chief Amos Reed.", {"Van Dine", "Amos Reed"}),
     ("The Mayor and Council Members attended the Veterans Day Parade.", set()),
@@ -103,12 +106,12 @@ ROSTER = [
 ]  # fmt: skip
 
 
-def test_a_confidence_is_about_the_share_that_is_right() -> None:
-    """On sentences with traps in them. Each level keeps what it promises, give or take a tenth."""
+def test_confidence_is_close_to_precision() -> None:
+    """On sentences with misleading words, the precision of each confidence is at most 0.1 below it."""
     right: dict[float, list[bool]] = defaultdict(list)
     missed = 0
-    for sentence, names in ROSTER:
-        (page,) = found(sentence)
+    for sentence, names in SENTENCES:
+        (page,) = extract(sentence)
         for name, (confidence, _) in page["persons"].items():
             right[confidence].append(name in names)
         missed += len(names - set(page["persons"]))
@@ -117,7 +120,7 @@ def test_a_confidence_is_about_the_share_that_is_right() -> None:
             assert sum(hits) / len(hits) >= confidence - 0.1, (confidence, hits)
     hits = [hit for level in right.values() for hit in level]
     assert sum(hits) / len(hits) >= 0.85
-    assert missed / sum(len(names) for _, names in ROSTER) <= 0.15
+    assert missed / sum(len(names) for _, names in SENTENCES) <= 0.15
 
 
 HOSTILE = {
@@ -147,11 +150,11 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_text_takes_no_longer_than_its_length(name: str) -> None:
-    """Processor time, so that a busy machine does not fail it. An exponential or quadratic pattern takes minutes."""
-    begun = time.process_time()
+def test_hostile_text_needs_linear_time(name: str) -> None:
+    """Measures CPU time, which does not depend on the load. A quadratic pattern would take minutes."""
+    started = time.process_time()
     result = Rules().extract([(1, HOSTILE[name]), (2, HOSTILE[name][:1000])])
-    assert time.process_time() - begun < 8
+    assert time.process_time() - started < 8
     validate("rules", result, [1, 2])
 
 
@@ -168,6 +171,6 @@ def test_hostile_text_takes_no_longer_than_its_length(name: str) -> None:
         max_size=40,
     )
 )  # fmt: skip
-def test_no_text_makes_it_raise_or_break_the_form(words: list[str]) -> None:
+def test_output_is_valid_for_any_text(words: list[str]) -> None:
     text = " ".join(words)
     validate("rules", Rules().extract([(1, text), (7, text[::-1])]), [1, 7])

@@ -1,4 +1,4 @@
-"""Whatever an extractor returns is checked; what is kept of it can be trusted, or is not used."""
+"""Validation of extractor output, and the cache of findings."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ VOTE = {
 }
 
 
-def test_the_form_is_the_designs() -> None:
-    found = {1: {"persons": [{"text": "A", "confidence": 0.5, "role": "Mayor"}], "votes": [VOTE]}}
-    pages = validate("x", found, [1, 2])
+def test_valid_output_is_completed() -> None:
+    output = {1: {"persons": [{"text": "A", "confidence": 0.5, "role": "Mayor"}], "votes": [VOTE]}}
+    pages = validate("x", output, [1, 2])
     assert json.loads(pages[1].entities_json) == {
         "persons": [{"text": "A", "confidence": 0.5, "role": "Mayor"}],
         "orgs": [],
@@ -46,7 +46,7 @@ def test_the_form_is_the_designs() -> None:
 
 
 @pytest.mark.parametrize(
-    "found",
+    "output",
     [
         None,
         [],
@@ -70,18 +70,20 @@ def test_the_form_is_the_designs() -> None:
         {1: {"votes": [{**VOTE, "individual_votes": [{"name": "A", "vote": "perhaps"}]}]}},
     ],
 )
-def test_nonsense_is_refused_with_the_extractors_name(found: Any) -> None:
-    with pytest.raises(InvalidExtractorOutput, match="extractor crooked"):
-        validate("crooked", found, [1, 2])
+def test_invalid_output_is_rejected_with_the_extractors_label(output: Any) -> None:
+    with pytest.raises(InvalidExtractorOutput, match="extractor broken"):
+        validate("broken", output, [1, 2])
 
 
-def test_what_was_kept_comes_back(tmp_path: Path) -> None:
+def test_cached_findings_are_valid_for_the_same_texts_only(tmp_path: Path) -> None:
     texts = [(1, "a"), (3, "b")]
-    kept = cache.CachedFindings("rules", "1", cache.text_hash(texts), {1: Findings("{}", "{}"), 3: Findings("é", "{}")})
+    findings = cache.CachedFindings(
+        "rules", "1", cache.text_hash(texts), {1: Findings("{}", "{}"), 3: Findings("é", "{}")}
+    )
     path = tmp_path / "txt" / "extracted.json"
-    cache.save(path, kept)
-    assert cache.load(path) == kept
-    assert cache.findings_for(path, texts) == kept.pages
+    cache.save(path, findings)
+    assert cache.load(path) == findings
+    assert cache.findings_for(path, texts) == findings.pages
     for others in ([(1, "a")], [(1, "ab"), (3, "")], [(1, "a"), (2, "b")], [(1, "a"), (3, "c")]):
         assert cache.findings_for(path, others) == {}
 
@@ -89,7 +91,7 @@ def test_what_was_kept_comes_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b'{"form": 1}', b'{"form": 99, "pages": []}', b"\xff\xfe", b"[" * 100_000, b"null"]
 )
-def test_what_cannot_be_used_counts_for_nothing(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_cache_is_ignored(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "extracted.json"
     path.write_bytes(content)
     assert cache.load(path) is None

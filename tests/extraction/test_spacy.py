@@ -1,4 +1,4 @@
-"""The optional extractor: with spaCy and a model it is really run, without it says what to install."""
+"""The optional spaCy extractor. Tests that need spaCy or a model are skipped without them."""
 
 from __future__ import annotations
 
@@ -26,39 +26,44 @@ def test_labels() -> None:
 
 
 @pytest.mark.skipif(HAS_SPACY, reason="spaCy is installed")
-def test_without_spacy_it_says_what_to_install() -> None:
+def test_without_spacy_the_error_names_the_package() -> None:
     with pytest.raises(SpacyUnavailable, match=r"clerk\[spacy\]"):
         extractor("spacy")
 
 
 @pytest.mark.skipif(not HAS_SPACY, reason="spaCy is not installed: pip install clerk[spacy]")
-def test_without_a_model_it_says_what_to_download() -> None:
+def test_without_a_model_the_error_names_the_download() -> None:
     with pytest.raises(SpacyUnavailable, match="spacy download en_no_such_model"):
         extractor("spacy-en_no_such_model")
 
 
 @pytest.mark.skipif(not HAS_SPACY, reason="spaCy is not installed: pip install clerk[spacy]")
-def test_a_model_from_disk_is_loaded_and_joined_with_the_rules(tmp_path: Path) -> None:
-    """A model without a download: it knows two names and nothing else."""
+def test_findings_of_a_model_are_added_to_those_of_the_rules(tmp_path: Path) -> None:
+    """The model is created here and knows two names."""
     import spacy
 
     language = spacy.blank("en")
     ruler: Any = language.add_pipe("entity_ruler")
     ruler.add_patterns([{"label": "PERSON", "pattern": "Joan Doe"}, {"label": "GPE", "pattern": "Berlin"}])
     language.to_disk(tmp_path / "model")
-    reader = SpacyExtractor(str(tmp_path / "model"))
-    found = reader.extract([(1, "Joan Doe flew to Berlin. Mayor Ellen Ortiz stayed."), (2, "")])
+    spacy_extractor = SpacyExtractor(str(tmp_path / "model"))
+    found = spacy_extractor.extract([(1, "Joan Doe flew to Berlin. Mayor Ellen Ortiz stayed."), (2, "")])
     validate("spacy", found, [1, 2])
-    assert {one["text"]: one["confidence"] for one in found[1]["persons"]} == {"Joan Doe": 0.75, "Ellen Ortiz": 0.95}
-    assert [one["text"] for one in found[1]["locations"]] == ["Berlin"]
-    assert "rules" in reader.version
+    assert {entry["text"]: entry["confidence"] for entry in found[1]["persons"]} == {
+        "Joan Doe": 0.75,
+        "Ellen Ortiz": 0.95,
+    }
+    assert [entry["text"] for entry in found[1]["locations"]] == ["Berlin"]
+    assert "rules" in spacy_extractor.version
 
 
 @pytest.mark.skipif(not HAS_MODEL, reason=f"spaCy's model {DEFAULT_MODEL} is not installed")
-def test_with_a_model_it_finds_what_the_rules_do_not() -> None:
-    reader = extractor("spacy")
-    assert reader is not None
-    found = reader.extract([(1, "Yesterday Barack Obama flew from Chicago to Berlin. Mayor Ellen Ortiz stayed.")])
+def test_a_model_finds_names_that_the_rules_do_not() -> None:
+    spacy_extractor = extractor("spacy")
+    assert spacy_extractor is not None
+    found = spacy_extractor.extract(
+        [(1, "Yesterday Barack Obama flew from Chicago to Berlin. Mayor Ellen Ortiz stayed.")]
+    )
     validate("spacy", found, [1])
-    assert {"Barack Obama", "Ellen Ortiz"} <= {one["text"] for one in found[1]["persons"]}
-    assert {"Chicago", "Berlin"} <= {one["text"] for one in found[1]["locations"]}
+    assert {"Barack Obama", "Ellen Ortiz"} <= {entry["text"] for entry in found[1]["persons"]}
+    assert {"Chicago", "Berlin"} <= {entry["text"] for entry in found[1]["locations"]}

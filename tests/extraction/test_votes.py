@@ -1,4 +1,4 @@
-"""Votes as minutes of many places put them; the wording is our own."""
+"""Votes in the wordings of different minutes. The sentences are invented."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def votes(*pages: str) -> list[list[dict[str, Any]]]:
     return [found[number]["votes"] for number, _ in numbered]
 
 
-def brief(vote: dict[str, Any]) -> dict[str, Any]:
-    """Without what is not known, and without the raw text."""
+def summarize(vote: dict[str, Any]) -> dict[str, Any]:
+    """Return the known values of a vote, without the raw text."""
     short = {key: vote[key] for key in ("motion", "motion_by", "seconded_by", "result") if vote[key]}
     tally = {key: number for key, number in vote["tally"].items() if number is not None}
-    roll = {one["name"]: one["vote"] for one in vote["individual_votes"]}
+    roll = {ballot["name"]: ballot["vote"] for ballot in vote["individual_votes"]}
     return short | ({"tally": tally} if tally else {}) | ({"roll": roll} if roll else {})
 
 
@@ -79,7 +79,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
             "tally": {"nays": 0},
         },
     ),
-    "names bound to their votes": (
+    "names joined to votes by a dash": (
         "The vote was as follows: Burgess-yes, Armstrong-yes, Harker-no, and Cochran-yes. The motion passed 3-1.",
         {
             "result": "passed",
@@ -87,7 +87,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
             "roll": {"Burgess": "aye", "Armstrong": "aye", "Cochran": "aye", "Harker": "nay"},
         },
     ),
-    "a line for each": (
+    "a line for each voter": (
         (
             "Motion by Trustee Gray, second by Trustee Boyd, to deny the appeal. Roll call vote:\n"
             "Trustee Lowe     Aye\nTrustee Finch    Nay\nTrustee Stone    Abstain\nThe motion failed."
@@ -105,7 +105,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "MOTION BY COUNCILMAN SMITH SECONDED BY COUNCILWOMAN O'BRIEN TO ADJOURN AT 9:15 PM. ALL AYES. MOTION CARRIED.",
         {"motion_by": "Smith", "seconded_by": "O'Brien", "result": "passed", "tally": {"nays": 0}},
     ),
-    "numbers as words of a house": (
+    "numbers after the result": (
         "Read third time in full. Passed. Yeas 20. Nays 1.",
         {"result": "passed", "tally": {"ayes": 20, "nays": 1}},
     ),
@@ -119,7 +119,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
             "tally": {"ayes": 2, "nays": 3},
         },
     ),
-    "told in prose": (
+    "voters in prose": (
         "Motion passed with Commissioners Blaisdell, Boykin and Southwick voting aye and Commissioner Zane voting no.",
         {"result": "passed", "roll": {"Blaisdell": "aye", "Boykin": "aye", "Southwick": "aye", "Zane": "nay"}},
     ),
@@ -142,20 +142,20 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_vote(name: str) -> None:
     text, expected = CASES[name]
-    assert [brief(vote) for vote in votes(text)[0]] == [expected]
+    assert [summarize(vote) for vote in votes(text)[0]] == [expected]
 
 
-def test_votes_of_one_page_are_kept_apart() -> None:
+def test_votes_on_one_page_are_separated() -> None:
     (found,) = votes("\n\n".join(f"{number}. {text}" for number, (text, _) in enumerate(CASES.values(), 1)))
-    assert [brief(vote) for vote in found] == [expected for _, expected in CASES.values()]
+    assert [summarize(vote) for vote in found] == [expected for _, expected in CASES.values()]
 
 
-def test_a_vote_may_end_on_the_next_page_and_is_not_counted_there() -> None:
+def test_a_vote_may_end_on_the_next_page_and_is_not_reported_twice() -> None:
     first, second = votes(
         "Council Member Chen moved to approve the plan. Council Member Marsh seconded.",
         "Motion carried 4-1.\n\nThe meeting was adjourned.",
     )
-    assert [brief(vote)["tally"] for vote in first] == [{"ayes": 4, "nays": 1}]
+    assert [summarize(vote)["tally"] for vote in first] == [{"ayes": 4, "nays": 1}]
     assert [vote for vote in second if vote["motion_by"]] == []
 
 
@@ -171,5 +171,5 @@ def test_a_vote_may_end_on_the_next_page_and_is_not_counted_there() -> None:
         "\n\n\n",
     ],
 )
-def test_what_is_no_vote(text: str) -> None:
+def test_text_without_votes(text: str) -> None:
     assert votes(text) == [[]]

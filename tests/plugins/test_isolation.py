@@ -1,4 +1,4 @@
-"""Whatever a plugin does, it fails its own unit, with its name in the error."""
+"""Errors and timeouts of plugins fail their own unit and name the plugin."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from clerk.errors import PermanentError, PluginFailed, PluginRaised, PluginTimeo
 from clerk.plugins.isolation import Heartbeat, call_with_timeout
 
 
-def test_returns_what_the_plugin_returns() -> None:
+def test_returns_the_result_of_the_plugin() -> None:
     assert call_with_timeout("mine", "hook", lambda: 42) == 42
 
 
-class Mute(Exception):
+class Unprintable(Exception):
     def __str__(self) -> str:
-        raise RuntimeError("not even this works")
+        raise RuntimeError("str() fails")
 
 
-@pytest.mark.parametrize("error", [ValueError("broken"), SystemExit(3), KeyboardInterrupt(), MemoryError(), Mute()])
+@pytest.mark.parametrize(
+    "error", [ValueError("broken"), SystemExit(3), KeyboardInterrupt(), MemoryError(), Unprintable()]
+)
 def test_a_plugin_that_raises_is_named(error: BaseException) -> None:
     def call() -> None:
         raise error
@@ -34,19 +36,19 @@ def test_a_plugin_that_raises_is_named(error: BaseException) -> None:
         call_with_timeout("mine", "hook", call)
 
 
-def test_a_plugin_can_say_that_another_attempt_is_useless() -> None:
-    class SoldOut(PermanentError):
+def test_a_permanent_error_of_a_plugin_is_not_retried() -> None:
+    class QuotaExceeded(PermanentError):
         pass
 
     def call() -> None:
-        raise SoldOut("for good")
+        raise QuotaExceeded("no budget")
 
-    with pytest.raises(PluginFailed, match=r"plugin mine failed in hook: SoldOut: for good") as raised:
+    with pytest.raises(PluginFailed, match=r"plugin mine failed in hook: QuotaExceeded: no budget") as raised:
         call_with_timeout("mine", "hook", call)
     assert not raised.value.retryable
 
 
-def test_a_plugin_that_hangs_is_given_up() -> None:
+def test_a_hanging_plugin_times_out() -> None:
     release = threading.Event()
     try:
         with pytest.raises(PluginTimeout, match=r"plugin mine did not return from hook within 0.2 s"):
@@ -55,7 +57,7 @@ def test_a_plugin_that_hangs_is_given_up() -> None:
         release.set()
 
 
-def test_slow_is_not_hanging_as_long_as_there_are_signs_of_life() -> None:
+def test_heartbeats_extend_the_timeout() -> None:
     heartbeat = Heartbeat()
     ticks = iter(range(8))
 
@@ -69,39 +71,39 @@ def test_slow_is_not_hanging_as_long_as_there_are_signs_of_life() -> None:
     assert call_with_timeout("mine", "hook", call, timeout=0.5, heartbeat=heartbeat) == "done"
 
 
-def test_the_one_who_waits_may_leave() -> None:
+def test_the_caller_may_abandon_the_call() -> None:
     release = threading.Event()
 
-    def leave() -> None:
-        raise LookupError("asked to stop")
+    def cancel() -> None:
+        raise LookupError("cancelled")
 
     try:
         with pytest.raises(LookupError):
-            call_with_timeout("mine", "hook", release.wait, while_waiting=leave)
+            call_with_timeout("mine", "hook", release.wait, while_waiting=cancel)
     finally:
         release.set()
 
 
-def test_errors_that_are_not_the_plugins_pass_as_they_are() -> None:
+def test_expected_errors_are_raised_unchanged() -> None:
     def call() -> Any:
-        raise ConnectionError("the database is away")
+        raise ConnectionError("the database is unreachable")
 
     with pytest.raises(ConnectionError):
         call_with_timeout("mine", "hook", call, expected=(ConnectionError,))
 
 
-def test_a_thread_that_stays_behind_keeps_nobody_from_ending() -> None:
+def test_an_abandoned_thread_does_not_keep_the_process_alive() -> None:
     code = (
         "import threading\n"
         "from clerk.errors import PluginTimeout\n"
         "from clerk.plugins.isolation import call_with_timeout\n"
         "try:\n    call_with_timeout('mine', 'hook', threading.Event().wait, timeout=0.05)\n"
-        "except PluginTimeout:\n    print('left')\n"
+        "except PluginTimeout:\n    print('timeout')\n"
     )
     began = time.monotonic()
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, env=environment
     )
-    assert result.stdout == "left\n"
+    assert result.stdout == "timeout\n"
     assert time.monotonic() - began < 60

@@ -1,4 +1,4 @@
-"""Where plugins come from, and what becomes of those that cannot be loaded."""
+"""Loading of plugins and calls of their hooks."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def folder(tmp_path: Path) -> Folder:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_remembered() -> Iterator[None]:
+def _empty_cache() -> Iterator[None]:
     manager._load.cache_clear()
     yield
     manager._load.cache_clear()
 
 
-def test_every_hook_of_the_contract_is_there() -> None:
+def test_every_hook_exists() -> None:
     plugins = manager._load(None)
     names = {
         "fetcher_class",
@@ -53,7 +53,7 @@ def test_every_hook_of_the_contract_is_there() -> None:
     assert {name for name in names if hasattr(plugins.manager.hook, name)} == names
 
 
-def test_built_ins_come_through_the_same_hooks() -> None:
+def test_built_in_plugins_use_the_public_hooks() -> None:
     plugins = manager._load(None)
     assert not plugins.problems
     assert all(loaded.origin == "clerk itself" for loaded in plugins.loaded)
@@ -62,24 +62,24 @@ def test_built_ins_come_through_the_same_hooks() -> None:
     assert issubclass(fetcher, Fetcher)
 
 
-def test_files_and_packages_of_a_folder(folder: Folder) -> None:
+def test_modules_and_packages_of_a_folder_are_loaded(folder: Folder) -> None:
     one = "@hookimpl\ndef fetcher_extra(label):\n    return {'from': 'one'} if label == 'one' else None\n"
-    place = folder(
+    path = folder(
         one=one,
         two_in___init__="from . import part\nfetcher_extra = hookimpl(part.fetcher_extra)\n",
         two_in_part="def fetcher_extra(label):\n    return {'from': 'two'} if label == 'two' else None\n",
         _helper="raise SystemExit('must not be loaded')\n",
     )
-    plugins = manager._load(place)
+    plugins = manager._load(path)
     assert plugins.problems == []
     assert {(loaded.name, loaded.origin) for loaded in plugins.loaded[-2:]} == {
-        ("one", str(place / "one.py")),
-        ("two", str(place / "two" / "__init__.py")),
+        ("one", str(path / "one.py")),
+        ("two", str(path / "two" / "__init__.py")),
     }
     assert plugins.call_first("fetcher_extra", label="two") == ("two", {"from": "two"})
 
 
-def test_a_plugin_named_like_a_module_of_python_harms_nobody(folder: Folder) -> None:
+def test_a_plugin_named_like_a_standard_module_does_not_replace_it(folder: Folder) -> None:
     plugins = manager._load(folder(json="@hookimpl\ndef fetcher_extra(label):\n    return {}\n"))
     import json
 
@@ -88,7 +88,7 @@ def test_a_plugin_named_like_a_module_of_python_harms_nobody(folder: Folder) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("def broken(:\n", "SyntaxError"),
         ("import no_such_module\n", "ModuleNotFoundError"),
@@ -98,36 +98,38 @@ def test_a_plugin_named_like_a_module_of_python_harms_nobody(folder: Folder) -> 
         ("@hookimpl(wrapper=True)\ndef post_create(subdomain):\n    yield\n", "wrapper"),
     ],
 )
-def test_a_plugin_that_cannot_be_loaded_is_a_problem_and_the_others_go_on(folder: Folder, text: str, said: str) -> None:
+def test_a_plugin_that_cannot_be_loaded_is_a_problem_and_the_others_are_loaded(
+    folder: Folder, text: str, message: str
+) -> None:
     plugins = manager._load(folder(bad=text, good="@hookimpl\ndef fetcher_extra(label):\n    return {'good': 1}\n"))
-    assert [(problem.name, said in problem.error) for problem in plugins.problems] == [("bad", True)]
+    assert [(problem.name, message in problem.error) for problem in plugins.problems] == [("bad", True)]
     assert plugins.loaded[-1].name == "good"
     assert plugins.call_first("fetcher_extra", label="x") == ("good", {"good": 1})
     with pytest.raises(PluginMissing, match=r"not loaded: bad"):
         plugins.resolve("fetcher_class", "x", Fetcher)
 
 
-def test_a_plugin_goes_before_the_built_in_of_the_same_label(folder: Folder) -> None:
+def test_a_plugin_replaces_a_built_in_of_the_same_label(folder: Folder) -> None:
     text = "class Mine(Fetcher):\n    pass\n@hookimpl\ndef fetcher_class(label):\n    return Mine\n"
     name, fetcher = manager._load(folder(mine=text)).resolve("fetcher_class", "links", Fetcher)
     assert (name, fetcher.__name__) == ("mine", "Mine")
 
 
 @pytest.mark.parametrize("value", ["'text'", "42", "dict", "Fetcher.check"])
-def test_nonsense_is_called_by_its_plugins_name(folder: Folder, value: str) -> None:
-    plugins = manager._load(folder(odd=f"@hookimpl\ndef fetcher_class(label):\n    return {value}\n"))
-    with pytest.raises(InvalidPluginResult, match="plugin odd returned"):
+def test_an_invalid_result_is_rejected_with_the_plugins_name(folder: Folder, value: str) -> None:
+    plugins = manager._load(folder(broken=f"@hookimpl\ndef fetcher_class(label):\n    return {value}\n"))
+    with pytest.raises(InvalidPluginResult, match="plugin broken returned"):
         plugins.resolve("fetcher_class", "x", Fetcher)
 
 
 def test_an_error_names_the_plugin_that_raised_it(folder: Folder) -> None:
-    plugins = manager._load(folder(odd="@hookimpl\ndef post_create(subdomain):\n    raise OSError('disk')\n"))
-    with pytest.raises(PluginRaised, match="plugin odd raised in post_create: OSError: disk"):
+    plugins = manager._load(folder(broken="@hookimpl\ndef post_create(subdomain):\n    raise OSError('disk')\n"))
+    with pytest.raises(PluginRaised, match="plugin broken raised in post_create: OSError: disk"):
         list(plugins.call_each("post_create", subdomain="springfield"))
 
 
-def test_entry_points(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A real package as an installer leaves it, found by its metadata."""
+def test_installed_packages_are_found_by_their_entry_points(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A package with metadata as an installer writes them."""
     (tmp_path / "packaged.py").write_text(
         "from clerk import hookimpl\n@hookimpl\ndef fetcher_extra(label):\n    return {'packaged': True}\n"
     )
@@ -144,8 +146,8 @@ def test_entry_points(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_hooks_may_take_fewer_arguments(folder: Folder) -> None:
     plugins = manager._load(folder(brief="seen = []\n@hookimpl\ndef post_compilation(run_id):\n    return run_id\n"))
-    found = plugins.call_each("post_compilation", subdomain="x", database_path=Path("y"), run_id=7)
-    assert list(found) == [("brief", 7)]
+    results = plugins.call_each("post_compilation", subdomain="x", database_path=Path("y"), run_id=7)
+    assert list(results) == [("brief", 7)]
 
 
 def test_every_hook_is_documented() -> None:
@@ -155,6 +157,6 @@ def test_every_hook_is_documented() -> None:
     assert [name for name in hooks if f"`{name}(" not in page] == []
 
 
-def test_plugins_is_made_of_what_was_loaded() -> None:
+def test_plugins_are_loaded_once() -> None:
     assert isinstance(manager._load(None), Plugins)
     assert manager._load(None) is manager._load(None)

@@ -21,7 +21,7 @@ from clerk.sources.http.client import FetchResult, Limits, RateLimitedClient, Va
 from clerk.sources.sync import SourceSync, SyncResult
 from clerk.sources.vendors import BUILT_IN
 from tests.conftest import Databases
-from tests.sources.web import Web, serving
+from tests.sources.web import Web, run_server
 
 Result = TypeVar("Result")
 QUICK = Limits("clerk tests", interval=0.0, concurrency=8, timeout=5.0, allow_loopback=True, retry_delay=0.01)
@@ -29,13 +29,13 @@ QUICK = Limits("clerk tests", interval=0.0, concurrency=8, timeout=5.0, allow_lo
 
 @pytest.fixture
 def web() -> Iterator[Web]:
-    with serving() as web:
+    with run_server() as web:
         yield web
 
 
 @dataclass
-class Browser:
-    """The polite client, for use without an event loop."""
+class HttpClient:
+    """The rate-limited client, for tests without an event loop."""
 
     pool: psycopg_pool.ConnectionPool[Any]
     limits: Limits = QUICK
@@ -43,26 +43,26 @@ class Browser:
     def connect(self) -> AbstractContextManager[psycopg.Connection[Any]]:
         return self.pool.connection()
 
-    def with_limits(self, **changes: Any) -> Browser:
-        return Browser(self.pool, replace(self.limits, **changes))
+    def with_limits(self, **changes: Any) -> HttpClient:
+        return HttpClient(self.pool, replace(self.limits, **changes))
 
-    def use(self, what: Callable[[RateLimitedClient], Awaitable[Result]]) -> Result:
-        async def run() -> Result:
+    def run(self, function: Callable[[RateLimitedClient], Awaitable[Result]]) -> Result:
+        async def main() -> Result:
             async with RateLimitedClient(self.limits, self.connect) as client:
-                return await what(client)
+                return await function(client)
 
-        return asyncio.run(run())
+        return asyncio.run(main())
 
     def download(self, url: str, validators: Validators | None = None) -> tuple[bytes, FetchResult]:
-        memory = io.BytesIO()
-        sink = Sink(memory, self.limits.max_bytes)
-        answer = self.use(lambda client: client.download(url, validators or Validators(), sink))
-        return memory.getvalue(), answer
+        buffer = io.BytesIO()
+        sink = Sink(buffer, self.limits.max_bytes)
+        result = self.run(lambda client: client.download(url, validators or Validators(), sink))
+        return buffer.getvalue(), result
 
 
 @pytest.fixture(scope="module")
 def pool(server: str, template: str) -> Iterator[psycopg_pool.ConnectionPool[Any]]:
-    """On one database for all tests of a file: they leave nothing behind but what `browser` clears away."""
+    """Connections to one database for all tests of a module. The fixture `http` empties the tables that they fill."""
     databases = Databases(server)
     options = {"autocommit": True, "options": "-c search_path=public"}
     with psycopg_pool.ConnectionPool(databases.create(template), kwargs=options, min_size=1, max_size=16) as pool:
@@ -71,53 +71,52 @@ def pool(server: str, template: str) -> Iterator[psycopg_pool.ConnectionPool[Any
 
 
 @pytest.fixture
-def browser(pool: psycopg_pool.ConnectionPool[Any]) -> Browser:
-    browser = Browser(pool)
-    with browser.connect() as connection:
+def http(pool: psycopg_pool.ConnectionPool[Any]) -> HttpClient:
+    http = HttpClient(pool)
+    with http.connect() as connection:
         connection.execute("truncate fetch_hosts, fetch_slots, sites cascade")
-    return browser
+    return http
 
 
 @dataclass
 class Town:
-    """A site, and its fetches."""
+    """A site with methods to fetch it and to inspect the result."""
 
     connection: psycopg.Connection[Any]
-    browser: Browser
+    http: HttpClient
     storage: SiteStorage
     progress: list[tuple[int, int]] = field(default_factory=list)
     claim_lost: bool = False
     skipped: list[str] = field(default_factory=list)
 
     def fetch(
-        self, fetcher: str | type[Fetcher], extra: Mapping[str, Any], began: datetime | None = None
+        self, fetcher: str | type[Fetcher], extra: Mapping[str, Any], run_started_at: datetime | None = None
     ) -> SyncResult:
-        kind = BUILT_IN[fetcher] if isinstance(fetcher, str) else fetcher
+        fetcher_class = BUILT_IN[fetcher] if isinstance(fetcher, str) else fetcher
         site = Site("springfield", "Springfield", extra)
-        kind.check(extra)
+        fetcher_class.check(extra)
 
         async def run(client: RateLimitedClient) -> SyncResult:
-            limit = self.browser.limits.max_bytes
-            gathering = SourceSync(
+            sync = SourceSync(
                 "a plugin",
-                kind(site, client),
+                fetcher_class(site, client),
                 self.storage,
-                self.browser.connect,
-                limit,
+                self.http.connect,
+                self.http.limits.max_bytes,
                 self._report,
-                self._note_skipped,
-                began,
+                self._record_skipped,
+                run_started_at,
             )
-            return await gathering.run()
+            return await sync.run()
 
-        return self.browser.use(run)
+        return self.http.run(run)
 
     def _report(self, done: int, total: int) -> None:
         self.progress.append((done, total))
         if self.claim_lost:
             raise ClaimLost("another worker holds the job")
 
-    def _note_skipped(self, reasons: list[str]) -> None:
+    def _record_skipped(self, reasons: list[str]) -> None:
         self.skipped = reasons
 
     def rows(self, columns: str = "kind, meeting, date::text, occurrence, revision") -> list[tuple[Any, ...]]:
@@ -131,7 +130,7 @@ class Town:
 
 
 @pytest.fixture
-def town(browser: Browser, tmp_path: Path) -> Iterator[Town]:
-    with browser.connect() as connection:
+def town(http: HttpClient, tmp_path: Path) -> Iterator[Town]:
+    with http.connect() as connection:
         connection.execute("insert into sites (subdomain, name) values ('springfield', 'Springfield')")
-        yield Town(connection, browser, SiteStorage(tmp_path / "storage", "springfield"))
+        yield Town(connection, http, SiteStorage(tmp_path / "storage", "springfield"))

@@ -1,4 +1,4 @@
-"""The polite client, against a server that behaves badly in every way we could think of."""
+"""The rate-limited HTTP client against servers that fail, stall or attack."""
 
 from __future__ import annotations
 
@@ -16,104 +16,106 @@ import pytest
 
 from clerk.errors import AddressForbidden, CertificateRefused, DownloadFailed, DownloadRefused, FetchError, PdfTooLarge
 from clerk.sources.http.client import Validators, redact_url
-from tests.sources.conftest import Browser
+from tests.sources.conftest import HttpClient
 from tests.sources.web import Reply, Request, Web, pdf
 
 
-def test_names_itself_and_gets_the_bytes(web: Web, browser: Browser) -> None:
+def test_sends_user_agent_and_returns_content(web: Web, http: HttpClient) -> None:
     web.serve_pdf("/a.pdf", "minutes")
-    content, answer = browser.download(f"{web.url}/a.pdf")
+    content, result = http.download(f"{web.url}/a.pdf")
     assert content == pdf("minutes")
-    assert answer.url == f"{web.url}/a.pdf"
+    assert result.url == f"{web.url}/a.pdf"
     assert web.requests[0].headers["user-agent"] == "clerk tests"
 
 
-def test_gives_back_the_validators_word_for_word_and_takes_304_for_an_answer(web: Web, browser: Browser) -> None:
+def test_sends_validators_unchanged_and_accepts_304(web: Web, http: HttpClient) -> None:
     web.routes["/a.pdf"] = lambda request: Reply(
         b"x", 304 if "if-none-match" in request.headers else 200, {"ETag": 'W/"odd"', "Last-Modified": "yesterday"}
     )
-    _, first = browser.download(f"{web.url}/a.pdf")
+    _, first = http.download(f"{web.url}/a.pdf")
     assert first.validators == Validators('W/"odd"', "yesterday")
     web.routes["/a.pdf"] = Reply(status=304)
-    _, second = browser.download(f"{web.url}/a.pdf", first.validators)
+    _, second = http.download(f"{web.url}/a.pdf", first.validators)
     assert second.not_modified
     assert web.requests[1].headers["if-none-match"] == 'W/"odd"'
     assert web.requests[1].headers["if-modified-since"] == "yesterday"
 
 
-def test_304_to_an_unconditional_request_is_not_an_answer(web: Web, browser: Browser) -> None:
+def test_304_to_an_unconditional_request_is_refused(web: Web, http: HttpClient) -> None:
     web.routes["/a.pdf"] = Reply(status=304)
     with pytest.raises(DownloadRefused, match="304"):
-        browser.download(f"{web.url}/a.pdf")
+        http.download(f"{web.url}/a.pdf")
 
 
-def test_tries_again_after_server_errors(web: Web, browser: Browser) -> None:
+def test_retries_after_server_errors(web: Web, http: HttpClient) -> None:
     replies = iter([Reply(b"oops", 500), Reply(b"busy", 502), Reply(pdf("at last"))])
     web.routes["/a.pdf"] = lambda request: next(replies)
-    assert browser.download(f"{web.url}/a.pdf")[0] == pdf("at last")
+    assert http.download(f"{web.url}/a.pdf")[0] == pdf("at last")
 
 
-def test_gives_up_after_so_many_attempts_with_the_reason(web: Web, browser: Browser) -> None:
+def test_fails_with_the_reason_after_the_last_attempt(web: Web, http: HttpClient) -> None:
     web.routes["/a.pdf"] = Reply(b"oops", 500)
     with pytest.raises(DownloadFailed, match="500"):
-        browser.download(f"{web.url}/a.pdf")
-    assert len(web.requests) == browser.limits.attempts
+        http.download(f"{web.url}/a.pdf")
+    assert len(web.requests) == http.limits.attempts
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 451])
-def test_does_not_insist_when_refused(web: Web, browser: Browser, status: int) -> None:
+def test_client_errors_are_not_retried(web: Web, http: HttpClient, status: int) -> None:
     web.routes["/a.pdf"] = Reply(b"no", status)
     with pytest.raises(DownloadRefused, match=str(status)):
-        browser.download(f"{web.url}/a.pdf")
+        http.download(f"{web.url}/a.pdf")
     assert len(web.requests) == 1
 
 
-def test_waits_as_long_as_retry_after_says(web: Web, browser: Browser) -> None:
+def test_waits_for_retry_after(web: Web, http: HttpClient) -> None:
     replies = iter([Reply(b"", 429, {"Retry-After": "1"}), Reply(pdf("now"))])
     web.routes["/a.pdf"] = lambda request: next(replies)
-    assert browser.download(f"{web.url}/a.pdf")[0] == pdf("now")
+    assert http.download(f"{web.url}/a.pdf")[0] == pdf("now")
     assert web.requests[1].at - web.requests[0].at >= 1.0
 
 
-@pytest.mark.parametrize("said", ["86400", formatdate(time.time() + 86_400, usegmt=True)], ids=["seconds", "date"])
-def test_a_host_that_wants_a_long_pause_is_left_alone_by_all(web: Web, browser: Browser, said: str) -> None:
-    web.routes["/a.pdf"] = Reply(b"", 503, {"Retry-After": said})
+@pytest.mark.parametrize(
+    "retry_after", ["86400", formatdate(time.time() + 86_400, usegmt=True)], ids=["seconds", "date"]
+)
+def test_a_long_retry_after_stops_all_requests_to_the_host(web: Web, http: HttpClient, retry_after: str) -> None:
+    web.routes["/a.pdf"] = Reply(b"", 503, {"Retry-After": retry_after})
     web.serve_pdf("/b.pdf", "there")
     with pytest.raises(DownloadFailed, match="503"):
-        browser.download(f"{web.url}/a.pdf")
+        http.download(f"{web.url}/a.pdf")
     with pytest.raises(DownloadFailed, match="requested a pause, 8"):
-        browser.download(f"{web.url}/b.pdf")
+        http.download(f"{web.url}/b.pdf")
     assert web.paths() == ["/a.pdf"]
 
 
-def test_retry_after_that_means_nothing_is_passed_over(web: Web, browser: Browser) -> None:
+def test_an_invalid_retry_after_is_ignored(web: Web, http: HttpClient) -> None:
     replies = iter([Reply(b"", 503, {"Retry-After": "soon, I think"}), Reply(pdf("now"))])
     web.routes["/a.pdf"] = lambda request: next(replies)
-    assert browser.download(f"{web.url}/a.pdf")[0] == pdf("now")
+    assert http.download(f"{web.url}/a.pdf")[0] == pdf("now")
 
 
-def test_requests_of_all_clients_together_keep_to_the_number_at_once(web: Web, browser: Browser) -> None:
+def test_concurrency_limit_applies_to_all_clients_together(web: Web, http: HttpClient) -> None:
     two = threading.Barrier(2)
 
     def slow(request: Request) -> Reply:
-        two.wait(timeout=20)  # two at a time is allowed, so two do meet; a third would be seen below
+        two.wait(timeout=20)  # two concurrent requests are allowed; the assertion below would show a third
         return Reply(pdf("x"))
 
     web.routes["/a.pdf"] = slow
-    polite = browser.with_limits(concurrency=2)
-    threads = [threading.Thread(target=polite.download, args=[f"{web.url}/a.pdf"]) for _ in range(6)]
+    limited = http.with_limits(concurrency=2)
+    threads = [threading.Thread(target=limited.download, args=[f"{web.url}/a.pdf"]) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert len(web.requests) == 6
-    assert max(request.at_once for request in web.requests) == 2
+    assert max(request.concurrent for request in web.requests) == 2
 
 
-def test_requests_of_all_clients_together_are_apart(web: Web, browser: Browser) -> None:
+def test_interval_applies_to_all_clients_together(web: Web, http: HttpClient) -> None:
     web.serve_pdf("/a.pdf", "x")
-    polite = browser.with_limits(interval=0.2)
-    threads = [threading.Thread(target=polite.download, args=[f"{web.url}/a.pdf"]) for _ in range(5)]
+    limited = http.with_limits(interval=0.2)
+    threads = [threading.Thread(target=limited.download, args=[f"{web.url}/a.pdf"]) for _ in range(5)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -122,22 +124,22 @@ def test_requests_of_all_clients_together_are_apart(web: Web, browser: Browser) 
     assert times[-1] - times[0] >= 4 * 0.2 - 0.1
 
 
-def test_a_slot_of_a_worker_that_died_comes_back_with_its_lease(browser: Browser) -> None:
-    with browser.connect() as connection:
-        ask = "select slot_id from clerk_reserve_host_slot('town.example', '0', 1, '1 minute')"
-        assert connection.execute(ask).fetchone() != (None,)
-        assert connection.execute(ask).fetchone() == (None,)
+def test_a_slot_of_a_dead_worker_is_free_after_its_lease(http: HttpClient) -> None:
+    with http.connect() as connection:
+        reserve = "select slot_id from clerk_reserve_host_slot('town.example', '0', 1, '1 minute')"
+        assert connection.execute(reserve).fetchone() != (None,)
+        assert connection.execute(reserve).fetchone() == (None,)
         connection.execute("update fetch_slots set lease_until = clerk_now() - interval '1 second'")
-        assert connection.execute(ask).fetchone() != (None,)
+        assert connection.execute(reserve).fetchone() != (None,)
 
 
-def test_every_slot_is_given_back(web: Web, browser: Browser) -> None:
+def test_every_slot_is_released(web: Web, http: HttpClient) -> None:
     web.routes["/a.pdf"] = Reply(b"no", 404)
     web.routes["/b.pdf"] = Reply(b"oops", 500)
     for path in ("/a.pdf", "/b.pdf"):
         with pytest.raises(FetchError):
-            browser.download(web.url + path)
-    with browser.connect() as connection:
+            http.download(web.url + path)
+    with http.connect() as connection:
         assert connection.execute("select count(*) from fetch_slots").fetchone() == (0,)
 
 
@@ -177,65 +179,65 @@ def test_every_slot_is_given_back(web: Web, browser: Browser) -> None:
         "",
     ],
 )
-def test_only_public_addresses(browser: Browser, url: str) -> None:
+def test_addresses_that_are_not_public_are_forbidden(http: HttpClient, url: str) -> None:
     with pytest.raises(AddressForbidden):
-        browser.with_limits(allow_loopback=False).download(url)
+        http.with_limits(allow_loopback=False).download(url)
 
 
-def test_loopback_by_explicit_setting_means_loopback_only(browser: Browser) -> None:
+def test_allowing_loopback_allows_no_other_private_address(http: HttpClient) -> None:
     with pytest.raises(AddressForbidden):
-        browser.download("http://10.0.0.1/a.pdf")
+        http.download("http://10.0.0.1/a.pdf")
 
 
 @pytest.mark.parametrize(
-    "place", ["http://169.254.169.254/", "http://10.1.2.3/a.pdf", "file:///etc/passwd", "http://["]
+    "location", ["http://169.254.169.254/", "http://10.1.2.3/a.pdf", "file:///etc/passwd", "http://["]
 )
-def test_every_redirect_is_checked_again(web: Web, browser: Browser, place: str) -> None:
-    web.routes["/a.pdf"] = Reply(status=302, headers={"Location": place})
+def test_every_redirect_is_checked(web: Web, http: HttpClient, location: str) -> None:
+    web.routes["/a.pdf"] = Reply(status=302, headers={"Location": location})
     with pytest.raises(AddressForbidden):
-        browser.download(f"{web.url}/a.pdf")
+        http.download(f"{web.url}/a.pdf")
 
 
-def test_follows_redirects_and_says_where_it_ended(web: Web, browser: Browser) -> None:
+def test_follows_redirects_and_returns_the_final_url(web: Web, http: HttpClient) -> None:
     web.routes["/a"] = Reply(status=301, headers={"Location": "/b"})
     web.routes["/b"] = Reply(status=307, headers={"Location": f"{web.url}/c.pdf"})
     web.serve_pdf("/c.pdf", "found")
-    content, answer = browser.download(f"{web.url}/a")
-    assert (content, answer.url) == (pdf("found"), f"{web.url}/c.pdf")
+    content, result = http.download(f"{web.url}/a")
+    assert (content, result.url) == (pdf("found"), f"{web.url}/c.pdf")
 
 
-def test_redirects_that_never_end_are_refused(web: Web, browser: Browser) -> None:
+def test_endless_redirects_are_refused(web: Web, http: HttpClient) -> None:
     web.routes["/a.pdf"] = Reply(status=302, headers={"Location": "/a.pdf"})
     with pytest.raises(DownloadRefused, match="redirects"):
-        browser.download(f"{web.url}/a.pdf")
+        http.download(f"{web.url}/a.pdf")
     assert len(web.requests) == 6
 
 
-def test_takes_gzip_apart(web: Web, browser: Browser) -> None:
+def test_decompresses_gzip(web: Web, http: HttpClient) -> None:
     web.routes["/a.pdf"] = Reply(gzip.compress(pdf("zipped")), headers={"Content-Encoding": "gzip"})
-    assert browser.download(f"{web.url}/a.pdf")[0] == pdf("zipped")
+    assert http.download(f"{web.url}/a.pdf")[0] == pdf("zipped")
 
 
-def test_a_gzip_bomb_is_stopped_at_the_limit(web: Web, browser: Browser) -> None:
+def test_a_gzip_bomb_is_stopped_at_the_limit(web: Web, http: HttpClient) -> None:
     web.routes["/a.pdf"] = Reply(gzip.compress(bytes(50_000_000)), headers={"Content-Encoding": "gzip"})
     with pytest.raises(PdfTooLarge, match="content is larger"):
-        browser.with_limits(max_bytes=1_000_000).download(f"{web.url}/a.pdf")
+        http.with_limits(max_bytes=1_000_000).download(f"{web.url}/a.pdf")
 
 
 @pytest.mark.parametrize(
-    ("body", "encoding", "problem"),
+    ("body", "encoding", "error"),
     [
-        (b"\x1f\x8bnonsense", "gzip", DownloadFailed),
+        (b"\x1f\x8binvalid", "gzip", DownloadFailed),
         (gzip.compress(pdf("whole"))[:-12], "gzip", DownloadFailed),
         (pdf("brotli, it says"), "br", DownloadRefused),
         (gzip.compress(gzip.compress(b"twice")), "gzip, gzip", DownloadRefused),
     ],
-    ids=["rubbish", "cut", "brotli", "twice"],
+    ids=["invalid", "truncated", "brotli", "nested"],
 )
-def test_bad_encodings(web: Web, browser: Browser, body: bytes, encoding: str, problem: type[FetchError]) -> None:
+def test_invalid_encodings(web: Web, http: HttpClient, body: bytes, encoding: str, error: type[FetchError]) -> None:
     web.routes["/a.pdf"] = Reply(body, headers={"Content-Encoding": encoding})
-    with pytest.raises(problem):
-        browser.download(f"{web.url}/a.pdf")
+    with pytest.raises(error):
+        http.download(f"{web.url}/a.pdf")
 
 
 def _start(handler: BaseHTTPRequestHandler, *headers: str) -> None:
@@ -243,7 +245,7 @@ def _start(handler: BaseHTTPRequestHandler, *headers: str) -> None:
     handler.wfile.flush()
 
 
-def test_an_endless_answer_is_stopped_at_the_limit(web: Web, browser: Browser) -> None:
+def test_an_endless_response_is_stopped_at_the_limit(web: Web, http: HttpClient) -> None:
     def endless(handler: BaseHTTPRequestHandler) -> None:
         _start(handler, "Connection: close")
         while True:
@@ -251,35 +253,35 @@ def test_an_endless_answer_is_stopped_at_the_limit(web: Web, browser: Browser) -
 
     web.raw["/a.pdf"] = endless
     with pytest.raises(PdfTooLarge, match="response is larger"):
-        browser.with_limits(max_bytes=1_000_000).download(f"{web.url}/a.pdf")
+        http.with_limits(max_bytes=1_000_000).download(f"{web.url}/a.pdf")
 
 
-def test_a_length_beyond_the_limit_is_believed_at_once(web: Web, browser: Browser) -> None:
+def test_a_content_length_above_the_limit_fails_before_the_body(web: Web, http: HttpClient) -> None:
     def announce(handler: BaseHTTPRequestHandler) -> None:
         _start(handler, "Content-Length: 99999999999")
         web.released.wait()
 
     web.raw["/a.pdf"] = announce
     with pytest.raises(PdfTooLarge, match="99,999,999,999"):
-        browser.download(f"{web.url}/a.pdf")
+        http.download(f"{web.url}/a.pdf")
 
 
-def test_an_answer_shorter_than_it_says_is_not_taken(web: Web, browser: Browser) -> None:
+def test_a_truncated_response_is_retried(web: Web, http: HttpClient) -> None:
     replies = iter([Reply(pdf("cut"), headers={"Content-Length": "5000", "Connection": "close"}), Reply(pdf("whole"))])
     web.routes["/a.pdf"] = lambda request: next(replies)
-    assert browser.download(f"{web.url}/a.pdf")[0] == pdf("whole")
+    assert http.download(f"{web.url}/a.pdf")[0] == pdf("whole")
 
 
-def test_a_server_that_says_nothing_is_given_up(web: Web, browser: Browser) -> None:
-    def say_nothing(handler: BaseHTTPRequestHandler) -> None:
+def test_a_silent_server_times_out(web: Web, http: HttpClient) -> None:
+    def stall(handler: BaseHTTPRequestHandler) -> None:
         web.released.wait()
 
-    web.raw["/a.pdf"] = say_nothing
+    web.raw["/a.pdf"] = stall
     with pytest.raises(DownloadFailed, match=r"no response within 0.2 s"):
-        browser.with_limits(timeout=0.2, attempts=2).download(f"{web.url}/a.pdf")
+        http.with_limits(timeout=0.2, attempts=2).download(f"{web.url}/a.pdf")
 
 
-def test_a_trickle_is_given_up_when_its_time_is_over(web: Web, browser: Browser) -> None:
+def test_a_slow_download_ends_at_the_time_limit(web: Web, http: HttpClient) -> None:
     def trickle(handler: BaseHTTPRequestHandler) -> None:
         _start(handler, "Content-Length: 1000000")
         while not web.released.wait(0.05):
@@ -287,30 +289,30 @@ def test_a_trickle_is_given_up_when_its_time_is_over(web: Web, browser: Browser)
 
     web.raw["/a.pdf"] = trickle
     with pytest.raises(DownloadFailed, match=r"longer than 0.5 s"):
-        browser.with_limits(timeout=5.0, time_limit=0.5, attempts=1).download(f"{web.url}/a.pdf")
+        http.with_limits(timeout=5.0, time_limit=0.5, attempts=1).download(f"{web.url}/a.pdf")
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [b"", b"rubbish\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", b"HTTP/1.1 200 OK\r\n" + b"a" * 200_000],
     ids=["nothing", "rubbish", "no number", "endless header"],
 )
-def test_what_is_not_http_is_a_failure(web: Web, browser: Browser, answer: bytes) -> None:
-    def say(handler: BaseHTTPRequestHandler) -> None:
-        handler.wfile.write(answer)
+def test_a_response_that_is_not_http_is_a_failure(web: Web, http: HttpClient, response: bytes) -> None:
+    def respond(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(response)
 
-    web.raw["/a.pdf"] = say
+    web.raw["/a.pdf"] = respond
     with pytest.raises(DownloadFailed):
-        browser.with_limits(attempts=2).download(f"{web.url}/a.pdf")
+        http.with_limits(attempts=2).download(f"{web.url}/a.pdf")
 
 
-def test_a_closed_port_and_an_unknown_name_are_failures(browser: Browser) -> None:
+def test_a_closed_port_and_an_unknown_name_are_failures(http: HttpClient) -> None:
     for url in ("http://127.0.0.1:1/a.pdf", "http://no-such-host.invalid/a.pdf"):
         with pytest.raises(DownloadFailed):
-            browser.with_limits(attempts=1).download(url)
+            http.with_limits(attempts=1).download(url)
 
 
-def test_a_certificate_that_proves_nothing_is_refused(web: Web, browser: Browser, tmp_path: Path) -> None:
+def test_an_untrusted_certificate_is_refused(web: Web, http: HttpClient, tmp_path: Path) -> None:
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
@@ -324,8 +326,8 @@ def test_a_certificate_that_proves_nothing_is_refused(web: Web, browser: Browser
     context.load_cert_chain(certificate, key)
     web.server.socket = context.wrap_socket(web.server.socket, server_side=True, do_handshake_on_connect=False)
     with pytest.raises(CertificateRefused):
-        browser.download(f"{web.url.replace('http:', 'https:')}/a.pdf")
+        http.download(f"{web.url.replace('http:', 'https:')}/a.pdf")
 
 
-def test_tokens_are_not_written_down() -> None:
-    assert redact_url("https://x.example/v1?$top=5&token=geheim&x=1") == "https://x.example/v1?$top=5&token=***&x=1"
+def test_tokens_are_redacted() -> None:
+    assert redact_url("https://x.example/v1?$top=5&token=secret&x=1") == "https://x.example/v1?$top=5&token=***&x=1"

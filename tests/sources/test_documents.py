@@ -1,11 +1,10 @@
-"""What becomes of a source's documents: new, revised, unchanged, vanished, failed; and never one hidden by another."""
+"""Sync of a source: new, revised, unchanged, removed and failed documents."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,26 +22,28 @@ from tests.sources.web import Reply, Web, pdf
 DAY = date(2024, 3, 5)
 
 
-def listing(*found: DocumentRef | Exception) -> type[Fetcher]:
+def listing(*entries: DocumentRef | Exception) -> type[Fetcher]:
+    """A fetcher that lists these documents, and raises the exceptions among them."""
+
     class Listing(Fetcher):
         async def documents(self) -> AsyncIterator[DocumentRef]:
-            for one in found:
-                if isinstance(one, Exception):
-                    raise one
-                yield one
+            for entry in entries:
+                if isinstance(entry, Exception):
+                    raise entry
+                yield entry
 
     return Listing
 
 
-def test_new_documents_lie_where_they_should(web: Web, town: Town) -> None:
+def test_new_documents_are_stored_by_meeting_and_date(web: Web, town: Town) -> None:
     web.serve_pdf("/1", "minutes")
     web.serve_pdf("/2", "agenda")
-    found = [
+    refs = [
         DocumentRef(f"{web.url}/1", "City Council", DAY),
         DocumentRef(f"{web.url}/2", "City Council", DAY, "agenda"),
     ]
-    tally = town.fetch(listing(*found), {})
-    assert tally.outcomes == {FetchOutcome.NEW: 2}
+    result = town.fetch(listing(*refs), {})
+    assert result.outcomes == {FetchOutcome.NEW: 2}
     assert town.files() == ["_agendas/pdfs/CityCouncil/2024-03-05.pdf", "pdfs/CityCouncil/2024-03-05.pdf"]
     assert (town.storage.folder / "pdfs/CityCouncil/2024-03-05.pdf").read_bytes() == pdf("minutes")
     rows = town.rows("sha256, size_bytes, storage_key")
@@ -59,7 +60,7 @@ def test_unchanged_documents_are_recognised(web: Web, town: Town, validators: bo
     assert len(town.rows()) == 1
 
 
-def test_the_same_version_needs_no_request(web: Web, town: Town) -> None:
+def test_an_unchanged_version_needs_no_request(web: Web, town: Town) -> None:
     web.serve_pdf("/1", "minutes")
     source = listing(DocumentRef(f"{web.url}/1", "City Council", DAY, version="7"))
     town.fetch(source, {})
@@ -70,7 +71,7 @@ def test_the_same_version_needs_no_request(web: Web, town: Town) -> None:
     assert len(web.requests) == 2
 
 
-def test_a_revised_document_is_a_new_row_and_the_older_stays_known(web: Web, town: Town) -> None:
+def test_a_revised_document_is_a_new_row_that_supersedes_the_old_one(web: Web, town: Town) -> None:
     source = listing(DocumentRef(f"{web.url}/1", "City Council", DAY))
     for text in ("first", "second", "third"):
         web.serve_pdf("/1", text, validators=True)
@@ -82,7 +83,7 @@ def test_a_revised_document_is_a_new_row_and_the_older_stays_known(web: Web, tow
     assert later
 
 
-def test_what_was_revised_before_it_was_read_is_not_read(web: Web, town: Town) -> None:
+def test_a_superseded_document_is_no_unit_of_ocr(web: Web, town: Town) -> None:
     source = listing(DocumentRef(f"{web.url}/1", "City Council", DAY))
     for text in ("first", "second"):
         web.serve_pdf("/1", text)
@@ -103,11 +104,11 @@ def test_two_meetings_of_one_body_on_one_day_are_both_kept(web: Web, town: Town)
     source = listing(*(DocumentRef(f"{web.url}/{number}", "City Council", DAY) for number in (1, 2)))
     town.fetch(source, {})
     assert sorted(row[3:] for row in town.rows()) == [(1, 1), (2, 1)]
-    assert len(town.files()) == 2
+    assert {(town.storage.folder / name).read_bytes() for name in town.files()} == {pdf("/1"), pdf("/2")}
     assert town.fetch(source, {}).outcomes == {FetchOutcome.UNCHANGED: 2}
 
 
-def test_meetings_whose_folders_would_be_one_do_not_overwrite_each_other(web: Web, town: Town) -> None:
+def test_meetings_that_share_a_folder_do_not_overwrite_each_other(web: Web, town: Town) -> None:
     for number, meeting in enumerate(("City Council", "CityCouncil", "citycouncil", "City/Council")):
         web.serve_pdf(f"/{number}", meeting)
         town.fetch(listing(DocumentRef(f"{web.url}/{number}", meeting, DAY)), {})
@@ -119,8 +120,8 @@ def test_a_document_at_another_address_is_the_same_document(web: Web, town: Town
     web.serve_pdf("/old", "minutes")
     web.serve_pdf("/new", "minutes")
     town.fetch(listing(DocumentRef(f"{web.url}/old", "City Council", DAY)), {})
-    tally = town.fetch(listing(DocumentRef(f"{web.url}/new", "City Council", DAY)), {})
-    assert (tally.outcomes, tally.removed) == ({FetchOutcome.UNCHANGED: 1}, 0)
+    result = town.fetch(listing(DocumentRef(f"{web.url}/new", "City Council", DAY)), {})
+    assert (result.outcomes, result.removed) == ({FetchOutcome.UNCHANGED: 1}, 0)
     assert town.rows("source_url") == [(f"{web.url}/new",)]
 
 
@@ -134,7 +135,7 @@ def test_a_revised_document_at_another_address_is_a_revision(web: Web, town: Tow
     assert [row[3:] for row in town.rows()] == [(1, 1), (1, 2)]
 
 
-def test_a_corrected_date_takes_the_place_of_the_wrong_one(web: Web, town: Town) -> None:
+def test_a_corrected_date_supersedes_the_wrong_one(web: Web, town: Town) -> None:
     web.serve_pdf("/1", "minutes")
     town.fetch(listing(DocumentRef(f"{web.url}/1", "City Council", DAY, key="event 1")), {})
     other = date(2024, 3, 6)
@@ -144,7 +145,7 @@ def test_a_corrected_date_takes_the_place_of_the_wrong_one(web: Web, town: Town)
     assert town.rows("date, superseded_at is null") == [(DAY, False), (other, True)]
 
 
-def test_vanished_documents_are_marked_and_may_come_back(web: Web, town: Town) -> None:
+def test_removed_documents_are_marked_until_they_are_listed_again(web: Web, town: Town) -> None:
     web.serve_pdf("/1", "minutes")
     source = listing(DocumentRef(f"{web.url}/1", "City Council", DAY))
     town.fetch(source, {})
@@ -155,18 +156,18 @@ def test_vanished_documents_are_marked_and_may_come_back(web: Web, town: Town) -
     assert town.rows("removed_at_source is null") == [(True,)]
 
 
-def test_a_listing_that_breaks_off_fetches_what_it_named_and_makes_nothing_vanish(web: Web, town: Town) -> None:
+def test_an_interrupted_listing_downloads_what_it_listed_and_removes_nothing(web: Web, town: Town) -> None:
     web.serve_pdf("/1", "one")
     web.serve_pdf("/2", "two")
     first, second = DocumentRef(f"{web.url}/1", "A", DAY), DocumentRef(f"{web.url}/2", "B", DAY)
     town.fetch(listing(first), {})
-    with pytest.raises(DownloadFailed, match="gone"):
-        town.fetch(listing(second, DownloadFailed("the source is gone")), {})
+    with pytest.raises(DownloadFailed, match="down"):
+        town.fetch(listing(second, DownloadFailed("the source is down")), {})
     assert town.rows("meeting, removed_at_source is null") == [("A", True), ("B", True)]
 
 
 @pytest.mark.parametrize(
-    ("reply", "code", "said"),
+    ("reply", "code", "message"),
     [
         (Reply(b"<!DOCTYPE html><title>Log in</title>"), "NotAPdf", "returned a web page instead of a PDF"),
         (
@@ -183,15 +184,15 @@ def test_a_listing_that_breaks_off_fetches_what_it_named_and_makes_nothing_vanis
     ],
 )
 def test_a_failed_download_is_a_failed_document_with_its_reason(
-    web: Web, town: Town, reply: Reply, code: str, said: str
+    web: Web, town: Town, reply: Reply, code: str, message: str
 ) -> None:
     web.routes["/1"] = reply
     web.serve_pdf("/2", "fine")
-    town.browser = town.browser.with_limits(max_bytes=2_000_000)
-    tally = town.fetch(listing(DocumentRef(f"{web.url}/1", "A", DAY), DocumentRef(f"{web.url}/2", "B", DAY)), {})
-    assert tally.outcomes == {FetchOutcome.FAILED: 1, FetchOutcome.NEW: 1}
-    failed = next(one for one in repository.list_documents(town.connection, "springfield") if one.meeting == "A")
-    with pytest.raises(NotFetched, match=said) as raised:
+    town.http = town.http.with_limits(max_bytes=2_000_000)
+    result = town.fetch(listing(DocumentRef(f"{web.url}/1", "A", DAY), DocumentRef(f"{web.url}/2", "B", DAY)), {})
+    assert result.outcomes == {FetchOutcome.FAILED: 1, FetchOutcome.NEW: 1}
+    failed = next(row for row in repository.list_documents(town.connection, "springfield") if row.meeting == "A")
+    with pytest.raises(NotFetched, match=message) as raised:
         repository.require_fetched(failed)
     assert raised.value.code == code
     assert [name for name in town.files() if "/A/" in name] == []
@@ -199,8 +200,8 @@ def test_a_failed_download_is_a_failed_document_with_its_reason(
     assert failed.id in units(town)
 
 
-def read_all(town: Town) -> None:
-    """As the OCR stage would: what was fetched is read, what was not fails with its reason."""
+def process_all(town: Town) -> None:
+    """Record the results of OCR: downloaded documents are processed, others fail with the code of their download."""
     for content_item_id in units(town):
         document = repository.document_by_id(town.connection, content_item_id)
         code = document.fetch_error_code if document.sha256 is None else None
@@ -215,7 +216,7 @@ def read_all(town: Town) -> None:
         )
 
 
-def test_a_pdf_that_was_damaged_before_it_was_read_is_fetched_and_read_again(web: Web, town: Town) -> None:
+def test_a_pdf_damaged_before_ocr_is_downloaded_and_processed_again(web: Web, town: Town) -> None:
     web.serve_pdf("/1", "minutes", validators=True)
     source = listing(DocumentRef(f"{web.url}/1", "A", DAY))
     town.fetch(source, {})
@@ -236,31 +237,31 @@ def test_a_pdf_that_was_damaged_before_it_was_read_is_fetched_and_read_again(web
 
 
 @pytest.mark.parametrize(("status", "counted_again"), [(500, True), (404, False)])
-def test_a_failure_that_may_pass_counts_in_every_run_and_another_once(
+def test_a_retryable_failure_counts_in_every_run_and_a_permanent_one_once(
     web: Web, town: Town, status: int, counted_again: bool
 ) -> None:
     web.routes["/1"] = Reply(b"no", status)
     source = listing(DocumentRef(f"{web.url}/1", "A", DAY))
     town.fetch(source, {})
-    read_all(town)
+    process_all(town)
     town.fetch(source, {})
     assert bool(units(town)) == counted_again
-    read_all(town)
+    process_all(town)
     web.serve_pdf("/1", "here at last")
     assert town.fetch(source, {}).outcomes == {FetchOutcome.NEW: 1}
     assert len(units(town)) == 1
-    read_all(town)
+    process_all(town)
     assert town.rows("revision, fetch_error_code") == [(1, None)]
     assert units(town) == []
     assert town.fetch(source, {}).outcomes == {FetchOutcome.UNCHANGED: 1}
     assert units(town) == []
 
 
-def test_a_check_that_fails_leaves_the_copy_that_we_have(web: Web, town: Town) -> None:
+def test_a_failed_check_keeps_the_stored_copy(web: Web, town: Town) -> None:
     web.serve_pdf("/1", "minutes")
     source = listing(DocumentRef(f"{web.url}/1", "A", DAY))
     town.fetch(source, {})
-    read_all(town)
+    process_all(town)
     web.serve_html("/1", "<html>maintenance</html>")
     town.fetch(source, {})
     (document,) = repository.list_documents(town.connection, "springfield")
@@ -270,7 +271,7 @@ def test_a_check_that_fails_leaves_the_copy_that_we_have(web: Web, town: Town) -
     assert town.files() == ["pdfs/A/2024-03-05.pdf"]
 
 
-def test_a_pdf_that_is_lost_before_it_was_read_is_fetched_again(web: Web, town: Town) -> None:
+def test_a_pdf_lost_before_ocr_is_downloaded_again(web: Web, town: Town) -> None:
     web.serve_pdf("/1", "minutes", validators=True)
     source = listing(DocumentRef(f"{web.url}/1", "A", DAY, version="1"))
     town.fetch(source, {})
@@ -278,14 +279,14 @@ def test_a_pdf_that_is_lost_before_it_was_read_is_fetched_again(web: Web, town: 
     path.unlink()
     assert town.fetch(source, {}).outcomes == {FetchOutcome.UNCHANGED: 1}
     assert path.read_bytes() == pdf("minutes")
-    read_all(town)
+    process_all(town)
     path.unlink()
     town.fetch(source, {})
     assert not path.exists()
 
 
 @pytest.mark.parametrize("meeting", ["../../etc", "/", "..", "a/../../b", "\0evil", ".", "x" * 5000, "…", "\ud800"])
-def test_names_from_outside_never_leave_the_sites_folder(web: Web, town: Town, meeting: str) -> None:
+def test_meeting_names_never_lead_out_of_the_sites_folder(web: Web, town: Town, meeting: str) -> None:
     web.serve_pdf("/1", "minutes")
     assert town.fetch(listing(DocumentRef(f"{web.url}/1", meeting, DAY)), {}).outcomes == {FetchOutcome.NEW: 1}
     (file,) = town.files()
@@ -296,30 +297,30 @@ def test_names_from_outside_never_leave_the_sites_folder(web: Web, town: Town, m
 
 
 @pytest.mark.parametrize(
-    "nonsense",
+    "ref",
     [
-        "not a DocumentRef",
+        "a document",
         DocumentRef("http://x.example", "A", DAY, "video"),
         DocumentRef("http://x.example", "A", "2024-03-05"),  # type: ignore[arg-type]
         DocumentRef(None, "A", DAY),  # type: ignore[arg-type]
     ],
 )
-def test_nonsense_from_a_plugin_is_called_that(town: Town, nonsense: Any) -> None:
+def test_an_invalid_document_ref_is_rejected_with_the_plugins_name(town: Town, ref: Any) -> None:
     with pytest.raises(InvalidPluginResult, match="a plugin"):
-        town.fetch(listing(nonsense), {})
+        town.fetch(listing(ref), {})
 
 
-def test_a_listing_that_is_not_one_is_nonsense(town: Town) -> None:
-    class Wrong(Fetcher):
+def test_a_listing_that_is_no_async_generator_is_rejected(town: Town) -> None:
+    class ReturnsList(Fetcher):
         def documents(self) -> Any:
             return [DocumentRef("http://x.example", "A", DAY)]
 
     with pytest.raises(InvalidPluginResult, match="returned list, not an async generator"):
-        town.fetch(Wrong, {})
+        town.fetch(ReturnsList, {})
 
 
-def test_a_plugins_own_download_fails_its_document_only(town: Town) -> None:
-    class Own(Fetcher):
+def test_an_error_in_a_plugins_download_fails_only_that_document(town: Town) -> None:
+    class OwnDownload(Fetcher):
         async def documents(self) -> AsyncIterator[DocumentRef]:
             yield DocumentRef("own:1", "A", DAY)
             yield DocumentRef("own:2", "B", DAY)
@@ -330,11 +331,11 @@ def test_a_plugins_own_download_fails_its_document_only(town: Town) -> None:
             sink.write(pdf("own"))
             return FetchResult(ref.url)
 
-    assert town.fetch(Own, {}).outcomes == {FetchOutcome.FAILED: 1, FetchOutcome.NEW: 1}
+    assert town.fetch(OwnDownload, {}).outcomes == {FetchOutcome.FAILED: 1, FetchOutcome.NEW: 1}
     assert ("A", "plugin a plugin raised KeyError: 'session'") in town.rows("meeting, fetch_error_message")
 
 
-def test_left_over_pieces_are_cleared_away_and_fresh_ones_are_not(town: Town) -> None:
+def test_stale_temporary_files_are_deleted_and_recent_ones_are_kept(town: Town) -> None:
     import os
 
     folder = town.storage.folder / ".incoming"
@@ -347,18 +348,18 @@ def test_left_over_pieces_are_cleared_away_and_fresh_ones_are_not(town: Town) ->
     assert town.files() == [".incoming/young.part"]
 
 
-def test_a_second_attempt_of_a_run_does_not_ask_again_for_what_was_confirmed(web: Web, town: Town) -> None:
+def test_a_second_attempt_of_a_run_does_not_request_checked_documents_again(web: Web, town: Town) -> None:
     web.serve_pdf("/1", "one")
     source = listing(DocumentRef(f"{web.url}/1", "A", DAY))
-    began = datetime.now(UTC)
-    town.fetch(source, {}, began)
-    assert town.fetch(source, {}, began).outcomes == {FetchOutcome.UNCHANGED: 1}
+    started_at = datetime.now(UTC)
+    town.fetch(source, {}, started_at)
+    assert town.fetch(source, {}, started_at).outcomes == {FetchOutcome.UNCHANGED: 1}
     assert len(web.requests) == 1
     town.fetch(source, {}, datetime.now(UTC))
     assert len(web.requests) == 2
 
 
-def test_progress_is_told_and_a_lost_claim_ends_the_fetch(web: Web, town: Town) -> None:
+def test_progress_is_reported_and_a_lost_claim_ends_the_fetch(web: Web, town: Town) -> None:
     for number in range(20):
         web.serve_pdf(f"/{number}", str(number))
     source = listing(*(DocumentRef(f"{web.url}/{number}", "A", DAY) for number in range(20)))
@@ -371,7 +372,7 @@ def test_progress_is_told_and_a_lost_claim_ends_the_fetch(web: Web, town: Town) 
     assert len(web.requests) == before
 
 
-def test_keys_and_addresses_of_any_length_do_not_stop_the_others(web: Web, town: Town) -> None:
+def test_long_keys_and_urls_do_not_fail_other_documents(web: Web, town: Town) -> None:
     web.serve_pdf("/1", "one")
     town.fetch(
         listing(
@@ -385,26 +386,14 @@ def test_keys_and_addresses_of_any_length_do_not_stop_the_others(web: Web, town:
     assert sorted(row[0] for row in town.rows("meeting")) == ["A", "B", "D"]
 
 
-def test_a_plan_takes_the_first_of_two_entries_with_one_key() -> None:
+def test_diff_keeps_the_first_of_two_entries_with_one_key() -> None:
     plan = diff([DocumentRef("u", "A", DAY), DocumentRef("u", "B", DAY)], [], complete=True)
     assert [item.ref.meeting for item in plan.items] == ["A"]
 
 
-def test_no_run_is_ever_stuck_for_a_failed_document(web: Web, town: Town) -> None:
-    """The failed document is a unit of the OCR phase like any other, in the engine's own books."""
+def test_a_failed_document_is_a_unit_of_the_ocr_phase(web: Web, town: Town) -> None:
     web.routes["/1"] = Reply(b"no", 404)
     run_id = engine.start_run(town.connection, "springfield")
     town.fetch(listing(DocumentRef(f"{web.url}/1", "A", DAY)), {})
     engine.start_phase(town.connection, "springfield", run_id, 2)
     assert town.connection.execute("select ocr_total from sites").fetchone() == (1,)
-
-
-def test_storage_paths_of_one_fetch_are_a_function_of_the_listing(web: Web, town: Town, tmp_path: Path) -> None:
-    def both() -> Iterator[DocumentRef]:
-        for number in (1, 2):
-            web.serve_pdf(f"/{number}", str(number))
-            yield DocumentRef(f"{web.url}/{number}", "A", DAY)
-
-    town.fetch(listing(*both()), {})
-    names = {(town.storage.folder / name).read_bytes() for name in town.files()}
-    assert names == {pdf("1"), pdf("2")}

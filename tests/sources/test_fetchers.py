@@ -1,4 +1,4 @@
-"""The built-in fetchers, each against a server that answers as the vendor does."""
+"""The built-in fetchers, each against a server that responds as the vendor does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RECORDINGS = Path(__file__).parents[3] / "shared" / "samples" / "vendors"
 def recording(name: str) -> str:
     path = RECORDINGS / name
     if not path.is_file():
-        pytest.skip(f"no recording {name} here")
+        pytest.skip(f"the recording {name} is not available")
     return path.read_text("utf-8")
 
 
@@ -50,22 +50,22 @@ def recording(name: str) -> str:
         ("", None),
     ],
 )
-def test_dates_as_people_write_them(text: str, day: date | None) -> None:
+def test_find_date(text: str, day: date | None) -> None:
     assert find_date(text) == day
 
 
-def test_dates_with_the_day_first_where_they_are_written_so() -> None:
+def test_find_date_with_the_day_first() -> None:
     assert find_date("03-04-2025", day_first=True) == date(2025, 4, 3)
     assert find_date("2025-04-03", day_first=True) == date(2025, 4, 3)
 
 
-def test_kinds_by_word() -> None:
+def test_find_kind() -> None:
     assert find_kind("", "Council MINUTES") == "minutes"
     assert find_kind("Agenda packet", "minutes") == "agenda"
     assert find_kind("budget") is None
 
 
-def test_links_know_their_heading_and_row_however_bad_the_html() -> None:
+def test_parse_links_of_invalid_html() -> None:
     html = """
     <title>Town &amp; Country</title><base href="/docs/"><h2><span>&#9660;</span>Planning <b>Board</b></h2>
     <table><tr><td>March 5, 2024<td><a href=a.pdf title="Minutes">PDF</a><td><a href='b.pdf'><img alt="Agenda"></a>
@@ -130,14 +130,14 @@ def test_directory(town: Town, tmp_path: Path) -> None:
     }
 
 
-def test_directory_takes_the_day_of_the_last_change_if_told(town: Town, tmp_path: Path) -> None:
+def test_directory_uses_the_modification_date_if_configured(town: Town, tmp_path: Path) -> None:
     put(tmp_path / "scans", "Board/scan.pdf")
     os.utime(tmp_path / "scans/Board/scan.pdf", (1_700_000_000, 1_700_000_000))
     town.fetch("directory", {"path": str(tmp_path / "scans"), "undated": "modified"})
     assert town.rows("meeting, date::text") == [("Board", "2023-11-14")]
 
 
-def test_directory_does_not_follow_links_out_of_the_folder(town: Town, tmp_path: Path) -> None:
+def test_directory_does_not_follow_symbolic_links_out_of_the_folder(town: Town, tmp_path: Path) -> None:
     put(tmp_path, "secret/2024-01-01.pdf")
     put(tmp_path / "scans", "A/2024-01-02.pdf")
     (tmp_path / "scans/A/2024-01-01.pdf").symlink_to(tmp_path / "secret/2024-01-01.pdf")
@@ -147,7 +147,7 @@ def test_directory_does_not_follow_links_out_of_the_folder(town: Town, tmp_path:
     assert town.rows("date::text") == [("2024-01-02",)]
 
 
-def test_directory_that_is_not_there_makes_nothing_vanish(town: Town, tmp_path: Path) -> None:
+def test_a_missing_directory_removes_no_documents(town: Town, tmp_path: Path) -> None:
     put(tmp_path / "scans", "A/2024-01-02.pdf")
     town.fetch("directory", {"path": str(tmp_path / "scans")})
     (tmp_path / "scans").rename(tmp_path / "unmounted")
@@ -156,7 +156,7 @@ def test_directory_that_is_not_there_makes_nothing_vanish(town: Town, tmp_path: 
     assert town.rows("removed_at_source is null") == [(True,)]
 
 
-def test_directory_of_nothing_but_undated_files_says_so(town: Town, tmp_path: Path) -> None:
+def test_a_directory_without_dated_files_fails(town: Town, tmp_path: Path) -> None:
     put(tmp_path / "scans", "A/b.pdf")
     with pytest.raises(SourceUnreadable, match=r"A/b.pdf has no date"):
         town.fetch("directory", {"path": str(tmp_path / "scans")})
@@ -177,7 +177,7 @@ JSON_LINES = """{{"url": "a.pdf", "meeting": "City Council", "date": "2024-03-05
 [1]
 {{broken
 """
-AS_LISTED = {
+EXPECTED_ROWS = {
     ("City Council", date(2024, 3, 5), "minutes"),
     ("Board, Planning", date(2024, 3, 6), "agenda"),
     ("Joint Board", date(2024, 3, 5), "minutes"),
@@ -191,11 +191,11 @@ def test_manifest(web: Web, town: Town, text: str) -> None:
     web.routes["/lists/manifest"] = Reply(text.format(url=web.url).encode())
     extra = {"url": f"{web.url}/lists/manifest"}
     assert town.fetch("manifest", extra).outcomes == {FetchOutcome.NEW: 3}
-    assert set(town.rows("meeting, date, kind")) == AS_LISTED
+    assert set(town.rows("meeting, date, kind")) == EXPECTED_ROWS
     assert town.fetch("manifest", extra).outcomes == {FetchOutcome.UNCHANGED: 3}
 
 
-def test_manifest_on_disk_names_files_beside_it_and_no_others(web: Web, town: Town, tmp_path: Path) -> None:
+def test_a_local_manifest_may_list_files_in_its_folder_only(web: Web, town: Town, tmp_path: Path) -> None:
     put(tmp_path, "lists/a.pdf", "outside.pdf")
     web.serve_pdf("/b.pdf", "b")
     lines = [
@@ -215,7 +215,7 @@ def test_manifest_on_disk_names_files_beside_it_and_no_others(web: Web, town: To
     }
 
 
-def test_manifest_from_the_net_names_no_files_of_ours(web: Web, town: Town, tmp_path: Path) -> None:
+def test_a_remote_manifest_may_not_list_local_files(web: Web, town: Town, tmp_path: Path) -> None:
     put(tmp_path, "a.pdf")
     web.routes["/m"] = Reply(f"url,meeting,date\n{(tmp_path / 'a.pdf').as_uri()},A,2024-01-01\n".encode())
     town.fetch("manifest", {"url": f"{web.url}/m"})
@@ -223,7 +223,7 @@ def test_manifest_from_the_net_names_no_files_of_ours(web: Web, town: Town, tmp_
 
 
 @pytest.mark.parametrize("body", [b"<html>log in</html>", b"", b"name,place\n1,2\n"])
-def test_manifest_that_is_none(web: Web, town: Town, body: bytes) -> None:
+def test_an_invalid_manifest_fails(web: Web, town: Town, body: bytes) -> None:
     web.routes["/m"] = Reply(body)
     with pytest.raises(SourceUnreadable):
         town.fetch("manifest", {"url": f"{web.url}/m"})
@@ -254,7 +254,7 @@ def test_links(web: Web, town: Town) -> None:
     assert "/f/about.pdf" not in web.paths()
 
 
-def test_links_by_a_pattern_of_their_own(web: Web, town: Town) -> None:
+def test_links_with_a_custom_pattern(web: Web, town: Town) -> None:
     web.serve_html("/m", '<a href="/get?id=7&d=2024-05-06">Get</a><a href="/get?id=x">no</a>')
     web.serve_pdf("/get", "seven")
     extra = {"pages": [f"{web.url}/m"], "link": r"get\?id=\d", "meeting": "Water Board", "kind": "agenda"}
@@ -276,15 +276,15 @@ def event(number: int, day: str = "2024-03-05", **values: Any) -> dict[str, Any]
 
 
 def serve_legistar(web: Web, events: list[dict[str, Any]]) -> None:
-    """With the vendor's own limit of a thousand rows, whatever is asked for."""
+    """Returns at most a thousand rows, like the vendor."""
 
-    def answer(request: Request) -> Reply:
+    def respond(request: Request) -> Reply:
         skip, top = int(request.query["$skip"]), min(int(request.query["$top"]), 1000)
         since = request.query.get("$filter", "EventDate ge datetime'0001-01-01'").split("'")[1]
-        chosen = [one for one in events if one["EventDate"][:10] >= since]
-        return Reply(json.dumps(chosen[skip : skip + top]).encode())
+        selected = [event for event in events if event["EventDate"][:10] >= since]
+        return Reply(json.dumps(selected[skip : skip + top]).encode())
 
-    web.routes["/v1/town/events"] = answer
+    web.routes["/v1/town/events"] = respond
 
 
 def test_legistar(web: Web, town: Town) -> None:
@@ -301,7 +301,7 @@ def test_legistar(web: Web, town: Town) -> None:
     extra = {"client": "town", "api": f"{web.url}/v1", "since": "2024-01-01", "token": "secret"}
     assert town.fetch("legistar", extra).outcomes == {FetchOutcome.NEW: 3}
     assert web.requests[0].query["token"] == extra["token"]
-    # Two meetings of the council that day: both agendas are kept.
+    # The council met twice that day: both agendas are stored.
     assert sorted(town.rows("kind, occurrence")) == [("agenda", 1), ("agenda", 2), ("minutes", 1)]
     before = len(web.requests)
     assert town.fetch("legistar", extra).outcomes == {FetchOutcome.UNCHANGED: 3}
@@ -309,11 +309,11 @@ def test_legistar(web: Web, town: Town) -> None:
     web.serve_pdf("/1a.pdf", "revised")
     events[0]["EventAgendaLastPublishedUTC"] = "2024-03-04T10:00:00"
     assert town.fetch("legistar", extra).outcomes == {FetchOutcome.UNCHANGED: 2, FetchOutcome.REVISED: 1}
-    # What is older than `since` has not vanished, it is just not asked for.
+    # Documents older than `since` are not listed, but they do not count as removed.
     assert town.fetch("legistar", {**extra, "since": "2025-01-01"}).removed == 0
 
 
-def test_legistar_turns_the_pages(web: Web, town: Town) -> None:
+def test_legistar_requests_all_pages(web: Web, town: Town) -> None:
     serve_legistar(
         web, [event(number) for number in range(1, 2001)] + [event(2001, EventAgendaFile=f"{web.url}/a.pdf")]
     )
@@ -322,39 +322,39 @@ def test_legistar_turns_the_pages(web: Web, town: Town) -> None:
     assert [request.query["$skip"] for request in web.requests[:3]] == ["0", "1000", "2000"]
 
 
-def test_legistar_client_that_nobody_knows(web: Web, town: Town) -> None:
+def test_legistar_with_an_unknown_client(web: Web, town: Town) -> None:
     web.routes["/v1/town/events"] = Reply(b"LegistarConnectionString setting is not set up in InSite", 500)
     with pytest.raises(DownloadFailed, match="500"):
         town.fetch("legistar", {"client": "town", "api": f"{web.url}/v1"})
 
 
 @pytest.mark.parametrize("body", [b'{"Message": "no"}', b"<html>", b"[1, null]"])
-def test_legistar_that_answers_something_else(web: Web, town: Town, body: bytes) -> None:
+def test_legistar_with_an_unexpected_response(web: Web, town: Town, body: bytes) -> None:
     web.routes["/v1/town/events"] = Reply(body)
     with pytest.raises((SourceUnreadable, DownloadFailed)):
         town.fetch("legistar", {"client": "town", "api": f"{web.url}/v1"})
 
 
-def test_legistar_as_recorded(web: Web, town: Town) -> None:
+def test_legistar_with_a_recorded_response(web: Web, town: Town) -> None:
     events = json.loads(recording("legistar-events.json"))
     web.serve_json("/v1/town/events", events)
-    town.browser = town.browser.with_limits(attempts=1)
-    with_files = sum(bool(one[name]) for one in events for name in ("EventAgendaFile", "EventMinutesFile"))
-    found = listed(town, "legistar", {"client": "town", "api": f"{web.url}/v1"})
-    assert len(found) == with_files > 0
-    assert found[0].url.startswith("https://mauicounty.legistar1.com/")
-    assert (found[0].meeting, found[0].date) == ("Affordable Housing Committee", date(2020, 9, 23))
-    assert found[0].version == "2020-09-17T00:16:51.183"
+    town.http = town.http.with_limits(attempts=1)
+    with_files = sum(bool(entry[name]) for entry in events for name in ("EventAgendaFile", "EventMinutesFile"))
+    refs = list_documents(town, "legistar", {"client": "town", "api": f"{web.url}/v1"})
+    assert len(refs) == with_files > 0
+    assert refs[0].url.startswith("https://mauicounty.legistar1.com/")
+    assert (refs[0].meeting, refs[0].date) == ("Affordable Housing Committee", date(2020, 9, 23))
+    assert refs[0].version == "2020-09-17T00:16:51.183"
 
 
-def listed(town: Town, label: str, extra: dict[str, Any]) -> list[DocumentRef]:
-    """The listing alone: the recordings name documents on servers that tests do not ask."""
-    kind = BUILT_IN[label]
+def list_documents(town: Town, label: str, extra: dict[str, Any]) -> list[DocumentRef]:
+    """List without downloading, because recordings contain the URLs of real servers."""
+    fetcher_class = BUILT_IN[label]
 
     async def run(client: Any) -> list[DocumentRef]:
-        return [found async for found in kind(Site("springfield", "Springfield", extra), client).documents()]
+        return [ref async for ref in fetcher_class(Site("springfield", "Springfield", extra), client).documents()]
 
-    return town.browser.use(run)
+    return town.http.run(run)
 
 
 def results(*rows: str) -> str:
@@ -389,27 +389,27 @@ def test_civicplus(web: Web, town: Town) -> None:
         ("Parks Board", date(this_year - 1, 11, 19), "minutes", None),
         ("Parks Board", date(this_year, 1, 2), "agenda", "NotAPdf"),
     }
-    asked = [request.query["startDate"] for request in web.requests if request.path == "/AgendaCenter/Search/"]
-    assert asked[:2] == [f"01/01/{this_year - 1}", f"01/01/{this_year}"]
+    start_dates = [request.query["startDate"] for request in web.requests if request.path == "/AgendaCenter/Search/"]
+    assert start_dates[:2] == [f"01/01/{this_year - 1}", f"01/01/{this_year}"]
 
 
-def test_civicplus_that_is_none(web: Web, town: Town) -> None:
+def test_civicplus_on_a_page_of_another_system(web: Web, town: Town) -> None:
     web.serve_html("/AgendaCenter/Search/", "<html>Page not found</html>")
     with pytest.raises(SourceUnreadable, match="not an AgendaCenter"):
         town.fetch("civicplus", {"site": web.url})
 
 
-def test_civicplus_as_recorded() -> None:
+def test_civicplus_with_a_recorded_page() -> None:
     html = recording("civicplus-search-results.html")
     fetcher = CivicPlus(Site("lc", "Las Cruces", {"site": "https://lc.example"}), None)  # type: ignore[arg-type]
-    found = {one.key: one for one in fetcher.parse("https://lc.example/AgendaCenter/Search/", html)}
-    assert len(found) == 32
-    assert sum(one.kind == "minutes" for one in found.values()) == 4
-    one = found["civicplus 791 minutes"]
-    assert one.meeting == "Board of Commissioners for Las Cruces Utilities"
-    assert one.date == date(2020, 11, 12)
-    assert one.url == "https://lc.example/AgendaCenter/ViewFile/Minutes/_11122020-791"
-    assert {one.meeting for one in found.values()} >= {
+    refs = {ref.key: ref for ref in fetcher.parse("https://lc.example/AgendaCenter/Search/", html)}
+    assert len(refs) == 32
+    assert sum(ref.kind == "minutes" for ref in refs.values()) == 4
+    ref = refs["civicplus 791 minutes"]
+    assert ref.meeting == "Board of Commissioners for Las Cruces Utilities"
+    assert ref.date == date(2020, 11, 12)
+    assert ref.url == "https://lc.example/AgendaCenter/ViewFile/Minutes/_11122020-791"
+    assert {ref.meeting for ref in refs.values()} >= {
         "Parks & Rec Advisory Board",
         "Mayor's Suicide Prevention Taskforce",
     }
@@ -459,23 +459,23 @@ def test_primegov(web: Web, town: Town) -> None:
     assert town.fetch("primegov", extra).outcomes == {FetchOutcome.UNCHANGED: 4}
 
 
-def test_primegov_as_recorded(web: Web, town: Town) -> None:
+def test_primegov_with_a_recorded_response(web: Web, town: Town) -> None:
     meetings = json.loads(recording("primegov-list-meetings.json"))
     serve_primegov(web, {2025: meetings}, [])
-    found = listed(town, "primegov", {"client": "town", "portal": web.url})
-    wanted = {
+    refs = list_documents(town, "primegov", {"client": "town", "portal": web.url})
+    expected = {
         (document["templateId"], "agenda" if "Agenda" in document["templateName"] else "minutes")
-        for one in meetings
-        for document in one["documentList"]
+        for entry in meetings
+        for document in entry["documentList"]
         if document["compileOutputType"] == 1
         and any(word in document["templateName"] for word in ("Agenda", "Minutes"))
     }
-    assert {(int(one.url.split("=")[1].split("&")[0]), one.kind) for one in found} == wanted
-    assert wanted
-    assert found[-1].meeting == "City Council Meeting"
+    assert {(int(ref.url.split("=")[1].split("&")[0]), ref.kind) for ref in refs} == expected
+    assert expected
+    assert refs[-1].meeting == "City Council Meeting"
 
 
-def wrong_extras() -> Iterator[tuple[str, dict[str, Any]]]:
+def invalid_extras() -> Iterator[tuple[str, dict[str, Any]]]:
     for label in BUILT_IN:
         yield label, {}
     yield "directory", {"path": "relative/path"}
@@ -490,7 +490,7 @@ def wrong_extras() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "primegov", {"client": "evil.example/x"}
 
 
-@pytest.mark.parametrize(("label", "extra"), list(wrong_extras()))
-def test_mistakes_in_extra_are_told(label: str, extra: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("label", "extra"), list(invalid_extras()))
+def test_invalid_extra_is_rejected(label: str, extra: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="extra"):
         BUILT_IN[label].check(extra)

@@ -1,4 +1,4 @@
-"""The fetch stage through a real worker, with plugins that behave badly and the example plugin that does not."""
+"""The fetch stage in a real worker, with failing plugins and with the example plugin."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Work = Callable[..., None]
 
 @pytest.fixture
 def work(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plugins: Path) -> Work:
-    """Run a worker until nothing is left to do."""
+    """Run a worker until no job is left."""
     for name, value in {
         "DATABASE_URL": database,
         "STORAGE_DIR": str(tmp_path / "storage"),
@@ -113,7 +113,7 @@ def scans(folder: Path, *names: str) -> dict[str, str]:
 SKIPPED = "select run_id, skipped, skipped_examples from run_history order by run_id"
 
 
-def test_what_is_passed_over_is_kept_with_the_run(
+def test_skipped_entries_are_stored_with_the_run(
     connection: psycopg.Connection[Any], work: Work, tmp_path: Path
 ) -> None:
     folder = tmp_path / "scans"
@@ -131,13 +131,13 @@ def test_what_is_passed_over_is_kept_with_the_run(
     assert connection.execute(SKIPPED).fetchall() == [(run, 2, reasons), (newer, 0, None)]
 
 
-def test_a_source_of_nothing_but_what_is_passed_over_says_so(
+def test_a_source_whose_entries_are_all_skipped_fails(
     connection: psycopg.Connection[Any], work: Work, tmp_path: Path
 ) -> None:
     start(connection, "directory", scans(tmp_path / "scans", "a.pdf", "b.pdf"))
     work("fetch")
     work("coordinator")
-    work("coordinator")  # once more for the phase of reading, which has nothing to do
+    work("coordinator")  # again for the OCR phase, which has no units
     facts = read_site_state(connection, "town")
     assert facts is not None
     answer = explain(facts)
@@ -145,11 +145,11 @@ def test_a_source_of_nothing_but_what_is_passed_over_says_so(
     assert (
         "SourceUnreadable: all 2 entries of the listing were skipped; the first: a.pdf has no date" in answer.sentence
     )
-    said = "2 entries of the source were passed over: a.pdf has no date in its name; b.pdf has no date in its name"
-    assert said in answer.evidence
+    evidence = "2 entries of the source were passed over: a.pdf has no date in its name; b.pdf has no date in its name"
+    assert evidence in answer.evidence
 
 
-def test_reasons_are_cut_cleaned_and_kept_to_their_run(connection: psycopg.Connection[Any]) -> None:
+def test_skip_reasons_are_cleaned_shortened_and_stored_per_run(connection: psycopg.Connection[Any]) -> None:
     connection.execute("insert into sites (subdomain) values ('town')")
     older = engine.start_run(connection, "town")
     newer = engine.start_run(connection, "town", supersede=True)
@@ -163,7 +163,7 @@ def test_reasons_are_cut_cleaned_and_kept_to_their_run(connection: psycopg.Conne
     assert connection.execute(SKIPPED).fetchall()[1] == (newer, 0, None)
 
 
-BAD_PLUGINS = {
+FAILING_PLUGINS = {
     "raises": ("async def documents(self): raise KeyError('id'); yield", "PluginRaised", "KeyError: 'id'"),
     "exits": ("async def documents(self): raise SystemExit(1); yield", "PluginRaised", "SystemExit"),
     "hangs": ("async def documents(self): import time; time.sleep(60); yield", "PluginTimeout", "within 2 s"),
@@ -178,25 +178,25 @@ BAD_PLUGINS = {
 }
 
 
-def test_bad_plugins_fail_their_units_with_their_names_and_the_worker_goes_on(
+def test_failing_plugins_fail_their_own_units_and_the_worker_continues(
     connection: psycopg.Connection[Any], web: Web, work: Work, plugins: Path
 ) -> None:
-    for name, (body, *_) in BAD_PLUGINS.items():
+    for name, (body, *_) in FAILING_PLUGINS.items():
         (plugins / f"{name}.py").write_text(
             "from clerk import Fetcher, hookimpl\n\n"
-            f"class Bad(Fetcher):\n    {body}\n\n"
-            f"@hookimpl\ndef fetcher_class(label):\n    return Bad if label == '{name}' else None\n"
+            f"class Failing(Fetcher):\n    {body}\n\n"
+            f"@hookimpl\ndef fetcher_class(label):\n    return Failing if label == '{name}' else None\n"
         )
         start(connection, name, {}, site=name)
     web.routes["/m.csv"] = Reply(b"url,meeting,date\n")
     start(connection, "manifest", {"url": f"{web.url}/m.csv"}, site="good")
     work("fetch")
     assert unit(connection, "good")[0] == "processed"
-    for name, (_, code, said) in BAD_PLUGINS.items():
+    for name, (_, code, expected) in FAILING_PLUGINS.items():
         status, error_code, message = unit(connection, name)
         assert (name, error_code) == (name, code)
         assert f"plugin {name}" in message
-        assert said in message
+        assert expected in message
         assert status == ("failed_terminal" if code == "InvalidPluginResult" else "failed_retryable")
 
 
@@ -207,12 +207,12 @@ def test_bad_plugins_fail_their_units_with_their_names_and_the_worker_goes_on(
         ("legistar", {}, "SiteConfigError"),
         ("legistar", "{broken", "SiteConfigError"),
         ("legistar", "[1]", "SiteConfigError"),
-        ("nobodys", {}, "PluginMissing"),
+        ("unknown", {}, "PluginMissing"),
         ("manifest", {"url": "http://10.0.0.1/none"}, "AddressForbidden"),
         ("directory", {"path": "/no/such/folder"}, "SourceUnreadable"),
     ],
 )
-def test_a_site_that_cannot_be_fetched_says_why(
+def test_a_site_that_cannot_be_fetched_fails_with_a_code(
     connection: psycopg.Connection[Any], work: Work, scraper: str | None, extra: dict[str, Any] | str, code: str
 ) -> None:
     start(connection, scraper, extra)
@@ -220,14 +220,16 @@ def test_a_site_that_cannot_be_fetched_says_why(
     assert unit(connection)[:2] == ("failed_terminal", code)
 
 
-def test_a_source_that_is_away_is_tried_again_later(connection: psycopg.Connection[Any], web: Web, work: Work) -> None:
+def test_an_unavailable_source_is_retried(connection: psycopg.Connection[Any], web: Web, work: Work) -> None:
     web.routes["/m.csv"] = Reply(b"", 503, {"Retry-After": "86400"})
     start(connection, "manifest", {"url": f"{web.url}/m.csv"})
     work("fetch")
     assert unit(connection)[:2] == ("failed_retryable", "DownloadFailed")
 
 
-def test_waiting_for_a_host_is_not_hanging(connection: psycopg.Connection[Any], web: Web, work: Work) -> None:
+def test_waiting_for_a_host_does_not_count_as_hanging(
+    connection: psycopg.Connection[Any], web: Web, work: Work
+) -> None:
     replies = iter([Reply(b"", 503, {"Retry-After": "3"}), Reply(b"url,meeting,date\n")])
     web.routes["/m.csv"] = lambda request: next(replies)
     start(connection, "manifest", {"url": f"{web.url}/m.csv"})
@@ -235,7 +237,7 @@ def test_waiting_for_a_host_is_not_hanging(connection: psycopg.Connection[Any], 
     assert unit(connection)[0] == "processed"
 
 
-def test_the_example_plugin_does_all_that_it_says(
+def test_the_example_plugin_implements_every_hook(
     connection: psycopg.Connection[Any], web: Web, work: Work, plugins: Path, tmp_path: Path
 ) -> None:
     (plugins / "clerk_example.py").write_text((EXAMPLE / "clerk_example.py").read_text())
@@ -257,7 +259,7 @@ def test_the_example_plugin_does_all_that_it_says(
 
     loaded = manager.load(create_app().connector.settings)  # type: ignore[attr-defined]
     assert loaded.problems == []
-    (example,) = [one for one in loaded.loaded if one.name == "clerk_example"]
+    (example,) = [plugin for plugin in loaded.loaded if plugin.name == "clerk_example"]
     assert len(example.hooks) == 10
     _call_the_other_hooks(loaded, tmp_path / "storage")
 
@@ -269,25 +271,25 @@ def _call_the_other_hooks(loaded: manager.Plugins, storage: Path) -> None:
     with sqlite3.connect(database) as archive:
         archive.executescript("create table minutes (id); create table agendas (id); insert into minutes values (1);")
     archive.close()
-    wall = storage / "_example" / "town"
+    folder = storage / "_example" / "town"
     list(loaded.call_each("post_create", subdomain="town"))
     list(loaded.call_each("pre_compilation", subdomain="town", run_id=1))
     list(loaded.call_each("post_compilation", subdomain="town", database_path=database, run_id=1))
-    assert (wall / "pages.txt").read_text() == "1 pages after run 1\n"
+    assert (folder / "pages.txt").read_text() == "1 pages after run 1\n"
     calls = dict(loaded.implementations("deploy_municipality", subdomain="town"))
-    assert calls["clerk_example"]() == str(wall / "meetings.db")
+    assert calls["clerk_example"]() == str(folder / "meetings.db")
     list(loaded.call_each("upload_static_file", file_path=database, storage_path="/a/b.db"))
     assert (storage / "_example/static/a/b.db").is_file()
     list(loaded.call_each("post_deploy", site={"subdomain": "town", "name": "Town"}))
-    assert (wall / "announced.txt").is_file()
+    assert (folder / "announced.txt").is_file()
     _, extractor = loaded.resolve("extractor", "example")
     assert extractor.extract([(1, "MAYOR Quimby")]) == {1: {"persons": [{"text": "Mayor", "confidence": 0.1}]}}
 
 
-def test_a_fetch_that_is_cancelled_stops(
+def test_a_cancelled_fetch_stops(
     connection: psycopg.Connection[Any], web: Web, work: Work, plugins: Path, tmp_path: Path
 ) -> None:
-    """The run ends while the plugin waits for its source: the job leaves, and the plugin's coroutine with it."""
+    """If the run is cancelled while the plugin waits for its source, the job ends and so does the plugin's task."""
     (plugins / "slow.py").write_text(
         dedent(
             f"""
@@ -325,7 +327,7 @@ def test_a_fetch_that_is_cancelled_stops(
         app = create_app()
         async with app.open_async():
             worker = asyncio.create_task(app.run_worker_async(queues=["fetch"], install_signal_handlers=False))
-            # A worker that drains no longer looks for requests to stop, so this one is kept until the job has ended.
+            # A worker with wait=False does not poll for aborted jobs, so this one runs until the job has ended.
             running = "select 1 from procrastinate_jobs where queue_name = 'fetch' and status in ('todo', 'doing')"
             while connection.execute(running).fetchone():
                 await asyncio.sleep(0.05)

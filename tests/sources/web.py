@@ -1,4 +1,4 @@
-"""A web server of the tests' own, on loopback, that answers as it is told and remembers what it was asked."""
+"""Web server on loopback with configurable responses, which records all requests."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Request:
     query: dict[str, str]
     headers: dict[str, str]
     at: float
-    at_once: int
-    """How many were being answered, this one included."""
+    concurrent: int
+    """Number of requests in progress, including this one."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Web:
         self.lock = threading.Lock()
         self.running = 0
         self.released = threading.Event()
-        """Set when the test is over: answers that never end, end."""
+        """Set at the end of the test, so that endless responses end."""
 
     @property
     def url(self) -> str:
@@ -59,15 +59,15 @@ class Web:
         return [request.path for request in self.requests]
 
     def serve_pdf(self, path: str, text: str, validators: bool = False) -> None:
-        """A document; with validators it answers 304 to those who have it."""
+        """Serve a document; with `validators`, respond with 304 to a matching If-None-Match."""
         tag = f'"{abs(hash(text))}"'
 
-        def answer(request: Request) -> Reply:
+        def respond(request: Request) -> Reply:
             if validators and request.headers.get("if-none-match") == tag:
                 return Reply(status=304)
             return Reply(pdf(text), headers={"ETag": tag} if validators else {})
 
-        self.routes[path] = answer
+        self.routes[path] = respond
 
     def serve_json(self, path: str, value: Any) -> None:
         self.routes[path] = Reply(json.dumps(value).encode(), headers={"Content-Type": "application/json"})
@@ -96,12 +96,12 @@ class _Handler(BaseHTTPRequestHandler):
             web.requests.append(request)
         try:
             with contextlib.suppress(ConnectionError):
-                self._answer(request)
+                self._respond(request)
         finally:
             with web.lock:
                 web.running -= 1
 
-    def _answer(self, request: Request) -> None:
+    def _respond(self, request: Request) -> None:
         if raw := self.web.raw.get(request.path):
             self.close_connection = True
             raw(self)
@@ -121,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[Web]:
+def run_server() -> Iterator[Web]:
     class Handler(_Handler):
         pass
 
