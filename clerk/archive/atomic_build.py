@@ -93,8 +93,8 @@ def _build(
             finish(draft, from_scratch)
         changed = from_scratch or _change_counter(draft) != before
         with open_draft(draft) as connection:
-            content_hash.check(connection)
-            result = BuildResult(content_hash.hash_content(connection), content_hash.page_count(connection), changed)
+            content_hash.check_integrity(connection)
+            result = BuildResult(content_hash.hash_content(connection), content_hash.count_pages(connection), changed)
         _remove_sidecars(draft)
         if changed:
             if before_rename is not None:

@@ -53,9 +53,9 @@ def carry_over(
             return
         if integrity.find_problem(copy) is not None:
             continue
-        with content_hash.open_readonly(copy) as older, contextlib.suppress(_SchemaMismatch):
+        with content_hash.open_readonly(copy) as source, contextlib.suppress(_SchemaMismatch):
             for document in list(missing):
-                if rows := _rows(older, document):
+                if rows := _rows(source, document):
                     connection.executemany(_PAGES[document.table][1], rows)
                     missing.remove(document)
             has_intact_copy = True

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from clerk.archive.atomic_build import BuildResult, Finish, build, load_schema
 from clerk.archive.carry_over import NOT_PUBLISHED, PublishedCopies, carry_over
-from clerk.archive.pages import CarriedOver, Page, pages, with_ids
+from clerk.archive.pages import CarriedOver, Page, read_pages, with_ids
 from clerk.archive.selection import SelectedDocument
 from clerk.documents.storage import SiteStorage
 from clerk.errors import AllTextsMissing
@@ -17,9 +17,9 @@ _INSERT = (
     "insert into PAGES (id, meeting, date, page, text, page_image, entities_json, votes_json)"
     " values (?, ?, ?, ?, ?, ?, ?, ?)"
 )
-_EXTRACTED = "update PAGES set entities_json = ?, votes_json = ? where id = ?"
+_UPDATE_EXTRACTION = "update PAGES set entities_json = ?, votes_json = ? where id = ?"
 _DELETE = "delete from PAGES where id = ?"
-_ALL = "select id, meeting, date from PAGES"
+_LIST = "select id, meeting, date from PAGES"
 
 
 def compile_site(
@@ -39,7 +39,7 @@ def compile_site(
         raise AllTextsMissing(f"the texts of all {len(selected)} processed documents are missing in {storage.folder}")
 
     def fill(connection: sqlite3.Connection) -> None:
-        documents = apply(connection, with_ids(pages(storage, selected)))
+        documents = apply(connection, with_ids(read_pages(storage, selected)))
         carry_over(connection, documents, storage.database, published)
 
     return build(storage.database, load_schema("meetings.sql"), fill, finish, before_rename)
@@ -48,27 +48,27 @@ def compile_site(
 def apply(connection: sqlite3.Connection, wanted: Iterable[tuple[str, Page] | CarriedOver]) -> set[CarriedOver]:
     """Make the tables hold exactly these pages, writing only differences. Returns the documents whose rows were kept
     without comparing them."""
-    seen: dict[str, set[str]] = {"minutes": set(), "agendas": set()}
+    keys_by_table: dict[str, set[str]] = {"minutes": set(), "agendas": set()}
     carried_over: set[CarriedOver] = set()
     for item in wanted:
         if isinstance(item, CarriedOver):
             carried_over.add(item)
             continue
         key, page = item
-        seen[page.table].add(key)
+        keys_by_table[page.table].add(key)
         text = (page.meeting, page.date, page.page, page.text, page.page_image)
         extracted = (page.entities_json, page.votes_json)
-        present = connection.execute(_for_table(page.table, _FIND), [key]).fetchone()
-        if present is None or present[:5] != text:
-            if present is not None:
+        existing = connection.execute(_for_table(page.table, _FIND), [key]).fetchone()
+        if existing is None or existing[:5] != text:
+            if existing is not None:
                 connection.execute(_for_table(page.table, _DELETE), [key])
             connection.execute(_for_table(page.table, _INSERT), [key, *text, *extracted])
-        elif present[5:] != extracted:
-            connection.execute(_for_table(page.table, _EXTRACTED), [*extracted, key])
-    for table, keys in seen.items():
+        elif existing[5:] != extracted:
+            connection.execute(_for_table(page.table, _UPDATE_EXTRACTION), [*extracted, key])
+    for table, keys in keys_by_table.items():
         obsolete = [
             [key]
-            for key, meeting, date in connection.execute(_for_table(table, _ALL))
+            for key, meeting, date in connection.execute(_for_table(table, _LIST))
             if key not in keys and CarriedOver(table, meeting, date) not in carried_over
         ]
         connection.executemany(_for_table(table, _DELETE), obsolete)

@@ -69,13 +69,13 @@ def _as_hex(value: object) -> object:
     return {"hex": value.hex()}
 
 
-def page_count(connection: sqlite3.Connection) -> int:
+def count_pages(connection: sqlite3.Connection) -> int:
     return int(
         connection.execute("select (select count(*) from minutes) + (select count(*) from agendas)").fetchone()[0]
     )
 
 
-def check(connection: sqlite3.Connection) -> None:
+def check_integrity(connection: sqlite3.Connection) -> None:
     """Raise ArchiveDamaged unless the database and each full-text index pass their integrity check.
 
     The connection must be writable: FTS5 receives commands as inserts."""

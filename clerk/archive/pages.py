@@ -50,7 +50,7 @@ class CarriedOver:
     date: str
 
 
-def pages(storage: SiteStorage, selected: Iterable[SelectedDocument]) -> Iterator[Page | CarriedOver]:
+def read_pages(storage: SiteStorage, selected: Iterable[SelectedDocument]) -> Iterator[Page | CarriedOver]:
     """The pages of all documents. Only one document is in memory at a time."""
     for selection in selected:
         document = selection.document

@@ -52,7 +52,7 @@ class SelectedDocument:
     """Its texts differ from its manifest: the archive keeps its existing rows until it is processed again."""
 
 
-def candidates(connection: psycopg.Connection[Any], subdomain: str) -> list[Candidate]:
+def read_candidates(connection: psycopg.Connection[Any], subdomain: str) -> list[Candidate]:
     return [
         Candidate(Document(*columns), lineage_id, is_processed, is_superseded)
         for *columns, lineage_id, is_processed, is_superseded in connection.execute(_DOCUMENTS, [subdomain])

@@ -96,7 +96,7 @@ def rollback(site: str, name: str | None, only_list: bool, dry_run: bool, as_jso
             _show(published, as_json)
             return
         current = published.current
-        target = published.named(name) if name else published.before_current()
+        target = published.get(name) if name else published.previous()
         if not dry_run:
             published.switch_to(target)
             newer = [version.content_hash for version in published.versions() if version.name > target.name]

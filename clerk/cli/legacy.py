@@ -49,17 +49,17 @@ def inspect_command(as_json: bool) -> None:
     """
     settings = config.load()
     with connect(settings) as connection:
-        found = inspect(connection, settings.storage_dir, settings.redis_url)
+        inspection = inspect(connection, settings.storage_dir, settings.redis_url)
     if as_json:
-        print_json(found.as_dict())
+        print_json(inspection.as_dict())
     else:
-        _print_inspection(found)
-    if "problem" in (found.redis or {}):
+        _print_inspection(inspection)
+    if "problem" in (inspection.redis or {}):
         click.get_current_context().exit(EXIT_UNKNOWN)
 
 
-def _print_inspection(found: Inspection) -> None:
-    database, disk = found.database, found.disk
+def _print_inspection(inspection: Inspection) -> None:
+    database, disk = inspection.database, inspection.disk
     click.echo(f"database  {database['description']}; {database['sites']} sites, {database['stuck']} stuck")
     for source, stages in database["stuck_by"].items():
         if stages:
@@ -67,19 +67,20 @@ def _print_inspection(found: Inspection) -> None:
     states = ", ".join(f"{count} with {state}" for state, count in sorted(disk.states.items()))
     click.echo(f"disk      {disk.root}: {disk.sites} sites, {disk.documents} documents ({states or 'none'}),")
     click.echo(f"          {disk.text_files} text files")
-    if found.redis is None:
+    if inspection.redis is None:
         click.echo("redis     not read: REDIS_URL is not set")
-    elif problem := found.redis.get("problem"):
+    elif problem := inspection.redis.get("problem"):
         click.echo(f"redis     not read: {problem}")
     else:
-        click.echo(f"redis     {len(found.redis['workers'])} workers alive, {len(found.redis['queues'])} queues")
-        for queue, counts in found.redis["queues"].items():
+        workers, queues = inspection.redis["workers"], inspection.redis["queues"]
+        click.echo(f"redis     {len(workers)} workers alive, {len(queues)} queues")
+        for queue, counts in queues.items():
             jobs = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
             click.echo(f"          {queue}: {jobs or 'empty'}")
-        for problem in found.redis["problems"]:
+        for problem in inspection.redis["problems"]:
             click.echo(f"          {problem}")
-    click.echo(f"{len(found.disagreements)} disagreements" + (":" if found.disagreements else ""))
-    for line in found.disagreements:
+    click.echo(f"{len(inspection.disagreements)} disagreements" + (":" if inspection.disagreements else ""))
+    for line in inspection.disagreements:
         click.echo(f"  {line}")
 
 

@@ -46,8 +46,8 @@ def cleanup_command(how: str, backup: Path | None, forced: tuple[str, ...], dry_
     with connect(settings) as connection:
         require_known_schema(connection, folder)
         set_actor(connection, "cli")
-        done, scope = is_cleaned_up(connection), cleanup.scope(connection)
-        checks = [] if done or how == "undo" else cleanup.checks(connection, backup)
+        done, scope = is_cleaned_up(connection), cleanup.read_scope(connection)
+        checks = [] if done or how == "undo" else cleanup.run_checks(connection, backup)
         if unknown := set(forced) - {check.name for check in checks} if checks else set():
             raise click.UsageError(f"there is no check {', '.join(sorted(unknown))}")
         refused = cleanup.failed(checks, frozenset(forced)) if how == "apply" else []
@@ -64,7 +64,7 @@ def cleanup_command(how: str, backup: Path | None, forced: tuple[str, ...], dry_
     else:
         _print_checks(checks)
     if refused:
-        raise cleanup.refusal(refused)
+        raise cleanup.cleanup_refused(refused)
     if not as_json:
         would = dry_run and how == ("undo" if done else "apply")
         click.echo(_plan(scope, done) if would else _MESSAGES[done, now])

@@ -84,7 +84,7 @@ class AlreadyCleanedUp(ClerkError):
     code = "AlreadyCleanedUp"
 
 
-def checks(connection: Connection, backup: Path | None) -> list[Check]:
+def run_checks(connection: Connection, backup: Path | None) -> list[Check]:
     stuck, health = connection.execute("select stuck_percent, health_score from pipeline_health").fetchone() or (0, 100)
     unmigrated = len(tables.read(connection).stuck)
     reconciliations, repairs = connection.execute(_RECONCILIATIONS).fetchone() or (0, 0)
@@ -122,7 +122,7 @@ def failed(checks: list[Check], forced: frozenset[str]) -> list[str]:
     return [check.name for check in checks if not check.holds and check.name not in forced]
 
 
-def refusal(names: list[str]) -> CleanupRefused:
+def cleanup_refused(names: list[str]) -> CleanupRefused:
     return CleanupRefused(
         f"the clean-up is not safe yet ({', '.join(names)})",
         "run `clerk legacy cleanup --check`; wait until they hold, or override each with --force NAME",
@@ -137,7 +137,7 @@ def require_not_done(connection: Connection) -> None:
         )
 
 
-def scope(connection: Connection) -> CleanupScope:
+def read_scope(connection: Connection) -> CleanupScope:
     done = is_cleaned_up(connection)
     names = {name: f"legacy_{name}" if done else name for name in tables.TABLES}
     return CleanupScope(

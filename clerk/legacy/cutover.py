@@ -135,9 +135,9 @@ class CutoverResult:
 
 
 def make_plan(connection: Redis, sites: set[str]) -> Plan:
-    listed = rq.listing(connection)
+    listed = rq.list_jobs(connection)
     plan = Plan(problems=listed.problems)
-    for job in rq.jobs(connection, listed):
+    for job in rq.read_jobs(connection, listed):
         if job.problem:
             plan.left.append((job, job.problem))
         elif job.function not in SITE_JOBS:
@@ -158,7 +158,7 @@ def make_plan(connection: Redis, sites: set[str]) -> Plan:
 
 
 def require_no_workers(connection: Redis) -> None:
-    if alive := rq.workers(connection):
+    if alive := rq.list_workers(connection):
         shown = ", ".join(alive[:3]) + (", …" if len(alive) > 3 else "")
         raise WorkersAlive(
             f"{len(alive)} legacy clerk workers are alive ({shown})",

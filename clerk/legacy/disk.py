@@ -122,7 +122,7 @@ def missing_pdf_tool() -> str | None:
     return None
 
 
-def site_folders(root: Path) -> list[str]:
+def list_site_folders(root: Path) -> list[str]:
     """Names of site folders, unreadable folders included. Raises OSError if `root` cannot be read."""
     with os.scandir(root) as entries:
         return sorted(entry.name for entry in entries if not entry.name.startswith(".") and _may_be_a_site(entry))

@@ -41,7 +41,7 @@ def inspect(connection: Connection, root: Path, redis_url: str | None) -> Inspec
     legacy = tables.read(connection)
     problems = [] if (missing := disk.missing_pdf_tool()) is None else [f"{missing}; pages of PDFs were not counted"]
     try:
-        on_disk = {name: disk.scan(root / name) for name in disk.site_folders(root)}
+        on_disk = {name: disk.scan(root / name) for name in disk.list_site_folders(root)}
     except OSError as error:
         on_disk = {}
         if legacy.sites or not isinstance(error, FileNotFoundError):
@@ -57,7 +57,7 @@ def _redis(url: str | None) -> dict[str, Any] | None:
     try:
         with rq.connect(url) as connected:
             rq.require_rq(connected)
-            return rq.summary(connected)
+            return rq.summarize(connected)
     except ClerkError as error:
         return {"problem": str(error)}
 

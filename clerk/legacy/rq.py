@@ -117,26 +117,26 @@ def connect(url: str) -> Iterator[Redis]:
             raise unusable(error) from error
 
 
-def queues(connection: Redis) -> list[Queue]:
+def list_queues(connection: Redis) -> list[Queue]:
     from redis.exceptions import ResponseError
     from rq import Queue
 
     try:
-        found = Queue.all(connection=connection, serializer=SafePickleSerializer)
+        queues = Queue.all(connection=connection, serializer=SafePickleSerializer)
     except (ResponseError, ValueError) as error:
         raise NotLegacyRedis(f"the Redis has other data under the keys of RQ ({error})", _REMEDY) from error
-    return sorted(found, key=lambda queue: queue.name)
+    return sorted(queues, key=lambda queue: queue.name)
 
 
 _REMEDY = "set REDIS_URL to the Redis of legacy clerk, with its database number (redis://host:6379/0)"
 
 
 def require_rq(connection: Redis) -> None:
-    if not queues(connection):
+    if not list_queues(connection):
         raise NotLegacyRedis("the Redis has no RQ queue", _REMEDY)
 
 
-def workers(connection: Redis) -> list[str]:
+def list_workers(connection: Redis) -> list[str]:
     """Names of live RQ workers. RQ's own function is not used: it removes dead workers from Redis."""
     from redis.exceptions import ResponseError
     from rq import Worker, worker_registration
@@ -148,12 +148,12 @@ def workers(connection: Redis) -> list[str]:
     return sorted(key.removeprefix(Worker.redis_worker_namespace_prefix) for key in known if connection.exists(key))
 
 
-def summary(connection: Redis) -> dict[str, Any]:
-    listed = listing(connection)
-    counts: dict[str, dict[str, int]] = {queue.name: dict.fromkeys(STATUSES, 0) for queue in queues(connection)}
+def summarize(connection: Redis) -> dict[str, Any]:
+    listed = list_jobs(connection)
+    counts: dict[str, dict[str, int]] = {queue.name: dict.fromkeys(STATUSES, 0) for queue in list_queues(connection)}
     for queue, status, ids in listed.entries:
         counts[queue.name][status] = len(ids)
-    return {"workers": workers(connection), "queues": counts, "problems": listed.problems}
+    return {"workers": list_workers(connection), "queues": counts, "problems": listed.problems}
 
 
 @dataclass
@@ -164,11 +164,11 @@ class Listing:
     """Queues and registries whose keys have other data."""
 
 
-def listing(connection: Redis) -> Listing:
+def list_jobs(connection: Redis) -> Listing:
     from redis.exceptions import ResponseError
 
     listed = Listing()
-    for queue in queues(connection):
+    for queue in list_queues(connection):
         for status in STATUSES:
             try:
                 listed.entries.append((queue, status, _ids(queue, status)))
@@ -177,7 +177,7 @@ def listing(connection: Redis) -> Listing:
     return listed
 
 
-def jobs(connection: Redis, listed: Listing) -> Iterator[LegacyJob]:
+def read_jobs(connection: Redis, listed: Listing) -> Iterator[LegacyJob]:
     """All unfinished and failed jobs. Jobs that cannot be decoded have a `problem`."""
     for queue, status, ids in listed.entries:
         for start in range(0, len(ids), _BATCH_SIZE):

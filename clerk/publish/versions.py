@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from clerk.archive import atomic_build, integrity
-from clerk.archive.content_hash import check, hash_content, page_count
+from clerk.archive.content_hash import check_integrity, count_pages, hash_content
 from clerk.documents.sanitize import is_subdomain
 from clerk.documents.storage import fsync_dir, write
 from clerk.errors import ArchiveMissing, ClerkError
@@ -116,8 +116,8 @@ class SiteVersions:
             except FileNotFoundError as error:
                 raise ArchiveMissing(f"there is no {database} to publish") from error
             with atomic_build.open_draft(copy) as connection:
-                check(connection)
-                content_hash, pages = hash_content(connection), page_count(connection)
+                check_integrity(connection)
+                content_hash, pages = hash_content(connection), count_pages(connection)
             existing = [
                 version
                 for version in self.versions()
@@ -156,7 +156,7 @@ class SiteVersions:
         temporary.replace(self.link)
         fsync_dir(self.folder)
 
-    def before_current(self) -> Version:
+    def previous(self) -> Version:
         versions, current = self.versions(), self.current
         older = [version for version in versions if current is not None and version.name < current.name]
         if not older:
@@ -166,7 +166,7 @@ class SiteVersions:
             )
         return older[-1]
 
-    def named(self, name: str) -> Version:
+    def get(self, name: str) -> Version:
         for version in self.versions():
             if version.name == name:
                 return version

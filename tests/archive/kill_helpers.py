@@ -19,13 +19,13 @@ _STEPS = ("open", "os.", "shutil.", "sqlite3.", "tempfile.")
 
 
 def _kill_at(step: int) -> None:
-    seen = 0
+    count = 0
 
     def hook(event: str, _: object) -> None:
-        nonlocal seen
+        nonlocal count
         if event.startswith(_STEPS) and event not in ("os.kill", "os.scandir", "os.listdir"):
-            seen += 1
-            if seen == step:
+            count += 1
+            if count == step:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(hook)

@@ -40,10 +40,10 @@ def test_all_sites_are_in_one_database_even_with_the_same_pages(tmp_path: Path) 
     ]
     assert rows(output, "select count(*) from minutes_fts where minutes_fts match 'same'") == [(2,)]
     assert is_intact(output)
-    again = build_all(tmp_path, reversed(sites), output)
-    assert again.built is not None
+    second = build_all(tmp_path, reversed(sites), output)
+    assert second.built is not None
     assert result.built is not None
-    assert again.built.content_hash == result.built.content_hash
+    assert second.built.content_hash == result.built.content_hash
 
 
 def test_a_damaged_site_is_reported_and_the_others_are_built(tmp_path: Path) -> None:
@@ -75,8 +75,8 @@ def test_the_command_builds_all(runner: CliRunner, connection: psycopg.Connectio
     assert not (storage / "_all").exists()
     result = invoke(runner, "build-all", "--json")
     assert result.exit_code == 0
-    found = json.loads(result.stdout)
-    assert (found["sites"], found["without_archive"], found["pages"]) == (["springfield"], ["shelbyville"], 1)
+    report = json.loads(result.stdout)
+    assert (report["sites"], report["without_archive"], report["pages"]) == (["springfield"], ["shelbyville"], 1)
     assert rows(storage / "_all" / "meetings.db", "select municipality from minutes") == [("Springfield",)]
     make_archive(storage, "shelbyville", "two").write_bytes(b"rubbish")
     result = invoke(runner, "build-all", "--output", str(tmp_path / "all.db"))

@@ -59,11 +59,11 @@ def test_page_ids_and_image_paths_follow_the_design(site: SiteDocuments) -> None
 def test_the_text_can_be_searched_and_datasette_finds_the_index(site: SiteDocuments) -> None:
     site.add("Ordenanza sobre la reunión", "nothing here")
     compile_documents(site)
-    found = rows(
+    pages = rows(
         site.storage.database,
         "select m.page from minutes_fts f join minutes m on m.rowid = f.rowid where minutes_fts match 'reunion'",
     )
-    assert found == [(1,)]
+    assert pages == [(1,)]
     # Datasette's query for the full-text table of a table.
     by_datasette = rows(
         site.storage.database,
@@ -92,20 +92,20 @@ def test_an_unchanged_archive_is_not_written(site: SiteDocuments) -> None:
 
 
 def test_only_differences_are_written(site: SiteDocuments, tmp_path: Path) -> None:
-    site.add("kept")
+    site.add("unchanged")
     revised = site.add("before", day=date(2024, 4, 2))
     removed = site.add("removed", day=date(2024, 5, 7))
     compile_documents(site)
-    ((rowid,),) = rows(site.storage.database, "select rowid from minutes where text = 'kept'")
+    ((rowid,),) = rows(site.storage.database, "select rowid from minutes where text = 'unchanged'")
     site.add("after", "and more", day=date(2024, 4, 2), revision=2, lineage_id=revised.id, number=7)
     site.remove(removed)
     built = compile_documents(site)
     assert rows(site.storage.database, "select text from minutes order by date, page") == [
-        ("kept",),
+        ("unchanged",),
         ("after",),
         ("and more",),
     ]
-    assert rows(site.storage.database, "select rowid from minutes where text = 'kept'") == [(rowid,)]
+    assert rows(site.storage.database, "select rowid from minutes where text = 'unchanged'") == [(rowid,)]
     assert is_intact(site.storage.database)
     assert built.content_hash == compile_from_scratch(site, tmp_path).content_hash
 
@@ -274,8 +274,8 @@ def test_an_unusable_existing_file_is_rebuilt_from_scratch(site: SiteDocuments, 
         case "other schema":
             with closing(sqlite3.connect(database)) as connection:
                 connection.execute("alter table minutes add column more text")
-    again = compile_documents(site)
-    assert again == BuildResult(good.content_hash, 40, changed=True)
+    rebuilt = compile_documents(site)
+    assert rebuilt == BuildResult(good.content_hash, 40, changed=True)
     assert is_intact(database)
 
 
@@ -308,9 +308,9 @@ def test_a_wal_file_beside_the_old_database_is_not_replayed_into_the_new_one(sit
 def test_extraction_results_are_merged_into_the_rows(site: SiteDocuments) -> None:
     document = site.add("Mayor Ellen Ortiz", "nothing")
     plain = compile_documents(site)
-    found = {1: Findings('{"persons": []}', '{"votes": []}'), 2: Findings("{}", "{}")}
+    findings = {1: Findings('{"persons": []}', '{"votes": []}'), 2: Findings("{}", "{}")}
     texts = [(1, "Mayor Ellen Ortiz"), (2, "nothing")]
-    cache.save(site.storage.extracted(document), cache.CachedFindings("rules", "1", cache.text_hash(texts), found))
+    cache.save(site.storage.extracted(document), cache.CachedFindings("rules", "1", cache.text_hash(texts), findings))
     merged = compile_documents(site)
     assert merged.content_hash != plain.content_hash
     assert rows(site.storage.database, "select entities_json, votes_json from minutes order by page") == [
@@ -318,7 +318,9 @@ def test_extraction_results_are_merged_into_the_rows(site: SiteDocuments) -> Non
         ("{}", "{}"),
     ]
     # Results for another text are ignored.
-    cache.save(site.storage.extracted(document), cache.CachedFindings("rules", "1", cache.text_hash(texts[:1]), found))
+    cache.save(
+        site.storage.extracted(document), cache.CachedFindings("rules", "1", cache.text_hash(texts[:1]), findings)
+    )
     assert compile_documents(site).content_hash == plain.content_hash
 
 

@@ -20,13 +20,13 @@ def test_all_archives_are_searched(tmp_path: Path) -> None:
     archives = published_archives(tmp_path)
     assert [name for name, _ in archives] == ["alpha", "beta", "gamma"]
 
-    found = search(archives, "bike lanes")
-    assert {(hit.subdomain, hit.kind, hit.page) for hit in found.hits} == {
+    result = search(archives, "bike lanes")
+    assert {(hit.subdomain, hit.kind, hit.page) for hit in result.hits} == {
         ("alpha", "minutes", 1),
         ("alpha", "minutes", 2),
         ("beta", "agenda", 1),
     }
-    assert (found.archives, found.broken, found.unreached) == (3, {}, 0)
+    assert (result.archives, result.broken, result.unreached) == (3, {}, 0)
     assert len(search(archives, '"bike lanes"').hits) == 2
     assert [hit.subdomain for hit in search(archives, "bike", date(2024, 6, 1)).hits] == ["beta"]
     assert [hit.page for hit in search(published_archives(tmp_path, "alpha"), '"lanes for"').hits] == [2]
@@ -40,10 +40,10 @@ def test_results_are_sorted_by_rank_within_the_archive_and_then_by_date(tmp_path
     usual: list[dict[str, object]] = [{"text": f"a bike {n}", "page": n, "date": f"2025-01-0{n}"} for n in (1, 2, 3)]
     publish(tmp_path, "alpha", *rare)
     publish(tmp_path, "beta", *usual)
-    found = search(published_archives(tmp_path), "bike", limit=4).hits
-    assert [(hit.subdomain, hit.rank) for hit in found] == [("beta", 1), ("alpha", 1), ("beta", 2), ("alpha", 2)]
-    assert found[1].score < found[0].score
-    assert found[0].date == "2025-01-03"
+    hits = search(published_archives(tmp_path), "bike", limit=4).hits
+    assert [(hit.subdomain, hit.rank) for hit in hits] == [("beta", 1), ("alpha", 1), ("beta", 2), ("alpha", 2)]
+    assert hits[1].score < hits[0].score
+    assert hits[0].date == "2025-01-03"
 
 
 def test_words_in_any_script_and_prefixes(tmp_path: Path) -> None:
@@ -61,10 +61,10 @@ def test_words_in_any_script_and_prefixes(tmp_path: Path) -> None:
 def test_a_broken_archive_is_reported_and_the_others_are_searched(tmp_path: Path) -> None:
     publish(tmp_path, "alpha", {"text": "bike lanes"}).write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
     publish(tmp_path, "beta", {"text": "bike lanes"})
-    found = search(published_archives(tmp_path), "bike")
-    assert [hit.subdomain for hit in found.hits] == ["beta"]
-    assert list(found.broken) == ["alpha"]
-    assert found.archives == 1
+    result = search(published_archives(tmp_path), "bike")
+    assert [hit.subdomain for hit in result.hits] == ["beta"]
+    assert list(result.broken) == ["alpha"]
+    assert result.archives == 1
 
 
 def test_the_time_limit_ends_the_search_with_partial_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,17 +72,17 @@ def test_the_time_limit_ends_the_search_with_partial_results(tmp_path: Path, mon
         publish(tmp_path, name, {"text": "bike lanes"})
     clock = itertools.count()
     monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
-    found = search(published_archives(tmp_path), "bike", seconds=1.5)
-    assert [hit.subdomain for hit in found.hits] == ["alpha"]
-    assert (found.archives, found.unreached) == (1, 2)
+    result = search(published_archives(tmp_path), "bike", seconds=1.5)
+    assert [hit.subdomain for hit in result.hits] == ["alpha"]
+    assert (result.archives, result.unreached) == (1, 2)
 
 
 def test_the_time_limit_interrupts_a_slow_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(tmp_path, "alpha", *({"text": f"bike lanes {n}", "page": n} for n in range(2000)))
     clock = itertools.count()
     monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
-    found = search(published_archives(tmp_path), "bike", seconds=1.5)
-    assert (found.hits, found.archives, found.unreached, found.broken) == ([], 0, 1, {})
+    result = search(published_archives(tmp_path), "bike", seconds=1.5)
+    assert (result.hits, result.archives, result.unreached, result.broken) == ([], 0, 1, {})
 
 
 @pytest.mark.parametrize(

@@ -79,15 +79,15 @@ def test_old_versions_are_deleted_and_open_readers_keep_theirs(
 def test_switching_to_older_and_newer_versions(published: SiteVersions, archive: Callable[[str], Path]) -> None:
     for text in ("one", "two", "three"):
         published.publish(archive(text), keep=3)
-    published.switch_to(published.before_current())
+    published.switch_to(published.previous())
     assert current_text(published) == "two"
-    published.switch_to(published.before_current())
+    published.switch_to(published.previous())
     assert current_text(published) == "one"
     with pytest.raises(NoSuchVersion):
-        published.before_current()
+        published.previous()
     with pytest.raises(NoSuchVersion):
-        published.named("../../etc")
-    published.switch_to(published.named(published.versions()[-1].name))
+        published.get("../../etc")
+    published.switch_to(published.get(published.versions()[-1].name))
     assert current_text(published) == "three"
 
 
@@ -107,7 +107,7 @@ def test_a_clock_set_back_keeps_the_order_of_versions(published: SiteVersions, a
     first.path.rename(later)
     second = published.publish(archive("two"), keep=3)
     assert second.name > later.name
-    assert published.before_current().name == later.name
+    assert published.previous().name == later.name
 
 
 def test_a_damaged_archive_is_not_published(published: SiteVersions, archive: Callable[[str], Path]) -> None:

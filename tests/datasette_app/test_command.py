@@ -37,9 +37,9 @@ def serving(database: Url, archives: Archives) -> Iterator[tuple[subprocess.Pope
         try:
             assert process.stderr is not None
             line = process.stderr.readline()
-            found = re.search(r"http://127\.0\.0\.1:\d+", line)
-            assert found, line + process.stderr.read()
-            yield process, found[0]
+            match = re.search(r"http://127\.0\.0\.1:\d+", line)
+            assert match, line + process.stderr.read()
+            yield process, match[0]
         finally:
             process.kill()
 
@@ -75,9 +75,9 @@ def test_an_unreachable_database_does_not_delay_serving(archives: Archives) -> N
         try:
             assert process.stderr is not None
             assert "site names cannot be read from the database" in process.stderr.readline()
-            found = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
-            assert found
-            assert '<a href="/springfield">springfield</a>' in httpx2.get(found[0], timeout=60).text
+            match = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
+            assert match
+            assert '<a href="/springfield">springfield</a>' in httpx2.get(match[0], timeout=60).text
         finally:
             process.kill()
 

@@ -48,8 +48,8 @@ def test_the_sites_are_listed_by_name_and_can_be_filtered(archives: Archives, cl
     assert '<a href="/springfield">Springfield</a>' in page
     assert '<a href="/north~2Ehaven">north.haven</a>' in page
     assert HOSTILE not in page
-    found = client.get("/.json").json()["sites"]
-    assert [(site["site"], site["pages"]) for site in found] == [
+    sites = client.get("/.json").json()["sites"]
+    assert [(site["site"], site["pages"]) for site in sites] == [
         ("north.haven", 1),
         ("riverton", 1),
         ("springfield", 2),
@@ -138,7 +138,7 @@ def test_a_new_version_is_served_from_the_next_request_on(archives: Archives, cl
         assert {row["text"] for row in client.get(path).json()} == {"first", f"second {version}"}
     assert "2 rows" in client.get("/springfield").text
     published = SiteVersions(archives.published, "springfield")
-    published.switch_to(published.before_current())
+    published.switch_to(published.previous())
     assert {row["text"] for row in client.get(path).json()} == {"first", "second 1"}
 
 

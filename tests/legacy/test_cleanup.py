@@ -63,23 +63,23 @@ def legacy_database(
 
 
 DEPENDENT_OBJECTS = """
-create index odd_status on sites (status) where status <> 'new';
-create index "Odd, both" on sites (lower(last_updated), name);
-comment on index odd_status is 'it''s odd';
-create statistics odd_statistics on status, scraper from sites;
-comment on statistics odd_statistics is 'dependent';
+create index legacy_status on sites (status) where status <> 'new';
+create index "Quoted, both" on sites (lower(last_updated), name);
+comment on index legacy_status is 'with a '' quote';
+create statistics legacy_statistics on status, scraper from sites;
+comment on statistics legacy_statistics is 'dependent';
 create table words (word varchar primary key);
 insert into words select distinct status from sites where status is not null;
 alter table sites
-    add constraint odd_check check (status is null or length(status) < 40) not valid,
-    add constraint odd_word foreign key (status) references words,
-    add constraint odd_pair unique (subdomain, last_extracted),
+    add constraint legacy_check check (status is null or length(status) < 40) not valid,
+    add constraint legacy_word foreign key (status) references words,
+    add constraint legacy_pair unique (subdomain, last_extracted),
     alter column last_deployed type varchar(30) collate "C",
     alter column last_extracted set default '';
-comment on constraint odd_check on sites is 'short';
+comment on constraint legacy_check on sites is 'short';
 update sites set extraction_status = 'pending' where extraction_status is null;
 alter table sites alter column extraction_status set not null;
-comment on column sites.status is 'read by others';
+comment on column sites.status is 'used by other programs';
 grant select (status), update (status, last_updated) on sites to pg_monitor with grant option;
 grant select (last_updated) on sites to public;
 """
@@ -193,23 +193,23 @@ def test_a_run_succeeds_without_the_legacy_columns(connection: Connection, folde
         "insert into content_items (subdomain, kind, meeting, date) values ('town', 'minutes', 'Council', '2020-01-01')"
     )
     engine.start_run(connection, "town")
-    with worker(database, "hand") as hand:
-        drain(hand)
+    with worker(database, "worker") as executor:
+        drain(executor)
     assert rows(connection, "select current_stage, outcome from sites") == [("completed", "succeeded")]
 
 
 # --- changes between the clean-up and its undo ---------------------------------------------------------------
 
 
-def run_jobs(hand: Worker, town: str, *failing: str, until_phase: int = 5) -> None:
+def run_jobs(executor: Worker, town: str, *failing: str, until_phase: int = 5) -> None:
     """Run the units and coordinators of the site's run, one per minute; those of the stages `failing` fail."""
-    while (state := site(hand.connection, town))["phase"] < until_phase:
-        job = next_job_of(hand, state["run_id"])
-        tick(hand.connection)
+    while (state := site(executor.connection, town))["phase"] < until_phase:
+        job = next_job_of(executor, state["run_id"])
+        tick(executor.connection)
         if job.is_unit:
-            hand.finish(job, "failed" if job.queue in failing else "succeeded")
+            executor.finish(job, "failed" if job.queue in failing else "succeeded")
         else:
-            hand.coordinate(job)
+            executor.coordinate(job)
 
 
 def tick(connection: Connection) -> None:
@@ -217,21 +217,21 @@ def tick(connection: Connection) -> None:
 
 
 def stop_in(phase: int, then: str = "select %s") -> Callable[[Worker, str], None]:
-    def change(hand: Worker, town: str) -> None:
-        run_jobs(hand, town, until_phase=phase)
-        tick(hand.connection)
-        hand.connection.execute(then.encode(), [town])
+    def change(executor: Worker, town: str) -> None:
+        run_jobs(executor, town, until_phase=phase)
+        tick(executor.connection)
+        executor.connection.execute(then.encode(), [town])
 
     return change
 
 
 CHANGES: dict[str, Callable[[Worker, str], None]] = {
     "succeeds": run_jobs,
-    "fails in fetch": lambda hand, town: run_jobs(hand, town, "fetch"),
-    "fails in OCR": lambda hand, town: run_jobs(hand, town, "ocr"),
-    "fails in extraction": lambda hand, town: run_jobs(hand, town, "extraction"),
-    "fails in compilation": lambda hand, town: run_jobs(hand, town, "compilation"),
-    "fails in deploy": lambda hand, town: run_jobs(hand, town, "deploy"),
+    "fails in fetch": lambda executor, town: run_jobs(executor, town, "fetch"),
+    "fails in OCR": lambda executor, town: run_jobs(executor, town, "ocr"),
+    "fails in extraction": lambda executor, town: run_jobs(executor, town, "extraction"),
+    "fails in compilation": lambda executor, town: run_jobs(executor, town, "compilation"),
+    "fails in deploy": lambda executor, town: run_jobs(executor, town, "deploy"),
     "is in fetch": stop_in(1),
     "is in OCR": stop_in(2),
     "is in extraction": stop_in(3),
@@ -250,21 +250,21 @@ def test_undo_writes_the_values_of_the_trigger_for_changed_sites(server: Url, te
     databases, results = Databases(server), []
     try:
         for cleaned in (False, True):
-            with worker(databases.create(template), "hand") as hand:
-                connection = hand.connection
+            with worker(databases.create(template), "worker") as executor:
+                connection = executor.connection
                 connection.execute("select set_config('clerk.now', '2030-01-01 12:00+00', false)")
                 for change in CHANGES:
                     add_site(connection, change, documents=1)
                     add_site(connection, f"deployed, {change}", documents=1)
                     engine.start_run(connection, f"deployed, {change}")
-                    run_jobs(hand, f"deployed, {change}")
+                    run_jobs(executor, f"deployed, {change}")
                 migrator = Migrator(connection, folder)
                 assert not cleaned or migrator.clean_up(lambda: None)
                 for change, apply in CHANGES.items():
                     for town in (change, f"deployed, {change}"):
                         tick(connection)
                         engine.start_run(connection, town)
-                        apply(hand, town)
+                        apply(executor, town)
                 assert not cleaned or migrator.revert_cleanup(lambda: None)
                 results.append(rows(connection, LEGACY_COLUMNS))
     finally:
@@ -276,19 +276,20 @@ def test_undo_writes_the_values_of_the_trigger_for_changed_sites(server: Url, te
 def test_undo_restores_the_exact_values_of_unchanged_sites(connection: Connection, folder: SqlFolder) -> None:
     connection.execute(
         "insert into sites (subdomain, status, last_updated, last_deployed) values"
-        " ('odd', 'needs_ocr', 'yesterday', ''), ('removed', 'deployed', '', ''), ('older name', 'deployed', 'x', '')"
+        " ('unchanged', 'needs_ocr', 'yesterday', ''), ('removed', 'deployed', '', ''),"
+        " ('old name', 'deployed', 'x', '')"
     )
     migrator = Migrator(connection, folder)
     migrator.clean_up(lambda: None)
     connection.execute("delete from sites where subdomain = 'removed'")
-    connection.execute("update sites set subdomain = 'renamed' where subdomain = 'older name'")
+    connection.execute("update sites set subdomain = 'renamed' where subdomain = 'old name'")
     connection.execute("insert into sites (subdomain) values ('added'), ('removed')")
     migrator.revert_cleanup(lambda: None)
     assert rows(connection, "select subdomain, status, last_updated, last_deployed from sites order by 1") == [
         ("added", "new", None, None),
-        ("odd", "needs_ocr", "yesterday", ""),
         ("removed", "new", None, None),
         ("renamed", "deployed", "x", ""),
+        ("unchanged", "needs_ocr", "yesterday", ""),
     ]
     assert one(connection, "select extraction_status from sites where subdomain = 'added'") == "pending"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from clerk.legacy.disk import DocumentState, scan, site_folders
+from clerk.legacy.disk import DocumentState, list_site_folders, scan
 from tests.legacy.legacy_system import LegacyDisk, as_unprivileged_user
 
 
@@ -46,8 +46,8 @@ def test_an_incomplete_text_is_not_text(legacy_disk: LegacyDisk) -> None:
     legacy_disk.images("town", "Images", "2020-01-01", 3)
     legacy_disk.text("town", "Stopped", "2020-01-01", "one")
     legacy_disk.pdf("town", "Stopped", "2020-01-01", pages=2)
-    found = {document.meeting: document.state() for document in scan(legacy_disk.root / "town").documents}
-    assert found == {
+    states_and_reasons = {document.meeting: document.state() for document in scan(legacy_disk.root / "town").documents}
+    assert states_and_reasons == {
         "Gap": (DocumentState.NOTHING, "the text of page 2 is missing"),
         "Images": (DocumentState.NOTHING, "there is an image of page 3, and text of 1 pages"),
         "Stopped": (DocumentState.PDF, "the PDF has 2 pages, and there is text of 1"),
@@ -83,14 +83,14 @@ def test_a_single_text_file_is_preferred_to_incomplete_pages(legacy_disk: Legacy
             legacy_disk.pdf("town", meeting, "2010-01-01", pages=2 if meeting == "Pages" else 3)
     for path in ("Linked/2010-01-01/2.txt", "Gap/2010-01-01/1.txt", "WithoutPdf/2010-01-01/1.txt"):
         (legacy_disk.root / "town/txt" / path).unlink()
-    found = {document.meeting: document for document in scan(legacy_disk.root / "town").documents}
-    assert {meeting: document.state()[0] for meeting, document in found.items() if meeting != "Empty"} == dict.fromkeys(
-        ("Linked", "Interrupted", "Gap", "WithoutPdf", "Pages"), DocumentState.TEXT
-    )
-    assert found["Empty"].state() == (DocumentState.PDF, "the PDF has 3 pages, and there is text of 2")
+    documents = {document.meeting: document for document in scan(legacy_disk.root / "town").documents}
+    assert {
+        meeting: document.state()[0] for meeting, document in documents.items() if meeting != "Empty"
+    } == dict.fromkeys(("Linked", "Interrupted", "Gap", "WithoutPdf", "Pages"), DocumentState.TEXT)
+    assert documents["Empty"].state() == (DocumentState.PDF, "the PDF has 3 pages, and there is text of 2")
     for meeting in ("Linked", "Interrupted", "Gap", "WithoutPdf"):
-        assert [path.read_text() for path in found[meeting].texts.values()] == ["all of it"]
-    assert [*found["Pages"].texts] == [1, 2], "complete pages are preferred to the single file"
+        assert [path.read_text() for path in documents[meeting].texts.values()] == ["all of it"]
+    assert [*documents["Pages"].texts] == [1, 2], "complete pages are preferred to the single file"
 
 
 def test_unusable_files_are_reported_and_the_rest_is_found(legacy_disk: LegacyDisk) -> None:
@@ -114,7 +114,7 @@ def test_a_missing_folder_has_no_documents(tmp_path: Path) -> None:
 
 
 def test_a_dangling_link_is_not_an_empty_folder(legacy_disk: LegacyDisk) -> None:
-    """Probably a disk is not mounted; taken for empty, the site would be fetched and processed from the start."""
+    """A disk is not mounted. If the folder counted as empty, the site would be processed from the start."""
     legacy_disk.root.mkdir()
     (legacy_disk.root / "town").symlink_to("unmounted")
     legacy_disk.text("village", "Council", "2020-01-01", "one")
@@ -123,12 +123,12 @@ def test_a_dangling_link_is_not_an_empty_folder(legacy_disk: LegacyDisk) -> None
     (legacy_disk.root / "village/txt/Council/2020-01-02").symlink_to("unmounted")
     (legacy_disk.root / "hamlet").write_text("a file")
     for site, links in (("town", [""]), ("village", ["/pdfs", "/txt/Council/2020-01-02", "/_agendas"]), ("hamlet", [])):
-        found = scan(legacy_disk.root / site)
-        assert not found.is_complete, site
-        assert [problem for problem in found.problems if " is a dangling link" in problem] == [
+        scanned = scan(legacy_disk.root / site)
+        assert not scanned.is_complete, site
+        assert [problem for problem in scanned.problems if " is a dangling link" in problem] == [
             f"{legacy_disk.root}/{site}{link} is a dangling link" for link in links
         ]
-    assert site_folders(legacy_disk.root) == ["town", "village"]
+    assert list_site_folders(legacy_disk.root) == ["town", "village"]
 
 
 def test_unreadable_folders(public_folder: Path) -> None:
@@ -139,17 +139,17 @@ def test_unreadable_folders(public_folder: Path) -> None:
     (public_folder / "closed").chmod(0)
     (public_folder / "town/txt/Closed").chmod(0)
     with as_unprivileged_user():
-        assert site_folders(public_folder) == ["closed", "town"]
-        found = {site: scan(public_folder / site) for site in ("closed", "town")}
-    assert [len(site.documents) for site in found.values()] == [0, 1]
-    assert [site.is_complete for site in found.values()] == [False, False]
-    assert found["closed"].problems == [f"{public_folder}/closed cannot be read (Permission denied)"]
-    assert found["town"].problems == [f"{public_folder}/town/txt/Closed cannot be read (Permission denied)"]
+        assert list_site_folders(public_folder) == ["closed", "town"]
+        sites = {site: scan(public_folder / site) for site in ("closed", "town")}
+    assert [len(site.documents) for site in sites.values()] == [0, 1]
+    assert [site.is_complete for site in sites.values()] == [False, False]
+    assert sites["closed"].problems == [f"{public_folder}/closed cannot be read (Permission denied)"]
+    assert sites["town"].problems == [f"{public_folder}/town/txt/Closed cannot be read (Permission denied)"]
 
 
 def test_undecodable_names_are_printed_escaped(legacy_disk: LegacyDisk) -> None:
     legacy_disk.text("town", os.fsdecode(b"Stra\xdfe"), "2020-01-01", "one")
     legacy_disk.text("town", os.fsdecode(b"Stra\xdfe"), "undated", "one")
-    found = scan(legacy_disk.root / "town")
-    assert [document.name for document in found.documents] == ["minutes Stra\\xdfe/2020-01-01"]
-    assert found.problems == [f"{legacy_disk.root}/town/txt/Stra\\xdfe/undated is not named after a date"]
+    scanned = scan(legacy_disk.root / "town")
+    assert [document.name for document in scanned.documents] == ["minutes Stra\\xdfe/2020-01-01"]
+    assert scanned.problems == [f"{legacy_disk.root}/town/txt/Stra\\xdfe/undated is not named after a date"]

@@ -137,18 +137,18 @@ def test_an_unreadable_disk_is_reported(
     unreadable.mkdir(mode=0)
     for root, why in ((public_folder / "nowhere", "No such file or directory"), (unreadable, "Permission denied")):
         with as_unprivileged_user():
-            found = inspect(connection, root, None)
-        assert found.disagreements[0] == f"{root} cannot be read ({why})"
-        assert (found.database["stuck"], found.disk.sites) == (1, 0)
+            inspection = inspect(connection, root, None)
+        assert inspection.disagreements[0] == f"{root} cannot be read ({why})"
+        assert (inspection.database["stuck"], inspection.disk.sites) == (1, 0)
     unreadable.rmdir()
     LegacyDisk(public_folder).text("town", "Council", "2020-01-01", "one")
     LegacyDisk(public_folder).pdf("town", "Council", "2020-01-01")
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = inspect(connection, public_folder, None)
-    assert found.disagreements == [
+    inspection = inspect(connection, public_folder, None)
+    assert inspection.disagreements == [
         "pdfinfo is not installed; on Debian: apt install poppler-utils; pages of PDFs were not counted"
     ]
-    assert found.disk.states == {"text": 1}
+    assert inspection.disk.states == {"text": 1}
 
 
 @pytest.mark.usefixtures("legacy_settings")

@@ -108,14 +108,14 @@ def test_reconciliation_continues_the_run_and_ocr_runs_only_without_text(
     assert {path: path.read_bytes() for path in before} == before, "texts are never modified"
     assert broken_invariants(connection) == []
     published = sqlite3.connect(legacy_disk.root / "town/meetings.db")
-    found = published.execute("select meeting, date, page, text from minutes order by meeting, page").fetchall()
-    assert [row[:3] for row in found] == [
+    pages = published.execute("select meeting, date, page, text from minutes order by meeting, page").fetchall()
+    assert [row[:3] for row in pages] == [
         ("Board", "2010-01-01", 1),
         ("Council", "2020-01-01", 1),
         ("Council", "2020-01-01", 2),
         ("Zoning", "2020-01-01", 1),
     ]
-    assert found[0][3] == "An old text of one file."
+    assert pages[0][3] == "An old text of one file."
     assert published.execute("select meeting, text from agendas").fetchall() == [
         ("Planning Board's Ausschuß", "A plan was made.")
     ]
@@ -291,16 +291,16 @@ def test_folders_with_the_same_name_in_clerk_keep_all_documents(
     legacy_disk.text("town", "City Council", "2020-01-02", "the same")
     legacy_disk.marker("town", "City Council", "2020-01-02")
     list(migrate.migrate(connection, legacy_disk.root))
-    found = rows(connection, "select date::text, occurrence from content_items where kind = 'minutes' order by 1, 2")
-    assert found == [("2020-01-01", 1), ("2020-01-01", 2), ("2020-01-02", 1)]
+    documents = rows(
+        connection, "select date::text, occurrence from content_items where kind = 'minutes' order by 1, 2"
+    )
+    assert documents == [("2020-01-01", 1), ("2020-01-01", 2), ("2020-01-02", 1)]
     second = legacy_disk.root / "town/txt/CityCouncil/2020-01-01_2"
     assert (second / "1.txt").read_text() == "evening"
     connection.execute("update sites set run_id = null, current_stage = null")
     connection.execute("delete from content_items")
     list(migrate.migrate(connection, legacy_disk.root))
-    assert rows(
-        connection, "select date::text, occurrence from content_items where kind = 'minutes' order by 1, 2"
-    ) == found, "the second import finds its own links"  # fmt: skip
+    assert rows(connection, query) == documents, "the second import finds its own links"
 
 
 def test_files_are_copied_where_hard_links_are_not_supported(
@@ -499,9 +499,9 @@ def test_time_formats_of_the_progress_table(connection: Connection) -> None:
             "insert into site_progress (subdomain, current_stage, started_at) values (%s, 'ocr', %s)", [site, started]
         )
     connection.execute("set timezone = 'America/New_York'")
-    found = [row.progress for row in tables.read(connection).stuck]
+    progress = [row.progress for row in tables.read(connection).stuck]
     assert (
-        found
+        progress
         == [tables.Progress("ocr", datetime(2024, 5, 1, 10, tzinfo=UTC), None)]
         + [tables.Progress("ocr", None, None)] * 2
     )

@@ -102,8 +102,8 @@ def test_the_queues_are_emptied_into_runs(
     assert in_queue(legacy_rq, "fetch")["waiting"] == [legacy_jobs["nowhere"].id], "unknown site"
     assert in_queue(legacy_rq, "deploy")["failed"] == [legacy_jobs["other failure"].id]
     assert len(output["left"]) == 3
-    found = rows(connection, "select subdomain, reason from pipeline_runs order by 1")
-    assert found == [(site, "waiting in the queue of legacy clerk") for site in ("hamlet", "village")]
+    runs = rows(connection, "select subdomain, reason from pipeline_runs order by 1")
+    assert runs == [(site, "waiting in the queue of legacy clerk") for site in ("hamlet", "village")]
     # The documents are imported before the runs start, so OCR is not repeated.
     assert one(connection, "select count(*) from content_item_pipeline_state where pipeline = 'ocr'") == 2
     lines = [json.loads(line) for line in Path("removed.jsonl").read_text().splitlines()]

@@ -26,8 +26,8 @@ from tests.legacy.legacy_system import LegacyDisk, stuck_site
 
 @pytest.fixture(params=BASELINES, ids=lambda baseline: baseline.name)
 def baseline(request: pytest.FixtureRequest) -> Baseline:
-    found: Baseline = request.param
-    return found
+    baseline: Baseline = request.param
+    return baseline
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_a_site_with_a_finished_run_keeps_its_values(
     """Its archive is published; with its legacy status, `needs_ocr`, legacy clerk would repeat everything. A later
     run that is active during the migration ends as cancelled."""
     Migrator(legacy, folder).up()
-    with worker(url, "hand") as hand:
+    with worker(url, "worker") as executor:
         for site in ("springfield", "emptyville"):
             legacy.execute(
                 "insert into content_items (subdomain, kind, meeting, date) values (%s, 'minutes', 'Council', now())",
@@ -82,7 +82,7 @@ def test_a_site_with_a_finished_run_keeps_its_values(
             )
             engine.start_run(legacy, site)
             for _ in range(4):
-                finish_phase(hand)
+                finish_phase(executor)
     engine.start_run(legacy, "emptyville")
     assert one(legacy, "select status from sites where subdomain = 'emptyville'") == "fetching"
     Migrator(legacy, folder).down(0)

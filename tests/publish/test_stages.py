@@ -30,11 +30,11 @@ def test_texts_become_a_published_archive_with_people_and_votes(town: Town) -> N
     assert (vote["motion_by"], vote["seconded_by"], vote["result"]) == ("Ann Lee", "Bo Day", "passed")
     assert vote["tally"] == {"ayes": 4, "nays": 1, "abstain": None, "absent": None}
     assert town.one("select pages from sites") == (3,)
-    (found,) = town.connection.execute(
+    (publication,) = town.connection.execute(
         "select p.pages, p.deployed_at is not null, p.announced_at is not null, s.step, s.name"
         " from publications p join publication_steps s on s.publication_id = p.id"
     ).fetchall()
-    assert found == (3, True, True, "deploy", "local")
+    assert publication == (3, True, True, "deploy", "local")
 
 
 def test_unchanged_content_is_not_published_again(town: Town) -> None:
@@ -54,7 +54,7 @@ def test_a_rollback_lasts_until_there_is_new_content(town: Town) -> None:
     town.run()
     town.add_document("two", day=date(2024, 4, 2))
     town.run()
-    older = town.published.before_current()
+    older = town.published.previous()
     newer = town.published.current
     assert newer is not None
     town.published.switch_to(older)
@@ -122,12 +122,12 @@ def test_invalid_extractor_output_fails_its_document_only(town: Town, plugins_di
 
 
 def test_an_unknown_extractor_is_reported(town: Town) -> None:
-    town.configure(extractor="nobody")
+    town.configure(extractor="unknown")
     town.add_document("good")
     assert town.run() == "partial"
     ((_, code, message),) = town.failures()
     assert code == "PluginMissing"
-    assert "nobody" in message
+    assert "unknown" in message
 
 
 def test_a_document_is_extracted_once_for_each_text_and_version(
@@ -184,13 +184,13 @@ def test_a_failed_compilation_leaves_the_published_copy(town: Town, plugins_dir:
 
 
 def test_hooks_are_called_and_their_tables_are_published(town: Town, plugins_dir: Path) -> None:
-    seen = town.folder / "seen"
+    calls = town.folder / "calls"
     (plugins_dir / "adding.py").write_text(
         "import sqlite3\n"
         "from contextlib import closing\n"
         "from clerk import hookimpl\n"
         "def record(*words):\n"
-        f"    with open({str(seen)!r}, 'a') as file:\n        print(*words, file=file)\n"
+        f"    with open({str(calls)!r}, 'a') as file:\n        print(*words, file=file)\n"
         "@hookimpl\n"
         "def pre_compilation(subdomain, run_id):\n    record('pre', subdomain)\n"
         "@hookimpl\n"
@@ -204,7 +204,7 @@ def test_hooks_are_called_and_their_tables_are_published(town: Town, plugins_dir
     )
     town.add_document("one")
     assert town.run() == "succeeded"
-    assert seen.read_text().splitlines() == ["pre springfield", "post springfield", "deployed springfield 1"]
+    assert calls.read_text().splitlines() == ["pre springfield", "post springfield", "deployed springfield 1"]
     assert rows((town.published.link / "meetings.db").resolve(), "select count(*) from extra") == [(0,)]
 
 
@@ -290,7 +290,7 @@ def test_a_site_without_deployers(town: Town) -> None:
 @pytest.mark.parametrize(
     ("extra", "code"),
     [
-        ('{"deploy": ["nobody"]}', "DeployerUnknown"),
+        ('{"deploy": ["unknown"]}', "DeployerUnknown"),
         ('{"deploy": 42}', "SiteConfigError"),
         ('{"deploy": [{}]}', "SiteConfigError"),
         ("[", "SiteConfigError"),

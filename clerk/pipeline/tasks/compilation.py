@@ -36,7 +36,7 @@ def build(job: JobContext, plugins: manager.Plugins, *, hooks_always: bool) -> B
     all. Unless `hooks_always`, they run only for a new draft."""
     storage = SiteStorage(job.settings.storage_dir, job.subdomain)
     with job.connection() as connection:
-        documents = selection.select(storage, selection.candidates(connection, job.subdomain))
+        documents = selection.select(storage, selection.read_candidates(connection, job.subdomain))
         is_published = publications.is_published(connection, job.subdomain)
     versions = SiteVersions(job.settings.publish_dir, job.subdomain).versions()
     copies = PublishedCopies(tuple(version.path / DATABASE for version in reversed(versions)), is_published)
