@@ -291,9 +291,8 @@ def test_folders_with_the_same_name_in_clerk_keep_all_documents(
     legacy_disk.text("town", "City Council", "2020-01-02", "the same")
     legacy_disk.marker("town", "City Council", "2020-01-02")
     list(migrate.migrate(connection, legacy_disk.root))
-    documents = rows(
-        connection, "select date::text, occurrence from content_items where kind = 'minutes' order by 1, 2"
-    )
+    query = "select date::text, occurrence from content_items where kind = 'minutes' order by 1, 2"
+    documents = rows(connection, query)
     assert documents == [("2020-01-01", 1), ("2020-01-01", 2), ("2020-01-02", 1)]
     second = legacy_disk.root / "town/txt/CityCouncil/2020-01-01_2"
     assert (second / "1.txt").read_text() == "evening"
