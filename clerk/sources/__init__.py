@@ -1,1 +1,1 @@
-"""Where documents come from: the Fetcher base class, the vendors, and the sync of one site."""
+"""Sources of documents: fetchers, the HTTP client, the sync of one site and the validation of sites."""

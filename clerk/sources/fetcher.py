@@ -83,3 +83,12 @@ class Fetcher:
         if since := self.site.extra.get("since"):
             return date.fromisoformat(str(since))
         return date(self.site.start_year, 1, 1) if self.site.start_year else None
+
+
+def check_since(extra: Mapping[str, Any]) -> None:
+    """Raise ValueError if `extra` has an invalid `since`. For fetchers that use `first_day`."""
+    try:
+        if extra.get("since"):
+            date.fromisoformat(str(extra["since"]))
+    except ValueError as error:
+        raise ValueError("extra 'since' must be a date such as 2020-01-01") from error

@@ -33,7 +33,7 @@ from clerk.errors import (
     SourceUnreadable,
 )
 from clerk.sources.fetcher import KINDS, Fetcher
-from clerk.sources.http.client import FetchResult, Sink, Validators
+from clerk.sources.http.client import FetchResult, Sink, Validators, redact_url
 from clerk.sources.http.rate_limit import Connect
 
 logger = logging.getLogger(__name__)
@@ -221,7 +221,7 @@ class SourceSync:
                 download = Download(sink.sha256, sink.size, result.validators.etag, result.validators.last_modified)
                 return await asyncio.to_thread(self._record_download, item, download, pending)
         except (FetchError, PdfError) as error:
-            logger.info("%s was not downloaded: %s", ref.url, error)
+            logger.info("%s was not downloaded: %s", redact_url(ref.url), error)
             await asyncio.to_thread(self._record_failure, item, error)
             return FetchOutcome.FAILED
 

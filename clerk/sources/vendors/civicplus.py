@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 
 from clerk.documents.repository import DocumentRef, TrackedDocument
 from clerk.errors import SourceUnreadable
-from clerk.sources.fetcher import Fetcher
+from clerk.sources.fetcher import Fetcher, check_since
 from clerk.sources.parse import parse_links
-from clerk.sources.vendors.legistar import check_since
 
 _FILE = re.compile(r"/AgendaCenter/ViewFile/(?P<kind>Agenda|Minutes)/_(?P<day>\d{8})-(?P<number>\d+)", re.IGNORECASE)
 _LOOKAHEAD = timedelta(days=90)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from datetime import date
 from typing import Any, ClassVar
 
 from clerk.documents.repository import DocumentRef, TrackedDocument
 from clerk.errors import SourceUnreadable
-from clerk.sources.fetcher import Fetcher
+from clerk.sources.fetcher import Fetcher, check_since
 from clerk.sources.parse import find_date
 
 _API = "https://webapi.legistar.com/v1"
@@ -62,26 +61,17 @@ class Legistar(Fetcher):
             self.skip(f"the entry {str(event)[:100]!r} is not an event")
             return []
         files = [(kind, event[file], event.get(published)) for kind, file, published in _FILES if event.get(file)]
+        if not files:
+            return []
         day = find_date(str(event.get("EventDate", ""))[:10])
         number, body = event.get("EventId"), event.get("EventBodyName")
-        if files and (day is None or not number or not body):
+        if day is None or not number or not body:
             self.skip(f"event {number} has no id, date or body")
             return []
-        assert day is not None or not files
         return [
-            DocumentRef(
-                str(url), str(body), day or date.min, kind, f"legistar event {number} {kind}", str(published or "")
-            )
+            DocumentRef(str(url), str(body), day, kind, f"legistar event {number} {kind}", str(published or ""))
             for kind, url, published in files
         ]
 
     def covers(self, tracked: TrackedDocument) -> bool:
         return self.first_day is None or tracked.date >= self.first_day
-
-
-def check_since(extra: Mapping[str, Any]) -> None:
-    try:
-        if extra.get("since"):
-            date.fromisoformat(str(extra["since"]))
-    except ValueError as error:
-        raise ValueError("extra 'since' must be a date such as 2020-01-01") from error

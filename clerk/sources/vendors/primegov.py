@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 
 from clerk.documents.repository import DocumentRef, TrackedDocument
 from clerk.errors import SourceUnreadable
-from clerk.sources.fetcher import Fetcher
+from clerk.sources.fetcher import Fetcher, check_since
 from clerk.sources.parse import find_date, find_kind
-from clerk.sources.vendors.legistar import check_since
 
 _PDF = 1
 _CLIENT = re.compile(r"[A-Za-z0-9-]+")
