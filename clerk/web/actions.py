@@ -168,11 +168,11 @@ def _retry_group(connection: Connection, request: ActionRequest, dry_run: bool) 
     retries = list(retry_group(connection, group, dry_run))
     units = sum(sum(retry.units.values()) for retry in retries)
     problems = [f"{retry.site}: {retry.problem}" for retry in retries if retry.problem]
-    failed = "that failed" + (f" in {request.stage}" if request.stage else "")
+    failed = "failed" + (f" in {request.stage}" if request.stage else "")
     failed += f" with {request.error}" if request.error else ""
     if not retries:
-        return ActionResult(f"There is nothing {failed}.", changes=False)
-    what = f"{pluralize(units, 'unit')} of {pluralize(len(retries) - len(problems), 'site')} {failed}"
+        return ActionResult(f"Nothing {failed}.", changes=False)
+    what = f"{pluralize(units, 'unit')} of {pluralize(len(retries) - len(problems), 'site')} that {failed}"
     sites = [
         f"{retry.site}: {join_words([f'{number:,} in {stage}' for stage, number in retry.units.items()])}"
         for retry in retries

@@ -183,7 +183,7 @@ def test_retry_all_with_one_error(action_client: TestClient, connection: psycopg
         == "3 units of 2 sites that failed with PdfTimeout retried."
     )
     assert failed_documents(connection) == [other]
-    assert "There is nothing that failed with PdfTimeout." in preview(action_client, "retry", error="PdfTimeout")
+    assert "Nothing failed with PdfTimeout." in preview(action_client, "retry", error="PdfTimeout")
 
 
 def test_pause_and_resume_a_site(action_client: TestClient, connection: psycopg.Connection, site: str) -> None:

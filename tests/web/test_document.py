@@ -372,10 +372,10 @@ def test_a_symbolic_link_out_of_the_folder_is_not_followed(
 def test_a_meeting_name_cannot_lead_out_of_the_folder(
     client: TestClient, connection: Connection, storage: SiteStorage
 ) -> None:
-    odd = add_document(connection, meeting="../../../etc", page_count=1)
-    write_texts(storage, odd, ["inside"])
-    assert storage.texts(odd).is_relative_to(storage.folder)
-    assert "inside" in fetch(client, odd)
+    document = add_document(connection, meeting="../../../etc", page_count=1)
+    write_texts(storage, document, ["inside"])
+    assert storage.texts(document).is_relative_to(storage.folder)
+    assert "inside" in fetch(client, document)
     connection.execute("insert into sites (subdomain) values ('../town')")
-    connection.execute("update content_items set subdomain = '../town' where id = %s", [odd.id])
-    assert "not on this machine" in client.get(f"/sites/..%2ftown/documents/{odd.id}").text
+    connection.execute("update content_items set subdomain = '../town' where id = %s", [document.id])
+    assert "not on this machine" in client.get(f"/sites/..%2ftown/documents/{document.id}").text

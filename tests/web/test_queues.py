@@ -23,12 +23,12 @@ def test_queues_workers_and_jobs(client: TestClient, connection: psycopg.Connect
     connection.execute("select clerk_start_run('springfield', p_first_phase => 2)")
     page = fetch(client, "/queues")
     assert "no worker</span>" in page
-    with worker(database, "0123456789ab clerk 4711 desk") as hand:
+    with worker(database, "0123456789ab clerk 4711 desk") as ocr_worker:
         connection.execute(
             "insert into worker_processes (worker_id, holder, queues) values (%s, %s, array['ocr'])",
-            [hand.number, "0123456789ab clerk 4711 desk"],
+            [ocr_worker.number, "0123456789ab clerk 4711 desk"],
         )
-        job = hand.take("ocr")
+        job = ocr_worker.take("ocr")
         connection.execute("update job_claims set progress = 3, progress_total = 12 where job_id = %s", [job.id])
         page = fetch(client, "/queues")
         assert '<th scope="row">ocr</th>\n<td class="number">2</td>' in page
@@ -42,7 +42,7 @@ def test_queues_workers_and_jobs(client: TestClient, connection: psycopg.Connect
         page = fetch(client, "/queues")
         assert "expired, will be rescued" in page
         assert '<span class="badge bad">dead</span>' in page
-        hand.finish(job)
+        ocr_worker.finish(job)
         connection.execute("update procrastinate_workers set last_heartbeat = now()")
         assert ">in 2 h</time>" in fetch(client, "/queues"), "one job ended in the last hour, and two are waiting"
     connection.execute("update procrastinate_workers set last_heartbeat = now() - interval '1 hour'")
