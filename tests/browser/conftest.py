@@ -28,6 +28,7 @@ from clerk.db.sites import add_site
 from clerk.demo.documents import HIDDEN_WORD, digital, scanned
 from clerk.documents.storage import write
 from tests.conftest import Databases, Url
+from tests.helpers import TIMEOUT
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM_ARGS = (
@@ -35,7 +36,6 @@ CHROMIUM_ARGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 """Root needs --no-sandbox; the others disable the browser's own network requests."""
-TIMEOUT = 60_000.0
 PHONE: dict[str, Any] = {"viewport": {"width": 320, "height": 640}}
 HOSTILE = "<script>document.title = 'executed'</script>"
 
@@ -45,7 +45,7 @@ def browser() -> Iterator[Browser]:
     """One per module, not per session: while it is open, no other test of this process can run an event loop."""
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     assert program, f"none of {', '.join(BROWSERS)} is installed: run bin/setup --for-tests"
-    expect.set_options(timeout=TIMEOUT)
+    expect.set_options(timeout=TIMEOUT * 1000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=CHROMIUM_ARGS)
         yield browser
@@ -69,7 +69,7 @@ class Window:
 @contextmanager
 def open_window(browser: Browser, base_url: str, **options: Any) -> Iterator[Window]:
     context = browser.new_context(**options)
-    context.set_default_timeout(TIMEOUT)
+    context.set_default_timeout(TIMEOUT * 1000)
     window = Window(context.new_page(), base_url.rstrip("/"))
     own_host = urlsplit(base_url).netloc
 

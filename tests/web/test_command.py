@@ -17,6 +17,7 @@ import pytest
 from clerk.cli import cli
 from clerk.errors import EXIT_FAILURE, EXIT_UNKNOWN, EXIT_USAGE, SettingError
 from tests.conftest import Url
+from tests.helpers import TIMEOUT
 
 ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 (the test is about the access check)
 TOKEN = "open sesame"  # noqa: S105 (of the tests only)
@@ -41,7 +42,7 @@ def dashboard(database: Url, *options: str, token: str = "") -> Iterator[tuple[s
 
 def run_expecting_failure(*options: str, database: Url = "postgresql://x@127.0.0.1:1/x") -> tuple[int, str]:
     environment = os.environ | {"DATABASE_URL": database, "CLERK_DASHBOARD_TOKEN": ""}
-    result = subprocess.run([*COMMAND, *options], env=environment, capture_output=True, text=True, timeout=60)
+    result = subprocess.run([*COMMAND, *options], env=environment, capture_output=True, text=True, timeout=TIMEOUT)
     message = result.stderr.strip().splitlines()[-1]
     assert "Traceback" not in result.stderr
     return result.returncode, message
@@ -54,7 +55,7 @@ def test_serves_until_a_signal(database: Url, number: signal.Signals) -> None:
         assert httpx2.get(url).status_code == 200
         assert "server" not in httpx2.get(url + "livez").headers
         process.send_signal(number)
-        assert process.wait(20) == 0
+        assert process.wait(TIMEOUT) == 0
 
 
 @pytest.mark.parametrize(("options", "status"), [((), 404), (("--allow-actions",), 200)])

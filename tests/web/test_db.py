@@ -14,6 +14,7 @@ from clerk.web import db
 from clerk.web.app import QUERIES, create_app
 from clerk.web.db import ROLE, ReadOnlyPool
 from tests.conftest import Databases, Url, named
+from tests.helpers import until
 
 
 def test_the_role_can_read_views_only(pool: ReadOnlyPool) -> None:
@@ -114,7 +115,7 @@ def test_recovers_when_the_database_is_reachable_again(
     try:
         with ReadOnlyPool(url) as pool, connect_to(named(server, "postgres")) as operator:
             client = TestClient(create_app(pool), base_url="http://localhost")
-            assert client.get("/").status_code == 200
+            until(lambda: client.get("/").status_code == 200)
             operator.execute(sql.SQL("alter database {} allow_connections false").format(name))
             operator.execute(
                 "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = %s",
@@ -126,7 +127,7 @@ def test_recovers_when_the_database_is_reachable_again(
             assert page.status_code == 503
             assert "This page cannot be shown now" in page.text
             operator.execute(sql.SQL("alter database {} allow_connections true").format(name))
-            assert client.get("/readyz").status_code == 200
-            assert client.get("/").status_code == 200
+            until(lambda: client.get("/readyz").status_code == 200)
+            until(lambda: client.get("/").status_code == 200)
     finally:
         databases.drop_all()

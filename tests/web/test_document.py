@@ -23,6 +23,7 @@ from clerk.web.db import ReadOnlyPool
 from clerk.web.files import MAX_TEXT_BYTES
 from clerk.web.pages import document as document_page
 from tests.archive.helpers import write_texts
+from tests.helpers import TIMEOUT
 from tests.ocr import pdfs
 
 Connection = psycopg.Connection[Any]
@@ -192,7 +193,7 @@ def test_two_pages_are_rendered_in_parallel_and_other_requests_do_not_wait(
             peak[0] = max(peak[0], active[0])
             if active[0] == 2:
                 two_active.set()
-        assert release.wait(60)
+        assert release.wait(TIMEOUT)
         with lock:
             active[0] -= 1
         return PNG
@@ -205,7 +206,7 @@ def test_two_pages_are_rendered_in_parallel_and_other_requests_do_not_wait(
     ):
         try:
             responses = [executor.submit(client.get, document_url(document, "/pages/1.png")) for _ in range(48)]
-            assert two_active.wait(60)
+            assert two_active.wait(TIMEOUT)
             assert client.get(document_url(document)).status_code == 200
         finally:
             release.set()

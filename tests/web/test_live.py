@@ -21,6 +21,7 @@ from starlette.types import Message
 from clerk.web import live_updates
 from clerk.web.live_updates import Broadcaster
 from tests.conftest import Url
+from tests.helpers import TIMEOUT
 from tests.web.conftest import fetch
 from tests.web.test_command import dashboard
 
@@ -218,7 +219,7 @@ def test_every_live_part_is_extracted(client: TestClient, hostile_site: str, pag
 def test_stops_while_pages_are_open(database: Url) -> None:
     """If the streams were not ended, the server would wait for them, cancel them, and log that."""
     with dashboard(database) as (process, url), ExitStack() as stack:
-        client = stack.enter_context(httpx2.Client(base_url=url, timeout=60))
+        client = stack.enter_context(httpx2.Client(base_url=url, timeout=TIMEOUT))
         streams = []
         for _ in range(5):
             response = stack.enter_context(client.stream("GET", "/events", params={"page": "/"}))
@@ -229,6 +230,6 @@ def test_stops_while_pages_are_open(database: Url) -> None:
         process.send_signal(signal.SIGTERM)
         for lines in streams:
             list(lines)
-        assert process.wait(60) == 0
+        assert process.wait(TIMEOUT) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""
