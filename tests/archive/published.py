@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from importlib.resources import files
 from pathlib import Path
 
+from clerk.archive.atomic_build import load_schema
 from clerk.publish.versions import SiteVersions
 
-SCHEMA = files("clerk.archive").joinpath("meetings.sql").read_text()
+SCHEMA = load_schema("meetings.sql")
 
 
 def publish(root: Path, subdomain: str, *pages: dict[str, object]) -> Path:

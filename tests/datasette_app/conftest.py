@@ -3,14 +3,14 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
+from clerk.archive.atomic_build import load_schema
 from clerk.publish.versions import SiteVersions, Version
 
-SCHEMA = files("clerk.archive").joinpath("meetings.sql").read_text()
+SCHEMA = load_schema("meetings.sql")
 
 
 @dataclass(frozen=True)
