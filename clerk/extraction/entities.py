@@ -146,7 +146,7 @@ def _person_before_role(words: list[Token], at: int) -> list[Mention]:
         at > 0 and words[at - 1].text[0].isupper() and words[at - 1].lower not in ("and", "by")
     ):
         return []
-    person = person_at(words, at, across_lines=False)
+    person = person_at(words, at)
     if (
         person is None
         or not person.is_full

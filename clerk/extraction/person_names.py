@@ -8,7 +8,7 @@ from importlib import resources
 
 
 def read_lines(name: str) -> list[str]:
-    return resources.files("clerk.extraction").joinpath(name).read_text(encoding="utf-8").splitlines()
+    return resources.files("clerk.extraction").joinpath("word_lists", name).read_text(encoding="utf-8").splitlines()
 
 
 def read_words(name: str) -> frozenset[str]:
@@ -100,12 +100,10 @@ def _role_name(title: str) -> str:
     }.get(title)  # fmt: skip
     if singular:
         return singular
-    if title.endswith("s") and title not in ("public works",):
-        title = title.removesuffix("s")
-    return title.title()
+    return (title if title == "miss" else title.removesuffix("s")).title()
 
 
-def person_at(words: list[Token], at: int, *, across_lines: bool = False, listed: bool = False) -> Person | None:
+def person_at(words: list[Token], at: int, *, listed: bool = False) -> Person | None:
     """Return the person whose title or name starts at a token. `listed`: in a list, where `Hall` may be a surname."""
     start, role, titled, is_upper_case = at, None, False, False
     if (title := title_at(words, at)) is not None:
@@ -116,16 +114,11 @@ def person_at(words: list[Token], at: int, *, across_lines: bool = False, listed
             role = None
             if (second := title_at(words, at)) is not None:  # "Hon. Mayor Smith"
                 role, at = second
-        if at < len(words) and words[at].text == "\n" and across_lines:
-            at += 1
     parts: list[str] = []
     names = 0
     while at < len(words) and len(parts) < 6:
         word = words[at]
         text = word.text
-        if text == "\n" and names == 1 and across_lines and _continues_on_next_line(words, at + 1):
-            at += 1
-            continue
         if text == "," and at + 1 < len(words) and words[at + 1].lower in _SUFFIXES and names:
             at += 1
             continue
@@ -172,15 +165,6 @@ def _is_surname(words: list[Token], at: int, names: int, expected: bool) -> bool
     """Whether a common word is a surname: a name is expected, and no capitalised word follows as in `Hall Street`."""
     following = words[at + 1].text if at + 1 < len(words) else "\n"
     return (expected or names == 1) and names < 2 and not following[0].isupper()
-
-
-def _continues_on_next_line(words: list[Token], at: int) -> bool:
-    """Whether the next line continues a name of one word: it starts with a name, not with a label or a sentence."""
-    if at + 1 >= len(words) or not _is_name(words[at].text.rstrip(".")) or words[at].text.isupper():
-        return False
-    return (
-        words[at].lower.rstrip(".") not in NAME_STOP_WORDS and words[at + 1].text != ":" and title_at(words, at) is None
-    )
 
 
 def _is_initial(text: str) -> bool:

@@ -15,7 +15,7 @@ from clerk.extraction import entities, votes
 from clerk.extraction.entities import Mention
 from clerk.extraction.person_names import tokenize
 
-VERSION = "1"
+VERSION = "2"
 _MAX_PAGE_LENGTH = 100_000
 _OVERLAP = 1500
 """Characters of the next page that are searched for the end of a vote."""

@@ -67,6 +67,11 @@ def test_people_have_their_roles() -> None:
     assert roles["Harold Pinter"] is None
 
 
+def test_courtesy_titles_are_not_roles() -> None:
+    (page,) = extract("Miss Reyes and Miss Ada Stone spoke.")
+    assert page["persons"] == {"Reyes": (0.7, None), "Ada Stone": (0.7, None)}
+
+
 def test_more_evidence_means_more_confidence() -> None:
     (page,) = extract(
         "Mayor Ellen Ortiz spoke.\nCommissioner Vance spoke.\nMs. Reyes spoke.\n"
