@@ -89,11 +89,11 @@ def test_documents_are_paginated(client: TestClient, failed: None) -> None:
     first = fetch(client, "/failures/documents?error=PdfBroken")
     assert "121 failures, page 1 of 2" in first
     assert f"What to do: {PdfBroken.remedy}." in first
-    documents = re.findall(r'<th scope="row"><a href="([^"]+)"', first)
+    documents = re.findall(r'<th scope="row" class="document"><a href="([^"]+)"', first)
     assert len(documents) == 100
     assert re.fullmatch(r"/sites/springfield/documents/\d+", documents[0])
     (next_url,) = re.findall(r'rel="next" href="([^"]+)"', first)
-    rest = re.findall(r'<th scope="row"><a href="([^"]+)"', fetch(client, html.unescape(next_url)))
+    rest = re.findall(r'<th scope="row" class="document"><a href="([^"]+)"', fetch(client, html.unescape(next_url)))
     assert len(rest) == 21
     assert re.fullmatch(r"/sites/shelby/ville/documents/\d+", rest[-1])
 

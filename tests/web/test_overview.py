@@ -27,13 +27,13 @@ def test_empty_database(client: TestClient) -> None:
     assert "None in the last seven days." in page
 
 
-def test_no_problems(client: TestClient, connection: psycopg.Connection) -> None:
+def test_no_alerts(client: TestClient, connection: psycopg.Connection) -> None:
     connection.execute(
         "insert into sites (subdomain, current_stage, outcome, updated_at)"
         " values ('quiet', 'completed', 'succeeded', now())"
     )
     page = fetch(client, "/")
-    assert "No problems." in page
+    assert "No alerts." in page
     assert "alert</p>" not in page
     assert figure(page, "Health score") == "100.0 %"
     assert "of 1 site that ever ran is not stuck" in page
