@@ -1,4 +1,4 @@
-"""Sets the clock of this process, as far as Python can see it, ahead or back: a host without time synchronisation."""
+"""Shifts the Python clock of this process, as on a host without time synchronisation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from typing import Self
 
 _SECONDS = float(os.environ.get("FAULTS_CLOCK", "0"))
-_true_time = time.time
+_real_time = time.time
 
 
 class _Datetime(datetime.datetime):
@@ -18,5 +18,5 @@ class _Datetime(datetime.datetime):
 
 
 if _SECONDS:
-    time.time = lambda: _true_time() + _SECONDS
+    time.time = lambda: _real_time() + _SECONDS
     datetime.datetime = _Datetime  # type: ignore[misc]

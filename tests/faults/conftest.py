@@ -16,7 +16,7 @@ def pipeline(database: str, tmp_path: Path) -> Iterator[Pipeline]:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """A failed test shows what its workers had to say."""
+    """Show the workers' logs when a test fails."""
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
     if report.when == "call" and report.failed and isinstance(item, pytest.Function):

@@ -1,4 +1,4 @@
-"""What the tests hold in their hands: a database with sites, workers as processes, and a look at the books."""
+"""Test fixture: a database with sites, worker processes whose tasks follow a plan, and checks of the invariants."""
 
 from __future__ import annotations
 
@@ -17,28 +17,30 @@ from typing import Any, TypeVar
 import psycopg
 
 from clerk.pipeline import engine
-from clerk.pipeline.engine import STAGES
+from clerk.pipeline.engine import QUEUES, STAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
-_PATIENCE = 60.0
+_TIMEOUT = 180.0
+"""Seconds. Long, because tests must also pass on a busy machine; a test that passes waits for a state, not for this."""
 _AUDIT = Path(__file__).with_name("audit.sql")
 
 
 @dataclass(frozen=True)
-class Said:
-    """A line of the bodies' own record."""
+class Step:
+    """A step that a task recorded."""
 
-    step: str
+    name: str
     stage: str
-    about: int
+    item: int
+    """The content item, or the phase of a coordinator."""
     job: int
     attempt: int
     pid: int
 
 
 class Worker:
-    """A worker process. `log` is what it wrote to stderr."""
+    """A worker process. `log` has its stdout and stderr."""
 
     def __init__(self, command: list[str], environment: dict[str, str], log: Path) -> None:
         self.log = log
@@ -51,10 +53,10 @@ class Worker:
     def pid(self) -> int:
         return self.process.pid
 
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         return self.process.poll() is None
 
-    def said(self, text: str) -> bool:
+    def has_logged(self, text: str) -> bool:
         return text in self.log.read_text(errors="replace")
 
     def send(self, number: signal.Signals) -> None:
@@ -68,25 +70,25 @@ class Worker:
         self.send(signal.SIGCONT)
 
     def wait(self) -> int:
-        return self.process.wait(_PATIENCE)
+        return self.process.wait(_TIMEOUT)
 
     def stop(self) -> int:
         self.send(signal.SIGTERM)
         return self.wait()
 
-    def destroy(self) -> None:
-        if self.lives():
+    def kill(self) -> None:
+        if self.is_alive():
             self.process.kill()
         self.process.wait()
 
 
-def until(look: Callable[[], T], what: str, patience: float = _PATIENCE) -> T:
-    """Wait for a state, and fail with its name if it does not come."""
-    deadline = time.monotonic() + patience
-    while not (seen := look()):
-        assert time.monotonic() < deadline, f"never came: {what}"
+def until(condition: Callable[[], T], description: str) -> T:
+    """Wait until `condition` returns a true value, and return it."""
+    deadline = time.monotonic() + _TIMEOUT
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"timeout while waiting for: {description}"
         time.sleep(0.01)
-    return seen
+    return value
 
 
 @dataclass
@@ -99,17 +101,17 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         self.connection.execute(_AUDIT.read_bytes())
-        (self.folder / "said").touch()
-        self.will()
+        (self.folder / "steps").touch()
+        self.set_plan()
 
-    # --- what there is -------------------------------------------------------------------------------------
+    # --- sites and runs
 
-    def site(self, subdomain: str = "anytown", documents: int = 3) -> list[int]:
-        """A site with documents; returns their ids."""
+    def add_site(self, subdomain: str = "anytown", documents: int = 3) -> list[int]:
+        """Returns the ids of its documents."""
         self.connection.execute("insert into sites (subdomain, name) values (%s, %s)", [subdomain, subdomain])
-        return self.documents(subdomain, documents)
+        return self.add_documents(subdomain, documents)
 
-    def documents(self, subdomain: str, count: int, since: str = "2024-01-01") -> list[int]:
+    def add_documents(self, subdomain: str, count: int, since: str = "2024-01-01") -> list[int]:
         return [
             row[0]
             for row in self.connection.execute(
@@ -119,10 +121,10 @@ class Pipeline:
             )
         ]
 
-    def start(self, subdomain: str = "anytown", **options: Any) -> int:
+    def start_run(self, subdomain: str = "anytown", **options: Any) -> int:
         return engine.start_run(self.connection, subdomain, **options)
 
-    def policy(self, stage: str, **values: Any) -> None:
+    def set_policy(self, stage: str, **values: Any) -> None:
         for column, value in values.items():
             self.connection.execute(
                 psycopg.sql.SQL("update stage_policy set {} = %s where stage = %s").format(
@@ -131,15 +133,16 @@ class Pipeline:
                 [value, stage],
             )
 
-    # --- what bodies do ------------------------------------------------------------------------------------
+    # --- the plan that tasks follow: see worker_app.py
 
-    def will(self, **behaviours: str | list[str]) -> None:
-        """`will(ocr="ok")`; per item through `item`."""
+    def set_plan(self, **behaviours: str | list[str]) -> None:
+        """The behaviour of a stage, as in `set_plan(ocr="ok")`."""
         self.plan |= {key: [value] if isinstance(value, str) else value for key, value in behaviours.items()}
         self._write_plan()
 
-    def item(self, stage: str, about: int, *behaviour: str) -> None:
-        self.plan[f"{stage}:{about}"] = list(behaviour)
+    def plan_item(self, stage: str, item: int, *attempts: str) -> None:
+        """The behaviour of each attempt at one unit."""
+        self.plan[f"{stage}:{item}"] = list(attempts)
         self._write_plan()
 
     def _write_plan(self) -> None:
@@ -147,18 +150,19 @@ class Pipeline:
         new.write_text(json.dumps(self.plan))
         new.rename(self.folder / "plan.json")
 
-    def open(self, gate: str) -> None:
+    def open_gate(self, gate: str) -> None:
         (self.folder / gate).touch()
 
-    def said(self, step: str | None = None, **about: Any) -> list[Said]:
-        lines = (self.folder / "said").read_text().splitlines()
+    def steps(self, name: str | None = None, **fields: Any) -> list[Step]:
+        """The recorded steps with this name and these fields."""
+        lines = (self.folder / "steps").read_text().splitlines()
         return [
-            said
-            for said in (Said(*json.loads(line)) for line in lines)
-            if step in (None, said.step) and all(getattr(said, name) == value for name, value in about.items())
+            step
+            for step in (Step(*json.loads(line)) for line in lines)
+            if name in (None, step.name) and all(getattr(step, field) == value for field, value in fields.items())
         ]
 
-    # --- who does it ---------------------------------------------------------------------------------------
+    # --- workers
 
     def worker(
         self,
@@ -171,8 +175,8 @@ class Pipeline:
         startup_timeout: float = 600.0,
         clock: float = 0.0,
     ) -> Worker:
-        """The stock command line; without queues, all of them."""
-        queues = queues or (*STAGES, "coordinator")
+        """A `procrastinate worker`; without queues, for all of them."""
+        queues = queues or QUEUES
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("CLERK_", "PG"))},
             "DATABASE_URL": url or self.url,
@@ -192,20 +196,20 @@ class Pipeline:
         self.workers.append(worker)
         return worker
 
-    # --- what the books say --------------------------------------------------------------------------------
+    # --- queries
 
-    def all(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        # Without values a percent sign is just that.
+    def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        # None instead of an empty list, so that percent signs in the query need no escaping.
         return self.connection.execute(query.encode(), values or None).fetchall()
 
-    def one(self, query: str, *values: Any) -> Any:
+    def scalar(self, query: str, *values: Any) -> Any:
         row = self.connection.execute(query.encode(), values or None).fetchone()
         assert row is not None, query
         return row[0]
 
     def ledger(self, stage: str, item: int) -> tuple[str, str | None, int]:
         """Status, error code and attempts of a unit."""
-        status, code, attempts = self.all(
+        status, code, attempts = self.rows(
             "select status, error_code, attempt_count from content_item_pipeline_state"
             " where pipeline = %s and content_item_id = %s",
             stage,
@@ -213,47 +217,47 @@ class Pipeline:
         )[0]
         return status, code, attempts
 
-    def job(self, stage: str, item: int) -> int:
-        """The job that carries a unit now."""
+    def job_id(self, stage: str, item: int) -> int:
+        """The current job of a unit."""
         return int(
-            self.one(
+            self.scalar(
                 "select job_id from content_item_pipeline_state where pipeline = %s and content_item_id = %s",
                 stage,
                 item,
             )
         )
 
-    def status(self, job: int) -> str:
-        return str(self.one("select status from procrastinate_jobs where id = %s", job))
+    def job_status(self, job: int) -> str:
+        return str(self.scalar("select status from procrastinate_jobs where id = %s", job))
 
     def counters(self, stage: str, subdomain: str = "anytown") -> tuple[int, int, int]:
         """Total, completed, failed."""
         query = f"select {stage}_total, {stage}_completed, {stage}_failed from sites where subdomain = %s"
-        total, completed, failed = self.all(query, subdomain)[0]
+        total, completed, failed = self.rows(query, subdomain)[0]
         return total, completed, failed
 
-    def ignored(self, why: str) -> list[tuple[int, int | None]]:
+    def ignored_results(self, why: str) -> list[tuple[int, int | None]]:
         """Job and attempt of every ignored result."""
         query = "select job_id, attempt from ignored_results where why = %s order by id"
-        return [(job, attempt) for job, attempt in self.all(query, why)]
+        return [(job, attempt) for job, attempt in self.rows(query, why)]
 
     def is_running(self, stage: str, item: int) -> bool:
-        return self.status(self.job(stage, item)) == "doing"
+        return self.job_status(self.job_id(stage, item)) == "doing"
 
     def outcome(self, run_id: int) -> str | None:
-        outcome: str | None = self.one("select outcome from pipeline_runs where run_id = %s", run_id)
+        outcome: str | None = self.scalar("select outcome from pipeline_runs where run_id = %s", run_id)
         return outcome
 
-    def until_ended(self, run_id: int) -> str:
+    def wait_for_end(self, run_id: int) -> str:
+        """Returns the outcome."""
         return str(until(lambda: self.outcome(run_id), f"the end of run {run_id}: {self._state()}"))
 
     def _state(self) -> str:
-        return str(self.all("select subdomain, current_stage, outcome from sites order by 1 limit 5"))
+        return str(self.rows("select subdomain, current_stage, outcome from sites order by 1 limit 5"))
 
-    # --- what the tests do to it ---------------------------------------------------------------------------
+    # --- time, rescue and restarts
 
-    def lapse(self, *jobs: int) -> None:
-        """The leases of these jobs are over: what time would do."""
+    def expire_leases(self, *jobs: int) -> None:
         self.connection.execute(
             "update job_claims set lease_until = now() - interval '1 second' where job_id = any (%s)", [list(jobs)]
         )
@@ -263,8 +267,8 @@ class Pipeline:
 
         return rescue_expired(self.connection)
 
-    def hurry(self, task: str) -> None:
-        """Whatever waits for its time is due."""
+    def clear_schedule(self, task: str) -> None:
+        """Make the waiting jobs of a task due now."""
         self.connection.execute(
             "update procrastinate_jobs set scheduled_at = null where status = 'todo' and task_name = %s", [task]
         )
@@ -274,61 +278,61 @@ class Pipeline:
         self.connection.close()
         self.connection = psycopg.connect(self.url, autocommit=True)
 
-    # --- the invariants ------------------------------------------------------------------------------------
+    # --- invariants
 
-    def check(self) -> None:
-        """I1 to I8, once every run should have ended, by the engine's view and by a witness that does not know it."""
-        # A run ends a moment before the coordinator that ended it has reported back.
-        until(lambda: not self._open_jobs(), "the end of every job of the pipeline", patience=10.0)
-        broken = self.all("select invariant, subdomain, run_id, stage, problem from invariant_violations")
+    def check_invariants(self) -> None:
+        """I1 to I8, after every run has ended: by the engine's view, and by the independent records of audit.sql."""
+        # A run ends shortly before the job of the coordinator that ended it.
+        until(lambda: not self._open_jobs(), "the end of every job of the pipeline")
+        broken = self.rows("select invariant, subdomain, run_id, stage, problem from invariant_violations")
         assert broken == []
         self._check_runs()
-        self._check_witness()
+        self._check_audit()
         self._check_jobs()
-        assert self.one("select deadlocks from pg_stat_database where datname = current_database()") == 0
-        assert not [worker.log.name for worker in self.workers if worker.said("deadlock detected")]
+        assert self.scalar("select deadlocks from pg_stat_database where datname = current_database()") == 0
+        assert not [worker.log.name for worker in self.workers if worker.has_logged("deadlock detected")]
 
     def _check_runs(self) -> None:
-        # I4: every run has ended with an outcome, and its site says so.
-        assert self.all("select run_id from pipeline_runs where ended_at is null or outcome is null") == []
-        assert self.all("select subdomain from sites where run_id is not null and current_stage <> 'completed'") == []
-        # I1: nothing is open.
-        assert self.all("select id from content_item_pipeline_state where not faults.is_end(status)") == []
-        # I2: the counters that a run ended with add up.
+        # I4: every run has ended with an outcome, and its site is completed.
+        assert self.rows("select run_id from pipeline_runs where ended_at is null or outcome is null") == []
+        assert self.rows("select subdomain from sites where run_id is not null and current_stage <> 'completed'") == []
+        # I1: no unit is open.
+        assert self.rows("select id from content_item_pipeline_state where not faults.is_end(status)") == []
+        # I2: the counters of every ended run add up.
         for stage in STAGES:
             query = f"select run_id from pipeline_runs where {stage}_completed + {stage}_failed <> {stage}_total"
-            assert self.all(query) == []
-        # I5: a run publishes once, or not at all.
-        assert self.all("select run_id from pipeline_runs where deploy_completed > 1") == []
+            assert self.rows(query) == []
+        # I5: a run deploys at most once.
+        assert self.rows("select run_id from pipeline_runs where deploy_completed > 1") == []
 
-    def _check_witness(self) -> None:
-        twice = "select {0} from faults.{1} group by {0} having count(*) > 1"
+    def _check_audit(self) -> None:
+        duplicates = "select {0} from faults.{1} group by {0} having count(*) > 1"
         # I3: one advance out of each phase, one entry into each.
-        assert self.all(twice.format("run_id, phase", "advance")) == []
-        assert self.all(twice.format("run_id, stage", "phase_start")) == []
+        assert self.rows(duplicates.format("run_id, phase", "advance")) == []
+        assert self.rows(duplicates.format("run_id, stage", "phase_start")) == []
         not_advanced = (
             "select t.run_id, t.phase from pipeline_transitions t join pipeline_runs r using (run_id)"
             " left join faults.advance a using (run_id, phase)"
             " where r.outcome <> 'cancelled' and (a.run_id is null or t.advanced_at is null)"
         )
-        assert self.all(not_advanced) == []
+        assert self.rows(not_advanced) == []
         # I8: one accepted result per job and attempt.
-        assert self.all(twice.format("job_id, attempt", "result")) == []
-        # A unit ends once per run, and once more for each time that somebody opened it again.
+        assert self.rows(duplicates.format("job_id, attempt", "result")) == []
+        # A unit ends once per run, and once more for each time that it was reopened.
         ended_twice = (
             "select content_item_id, stage, run_id from faults.settled group by 1, 2, 3"
             " having count(*) filter (where faults.is_end(became) and not faults.is_end(was))"
             " > 1 + count(*) filter (where faults.is_end(was) and not faults.is_end(became))"
         )
-        assert self.all(ended_twice) == []
+        assert self.rows(ended_twice) == []
 
     def _check_jobs(self) -> None:
-        # I7, and nobody is left waiting: what belongs to the pipeline has ended.
+        # I7: no job of the pipeline is open, and no claim is unsettled.
         assert self._open_jobs() == []
-        assert self.all("select job_id from job_claims where settled_as is null") == []
+        assert self.rows("select job_id from job_claims where settled_as is null") == []
 
     def _open_jobs(self) -> list[tuple[Any, ...]]:
-        return self.all(
+        return self.rows(
             "select id, task_name, status from procrastinate_jobs"
             " where status in ('todo', 'doing') and args ->> 'run_id' is not null"
         )
@@ -336,11 +340,11 @@ class Pipeline:
 
 @contextlib.contextmanager
 def pipeline_on(url: str, folder: Path) -> Iterator[Pipeline]:
-    """Every worker that was started is gone afterwards, frozen ones too."""
+    """Kills all workers at the end, including frozen ones."""
     pipeline = Pipeline(url, psycopg.connect(url, autocommit=True), folder)
     try:
         yield pipeline
     finally:
         for worker in pipeline.workers:
-            worker.destroy()
+            worker.kill()
         pipeline.connection.close()

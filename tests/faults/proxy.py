@@ -1,4 +1,4 @@
-"""A network that loses things: forwards Postgres connections, and cuts one at a chosen word."""
+"""A TCP proxy for Postgres that closes a connection at a given statement or response."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from psycopg.conninfo import conninfo_to_dict
 
 @dataclass
 class Cut:
-    """The next statement that has `request` in it. With an `answer`: only one whose answer has that in it."""
+    """Close the connection at the next statement that contains `request`. With a `response`: only at one whose response
+    contains that, after the statement was executed."""
 
     request: bytes
-    answer: bytes | None
+    response: bytes | None
     done: threading.Event = field(default_factory=threading.Event)
 
 
@@ -40,12 +41,12 @@ class Proxy:
         return f"postgresql://{credentials}@{host}:{port}/{self.server['dbname']}?sslmode=disable&gssencmode=disable"
 
     def lose_request(self, request: bytes) -> Cut:
-        """The connection breaks before the statement arrives."""
+        """Close the connection before the server receives the statement."""
         return self._add(Cut(request, None))
 
-    def lose_answer(self, request: bytes, answer: bytes = b"") -> Cut:
-        """The statement is done and committed, and the connection breaks before anybody hears of it."""
-        return self._add(Cut(request, answer))
+    def lose_response(self, request: bytes, response: bytes = b"") -> Cut:
+        """Close the connection after the statement was committed, before the client receives the response."""
+        return self._add(Cut(request, response))
 
     def _add(self, cut: Cut) -> Cut:
         with self._lock:
@@ -53,7 +54,7 @@ class Proxy:
         return cut
 
     def close(self) -> None:
-        # Closing alone does not wake a thread that waits in accept or recv.
+        # Closing a socket does not wake a thread that waits in accept or recv; shutdown does.
         for end in (self.listener, *self._sockets):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
@@ -69,8 +70,8 @@ class Proxy:
                 server = self._connect()
                 self._sockets += [client, server]
                 connection = _Connection(client, server)
-                for pump in (self._requests, self._answers):
-                    thread = threading.Thread(target=pump, args=[connection])
+                for forward in (self._forward_requests, self._forward_responses):
+                    thread = threading.Thread(target=forward, args=[connection])
                     self._threads.append(thread)
                     thread.start()
 
@@ -82,11 +83,11 @@ class Proxy:
         server.connect(f"{host}/.s.PGSQL.{port}")
         return server
 
-    def _requests(self, connection: _Connection) -> None:
+    def _forward_requests(self, connection: _Connection) -> None:
         for data in _received(connection.client):
             with self._lock:
                 cut = next((cut for cut in self._cuts if cut.request in data), None)
-                if cut is not None and cut.answer is None:
+                if cut is not None and cut.response is None:
                     self._cuts.remove(cut)
                     connection.shut()
                     cut.done.set()
@@ -96,23 +97,23 @@ class Proxy:
                 connection.server.sendall(data)
         connection.shut()
 
-    def _answers(self, connection: _Connection) -> None:
-        held = b""
+    def _forward_responses(self, connection: _Connection) -> None:
+        buffer = b""
         for data in _received(connection.server):
-            held += data
+            buffer += data
             with self._lock:
                 cut = connection.cut
-                if cut is not None and not _is_ready(held):
+                if cut is not None and not _is_ready(buffer):
                     continue
-                if cut is not None and cut in self._cuts and (cut.answer or b"") in held:
+                if cut is not None and cut in self._cuts and (cut.response or b"") in buffer:
                     self._cuts.remove(cut)
                     connection.shut()
                     cut.done.set()
                     return
                 connection.cut = None
             with contextlib.suppress(OSError):
-                connection.client.sendall(held)
-            held = b""
+                connection.client.sendall(buffer)
+            buffer = b""
         connection.shut()
 
 
@@ -134,11 +135,11 @@ def _received(end: socket.socket) -> Iterator[bytes]:
             yield data
 
 
-def _is_ready(answer: bytes) -> bool:
-    """Does it end with ReadyForQuery: the transaction is over, whatever became of it?"""
-    while len(answer) >= 5:
-        kind, length = answer[:1], int.from_bytes(answer[1:5])
-        if kind == b"Z" and len(answer) == 6:
+def _is_ready(response: bytes) -> bool:
+    """Whether the response ends with ReadyForQuery: the transaction has ended."""
+    while len(response) >= 5:
+        kind, length = response[:1], int.from_bytes(response[1:5])
+        if kind == b"Z" and len(response) == 6:
             return True
-        answer = answer[1 + length :]
+        response = response[1 + length :]
     return False

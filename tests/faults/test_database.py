@@ -1,4 +1,4 @@
-"""Scenario 13: the database goes away and comes back, and answers get lost on the way."""
+"""Scenario 13: database outages, and lost requests and responses."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def proxy(database: str) -> Iterator[Proxy]:
 
 @pytest.fixture
 def own_server(tmp_path_factory: pytest.TempPathFactory, folder: SqlFolder) -> Iterator[Server]:
-    """A server that this test may stop."""
-    # What was committed has to survive the end of the server's processes.
+    """A server that the test may stop."""
+    # Committed data must survive a crash of the server.
     server = Server(tmp_path_factory.mktemp("own") / "postgres", options={**NO_FSYNC, "synchronous_commit": "on"})
     with running(server):
         server.create_database()
@@ -54,223 +54,225 @@ def _fast(server: Server) -> None:
 
 
 def _immediate(server: Server) -> None:
-    """As a crash: sessions are dropped, and what was committed is recovered from the log."""
+    """Like a crash: sessions are closed, and the server recovers from its log."""
     pid = server.pid
     assert pid is not None
     os.kill(pid, signal.SIGQUIT)
 
-    def is_gone() -> bool:
+    def has_exited() -> bool:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
         return server.pid is None
 
-    until(is_gone, "the end of the server")
+    until(has_exited, "the end of the server")
 
 
 @pytest.mark.parametrize("stop", [_fast, _immediate])
-def test_server_goes_away_and_comes_back(own_server: Server, tmp_path: Path, stop: Callable[[Server], None]) -> None:
-    """Jobs that ended meanwhile, well or badly, are reported afterwards; nobody dies, and nothing is done twice."""
+def test_workers_survive_a_server_restart(own_server: Server, tmp_path: Path, stop: Callable[[Server], None]) -> None:
+    """Jobs that ended during the outage are settled afterwards. No worker exits, and no job is repeated."""
     with pipeline_on(own_server.url(), tmp_path) as pipeline:
-        ended, failed, running, *waiting = pipeline.site(documents=8)
-        pipeline.item("ocr", ended, "wait:down")
-        pipeline.item("ocr", failed, "wait:down,transient", "ok")
-        pipeline.item("ocr", running, "wait:up")
-        run = pipeline.start()
+        ended, failed, running, *waiting = pipeline.add_site(documents=8)
+        pipeline.plan_item("ocr", ended, "wait:down")
+        pipeline.plan_item("ocr", failed, "wait:down,transient", "ok")
+        pipeline.plan_item("ocr", running, "wait:up")
+        run = pipeline.start_run()
         workers = [pipeline.worker("ocr", concurrency=3), pipeline.worker()]
-        # The second worker does the waiting ones, and is idle when the server goes.
+        # The second worker processes the waiting ones, and is idle when the server stops.
         until(lambda: pipeline.counters("ocr") == (8, 5, 0), "five done, three at work")
         until(lambda: pipeline.is_running("ocr", running), "the last of them fetched")
 
         stop(own_server)
         for worker in workers:
-            until(lambda worker=worker: worker.said("did not answer"), "the workers noticed")  # type: ignore[misc]
-        pipeline.open("down")
-        until(lambda: pipeline.said("done", about=ended), "ended while the server was away")
+            until(lambda worker=worker: worker.has_logged("transient database error"), "the workers noticed")  # type: ignore[misc]
+        pipeline.open_gate("down")
+        until(lambda: pipeline.steps("done", item=ended), "the end of a job during the outage")
         own_server.start()
 
         pipeline.reconnect()
-        pipeline.open("up")
-        assert pipeline.until_ended(run) == "succeeded"
-        assert [worker.lives() for worker in workers] == [True, True]
+        pipeline.open_gate("up")
+        assert pipeline.wait_for_end(run) == "succeeded"
+        assert [worker.is_alive() for worker in workers] == [True, True]
         assert pipeline.ledger("ocr", ended) == ("processed", None, 1)
         assert pipeline.ledger("ocr", failed) == ("processed", None, 2)
         assert pipeline.ledger("ocr", running) == ("processed", None, 1)
         for item in (ended, running, *waiting):
-            assert len(pipeline.said("done", stage="ocr", about=item)) == 1
-        assert pipeline.ignored("fenced") == []
-        pipeline.check()
+            assert len(pipeline.steps("done", stage="ocr", item=item)) == 1
+        assert pipeline.ignored_results("fenced") == []
+        pipeline.check_invariants()
         assert [worker.stop() for worker in workers] == [0, 0]
 
 
-def test_worker_that_is_cut_off_for_good_ends_itself(own_server: Server, tmp_path: Path) -> None:
+def test_worker_exits_after_a_long_outage(own_server: Server, tmp_path: Path) -> None:
     with pipeline_on(own_server.url(), tmp_path) as pipeline:
         worker = pipeline.worker(db_timeout=0.5)
-        # Not only registered: the watchdog is there when the loop is.
-        until(lambda: worker.said("Starting worker"), "the worker at work")
+        # The watchdog runs when the worker's loop has started.
+        until(lambda: worker.has_logged("Starting worker"), "the worker at work")
         own_server.stop()
         assert worker.wait() == EX_TEMPFAIL
 
 
-def test_worker_whose_start_hangs_ends_itself(pipeline: Pipeline) -> None:
-    """Before there is a watchdog; here what it reads first is locked for good."""
+def test_worker_exits_if_its_start_hangs(pipeline: Pipeline) -> None:
+    """Before the watchdog runs: the table that it reads first is locked."""
     with pipeline.connection.transaction():
         pipeline.connection.execute("lock table stage_policy")
         assert pipeline.worker(startup_timeout=0.5).wait() == EX_TEMPFAIL
 
 
-@pytest.mark.parametrize("lost", ["request", "answer"])
+@pytest.mark.parametrize("lost", ["request", "response"])
 def test_finish_is_lost(pipeline: Pipeline, proxy: Proxy, lost: str) -> None:
-    """Sent again. If it had been committed, the second one is refused and recognised as our own."""
-    _, failing = pipeline.site(documents=2)
-    pipeline.item("ocr", failing, "permanent")
-    run = pipeline.start(first_phase=2)
-    cuts = [proxy.lose_request(_FINISH) if lost == "request" else proxy.lose_answer(_FINISH) for _ in range(2)]
+    """It is sent again. If the first was committed, the second is rejected and recognised as the worker's own."""
+    _, failing = pipeline.add_site(documents=2)
+    pipeline.plan_item("ocr", failing, "permanent")
+    run = pipeline.start_run(first_phase=2)
+    cuts = [proxy.lose_request(_FINISH) if lost == "request" else proxy.lose_response(_FINISH) for _ in range(2)]
     worker = pipeline.worker("ocr", url=proxy.url)
     until(lambda: pipeline.counters("ocr") == (2, 1, 1), "both counted")
     assert all(cut.done.is_set() for cut in cuts)
     pipeline.worker()
-    assert pipeline.until_ended(run) == "partial"
-    assert worker.lives()
-    assert pipeline.ignored("fenced") == []
+    assert pipeline.wait_for_end(run) == "partial"
+    assert worker.is_alive()
+    assert pipeline.ignored_results("fenced") == []
     assert pipeline.ledger("ocr", failing) == ("failed_terminal", "PdfEncrypted", 1)
     assert worker.stop() == 0
-    pipeline.check()
+    pipeline.check_invariants()
 
 
-@pytest.mark.parametrize("lost", ["request", "answer"])
+@pytest.mark.parametrize("lost", ["request", "response"])
 def test_retry_is_lost(pipeline: Pipeline, proxy: Proxy, lost: str) -> None:
-    """Sent again, and not taken for another failure."""
-    (shaky,) = pipeline.site(documents=1)
-    pipeline.item("ocr", shaky, "transient", "ok")
-    run = pipeline.start(first_phase=2)
-    cut = proxy.lose_request(_RETRY) if lost == "request" else proxy.lose_answer(_RETRY)
+    """It is sent again, and does not count as another failure."""
+    (flaky,) = pipeline.add_site(documents=1)
+    pipeline.plan_item("ocr", flaky, "transient", "ok")
+    run = pipeline.start_run(first_phase=2)
+    cut = proxy.lose_request(_RETRY) if lost == "request" else proxy.lose_response(_RETRY)
     worker = pipeline.worker("ocr", url=proxy.url)
     until(lambda: pipeline.counters("ocr") == (1, 1, 0), "counted")
     assert cut.done.is_set()
     pipeline.worker()
-    assert pipeline.until_ended(run) == "succeeded"
-    assert pipeline.ledger("ocr", shaky) == ("processed", None, 2)
-    assert pipeline.ignored("fenced") == []
+    assert pipeline.wait_for_end(run) == "succeeded"
+    assert pipeline.ledger("ocr", flaky) == ("processed", None, 2)
+    assert pipeline.ignored_results("fenced") == []
     assert worker.stop() == 0
-    pipeline.check()
+    pipeline.check_invariants()
 
 
 def test_retry_of_a_job_that_was_asked_to_stop_is_lost(pipeline: Pipeline, proxy: Proxy) -> None:
-    """Procrastinate makes a failure of it: that too is our own result."""
-    stopped, _ = pipeline.site(documents=2)
-    pipeline.item("ocr", stopped, "wait:asked,transient")
-    run = pipeline.start(first_phase=2)
-    cut = proxy.lose_answer(_RETRY)
+    """Procrastinate then fails the job: that result is the worker's own too."""
+    stopped, _ = pipeline.add_site(documents=2)
+    pipeline.plan_item("ocr", stopped, "wait:cancelled,transient")
+    run = pipeline.start_run(first_phase=2)
+    cut = proxy.lose_response(_RETRY)
     pipeline.worker("ocr", url=proxy.url)
-    until(lambda: pipeline.said("wait:asked,transient"), "at work")
-    pipeline.connection.execute("select procrastinate_cancel_job_v1(%s, true, false)", [pipeline.job("ocr", stopped)])
-    pipeline.open("asked")
+    until(lambda: pipeline.steps("wait:cancelled,transient"), "at work")
+    pipeline.connection.execute(
+        "select procrastinate_cancel_job_v1(%s, true, false)", [pipeline.job_id("ocr", stopped)]
+    )
+    pipeline.open_gate("cancelled")
     pipeline.worker()
-    assert pipeline.until_ended(run) == "partial"
+    assert pipeline.wait_for_end(run) == "partial"
     assert cut.done.is_set()
-    assert pipeline.ledger("ocr", stopped) == ("failed_terminal", "ConnectionError", 1)
-    assert pipeline.ignored("fenced") == []
-    pipeline.check()
+    assert pipeline.ledger("ocr", stopped) == ("failed_terminal", "DownloadFailed", 1)
+    assert pipeline.ignored_results("fenced") == []
+    pipeline.check_invariants()
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
-def test_answer_to_a_fetch_is_lost(pipeline: Pipeline, proxy: Proxy, concurrency: int) -> None:
-    """The job is ours without our knowing: it is asked for, and done at its first attempt."""
-    documents = pipeline.site(documents=3)
-    cut = proxy.lose_answer(_FETCH, b"clerk.ocr")
-    run = pipeline.start(first_phase=2)
+def test_response_to_a_fetch_is_lost(pipeline: Pipeline, proxy: Proxy, concurrency: int) -> None:
+    """The worker finds the job that it claimed, and runs it at its first attempt."""
+    documents = pipeline.add_site(documents=3)
+    cut = proxy.lose_response(_FETCH, b"clerk.ocr")
+    run = pipeline.start_run(first_phase=2)
     worker = pipeline.worker("ocr", url=proxy.url, concurrency=concurrency)
     until(lambda: pipeline.counters("ocr") == (3, 3, 0), "all counted")
     assert cut.done.is_set()
     for document in documents:
         assert pipeline.ledger("ocr", document) == ("processed", None, 1)
-        assert len(pipeline.said("done", about=document)) == 1
+        assert len(pipeline.steps("done", item=document)) == 1
     pipeline.worker()
-    assert pipeline.until_ended(run) == "succeeded"
+    assert pipeline.wait_for_end(run) == "succeeded"
     assert worker.stop() == 0
-    pipeline.check()
+    pipeline.check_invariants()
 
 
-def test_job_that_ends_while_we_ask_for_lost_ones_is_not_done_again(
+def test_job_that_ends_during_the_query_for_lost_jobs_is_not_repeated(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The row that is on its way to us says that it runs; when it arrives, the job has ended and is forgotten."""
+    """The query's result has the job as running, but it has ended when the worker receives the result."""
     monkeypatch.setenv("DATABASE_URL", pipeline.url)
-    pipeline.site(documents=1)
-    pipeline.start(first_phase=2)
+    pipeline.add_site(documents=1)
+    pipeline.start_run(first_phase=2)
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with ClerkApp().open_async() as app:
             manager, connector = app.job_manager, app.connector
             assert isinstance(connector, ClerkConnector)
             worker = await manager.register_worker()
             job = await manager.fetch_job(["ocr"], worker)
             assert job is not None
-            ask = connector.execute_query_all_async
+            query_all = connector.execute_query_all_async
 
-            async def ask_slowly(query: LiteralString, **arguments: Any) -> list[dict[str, Any]]:
-                rows = await ask(query, **arguments)
+            async def finish_during_query(query: LiteralString, **arguments: Any) -> list[dict[str, Any]]:
+                rows = await query_all(query, **arguments)
                 await manager.finish_job(job, jobs.Status.SUCCEEDED, delete_job=False)
                 return rows
 
-            monkeypatch.setattr(connector, "execute_query_all_async", ask_slowly)
+            monkeypatch.setattr(connector, "execute_query_all_async", finish_during_query)
             connector.unknown_outcomes += 1
             assert await manager.fetch_job(["ocr"], worker) is None
 
-    asyncio.run(scene())
+    asyncio.run(scenario())
     pipeline.worker()
-    assert pipeline.until_ended(1) == "succeeded"
-    pipeline.check()
+    assert pipeline.wait_for_end(1) == "succeeded"
+    pipeline.check_invariants()
 
 
-def test_answer_to_a_coordinators_fetch_and_finish_is_lost(pipeline: Pipeline, proxy: Proxy) -> None:
-    pipeline.site(documents=1)
-    run = pipeline.start(first_phase=2)
-    fetch = proxy.lose_answer(_FETCH, b"clerk.coordinate")
+def test_responses_to_a_coordinators_fetch_and_finish_are_lost(pipeline: Pipeline, proxy: Proxy) -> None:
+    pipeline.add_site(documents=1)
+    run = pipeline.start_run(first_phase=2)
+    fetch = proxy.lose_response(_FETCH, b"clerk.coordinate")
     worker = pipeline.worker(url=proxy.url)
     until(fetch.done.is_set, "the coordinator fetched")
-    finish = proxy.lose_answer(_FINISH)
-    assert pipeline.until_ended(run) == "succeeded"
+    finish = proxy.lose_response(_FINISH)
+    assert pipeline.wait_for_end(run) == "succeeded"
     assert finish.done.is_set()
-    assert pipeline.one("select max(attempts) from procrastinate_jobs where queue_name = 'coordinator'") == 1
+    assert pipeline.scalar("select max(attempts) from procrastinate_jobs where queue_name = 'coordinator'") == 1
     assert worker.stop() == 0
-    pipeline.check()
+    pipeline.check_invariants()
 
 
-def _in_mid_finish(pipeline: Pipeline) -> list[int]:
-    """Sessions that wait for a lock inside of finish."""
+def _sessions_in_finish(pipeline: Pipeline) -> list[int]:
+    """Sessions that wait for a lock in finish."""
     query = (
         "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
         " and query like '%procrastinate_finish_job%'"
     )
-    return [pid for (pid,) in pipeline.all(query)]
+    return [pid for (pid,) in pipeline.rows(query)]
 
 
-def test_session_is_ended_in_the_middle_of_finish(pipeline: Pipeline) -> None:
-    """Job, claim and ledger are half written when the session dies: all of it is undone, and done again."""
-    pipeline.site(documents=2)
-    run = pipeline.start(first_phase=2)
+def test_session_is_terminated_during_finish(pipeline: Pipeline) -> None:
+    """Its changes of job, claim and ledger are rolled back, and made again."""
+    pipeline.add_site(documents=2)
+    run = pipeline.start_run(first_phase=2)
     with psycopg.connect(pipeline.url) as holder:
         holder.execute("select from sites for update")
         worker = pipeline.worker("ocr", concurrency=2)
-        until(lambda: len(_in_mid_finish(pipeline)) == 2, "two in mid-finish")
-        for session in _in_mid_finish(pipeline):
+        until(lambda: len(_sessions_in_finish(pipeline)) == 2, "two sessions in finish")
+        for session in _sessions_in_finish(pipeline):
             pipeline.connection.execute("select pg_terminate_backend(%s)", [session])
-        until(lambda: worker.said("did not answer"), "the worker noticed")
+        until(lambda: worker.has_logged("transient database error"), "the worker noticed")
         assert pipeline.counters("ocr") == (2, 0, 0)
     until(lambda: pipeline.counters("ocr") == (2, 2, 0), "both counted")
     pipeline.worker()
-    assert pipeline.until_ended(run) == "succeeded"
-    assert worker.lives()
-    assert pipeline.ignored("fenced") == []
-    pipeline.check()
+    assert pipeline.wait_for_end(run) == "succeeded"
+    assert worker.is_alive()
+    assert pipeline.ignored_results("fenced") == []
+    pipeline.check_invariants()
 
 
-def test_locks_that_take_too_long_are_waited_out(pipeline: Pipeline) -> None:
-    """lock_timeout, set by a careful administrator, at finish and at the coordinator's advance."""
-    pipeline.site(documents=2)
-    run = pipeline.start(first_phase=2)
-    name = pipeline.one("select current_database()")
+def test_lock_timeouts_are_retried(pipeline: Pipeline) -> None:
+    """With lock_timeout set on the database: at finish and when the coordinator advances the phase."""
+    pipeline.add_site(documents=2)
+    run = pipeline.start_run(first_phase=2)
+    name = pipeline.scalar("select current_database()")
     pipeline.connection.execute(
         psycopg.sql.SQL("alter database {} set lock_timeout = '20ms'").format(psycopg.sql.Identifier(name))
     )
@@ -278,39 +280,39 @@ def test_locks_that_take_too_long_are_waited_out(pipeline: Pipeline) -> None:
         holder.execute("set lock_timeout = 0")
         holder.execute("select from sites for update")
         worker = pipeline.worker(concurrency=2)
-        until(lambda: worker.said("lock timeout"), "finish timed out")
-    assert pipeline.until_ended(run) == "succeeded"
-    assert worker.lives()
-    pipeline.check()
+        until(lambda: worker.has_logged("lock timeout"), "finish timed out")
+    assert pipeline.wait_for_end(run) == "succeeded"
+    assert worker.is_alive()
+    pipeline.check_invariants()
 
 
 def _listeners(pipeline: Pipeline) -> list[int]:
     query = "select pid from pg_stat_activity where datname = current_database() and query ilike 'listen%'"
-    return [pid for (pid,) in pipeline.all(query)]
+    return [pid for (pid,) in pipeline.rows(query)]
 
 
 def test_listener_loses_its_session(pipeline: Pipeline) -> None:
-    """It listens again: nothing polls here, so only a notification can start the work."""
-    pipeline.site(documents=2)
+    """It reconnects. The worker does not poll here, so only a notification can start the work."""
+    pipeline.add_site(documents=2)
     worker = pipeline.worker(options=("--fetch-job-polling-interval=600",))
     (old,) = until(lambda: _listeners(pipeline), "the listener")
     pipeline.connection.execute("select pg_terminate_backend(%s)", [old])
     until(lambda: _listeners(pipeline) not in ([], [old]), "another listener")
-    assert pipeline.until_ended(pipeline.start()) == "succeeded"
+    assert pipeline.wait_for_end(pipeline.start_run()) == "succeeded"
     assert worker.stop() == 0
-    pipeline.check()
+    pipeline.check_invariants()
 
 
-def test_a_listener_that_has_nothing_to_hear_is_not_deaf(database: str) -> None:
-    """Or every worker without work would take itself for cut off. One whose session is gone says so."""
+def test_an_idle_listener_counts_as_alive(database: str) -> None:
+    """Otherwise idle workers would exit. A listener whose session ended raises."""
 
-    async def heard(**_: object) -> None:
-        raise AssertionError("nobody spoke")
+    async def on_notification(**_: object) -> None:
+        raise AssertionError("no notification was sent")
 
-    async def listen() -> None:
+    async def scenario() -> None:
         connector = ClerkConnector()
         async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
-            listening = asyncio.create_task(connector._loop_notify(heard, connection, timeout=0.02))
+            listener = asyncio.create_task(connector._loop_notify(on_notification, connection, timeout=0.02))
             times = {connector.listener_alive_at}
             async with asyncio.timeout(30):
                 while len(times) < 4:
@@ -319,6 +321,6 @@ def test_a_listener_that_has_nothing_to_hear_is_not_deaf(database: str) -> None:
             with psycopg.connect(database, autocommit=True) as other:
                 other.execute("select pg_terminate_backend(%s)", [connection.info.backend_pid])
             with pytest.raises(psycopg.OperationalError):
-                await listening
+                await listener
 
-    asyncio.run(listen())
+    asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""With PgBouncer between: what docs/runbooks/scaling.md says of its pool modes is so."""
+"""PgBouncer in front of the database: the pool modes work as docs/runbooks/scaling.md says."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
-from clerk.db.migrations.migrate import _LOCK_KEY as MIGRATORS
+from clerk.db.migrations.migrate import _LOCK_KEY as MIGRATION_LOCK
 from clerk.pipeline.connector import ClerkConnector
 from tests.faults.pipeline import Pipeline
 from tests.faults.proxy import Proxy
@@ -31,12 +31,12 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def in_front_of(database: str, folder: Path, **changed: object) -> tuple[str, list[str]]:
-    """Its URL, and the command that runs it: our example's settings, but for where it is and what is changed."""
+def configure(database: str, folder: Path, **changed: object) -> tuple[str, list[str]]:
+    """PgBouncer's URL and command, with the settings of the example but other addresses and what is `changed`."""
     assert PGBOUNCER is not None
     server = conninfo.conninfo_to_dict(database)
     port = free_port()
-    mine = {
+    settings = {
         "listen_addr": "127.0.0.1",
         "listen_port": port,
         "unix_socket_dir": "",
@@ -44,19 +44,19 @@ def in_front_of(database: str, folder: Path, **changed: object) -> tuple[str, li
         "query_wait_timeout": 10,
         **changed,
     }
-    mine |= {"logfile": "", "pidfile": "", "auth_file": ""}
+    settings |= {"logfile": "", "pidfile": "", "auth_file": ""}
     parts = {name: value for name, value in server.items() if name in ("host", "port", "user", "password", "dbname")}
     lines = [
         line
         for line in INI.read_text(encoding="utf-8").splitlines()
-        if not line.startswith("clerk =") and line.partition(" =")[0] not in mine
+        if not line.startswith("clerk =") and line.partition(" =")[0] not in settings
     ]
     at = lines.index("[databases]") + 1
     lines.insert(at, f"clerk = {' '.join(f'{name}={value}' for name, value in parts.items())}")
-    lines += [f"{name} = {value}" for name, value in mine.items()]
+    lines += [f"{name} = {value}" for name, value in settings.items()]
     file = folder / "pgbouncer.ini"
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    # It refuses to run as root.
+    # PgBouncer refuses to run as root.
     as_user = ["--user", "nobody"] if os.geteuid() == 0 else []
     return f"postgresql://clerk@127.0.0.1:{port}/clerk", [PGBOUNCER, *as_user, str(file)]
 
@@ -64,12 +64,12 @@ def in_front_of(database: str, folder: Path, **changed: object) -> tuple[str, li
 @pytest.fixture
 def bouncer(database: str, tmp_path: Path) -> Iterator[Callable[..., str]]:
     """Call it with settings to change; returns the URL to use."""
-    # By TCP: the embedded server's socket lies in a folder that another user cannot enter.
+    # Over TCP, because another user cannot access the folder of the embedded server's socket.
     proxy = Proxy(database)
     running: list[subprocess.Popen[bytes]] = []
 
     def start(**changed: object) -> str:
-        url, command = in_front_of(proxy.url, tmp_path, **changed)
+        url, command = configure(proxy.url, tmp_path, **changed)
         process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
         running.append(process)
         until(lambda: process.poll() is not None or _listens(urlsplit(url).port or 0))
@@ -90,16 +90,16 @@ def _listens(port: int) -> bool:
 
 def test_workers_work_through_session_pooling(bouncer: Callable[..., str], pipeline: Pipeline) -> None:
     url = bouncer()
-    pipeline.site(documents=5)
+    pipeline.add_site(documents=5)
     worker = pipeline.worker(url=url)
-    run = pipeline.start()
-    assert pipeline.until_ended(run) == "succeeded"
+    run = pipeline.start_run()
+    assert pipeline.wait_for_end(run) == "succeeded"
     assert worker.stop() == 0
-    pipeline.check()
+    pipeline.check_invariants()
 
 
-def test_the_body_of_a_job_gets_its_connection(bouncer: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """PgBouncer 1.18 refuses a session that asks for its search_path by a startup option."""
+def test_a_task_gets_its_connection(bouncer: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """PgBouncer 1.18 rejects a search_path in the startup options."""
     monkeypatch.setenv("DATABASE_URL", bouncer())
     connector = ClerkConnector()
     with connector.connection() as connection:
@@ -107,22 +107,20 @@ def test_the_body_of_a_job_gets_its_connection(bouncer: Callable[..., str], monk
     asyncio.run(connector.close_async())
 
 
-def test_who_listens_hears_through_session_pooling(bouncer: Callable[..., str]) -> None:
+def test_notifications_arrive_through_session_pooling(bouncer: Callable[..., str]) -> None:
     url = bouncer()
-    with psycopg.connect(url, autocommit=True) as listener, psycopg.connect(url, autocommit=True) as speaker:
+    with psycopg.connect(url, autocommit=True) as listener, psycopg.connect(url, autocommit=True) as sender:
         listener.execute("listen clerk_test")
-        speaker.execute("notify clerk_test, 'word'")
-        heard = next(listener.notifies(timeout=30, stop_after=1))
-    assert heard.payload == "word"
+        sender.execute("notify clerk_test, 'payload'")
+        notification = next(listener.notifies(timeout=30, stop_after=1))
+    assert notification.payload == "payload"
 
 
 @pytest.mark.parametrize(("mode", "both"), [("session", False), ("transaction", True)])
-def test_a_lock_of_a_session_keeps_another_out_in_session_mode_only(
-    bouncer: Callable[..., str], mode: str, both: bool
-) -> None:
-    """Two migrators, or two reconcilers, would be let in at once: both statements meet the same session."""
+def test_session_locks_exclude_others_in_session_mode_only(bouncer: Callable[..., str], mode: str, both: bool) -> None:
+    """In transaction mode both clients get the same session, so two migrations could run at the same time."""
     url = bouncer(pool_mode=mode, default_pool_size=1 if mode == "transaction" else 5)
-    ask = "select pg_try_advisory_lock(%s)"
-    with psycopg.connect(url, autocommit=True) as one, psycopg.connect(url, autocommit=True) as another:
-        assert one.execute(ask, [MIGRATORS]).fetchone() == (True,)
-        assert another.execute(ask, [MIGRATORS]).fetchone() == (both,)
+    try_lock = "select pg_try_advisory_lock(%s)"
+    with psycopg.connect(url, autocommit=True) as first, psycopg.connect(url, autocommit=True) as second:
+        assert first.execute(try_lock, [MIGRATION_LOCK]).fetchone() == (True,)
+        assert second.execute(try_lock, [MIGRATION_LOCK]).fetchone() == (both,)

@@ -1,4 +1,4 @@
-"""bin/torture: a minute of it with --long; and always, that it would notice."""
+"""bin/torture: it detects violated invariants; with --long, a minute of it."""
 
 from __future__ import annotations
 
@@ -10,34 +10,36 @@ import pytest
 from clerk.cli.progress import Progress
 from clerk.pipeline import engine
 from tests.conftest import Url
-from tests.faults.torture import Torturer, torture
+from tests.faults.torture import FaultInjector, torture
 
 
-def asked(minutes: float) -> argparse.Namespace:
+def options(minutes: float) -> argparse.Namespace:
     return argparse.Namespace(minutes=minutes, sites=3, documents=10, seed=7)
 
 
-@pytest.mark.parametrize("broken", [False, True])
-def test_broken_books_are_noticed(database: Url, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: bool) -> None:
-    def come_to_rest(torturer: Torturer, progress: Progress) -> None:
-        pipeline = torturer.pipeline
-        for worker in torturer.working:
-            worker.destroy()
-        pipeline.start("town0")
+@pytest.mark.parametrize("corrupt", [False, True])
+def test_wrong_counters_are_detected(
+    database: Url, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, corrupt: bool
+) -> None:
+    def settle(injector: FaultInjector, progress: Progress) -> None:
+        pipeline = injector.pipeline
+        for worker in injector.working:
+            worker.kill()
+        pipeline.start_run("town0")
         engine.cancel_run(pipeline.connection, "town0")
-        if broken:
+        if corrupt:
             pipeline.connection.execute("update pipeline_runs set fetch_failed = fetch_failed + 1")
 
-    monkeypatch.setattr(Torturer, "come_to_rest", come_to_rest)
-    if broken:
+    monkeypatch.setattr(FaultInjector, "settle", settle)
+    if corrupt:
         with pytest.raises(AssertionError):
-            torture(database, tmp_path, asked(0), Progress(quiet=True))
+            torture(database, tmp_path, options(0), Progress(quiet=True))
     else:
-        assert torture(database, tmp_path, asked(0), Progress(quiet=True))["runs"] == 1
+        assert torture(database, tmp_path, options(0), Progress(quiet=True))["runs"] == 1
 
 
 @pytest.mark.timeout(600)
-def test_a_minute_of_it(pytestconfig: pytest.Config, database: Url, tmp_path: Path) -> None:
+def test_a_minute_of_faults(pytestconfig: pytest.Config, database: Url, tmp_path: Path) -> None:
     if not pytestconfig.getoption("--long"):
         pytest.skip("takes minutes: --long")
-    assert torture(database, tmp_path, asked(1), Progress(quiet=True))["runs"] > 3
+    assert torture(database, tmp_path, options(1), Progress(quiet=True))["runs"] > 3

@@ -1,4 +1,4 @@
-"""How a worker ends: gently when asked, loudly when the database says what nobody foresaw."""
+"""Registration, slots and shutdown of a worker, and its exit after unexpected database errors."""
 
 from __future__ import annotations
 
@@ -14,54 +14,56 @@ from clerk.pipeline.job_manager import ClerkJobManager
 from tests.faults.pipeline import Pipeline, until
 
 
-def test_worker_drains_and_keeps_its_claims_meanwhile(pipeline: Pipeline) -> None:
-    """Procrastinate stops all signs of life first: a long drain would look like a death, and be done twice."""
-    document, _ = pipeline.site(documents=2)
-    pipeline.policy("ocr", lease="1 second")
-    pipeline.item("ocr", document, "wait:drained")
-    run = pipeline.start(first_phase=2)
+def test_worker_renews_its_leases_while_it_shuts_down(pipeline: Pipeline) -> None:
+    """Procrastinate stops the heartbeat first: without renewal, long jobs would be rescued and repeated."""
+    document, _ = pipeline.add_site(documents=2)
+    pipeline.set_policy("ocr", lease="6 seconds")
+    pipeline.plan_item("ocr", document, "wait:finish")
+    run = pipeline.start_run(first_phase=2)
     worker = pipeline.worker()
-    until(lambda: pipeline.said("wait:drained"), "at work")
+    until(lambda: pipeline.steps("wait:finish"), "a running job")
     worker.send(signal.SIGTERM)
-    until(lambda: worker.said("Stop requested"), "draining")
-    asked_at = pipeline.one("select clock_timestamp()")
-    renewed = "select lease_until > %s + interval '2 seconds' from job_claims where job_id = %s"
-    until(lambda: pipeline.one(renewed, asked_at, pipeline.job("ocr", document)), "a renewal while draining")
+    until(lambda: worker.has_logged("Stop requested"), "the start of the shutdown")
+    stopped_at = pipeline.scalar("select clock_timestamp()")
+    renewed = "select lease_until > %s + interval '6 seconds' from job_claims where job_id = %s"
+    until(
+        lambda: pipeline.scalar(renewed, stopped_at, pipeline.job_id("ocr", document)), "a renewal during the shutdown"
+    )
     assert pipeline.rescue() == 0
 
-    pipeline.open("drained")
+    pipeline.open_gate("finish")
     assert worker.wait() == 0
     assert pipeline.ledger("ocr", document) == ("processed", None, 1)
-    assert pipeline.one("select count(*) from procrastinate_workers") == 0
+    assert pipeline.scalar("select count(*) from procrastinate_workers") == 0
     pipeline.worker()
-    assert pipeline.until_ended(run) == "succeeded"
-    pipeline.check()
+    assert pipeline.wait_for_end(run) == "succeeded"
+    pipeline.check_invariants()
 
 
-def test_says_who_it_is_and_what_it_reads(pipeline: Pipeline) -> None:
-    (document,) = pipeline.site(documents=1)
-    pipeline.item("ocr", document, "wait:seen")
-    pipeline.start(first_phase=2)
+def test_worker_registers_its_process_and_queues(pipeline: Pipeline) -> None:
+    (document,) = pipeline.add_site(documents=1)
+    pipeline.plan_item("ocr", document, "wait:seen")
+    pipeline.start_run(first_phase=2)
     worker = pipeline.worker("ocr", "deploy")
-    until(lambda: pipeline.said("wait:seen"), "at work")
-    (row,) = pipeline.all("select pid, host, queues, running, doing from worker_status where alive")
+    until(lambda: pipeline.steps("wait:seen"), "a running job")
+    (row,) = pipeline.rows("select pid, host, queues, running, doing from worker_status where alive")
     assert row[:1] == (str(worker.pid),)
     assert socket.gethostname().startswith(row[1] or "nowhere")
-    assert row[2:] == (["ocr", "deploy"], 1, f"ocr {pipeline.one('select subdomain from sites')} 0")
-    pipeline.open("seen")
+    assert row[2:] == (["ocr", "deploy"], 1, f"ocr {pipeline.scalar('select subdomain from sites')} 0")
+    pipeline.open_gate("seen")
     assert worker.stop() == 0
-    assert pipeline.one("select count(*) from worker_processes") == 0
+    assert pipeline.scalar("select count(*) from worker_processes") == 0
 
 
-def test_free_places_are_filled_at_once_and_what_was_not_begun_is_given_back(
+def test_all_free_slots_are_filled_and_unstarted_jobs_are_released(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", pipeline.url)
-    pipeline.site(documents=5)
-    run = pipeline.start(first_phase=2)
+    pipeline.add_site(documents=5)
+    run = pipeline.start_run(first_phase=2)
     by_status = "select status::text, count(*) from procrastinate_jobs where queue_name = 'ocr' group by 1 order by 1"
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with ClerkApp().open_async() as app:
             manager = app.job_manager
             assert isinstance(manager, ClerkJobManager)
@@ -69,59 +71,59 @@ def test_free_places_are_filled_at_once_and_what_was_not_begun_is_given_back(
             manager.free_slots[worker] = lambda: 3
             job = await manager.fetch_job(["ocr"], worker)
             assert job is not None
-            assert pipeline.all(by_status) == [("doing", 3), ("todo", 2)]
+            assert pipeline.rows(by_status) == [("doing", 3), ("todo", 2)]
             await manager.release_unstarted(worker)
-            assert pipeline.all(by_status) == [("doing", 1), ("todo", 4)]
+            assert pipeline.rows(by_status) == [("doing", 1), ("todo", 4)]
             await manager.finish_job(job, jobs.Status.SUCCEEDED, delete_job=False)
 
-    asyncio.run(scene())
+    asyncio.run(scenario())
     pipeline.worker()
-    assert pipeline.until_ended(run) == "succeeded"
+    assert pipeline.wait_for_end(run) == "succeeded"
     assert pipeline.counters("ocr") == (5, 5, 0)
-    pipeline.check()
+    pipeline.check_invariants()
 
 
-def test_a_worker_takes_no_more_jobs_than_it_has_places(pipeline: Pipeline) -> None:
-    documents = pipeline.site(documents=5)
+def test_a_worker_claims_no_more_jobs_than_it_has_slots(pipeline: Pipeline) -> None:
+    documents = pipeline.add_site(documents=5)
     for document in documents:
-        pipeline.item("ocr", document, "wait:seen")
-    run = pipeline.start(first_phase=2)
+        pipeline.plan_item("ocr", document, "wait:seen")
+    run = pipeline.start_run(first_phase=2)
     worker = pipeline.worker(concurrency=2)
-    until(lambda: len(pipeline.said("wait:seen")) == 2, "two at work")
-    assert pipeline.one("select count(*) from procrastinate_jobs where status = 'doing'") == 2
-    pipeline.open("seen")
-    assert pipeline.until_ended(run) == "succeeded"
-    assert pipeline.one("select max(attempts) from procrastinate_jobs where queue_name = 'ocr'") == 1
+    until(lambda: len(pipeline.steps("wait:seen")) == 2, "two at work")
+    assert pipeline.scalar("select count(*) from procrastinate_jobs where status = 'doing'") == 2
+    pipeline.open_gate("seen")
+    assert pipeline.wait_for_end(run) == "succeeded"
+    assert pipeline.scalar("select max(attempts) from procrastinate_jobs where queue_name = 'ocr'") == 1
     assert worker.stop() == 0
-    pipeline.check()
+    pipeline.check_invariants()
 
 
-def test_unknown_error_at_fetch_ends_the_worker(pipeline: Pipeline) -> None:
+def test_unexpected_error_at_fetch_ends_the_worker(pipeline: Pipeline) -> None:
     worker = pipeline.worker()
-    until(lambda: worker.said("Starting worker"), "at work")
+    until(lambda: worker.has_logged("Starting worker"), "a running job")
     pipeline.connection.execute("drop function clerk_fetch_job")
     assert worker.wait() not in (0, None)
-    assert worker.said("clerk_fetch_job")
+    assert worker.has_logged("clerk_fetch_job")
 
 
-def test_unknown_error_at_finish_ends_the_worker(pipeline: Pipeline) -> None:
-    """The job stays as it is until its lease is over; a worker that went on would break every job it finds."""
-    document, other = pipeline.site(documents=2)
-    broken = """
+def test_unexpected_error_at_finish_ends_the_worker(pipeline: Pipeline) -> None:
+    """The job is rescued when its lease expires. A worker that continued would break every job it claims."""
+    document, other = pipeline.add_site(documents=2)
+    raise_error = """
         create function faults.break() returns trigger language plpgsql as $$ begin return 1 / 0; end $$;
         create trigger faults_break before update on procrastinate_jobs
             for each row when (new.status = 'succeeded') execute function faults.break();
     """
-    run = pipeline.start(first_phase=2)
-    pipeline.connection.execute(broken)
+    run = pipeline.start_run(first_phase=2)
+    pipeline.connection.execute(raise_error)
     worker = pipeline.worker()
     assert worker.wait() not in (0, None)
-    assert worker.said("division by zero")
+    assert worker.has_logged("division by zero")
     assert pipeline.ledger("ocr", other)[0] == "pending"
 
     pipeline.connection.execute("drop trigger faults_break on procrastinate_jobs")
-    pipeline.lapse(pipeline.job("ocr", document))
+    pipeline.expire_leases(pipeline.job_id("ocr", document))
     assert pipeline.rescue() == 1
     pipeline.worker()
-    assert pipeline.until_ended(run) == "succeeded"
-    pipeline.check()
+    assert pipeline.wait_for_end(run) == "succeeded"
+    pipeline.check_invariants()

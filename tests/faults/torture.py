@@ -1,8 +1,8 @@
-"""Breaks a pipeline at random for a while, lets it come to rest, and asks whether the books still add up (I1 to I8).
+"""Fault injection: random faults against a pipeline for some minutes, then a check of the invariants I1 to I8.
 
-Real workers, a Postgres of its own, stage bodies that fail as planned. Workers are killed, frozen until their jobs are
-given to others, and cut off from the database; operators start, supersede, cancel, retry, pause and delete meanwhile,
-and reconcilers run. A seed repeats the order of what is done, not the exact moments.
+Uses real workers, its own Postgres, and stage tasks that fail by plan. Workers are killed, suspended until their jobs
+are rescued, and disconnected from the database; runs are started, superseded, cancelled, retried and paused; jobs are
+deleted; and reconciliations run. A seed repeats the order of the actions, not their exact timing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.faults.pipeline import Pipeline, Worker, pipeline_on
 from tests.reconcile.repair_helpers import heal
 
 _WORKERS = 3
-_BODIES = (
+_BEHAVIOURS = (
     (["pages:" + "." * 20], 12),
     (["ok"], 4),
     (["transient", "ok"], 2),
@@ -35,53 +35,53 @@ _BODIES = (
     (["pages:....x"], 1),
     (["kill", "ok"], 1),
 )
-"""What the OCR of a document does at each attempt, and how often it is that."""
-_COMES_TO_REST_WITHIN = 300.0
+"""Behaviour of each attempt at the OCR of a document, and its weight."""
+_SETTLE_TIMEOUT = 300.0
 
 
-class Torturer:
-    def __init__(self, pipeline: Pipeline, dice: random.Random, sites: int, documents: int) -> None:
-        self.pipeline, self.dice = pipeline, dice
+class FaultInjector:
+    def __init__(self, pipeline: Pipeline, rng: random.Random, sites: int, documents: int) -> None:
+        self.pipeline, self.rng = pipeline, rng
         self.sites = [f"town{number}" for number in range(sites)]
-        bodies, weights = zip(*_BODIES, strict=True)
+        behaviours, weights = zip(*_BEHAVIOURS, strict=True)
         for site in self.sites:
-            for document in pipeline.site(site, documents):
-                pipeline.plan[f"ocr:{document}"] = dice.choices(bodies, weights)[0]
-        pipeline.will()
+            for document in pipeline.add_site(site, documents):
+                pipeline.plan[f"ocr:{document}"] = rng.choices(behaviours, weights)[0]
+        pipeline.set_plan()
         self.working = [pipeline.worker(concurrency=2) for _ in range(_WORKERS)]
         self.frozen: list[Worker] = []
-        self.done: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
 
-    def break_something(self) -> None:
-        acts = (
+    def inject(self) -> None:
+        actions = (
             *(self.start,) * 6,
-            *(self.kill, self.freeze, self.thaw, self.cut_off, self.reconcile),
-            *(self.supersede, self.cancel, self.retry, self.pause, self.resume, self.delete_a_job),
+            *(self.kill, self.freeze, self.thaw, self.disconnect, self.reconcile),
+            *(self.supersede, self.cancel, self.retry, self.pause, self.resume, self.delete_job),
         )
-        act = self.dice.choice(acts)
+        action = self.rng.choice(actions)
         try:
-            act()
-        except ClerkError as refused:  # an operator is told so, and nothing has happened
-            self.done[f"{act.__name__} refused ({type(refused).__name__})"] += 1
+            action()
+        except ClerkError as error:  # the engine rejected the action
+            self.counts[f"{action.__name__} rejected ({error.code})"] += 1
         else:
-            self.done[act.__name__] += 1
+            self.counts[action.__name__] += 1
 
-    # --- what happens to workers
+    # --- faults of workers
 
     def kill(self) -> None:
-        worker = self.dice.choice(self.working)
-        worker.destroy()
-        self._give_up(worker)
+        worker = self.rng.choice(self.working)
+        worker.kill()
+        self._rescue_jobs_of(worker)
         self.working[self.working.index(worker)] = self.pipeline.worker(concurrency=2)
 
     def freeze(self) -> None:
-        worker = self.dice.choice(self.working)
-        if not worker.lives():  # a document took it down
+        worker = self.rng.choice(self.working)
+        if not worker.is_alive():  # killed by a document
             return self.kill()
         worker.freeze()
         self.frozen.append(worker)
         self.working[self.working.index(worker)] = self.pipeline.worker(concurrency=2)
-        return self._give_up(worker)
+        return self._rescue_jobs_of(worker)
 
     def thaw(self) -> None:
         if self.frozen:
@@ -89,45 +89,45 @@ class Torturer:
             zombie.thaw()
             self.working.append(zombie)
         while len(self.working) > 2 * _WORKERS:
-            self.working.pop(0).destroy()
+            self.working.pop(0).kill()
 
-    def cut_off(self) -> None:
-        self.pipeline.all(
+    def disconnect(self) -> None:
+        self.pipeline.rows(
             "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()"
             " and datname = current_database() order by random() limit 2"
         )
 
-    def _give_up(self, worker: Worker) -> None:
-        """What the end of its leases would do in a minute."""
+    def _rescue_jobs_of(self, worker: Worker) -> None:
+        """What happens when its leases expire."""
         held = "select job_id from job_claims where settled_as is null and holder like %s"
-        self.pipeline.lapse(*(job for (job,) in self.pipeline.all(held, f"% {worker.pid} %")))
+        self.pipeline.expire_leases(*(job for (job,) in self.pipeline.rows(held, f"% {worker.pid} %")))
         self.pipeline.rescue()
 
-    # --- what operators do
+    # --- operator actions
 
-    def _site(self) -> str:
-        return self.dice.choice(self.sites)
+    def _random_site(self) -> str:
+        return self.rng.choice(self.sites)
 
     def start(self) -> None:
-        self.pipeline.start(self._site())
+        self.pipeline.start_run(self._random_site())
 
     def supersede(self) -> None:
-        self.pipeline.start(self._site(), supersede=True)
+        self.pipeline.start_run(self._random_site(), supersede=True)
 
     def cancel(self) -> None:
-        engine.cancel_run(self.pipeline.connection, self._site())
+        engine.cancel_run(self.pipeline.connection, self._random_site())
 
     def retry(self) -> None:
-        engine.retry_failed(self.pipeline.connection, self._site())
+        engine.retry_failed(self.pipeline.connection, self._random_site())
 
     def pause(self) -> None:
-        engine.pause_site(self.pipeline.connection, self._site(), "torture")
+        engine.pause_site(self.pipeline.connection, self._random_site(), "torture")
 
     def resume(self) -> None:
         for site in self.sites:
             engine.resume_site(self.pipeline.connection, site)
 
-    def delete_a_job(self) -> None:
+    def delete_job(self) -> None:
         self.pipeline.connection.execute(
             "delete from procrastinate_jobs where id = (select id from procrastinate_jobs where status = 'todo'"
             " and args ->> 'run_id' is not null order by random() limit 1 for update skip locked)"
@@ -136,23 +136,23 @@ class Torturer:
     def reconcile(self) -> None:
         heal(self.pipeline.connection)
 
-    # --- and then
+    # --- end
 
     def runs(self) -> tuple[int, int]:
-        """Ended, and all."""
-        return self.pipeline.all("select count(*) filter (where outcome is not null), count(*) from pipeline_runs")[0]
+        """Number of ended runs, and of all runs."""
+        return self.pipeline.rows("select count(*) filter (where outcome is not null), count(*) from pipeline_runs")[0]
 
-    def come_to_rest(self, progress: Progress) -> None:
-        """Nobody does anything bad any more: time passes, workers work, the reconciler comes by."""
+    def settle(self, progress: Progress) -> None:
+        """Stop injecting faults, and wait until workers and reconciliation have ended all runs."""
         while self.frozen:
             self.thaw()
         self.resume()
-        deadline = time.monotonic() + _COMES_TO_REST_WITHIN
-        while self.pipeline.all("select 1 from sites where current_stage <> 'completed' or dirty limit 1"):
-            assert time.monotonic() < deadline, f"not at rest: {self.pipeline.all('select * from pipeline_overview')}"
-            for worker in [worker for worker in self.working if not worker.lives()]:
+        deadline = time.monotonic() + _SETTLE_TIMEOUT
+        while self.pipeline.rows("select 1 from sites where current_stage <> 'completed' or dirty limit 1"):
+            assert time.monotonic() < deadline, f"not settled: {self.pipeline.rows('select * from pipeline_overview')}"
+            for worker in [worker for worker in self.working if not worker.is_alive()]:
                 self.working.remove(worker)
-                self._give_up(worker)
+                self._rescue_jobs_of(worker)
             while len(self.working) < _WORKERS:
                 self.working.append(self.pipeline.worker(concurrency=2))
             heal(self.pipeline.connection)
@@ -160,50 +160,49 @@ class Torturer:
             time.sleep(0.3)
 
 
-def torture(url: str, folder: Path, asked: argparse.Namespace, progress: Progress) -> Counter[str]:
+def torture(url: str, folder: Path, options: argparse.Namespace, progress: Progress) -> Counter[str]:
     with connect_to(url) as connection:
         Migrator(connection, default_folder()).up()
     with pipeline_on(url, folder) as pipeline:
-        dice = random.Random(asked.seed)  # noqa: S311 (not for secrets)
-        torturer = Torturer(pipeline, dice, asked.sites, asked.documents)
-        began, length = time.monotonic(), 60 * asked.minutes
-        while (passed := time.monotonic() - began) < length:
-            torturer.break_something()
-            ended, runs = torturer.runs()
-            what = [f"{count:6,}  {act}" for act, count in torturer.done.most_common()]
-            # How many there will be follows from the time that is left.
-            blows = torturer.done.total()
-            expected = max(blows, round(blows * length / max(passed, 1.0)))
-            progress.show("blows", blows, expected, [*what, f"{ended:,} of {runs:,} runs ended"])
-            time.sleep(dice.uniform(0, 0.2))
-        torturer.come_to_rest(progress)
-        pipeline.check()
-        torturer.done["runs"] = torturer.runs()[1]
-        return torturer.done
+        rng = random.Random(options.seed)  # noqa: S311 (not for secrets)
+        injector = FaultInjector(pipeline, rng, options.sites, options.documents)
+        started_at, duration = time.monotonic(), 60 * options.minutes
+        while (elapsed := time.monotonic() - started_at) < duration:
+            injector.inject()
+            ended, runs = injector.runs()
+            lines = [f"{count:6,}  {action}" for action, count in injector.counts.most_common()]
+            actions = injector.counts.total()
+            expected = max(actions, round(actions * duration / max(elapsed, 1.0)))
+            progress.show("actions", actions, expected, [*lines, f"{ended:,} of {runs:,} runs ended"])
+            time.sleep(rng.uniform(0, 0.2))
+        injector.settle(progress)
+        pipeline.check_invariants()
+        injector.counts["runs"] = injector.runs()[1]
+        return injector.counts
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bin/torture", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=1.0, help="how long things are broken (default: 1)")
+    parser.add_argument("--minutes", type=float, default=1.0, help="how long faults are injected (default: 1)")
     parser.add_argument("--sites", type=int, default=5)
     parser.add_argument("--documents", type=int, default=30, help="per site (default: 30)")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))  # noqa: S311 (not for secrets)
     parser.add_argument("--quiet", action="store_true", help="show no progress")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     out = sys.stdout.write
-    with tempfile.TemporaryDirectory(prefix="clerk-torture-") as name, Progress(asked.quiet) as progress:
+    with tempfile.TemporaryDirectory(prefix="clerk-torture-") as name, Progress(options.quiet) as progress:
         folder = Path(name)
         with running(Server(folder / "postgres", options=NO_FSYNC)) as server:
             databases = Databases(server)
             try:
-                done = torture(databases.create(), folder, asked, progress)
-            except AssertionError as broken:
-                out(f"BROKEN with --seed {asked.seed}: {broken}\n")
+                counts = torture(databases.create(), folder, options, progress)
+            except AssertionError as error:
+                out(f"FAILED with --seed {options.seed}: {error}\n")
                 sys.exit(1)
             finally:
                 databases.drop_all()
-    out(f"I1 to I8 hold after {done.pop('runs'):,} runs (--seed {asked.seed}): ")
-    out(", ".join(f"{count:,} {act}" for act, count in done.most_common()) + "\n")
+    out(f"I1 to I8 hold after {counts.pop('runs'):,} runs (--seed {options.seed}): ")
+    out(", ".join(f"{count:,} {action}" for action, count in counts.most_common()) + "\n")
 
 
 if __name__ == "__main__":

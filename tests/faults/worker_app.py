@@ -1,18 +1,18 @@
-"""The app that the workers of these tests run: clerk's own engine, with stage bodies that do what the test says.
+"""The Procrastinate app of the test workers: clerk's engine, with stage tasks that follow the test's plan.
 
-A folder, named by FAULTS_FOLDER, is all that test and bodies share, so that it works while the database does not:
+Tests and tasks share only the folder FAULTS_FOLDER, so that it works during a database outage:
 
-- `plan.json` says what a body does: `{"ocr:7": ["kill", "ok"]}` means that the OCR of content item 7 kills its
-  worker at the first attempt and succeeds from the second on. `"ocr"` speaks for every OCR without a plan of its own.
-- `said` has a line per step of a body: what it is about to do, for whom, and in which process.
-- any other file opens a gate: `wait:NAME` waits for the file NAME.
+- `plan.json` has the behaviour of each attempt: `{"ocr:7": ["kill", "ok"]}` means that the OCR of content item 7 kills
+  its worker at the first attempt and succeeds from the second on. `"ocr"` is for every OCR without its own entry.
+- `steps` has a line for each step of a task: what it is about to do, for which unit, in which process.
+- any other file opens a gate: `wait:NAME` waits until the file NAME exists.
 
-FAULTS_CLOCK sets this process's clock ahead (or back) by so many seconds.
+FAULTS_CLOCK shifts the clock of this process by so many seconds.
 """
 
 from __future__ import annotations
 
-# ruff: noqa: I001 (the clock is set before anybody can look at it)
+# ruff: noqa: I001 (the clock is shifted before other modules are imported)
 import tests.faults.clock as _clock  # noqa: F401
 
 import ctypes
@@ -28,7 +28,7 @@ from procrastinate import JobContext, exceptions
 
 from clerk.pipeline.engine import STAGES
 from clerk.app import ClerkApp
-from clerk.errors import NotAPdf, PdfEncrypted, PdfTruncated
+from clerk.errors import DownloadFailed, NotAPdf, PdfEncrypted, PdfTruncated
 from clerk.pipeline import engine
 from clerk.pipeline.connector import ClerkConnector
 from clerk.pipeline.job_manager import ClerkJobManager
@@ -36,17 +36,15 @@ from clerk.pipeline.retry import StageRetry
 
 FOLDER = Path(os.environ.get("FAULTS_FOLDER", "."))
 _INITIAL_DELAY = 0.02
-
-
 _PERMANENT = {error.code: error for error in (PdfEncrypted, NotAPdf, PdfTruncated)}
 
 
-def _say(step: str, context: JobContext) -> None:
+def _record(step: str, context: JobContext) -> None:
     job = context.job
     arguments = job.task_kwargs
-    about = arguments.get("content_item_id", arguments.get("phase"))
-    line = json.dumps([step, arguments.get("stage", "coordinate"), about, job.id, job.attempts, os.getpid()])
-    with (FOLDER / "said").open("a") as file:
+    item = arguments.get("content_item_id", arguments.get("phase"))
+    line = json.dumps([step, arguments.get("stage", "coordinate"), item, job.id, job.attempts, os.getpid()])
+    with (FOLDER / "steps").open("a") as file:
         file.write(line + "\n")
 
 
@@ -58,27 +56,27 @@ def _planned(context: JobContext, *keys: str) -> str:
     return "ok"
 
 
-def _do(what: str, context: JobContext) -> None:
-    """One thing, or several with commas between them."""
-    for step in what.split(","):
-        _do_one(step, context)
+def _run(behaviour: str, context: JobContext) -> None:
+    """One step, or several separated by commas."""
+    for step in behaviour.split(","):
+        _run_step(step, context)
 
 
-def _do_one(what: str, context: JobContext) -> None:
-    verb, _, rest = what.partition(":")
+def _run_step(step: str, context: JobContext) -> None:
+    verb, _, argument = step.partition(":")
     match verb:
         case "ok":
             pass
         case "transient":
-            raise ConnectionError("the source hung up")
+            raise DownloadFailed("the source closed the connection")
         case "permanent":
-            raise _PERMANENT[rest or "PdfEncrypted"](f"no luck with attempt {context.job.attempts + 1}")
-        case "wait":  # deaf: does not look whether it should stop
-            _wait_for(rest, context, heeds=False)
-        case "heed":
-            _wait_for(rest, context, heeds=True)
+            raise _PERMANENT[argument or "PdfEncrypted"](f"attempt {context.job.attempts + 1} failed")
+        case "wait":
+            _wait_for(argument, context, stops=False)
+        case "wait_or_stop":
+            _wait_for(argument, context, stops=True)
         case "pages":
-            _read_pages(context, rest)
+            _process_pages(context, argument)
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         case "segfault":
@@ -86,49 +84,50 @@ def _do_one(what: str, context: JobContext) -> None:
         case "memory":
             _run_out_of_memory()
         case _:
-            raise AssertionError(f"no such behaviour: {what}")
+            raise AssertionError(f"no such step: {step}")
 
 
-def _wait_for(gate: str, context: JobContext, *, heeds: bool) -> None:
+def _wait_for(gate: str, context: JobContext, *, stops: bool) -> None:
+    """Wait for a gate; if `stops`, end when the job is asked to stop."""
     while not (FOLDER / gate).exists():
-        if heeds and context.should_abort():
+        if stops and context.should_abort():
             raise exceptions.JobAborted
         time.sleep(0.005)
 
 
-def _read_pages(context: JobContext, pages: str) -> None:
-    """`pages:..x.` reads five pages, of which the third fails; `|` waits for the gate `page`."""
+def _process_pages(context: JobContext, pages: str) -> None:
+    """`pages:..x.` has four pages, of which the third fails; `|` is a page that waits for the gate `page`."""
     assert isinstance(context.app.connector, ClerkConnector)
     assert context.job.id is not None
     with context.app.connector.connection() as connection:
         for number, page in enumerate(pages, start=1):
             if page == "x":
-                raise PdfTruncated(f"page {number} cannot be read")
+                raise PdfTruncated(f"page {number} failed")
             if page == "|":
-                _wait_for("page", context, heeds=False)
+                _wait_for("page", context, stops=False)
             held = engine.report_progress(connection, context.job.id, context.job.attempts, number, len(pages))
-            _say("page" if held else "page, not ours", context)
+            _record("page" if held else "page, claim lost", context)
 
 
 def _run_out_of_memory() -> None:
-    """As under a limit on the process; the kernel's own way of saying it is the SIGKILL of `kill`."""
+    """Raises MemoryError, as under a resource limit. The kernel's out-of-memory killer is simulated by `kill`."""
     limits = resource.getrlimit(resource.RLIMIT_AS)
     in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (in_use + (64 << 20), limits[1]))
-    hoard = []
+    blocks = []
     try:
         while True:
-            hoard.append(bytearray(1 << 20))
+            blocks.append(bytearray(1 << 20))
     finally:
-        hoard.clear()
+        blocks.clear()
         resource.setrlimit(resource.RLIMIT_AS, limits)
 
 
-def _body(context: JobContext, subdomain: str, run_id: int, stage: str, content_item_id: int) -> None:
-    what = _planned(context, f"{stage}:{content_item_id}", stage)
-    _say(what, context)
-    _do(what, context)
-    _say("done", context)
+def _stage_task(context: JobContext, subdomain: str, run_id: int, stage: str, content_item_id: int) -> None:
+    behaviour = _planned(context, f"{stage}:{content_item_id}", stage)
+    _record(behaviour, context)
+    _run(behaviour, context)
+    _record("done", context)
 
 
 app = ClerkApp()
@@ -141,10 +140,10 @@ for _stage in STAGES:
         aliases=[f"clerk.old_{_stage}"],
         retry=StageRetry(app.job_manager, _stage, initial_delay=_INITIAL_DELAY),
         pass_context=True,
-    )(_body)
+    )(_stage_task)
 
-# The tests call rescue, reconciliation and the scheduler when they want them. One periodic task has to stay: a
-# worker without any does not watch its heartbeat and listener.
+# The tests call rescue, reconciliation and the scheduler themselves. One periodic task is needed: a Procrastinate
+# worker without any does not monitor its heartbeat and listener.
 app.periodic_registry.periodic_tasks.clear()
 
 
@@ -154,17 +153,17 @@ def _new_year(timestamp: int) -> None: ...
 
 
 _coordinate = app.tasks["clerk.coordinate"]
-_coordinate_body: Any = _coordinate.func
+_original_coordinate: Any = _coordinate.func
 
 
-def _coordinated(context: JobContext, subdomain: str, run_id: int, phase: int) -> str:
-    before = _planned(context, f"coordinate:{phase}")
-    _say(before, context)
-    _do(before, context)
-    result: str = _coordinate_body(context, subdomain=subdomain, run_id=run_id, phase=phase)
-    _say(result, context)
-    _do(_planned(context, f"coordinated:{phase}"), context)
+def _coordinate_with_plan(context: JobContext, subdomain: str, run_id: int, phase: int) -> str:
+    behaviour = _planned(context, f"coordinate:{phase}")
+    _record(behaviour, context)
+    _run(behaviour, context)
+    result: str = _original_coordinate(context, subdomain=subdomain, run_id=run_id, phase=phase)
+    _record(result, context)
+    _run(_planned(context, f"coordinated:{phase}"), context)
     return result
 
 
-_coordinate.func = _coordinated
+_coordinate.func = _coordinate_with_plan

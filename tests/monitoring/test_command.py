@@ -77,30 +77,30 @@ def pipeline(database: Url, tmp_path: Path) -> Iterator[Pipeline]:
 
 def test_real_workers_say_what_they_read(pipeline: Pipeline, why: Why) -> None:
     """The stock command line, one worker for reading: its page, and who waits for whom."""
-    (first, *_) = pipeline.site(documents=2)
-    pipeline.item("ocr", first, "pages:...|.")
-    pipeline.start(first_phase=2)
+    (first, *_) = pipeline.add_site(documents=2)
+    pipeline.plan_item("ocr", first, "pages:...|.")
+    pipeline.start_run(first_phase=2)
     reader = pipeline.worker("ocr")
     until(lambda: "page 3 of 5" in why("anytown").sentence)
     sentence = why("anytown").sentence
-    (worker,) = pipeline.all("select worker_id, queues from worker_processes")
+    (worker,) = pipeline.rows("select worker_id, queues from worker_processes")
     assert worker[1] == ["ocr"]
     assert sentence.startswith(f"waiting for 2 of 2 documents; 1 is being read (worker {worker[0]} on ")
     assert f"1 waits in queue ocr, next in line (read by worker {worker[0]} on " in sentence
-    pipeline.open("page")
+    pipeline.open_gate("page")
     until(lambda: why("anytown").because == "coordinator_nothing_reads")
     assert "nothing reads queue coordinator: the worker alive reads ocr only" in why("anytown").sentence
     assert reader.stop() == 0
     assert "nothing reads queue coordinator: no worker alive" in why("anytown").sentence
-    assert pipeline.all("select * from worker_processes") == []
+    assert pipeline.rows("select * from worker_processes") == []
 
 
 def test_a_pruned_worker_says_it_again(pipeline: Pipeline, why: Why) -> None:
-    pipeline.site(documents=1)
+    pipeline.add_site(documents=1)
     pipeline.worker("ocr", "coordinator")
-    until(lambda: pipeline.all("select from worker_processes"))
+    until(lambda: pipeline.rows("select from worker_processes"))
     pipeline.connection.execute("delete from procrastinate_workers")
-    assert until(lambda: pipeline.all("select queues from worker_processes")) == [(["ocr", "coordinator"],)]
+    assert until(lambda: pipeline.rows("select queues from worker_processes")) == [(["ocr", "coordinator"],)]
 
 
 def test_every_word_for_programs_is_documented() -> None:

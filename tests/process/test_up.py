@@ -57,7 +57,6 @@ def test_from_an_empty_folder_to_an_archive_and_shutdown(start: Start, tmp_path:
 def test_killed_processes_are_restarted_and_the_site_completes(
     start: Start, database: Url, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    connection.execute("update stage_policy set lease = '2 seconds'")
     add(connection, "springfield", write_documents(tmp_path / "documents", scans=4))
     up = start("--workers", "2", "--port", "0", DATABASE_URL=database)
     address = up.dashboard()
@@ -66,6 +65,10 @@ def test_killed_processes_are_restarted_and_the_site_completes(
     killed = [psutil.Process(int(worker[0])), *up.children("dashboard")]
     for process in killed:
         process.kill()
+        process.wait()
+    expire = "update job_claims set lease_until = now() where settled_as is null and holder like %s"
+    connection.execute(expire, [f"% clerk {worker[0]} %"])
+    apply.rescue_expired(connection)
     # The display's connection is terminated too: it reconnects and shows how the run ended.
     connection.execute(
         "select pg_terminate_backend(pid) from pg_stat_activity"
@@ -73,12 +76,7 @@ def test_killed_processes_are_restarted_and_the_site_completes(
     )
     until(lambda: len(up.children("worker")) == 2 and len(up.children("dashboard")) == 1)
     assert not {process.pid for process in killed} & {process.pid for process in up.descendants()}
-
-    def rescued_outcome() -> str | None:
-        apply.rescue_expired(connection)  # as the periodic task does once a minute
-        return outcome(connection, "springfield")
-
-    assert until(rescued_outcome) == "succeeded"
+    assert until(lambda: outcome(connection, "springfield")) == "succeeded"
     up.wait_for_output("springfield: succeeded, 5 documents read")
     until(lambda: responds(address))
     assert "was killed by SIGKILL: restarting it in 1 s" in up.output

@@ -31,22 +31,22 @@ def heal_until_ended(pipeline: Pipeline, run: int) -> str:
 
 def test_triggers_off_while_workers_work(pipeline: Pipeline) -> None:
     """Results that nobody booked; then the triggers are on again."""
-    documents = pipeline.site(documents=4)
-    pipeline.item("ocr", documents[0], "wait:gate")
-    run = pipeline.start(first_phase=2)
+    documents = pipeline.add_site(documents=4)
+    pipeline.plan_item("ocr", documents[0], "wait:gate")
+    run = pipeline.start_run(first_phase=2)
     pipeline.worker(concurrency=4)
     until(lambda: pipeline.is_running("ocr", documents[0]), "at work")
     pipeline.connection.execute("alter table procrastinate_jobs disable trigger user")
     assert "triggers" in wrong(pipeline.connection)
-    pipeline.open("gate")
-    job = pipeline.job("ocr", documents[0])
-    until(lambda: pipeline.status(job) == "succeeded", "the end that nobody booked")
+    pipeline.open_gate("gate")
+    job = pipeline.job_id("ocr", documents[0])
+    until(lambda: pipeline.job_status(job) == "succeeded", "the end that nobody booked")
     pipeline.connection.execute("alter table procrastinate_jobs enable trigger user")
     # Whoever writes events was off too, and the quick look at I8 starts from events.
     assert "waiting" in wrong(pipeline.connection)
     assert {"I8", "waiting"} <= wrong(pipeline.connection, full=True)
     assert heal_until_ended(pipeline, run) == "succeeded"
-    pipeline.check()
+    pipeline.check_invariants()
     assert heal(pipeline.connection) == []
 
 
@@ -55,14 +55,14 @@ def test_database_restored_from_a_copy_of_mid_run(database: Url, server: Url, tm
     (tmp_path / "before").mkdir()
     (tmp_path / "after").mkdir()
     with pipeline_on(database, tmp_path / "before") as pipeline:
-        documents = pipeline.site(documents=6)
+        documents = pipeline.add_site(documents=6)
         for document in documents[3:]:
-            pipeline.item("ocr", document, "wait:never")
-        run = pipeline.start()
+            pipeline.plan_item("ocr", document, "wait:never")
+        run = pipeline.start_run()
         worker = pipeline.worker(concurrency=6)
         until(lambda: pipeline.counters("ocr") == (6, 3, 0), "half of them read")
         until(lambda: all(pipeline.is_running("ocr", document) for document in documents[3:]), "the others at work")
-        worker.destroy()
+        worker.kill()
         pipeline.connection.execute("drop schema faults cascade")
     databases = Databases(server)
     try:
@@ -74,7 +74,7 @@ def test_database_restored_from_a_copy_of_mid_run(database: Url, server: Url, tm
             assert heal_until_ended(pipeline, run) == "succeeded"
             # The witness of the kit saw only half of it.
             until(lambda: wrong(pipeline.connection) == set(), "books in order")
-            assert {said.about for said in pipeline.said(stage="ocr")} == set(documents[3:]), "nothing is read twice"
+            assert {step.item for step in pipeline.steps(stage="ocr")} == set(documents[3:]), "nothing is read twice"
             assert heal(pipeline.connection) == []
     finally:
         databases.drop_all()
@@ -83,15 +83,15 @@ def test_database_restored_from_a_copy_of_mid_run(database: Url, server: Url, tm
 @pytest.mark.parametrize("clock", [3600.0, -3600.0], ids=["ahead", "behind"])
 def test_worker_whose_clock_is_off_by_an_hour(pipeline: Pipeline, clock: float) -> None:
     """It renews, retries and ends its jobs by the database's clock."""
-    documents = pipeline.site(documents=3)
-    pipeline.item("ocr", documents[0], "transient", "wait:gate")
-    run = pipeline.start()
+    documents = pipeline.add_site(documents=3)
+    pipeline.plan_item("ocr", documents[0], "transient", "wait:gate")
+    run = pipeline.start_run()
     pipeline.worker(concurrency=4, clock=clock)
     # Were the retry dated by the worker, it would come an hour late, or wait in the past.
-    until(lambda: len(pipeline.said(about=documents[0], stage="ocr", attempt=1)) == 1, "the second attempt")
+    until(lambda: len(pipeline.steps(item=documents[0], stage="ocr", attempt=1)) == 1, "the second attempt")
     assert heal(pipeline.connection) == [], "it holds its leases"
-    pipeline.open("gate")
-    assert pipeline.until_ended(run) == "succeeded"
+    pipeline.open_gate("gate")
+    assert pipeline.wait_for_end(run) == "succeeded"
     off = (
         "select at from procrastinate_events where at not between now() - interval '10 minutes' and now()"
         " union all select updated_at from content_item_pipeline_state"
@@ -99,8 +99,8 @@ def test_worker_whose_clock_is_off_by_an_hour(pipeline: Pipeline, clock: float) 
         " union all select claimed_at from job_claims"
         " where claimed_at not between now() - interval '10 minutes' and now()"
     )
-    assert pipeline.all(off) == []
-    pipeline.check()
+    assert pipeline.rows(off) == []
+    pipeline.check_invariants()
 
 
 def test_the_older_systems_day(connection: Connection) -> None:

@@ -113,7 +113,7 @@ def supervisor(database: Url, systemd: Systemd) -> Iterator[psutil.Popen]:
     """Two workers, and a supervisor with a short heartbeat timeout."""
     program = (
         "from clerk.cli.worker import plan_processes, worker_specs; from clerk.process.supervisor import Supervisor;"
-        "Supervisor(worker_specs(plan_processes(('deploy',), 2, None), []), heartbeat_timeout=12).run()"
+        "Supervisor(worker_specs(plan_processes(('deploy',), 2, None), []), heartbeat_timeout=20).run()"
     )
     environment = {**os.environ, "DATABASE_URL": database, "NOTIFY_SOCKET": str(systemd.address)}
     process = psutil.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.DEVNULL)
