@@ -165,7 +165,7 @@ def _person_before_role(words: list[Token], at: int) -> list[Mention]:
 
 
 def find_organisations(words: list[Token]) -> list[Mention]:
-    """Read backwards from the word that makes it an organisation: `Board`, `Inc.`"""
+    """Find organisations by a word such as `Board` or `Inc.`, reading backwards from it."""
     mentions: list[Mention] = []
     for at, word in enumerate(words):
         bare = word.text.rstrip(".")

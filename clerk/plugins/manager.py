@@ -39,7 +39,7 @@ BUILT_IN = (
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedPlugin:
     """A plugin that was loaded."""
 
     name: str
@@ -49,7 +49,7 @@ class Loaded:
 
 
 @dataclass(frozen=True)
-class Problem:
+class PluginProblem:
     """A plugin that could not be loaded."""
 
     name: str
@@ -60,8 +60,8 @@ class Problem:
 @dataclass
 class Plugins:
     manager: pluggy.PluginManager
-    loaded: list[Loaded] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    loaded: list[LoadedPlugin] = field(default_factory=list)
+    problems: list[PluginProblem] = field(default_factory=list)
 
     def add(self, plugin: object, name: str, origin: str) -> None:
         """Register a plugin. An unknown hook, wrong arguments or a hook wrapper make it a problem."""
@@ -71,10 +71,10 @@ class Plugins:
         except Exception as error:  # noqa: BLE001 (any error of a plugin is reported as its problem)
             if self.manager.get_plugin(name) is plugin:
                 self.manager.unregister(plugin)
-            self._problem(name, origin, error)
+            self._add_problem(name, origin, error)
             return
         hooks = sorted(caller.name for caller in self.manager.get_hookcallers(plugin) or [])
-        self.loaded.append(Loaded(name, origin, tuple(hooks)))
+        self.loaded.append(LoadedPlugin(name, origin, tuple(hooks)))
 
     def _check_hooks(self, name: str) -> None:
         self.manager.check_pending()
@@ -83,20 +83,21 @@ class Plugins:
                 if implementation.plugin_name == name and (implementation.wrapper or implementation.hookwrapper):
                     raise ValueError(f"{caller.name} is a hook wrapper; clerk supports plain hook functions only")
 
-    def add_from(self, name: str, origin: str, load: Callable[[], object]) -> None:
+    def load(self, name: str, origin: str, importer: Callable[[], object]) -> None:
+        """Import and register a plugin. Any error makes it a problem."""
         try:
-            plugin = load()
+            plugin = importer()
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 (a module may call sys.exit)
-            self._problem(name, origin, error)
+            self._add_problem(name, origin, error)
             return
         self.add(plugin, name, origin)
 
-    def _problem(self, name: str, origin: str, error: BaseException) -> None:
+    def _add_problem(self, name: str, origin: str, error: BaseException) -> None:
         message = f"{type(error).__name__}: {error}"
         logger.error("plugin %s (%s) could not be loaded: %s", name, origin, message)
-        self.problems.append(Problem(name, origin, message))
+        self.problems.append(PluginProblem(name, origin, message))
 
     def call_each(self, hook: str, /, timeout: float = HOOK_TIMEOUT, **arguments: Any) -> Iterator[tuple[str, Any]]:
         """Call a hook of each plugin in turn. Yields plugin name and result, except for results that are None."""
@@ -145,12 +146,12 @@ def _load(folder: Path | None) -> Plugins:
     plugins = Plugins(manager)
     for module in BUILT_IN:
         if importlib.util.find_spec(module) is not None:
-            plugins.add_from(module, "clerk itself", partial(importlib.import_module, module))
+            plugins.load(module, "clerk itself", partial(importlib.import_module, module))
     for entry in importlib.metadata.entry_points(group=GROUP):
         package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an installed package"
-        plugins.add_from(entry.name, package, entry.load)
+        plugins.load(entry.name, package, entry.load)
     for file in _plugin_files(folder) if folder else []:
-        plugins.add_from(_module_name(file), str(file), partial(_import_file, file))
+        plugins.load(_module_name(file), str(file), partial(_import_file, file))
     return plugins
 
 
