@@ -93,7 +93,7 @@ def _docker_runs() -> bool:
     return runs
 
 
-def named(url: Url, database: str) -> Url:
+def with_database(url: Url, database: str) -> Url:
     """The URL of another database on the same server."""
     return urlunsplit(urlsplit(url)._replace(path=f"/{database}"))
 
@@ -112,7 +112,7 @@ class Databases:
         name = f"test_{os.getpid()}_{next(_numbers)}"
         self._run(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template)))
         self.created.append(name)
-        return named(self.url, name)
+        return with_database(self.url, name)
 
     def drop_all(self) -> None:
         for name in self.created:

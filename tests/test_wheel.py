@@ -1,4 +1,4 @@
-"""The wheel holds the SQL and works without a checkout."""
+"""The wheel contains the SQL files and works without a checkout."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(unpacked: Path, *arguments: str) -> str:
-    """Away from the checkout, with the wheel in front of whatever is installed here."""
-    ran = subprocess.run(
+    """Run Python outside the checkout, with the wheel before all installed packages."""
+    completed = subprocess.run(
         [sys.executable, "-P", *arguments],
         cwd=unpacked.parent,
         env={**os.environ, "PYTHONPATH": str(unpacked)},
@@ -40,13 +40,13 @@ def run(unpacked: Path, *arguments: str) -> str:
         text=True,
         check=True,
     )
-    return ran.stdout
+    return completed.stdout
 
 
-def test_it_holds_all_the_sql(unpacked: Path) -> None:
-    brought, ours = SqlFolder(unpacked / "clerk" / "_sql"), default_folder()
-    assert brought.migrations == ours.migrations
-    assert brought.objects == ours.objects
+def test_the_wheel_contains_all_sql_files(unpacked: Path) -> None:
+    packaged, source = SqlFolder(unpacked / "clerk" / "_sql"), default_folder()
+    assert packaged.migrations == source.migrations
+    assert packaged.objects == source.objects
     for name in (
         "migrator_tables.sql",
         "grants.sql",
@@ -54,15 +54,15 @@ def test_it_holds_all_the_sql(unpacked: Path) -> None:
         "schema.snapshot.sql",
         "procrastinate.down.sql",
     ):
-        assert brought.read(name) == ours.read(name)
+        assert packaged.read(name) == source.read(name)
 
 
-def test_it_finds_its_own_sql(unpacked: Path) -> None:
-    asked = "from clerk.db.migrations.sqlfiles import default_folder as f; print(f().root, f().newest)"
-    assert run(unpacked, "-c", asked) == f"{unpacked}/clerk/_sql {default_folder().newest}\n"
+def test_the_wheel_uses_its_own_sql_files(unpacked: Path) -> None:
+    code = "from clerk.db.migrations.sqlfiles import default_folder as f; print(f().root, f().newest)"
+    assert run(unpacked, "-c", code) == f"{unpacked}/clerk/_sql {default_folder().newest}\n"
 
 
-def test_its_command_runs(unpacked: Path) -> None:
+def test_the_command_runs(unpacked: Path) -> None:
     assert run(unpacked, "-m", "clerk", "--version").startswith("python -m clerk, version 0")
     entry_points = next(unpacked.glob("clerk-*.dist-info/entry_points.txt")).read_text()
     assert "clerk = clerk.cli:main" in entry_points

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SEED = 1787
 HIDDEN_WORD = "velodrome"
-_LETTER = (8.5, 11.0)
+_LETTER_INCHES = (8.5, 11.0)
 _Font = ImageFont.FreeTypeFont
 _PEOPLE = ("Ana Ruiz", "Thomas Becker", "Grace Okafor", "Linda Chow", "Samuel Ortiz", "Priya Nair")
 _TOPICS = (
@@ -132,7 +132,7 @@ def scanned(
     """Page images, as made by a scanner."""
     pdf = _new_pdf(day)
     for number in range(1, pages + 1):
-        lines = [_title(town, day, number, spanish), "", *_wrapped(_minutes(r, spanish), 78)]
+        lines = [_title(town, day, number, spanish), "", *_wrap(_minutes(r, spanish), 78)]
         if word is not None and number == pages:
             lines += ["", f"Public comment: a resident asked for a {word} at the fairground."]
         _add_image(pdf, _scan(r, lines, r.choice((150, 175, 200))))
@@ -157,7 +157,7 @@ def mixed(r: random.Random, town: str, day: date) -> bytes:
     writer = PdfWriter()
     writer.append(io.BytesIO(digital(r, town, day, 1)))
     writer.append(io.BytesIO(scanned(r, town, day, 1)))
-    return _saved(writer)
+    return _to_bytes(writer)
 
 
 def _empty(_: random.Random) -> bytes:
@@ -172,7 +172,7 @@ def _truncated(r: random.Random) -> bytes:
 def _encrypted(r: random.Random) -> bytes:
     writer = PdfWriter(clone_from=PdfReader(io.BytesIO(digital(r, "Broken Bow", date(2024, 2, 2), 1))))
     writer.encrypt("not for you", algorithm="RC4-128")
-    return _saved(writer)
+    return _to_bytes(writer)
 
 
 def _html(_: random.Random) -> bytes:
@@ -193,7 +193,7 @@ def _new_pdf(day: date) -> FPDF:
     return pdf
 
 
-def _saved(writer: PdfWriter) -> bytes:
+def _to_bytes(writer: PdfWriter) -> bytes:
     buffer = io.BytesIO()
     writer.write(buffer)
     return buffer.getvalue()
@@ -225,7 +225,7 @@ def _minutes(r: random.Random, spanish: bool) -> list[str]:
     ]
 
 
-def _wrapped(paragraphs: list[str], width: int) -> list[str]:
+def _wrap(paragraphs: list[str], width: int) -> list[str]:
     lines: list[str] = []
     for paragraph in paragraphs:
         line = ""
@@ -240,15 +240,15 @@ def _wrapped(paragraphs: list[str], width: int) -> list[str]:
 
 
 def _scan(r: random.Random, lines: list[str], dpi: int) -> Image.Image:
-    page = Image.new("L", (round(_LETTER[0] * dpi), round(_LETTER[1] * dpi)), 252)
+    page = Image.new("L", (round(_LETTER_INCHES[0] * dpi), round(_LETTER_INCHES[1] * dpi)), 252)
     draw = ImageDraw.Draw(page)
     font = ImageFont.load_default(size=dpi / 6.2)
     assert isinstance(font, _Font)
     for number, line in enumerate(lines):
         _write_line(draw, dpi * 0.9, dpi * 0.9 + number * dpi * 0.24, line, r.randint(10, 50), font)
     for _ in range(dpi * 6):
-        spot = (r.randrange(page.width), r.randrange(page.height))
-        page.putpixel(spot, r.randint(90, 200))
+        position = (r.randrange(page.width), r.randrange(page.height))
+        page.putpixel(position, r.randint(90, 200))
     page = page.rotate(r.uniform(-1.2, 1.2), resample=Image.Resampling.BICUBIC, fillcolor=250)
     return page.filter(ImageFilter.GaussianBlur(0.4))
 
@@ -258,9 +258,9 @@ def _write_line(draw: ImageDraw.ImageDraw, x: float, y: float, line: str, ink: i
     plain = "".join(unicodedata.normalize("NFD", character)[0] for character in line)
     draw.text((x, y), plain, fill=ink, font=font)
     height = font.size
-    for place, character in enumerate(line):
-        if character != plain[place]:
-            middle = x + font.getlength(plain[:place]) + font.getlength(plain[place]) / 2
+    for index, character in enumerate(line):
+        if character != plain[index]:
+            middle = x + font.getlength(plain[:index]) + font.getlength(plain[index]) / 2
             top = y + height * (0.08 if character.isupper() else 0.2)
             draw.line(
                 (middle - height * 0.02, top + height * 0.12, middle + height * 0.1, top), ink, round(height / 14)

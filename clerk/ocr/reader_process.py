@@ -377,7 +377,7 @@ def process_document(task: Task, parent_pipe: int | None = None) -> Iterator[dic
 
 
 def main() -> None:
-    logging.disable()  # pypdf logs many warnings that nobody can act on
+    logging.disable()  # pypdf logs many warnings that no operator can act on
     parent_pipe = sys.stdin.fileno()
     task = Task(**json.loads(_first_line(parent_pipe)))
     try:

@@ -34,7 +34,7 @@ def clerk(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_folder_becomes_an_archive_once(documents: Path, tmp_path: Path) -> None:
+def test_a_folder_is_archived_and_a_second_run_changes_nothing(documents: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     try:
         first = clerk("demo", str(documents), home=home)

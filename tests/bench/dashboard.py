@@ -74,12 +74,12 @@ def open_page(address: str) -> Iterator[None]:
         response.raise_for_status()
         closing = threading.Event()
 
-        def take() -> None:
+        def consume() -> None:
             for _ in response.iter_lines():
                 if closing.is_set():
                     return
 
-        reader = threading.Thread(target=take, daemon=True)
+        reader = threading.Thread(target=consume, daemon=True)
         reader.start()
         yield
         closing.set()
@@ -89,63 +89,63 @@ def open_page(address: str) -> Iterator[None]:
 
 def request_overview(address: str, until: float) -> list[float]:
     """Response times of the overview in seconds."""
-    took = []
+    durations = []
     with httpx2.Client(timeout=600) as client:
         while time.time() < until:
-            began = time.monotonic()
+            started = time.monotonic()
             client.get(address).raise_for_status()
-            took.append(time.monotonic() - began)
+            durations.append(time.monotonic() - started)
             time.sleep(_REQUEST_INTERVAL)
-    return took
+    return durations
 
 
 def window(variant: str, address: str, seconds: float, windows: Windows) -> list[float]:
-    took: list[float] = []
+    durations: list[float] = []
     with ExitStack() as stack:
         if variant == "five pages open":
             for _ in range(PAGES):
                 stack.enter_context(open_page(address))
         time.sleep(_WARM_UP)
-        began = time.time()
+        started = time.time()
         if variant == "overview requested":
-            took = request_overview(address, began + seconds)
+            durations = request_overview(address, started + seconds)
         else:
             time.sleep(seconds)
-        windows[variant].append((began, time.time()))
-    return took
+        windows[variant].append((started, time.time()))
+    return durations
 
 
 def jobs_per_second(url: Url, windows: list[tuple[float, float]]) -> list[float]:
     with psycopg.connect(url) as connection:
-        found = []
-        for began, ended in windows:
+        rates = []
+        for started, ended in windows:
             row = connection.execute(
                 "select count(*) from procrastinate_events"
                 " where type = 'succeeded' and at between to_timestamp(%s) and to_timestamp(%s)",
-                [began, ended],
+                [started, ended],
             ).fetchone()
             assert row is not None
-            found.append(row[0] / (ended - began))
-    return found
+            rates.append(row[0] / (ended - started))
+    return rates
 
 
 def measure(url: Url, rounds: int, seconds: float, progress: Progress) -> tuple[Windows, list[float]]:
     windows: Windows = {variant: [] for variant in VARIANTS}
-    took: list[float] = []
+    durations: list[float] = []
     worker = subprocess.Popen([sys.executable, "-m", "tests.bench.engine", "--work", "complete", url])
     try:
         with dashboard(url) as (_, address):
             for number in range(rounds):
                 # In alternating order, so that drift over time affects all variants equally.
-                for place, variant in enumerate(VARIANTS if number % 2 == 0 else reversed(VARIANTS)):
-                    progress.show("windows", number * len(VARIANTS) + place, rounds * len(VARIANTS))
-                    took += window(variant, address, seconds, windows)
+                for position, variant in enumerate(VARIANTS if number % 2 == 0 else reversed(VARIANTS)):
+                    progress.show("windows", number * len(VARIANTS) + position, rounds * len(VARIANTS))
+                    durations += window(variant, address, seconds, windows)
         if worker.poll() is not None:
             raise SystemExit("the worker ran out of jobs: use fewer --rounds or --seconds")
     finally:
         worker.kill()
         worker.wait()
-    return windows, took
+    return windows, durations
 
 
 def main() -> None:
@@ -159,7 +159,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     arguments = parser.parse_args()
-    in_all = arguments.rounds * len(VARIANTS) * (arguments.seconds + 2 * _WARM_UP)
+    total_seconds = arguments.rounds * len(VARIANTS) * (arguments.seconds + 2 * _WARM_UP)
     with (
         tempfile.TemporaryDirectory() as folder,
         running(Server(Path(folder) / "postgres", options=SETTINGS)) as server,
@@ -167,15 +167,15 @@ def main() -> None:
     ):
         os.environ |= {"STORAGE_DIR": str(Path(folder) / "storage"), "CLERK_HOME": folder}
         url = Databases(server).create()
-        jobs = int(in_all * _MAX_JOBS_PER_SECOND)
+        jobs = int(total_seconds * _MAX_JOBS_PER_SECOND)
         progress.note(f"filling a database: {arguments.sites:,} sites, and {jobs:,} jobs")
         units = prepare(url, arguments.sites, arguments.documents, jobs)
-        windows, took = measure(url, arguments.rounds, arguments.seconds, progress)
+        windows, durations = measure(url, arguments.rounds, arguments.seconds, progress)
         rates = {variant: jobs_per_second(url, windows[variant]) for variant in VARIANTS}
-    report(arguments.json, arguments.sites, units, rates, took)
+    report(arguments.json, arguments.sites, units, rates, durations)
 
 
-def report(as_json: bool, sites: int, units: int, rates: dict[str, list[float]], took: list[float]) -> None:
+def report(as_json: bool, sites: int, units: int, rates: dict[str, list[float]], durations: list[float]) -> None:
     medians = {variant: statistics.median(values) for variant, values in rates.items()}
     alone, watched = VARIANTS[:2]
     figures: dict[str, Any] = {
@@ -186,9 +186,9 @@ def report(as_json: bool, sites: int, units: int, rates: dict[str, list[float]],
             statistics.median(b / a for a, b in zip(rates[alone], rates[watched], strict=True)), 3
         ),
         "overview, ms": {
-            "asked for": len(took),
-            "median": round(1000 * statistics.median(took)),
-            "p95": round(1000 * statistics.quantiles(took, n=20)[-1]),
+            "requests": len(durations),
+            "median": round(1000 * statistics.median(durations)),
+            "p95": round(1000 * statistics.quantiles(durations, n=20)[-1]),
         },
     }
     if as_json:

@@ -33,8 +33,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="clerk-bench-") as folder, Progress(options.quiet) as progress:
         disk = LegacyDisk(Path(folder) / "storage")
         names = [f"town-{number:04}" for number in range(options.sites)]
-        for made, name in enumerate(names):
-            progress.show("sites made", made, options.sites)
+        for created, name in enumerate(names):
+            progress.show("sites created", created, options.sites)
             for number in range(options.documents):
                 day = f"{1990 + number // 12}-{number % 12 + 1:02}-01"
                 disk.text(name, "CityCouncil", day, *[PAGE] * options.pages)
@@ -44,18 +44,18 @@ def main() -> None:
                 stuck_site(connection, name)
             documents, texts = options.sites * options.documents, options.sites * options.documents * options.pages
             print(f"{options.sites} sites, {documents} documents, {texts} text files")  # noqa: T201
-            began = time.perf_counter()
+            started = time.perf_counter()
             inspect(connection, disk.root, None)
-            _report("inspect", began, options.sites, documents, texts)
-            began = time.perf_counter()
+            _report("inspect", started, options.sites, documents, texts)
+            started = time.perf_counter()
             migration = migrate.migrate(connection, disk.root, progress=progress.counting("sites imported"))
             done = sum(migrated.documents["processed"] for migrated in migration)
             assert done == documents
-            _report("migrate", began, options.sites, documents, texts)
+            _report("migrate", started, options.sites, documents, texts)
 
 
-def _report(what: str, began: float, sites: int, documents: int, texts: int) -> None:
-    seconds = time.perf_counter() - began
+def _report(what: str, started: float, sites: int, documents: int, texts: int) -> None:
+    seconds = time.perf_counter() - started
     print(  # noqa: T201
         f"{what}  {seconds:7.1f} s  {sites / seconds:7.1f} sites/s  {documents / seconds:7.0f} documents/s"
         f"  {texts / seconds:7.0f} texts/s"

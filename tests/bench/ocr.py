@@ -39,7 +39,7 @@ from clerk.documents.storage import Document, SiteStorage
 from clerk.ocr import process_document
 from clerk.ocr.process_document import Options
 from clerk.pipeline import engine
-from tests.bench.characters import error_rate, normal
+from tests.bench.characters import error_rate, normalize
 from tests.bench.ocr_report import OCRMYPDF, report
 from tests.conftest import NO_FSYNC, running
 from tests.ocr import pdfs
@@ -48,7 +48,7 @@ ROOT = Path(__file__).parents[2]
 CIVIC = ROOT.parent / "shared" / "samples" / "civic"
 ONE_THREAD = {**os.environ, "OMP_THREAD_LIMIT": "1"}
 PAGES_PER_DOCUMENT = 6
-USUAL_DPI = 150
+DEFAULT_DPI = 150
 
 NAIVE = """
 import sys
@@ -72,13 +72,13 @@ class Measured:
 @contextlib.contextmanager
 def measuring() -> Iterator[Callable[[], Measured]]:
     """CPU time covers child processes that start and end inside the block."""
-    began, before = time.monotonic(), _cpu_of_children()
+    started, before = time.monotonic(), _children_cpu_seconds()
     result: list[Measured] = []
     yield lambda: result[0]
-    result.append(Measured(time.monotonic() - began, _cpu_of_children() - before))
+    result.append(Measured(time.monotonic() - started, _children_cpu_seconds() - before))
 
 
-def _cpu_of_children() -> float:
+def _children_cpu_seconds() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -100,7 +100,7 @@ def select_pages(folder: Path, count: int) -> list[tuple[Path, int, str]]:
         usable = []
         for page in range(1, pages + 1):
             text = text_of(pdf, page)
-            if len(normal(text)) > 700:
+            if len(normalize(text)) > 700:
                 usable.append((pdf, page, text))
         by_document.append(usable)
     selected: list[tuple[Path, int, str]] = []
@@ -109,9 +109,9 @@ def select_pages(folder: Path, count: int) -> list[tuple[Path, int, str]]:
     return selected
 
 
-def rasterised(pages: Sequence[tuple[Path, int, str]], folder: Path) -> list[Path]:
+def rasterise(pages: Sequence[tuple[Path, int, str]], folder: Path) -> list[Path]:
     """Image-only PDFs of a few pages each, at 200, 250 and 300 dpi in turn."""
-    made = []
+    files = []
     for start in range(0, len(pages), PAGES_PER_DOCUMENT):
         dpi = (200, 250, 300)[start // PAGES_PER_DOCUMENT % 3]
         images = []
@@ -120,9 +120,9 @@ def rasterised(pages: Sequence[tuple[Path, int, str]], folder: Path) -> list[Pat
             command = ["pdftoppm", "-gray", "-r", str(dpi), "-f", str(page), "-l", str(page), "-singlefile"]
             subprocess.run([*command, str(pdf), str(base)], check=True, capture_output=True)
             images.append(Image.open(base.with_suffix(".pgm")).copy())
-        made.append(folder / f"{start // PAGES_PER_DOCUMENT:02}.pdf")
-        made[-1].write_bytes(pdfs.scanned(images, dpi))
-    return made
+        files.append(folder / f"{start // PAGES_PER_DOCUMENT:02}.pdf")
+        files[-1].write_bytes(pdfs.scanned(images, dpi))
+    return files
 
 
 # --- clerk
@@ -209,7 +209,7 @@ def run_in_parallel(commands: Sequence[Sequence[str]], environment: dict[str, st
     return [process.communicate()[0].decode(errors="replace") for process in running]
 
 
-def venv_of_others() -> Path:
+def other_tools_venv() -> Path:
     folder = Path(tempfile.gettempdir()) / "clerk-bench-ocr-venv"
     if not (folder / "bin" / "ocrmypdf").exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
@@ -241,7 +241,7 @@ def ocrmypdf(files: Sequence[Path], venv: Path, folder: Path) -> list[str]:
     return sidecar.read_text().split("\f")[: len(files) * PAGES_PER_DOCUMENT]
 
 
-def rendered_like_clerk(
+def render_like_clerk(
     clerk: Clerk, documents: Sequence[Document], files: Sequence[Path], folder: Path
 ) -> list[tuple[Path, int]]:
     """The page images that clerk recognised, rendered again, with their dpi (from the size of the kept images)."""
@@ -250,7 +250,7 @@ def rendered_like_clerk(
     for document, file in zip(documents, files, strict=True):
         for page in json.loads(storage.manifest(document).read_text())["pages"]:
             with Image.open(storage.page_image(document, page["page"])) as kept:
-                dpi = round(USUAL_DPI * max(kept.size) / max(_size(file, page["page"], folder)))
+                dpi = round(DEFAULT_DPI * max(kept.size) / max(_size(file, page["page"], folder)))
             base = folder / f"alone-{document.id:04}-{page['page']}"
             _render(file, page["page"], dpi, base)
             images.append((base.with_suffix(".pgm"), dpi))
@@ -258,7 +258,7 @@ def rendered_like_clerk(
 
 
 def _size(file: Path, page: int, folder: Path) -> tuple[int, int]:
-    _render(file, page, USUAL_DPI, folder / "size")
+    _render(file, page, DEFAULT_DPI, folder / "size")
     with Image.open(folder / "size.pgm") as image:
         return image.size
 
@@ -304,63 +304,63 @@ def measure(
     folder: Path, count: int, naive_documents: int, parts: Sequence[str], scratch: Path, progress: Progress
 ) -> dict[str, Any]:
     steps = Steps(progress, sum({"scanned": 4, "digital": 1, "resumed": 1}[part] for part in parts))
-    found: dict[str, Any] = {"cores": os.cpu_count(), "load_before": round(os.getloadavg()[0], 2)}
+    results: dict[str, Any] = {"cores": os.cpu_count(), "load_before": round(os.getloadavg()[0], 2)}
     with running(Server(scratch / "postgres", options=NO_FSYNC)) as url, connect_to(url) as connection:
         Migrator(connection, default_folder()).up()
         clerk = Clerk(url, connection, scratch / "storage")
         if "scanned" in parts:
-            found |= scanned(clerk, folder, count, naive_documents, scratch, steps)
+            results |= scanned(clerk, folder, count, naive_documents, scratch, steps)
         if "digital" in parts:
-            found |= digital(clerk, folder, scratch)
+            results |= digital(clerk, folder, scratch)
             steps.done("digital")
         if "resumed" in parts:
-            found |= resumed(clerk, scratch)
+            results |= resumed(clerk, scratch)
             steps.done("resumed")
-        found["peak_megabytes"] = round(clerk.peak / 1e6)
-    return found | {"load_after": round(os.getloadavg()[0], 2)}
+        results["peak_megabytes"] = round(clerk.peak / 1e6)
+    return results | {"load_after": round(os.getloadavg()[0], 2)}
 
 
 def scanned(
     clerk: Clerk, folder: Path, count: int, naive_documents: int, scratch: Path, steps: Steps
 ) -> dict[str, Any]:
     pages = select_pages(folder, count)
-    files = rasterised(pages, scratch)
+    files = rasterise(pages, scratch)
     truth = [text for _, _, text in pages]
-    venv = venv_of_others()
-    found: dict[str, Any] = {"pages": len(pages), "documents": len(files)}
+    venv = other_tools_venv()
+    results: dict[str, Any] = {"pages": len(pages), "documents": len(files)}
 
     documents = clerk.site("scanned", files)
     with measuring() as measured:
         clerk.work(2)
     cpu = measured().cpu
     seconds = clerk.seconds("scanned")
-    found["clerk"] = _row(len(pages), seconds, cpu, error_rate(truth, clerk.texts(documents)))
-    steps.done("clerk", found["clerk"])
+    results["clerk"] = _row(len(pages), seconds, cpu, error_rate(truth, clerk.texts(documents)))
+    steps.done("clerk", results["clerk"])
 
     with measuring() as measured:
         texts = ocrmypdf(files, venv, scratch)
-    found[OCRMYPDF] = _row(len(pages), measured().wall, measured().cpu, error_rate(truth, texts))
-    steps.done(OCRMYPDF, found[OCRMYPDF])
+    results[OCRMYPDF] = _row(len(pages), measured().wall, measured().cpu, error_rate(truth, texts))
+    steps.done(OCRMYPDF, results[OCRMYPDF])
 
-    images = rendered_like_clerk(clerk, documents, files, scratch)
+    images = render_like_clerk(clerk, documents, files, scratch)
     with measuring() as measured:
         alone = tesseract_alone(images)
-    found["tesseract alone"] = _row(len(pages), measured().wall, measured().cpu, error_rate(truth, alone))
-    steps.done("tesseract alone", found["tesseract alone"])
-    found["pages at higher dpi"] = sum(dpi > USUAL_DPI for _, dpi in images)
+    results["tesseract alone"] = _row(len(pages), measured().wall, measured().cpu, error_rate(truth, alone))
+    steps.done("tesseract alone", results["tesseract alone"])
+    results["pages at higher dpi"] = sum(dpi > DEFAULT_DPI for _, dpi in images)
 
     some = files[:naive_documents]
     first = truth[: len(some) * PAGES_PER_DOCUMENT]
     with measuring() as measured:
         texts = naive(some, venv)
-    found["naive loop"] = _row(len(first), measured().wall, measured().cpu, error_rate(first, texts))
-    steps.done("naive loop", found["naive loop"])
+    results["naive loop"] = _row(len(first), measured().wall, measured().cpu, error_rate(first, texts))
+    steps.done("naive loop", results["naive loop"])
 
     def ratio(name: str, baseline: str, figure: str) -> float:
-        return round(float(found[name][figure] / found[baseline][figure]), 2)
+        return round(float(results[name][figure] / results[baseline][figure]), 2)
 
-    more_errors = found["clerk"]["errors"] - found[OCRMYPDF]["errors"]
-    found["targets"] = [
+    more_errors = results["clerk"]["errors"] - results[OCRMYPDF]["errors"]
+    results["targets"] = [
         target("pages/s, to OCRmyPDF's", ratio("clerk", OCRMYPDF, "pages_per_second"), at_least=1.7),
         target("wrong characters, points above OCRmyPDF's", round(more_errors, 3), at_most=0.05),
         target("pages/s, to the naive loop's", ratio("clerk", "naive loop", "pages_per_second"), at_least=10),
@@ -369,7 +369,7 @@ def scanned(
         ),
         target("CPU s/page, to OCRmyPDF's", ratio("clerk", OCRMYPDF, "cpu_seconds_per_page")),
     ]
-    return found
+    return results
 
 
 def target(what: str, is_: float, at_least: float | None = None, at_most: float | None = None) -> dict[str, Any]:
@@ -471,8 +471,8 @@ def main() -> None:
     if not options.civic.is_dir():
         parser.error(f"{options.civic} does not exist; pass a folder of born-digital PDFs with --civic")
     with tempfile.TemporaryDirectory(prefix="clerk-bench-ocr-") as scratch, Progress(options.quiet) as progress:
-        found = measure(options.civic, options.pages, options.naive_documents, options.only, Path(scratch), progress)
-    print(json.dumps(found, indent=2) if options.json else "\n".join(report(found)))  # noqa: T201
+        results = measure(options.civic, options.pages, options.naive_documents, options.only, Path(scratch), progress)
+    print(json.dumps(results, indent=2) if options.json else "\n".join(report(results)))  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -8,22 +8,22 @@ from typing import Any
 OCRMYPDF = "OCRmyPDF -j2"
 
 
-def report(found: dict[str, Any]) -> Iterator[str]:
-    yield f"{found['cores']} cores, load {found['load_before']} before and {found['load_after']} after"
-    if "clerk" in found:
-        yield f"\n{found['pages']} scanned pages, {found['pages at higher dpi']} of them at more than 150 dpi"
+def report(results: dict[str, Any]) -> Iterator[str]:
+    yield f"{results['cores']} cores, load {results['load_before']} before and {results['load_after']} after"
+    if "clerk" in results:
+        yield f"\n{results['pages']} scanned pages, {results['pages at higher dpi']} of them at more than 150 dpi"
         yield f"{'':20}{'pages':>6}{'pages/s':>9}{'CPU s/page':>12}{'errors %':>10}"
         for name in ("clerk", OCRMYPDF, "tesseract alone", "naive loop"):
-            row = found[name]
+            row = results[name]
             yield (
                 f"{name:20}{row['pages']:6}{row['pages_per_second']:9.2f}"
                 f"{row['cpu_seconds_per_page']:12.2f}{row['errors']:10.2f}"
             )
-        for target in found["targets"]:
+        for target in results["targets"]:
             result = {True: "met", False: "MISSED", None: ""}[target["met"]]
             yield f"{target['what']:45}{target['is']:8.2f}  {target['wanted']:14}{result}"
-    if "born-digital" in found:
-        row = found["born-digital"]
+    if "born-digital" in results:
+        row = results["born-digital"]
         yield f"\n{row['pages']} born-digital pages, {row['share_of_text_layer']:.1%} taken from the text layer"
         yield f"{row['pages_not_rendered']} pages of {row['documents_not_rendered']} documents that were not rendered:"
         yield f"{'':20}{'pages/s':>9}{'CPU ms/page':>13}"
@@ -32,10 +32,10 @@ def report(found: dict[str, Any]) -> Iterator[str]:
             f"{'pdftotext':20}{row['pages_per_second_pdftotext']:9.1f}"
             f"{row['cpu_milliseconds_per_page_pdftotext']:13.1f}"
         )
-    if "resumed" in found:
-        row = found["resumed"]
+    if "resumed" in results:
+        row = results["resumed"]
         yield (
             f"\n{row['pages']} pages, killed half way and resumed: {row['seconds_killed_half_way_and_resumed']} s,"
             f" uninterrupted {row['seconds_uninterrupted']} s ({row['overhead_percent']:+} %)"
         )
-    yield f"\npeak memory of a worker with its child processes: {found['peak_megabytes']} MB"
+    yield f"\npeak memory of a worker with its child processes: {results['peak_megabytes']} MB"

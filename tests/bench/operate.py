@@ -150,19 +150,19 @@ def read_so_far(url: Url) -> dict[str, tuple[int, int, int]]:
 
 
 def measure(url: Url, command: list[str]) -> dict[str, Any]:
-    before, began = read_so_far(url), time.monotonic()
-    ran = subprocess.run(
+    before, started = read_so_far(url), time.monotonic()
+    completed = subprocess.run(
         [sys.executable, "-m", "clerk", *command],
         env={**os.environ, "DATABASE_URL": url},
         capture_output=True,
         text=True,
     )
-    seconds, after = time.monotonic() - began, read_so_far(url)
+    seconds, after = time.monotonic() - started, read_so_far(url)
     difference = {table: tuple(a - b for a, b in zip(after[table], before[table], strict=True)) for table in after}
     return {
         "seconds": round(seconds, 2),
-        "exit code": ran.returncode,
-        "last line": (ran.stdout + ran.stderr).strip().splitlines()[-1:],
+        "exit code": completed.returncode,
+        "last line": (completed.stdout + completed.stderr).strip().splitlines()[-1:],
         "sequential scans of the ledger": difference[LEDGER][0],
         "rows of the ledger": difference[LEDGER][1],
         "rows": sum(rows for _, rows, _ in difference.values()),

@@ -42,15 +42,15 @@ def schema_lines(connection: psycopg.Connection, folder: SqlFolder) -> list[str]
 
 
 def tables(connection: psycopg.Connection) -> list[str]:
-    found = connection.execute(
+    names = connection.execute(
         "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r' order by 1"
     )
-    return [name for (name,) in found]
+    return [name for (name,) in names]
 
 
 def rows(connection: psycopg.Connection, table: str) -> list[dict[str, Any]]:
     """Every row with every column, in an order that does not depend on the physical order."""
     with connection.cursor(row_factory=dict_row) as cursor:
         query = sql.SQL('select t.* from {} t order by t::text collate "C"').format(sql.Identifier(table))
-        found = cursor.execute(query).fetchall()
-    return sorted(found, key=lambda row: str(row.get("subdomain", row)))
+        all_rows = cursor.execute(query).fetchall()
+    return sorted(all_rows, key=lambda row: str(row.get("subdomain", row)))

@@ -227,7 +227,7 @@ def test_a_deadlock_is_retried(
         return 0.0
 
     with connect_to(url) as connection:
-        connection.execute("set deadlock_timeout = '100ms'")
+        connection.execute("set deadlock_timeout = '1s'")
         pid = connection.info.backend_pid
         other.execute("set deadlock_timeout = '120s'")
         running = threads.submit(Migrator(connection, sql_folder.folder, lock_timeout=30, retry_delay=retry_delay).up)

@@ -62,12 +62,12 @@ def problems(connection: psycopg.Connection, folder: SqlFolder) -> list[str]:
 
 
 def owners(connection: psycopg.Connection) -> set[str]:
-    found = connection.execute(
+    names = connection.execute(
         "select distinct pg_get_userbyid(relowner) from pg_class"
         " where relnamespace = 'public'::regnamespace and relkind in ('r', 'v', 'S')"
         " union select pg_get_userbyid(proowner) from pg_proc where pronamespace = 'public'::regnamespace"
     )
-    return {name for (name,) in found}
+    return {name for (name,) in names}
 
 
 def test_a_user_without_privileges_gets_a_clear_error(owned_database: Url, folder: SqlFolder) -> None:

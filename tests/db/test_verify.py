@@ -102,11 +102,11 @@ def test_damage_is_found(
     connection: psycopg.Connection, folder: SqlFolder, damage: str, names: set[str], words: str
 ) -> None:
     connection.execute(damage.encode())
-    found = failed(verify_schema(connection, folder))
-    assert set(found) >= names
+    failures = failed(verify_schema(connection, folder))
+    assert set(failures) >= names
     # Dropping a column or table drops dependent objects; only checks of the snapshot may fail as well.
-    assert set(found) - names <= {"constraints", "indexes", "views"}
-    problems = [problem.lower() for name in names for problem in found[name]]
+    assert set(failures) - names <= {"constraints", "indexes", "views"}
+    problems = [problem.lower() for name in names for problem in failures[name]]
     assert any(words.lower() in problem for problem in problems), problems
 
 
@@ -150,8 +150,8 @@ def test_every_trigger_is_checked(connection: psycopg.Connection, folder: SqlFol
         "select tgname, tgrelid::regclass::text from pg_trigger where tgname = any (%s)", [list(triggers)]
     ).fetchall():
         connection.execute(f"alter table {table} disable trigger {name}".encode())
-    found = connection.execute("select name, problem from trigger_problems").fetchall()
-    assert sorted(found) == [(name, "is disabled") for name in sorted(triggers)]
+    problems = connection.execute("select name, problem from trigger_problems").fetchall()
+    assert sorted(problems) == [(name, "is disabled") for name in sorted(triggers)]
 
 
 def test_a_database_that_was_never_migrated(empty: psycopg.Connection, folder: SqlFolder) -> None:
@@ -162,8 +162,8 @@ def test_a_database_that_was_never_migrated(empty: psycopg.Connection, folder: S
 
 def test_a_database_at_an_older_migration(empty: psycopg.Connection, folder: SqlFolder) -> None:
     Migrator(empty, folder).up(folder.newest - 1)
-    found = failed(verify_schema(empty, folder))
-    assert found["migrations"] == [f"{folder.migrations[-1].name} is not applied"]
+    failures = failed(verify_schema(empty, folder))
+    assert failures["migrations"] == [f"{folder.migrations[-1].name} is not applied"]
 
 
 def test_additional_objects_are_allowed(connection: psycopg.Connection, folder: SqlFolder) -> None:

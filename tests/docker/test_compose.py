@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import Url
 from tests.docker.compose import FILE, ROOT, SECRETS, Missing, interpolated, load, problems, variables
-from tests.helpers import until
+from tests.helpers import TIMEOUT, until
 
 TEXT = FILE.read_text(encoding="utf-8")
 
@@ -86,7 +86,7 @@ def test_a_worker_is_healthy_while_it_runs(database: Url) -> None:
     check = [sys.executable, "-m", *service["healthcheck"]["test"][1:]]
 
     def healthy() -> bool:
-        done = subprocess.run(check, env=environment, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(check, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
         assert (done.returncode in (0, 1), done.stderr) == (True, "")
         return done.returncode == 0
 
@@ -95,7 +95,7 @@ def test_a_worker_is_healthy_while_it_runs(database: Url) -> None:
     try:
         until(lambda: worker.poll() is not None or healthy())
         worker.terminate()
-        assert worker.wait(30) == 0
+        assert worker.wait(TIMEOUT) == 0
         assert not healthy()
     finally:
         worker.kill()

@@ -14,7 +14,7 @@ import pytest
 from fpdf import FPDF
 
 from clerk.db.embedded.server import bundled
-from tests.conftest import Databases, Url, named
+from tests.conftest import Databases, Url, with_database
 from tests.runbooks.pages import ROOT
 
 
@@ -91,4 +91,4 @@ def installation(first_installation: Installation, server: Url, tmp_path: Path) 
 
 @pytest.fixture
 def restored_url(server: Url) -> Url:
-    return named(server, "clerk_restored")
+    return with_database(server, "clerk_restored")

@@ -25,8 +25,8 @@ BAD = {
 @pytest.mark.parametrize("how", BAD)
 def test_a_bad_dump_is_found(installation: Installation, how: str) -> None:
     spoil, problem = BAD[how]
-    made = installation.run(f'pg_dump -Fc -f good.dump "$DATABASE_URL"\n{spoil}')
-    assert made.returncode == 0, made.stderr
+    dumped = installation.run(f'pg_dump -Fc -f good.dump "$DATABASE_URL"\n{spoil}')
+    assert dumped.returncode == 0, dumped.stderr
     checked = installation.run("bin/verify-backup last.dump")
     assert checked.returncode == 1
     assert problem in checked.stderr

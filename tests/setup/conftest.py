@@ -6,12 +6,12 @@ import fcntl
 import json
 import os
 import signal
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.helpers import until
 from tests.setup.machine import Machine, Result, copy_checkout, finish
 
 
@@ -50,9 +50,7 @@ def prepare(root: Path, machine: Machine) -> list[Result]:
     machine.put_python()
     machine.put_programs()
     with machine.start(root / "bin/setup") as killed:
-        deadline = time.monotonic() + 60
-        while not (root / ".venv/bin/python").exists() and time.monotonic() < deadline:
-            time.sleep(0.005)
+        until((root / ".venv/bin/python").exists)
         os.killpg(killed.pid, signal.SIGKILL)
     both = [machine.start(root / "bin/setup") for _ in range(2)]
     return [finish(process) for process in both]

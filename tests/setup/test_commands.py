@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.setup.conftest import Prepared
-from tests.setup.machine import Machine
+from tests.setup.machine import SOURCE, Machine
 
 
 @pytest.fixture
@@ -78,6 +78,19 @@ def test_test_runs_every_step(machine: Machine, checkout: Path) -> None:
         "setup", "ruff check", "ruff format", "mypy", "import contracts", "shellcheck", "uv.lock", "tests",
     ]  # fmt: skip
     assert result.out.splitlines()[-1] == "pytest -n 2 --long tests/db"
+
+
+def test_quick_runs_some_tests_only(machine: Machine, checkout: Path) -> None:
+    put_tools(checkout)
+    result = machine.run(checkout / "bin/test", "--quick", "-k", "x")
+    assert (result.code, result.err) == (0, "")
+    assert "== mypy" in result.out
+    command = result.out.splitlines()[-1].split()
+    assert command[:3] == ["pytest", "-n", "2"]
+    assert command[-2:] == ["-k", "x"]
+    paths = [word.partition("=")[2] if "=" in word else word for word in command[3:-2]]
+    assert "tests/sql" in paths
+    assert [path for path in paths if not (SOURCE / path).exists()] == []
 
 
 def test_test_stops_at_the_first_step_that_fails(machine: Machine, checkout: Path) -> None:

@@ -239,5 +239,5 @@ def test_a_checkout_of_another_user(readable: Path) -> None:
     result = machine.run(*setup)
     root.chmod(0o755)
     assert result.code == 1
-    assert f"may not write to {root}; make it yours (sudo chown -R " in result.last_line
+    assert f"may not write to {root}; become its owner (sudo chown -R " in result.last_line
     assert len(result.err.splitlines()) == 1

@@ -13,7 +13,7 @@ from clerk.errors import DatabaseRefused
 from clerk.web import db
 from clerk.web.app import QUERIES, create_app
 from clerk.web.db import ROLE, ReadOnlyPool
-from tests.conftest import Databases, Url, named
+from tests.conftest import Databases, Url, with_database
 from tests.helpers import until
 
 
@@ -96,7 +96,7 @@ def test_not_ready_without_the_views(database: Url, connection: psycopg.Connecti
     connection.execute("drop view site_documents")
     status, reason = readiness(database)
     assert (status, 'run "clerk db up"' in reason) == (503, True)
-    assert readiness(named(server, "postgres"))[0] == 503
+    assert readiness(with_database(server, "postgres"))[0] == 503
 
 
 def test_not_ready_without_a_database(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ def test_recovers_when_the_database_is_reachable_again(
     url = databases.create(template)
     name = sql.Identifier(urlsplit(url).path[1:])
     try:
-        with ReadOnlyPool(url) as pool, connect_to(named(server, "postgres")) as operator:
+        with ReadOnlyPool(url) as pool, connect_to(with_database(server, "postgres")) as operator:
             client = TestClient(create_app(pool), base_url="http://localhost")
             until(lambda: client.get("/").status_code == 200)
             operator.execute(sql.SQL("alter database {} allow_connections false").format(name))

@@ -15,7 +15,7 @@ from psycopg import sql
 from clerk.db.connection import connect_to
 from clerk.db.embedded.server import bundled
 from clerk.plugins import manager
-from tests.conftest import Databases, Url, named
+from tests.conftest import Databases, Url, with_database
 from tests.ocr import pdfs
 from tests.reconcile.files.site_fixture import World
 
@@ -41,7 +41,7 @@ def copied(world: World, databases: Databases) -> Url:
         template = sql.Identifier(world.connection.info.dbname)
         admin.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), template))
     databases.created.append(name)
-    return named(databases.url, name)
+    return with_database(databases.url, name)
 
 
 def rejoin(world: World) -> None:
