@@ -355,7 +355,7 @@ def test_a_fenced_worker_lives_on(
     start(connection, phase=2)
     monkeypatch.setenv("DATABASE_URL", database)
     if not guarded:
-        monkeypatch.setattr(job_manager, "_REFUSED", "no such code")
+        monkeypatch.setattr(job_manager, "_RAISE_EXCEPTION", "no such code")
 
     async def frozen_and_thawed() -> None:
         connector = ClerkConnector()

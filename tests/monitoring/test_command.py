@@ -58,7 +58,7 @@ def test_an_unknown_site_names_its_likes(connection: psycopg.Connection, clerk_c
     shown = clerk_command("why", "sprngfield")
     assert shown.code == 2
     assert shown.err == "clerk: there is no site sprngfield: did you mean springfield or springvale?\n"
-    assert clerk_command("why", "zzz").err == "clerk: there is no site zzz: look at the names in `clerk site list`.\n"
+    assert clerk_command("why", "zzz").err == "clerk: there is no site zzz: `clerk site list` shows the names.\n"
 
 
 def test_a_disabled_trigger_is_the_answer_and_no_refusal(connection: psycopg.Connection, clerk_command: Clerk) -> None:
