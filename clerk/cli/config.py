@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 from clerk import config as configuration
-from clerk.cli.output import json_option, print_json, table
+from clerk.cli.output import json_option, print_json, show, table
 
 
 @click.command()
 @json_option
 def config(as_json: bool) -> None:
-    """Show every setting, its value and where it came from; passwords are left out.
+    """Show every setting, its value and where the value comes from. Passwords are redacted.
 
     \b
     Examples:
@@ -26,9 +26,5 @@ def config(as_json: bool) -> None:
     if as_json:
         print_json([{"name": name, "value": value, "origin": origin} for name, value, origin in rows])
     else:
-        table(
-            [
-                ("setting", "value", "from"),
-                *((name, value or "(embedded)", origin) for name, value, origin in rows),
-            ]
-        )
+        cells = [(name, value or "(embedded)", origin) for name, value, origin in rows]
+        show(table(cells, ("setting", "value", "from")))

@@ -18,21 +18,21 @@ from clerk.web.auth import is_loopback
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8010, show_default=True, help="0: any that is free.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8010, show_default=True, help="0: any free port.")
 @click.option(
     "--token",
-    help="What a visitor must show, as the password with any user name. Others can see what stands on a command"
-    " line: rather set CLERK_DASHBOARD_TOKEN.",
+    help="Password that visitors must enter, with any user name. Other users of this machine can read command lines:"
+    " CLERK_DASHBOARD_TOKEN is safer.",
 )
 @click.option(
     "--allow-actions",
     is_flag=True,
-    help="Visitors may also retry, cancel, pause, resume, start runs and reconcile. Each is on record.",
+    help="Let visitors retry, cancel, pause, resume, start runs and reconcile. Each action is recorded.",
 )
 def dashboard(host: str, port: int, token: str | None, allow_actions: bool) -> None:
-    """Show the pipeline in a browser. It only reads, unless --allow-actions is given.
+    """Serve the dashboard, which shows the pipeline in a browser. Read-only without --allow-actions.
 
-    Beyond this machine (--host) it wants a token, and something in front of it that speaks HTTPS.
+    A --host other than this machine needs a token, and an HTTPS proxy in front.
 
     \b
     Examples:
@@ -44,21 +44,21 @@ def dashboard(host: str, port: int, token: str | None, allow_actions: bool) -> N
     settings = config.load()
     token = (token or "").strip() or settings.dashboard_token
     require_token(host, token)
-    # Only this command needs a web server: the others start quicker without.
+    # Imported here because the import of a web server is slow.
     from clerk.web.action_executor import ActionExecutor
     from clerk.web.app import QUERIES, create_app
     from clerk.web.db import ReadOnlyPool
     from clerk.web.server import serve
 
     logs.configure("human")
-    # As an exception, so that the embedded Postgres learns that we have left.
+    # Raises SystemExit, so that the embedded Postgres is released.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with database_url(settings) as url, listening(host, port) as listener, ReadOnlyPool(url) as pool:
-        # Asked directly, the database says at once what is wrong; the pool only that it waited.
+    with database_url(settings) as url, listen(host, port) as listener, ReadOnlyPool(url) as pool:
+        # A direct connection reports why it fails; the pool reports only a timeout.
         with connect_to(url):
             pool.assume_role()
         pool.check(QUERIES)
-        info(f"The dashboard is at {address(host, listener.getsockname()[1])} (Ctrl-C stops it).")
+        info(f"The dashboard is at {address(host, listener.getsockname()[1])} (stop with Ctrl-C).")
         sd_notify.notify(sd_notify.READY)
         try:
             executor = ActionExecutor(url) if allow_actions else None
@@ -70,7 +70,7 @@ def dashboard(host: str, port: int, token: str | None, allow_actions: bool) -> N
 def require_token(host: str, token: str | None) -> None:
     if token is None and not is_loopback(host):
         raise SettingError(
-            f"on {host or 'every address'} others could read the dashboard",
+            f"a dashboard on {host or 'every address'} can be read by others",
             "set CLERK_DASHBOARD_TOKEN, or leave --host at 127.0.0.1",
         )
 
@@ -79,8 +79,8 @@ def address(host: str, port: int) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """Bound before anything else is started, so that a taken port is one sentence and not a log."""
+def listen(host: str, port: int) -> socket.socket:
+    """Called before anything else is started, so that a port in use is reported as one sentence."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)

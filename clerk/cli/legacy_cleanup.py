@@ -8,13 +8,11 @@ from pathlib import Path
 import click
 
 from clerk import config
-from clerk.cli.output import dry_run_option, info, json_option, print_json
-from clerk.db.audit import set_actor
-from clerk.db.connection import connect
+from clerk.cli.connection import open_pipeline
+from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json
 from clerk.db.migrations.migrate import Migrator
 from clerk.db.migrations.repeatable import is_cleaned_up
 from clerk.db.migrations.sqlfiles import default_folder
-from clerk.db.migrations.verify import require_known_schema
 from clerk.errors import EXIT_FAILURE, EXIT_OK
 from clerk.humanize import pluralize
 from clerk.legacy import cleanup
@@ -42,17 +40,15 @@ def cleanup_command(how: str, backup: Path | None, forced: tuple[str, ...], dry_
       clerk legacy cleanup --apply --backup /backup/clerk.dump --force operators
       clerk legacy cleanup --undo --dry-run
     """
-    settings, folder = config.load(), default_folder()
-    with connect(settings) as connection:
-        require_known_schema(connection, folder)
-        set_actor(connection, "cli")
+    settings = config.load()
+    with open_pipeline(settings) as connection:
         done, scope = is_cleaned_up(connection), cleanup.read_scope(connection)
         checks = [] if done or how == "undo" else cleanup.run_checks(connection, backup)
         if unknown := set(forced) - {check.name for check in checks} if checks else set():
             raise click.UsageError(f"there is no check {', '.join(sorted(unknown))}")
         refused = cleanup.failed(checks, frozenset(forced)) if how == "apply" else []
         if not dry_run and not refused:
-            migrator = Migrator(connection, folder, settings.lock_timeout, info)
+            migrator = Migrator(connection, default_folder(), settings.lock_timeout, info)
             if how == "undo":
                 cleanup.undo(migrator)
             elif how == "apply":
@@ -86,8 +82,8 @@ def _plan(scope: CleanupScope, undo: bool) -> str:
     objects = f"{tables}{', '.join(scope.columns)} of {pluralize(scope.sites, 'site')}"
     if undo:
         changed = f"; new values for {pluralize(scope.changed_sites, 'changed site')}" if scope.changed_sites else ""
-        return f"(dry run, nothing was done) Would restore {objects}{changed}."
-    return f"(dry run, nothing was done) Would remove {objects}."
+        return dry_run_prefix(True, f"Would restore {objects}{changed}.")
+    return dry_run_prefix(True, f"Would remove {objects}.")
 
 
 def _print_checks(checks: list[Check]) -> None:

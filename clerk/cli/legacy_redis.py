@@ -9,11 +9,8 @@ from pathlib import Path
 import click
 
 from clerk import config
+from clerk.cli.connection import open_pipeline
 from clerk.cli.output import dry_run_option, json_option, print_json
-from clerk.db.audit import set_actor
-from clerk.db.connection import connect
-from clerk.db.migrations.sqlfiles import default_folder
-from clerk.db.migrations.verify import require_known_schema
 from clerk.errors import EXIT_FAILURE, EXIT_OK, SettingError
 from clerk.legacy import cleanup, cutover, rq, tables
 from clerk.legacy.cutover import CutoverResult, Plan, ProblemJob
@@ -54,8 +51,7 @@ def redis_command(file: Path | None, restore: Path | None, force: bool, dry_run:
             restored = rq.restore(redis, jobs, dry_run)
         _print_restored(restored, dry_run, as_json)
         click.get_current_context().exit(EXIT_FAILURE if restored.failed else EXIT_OK)
-    with connect(settings) as connection:
-        require_known_schema(connection, default_folder())
+    with open_pipeline(settings) as connection:
         cleanup.require_not_done(connection)
         with rq.connect(settings.redis_url) as redis:
             rq.require_rq(redis)
@@ -63,7 +59,6 @@ def redis_command(file: Path | None, restore: Path | None, force: bool, dry_run:
                 cutover.require_no_workers(redis)
             plan = cutover.make_plan(redis, {row.subdomain for row in tables.read(connection).sites})
             file = file or Path(f"rq-removed-{datetime.now():%Y%m%d-%H%M%S}.jsonl")
-            set_actor(connection, "cli")
             result = None if dry_run else cutover.apply(redis, connection, settings.storage_dir, plan, file)
     if as_json:
         _print_json(plan, result, file)

@@ -6,24 +6,22 @@ from pathlib import Path
 
 import click
 
-from clerk import config
+from clerk.cli.connection import open_pipeline
 from clerk.cli.output import json_option, print_json
-from clerk.db.connection import connect
-from clerk.db.migrations.sqlfiles import default_folder
-from clerk.db.migrations.verify import require_known_migrations
+from clerk.db.connection import read_only_snapshot
 from clerk.documents import storage
 from clerk.errors import SettingError
 from clerk.monitoring.metrics import read_metrics, render
 
 
 @click.command()
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Write this file instead, by rename.")
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file.")
 @json_option
 def metrics(output: Path | None, as_json: bool) -> None:
-    """Print the pipeline's metrics as Prometheus reads them. The dashboard serves the same at /metrics.
+    """Print the pipeline's metrics in the Prometheus text format. The dashboard serves the same at /metrics.
 
-    With --output, for node_exporter's textfile collector: the file is replaced as a whole, so that nobody reads half
-    of it. It is left as it was if the database cannot be reached, and its age tells.
+    --output is for the textfile collector of node_exporter: the file is replaced atomically. If the database cannot
+    be reached the file is not changed, so its age shows the problem.
 
     \b
     Examples:
@@ -31,14 +29,13 @@ def metrics(output: Path | None, as_json: bool) -> None:
       clerk metrics --output /var/lib/prometheus/node-exporter/clerk.prom
     """
     if as_json and output is not None:
-        raise click.UsageError("--output writes what Prometheus reads: leave out --json.")
-    with connect(config.load()) as connection:
-        require_known_migrations(connection, default_folder())
+        raise click.UsageError("--output writes the Prometheus text format: omit --json.")
+    with open_pipeline(migrations_only=True) as connection, read_only_snapshot(connection):
         found = read_metrics(connection)
     if as_json:
         print_json(
             {
-                metric.name: [{"labels": dict(labels), "value": value} for labels, value in metric.samples]
+                metric.name: [{"labels": sample.labels, "value": sample.value} for sample in metric.samples]
                 for metric in found
             }
         )

@@ -1,18 +1,24 @@
-"""How every command speaks: JSON for programs on standard output, or plain lines for people."""
+"""Output of commands: JSON for programs; tables and text for people; progress messages on standard error."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import sys
-import textwrap
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Sequence
+from typing import IO, Any
 
 import click
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
+
+_UNLIMITED = 100_000
+"""Width where the output is not a terminal: lines in files and pipes are never cut or wrapped."""
 
 
 def print_json(value: Any, *, indent: int | None = 2) -> None:
@@ -20,43 +26,72 @@ def print_json(value: Any, *, indent: int | None = 2) -> None:
 
 
 def info(line: str) -> None:
-    """Progress goes to standard error, so that what a command prints can be piped."""
+    """Print a progress message to standard error, so that the output of the command can be piped."""
     click.echo(line, err=True)
 
 
-def table(rows: list[tuple[str, ...]]) -> None:
-    for line in format_table(rows):
-        click.echo(line)
+def dry_run_prefix(dry_run: bool, sentence: str) -> str:
+    return f"(dry run, nothing was done) {sentence}" if dry_run else sentence
 
 
-def format_table(rows: Sequence[Sequence[str]], right: Collection[int] = (), indent: str = "") -> list[str]:
-    """Rows as lines with their columns under each other; those in `right` to the right. The last may be cut."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
+def make_console(stream: IO[str]) -> Console:
+    """No colours unless the stream is a terminal; rich itself honours NO_COLOR."""
+    terminal = stream.isatty()
+    return Console(
+        file=stream,
+        force_terminal=terminal,
+        width=None if terminal else _UNLIMITED,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+
+
+def show(*renderables: RenderableType) -> None:
+    """Print to standard output. Text is wrapped on a terminal only."""
+    console = make_console(sys.stdout)
+    if console.is_terminal:
+        console.print(Group(*renderables))
+        return
+    with console.capture() as capture:
+        console.print(Group(*renderables))
+    for line in capture.get().splitlines():
+        click.echo(line.rstrip())
+
+
+def text(value: str, style: str = "") -> Text:
+    """Text from outside, such as a name or an error message, without characters that control a terminal."""
+    return Text("".join(c if c.isprintable() else "?" for c in value), style=style)
+
+
+def line(value: str) -> Text:
+    """Text of one line, which is cut at the width of a terminal instead of wrapped."""
+    one_line = text(value)
+    one_line.no_wrap, one_line.overflow = True, "ellipsis"
+    return one_line
+
+
+def table(
+    rows: Iterable[Sequence[str | RenderableType]],
+    header: Sequence[str] | None = None,
+    *,
+    right: Collection[int] = (),
+    indent: int = 0,
+) -> RenderableType:
+    """Rows in aligned columns. On a narrow terminal the last column is cut."""
+    rows = list(rows)
+    columns = len(header or rows[0])
+    result = Table(box=None, show_header=header is not None, pad_edge=False, padding=(0, 2, 0, 0))
+    for number in range(columns):
+        result.add_column(
+            header[number] if header else "",
+            justify="right" if number in right else "left",
+            no_wrap=number < columns - 1,
+        )
     for row in rows:
-        cells = [
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append(truncate((indent + "  ".join(cells)).rstrip()))
-    return lines
+        result.add_row(*(line(cell) if isinstance(cell, str) else cell for cell in row))
+    return Padding(result, (0, 0, 0, indent), expand=False) if indent else result
 
 
-def truncate(line: str) -> str:
-    """Cut to the width of the terminal. What goes to a file or another program stays whole."""
-    if not sys.stdout.isatty():
-        return line
-    width = shutil.get_terminal_size().columns
-    return line if len(line) <= width else line[: width - 1] + "…"
-
-
-def wrap(sentence: str) -> list[str]:
-    """On a terminal, broken between words; nothing of a sentence may be cut."""
-    if not sys.stdout.isatty():
-        return [sentence]
-    return textwrap.wrap(sentence, shutil.get_terminal_size().columns - 1, subsequent_indent="  ") or [""]
-
-
-def bar(done: int, of: int, width: int = 20) -> str:
-    filled = 0 if of <= 0 else min(width, width * done // of)
-    return "█" * filled + "░" * (width - filled)
+def bar(done: int, total: int, width: int = 20) -> RenderableType:
+    return ProgressBar(total=max(total, 1), completed=min(done, total), width=width)

@@ -1,4 +1,4 @@
-"""`clerk reconcile-pipeline`, installed as `clerk-reconcile` too."""
+"""`clerk reconcile-pipeline`, also installed as `clerk-reconcile`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from datetime import timedelta
 import click
 
 from clerk import config
+from clerk.cli.connection import open_pipeline
 from clerk.cli.output import dry_run_option, json_option, print_json
-from clerk.cli.progress import Progress, quiet_option
-from clerk.db.audit import set_actor
-from clerk.db.connection import connect
-from clerk.db.migrations.sqlfiles import default_folder
-from clerk.db.migrations.verify import require_known_schema
+from clerk.cli.progress_reporter import ProgressReporter, quiet_option
 from clerk.errors import EXIT_FAILURE, EXIT_UNKNOWN
 from clerk.reconcile.apply import Result, reconcile
 from clerk.reconcile.file_checks import StorageScan
@@ -29,15 +26,15 @@ from clerk.reconcile.storage_guard import STORAGE_MISSING
     default=THRESHOLD / timedelta(hours=1),
     show_default=True,
     metavar="HOURS",
-    help="Leave sites alone that moved within this time; 0 heals at once. Jobs of dead workers never wait.",
+    help="Repair only sites without progress for this time; 0: all sites. Jobs of dead workers are always rescued.",
 )
-@click.option("--site", help="Only this site.")
+@click.option("--site", help="Repair only this site.")
 @click.option(
     "--storage",
     type=click.Choice(["quick", "all", "none"]),
     default="quick",
     show_default=True,
-    help="How far files are compared: the sites whose turn it is, all by the hash of every file, or not at all.",
+    help="Files to check: those of the sites whose turn it is, every file by its hash, or none.",
 )
 @quiet_option
 @dry_run_option
@@ -45,12 +42,12 @@ from clerk.reconcile.storage_guard import STORAGE_MISSING
 def reconcile_pipeline(
     threshold_hours: float, site: str | None, storage: str, quiet: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Find what reality broke in the pipeline, and mend it. Workers do the same every 15 minutes.
+    """Detect and repair inconsistent pipeline state. Workers do the same every 15 minutes.
 
-    What is alive is left alone. Every repair is written to the table reconcile_log. If another
-    reconciliation is going on, this one leaves quietly.
+    Jobs that make progress are not touched. Every repair is recorded in the table reconcile_log. While another
+    reconciliation is running, this one does nothing.
 
-    Exit code 0: all that was found is mended, 1: a repair failed, 3: the database or the storage cannot be reached.
+    Exit code 0: everything is repaired, 1: a repair failed, 3: the database or the storage cannot be reached.
 
     \b
     Examples:
@@ -59,19 +56,16 @@ def reconcile_pipeline(
       clerk reconcile-pipeline --storage all --threshold-hours 0    after a restore
     """
     settings, threshold = config.load(), timedelta(hours=threshold_hours)
-    with connect(settings) as connection, Progress(quiet) as progress:
-        require_known_schema(connection, default_folder())
-        looking = progress.counting("sites")
-        comparison = None if storage == "none" else StorageScan(settings, storage == "all", looking)
+    with open_pipeline(settings) as connection, ProgressReporter(quiet) as progress:
+        scan = None if storage == "none" else StorageScan(settings, storage == "all", progress.callback("sites"))
         if dry_run:
-            plan = make_plan(connection, comparison, site, threshold)
+            plan = make_plan(connection, scan, site, threshold)
             result = Result(
                 done=[repair for repair in plan if not repair.is_report],
                 reports=[repair for repair in plan if repair.is_report],
             )
         else:
-            set_actor(connection, "cli")
-            result = reconcile(connection, comparison, site, threshold, progress.counting("repairs"))
+            result = reconcile(connection, scan, site, threshold, progress.callback("repairs"))
     if as_json:
         print_json(_as_dict(result, dry_run))
     else:
@@ -90,15 +84,15 @@ def _print(result: Result, dry_run: bool) -> None:
     for repair in result.reports:
         click.echo(f"NOTE  {_sentence(repair)}")
     if result.files_busy:
-        click.echo("Another reconciliation compares the files; this one left them alone.")
+        click.echo("Another reconciliation is checking the files; this one skipped them.")
     if result.busy:
-        click.echo("Another reconciliation is going on; this one left it alone.")
+        click.echo("Another reconciliation is running; this one did nothing.")
     elif not result.done and not result.failed:
-        click.echo("Nothing to mend.")
+        click.echo("Nothing to repair.")
     elif dry_run:
-        click.echo(f"{len(result.done)} to mend; nothing was done.")
+        click.echo(f"{len(result.done)} to repair; nothing was done.")
     else:
-        click.echo(f"{len(result.done)} mended" + (f", {len(result.failed)} failed." if result.failed else "."))
+        click.echo(f"{len(result.done)} repaired" + (f", {len(result.failed)} failed." if result.failed else "."))
 
 
 def _sentence(repair: Repair) -> str:
@@ -131,7 +125,7 @@ def _row(repair: Repair) -> dict[str, object]:
 
 
 def main() -> None:
-    """The command `clerk-reconcile`: the same, under the name that timers and cron tables use."""
+    """Entry point of `clerk-reconcile`, the name that timers and cron tables use."""
     from clerk.cli import main as clerk
 
     sys.argv.insert(1, reconcile_pipeline.name or "")

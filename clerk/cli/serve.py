@@ -8,36 +8,36 @@ import sys
 import click
 
 from clerk import config, logs
-from clerk.cli.dashboard import address, listening
+from clerk.cli.dashboard import address, listen
 from clerk.cli.output import info
 from clerk.db.connection import database_url
 from clerk.errors import ClerkError
 from clerk.humanize import pluralize
 from clerk.publish.versions import published_archives
 
-_STOPPING_TAKES_AT_MOST = 5
+_SHUTDOWN_TIMEOUT = 5
 
 
 class DatasetteMissing(ClerkError):
-    """The extra is not installed."""
+    """The extra `serve` is not installed."""
 
     code = "DatasetteMissing"
 
 
 class NothingPublished(ClerkError):
-    """There is no archive to serve."""
+    """No archive is published."""
 
     code = "NothingPublished"
 
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8011, show_default=True, help="0: any that is free.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8011, show_default=True, help="0: any free port.")
 def serve(host: str, port: int) -> None:
-    """Publish the archives on the web with Datasette: facets, full-text search, JSON.
+    """Serve the published archives with Datasette: facets, full-text search, JSON.
 
-    A version that is published meanwhile is served from the next request on. What is served is meant for the
-    public: there is no token. Beyond this machine put something in front of it that speaks HTTPS.
+    A version that is published later is served from the next request on. The archives are public, so there is no
+    token. A --host other than this machine needs an HTTPS proxy in front.
 
     \b
     Examples:
@@ -57,17 +57,16 @@ def serve(host: str, port: int) -> None:
     published = len(published_archives(settings.publish_dir))
     if not published:
         raise NothingPublished(
-            f"nothing is published under {settings.publish_dir}", "see how the sites are with `clerk status`"
+            f"nothing is published under {settings.publish_dir}", "check the sites with `clerk status`"
         )
     logs.configure("human")
-    # As an exception, so that the embedded Postgres learns that we have left.
+    # Raises SystemExit, so that the embedded Postgres is released.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with database_url(settings) as url, listening(host, port) as listener:
-        facts = SiteMetadata.from_postgres(url)
-        with facts.refreshed_in_background():
-            app = create_app(settings.publish_dir, settings.storage_dir, facts)
-            where = address(host, listener.getsockname()[1])
-            info(f"{pluralize(published, 'archive')} at {where} (Ctrl-C stops it).")
+    with database_url(settings) as url, listen(host, port) as listener:
+        metadata = SiteMetadata.from_postgres(url)
+        with metadata.refreshed_in_background():
+            app = create_app(settings.publish_dir, settings.storage_dir, metadata)
+            info(f"{pluralize(published, 'archive')} at {address(host, listener.getsockname()[1])} (stop with Ctrl-C).")
             server = uvicorn.Server(
                 uvicorn.Config(
                     app,
@@ -75,7 +74,7 @@ def serve(host: str, port: int) -> None:
                     log_level="warning",
                     access_log=False,
                     server_header=False,
-                    timeout_graceful_shutdown=_STOPPING_TAKES_AT_MOST,
+                    timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT,
                 )
             )
             try:

@@ -1,58 +1,49 @@
-"""`clerk site`: the sites, who they are and where their documents come from."""
+"""`clerk site`: adds, lists, edits, removes and imports sites."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import psycopg
 
 from clerk import config
-from clerk.cli.output import dry_run_option, info, json_option, print_json, table
-from clerk.db.audit import set_actor
-from clerk.db.connection import connect
-from clerk.db.migrations.migrate import Migrator, read_state
-from clerk.db.migrations.sqlfiles import default_folder
-from clerk.db.migrations.verify import require_known_schema
-from clerk.db.sites import EDITABLE, SiteRow, add_site, count_documents, edit_site, read_site, read_sites, remove_site
+from clerk.cli.connection import Connection, open_pipeline
+from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json, show, table
+from clerk.db.sites import (
+    EDITABLE,
+    SiteRow,
+    add_site,
+    count_documents,
+    edit_site,
+    read_site,
+    read_sites,
+    remove_site,
+    site_not_found,
+)
 from clerk.documents.storage import SiteStorage
-from clerk.errors import EXIT_FAILURE, ClerkError, PluginFailed, PluginRaised, PluginTimeout, SiteNotFound
+from clerk.errors import EXIT_FAILURE, ClerkError, PluginFailed, PluginRaised, PluginTimeout
 from clerk.pipeline import engine
 from clerk.plugins import manager
 from clerk.sources.site_validation import InvalidSite, ValidatedSite, check_subdomain, read_import, validate_site
 
-Connection = psycopg.Connection[Any]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-@contextmanager
-def _database(settings: config.Settings) -> Iterator[Connection]:
-    with connect(settings) as connection:
-        # Nobody has to know that there is a database, to say where a town's documents are.
-        if settings.database_url is None and read_state(connection).kind == "empty":
-            info(f"Making a database under {settings.home} …")
-            Migrator(connection, default_folder(), settings.lock_timeout).up()
-        require_known_schema(connection, default_folder())
-        set_actor(connection, "cli")
-        yield connection
-
-
-def _columns(command: Command) -> Command:
+def _column_options(command: Command) -> Command:
     """The options that describe a site."""
     for option in (
         click.option("--lng", help="Longitude in degrees."),
         click.option("--lat", help="Latitude in degrees."),
-        click.option("--country", help="Such as US."),
-        click.option("--extra", help="JSON for the fetcher; `clerk plugins --fetcher NAME` says what goes in."),
-        click.option("--start-year", help="Nothing older is fetched."),
+        click.option("--country", help="For example US."),
+        click.option("--extra", help="JSON for the fetcher; `clerk plugins --fetcher NAME` lists its keys."),
+        click.option("--start-year", help="Older documents are not fetched."),
         click.option("--scraper", help="The fetcher: directory, manifest, links, legistar, civicplus, primegov, …"),
-        click.option("--kind", help="Such as city, county or school-board."),
-        click.option("--state", help="Such as CA."),
-        click.option("--name", help="As people call it."),
+        click.option("--kind", help="For example city, county or school-board."),
+        click.option("--state", help="For example CA."),
+        click.option("--name", help="Name of the municipality."),
     ):
         command = option(command)
     return command
@@ -62,15 +53,11 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
     return {column: value for column, value in values.items() if column in EDITABLE and value is not None}
 
 
-def _known(connection: Connection, subdomain: str) -> SiteRow:
+def _require_site(connection: Connection, subdomain: str) -> SiteRow:
     row = read_site(connection, subdomain)
     if row is None:
-        raise SiteNotFound(f"there is no site {subdomain[:80]}")
+        raise site_not_found(connection, subdomain)
     return row
-
-
-def _would(dry_run: bool, sentence: str) -> str:
-    return f"(dry run, nothing was done) {sentence}" if dry_run else sentence
 
 
 @click.group()
@@ -84,11 +71,11 @@ def site() -> None:
 
 @site.command()
 @click.argument("subdomain")
-@_columns
+@_column_options
 @dry_run_option
 @json_option
 def add(subdomain: str, dry_run: bool, as_json: bool, **values: Any) -> None:
-    """Add a site. Nothing is fetched before `clerk update`, or before the scheduler finds it due.
+    """Add a site. A worker starts its first run within a minute, `clerk update` at once.
 
     \b
     Examples:
@@ -98,21 +85,21 @@ def add(subdomain: str, dry_run: bool, as_json: bool, **values: Any) -> None:
     """
     settings = config.load()
     plugins = manager.load(settings)
-    proposal = validate_site(plugins, subdomain, {"name": subdomain, **_given(values)}, {})
-    with _database(settings) as connection, connection.transaction(force_rollback=dry_run):
-        if not add_site(connection, subdomain, proposal.values):
-            raise InvalidSite(f"there is a site {subdomain} already", f"change it with `clerk site edit {subdomain}`")
-        row = _known(connection, subdomain)
+    validated = validate_site(plugins, subdomain, {"name": subdomain, **_given(values)}, {})
+    with open_pipeline(settings, create=True) as connection, connection.transaction(force_rollback=dry_run):
+        if not add_site(connection, subdomain, validated.values):
+            raise InvalidSite(f"there is already a site {subdomain}", f"change it with `clerk site edit {subdomain}`")
+        row = _require_site(connection, subdomain)
     if as_json:
         print_json({"added": row.as_dict(), "dry_run": dry_run})
     else:
-        click.echo(_would(dry_run, f"{subdomain}: added"))
+        click.echo(dry_run_prefix(dry_run, f"{subdomain}: added"))
     if not dry_run:
-        _tell_plugins(plugins, [subdomain])
+        _call_post_create(plugins, [subdomain])
 
 
-def _tell_plugins(plugins: manager.Plugins, subdomains: list[str]) -> None:
-    """post_create. The site is there whatever a plugin does; its error is told, and is the exit code."""
+def _call_post_create(plugins: manager.Plugins, subdomains: list[str]) -> None:
+    """An error of a plugin is reported and sets the exit code; the site stays added."""
     failed = False
     for subdomain in subdomains:
         try:
@@ -125,8 +112,8 @@ def _tell_plugins(plugins: manager.Plugins, subdomains: list[str]) -> None:
 
 
 @site.command("list")
-@click.option("--scraper", help="Only those with this fetcher.")
-@click.option("--state", help="Only those of this state.")
+@click.option("--scraper", help="Only sites with this fetcher.")
+@click.option("--state", help="Only sites of this state.")
 @json_option
 def list_command(scraper: str | None, state: str | None, as_json: bool) -> None:
     """List the sites.
@@ -136,52 +123,51 @@ def list_command(scraper: str | None, state: str | None, as_json: bool) -> None:
       clerk site list --state CA
       clerk site list --json
     """
-    with _database(config.load()) as connection:
+    with open_pipeline(create=True) as connection:
         sites = read_sites(connection, scraper, state)
     if as_json:
-        print_json([one.as_dict() for one in sites])
+        print_json([row.as_dict() for row in sites])
     elif not sites:
         click.echo("No sites. Add one with `clerk site add`.")
     else:
         rows = [
-            (one.subdomain, one.name, one.state, one.kind, one.scraper, one.current_stage, one.outcome) for one in sites
+            (row.subdomain, row.name, row.state, row.kind, row.scraper, row.current_stage, row.outcome) for row in sites
         ]
         header = ("subdomain", "name", "state", "kind", "scraper", "stage", "outcome")
-        table([header, *(tuple(cell or "" for cell in row) for row in rows)])
+        show(table([[cell or "" for cell in row] for row in rows], header))
 
 
-@site.command()
+@site.command("show")
 @click.argument("subdomain")
 @json_option
-def show(subdomain: str, as_json: bool) -> None:
-    """Show a site: what is set, how many documents are known, and where its files are.
+def show_command(subdomain: str, as_json: bool) -> None:
+    """Show a site's columns, the number of its documents, and the folder of its files.
 
     \b
     Example:
       clerk site show springfield
     """
     settings = config.load()
-    with _database(settings) as connection:
-        row = _known(connection, subdomain)
+    with open_pipeline(settings, create=True) as connection:
+        row = _require_site(connection, subdomain)
         documents = count_documents(connection, subdomain)
     storage = settings.storage_dir / subdomain
     if as_json:
         print_json({**row.as_dict(), "documents": documents, "storage": storage})
         return
     values = {**row.as_dict(), "extra": row.extra}
-    shown = [(column, str(value)) for column, value in values.items() if value is not None]
-    table(
-        [*shown, *((f"documents {what}", str(number)) for what, number in documents.items()), ("files", str(storage))]
-    )
+    rows = [(column, str(value)) for column, value in values.items() if value is not None]
+    rows += [(f"documents {state}", str(number)) for state, number in documents.items()]
+    show(table([*rows, ("files", str(storage))]))
 
 
 @site.command()
 @click.argument("subdomain")
-@_columns
+@_column_options
 @dry_run_option
 @json_option
 def edit(subdomain: str, dry_run: bool, as_json: bool, **values: Any) -> None:
-    """Change what is set for a site. An empty value clears it. A run that is going keeps what it began with.
+    """Change columns of a site. An empty value clears a column. A running run is not affected.
 
     \b
     Examples:
@@ -190,37 +176,37 @@ def edit(subdomain: str, dry_run: bool, as_json: bool, **values: Any) -> None:
     """
     changes = _given(values)
     if not changes:
-        raise click.UsageError("Say what to change, such as --name.")
+        raise click.UsageError("Give at least one option, such as --name.")
     settings = config.load()
-    with _database(settings) as connection:
-        before = _known(connection, subdomain)
-        known = {column: getattr(before, column) for column in EDITABLE}
-        proposal = validate_site(manager.load(settings), subdomain, changes, known)
+    with open_pipeline(settings, create=True) as connection:
+        before = _require_site(connection, subdomain)
+        old = {column: getattr(before, column) for column in EDITABLE}
+        validated = validate_site(manager.load(settings), subdomain, changes, old)
         with connection.transaction(force_rollback=dry_run):
-            edit_site(connection, subdomain, proposal.values)
-            after = _known(connection, subdomain)
+            edit_site(connection, subdomain, validated.values)
+            after = _require_site(connection, subdomain)
     changed = {
-        column: {"before": known[column], "after": getattr(after, column)}
+        column: {"before": old[column], "after": getattr(after, column)}
         for column in EDITABLE
-        if known[column] != getattr(after, column)
+        if old[column] != getattr(after, column)
     }
     if as_json:
         print_json({"site": subdomain, "changed": changed, "dry_run": dry_run})
     elif not changed:
-        click.echo(f"{subdomain}: nothing to do, it is like that already.")
+        click.echo(f"{subdomain}: nothing to do, it has these values already.")
     else:
         for column, change in changed.items():
-            click.echo(_would(dry_run, f"{subdomain}: {column} was {change['before']}, is {change['after']}"))
+            click.echo(dry_run_prefix(dry_run, f"{subdomain}: {column} was {change['before']}, is {change['after']}"))
 
 
 @site.command()
 @click.argument("subdomain")
-@click.option("--files", is_flag=True, help="Also delete its PDFs, texts, images and archive. They cannot be had back.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--files", is_flag=True, help="Also delete its PDFs, texts, images and archive, permanently.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @dry_run_option
 @json_option
 def remove(subdomain: str, files: bool, yes: bool, dry_run: bool, as_json: bool) -> None:
-    """Remove a site with its history. A run that is going is cancelled. Its files stay unless told.
+    """Remove a site and its history. A running run is cancelled. Its files are kept without --files.
 
     \b
     Examples:
@@ -228,23 +214,23 @@ def remove(subdomain: str, files: bool, yes: bool, dry_run: bool, as_json: bool)
       clerk site remove springfield --files --yes
     """
     settings = config.load()
-    with _database(settings) as connection:
-        _known(connection, check_subdomain(subdomain))
+    with open_pipeline(settings, create=True) as connection:
+        _require_site(connection, check_subdomain(subdomain))
         folder = SiteStorage(settings.storage_dir, subdomain).folder
         if not (yes or dry_run):
-            lost = f"its history and all of {folder}" if files else "its history; its files stay"
-            click.confirm(f"Remove {subdomain}, {lost}?", abort=True, err=True)
+            lost = f"its history and {folder}" if files else "its history, but keep its files"
+            click.confirm(f"Remove {subdomain} and {lost}?", abort=True, err=True)
         with connection.transaction(force_rollback=dry_run):
             engine.cancel_run(connection, subdomain, "the site is being removed")
-            lost_rows = remove_site(connection, subdomain)
+            counts = remove_site(connection, subdomain)
     deleted = files and folder.is_dir()
     if deleted and not dry_run:
         _delete(folder)
     if as_json:
-        print_json({"removed": subdomain, **lost_rows, "files": folder, "files_deleted": deleted, "dry_run": dry_run})
+        print_json({"removed": subdomain, **counts, "files": folder, "files_deleted": deleted, "dry_run": dry_run})
     else:
         kept = f"{folder} deleted" if deleted else f"files in {folder} kept" if folder.is_dir() else "it had no files"
-        click.echo(_would(dry_run, f"{subdomain}: removed with {lost_rows['documents']} documents; {kept}"))
+        click.echo(dry_run_prefix(dry_run, f"{subdomain}: removed with {counts['documents']} documents; {kept}"))
 
 
 def _delete(folder: Path) -> None:
@@ -252,17 +238,17 @@ def _delete(folder: Path) -> None:
         shutil.rmtree(folder)
     except OSError as error:
         raise ClerkError(
-            f"the site was removed, but not all of {folder} ({error})", "delete what is left by hand"
+            f"the site was removed, but {folder} could not be deleted ({error})", "delete it by hand"
         ) from error
 
 
 @site.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--update", is_flag=True, help="Also change sites that are there already.")
+@click.option("--update", is_flag=True, help="Also change sites that already exist.")
 @dry_run_option
 @json_option
 def import_command(file: Path, update: bool, dry_run: bool, as_json: bool) -> None:
-    """Add the sites of a file: CSV with a header, JSON, or JSON lines. All of them, or none if one is wrong.
+    """Add the sites of a file: CSV with a header, JSON, or JSON lines. Nothing is imported if one site is invalid.
 
     Columns: subdomain, name, state, kind, scraper, start_year, extra, country, lat, lng.
 
@@ -275,43 +261,43 @@ def import_command(file: Path, update: bool, dry_run: bool, as_json: bool) -> No
     plugins = manager.load(settings)
     added: list[str] = []
     changed: list[str] = []
-    left: list[str] = []
-    with _database(settings) as connection:
-        proposals = _all_checked(plugins, connection, read_import(file), update)
+    unchanged: list[str] = []
+    with open_pipeline(settings, create=True) as connection:
+        validated_sites = _validate_all(plugins, connection, read_import(file), update)
         with connection.transaction(force_rollback=dry_run):
-            for proposal in proposals:
-                if add_site(connection, proposal.subdomain, {"name": proposal.subdomain, **proposal.values}):
-                    added.append(proposal.subdomain)
+            for validated in validated_sites:
+                if add_site(connection, validated.subdomain, {"name": validated.subdomain, **validated.values}):
+                    added.append(validated.subdomain)
                 elif update:
-                    edit_site(connection, proposal.subdomain, proposal.values)
-                    changed.append(proposal.subdomain)
+                    edit_site(connection, validated.subdomain, validated.values)
+                    changed.append(validated.subdomain)
                 else:
-                    left.append(proposal.subdomain)
+                    unchanged.append(validated.subdomain)
     if as_json:
-        print_json({"added": added, "changed": changed, "left": left, "dry_run": dry_run})
+        print_json({"added": added, "changed": changed, "left": unchanged, "dry_run": dry_run})
     else:
-        click.echo(_would(dry_run, f"{len(added)} added, {len(changed)} changed, {len(left)} left as they were"))
+        click.echo(dry_run_prefix(dry_run, f"{len(added)} added, {len(changed)} changed, {len(unchanged)} unchanged"))
     if not dry_run:
-        _tell_plugins(plugins, added)
+        _call_post_create(plugins, added)
 
 
-def _all_checked(
+def _validate_all(
     plugins: manager.Plugins, connection: Connection, sites: list[tuple[str, dict[str, Any]]], update: bool
 ) -> list[ValidatedSite]:
-    """Every mistake of the file is told at once."""
-    proposals: dict[str, ValidatedSite] = {}
+    """Report every invalid site of the file, not only the first."""
+    validated: dict[str, ValidatedSite] = {}
     problems = []
     for subdomain, values in sites:
         row = read_site(connection, subdomain) if update else None
         before = {column: getattr(row, column) for column in EDITABLE} if row else {}
         try:
-            if subdomain in proposals:
-                raise InvalidSite(f"{subdomain} is there twice", "leave one of them out")
-            proposals[subdomain] = validate_site(plugins, subdomain, values, before)
+            if subdomain in validated:
+                raise InvalidSite(f"{subdomain} occurs twice", "remove one of them")
+            validated[subdomain] = validate_site(plugins, subdomain, values, before)
         except InvalidSite as error:
             problems.append(error)
     if problems:
         for problem in problems:
             info(f"clerk: {problem}")
-        raise InvalidSite(f"{len(problems)} of {len(sites)} sites have mistakes", "mend the file; nothing was imported")
-    return list(proposals.values())
+        raise InvalidSite(f"{len(problems)} of {len(sites)} sites are invalid", "correct them; nothing was imported")
+    return list(validated.values())

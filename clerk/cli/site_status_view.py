@@ -1,17 +1,17 @@
-"""One site on one screen: why it is where it is, its stages, documents and runs."""
+"""Text of a site's status: the explanation, its stages, documents, skipped entries and runs."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from clerk.cli.output import bar, format_table, truncate, wrap
+from rich.console import Group, RenderableType
+
+from clerk.cli.output import bar, line, table, text
 from clerk.humanize import format_duration, format_time, one_line_error, pluralize
 from clerk.monitoring.explain import Explanation
-from clerk.monitoring.site_state import SiteState
-from clerk.monitoring.site_status import SiteStatus
-from clerk.pipeline.engine import STAGES
+from clerk.monitoring.site_state import SiteHistory, SiteState
+from clerk.pipeline.engine import PHASES
 
-_PHASE_OF = {"fetch": 1, "ocr": 2, "compilation": 3, "extraction": 3, "deploy": 4}
 _STATUS = {
     "processed": "done",
     "failed_terminal": "failed",
@@ -22,75 +22,71 @@ _STATUS = {
 }
 
 
-def lines(facts: SiteState, answer: Explanation, detail: SiteStatus) -> list[str]:
-    name = f" ({facts.run.name})" if facts.run.name and facts.run.name != answer.site else ""
-    return [
-        *wrap(f"{answer.site}{name}: {answer.sentence}."),
-        *([truncate(f"→ {answer.remedy}")] if answer.remedy else []),
-        *_section(_run_title(facts), _stages(facts, detail)),
-        *_section(_documents_title(detail), _documents(facts, detail)),
-        *_section(_skipped_title(facts), _skipped(facts)),
-        *_section(_runs_title(detail), _runs(facts, detail)),
-    ]
-
-
-def _section(title: str, body: list[str]) -> list[str]:
-    return ["", truncate(title), *body] if body else []
-
-
-def _run_title(facts: SiteState) -> str:
-    run = facts.run
-    return f"run {run.run_id} ({run.reason})" if run.run_id else ""
-
-
-def _stages(facts: SiteState, detail: SiteStatus) -> list[str]:
-    run = facts.run
-    rows = []
-    for stage in STAGES:
-        if total := run.total(stage):
-            failed = getattr(run, f"{stage}_failed")
-            phase: dict[str, Any] = detail.phases.get(_PHASE_OF[stage], {})
-            rows.append(
-                (
-                    f"  {stage}",
-                    bar(run.done(stage), total),
-                    f"{run.done(stage):,}/{total:,}",
-                    f"{failed:,} failed" if failed else "",
-                    _took(facts, phase),
-                )
-            )
-    return format_table(rows, right={2}) if rows else []
-
-
-def _took(facts: SiteState, phase: dict[str, Any]) -> str:
-    began, ended = phase.get("began_at"), phase.get("ended_at")
-    if began is None:
-        return ""
-    return (
-        format_duration(ended - began)
-        if ended
-        else f"{format_duration(facts.now - began)} so far"
-        if facts.run.going
-        else ""
+def render(state: SiteState, why: Explanation, history: SiteHistory) -> RenderableType:
+    name = f" ({state.run.name})" if state.run.name and state.run.name != why.site else ""
+    return Group(
+        text(f"{why.site}{name}: {why.sentence}."),
+        *([line(f"→ {why.remedy}")] if why.remedy else []),
+        *_section(f"run {state.run.run_id} ({state.run.reason})", _stages(state, history)),
+        *_section(_documents_title(history), _documents(history)),
+        *_section(
+            f"{pluralize(state.run.skipped or 0, 'entry', 'entries')} of the source skipped", _skipped_entries(state)
+        ),
+        *_section(pluralize(history.run_count, "run"), _runs(state, history)),
     )
 
 
-def _documents_title(detail: SiteStatus) -> str:
-    counts = detail.counts
-    parts = [f"{counts[state]:,} {state}" for state in ("read", "failed", "open", "new") if counts[state]]
-    said = f": {', '.join(parts)}" if parts else ""
-    return f"{pluralize(counts['documents'], 'document')}{said}; {pluralize(counts['pages'], 'page')}"
+def _section(title: str, body: list[RenderableType]) -> list[RenderableType]:
+    return ["", line(title), *body] if body else []
 
 
-def _documents(facts: SiteState, detail: SiteStatus) -> list[str]:
-    if not detail.documents:
+def _more(total: int, shown: int, hint: str = " (--all)") -> list[RenderableType]:
+    return [f"  and {total - shown:,} more{hint}"] if total > shown else []
+
+
+def _stages(state: SiteState, history: SiteHistory) -> list[RenderableType]:
+    run = state.run
+    rows = [
+        (
+            stage,
+            bar(run.done(stage), total),
+            f"{run.done(stage):,}/{total:,}",
+            f"{run.failed(stage):,} failed" if run.failed(stage) else "",
+            _duration(state, history.phases.get(phase, {})),
+        )
+        for phase, stages in PHASES.items()
+        for stage in stages
+        if (total := run.total(stage))
+    ]
+    return [table(rows, right={2}, indent=2)] if rows else []
+
+
+def _duration(state: SiteState, phase: dict[str, Any]) -> str:
+    began, ended = phase.get("began_at"), phase.get("ended_at")
+    if began is None:
+        return ""
+    if ended:
+        return format_duration(ended - began)
+    return f"{format_duration(state.now - began)} so far" if state.run.active else ""
+
+
+def _documents_title(history: SiteHistory) -> str:
+    counts = history.counts
+    names = {"read": "processed", "failed": "failed", "open": "open", "new": "new"}
+    parts = ", ".join(f"{counts[state]:,} {name}" for state, name in names.items() if counts[state])
+    documents = pluralize(counts["documents"], "document")
+    return f"{documents}{f': {parts}' if parts else ''}; {pluralize(counts['pages'], 'page')}"
+
+
+def _documents(history: SiteHistory) -> list[RenderableType]:
+    if not history.documents:
         return []
-    rows = [("  document", "pages", "stage", "state", "tries", "took", "error")]
-    for document in detail.documents:
+    rows = []
+    for document in history.documents:
         failed = document["status"] in ("failed_terminal", "failed_retryable")
         rows.append(
             (
-                f"  {document['meeting'][:40]} {document['date']}{' agenda' if document['kind'] == 'agenda' else ''}",
+                f"{document['meeting'][:40]} {document['date']}{' agenda' if document['kind'] == 'agenda' else ''}",
                 str(document["pages"] or ""),
                 document["stage"],
                 _STATUS[document["status"]],
@@ -99,40 +95,33 @@ def _documents(facts: SiteState, detail: SiteStatus) -> list[str]:
                 one_line_error(document["error_code"], document["error_message"]) if failed else "",
             )
         )
-    more = detail.counts["documents"] - len(detail.documents)
-    return [*format_table(rows, right={1, 4, 5}), *([f"  and {more:,} more (--all)"] if more > 0 else [])]
+    header = ("document", "pages", "stage", "state", "attempts", "took", "error")
+    return [
+        table(rows, header, right={1, 4, 5}, indent=2),
+        *_more(history.counts["documents"], len(history.documents)),
+    ]
 
 
-def _skipped_title(facts: SiteState) -> str:
-    return f"{pluralize(facts.run.skipped or 0, 'entry', 'entries')} of the source passed over"
+def _skipped_entries(state: SiteState) -> list[RenderableType]:
+    examples = state.run.skipped_examples or []
+    return [*(line(f"  {reason}") for reason in examples), *_more(state.run.skipped or 0, len(examples), "")]
 
 
-def _skipped(facts: SiteState) -> list[str]:
-    named = facts.run.skipped_examples or []
-    more = (facts.run.skipped or 0) - len(named)
-    return [*(truncate(f"  {reason}") for reason in named), *([f"  and {more:,} more"] if more > 0 else [])]
-
-
-def _runs_title(detail: SiteStatus) -> str:
-    return pluralize(detail.run_count, "run")
-
-
-def _runs(facts: SiteState, detail: SiteStatus) -> list[str]:
-    if not detail.runs:
+def _runs(state: SiteState, history: SiteHistory) -> list[RenderableType]:
+    if not history.runs:
         return []
-    rows = [("  run", "began", "took", "read", "failed", "passed over", "outcome", "why")]
-    for run in detail.runs:
-        rows.append(
-            (
-                f"  {run['run_id']}",
-                format_time(run["started_at"], facts.now),
-                format_duration(run["took"]),
-                "" if run["ocr_completed"] is None else f"{run['ocr_completed']:,}",
-                "" if not run["ocr_failed"] else f"{run['ocr_failed']:,}",
-                "" if not run["skipped"] else f"{run['skipped']:,}",
-                run["outcome"] or "going",
-                ": ".join(filter(None, (run["reason"], run["outcome_reason"]))),
-            )
+    rows = [
+        (
+            str(run["run_id"]),
+            format_time(run["started_at"], state.now),
+            format_duration(run["took"]),
+            "" if run["ocr_completed"] is None else f"{run['ocr_completed']:,}",
+            f"{run['ocr_failed']:,}" if run["ocr_failed"] else "",
+            f"{run['skipped']:,}" if run["skipped"] else "",
+            run["outcome"] or "running",
+            ": ".join(filter(None, (run["reason"], run["outcome_reason"]))),
         )
-    more = detail.run_count - len(detail.runs)
-    return [*format_table(rows, right={2, 3, 4, 5}), *([f"  and {more:,} more (--all)"] if more > 0 else [])]
+        for run in history.runs
+    ]
+    header = ("run", "started", "took", "processed", "failed", "skipped", "outcome", "reason")
+    return [table(rows, header, right={2, 3, 4, 5}, indent=2), *_more(history.run_count, len(history.runs))]

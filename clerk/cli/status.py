@@ -1,4 +1,4 @@
-"""`clerk status`, also called `clerk pipeline-status`: the whole pipeline, or one site."""
+"""`clerk status`, also available as `clerk pipeline-status`."""
 
 from __future__ import annotations
 
@@ -6,44 +6,40 @@ import copy
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import click
-import psycopg
+from rich.console import RenderableType
+from rich.live import Live
 
-from clerk import config
 from clerk.cli import site_status_view, status_view
-from clerk.cli.output import json_option, print_json
-from clerk.cli.screen import Screen
-from clerk.db.connection import connect, read_only_snapshot
-from clerk.db.migrations.sqlfiles import default_folder
-from clerk.db.migrations.verify import require_known_migrations
+from clerk.cli.connection import Connection, open_pipeline
+from clerk.cli.output import json_option, make_console, print_json, show
+from clerk.db.connection import read_only_snapshot
 from clerk.db.sites import site_not_found
 from clerk.errors import EXIT_OK
 from clerk.monitoring.alerts import find_alerts
 from clerk.monitoring.explain import explain
-from clerk.monitoring.site_state import read_site_state
-from clerk.monitoring.site_status import read_site_status
+from clerk.monitoring.site_state import read_site_history, read_site_state
 from clerk.monitoring.status import read_status
-
-Connection = psycopg.Connection[Any]
 
 
 @click.command()
 @click.argument("site", required=False)
-@click.option("--all", "everything", is_flag=True, help="All documents and runs of the site, not the first of them.")
+@click.option("--all", "everything", is_flag=True, help="Show all documents and runs of the site.")
 @click.option(
     "--watch",
     type=click.FloatRange(min=0.5),
     is_flag=False,
     flag_value=5.0,
     metavar="[SECONDS]",
-    help="Show it again every so often, 5 seconds unless told, until Ctrl-C. A line each time if not on a terminal.",
+    help="Refresh every SECONDS, 5 by default, until Ctrl-C. Without a terminal, print one line each time.",
 )
 @json_option
 def status(site: str | None, everything: bool, watch: float | None, as_json: bool) -> None:
-    """Show what needs attention, then stages, queues and workers. With a SITE, its documents and runs.
+    """Show alerts, then stages, queues and workers. With a SITE, its documents and runs.
 
     With --watch and --json each update is one line of JSON.
 
@@ -55,74 +51,67 @@ def status(site: str | None, everything: bool, watch: float | None, as_json: boo
       clerk status --json
     """
     if everything and site is None:
-        raise click.UsageError("--all is about the documents of a SITE.")
-    with connect(config.load()) as connection:
-        require_known_migrations(connection, default_folder())
-        read = partial(_site, connection, site, everything) if site else partial(_whole, connection)
-        if watch is None:
-            _show(read(), as_json)
-        else:
+        raise click.UsageError("--all needs a SITE.")
+    with open_pipeline(migrations_only=True) as connection:
+        read = partial(_read_site, connection, site, everything) if site else partial(_read_pipeline, connection)
+        if watch is not None:
             _watch(read, watch, as_json)
+        elif as_json:
+            print_json(read().as_dict)
+        else:
+            show(read().full)
 
 
+@dataclass(frozen=True)
 class View:
-    """What was read, in the three ways in which it can be shown."""
+    """One status, in the three forms in which it can be shown."""
 
-    def __init__(self, as_dict: dict[str, Any], lines: list[str], line: str) -> None:
-        self.as_dict = as_dict
-        self.lines = lines
-        self.line = line
+    as_dict: dict[str, Any]
+    full: RenderableType
+    line: str
 
 
-def _whole(connection: Connection) -> View:
+def _read_pipeline(connection: Connection) -> View:
     with read_only_snapshot(connection):
-        condition = read_status(connection)
-    found = find_alerts(condition)
-    as_dict = {"attention": [vars(one) for one in found], **condition.as_dict()}
-    return View(as_dict, status_view.lines(condition, found), status_view.line(condition, found))
+        pipeline = read_status(connection)
+    alerts = find_alerts(pipeline)
+    as_dict = {"attention": [vars(alert) for alert in alerts], **pipeline.as_dict()}
+    return View(as_dict, status_view.render(pipeline, alerts), status_view.one_line(pipeline, alerts))
 
 
-def _site(connection: Connection, subdomain: str, everything: bool) -> View:
+def _read_site(connection: Connection, subdomain: str, everything: bool) -> View:
     with read_only_snapshot(connection):
-        facts = read_site_state(connection, subdomain)
-        if facts is None:
+        state = read_site_state(connection, subdomain)
+        if state is None:
             raise site_not_found(connection, subdomain)
-        detail = read_site_status(connection, subdomain, everything)
-    answer = explain(facts)
-    as_dict = {"site": subdomain, "because": answer.because, "sentence": answer.sentence, **detail.as_dict()}
-    line = f"{facts.now.astimezone():%H:%M:%S} {subdomain}: {answer.sentence}"
-    return View(as_dict, site_status_view.lines(facts, answer, detail), line)
+        history = read_site_history(connection, subdomain, everything)
+    why = explain(state)
+    as_dict = {"site": subdomain, "because": why.because, "sentence": why.sentence, **history.as_dict()}
+    line = f"{state.now.astimezone():%H:%M:%S} {subdomain}: {why.sentence}"
+    return View(as_dict, site_status_view.render(state, why, history), line)
 
 
-def _show(view: View, as_json: bool) -> None:
-    if as_json:
-        print_json(view.as_dict)
-    else:
-        for line in view.lines:
-            click.echo(line)
-
-
-def _watch(read: Callable[[], View], seconds: float, as_json: bool) -> None:
-    screen = Screen() if sys.stdout.isatty() and not as_json else None
+def _watch(read: Callable[[], View], interval: float, as_json: bool) -> None:
+    console = make_console(sys.stdout)
     try:
+        if console.is_terminal and not as_json:
+            with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+                while True:
+                    live.update(read().full, refresh=True)
+                    time.sleep(interval)
         while True:
             view = read()
             if as_json:
                 print_json(view.as_dict, indent=None)
-            elif screen:
-                screen.draw(view.lines)
             else:
                 click.echo(view.line)
             sys.stdout.flush()
-            time.sleep(seconds)
+            time.sleep(interval)
     except KeyboardInterrupt:
         click.get_current_context().exit(EXIT_OK)
-    finally:
-        if screen:
-            screen.close()
 
 
 pipeline_status = copy.copy(status)
-"""The older system's name for it."""
+"""The name of the command in legacy clerk."""
 pipeline_status.name = "pipeline-status"
 pipeline_status.hidden = True

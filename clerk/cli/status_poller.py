@@ -1,79 +1,86 @@
-"""Looks at the pipeline again and again beside whatever the main thread does, starts what is due, and shows it."""
+"""Thread of `clerk up` that polls the pipeline's status, starts the sites that are due, and updates the display."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from typing import Any
 
 import psycopg
 
+from clerk.cli.connection import Connection
 from clerk.cli.up_display import Display
 from clerk.config import Settings
-from clerk.db.connection import connect
+from clerk.db.connection import connect, read_only_snapshot
 from clerk.errors import ClerkError
-from clerk.monitoring.live_status import read_live_status
+from clerk.monitoring.status import SlowStats, read_slow_stats, read_status
 from clerk.pipeline import engine
 from clerk.process.supervisor import Supervisor
 
 logger = logging.getLogger(__name__)
 
-_LOOK_EVERY = 1.0
-_SHARE = 0.1
-"""Of the time at most is spent asking: on ten thousand sites a look takes longer, and comes less often."""
-_STARTED_AT_ONCE = 20
-_AGAIN_AFTER = 2.0
+_INTERVAL = 1.0
+_MAX_LOAD = 0.1
+"""Share of the time spent in queries: with ten thousand sites a poll takes longer, and the interval grows."""
+_SLOW_INTERVAL = 60.0
+_MAX_STARTS = 20
+"""Sites started per poll."""
+_RETRY_DELAY = 2.0
 
 
 class StatusPoller(threading.Thread):
-    """A thread, since a database that hangs must not keep anybody from looking after the processes."""
+    """A thread of its own, so that the supervisor does not wait for a database that does not answer."""
 
-    def __init__(self, settings: Settings, display: Display, family: Supervisor) -> None:
-        super().__init__(name="watch", daemon=True)
+    def __init__(self, settings: Settings, display: Display, supervisor: Supervisor) -> None:
+        super().__init__(name="status-poller", daemon=True)
         self.settings = settings
         self.display = display
-        self.family = family
+        self.supervisor = supervisor
         self.is_idle = False
         self.error: BaseException | None = None
-        """What nobody foresaw."""
-        self._over = threading.Event()
+        """Unexpected error, which the main thread raises."""
+        self._stop_requested = threading.Event()
+        self._slow: SlowStats | None = None
+        self._slow_read_at = 0.0
 
     def run(self) -> None:
         try:
-            while not self._over.is_set():
-                self._look_until_cut_off()
+            while not self._stop_requested.is_set():
+                self._poll_until_disconnected()
         except BaseException as error:  # noqa: BLE001 (the main thread raises it)
             self.error = error
 
-    def end(self) -> None:
-        self._over.set()
+    def stop(self) -> None:
+        self._stop_requested.set()
         self.join()
         self.display.close()
 
-    def _look_until_cut_off(self) -> None:
+    def _poll_until_disconnected(self) -> None:
         try:
             with connect(self.settings) as connection:
-                while not self._over.is_set():
+                while not self._stop_requested.is_set():
                     began = time.monotonic()
-                    self._look(connection)
-                    self._over.wait(max(_LOOK_EVERY, (time.monotonic() - began) / _SHARE))
+                    self._poll(connection)
+                    self._stop_requested.wait(max(_INTERVAL, (time.monotonic() - began) / _MAX_LOAD))
         except (ClerkError, psycopg.OperationalError) as error:
             logger.warning("%s", error)
             self.is_idle = False
-            self.display.trouble(str(error))
-            self._over.wait(_AGAIN_AFTER)
+            self.display.show_error(str(error))
+            self._stop_requested.wait(_RETRY_DELAY)
 
-    def _look(self, connection: psycopg.Connection[Any]) -> None:
-        """A site that was just added is due. The clock of the workers would come to it too, within a minute."""
-        for _ in range(_STARTED_AT_ONCE):
-            if self.family.stopping or engine.start_next_due_site(connection) is None:
+    def _poll(self, connection: Connection) -> None:
+        # The periodic task of the workers starts due sites too, but only once a minute.
+        for _ in range(_MAX_STARTS):
+            if self.supervisor.stopping or engine.start_next_due_site(connection) is None:
                 break
-        pulse = read_live_status(connection)
-        self.is_idle = pulse.open_jobs == 0
-        self.display.show(pulse, self._state())
+        with read_only_snapshot(connection):
+            if self._slow is None or time.monotonic() > self._slow_read_at + _SLOW_INTERVAL:
+                self._slow, self._slow_read_at = read_slow_stats(connection), time.monotonic()
+            status = read_status(connection, self._slow)
+        self.is_idle = status.open_jobs == 0
+        self.display.show(status, self._state())
 
     def _state(self) -> str:
-        if self.family.stopping:
+        if self.supervisor.stopping:
             return "is stopping: running jobs are being finished"
-        return "is up" if self.family.all_ready else "is starting"
+        return "is up" if self.supervisor.all_ready else "is starting"

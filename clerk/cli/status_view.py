@@ -1,150 +1,156 @@
-"""The whole pipeline on one screen: what needs attention, stages, queues, workers."""
+"""Text of the pipeline's status: alerts, stages, queues, workers and last errors."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from clerk.cli.output import bar, format_table, truncate, wrap
+from rich.console import Group, RenderableType
+
+from clerk.cli.output import bar, line, table, text
 from clerk.humanize import format_duration, format_relative, format_time, one_line_error, pluralize
 from clerk.monitoring import worker_text
 from clerk.monitoring.alerts import Alert
-from clerk.monitoring.status import LISTED, PipelineStatus
+from clerk.monitoring.status import PipelineStatus
 
-_WORKERS_SHOWN = 12
-_BAR = 12
-"""So that the table fits into 80 columns."""
+_MAX_WORKERS = 12
+_MAX_ERRORS = 5
+_BAR_WIDTH = 12
+"""The table of stages then fits into 80 columns."""
 
 
-def line(condition: PipelineStatus, found: list[Alert]) -> str:
-    """All in one line, for a log."""
-    health = condition.health
-    waiting = sum(queue["waiting"] for queue in condition.queues)
-    running = sum(queue["running"] for queue in condition.queues)
-    needs = f"{len(found)} to attend to: {found[0].what}" if found else "all well"
+def one_line(status: PipelineStatus, alerts: list[Alert]) -> str:
+    health = status.health
+    waiting = sum(queue["waiting"] for queue in status.queues)
+    running = sum(queue["running"] for queue in status.queues)
+    summary = f"{pluralize(len(alerts), 'alert')}: {alerts[0].what}" if alerts else "no alerts"
     return (
-        f"{condition.now.astimezone():%H:%M:%S} {health['active']:,} of {pluralize(health['sites'], 'site')} going,"
-        f" {waiting:,} jobs waiting, {running:,} running; {needs}"
+        f"{status.now.astimezone():%H:%M:%S} {health['active']:,} of {pluralize(health['sites'], 'site')} running,"
+        f" {waiting:,} jobs waiting, {running:,} running; {summary}"
     )
 
 
-def lines(condition: PipelineStatus, found: list[Alert]) -> list[str]:
-    return [
-        *_head(condition),
+def render(status: PipelineStatus, alerts: list[Alert]) -> RenderableType:
+    return Group(
+        *_summary(status),
         "",
-        *_attention(found),
-        *_section("stages", _stages(condition)),
-        *_section("queues", _queues(condition)),
-        *_section("workers", _workers(condition)),
-        *_section("last errors", _errors(condition)),
-    ]
+        *_alerts(alerts),
+        *_section("stages", [_stages(status)]),
+        *_section("queues", [_queues(status)]),
+        *_section("workers", _workers(status)),
+        *_section("last errors", _errors(status)),
+    )
 
 
-def _section(title: str, body: list[str]) -> list[str]:
-    return ["", title, *body] if body else []
+def _section(title: str, body: list[RenderableType]) -> list[RenderableType]:
+    return ["", text(title, "bold"), *body] if body else []
 
 
-def _head(condition: PipelineStatus) -> list[str]:
-    health = condition.health
-    parts = [
-        f"{number:,} {what}"
-        for what, number in (
-            ("going", health["active"]),
+def _summary(status: PipelineStatus) -> list[RenderableType]:
+    health = status.health
+    if not health["sites"]:
+        return ["0 sites. Add one with `clerk site add`."]
+    states = ", ".join(
+        f"{number:,} {state}"
+        for state, number in (
+            ("running", health["active"]),
             ("completed", health["completed"]),
             ("never run", health["never_run"]),
             ("paused", health["paused"]),
         )
         if number
-    ]
-    outcomes = ", ".join(f"{sites:,} {outcome.replace('_', ' ')}" for outcome, sites in condition.outcomes.items())
-    head = f"{pluralize(health['sites'], 'site')}{': ' if parts else ''}{', '.join(parts)}"
-    if not health["sites"]:
-        return [f"{head}. Add one with `clerk site add`."]
+    )
+    runs = f"{pluralize(status.runs_last_day, 'run')} ended in the last day"
+    outcomes = ", ".join(f"{sites:,} {outcome.replace('_', ' ')}" for outcome, sites in status.outcomes.items())
     return [
-        *wrap(f"{head}; health {health['health_score']} %, {pluralize(condition.runs_last_day, 'run')} ended in a day"),
-        *([truncate(f"last runs: {outcomes}")] if outcomes else []),
+        text(f"{pluralize(health['sites'], 'site')}: {states}; health {health['health_score']} %, {runs}"),
+        *([line(f"last runs: {outcomes}")] if outcomes else []),
     ]
 
 
-def _attention(found: list[Alert]) -> list[str]:
-    if not found:
-        return ["Nothing needs attention."]
-    lines = ["Needs attention:"]
-    for one in found:
-        lines += [*wrap(f"! {one.what}"), truncate(f"    → {one.remedy}")]
+def _alerts(alerts: list[Alert]) -> list[RenderableType]:
+    if not alerts:
+        return ["No alerts."]
+    lines: list[RenderableType] = [text("alerts", "bold")]
+    for alert in alerts:
+        lines += [text(f"! {alert.what}", "red"), line(f"    → {alert.remedy}")]
     return lines
 
 
-def _stages(condition: PipelineStatus) -> list[str]:
-    queues = {queue["queue"]: queue for queue in condition.queues}
-    rows = [("  stage", "sites", "", "done", "failed", "per hour", "empty", "a job")]
-    for stage in condition.stages:
+def _stages(status: PipelineStatus) -> RenderableType:
+    queues = {queue["queue"]: queue for queue in status.queues}
+    rows = []
+    for stage in status.stages:
         done, total = stage["completed"] + stage["failed"], stage["total"]
         queue: dict[str, Any] = queues.get(stage["stage"], {})
-        eta = queue.get("eta") if worker_text.readers_of(condition, stage["stage"]) else None
+        eta = queue.get("eta") if worker_text.workers_of(status, stage["stage"]) else None
         rows.append(
             (
-                f"  {stage['stage']}",
+                stage["stage"],
                 f"{stage['sites']:,}",
-                bar(done, total, _BAR) if total else "",
+                bar(done, total, _BAR_WIDTH) if total else "",
                 f"{done:,}/{total:,}" if total else "",
                 f"{stage['failed']:,}" if stage["failed"] else "",
                 f"{queue['rate_per_hour']:,}" if queue.get("rate_per_hour") else "",
-                format_relative(eta, condition.now) if eta and total > done else "",
+                format_relative(eta, status.now) if eta and total > done else "",
                 format_duration(stage.get("job_median")),
             )
         )
-    return format_table(rows, right={1, 3, 4, 5, 6, 7})
+    header = ("stage", "sites", "", "done", "failed", "per hour", "empty", "per job")
+    return table(rows, header, right={1, 3, 4, 5, 6, 7}, indent=2)
 
 
-def _queues(condition: PipelineStatus) -> list[str]:
-    if not condition.queues:
-        return ["  no jobs wait or run"]
-    rows = [("  queue", "waiting", "later", "held back", "running", "oldest", "readers", "")]
-    for queue in condition.queues:
+def _queues(status: PipelineStatus) -> RenderableType:
+    if not status.queues:
+        return "  no jobs wait or run"
+    rows = []
+    for queue in status.queues:
         since = queue["oldest_waiting_since"]
         rows.append(
             (
-                f"  {queue['queue']}",
+                queue["queue"],
                 f"{queue['waiting']:,}",
                 f"{queue['scheduled']:,}",
                 f"{queue['held_back']:,}",
                 f"{queue['running']:,}",
-                format_duration(condition.now - since) if since else "",
-                str(len(worker_text.readers_of(condition, queue["queue"]))),
+                format_duration(status.now - since) if since else "",
+                str(len(worker_text.workers_of(status, queue["queue"]))),
                 "paused" if queue["paused"] else "",
             )
         )
-    return format_table(rows, right={1, 2, 3, 4, 5, 6})
+    header = ("queue", "waiting", "scheduled", "on hold", "running", "oldest", "workers", "")
+    return table(rows, header, right=range(1, 7), indent=2)
 
 
-def _workers(condition: PipelineStatus) -> list[str]:
-    if not condition.workers:
+def _workers(status: PipelineStatus) -> list[RenderableType]:
+    if not status.workers:
         return ["  none"]
-    rows = [("  worker", "host", "pid", "heard of", "reads", "does")]
-    for worker in condition.workers[:_WORKERS_SHOWN]:
-        queues = "all" if worker.queues is None else ",".join(worker.queues)
-        rows.append(
-            (
-                f"  {worker.worker_id}{'' if worker.alive else ' DEAD'}",
-                worker.host or "?",
-                worker.pid or "?",
-                format_relative(worker.last_heartbeat, condition.now),
-                queues if worker.introduced else "?",
-                worker.doing or "",
-            )
-        )
-    more = len(condition.workers) - _WORKERS_SHOWN
-    return [*format_table(rows), *([f"  and {more:,} more"] if more > 0 else [])]
-
-
-def _errors(condition: PipelineStatus) -> list[str]:
     rows = [
         (
-            f"  {format_time(error['at'], condition.now)}",
+            f"{worker.worker_id}{'' if worker.alive else ' DEAD'}",
+            worker.host or "?",
+            worker.pid or "?",
+            format_relative(worker.last_heartbeat, status.now),
+            ("all" if worker.queues is None else ",".join(worker.queues)) if worker.registered else "?",
+            worker.current_jobs or "",
+        )
+        for worker in status.workers[:_MAX_WORKERS]
+    ]
+    more = len(status.workers) - _MAX_WORKERS
+    return [
+        table(rows, ("worker", "host", "pid", "heartbeat", "queues", "current jobs"), indent=2),
+        *([f"  and {more:,} more"] if more > 0 else []),
+    ]
+
+
+def _errors(status: PipelineStatus) -> list[RenderableType]:
+    rows = [
+        (
+            format_time(error["at"], status.now),
             error["subdomain"],
             error["stage"],
+            pluralize(error["documents"], "document"),
             one_line_error(error["error_code"], error["error_message"]),
         )
-        for error in condition.errors[: LISTED // 2]
+        for error in status.errors[:_MAX_ERRORS]
     ]
-    return format_table(rows) if rows else []
+    return [table(rows, indent=2)] if rows else []

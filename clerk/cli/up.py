@@ -1,4 +1,4 @@
-"""`clerk up`: the whole system on one machine, in one terminal."""
+"""`clerk up`: database, workers and dashboard on one machine, in one terminal."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ import click
 
 from clerk import config, logs
 from clerk.cli import dashboard
-from clerk.cli.output import info
+from clerk.cli.connection import open_migrator
+from clerk.cli.output import info, make_console
+from clerk.cli.progress_reporter import quiet_option
 from clerk.cli.status_poller import StatusPoller
 from clerk.cli.up_display import Display, Endpoints, LineDisplay, NullDisplay, SupervisorLogHandler, TerminalDisplay
-from clerk.cli.worker import plan_processes, worker_specs
+from clerk.cli.worker import log_format_option, plan_processes, until_idle_option, worker_specs
 from clerk.config import redact_url
 from clerk.db.connection import connect, database_url
-from clerk.db.migrations.migrate import Migrator
-from clerk.db.migrations.sqlfiles import default_folder
 from clerk.errors import ClerkError, SettingError
-from clerk.monitoring.overview import failed_since
+from clerk.monitoring.runs import failed_since
 from clerk.pipeline import engine
 from clerk.pipeline.engine import QUEUES
 from clerk.process.supervisor import ProcessSpec, Supervisor
 
-_LOG = "up.log"
-_LONGEST_LOG = 20_000_000
-_NAMED = 5
+_LOG_FILE = "up.log"
+_MAX_LOG_SIZE = 20_000_000
+_MAX_NAMES = 5
 
 
 @click.command()
@@ -38,25 +38,15 @@ _NAMED = 5
     "--processes",
     "processes",
     type=click.IntRange(min=1),
-    help="How many. Default: what suits this machine.",
+    help="Number of worker processes. Default: one per CPU, and one for coordination.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address the dashboard listens on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8010, show_default=True, help="0: any that is free.")
-@click.option("--allow-actions", is_flag=True, help="The dashboard's visitors may also act: see clerk dashboard.")
-@click.option("--no-dashboard", is_flag=True, help="Without the dashboard.")
-@click.option("--quiet", is_flag=True, help="Show nothing but errors.")
-@click.option(
-    "--until-idle",
-    is_flag=True,
-    help="Stop when no site is due, and nothing waits or runs any more; exit code 1 if a run failed.",
-)
-@click.option(
-    "--log-format",
-    type=click.Choice(["human", "json"]),
-    default="human",
-    show_default=True,
-    help="How log lines are written.",
-)
+@click.option("--port", type=click.IntRange(0, 65535), default=8010, show_default=True, help="0: any free port.")
+@click.option("--allow-actions", is_flag=True, help="Let visitors of the dashboard act: see clerk dashboard.")
+@click.option("--no-dashboard", is_flag=True, help="Do not start the dashboard.")
+@quiet_option
+@until_idle_option
+@log_format_option
 def up(
     processes: int | None,
     host: str,
@@ -67,14 +57,14 @@ def up(
     until_idle: bool,
     log_format: str,
 ) -> None:
-    """Run everything on this machine: database, workers, dashboard; until Ctrl-C.
+    """Run everything on this machine: database, workers and dashboard.
 
-    Makes or migrates the database (a Postgres of its own, without DATABASE_URL), starts workers for all queues and the
-    dashboard, starts every site that is due, those that are added meanwhile too, and shows how it goes on. Whatever
-    dies is started again. Ctrl-C lets running jobs finish and stops all of it; a second one stops at once, and what was
-    being worked on is done again later.
+    Creates or migrates the database (an embedded Postgres without DATABASE_URL), starts workers for all queues and
+    the dashboard, starts every site that is due, and shows the status. A process that dies or hangs is restarted.
+    Ctrl-C stops everything when the running jobs have finished; a second Ctrl-C stops immediately, and the interrupted
+    jobs are retried later. With --until-idle the exit code is 1 if a run failed.
 
-    On a terminal, and with --quiet, log lines go to up.log under CLERK_HOME; in a pipe they go to standard error.
+    On a terminal, and with --quiet, log lines are written to up.log under CLERK_HOME; otherwise to standard error.
 
     \b
     Examples:
@@ -83,82 +73,87 @@ def up(
       clerk up --until-idle --no-dashboard
     """
     settings = config.load()
-    family_members = worker_specs(plan_processes(QUEUES, processes, None), ["--log-format", log_format])
+    specs = worker_specs(plan_processes(QUEUES, processes, None), ["--log-format", log_format])
     address = None
     if not no_dashboard:
         dashboard.require_token(host, settings.dashboard_token)
-        with dashboard.listening(host, port) as listener:
+        with dashboard.listen(host, port) as listener:
             port = listener.getsockname()[1]
         address = dashboard.address(host, port)
         options = ["--host", host, "--port", str(port), *(["--allow-actions"] if allow_actions else [])]
-        family_members.append(ProcessSpec("dashboard", ("dashboard", *options)))
+        specs.append(ProcessSpec("dashboard", ("dashboard", *options)))
     if not quiet:
-        info("Starting; Ctrl-C stops it …")
-    with database_url(settings) as url, _log(settings, quiet, log_format) as log:
-        with connect(settings) as connection:
-            Migrator(connection, default_folder(), settings.lock_timeout, info).up()
-            began = engine.now(connection)
-        embedded = settings.database_url is None
-        place = Endpoints(
+        info("Starting; stop with Ctrl-C …")
+    with database_url(settings) as url, _open_log(settings, quiet, log_format) as log:
+        with open_migrator(settings) as migrator:
+            migrator.up()
+            started_at = engine.now(migrator.connection)
+        endpoints = Endpoints(
             address,
-            f"clerk's own, under {settings.home}" if embedded else redact_url(url),
+            f"embedded, under {settings.home}" if settings.database_url is None else redact_url(url),
             str(log.name) if log else None,
         )
-        _run(settings, Supervisor(family_members, output=log), _display(place, quiet), until_idle)
+        _run(settings, Supervisor(specs, output=log), _make_display(endpoints, quiet), until_idle)
         if until_idle:
-            _complain_of_failed_runs(settings, began)
+            _require_no_failed_run(settings, started_at)
     if not quiet:
         info("clerk has stopped.")
 
 
-def _complain_of_failed_runs(settings: config.Settings, since: datetime) -> None:
+def _require_no_failed_run(settings: config.Settings, since: datetime) -> None:
     with connect(settings) as connection:
         failed = failed_since(connection, since)
     if failed:
-        some = ", ".join(failed[:_NAMED]) + (" and others" if len(failed) > _NAMED else "")
-        raise ClerkError(f"the run of {some} failed", f'"clerk why {failed[0]}" says why')
+        names = ", ".join(failed[:_MAX_NAMES]) + (" and others" if len(failed) > _MAX_NAMES else "")
+        raise ClerkError(f"the run of {names} failed", f'see the reason with "clerk why {failed[0]}"')
 
 
-def _run(settings: config.Settings, family: Supervisor, display: Display, until_idle: bool) -> None:
-    watch = StatusPoller(settings, display, family)
+def _run(settings: config.Settings, supervisor: Supervisor, display: Display, until_idle: bool) -> None:
+    poller = StatusPoller(settings, display, supervisor)
 
-    def enough() -> bool:
-        if watch.error is not None:
-            raise watch.error
-        return until_idle and watch.is_idle
+    def is_finished() -> bool:
+        if poller.error is not None:
+            raise poller.error
+        return until_idle and poller.is_idle
 
-    watch.start()
+    poller.start()
     try:
-        family.run(enough)
+        supervisor.run(is_finished)
     finally:
-        watch.end()
+        poller.stop()
 
 
-def _display(place: Endpoints, quiet: bool) -> Display:
+def _make_display(endpoints: Endpoints, quiet: bool) -> Display:
+    supervisor_logger = logging.getLogger("clerk.process.supervisor")
     if quiet:
         errors = logging.StreamHandler(sys.stderr)
         errors.setLevel(logging.ERROR)
         errors.setFormatter(logging.Formatter("clerk: %(message)s"))
-        logging.getLogger("clerk.process.supervisor").addHandler(errors)
+        supervisor_logger.addHandler(errors)
         return NullDisplay()
-    if not sys.stdout.isatty():
-        return LineDisplay(place)
-    household = SupervisorLogHandler()
-    logging.getLogger("clerk.process.supervisor").addHandler(household)
-    return TerminalDisplay(place, household)
+    if not _has_live_display():
+        return LineDisplay(endpoints)
+    handler = SupervisorLogHandler()
+    supervisor_logger.addHandler(handler)
+    return TerminalDisplay(endpoints, handler)
+
+
+def _has_live_display() -> bool:
+    console = make_console(sys.stdout)
+    return console.is_terminal and not console.is_dumb_terminal
 
 
 @contextmanager
-def _log(settings: config.Settings, quiet: bool, log_format: str) -> Iterator[IO[str] | None]:
-    """The file for log lines where they would tear up the display; None where they pass through."""
-    if not quiet and not sys.stdout.isatty():
+def _open_log(settings: config.Settings, quiet: bool, log_format: str) -> Iterator[IO[str] | None]:
+    """The log file, where log lines would break the display; None where they go to standard error."""
+    if not quiet and not _has_live_display():
         logs.configure(log_format)
         yield None
         return
-    path = settings.home / _LOG
+    path = settings.home / _LOG_FILE
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and path.stat().st_size > _LONGEST_LOG:
+        if path.exists() and path.stat().st_size > _MAX_LOG_SIZE:
             path.replace(path.with_suffix(".log.1"))
         file = path.open("a", encoding="utf-8")
     except OSError as error:

@@ -1,51 +1,56 @@
-"""What `clerk up` shows of the pipeline while it runs: a picture on a terminal, lines in a pipe, or nothing."""
+"""Displays of `clerk up`: a live display on a terminal, lines in a pipe, or nothing with --quiet."""
 
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Protocol
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
 
 import click
+from rich.console import Group, RenderableType
+from rich.live import Live
 
-from clerk.cli.output import bar, format_table, truncate, wrap
-from clerk.cli.screen import Screen
-from clerk.humanize import pluralize
-from clerk.monitoring.live_status import Event, LiveStatus
+from clerk.cli.output import bar, line, make_console, table, text
+from clerk.humanize import one_line_error, pluralize
+from clerk.monitoring.status import PipelineStatus
 from clerk.pipeline.engine import STAGES
 
-_BAR = 16
-_DONE = 13
-"""Wide enough from the start: columns that move are hard to read."""
-_WORKERS_SHOWN = 8
-_FEWEST_EVENTS = 3
-_SPEAK_EVERY = 10.0
-_ORDER = ("never run", *STAGES, "completed")
+_BAR_WIDTH = 16
+_MAX_WORKERS = 8
+_REPORT_INTERVAL = 10.0
+_ERROR_AGE = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Where everything is; it stays as long as we do."""
+    """Addresses of the parts of the system."""
 
     dashboard: str | None
     database: str
     log: str | None
 
 
+@dataclass(frozen=True)
+class Event:
+    at: datetime
+    text: str
+
+
 class Display(Protocol):
-    def show(self, pulse: LiveStatus, state: str) -> None: ...
-    def trouble(self, sentence: str) -> None:
-        """The database cannot be asked right now."""
+    def show(self, status: PipelineStatus, state: str) -> None: ...
+    def show_error(self, sentence: str) -> None:
+        """The status could not be read."""
 
     def close(self) -> None: ...
 
 
 class SupervisorLogHandler(logging.Handler):
-    """Keeps what the family says about its members, so that it can be shown among the other events."""
+    """Keeps the warnings of the supervisor, so that the display can show them among the other events."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -56,144 +61,167 @@ class SupervisorLogHandler(logging.Handler):
 
 
 class TerminalDisplay:
-    """For a terminal."""
+    def __init__(self, endpoints: Endpoints, supervisor_log: SupervisorLogHandler) -> None:
+        self.endpoints = endpoints
+        self.supervisor_log = supervisor_log
+        self._body: RenderableType = ""
+        self._live = Live(console=make_console(sys.stdout), auto_refresh=False, vertical_overflow="crop")
+        self._live.start()
 
-    def __init__(self, place: Endpoints, household: SupervisorLogHandler) -> None:
-        self.place = place
-        self.household = household
-        self.screen = Screen()
-        self._last: list[str] = []
+    def show(self, status: PipelineStatus, state: str) -> None:
+        events = [*list_events(status), *self.supervisor_log.events]
+        self._body = render(self.endpoints, status, state, events)
+        self._live.update(self._body, refresh=True)
 
-    def show(self, pulse: LiveStatus, state: str) -> None:
-        events = sorted([*pulse.events, *self.household.events], key=lambda event: event.at, reverse=True)
-        self._last = picture(self.place, pulse, state, events, self.screen.height)
-        self.screen.draw(self._last, title=True)
-
-    def trouble(self, sentence: str) -> None:
-        head = self._last or ["clerk is up"]
-        self.screen.draw([head[0], *wrap(f"! {sentence}"), *head[2:]], title=True)
+    def show_error(self, sentence: str) -> None:
+        self._live.update(Group(text(f"! {sentence}", "red"), self._body), refresh=True)
 
     def close(self) -> None:
-        self.screen.close()
+        self._live.stop()
 
 
 class LineDisplay:
-    """For a pipe: what happens, and now and then where the sites are, if that has changed. The log goes its own way."""
+    """Prints each event, and the number of sites per stage when it has changed. Log lines go to standard error."""
 
-    def __init__(self, place: Endpoints) -> None:
-        self.place = place
+    def __init__(self, endpoints: Endpoints) -> None:
+        self.endpoints = endpoints
         self._since = datetime.now(UTC)
-        self._said: deque[Event] = deque(maxlen=100)
-        self._state = self._where = ""
-        self._spoke_at = float("-inf")
+        self._printed: deque[Event] = deque(maxlen=100)
+        self._state = self._sites = ""
+        self._reported_at = float("-inf")
 
-    def show(self, pulse: LiveStatus, state: str) -> None:
+    def show(self, status: PipelineStatus, state: str) -> None:
         if state != self._state:
-            where = f", the dashboard at {self.place.dashboard}" if self.place.dashboard else ""
-            self._say(pulse.now, f"clerk {state}: the database is {self.place.database}{where}")
+            dashboard = f", the dashboard at {self.endpoints.dashboard}" if self.endpoints.dashboard else ""
+            self._print(status.now, f"clerk {state}: the database is {self.endpoints.database}{dashboard}")
             self._state = state
-        for event in reversed(pulse.events):
-            if event.at >= self._since and event not in self._said:
-                self._said.append(event)
-                self._say(event.at, event.text)
-        where = sites(pulse)
-        if where != self._where and time.monotonic() >= self._spoke_at + _SPEAK_EVERY:
-            self._say(pulse.now, where)
-            self._where, self._spoke_at = where, time.monotonic()
+        for event in sorted(list_events(status), key=lambda event: event.at):
+            if event.at >= self._since and event not in self._printed:
+                self._printed.append(event)
+                self._print(event.at, event.text)
+        sites = count_sites(status)
+        if sites != self._sites and time.monotonic() >= self._reported_at + _REPORT_INTERVAL:
+            self._print(status.now, sites)
+            self._sites, self._reported_at = sites, time.monotonic()
 
-    def trouble(self, sentence: str) -> None:
+    def show_error(self, sentence: str) -> None:
         click.echo(f"clerk: {sentence}", err=True)
 
     def close(self) -> None:
         pass
 
-    def _say(self, at: datetime, text: str) -> None:
-        click.echo(f"{at.astimezone():%H:%M:%S} {text}")
+    def _print(self, at: datetime, message: str) -> None:
+        click.echo(f"{at.astimezone():%H:%M:%S} {message}")
 
 
 class NullDisplay:
-    """With --quiet. Errors are in the log, and on standard error."""
+    """Shows errors only."""
 
-    def show(self, pulse: LiveStatus, state: str) -> None:
+    def show(self, status: PipelineStatus, state: str) -> None:
         pass
 
-    def trouble(self, sentence: str) -> None:
+    def show_error(self, sentence: str) -> None:
         click.echo(f"clerk: {sentence}", err=True)
 
     def close(self) -> None:
         pass
 
 
-def picture(place: Endpoints, pulse: LiveStatus, state: str, events: Sequence[Event], height: int) -> list[str]:
-    head = [
-        truncate(f"clerk {state}  ({pulse.now.astimezone():%H:%M:%S})"),
-        "",
-        *_place(place, pulse),
-        "",
-        *_stages(pulse),
-        "",
-        *wrap(f"  {sites(pulse)}"),
+def list_events(status: PipelineStatus) -> list[Event]:
+    """Runs, repairs, operator actions, and the errors of the last hour."""
+    return [
+        *(Event(row["at"], _describe_event(row)) for row in status.events),
+        *(Event(row["at"], _describe_error(row)) for row in status.errors if row["at"] > status.now - _ERROR_AGE),
     ]
-    foot = ["", truncate("Ctrl-C lets running jobs finish, then stops everything. A second one stops at once.")]
-    room = max(height - len(head) - len(foot) - 2, 0)
-    doing = _doing(pulse)[: max(room - _FEWEST_EVENTS - 2, 0)]
-    middle = ["", *doing] if doing else []
-    room -= len(middle)
-    shown = [truncate(f"  {event.at.astimezone():%H:%M:%S}  {event.text}") for event in events[:room]]
-    return [*head, *middle, "", "  last events", *(shown or ["  none yet"]), *foot][:height]
 
 
-def _place(place: Endpoints, pulse: LiveStatus) -> list[str]:
-    alive = sum(worker.alive for worker in pulse.workers)
-    lost = len(pulse.workers) - alive
+def _describe_event(row: dict[str, Any]) -> str:
+    event = ": ".join(filter(None, (row["subdomain"] or "pipeline", row["kind"], row["what"])))
+    if not row["processed"] and not row["failed"]:
+        return event
+    failed = f", {row['failed']:,} failed" if row["failed"] else ""
+    return f"{event} ({pluralize(row['processed'], 'document')} processed{failed})"
+
+
+def _describe_error(row: dict[str, Any]) -> str:
+    """One failed document is named; several with the same error are counted."""
+    name = " ".join(str(row[column]) for column in ("meeting", "date") if row[column])
+    of = pluralize(row["documents"], "document") if row["documents"] > 1 else name
+    retried = ", will be retried" if row["status"] == "failed_retryable" else ""
+    error = one_line_error(row["error_code"], row["error_message"])
+    return f"{row['subdomain']}: {row['stage']}{f' of {of}' if of else ''} failed{retried}: {error}"
+
+
+def render(endpoints: Endpoints, status: PipelineStatus, state: str, events: Sequence[Event]) -> RenderableType:
+    """What does not fit on the screen is cut at the end: the oldest events."""
+    newest = sorted(events, key=lambda event: event.at, reverse=True)
+    jobs = _current_jobs(status)
+    return Group(
+        text(f"clerk {state}  ({status.now.astimezone():%H:%M:%S})", "bold"),
+        "Ctrl-C stops clerk when the running jobs have finished; a second Ctrl-C stops it immediately.",
+        "",
+        _endpoints(endpoints, status),
+        "",
+        _stages(status),
+        "",
+        text(f"  {count_sites(status)}"),
+        *(["", jobs] if jobs else []),
+        "",
+        "  last events",
+        *(line(f"  {event.at.astimezone():%H:%M:%S}  {event.text}") for event in newest),
+        *([] if newest else ["  none yet"]),
+    )
+
+
+def _endpoints(endpoints: Endpoints, status: PipelineStatus) -> RenderableType:
+    alive = sum(worker.alive for worker in status.workers)
+    dead = len(status.workers) - alive
     rows = [
-        ("  dashboard", place.dashboard),
-        ("  database", place.database),
-        ("  workers", f"{alive} alive{f', {lost} not heard of for a minute' if lost else ''}"),
-        ("  log", place.log),
+        ("dashboard", endpoints.dashboard),
+        ("database", endpoints.database),
+        ("workers", f"{alive} alive{f', {dead} without a heartbeat for a minute' if dead else ''}"),
+        ("log", endpoints.log),
     ]
-    return format_table([(name, what) for name, what in rows if what])
+    return table([(name, value) for name, value in rows if value], indent=2)
 
 
-def _stages(pulse: LiveStatus) -> list[str]:
-    rows = [("  stage", "waiting", "running", "done", "failed", "last minute", "")]
-    for stage in pulse.stages:
-        ended = stage.completed + stage.failed
+def _stages(status: PipelineStatus) -> RenderableType:
+    queues = {queue["queue"]: queue for queue in status.queues}
+    rows = []
+    for stage in status.stages:
+        queue = queues.get(stage["stage"], {})
+        total, ended = stage["run_total"], stage["run_completed"] + stage["run_failed"]
         rows.append(
             (
-                f"  {stage.stage}",
-                _number(stage.waiting + stage.later),
-                _number(stage.running),
-                (f"{stage.completed:,} of {stage.total:,}" if stage.total else "·").rjust(_DONE),
-                _number(stage.failed),
-                _number(stage.jobs_last_minute),
-                "paused" if stage.paused else bar(ended, stage.total, _BAR) if ended < stage.total else "",
+                stage["stage"],
+                _number(queue.get("waiting", 0) + queue.get("scheduled", 0)),
+                _number(queue.get("running", 0)),
+                f"{stage['run_completed']:,} of {total:,}" if total else "·",
+                _number(stage["run_failed"]),
+                _number(stage["jobs_last_minute"]),
+                "paused" if queue.get("paused") else bar(ended, total, _BAR_WIDTH) if ended < total else "",
             )
         )
-    return format_table(rows, right={1, 2, 3, 4, 5})
+    header = ("stage", "waiting", "running", "done", "failed", "last minute", "")
+    return table(rows, header, right=range(1, 6), indent=2)
 
 
 def _number(number: int) -> str:
-    """Nothing is a dot: what there is stands out."""
     return f"{number:,}" if number else "·"
 
 
-def sites(pulse: LiveStatus) -> str:
-    total = sum(pulse.sites.values())
-    if not total:
-        return "no site yet: add one with `clerk site add`, and it is started by itself"
+def count_sites(status: PipelineStatus) -> str:
+    if not status.sites:
+        return "no sites: add one with `clerk site add`, and clerk starts it automatically"
     parts = [
-        f"{pulse.sites[place]:,} {'in ' if place not in ('never run', 'completed') else ''}{place}"
-        for place in _ORDER
-        if pulse.sites.get(place)
+        f"{status.sites[stage]:,} {'in ' if stage in STAGES else ''}{stage}"
+        for stage in ("never run", *STAGES, "completed")
+        if stage in status.sites
     ]
-    return f"{pluralize(total, 'site')}: {', '.join(parts)}"
+    return f"{pluralize(sum(status.sites.values()), 'site')}: {', '.join(parts)}"
 
 
-def _doing(pulse: LiveStatus) -> list[str]:
-    busy = [worker for worker in pulse.workers if worker.alive and worker.doing]
-    return (
-        format_table([(f"  worker {worker.pid}", worker.doing or "") for worker in busy[:_WORKERS_SHOWN]])
-        if busy
-        else []
-    )
+def _current_jobs(status: PipelineStatus) -> RenderableType | None:
+    busy = [worker for worker in status.workers if worker.alive and worker.current_jobs]
+    rows = [(f"worker {worker.pid}", worker.current_jobs or "") for worker in busy[:_MAX_WORKERS]]
+    return table(rows, indent=2) if rows else None

@@ -1,69 +1,66 @@
-"""Waits for runs and shows how far they are: for `clerk update --wait` and `clerk demo`."""
+"""Waits until runs have ended and shows their progress, for `clerk update --wait` and `clerk demo`."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable
-from typing import Any
 
-import psycopg
+from rich.console import RenderableType
 
+from clerk.cli.connection import Connection
 from clerk.cli.output import bar
-from clerk.cli.progress import Progress
-from clerk.monitoring.overview import Progress as RunProgress
-from clerk.monitoring.overview import read_progress
+from clerk.cli.progress_reporter import Cells, ProgressReporter
+from clerk.monitoring.runs import RunProgress, read_progress
+from clerk.pipeline.engine import PHASES
 
-_ROWS = 12
-"""Sites drawn one by one: of thousands nobody reads more."""
-_PAUSE = 0.3
-_ORDER = ("fetch", "ocr", "extraction", "deploy")
+_MAX_ROWS = 12
+_POLL_INTERVAL = 0.3
 
 
-def wait_for(
-    connection: psycopg.Connection[Any],
+def wait_for_runs(
+    connection: Connection,
     subdomains: list[str],
-    progress: Progress,
-    when_ended: Callable[[RunProgress], object],
-    patience: float = math.inf,
+    progress: ProgressReporter,
+    on_end: Callable[[RunProgress], object],
+    timeout: float = math.inf,
 ) -> list[RunProgress]:
-    """Until the present run of each site has ended. `when_ended` is called once per site, as it happens.
+    """Wait for the current run of each site and call `on_end` when it ends. Return the progress after `timeout` s.
 
-    Whatever has not ended after `patience` seconds is returned as it is then."""
-    deadline = time.monotonic() + patience
-    ended: dict[str, RunProgress] = {}
+    A superseded run counts as ended when its successor ends.
+    """
+    deadline = time.monotonic() + timeout
+    ended: set[str] = set()
     while True:
-        found = read_progress(connection, subdomains)
-        for one in found:
-            # A run that another one took over from ends with that one.
-            if one.subdomain not in ended and one.outcome is not None:
-                ended[one.subdomain] = one
-                when_ended(one)
-        expected = [one.units_expected for one in found]
-        progress.show(
+        runs = read_progress(connection, subdomains)
+        for run in runs:
+            if run.outcome is not None and run.subdomain not in ended:
+                ended.add(run.subdomain)
+                on_end(run)
+        expected = [run.units_expected for run in runs]
+        progress.update(
             "jobs",
-            sum(one.units_ended for one in found),
+            sum(run.units_ended for run in runs),
             None if None in expected else sum(filter(None, expected)),
-            _rows([one for one in found if one.subdomain not in ended]),
+            _rows([run for run in runs if run.subdomain not in ended]),
         )
-        if len(ended) >= len(found) or time.monotonic() > deadline:
-            return found
-        time.sleep(_PAUSE)
+        if len(ended) >= len(runs) or time.monotonic() > deadline:
+            return runs
+        time.sleep(_POLL_INTERVAL)
 
 
-def _rows(going: list[RunProgress]) -> list[str]:
-    drawn = [f"{one.subdomain:14}  {_bar(one)}  {_words(one)}" for one in going[:_ROWS]]
-    more = len(going) - _ROWS
-    return [*drawn, *([f"and {more:,} more sites"] if more > 0 else [])]
+def _rows(active: list[RunProgress]) -> list[Cells]:
+    rows: list[Cells] = [(run.subdomain, _bar(run), _counts(run)) for run in active[:_MAX_ROWS]]
+    more = len(active) - _MAX_ROWS
+    return [*rows, *([(f"and {more:,} more sites", "", "")] if more > 0 else [])]
 
 
-def _bar(one: RunProgress) -> str:
-    """A quarter for each phase."""
-    phase = _ORDER.index(one.stage) if one.stage in _ORDER else 0
-    within = one.done / one.total if one.total else 0.0
-    return bar(round(100 * (phase + within)), 100 * len(_ORDER))
+def _bar(run: RunProgress) -> RenderableType:
+    """Each phase is a quarter of the bar."""
+    phase = next((number for number, stages in PHASES.items() if run.stage in stages), 1)
+    within = run.done / run.total if run.total else 0.0
+    return bar(round(100 * (phase - 1 + within)), 100 * len(PHASES))
 
 
-def _words(one: RunProgress) -> str:
-    failed = f", {one.failed} failed" if one.failed else ""
-    return f"{one.stage or 'waiting'} {one.done}/{one.total}{failed}"
+def _counts(run: RunProgress) -> str:
+    return f"{run.stage or 'waiting'} {run.done}/{run.total}{f', {run.failed} failed' if run.failed else ''}"

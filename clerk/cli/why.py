@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import click
 
-from clerk import config
-from clerk.cli.output import json_option, print_json, wrap
-from clerk.db.connection import connect, read_only_snapshot
-from clerk.db.migrations.sqlfiles import default_folder
-from clerk.db.migrations.verify import require_known_migrations
+from clerk.cli.connection import open_pipeline
+from clerk.cli.output import json_option, print_json, show, text
+from clerk.db.connection import read_only_snapshot
 from clerk.db.sites import site_not_found
 from clerk.monitoring.explain import explain
 from clerk.monitoring.site_state import read_site_state
@@ -18,26 +16,23 @@ from clerk.monitoring.site_state import read_site_state
 @click.argument("site")
 @json_option
 def why(site: str, as_json: bool) -> None:
-    """Say in one sentence why a site is where it is, and show the evidence.
+    """Explain in one sentence why a site is in its current state, with a remedy and the evidence.
 
     \b
     Examples:
       clerk why springfield
       clerk why springfield --json
     """
-    with connect(config.load()) as connection:
-        require_known_migrations(connection, default_folder())
-        with read_only_snapshot(connection):
-            facts = read_site_state(connection, site)
-            if facts is None:
-                raise site_not_found(connection, site)
-    answer = explain(facts)
+    with open_pipeline(migrations_only=True) as connection, read_only_snapshot(connection):
+        state = read_site_state(connection, site)
+        if state is None:
+            raise site_not_found(connection, site)
+    explanation = explain(state)
     if as_json:
-        print_json(answer.as_dict())
+        print_json(explanation.as_dict())
         return
-    for line in wrap(f"{answer.site}: {answer.sentence}."):
-        click.echo(line)
-    if answer.remedy:
-        click.echo(f"→ {answer.remedy}")
-    for line in answer.evidence:
-        click.echo(f"  {line}")
+    show(
+        text(f"{explanation.site}: {explanation.sentence}."),
+        *([text(f"→ {explanation.remedy}")] if explanation.remedy else []),
+        *(text(f"  {evidence}") for evidence in explanation.evidence),
+    )

@@ -1,4 +1,4 @@
-"""`clerk worker`: one process, or a small family of them."""
+"""`clerk worker`: one worker process, or a supervisor with several."""
 
 from __future__ import annotations
 
@@ -13,137 +13,144 @@ import click
 
 from clerk import config, logs
 from clerk.app import app
+from clerk.cli.connection import open_pipeline
 from clerk.db.connection import connect, database_url
-from clerk.db.migrations.sqlfiles import default_folder
-from clerk.db.migrations.verify import require_known_schema
 from clerk.errors import EXIT_FAILURE, EXIT_OK
-from clerk.monitoring.overview import read_overview
-from clerk.monitoring.presence import live_workers
+from clerk.humanize import pluralize
+from clerk.monitoring.status import read_queues
+from clerk.monitoring.workers import count_active_processes
 from clerk.pipeline.engine import QUEUES
 from clerk.process.supervisor import ProcessSpec, Supervisor
 
-IO_QUEUES = ("coordinator", "fetch", "deploy")
-"""Their jobs mostly wait for others: many at once in one process."""
 CPU_QUEUES = ("ocr", "compilation", "extraction")
-"""Their jobs use a whole core: one at a time per process, and a process per core."""
-_MANY = 10
+"""Their jobs use a whole core: one job at a time per process, one process per core."""
+IO_QUEUES = tuple(queue for queue in QUEUES if queue not in CPU_QUEUES)
+"""Their jobs wait for the network most of the time: one process runs many."""
+_IO_CONCURRENCY = 10
+
+until_idle_option = click.option("--until-idle", is_flag=True, help="Stop when no job waits or runs.")
+log_format_option = click.option(
+    "--log-format",
+    type=click.Choice(["human", "json"]),
+    default="human",
+    show_default=True,
+    help="Format of the log lines.",
+)
 
 
 @dataclass(frozen=True)
 class ProcessPlan:
-    """What one process does of the work."""
+    """Queues and concurrency of one worker process."""
 
     queues: tuple[str, ...]
     concurrency: int
 
 
 def plan_processes(queues: tuple[str, ...], processes: int | None, concurrency: int | None) -> list[ProcessPlan]:
-    """Who does what. Coordinators get a process of their own, so that they never wait behind a long document."""
-    waiting = tuple(queue for queue in queues if queue in IO_QUEUES)
-    working = tuple(queue for queue in queues if queue in CPU_QUEUES)
-    if processes is not None and not (waiting and working and processes > 1):
-        return [ProcessPlan(queues, concurrency or (1 if working and not waiting else _MANY))] * processes
-    found = [ProcessPlan(waiting, concurrency or _MANY)] if waiting else []
-    count = (processes or (os.cpu_count() or 1) + len(found)) - len(found)
-    return found + ([ProcessPlan(working, concurrency or 1)] * count if working else [])
+    """Distribute queues over processes. Queue coordinator never shares a process with OCR, which takes long."""
+    io_queues = tuple(queue for queue in queues if queue in IO_QUEUES)
+    cpu_queues = tuple(queue for queue in queues if queue in CPU_QUEUES)
+    if processes is not None and not (io_queues and cpu_queues and processes > 1):
+        return [ProcessPlan(queues, concurrency or (_IO_CONCURRENCY if io_queues else 1))] * processes
+    plans = [ProcessPlan(io_queues, concurrency or _IO_CONCURRENCY)] if io_queues else []
+    count = (processes or (os.cpu_count() or 1) + len(plans)) - len(plans)
+    return plans + ([ProcessPlan(cpu_queues, concurrency or 1)] * count if cpu_queues else [])
 
 
-def worker_specs(parts: list[ProcessPlan], options: list[str]) -> list[ProcessSpec]:
-    """The processes that do these shares."""
+def worker_specs(plans: list[ProcessPlan], options: list[str]) -> list[ProcessSpec]:
     return [
         ProcessSpec(
             "worker",
             (
-                *("worker", "--processes", "1", "--queues", ",".join(part.queues)),
-                *("--concurrency", str(part.concurrency), *options),
+                *("worker", "--processes", "1", "--queues", ",".join(plan.queues)),
+                *("--concurrency", str(plan.concurrency), *options),
             ),
         )
-        for part in parts
+        for plan in plans
     ]
 
 
 @click.command()
-@click.option("--queues", metavar="A,B", help=f"Which queues to read: {', '.join(QUEUES)}, or all, the default.")
-@click.option("--processes", type=click.IntRange(min=1), help="How many processes. Default: what suits this machine.")
-@click.option("--concurrency", type=click.IntRange(min=1), help="Jobs at once in each process.")
-@click.option("--burst", is_flag=True, help="Stop when nothing waits or runs any more.")
+@click.option("--queues", metavar="A,B", help=f"Queues to process: {', '.join(QUEUES)}, or all, the default.")
 @click.option(
-    "--log-format",
-    type=click.Choice(["human", "json"]),
-    default="human",
-    show_default=True,
-    help="How log lines are written.",
+    "--processes",
+    type=click.IntRange(min=1),
+    help="Number of processes. Default: one per CPU, and one for the queues that wait for the network.",
 )
+@click.option("--concurrency", type=click.IntRange(min=1), help="Number of concurrent jobs in each process.")
+@until_idle_option
+@log_format_option
 @click.option(
     "--grace",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="On stop, wait this long for running jobs, then ask them to stop too. Default: as long as they take.",
+    help="On stop, cancel jobs that still run after this time. Default: wait until they have finished.",
 )
-@click.option("--check", is_flag=True, help="Start nothing: say whether a worker of this machine is alive.")
+@click.option("--check", is_flag=True, help="Start nothing; report whether a worker of this machine is alive.")
 def worker(
     queues: str | None,
     processes: int | None,
     concurrency: int | None,
-    burst: bool,
+    until_idle: bool,
     log_format: str,
     grace: float | None,
     check: bool,
 ) -> None:
-    """Do the pipeline's work until told to stop.
+    """Process the jobs of the pipeline until stopped.
 
-    Ctrl-C or SIGTERM lets running jobs finish and takes no new ones; Ctrl-C twice stops at once. A process that dies
-    or hangs is started again. --check is for health checks: exit code 0 if a worker of this machine has spoken to the
+    Ctrl-C or SIGTERM stops it when the running jobs have finished; a second Ctrl-C stops immediately. A process that
+    dies or hangs is restarted. --check is for health checks: exit code 0 if a worker of this machine has used the
     database within the last minute, 1 if not.
 
     \b
     Examples:
       clerk worker
       clerk worker --queues ocr --processes 4
-      clerk worker --burst
+      clerk worker --until-idle
       clerk worker --check
     """
-    chosen = _chosen(queues)
-    parts = plan_processes(chosen, processes, concurrency)
+    selected = _parse_queues(queues)
+    plans = plan_processes(selected, processes, concurrency)
     settings = config.load()
     if check:
         with connect(settings) as connection:
-            alive = live_workers(connection, socket.gethostname())
-        click.echo(f"{alive} worker {'process' if alive == 1 else 'processes'} of this machine spoke within a minute.")
+            alive = count_active_processes(connection, socket.gethostname())
+        count = pluralize(alive, "worker process", "worker processes")
+        click.echo(f"{count} of this machine used the database within the last minute.")
         click.get_current_context().exit(EXIT_OK if alive else EXIT_FAILURE)
     with database_url(settings):
-        with connect(settings) as connection:
-            require_known_schema(connection, default_folder())
+        with open_pipeline(settings):
+            pass  # only checks the schema
         logs.configure(log_format)
-        if len(parts) == 1 and not burst:
-            asyncio.run(_run(parts[0], grace))
+        if len(plans) == 1 and not until_idle:
+            asyncio.run(_run(plans[0], grace))
             return
         options = ["--log-format", log_format, *([] if grace is None else ["--grace", str(grace)])]
-        Supervisor(worker_specs(parts, options)).run(partial(_nothing_to_do, settings, chosen) if burst else None)
+        supervisor = Supervisor(worker_specs(plans, options))
+        supervisor.run(partial(_is_idle, settings, selected) if until_idle else None)
 
 
-def _chosen(queues: str | None) -> tuple[str, ...]:
-    if queues in (None, "all"):
+def _parse_queues(value: str | None) -> tuple[str, ...]:
+    if value in (None, "all"):
         return QUEUES
-    chosen = tuple(dict.fromkeys(queue.strip() for queue in queues.split(",") if queue.strip()))
-    unknown = [queue for queue in chosen if queue not in QUEUES]
-    if unknown or not chosen:
-        raise click.BadParameter(
-            f"{', '.join(unknown) or 'nothing'} is no queue; there are {', '.join(QUEUES)}", param_hint="--queues"
-        )
-    return chosen
+    selected = tuple(dict.fromkeys(queue.strip() for queue in value.split(",") if queue.strip()))
+    unknown = [queue for queue in selected if queue not in QUEUES]
+    if unknown or not selected:
+        name = f"there is no queue {', '.join(unknown)}" if unknown else "no queue is named"
+        raise click.BadParameter(f"{name}; the queues are {', '.join(QUEUES)}", param_hint="--queues")
+    return selected
 
 
-async def _run(share: ProcessPlan, grace: float | None) -> None:
-    options: dict[str, Any] = {"queues": list(share.queues), "concurrency": share.concurrency}
+async def _run(plan: ProcessPlan, grace: float | None) -> None:
+    options: dict[str, Any] = {"queues": list(plan.queues), "concurrency": plan.concurrency}
     if grace is not None:
         options["shutdown_graceful_timeout"] = grace
     async with app.open_async():
         await app.run_worker_async(**options)
 
 
-def _nothing_to_do(settings: config.Settings, queues: tuple[str, ...]) -> bool:
-    """True between the last job and the next: a job that ends defers its successor in the same transaction."""
+def _is_idle(settings: config.Settings, queues: tuple[str, ...]) -> bool:
+    """A finished job defers its successor in the same transaction, so the queues are never empty between two jobs."""
     with connect(settings) as connection:
-        backlog = read_overview(connection).queues
-    return not any(jobs["waiting"] + jobs["running"] for queue, jobs in backlog.items() if queue in queues)
+        rows = read_queues(connection)
+    return not any(row["waiting"] + row["running"] for row in rows if row["queue"] in queues)

@@ -1,1 +1,1 @@
-"""Read models of pipeline status, explanations, alerts and metrics."""
+"""Read models of the pipeline: its status, one site's state, failures, runs, alerts, metrics and explanations."""

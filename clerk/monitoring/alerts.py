@@ -1,4 +1,4 @@
-"""What of the whole pipeline needs a person, the worst first, each with what to do about it."""
+"""Alerts: the conditions of the pipeline that need an operator, the most severe first, each with a remedy."""
 
 from __future__ import annotations
 
@@ -8,49 +8,50 @@ from clerk.humanize import format_duration, format_relative, format_timestamp, j
 from clerk.monitoring import worker_text
 from clerk.monitoring.status import PipelineStatus
 
-_NAMED = 3
-_MANY_FAILURES = 10
-_RISE = 3
+_MAX_NAMES = 3
+_MIN_FAILURES = 10
+_INCREASE = 3
+"""Failures of the last hour count as an increase when they exceed this multiple of the average hour before."""
 
 
 @dataclass(frozen=True)
 class Alert:
     kind: str
-    """One word for programs."""
+    """Code for programs."""
     what: str
     remedy: str
 
 
-def find_alerts(condition: PipelineStatus) -> list[Alert]:
+def find_alerts(status: PipelineStatus) -> list[Alert]:
     return [
-        *_triggers(condition),
-        *_unread(condition),
-        *_stuck(condition),
-        *_dead(condition),
-        *_broken(condition),
-        *_rising(condition),
-        *_failed(condition),
-        *_paused(condition),
+        *_triggers(status),
+        *_unprocessed_queues(status),
+        *_stuck_sites(status),
+        *_dead_workers(status),
+        *_violations(status),
+        *_increasing_failures(status),
+        *_failed_runs(status),
+        *_paused_queues(status),
+        *_paused_sites(status),
     ]
 
 
-def _triggers(condition: PipelineStatus) -> list[Alert]:
-    if not condition.triggers:
+def _triggers(status: PipelineStatus) -> list[Alert]:
+    if not status.triggers:
         return []
-    return [
-        Alert("triggers", f"{join_words(condition.triggers)}: what jobs do is not booked", "put it back: clerk db up")
-    ]
+    what = f"{join_words(status.triggers)}: finished jobs are not recorded"
+    return [Alert("triggers", what, "restore it: clerk db up")]
 
 
-def _unread(condition: PipelineStatus) -> list[Alert]:
+def _unprocessed_queues(status: PipelineStatus) -> list[Alert]:
     return [
         Alert(
             "nothing_reads",
-            f"{worker_text.nobody_reads(condition, queue['queue'])}; {_jobs_wait(queue['waiting'])}",
-            f"start one: clerk worker --queues {queue['queue']}",
+            f"{worker_text.no_worker(status, queue['queue'])}; {_jobs_wait(queue['waiting'])}",
+            f"start a worker: clerk worker --queues {queue['queue']}",
         )
-        for queue in condition.queues
-        if queue["waiting"] and not worker_text.readers_of(condition, queue["queue"])
+        for queue in status.queues
+        if queue["waiting"] and not worker_text.workers_of(status, queue["queue"])
     ]
 
 
@@ -58,83 +59,83 @@ def _jobs_wait(jobs: int) -> str:
     return f"{pluralize(jobs, 'job')} {'waits' if jobs == 1 else 'wait'}"
 
 
-def _stuck(condition: PipelineStatus) -> list[Alert]:
-    sites = condition.health["stuck"]
+def _stuck_sites(status: PipelineStatus) -> list[Alert]:
+    sites = status.health["stuck"]
     if not sites:
         return []
-    names = [f"{row['subdomain']} (still for {format_duration(row['idle_for'])})" for row in condition.stuck[:_NAMED]]
-    first = condition.stuck[0]["subdomain"]
-    return [Alert("stuck", f"{_are(sites, 'site')} stuck: {_some(names, sites)}", f"see clerk why {first}")]
+    names = [f"{row['subdomain']} (no progress for {format_duration(row['idle_for'])})" for row in status.stuck]
+    remedy = f"see the reason: clerk why {status.stuck[0]['subdomain']}"
+    return [Alert("stuck", f"{_are(sites, 'site')} stuck: {_first_names(names, sites)}", remedy)]
 
 
-def _dead(condition: PipelineStatus) -> list[Alert]:
-    dead = [worker for worker in condition.workers if not worker.alive]
+def _dead_workers(status: PipelineStatus) -> list[Alert]:
+    dead = [worker for worker in status.workers if not worker.alive]
     if not dead:
         return []
     names = [
-        f"{worker_text.named(worker)} (last heard of {format_relative(worker.last_heartbeat, condition.now)})"
-        for worker in dead[:_NAMED]
+        f"{worker_text.worker_name(worker)} (last heartbeat {format_relative(worker.last_heartbeat, status.now)})"
+        for worker in dead
     ]
-    return [
-        Alert(
-            "dead_worker",
-            f"{_are(len(dead), 'worker')} dead: {_some(names, len(dead))}",
-            "its jobs go to others by themselves; start it again: clerk worker",
-        )
-    ]
+    what = f"{_are(len(dead), 'worker')} dead: {_first_names(names, len(dead))}"
+    return [Alert("dead_worker", what, "other workers take over its jobs; restart it: clerk worker")]
 
 
-def _broken(condition: PipelineStatus) -> list[Alert]:
-    if condition.broken is None:
-        return [Alert("unchecked", "the books could not be checked within 2 s", "clerk verify takes its time")]
-    if not condition.broken:
+def _violations(status: PipelineStatus) -> list[Alert]:
+    if status.broken is None:
+        what = "the invariants could not be checked within 2 s"
+        return [Alert("unchecked", what, "check them without a time limit: clerk verify")]
+    if not status.broken:
         return []
-    kinds = ", ".join(f"{invariant}: {problems:,}" for invariant, problems in condition.broken.items())
-    problems = pluralize(sum(condition.broken.values()), "invariant")
-    return [Alert("broken", f"{problems} broken ({kinds})", "see clerk verify; clerk reconcile-pipeline mends it")]
+    kinds = ", ".join(f"{invariant}: {count:,}" for invariant, count in status.broken.items())
+    what = f"{pluralize(sum(status.broken.values()), 'invariant violation')} ({kinds})"
+    return [Alert("broken", what, "see clerk verify; repair them: clerk reconcile-pipeline")]
 
 
-def _rising(condition: PipelineStatus) -> list[Alert]:
-    now, before = condition.failures_last_hour, condition.failures_per_hour_before
-    if now < _MANY_FAILURES or now <= _RISE * before:
+def _increasing_failures(status: PipelineStatus) -> list[Alert]:
+    count, before = status.failures_last_hour, status.failures_per_hour_before
+    if count < _MIN_FAILURES or count <= _INCREASE * before:
         return []
-    what = f"failures rise: {now:,} in the last hour, {before:,.0f} an hour in the day before"
+    what = f"failures increase: {count:,} in the last hour, {before:,.0f} per hour in the day before"
     return [Alert("failures", what, "see clerk failures")]
 
 
-def _failed(condition: PipelineStatus) -> list[Alert]:
-    sites = condition.health["failed"]
+def _failed_runs(status: PipelineStatus) -> list[Alert]:
+    sites = status.health["failed"]
     if not sites:
         return []
-    names = [row["subdomain"] for row in condition.failed[:_NAMED]]
-    what = f"the last run of {pluralize(sites, 'site')} failed: {_some(names, sites)}"
-    return [Alert("failed", what, f"see clerk why {names[0]}")]
+    names = [row["subdomain"] for row in status.failed]
+    what = f"the last run of {pluralize(sites, 'site')} failed: {_first_names(names, sites)}"
+    return [Alert("failed", what, f"see the reason: clerk why {names[0]}")]
 
 
-def _paused(condition: PipelineStatus) -> list[Alert]:
-    found = [
+def _paused_queues(status: PipelineStatus) -> list[Alert]:
+    return [
         Alert(
             "queue_paused",
             f"queue {queue['queue']} is paused by {queue['paused_by']}"
-            f" since {format_timestamp(queue['paused_at'], condition.now)};"
-            f" {_jobs_wait(queue['held_back']) if queue['held_back'] else 'nothing waits in it'}",
+            f" since {format_timestamp(queue['paused_at'], status.now)};"
+            f" {_jobs_wait(queue['held_back']) if queue['held_back'] else 'no job waits in it'}",
             f"clerk resume --queue {queue['queue']}",
         )
-        for queue in condition.queues
+        for queue in status.queues
         if queue["paused"]
     ]
-    if sites := condition.health["paused"]:
-        names = [f"{row['subdomain']} (by {row['paused_by']})" for row in condition.paused[:_NAMED]]
-        first = condition.paused[0]["subdomain"]
-        what = f"{_are(sites, 'site')} paused: {_some(names, sites)}"
-        found.append(Alert("site_paused", what, f"clerk resume {first}"))
-    return found
 
 
-def _are(number: int, one: str) -> str:
-    return f"{pluralize(number, one)} {'is' if number == 1 else 'are'}"
+def _paused_sites(status: PipelineStatus) -> list[Alert]:
+    sites = status.health["paused"]
+    if not sites:
+        return []
+    names = [f"{row['subdomain']} (by {row['paused_by']})" for row in status.paused]
+    what = f"{_are(sites, 'site')} paused: {_first_names(names, sites)}"
+    return [Alert("site_paused", what, f"clerk resume {status.paused[0]['subdomain']}")]
 
 
-def _some(names: list[str], of: int) -> str:
-    more = of - len(names)
-    return ", ".join(names) + (f" and {more:,} more" if more > 0 else "")
+def _are(number: int, noun: str) -> str:
+    return f"{pluralize(number, noun)} {'is' if number == 1 else 'are'}"
+
+
+def _first_names(names: list[str], total: int) -> str:
+    shown = names[:_MAX_NAMES]
+    more = total - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")

@@ -1,16 +1,17 @@
-"""The facts behind the sentence, a line each, for whoever does not believe it."""
+"""The facts behind an explanation, one line each: run, counters, open and failed units, queues, repairs."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from clerk.humanize import format_timestamp, pluralize
+from clerk.humanize import format_timestamp, one_line_error, pluralize
 from clerk.monitoring import worker_text
-from clerk.monitoring.site_state import COORDINATOR, Group, Job, SiteState
-from clerk.pipeline.engine import STAGES
+from clerk.monitoring.site_state import Job, SiteState, UnitGroup
+from clerk.pipeline.engine import COORDINATOR_QUEUE, STAGES
 
-_LINES_PER_GROUP = 5
-_SKIPPED_NAMED = 3
+_MAX_LINES = 5
+"""Lines per group of units."""
+_MAX_SKIPPED = 3
 
 
 class Item(Protocol):
@@ -24,118 +25,113 @@ class Item(Protocol):
     def date(self) -> object: ...
 
 
-def about(item: Item) -> str:
-    """A document by its meeting and day; the site's own item by its stage."""
+def describe_item(item: Item) -> str:
+    """A document by its meeting and date; a unit of the whole site by its stage."""
     if item.meeting is None:
         return item.stage
     return f"{item.meeting} {item.date}{' agenda' if item.kind == 'agenda' else ''}"
 
 
-def skipped(facts: SiteState) -> str:
-    """What of the source no document could be made of; empty if all could be used."""
-    count, named = facts.run.skipped or 0, (facts.run.skipped_examples or [])[:_SKIPPED_NAMED]
+def skipped_entries(state: SiteState) -> str:
+    """How many entries of the source the fetch skipped, with examples; empty if none."""
+    count, examples = state.run.skipped or 0, (state.run.skipped_examples or [])[:_MAX_SKIPPED]
     if not count:
         return ""
     were = "entry of the source was" if count == 1 else "entries of the source were"
-    more = count - len(named)
-    return f"{count:,} {were} passed over: {'; '.join(named)}{f'; and {more:,} more' if more else ''}"
+    more = count - len(examples)
+    return f"{count:,} {were} skipped: {'; '.join(examples)}{f'; and {more:,} more' if more else ''}"
 
 
-def evidence(facts: SiteState) -> list[str]:
+def list_evidence(state: SiteState) -> list[str]:
     return [
-        *_run(facts),
-        *_counters(facts),
-        *filter(None, [skipped(facts)]),
-        *(line for group in facts.groups for line in _group(facts, group)),
-        *_jobs(facts),
-        *_failed(facts),
-        *_queues(facts),
+        *_run(state),
+        *_counters(state),
+        *filter(None, [skipped_entries(state)]),
+        *(line for group in state.groups for line in _group(state, group)),
+        *(_job(state, job) for job in (state.coordinator, state.refresh) if job is not None),
+        *_failed(state),
+        *_queues(state),
         *(
-            f"reconciled {format_timestamp(repair.at, facts.now)}: {repair.found}; {repair.done}"
-            for repair in facts.repairs
+            f"reconciled {format_timestamp(repair.at, state.now)}: {repair.found}; {repair.done}"
+            for repair in state.repairs
         ),
     ]
 
 
-def _run(facts: SiteState) -> list[str]:
-    run = facts.run
+def _run(state: SiteState) -> list[str]:
+    run = state.run
     if run.run_id is None or run.started_at is None:
         return []
-    lines = [f"run {run.run_id} ({run.reason}) began {format_timestamp(run.started_at, facts.now)}"]
-    if run.going and run.updated_at:
-        lines.append(f"stage {run.current_stage}, last progress {format_timestamp(run.updated_at, facts.now)}")
+    lines = [f"run {run.run_id} ({run.reason}) started {format_timestamp(run.started_at, state.now)}"]
+    if run.active and run.updated_at:
+        lines.append(f"stage {run.current_stage}, last progress {format_timestamp(run.updated_at, state.now)}")
     if run.last_error_at and run.last_error_at >= run.started_at:
         lines.append(
-            f"last error {format_timestamp(run.last_error_at, facts.now)} in {run.last_error_stage}:"
+            f"last error {format_timestamp(run.last_error_at, state.now)} in {run.last_error_stage}:"
             f" {run.last_error_message}"
         )
     return lines
 
 
-def _counters(facts: SiteState) -> list[str]:
-    run = facts.run
+def _counters(state: SiteState) -> list[str]:
+    run = state.run
     counts = []
     for stage in STAGES:
         if total := run.total(stage):
-            failed = getattr(run, f"{stage}_failed")
+            failed = run.failed(stage)
             counts.append(f"{stage} {run.done(stage):,}/{total:,}{f' ({failed:,} failed)' if failed else ''}")
     return [", ".join(counts)] if counts else []
 
 
-def _group(facts: SiteState, group: Group) -> list[str]:
-    lines = [_job(facts, job) for job in group.jobs[:_LINES_PER_GROUP]]
+def _group(state: SiteState, group: UnitGroup) -> list[str]:
+    lines = [_job(state, job) for job in group.jobs[:_MAX_LINES]]
     if group.count > len(lines):
         lines.append(f"{group.stage}: {group.count - len(lines):,} more {group.state}")
     return lines
 
 
-def _jobs(facts: SiteState) -> list[str]:
-    return [_job(facts, job) for job in (facts.coordinator, facts.refresh) if job is not None]
-
-
-def _job(facts: SiteState, job: Job) -> str:
-    what = f"{job.stage} {about(job)}" if job.meeting else job.stage
-    parts = [f"{what}: {job.state}"]
+def _job(state: SiteState, job: Job) -> str:
+    name = f"{job.stage} {describe_item(job)}" if job.meeting else job.stage
+    parts = [f"{name}: {job.state}"]
     if job.state in ("running", "lost"):
-        parts.append(worker_text.at_work(facts, job))
+        parts.append(worker_text.running_job(state, job))
         if job.lease_until:
-            parts.append(f"lease until {format_timestamp(job.lease_until, facts.now)}")
+            parts.append(f"lease until {format_timestamp(job.lease_until, state.now)}")
     elif job.scheduled_at:
-        parts.append(f"due {format_timestamp(job.scheduled_at, facts.now)}")
+        parts.append(f"due {format_timestamp(job.scheduled_at, state.now)}")
     if job.attempts:
         parts.append(f"attempt {job.attempts}{f' of {job.max_attempts}' if job.max_attempts else ''}")
     if job.error_code:
-        parts.append(f"last error {job.error_code}{f': {job.error_message}' if job.error_message else ''}")
+        parts.append(f"last error {one_line_error(job.error_code, job.error_message)}")
     if job.job_id:
         parts.append(f"job {job.job_id}")
     return ", ".join(parts)
 
 
-def _failed(facts: SiteState) -> list[str]:
+def _failed(state: SiteState) -> list[str]:
     lines = [
-        f"{failure.stage} {about(failure) if failure.meeting else ''}".strip()
-        + f": failed, {failure.error_code}{f': {failure.error_message}' if failure.error_message else ''}"
-        f" ({pluralize(failure.attempt_count, 'attempt')})"
-        for failure in facts.failed[:_LINES_PER_GROUP]
+        f"{unit.stage} {describe_item(unit) if unit.meeting else ''}".strip()
+        + f": failed, {one_line_error(unit.error_code, unit.error_message)}"
+        f" ({pluralize(unit.attempt_count, 'attempt')})"
+        for unit in state.failed[:_MAX_LINES]
     ]
-    if facts.failed_count > len(lines):
-        lines.append(f"{facts.failed_count - len(lines):,} more failed")
+    if state.failed_count > len(lines):
+        lines.append(f"{state.failed_count - len(lines):,} more failed")
     return lines
 
 
-def _queues(facts: SiteState) -> list[str]:
-    jobs = [job for group in facts.groups for job in group.jobs]
-    queues = {job.queue for job in (*jobs, facts.coordinator, facts.refresh) if job and job.queue}
-    if not facts.run.going:
-        queues.add(COORDINATOR)
+def _queues(state: SiteState) -> list[str]:
+    jobs = [job for group in state.groups for job in group.jobs]
+    queues = {job.queue for job in (*jobs, state.coordinator, state.refresh) if job and job.queue}
+    if not state.run.active:
+        queues.add(COORDINATOR_QUEUE)
     lines = []
     for queue in sorted(queues):
-        readers = worker_text.readers_of(facts, queue)
-        lines.append(
-            f"queue {queue}: {worker_text.read_by(facts, queue)}" if readers else worker_text.nobody_reads(facts, queue)
-        )
-        if pause := facts.pauses.get(queue):
-            lines.append(
-                f"queue {queue}: paused by {pause.paused_by} since {format_timestamp(pause.paused_at, facts.now)}"
-            )
+        if worker_text.workers_of(state, queue):
+            lines.append(f"queue {queue}: {worker_text.processed_by(state, queue)}")
+        else:
+            lines.append(worker_text.no_worker(state, queue))
+        if pause := state.pauses.get(queue):
+            paused_at = format_timestamp(pause.paused_at, state.now)
+            lines.append(f"queue {queue}: paused by {pause.paused_by} since {paused_at}")
     return lines

@@ -1,4 +1,4 @@
-"""One causal sentence about a site, made of facts; nothing here asks the database."""
+"""Explains a site's state in one sentence, for `clerk why`. Works on a SiteState; queries nothing."""
 
 from __future__ import annotations
 
@@ -7,169 +7,168 @@ from typing import Any
 
 from clerk.humanize import format_timestamp, pluralize
 from clerk.monitoring import reasons
-from clerk.monitoring.evidence import about, evidence, skipped
+from clerk.monitoring.evidence import describe_item, list_evidence, skipped_entries
 from clerk.monitoring.reasons import Reason
 from clerk.monitoring.site_state import SiteState
+from clerk.pipeline.engine import PHASES
 
-_OVER = {
-    1: "the fetch is over",
-    2: "reading is over",
-    3: "compilation and extraction are over",
-    4: "publishing is over",
+_PHASE_FINISHED = {
+    1: "the fetch has finished",
+    2: "OCR has finished",
+    3: "compilation and extraction have finished",
+    4: "the publication has finished",
 }
-_STAGES_OF_PHASE = {1: ("fetch",), 2: ("ocr",), 3: ("compilation", "extraction"), 4: ("deploy",)}
-_FAILURES_NAMED = 3
+_MAX_FAILURES = 3
 
 
 @dataclass(frozen=True)
 class Explanation:
     site: str
     because: str
-    """One word for programs; `sentence` is for people."""
+    """Code for programs."""
     sentence: str
+    """The same for people."""
     remedy: str | None
-    """What a person can do about it; None if nothing need be done."""
+    """What an operator can do; None if nothing has to be done."""
     evidence: list[str]
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def explain(facts: SiteState) -> Explanation:
-    said = _broken(facts) or (_going(facts) if facts.run.going else _still(facts))
-    return Explanation(facts.run.subdomain, said.because, said.words, said.remedy, evidence(facts))
+def explain(state: SiteState) -> Explanation:
+    reason = _missing_triggers(state) or (_active_run(state) if state.run.active else _no_active_run(state))
+    return Explanation(state.run.subdomain, reason.because, reason.text, reason.remedy, list_evidence(state))
 
 
-def _broken(facts: SiteState) -> Reason | None:
-    if not facts.triggers:
+def _missing_triggers(state: SiteState) -> Reason | None:
+    if not state.triggers:
         return None
     return Reason(
         "triggers",
-        f"nothing moves: {' and '.join(facts.triggers)}, so the ends of jobs are not booked",
-        remedy="put it back: clerk db up; then clerk reconcile-pipeline",
+        f"{' and '.join(state.triggers)}, so finished jobs are not recorded and no run advances",
+        remedy="restore it: clerk db up; then clerk reconcile-pipeline",
     )
 
 
-def _going(facts: SiteState) -> Reason:
-    open_now = [group for group in facts.groups if not group.late]
-    if open_now:
-        return _waiting_for_units(facts)
-    return _waiting_for_the_next_phase(facts)
+def _active_run(state: SiteState) -> Reason:
+    if any(not group.late for group in state.groups):
+        return _open_units(state)
+    return _between_phases(state)
 
 
-def _waiting_for_units(facts: SiteState) -> Reason:
-    """The cause first if one alone explains it; else what is waited for, and how far each part of that is."""
-    waits_for, clauses = reasons.for_units(facts, [group for group in facts.groups if not group.late])
-    causes = list({clause.words: clause for clause in clauses if clause.is_cause}.values())
-    parts = [clause for clause in clauses if not clause.is_cause]
-    running = any(clause.because == "running" for clause in parts)
-    if causes and (not running or facts.run.paused_at):
+def _open_units(state: SiteState) -> Reason:
+    """A cause comes first if it alone explains the wait; otherwise the open work, with the state of each part."""
+    work, found = reasons.for_units(state, [group for group in state.groups if not group.late])
+    waits = f"the run waits for {work}"
+    causes = list({reason.text: reason for reason in found if reason.is_cause}.values())
+    parts = [reason for reason in found if not reason.is_cause]
+    running = any(reason.because == "running" for reason in parts)
+    if causes and (not running or state.run.paused_at):
         lead = causes
-        said = "; ".join([f"waiting for {waits_for}", *filter(None, [", ".join(clause.words for clause in parts)])])
-        words = f"{', '.join(clause.words for clause in causes)}; {said}"
+        sentences = [", ".join(reason.text for reason in causes), waits, ", ".join(reason.text for reason in parts)]
     else:
         lead = parts + causes
-        words = f"waiting for {waits_for}; {', '.join(clause.words for clause in lead)}"
-    remedy = next((clause.remedy for clause in (*causes, *parts) if clause.remedy), None)
-    return Reason(lead[0].because, "; ".join([words, *reasons.throttled_hosts(facts)]), remedy=remedy)
+        sentences = [waits, ", ".join(reason.text for reason in lead)]
+    remedy = next((reason.remedy for reason in (*causes, *parts) if reason.remedy), None)
+    text = "; ".join(filter(None, [*sentences, *reasons.throttled_hosts(state)]))
+    return Reason(lead[0].because, text, remedy=remedy)
 
 
-def _waiting_for_the_next_phase(facts: SiteState) -> Reason:
-    run = facts.run
-    over = _OVER.get(run.phase or 0, "its stage is over")
-    if facts.coordinator is not None:
-        clause = reasons.for_coordinator(facts, facts.coordinator)
-        return Reason(
-            f"coordinator_{clause.because.removeprefix('coordinator_')}",
-            f"{over}; {clause.words}",
-            remedy=clause.remedy,
-        )
-    unfinished = [stage for stage in _STAGES_OF_PHASE.get(run.phase or 0, ()) if run.done(stage) < run.total(stage)]
+def _between_phases(state: SiteState) -> Reason:
+    run = state.run
+    finished = _PHASE_FINISHED.get(run.phase or 0, "its stage has finished")
+    if state.coordinator is not None:
+        reason = reasons.for_coordinator(state, state.coordinator)
+        because = f"coordinator_{reason.because.removeprefix('coordinator_')}"
+        return Reason(because, f"{finished}; {reason.text}", remedy=reason.remedy)
+    unfinished = [stage for stage in PHASES.get(run.phase or 0, ()) if run.done(stage) < run.total(stage)]
     if unfinished:
         counts = " and ".join(f"{run.done(stage)} of {run.total(stage)} in {stage}" for stage in unfinished)
-        words = f"its counters say {counts}, but nothing of it is open: reconciliation counts again"
-        return Reason("miscounted", reasons.healed(facts, words), remedy=reasons.reconcile_now(facts))
-    words = f"{over}; its coordinator was never deferred: reconciliation does that"
-    return Reason("coordinator_no_job", reasons.healed(facts, words), remedy=reasons.reconcile_now(facts))
+        because, text = "miscounted", f"the counters show {counts}, but no unit is open: reconciliation recounts"
+    else:
+        because = "coordinator_no_job"
+        text = f"{finished}; its coordinator was never deferred: reconciliation defers it"
+    return Reason(because, reasons.will_be_repaired(state, text), remedy=reasons.repair_now(state))
 
 
-def _still(facts: SiteState) -> Reason:
-    run = facts.run
-    late = [group for group in facts.groups if group.late]
+def _no_active_run(state: SiteState) -> Reason:
+    run = state.run
+    late = [group for group in state.groups if group.late]
     if late:
-        waits_for, clauses = reasons.for_units(facts, late)
-        said = ", ".join(dict.fromkeys(clause.words for clause in clauses))
-        return Reason("late", f"{_ended(facts).words}; {waits_for} tried again since: {said}", remedy=clauses[0].remedy)
+        work, found = reasons.for_units(state, late)
+        parts = ", ".join(dict.fromkeys(reason.text for reason in found))
+        text = f"{_ended(state).text}; {work} is repeated after the run: {parts}"
+        return Reason("late", text, remedy=found[0].remedy)
     if run.dirty:
-        return _dirty(facts)
+        return _dirty(state)
     if run.run_id is None and run.current_stage in (None, "completed"):
-        return Reason("never_run", f"it has never run; {_next_run(facts)}", remedy=_start(facts))
-    ended = _ended(facts)
-    return Reason(ended.because, f"{ended.words}; {_next_run(facts)}", remedy=ended.remedy)
+        return Reason("never_run", f"it has never run; {_next_run(state)}", remedy=_start_run(state))
+    ended = _ended(state)
+    return Reason(ended.because, f"{ended.text}; {_next_run(state)}", remedy=ended.remedy)
 
 
-def _dirty(facts: SiteState) -> Reason:
-    lead = "documents were healed after their stage, and the archive is to be made anew with them"
-    if facts.refresh is None:
-        words = f"{lead}; the job for that is lost: reconciliation starts the run"
-        return Reason("dirty", reasons.healed(facts, words), remedy=reasons.reconcile_now(facts))
-    clause = reasons.for_refresh(facts, facts.refresh)
-    return Reason("dirty", f"{lead}; {clause.words}", remedy=clause.remedy)
+def _dirty(state: SiteState) -> Reason:
+    lead = "documents recovered after their stage had finished, so the archive has to be rebuilt"
+    if state.refresh is None:
+        text = f"{lead}; the job that starts this run is missing: reconciliation starts the run"
+        return Reason("dirty", reasons.will_be_repaired(state, text), remedy=reasons.repair_now(state))
+    reason = reasons.for_refresh(state, state.refresh)
+    return Reason("dirty", f"{lead}; {reason.text}", remedy=reason.remedy)
 
 
-def _ended(facts: SiteState) -> Reason:
-    run = facts.run
-    reason = run.outcome_reason or run.outcome or "nobody knows how"
-    at = f" at {format_timestamp(run.ended_at, facts.now)}" if run.ended_at else ""
+def _ended(state: SiteState) -> Reason:
+    run = state.run
+    why = run.outcome_reason or run.outcome or "no outcome is recorded"
+    at = f" at {format_timestamp(run.ended_at, state.now)}" if run.ended_at else ""
     match run.outcome:
         case "failed":
             if run.deployed_at and not run.announced_at:
-                reason = "the archive is published, but what is done after it failed"
-            return Reason("failed", f"failed{at}: {reason}{_because_of(facts)}", remedy=_retry(facts))
+                why = "the archive is published, but a step after publication failed"
+            return Reason("failed", f"the run failed{at}: {why}{_worst_error(state)}", remedy=_retry(state))
         case "cancelled":
-            return Reason("cancelled", f"ended{at}: {reason}", remedy=_start(facts))
-        case "partial" if facts.failed:
-            what = pluralize(facts.failed_count, "failed document")
-            if any(failure.kind == "archive" for failure in facts.failed):
-                what = pluralize(facts.failed_count, "failure")
-            return Reason("partial", f"finished with {what}{at}: {_named(facts)}", remedy=_retry(facts))
+            return Reason("cancelled", f"the run ended{at}: {why}", remedy=_start_run(state))
+        case "partial" if state.failed:
+            noun = "failure" if any(unit.kind == "archive" for unit in state.failed) else "failed document"
+            count = pluralize(state.failed_count, noun)
+            return Reason("partial", f"the run finished with {count}{at}: {_failures(state)}", remedy=_retry(state))
         case "no_documents" if run.skipped:
-            return Reason("no_documents", f"finished{at}: {reason} that can be used ({skipped(facts)})")
+            text = f"the run finished{at}: {why} that can be used ({skipped_entries(state)})"
+            return Reason("no_documents", text)
         case _:
-            return Reason(run.outcome or "ended", f"finished{at}: {reason}")
+            return Reason(run.outcome or "ended", f"the run finished{at}: {why}")
 
 
-def _because_of(facts: SiteState) -> str:
-    if not facts.failed:
+def _worst_error(state: SiteState) -> str:
+    if not state.failed:
         return ""
-    worst = next((failure for failure in facts.failed if failure.kind == "archive"), facts.failed[0])
-    said = f": {worst.error_message}" if worst.error_message else ""
-    return f" ({worst.error_code}{said})"
+    worst = next((unit for unit in state.failed if unit.kind == "archive"), state.failed[0])
+    return f" ({': '.join(filter(None, (worst.error_code, worst.error_message)))})"
 
 
-def _named(facts: SiteState) -> str:
-    named = [f"{about(failure)} ({failure.error_code})" for failure in facts.failed[:_FAILURES_NAMED]]
-    more = facts.failed_count - len(named)
-    return ", ".join(named) + (f" and {more:,} more" if more else "")
+def _failures(state: SiteState) -> str:
+    names = [f"{describe_item(unit)} ({unit.error_code})" for unit in state.failed[:_MAX_FAILURES]]
+    more = state.failed_count - len(names)
+    return ", ".join(names) + (f" and {more:,} more" if more else "")
 
 
-def _next_run(facts: SiteState) -> str:
-    run = facts.run
-    first = "the first run" if run.run_id is None else "the next run"
+def _next_run(state: SiteState) -> str:
+    run = state.run
+    next_run = "the first run" if run.run_id is None else "the next run"
     if run.paused_at is not None:
-        return f"{reasons.paused(facts)}, and {first} starts when it is resumed"
-    if run.due_at is not None and run.due_at > facts.now:
-        return f"{first} is due at {format_timestamp(run.due_at, facts.now)}"
-    return f"{first} is due, {reasons.unless_nobody(facts) or 'and starts within a minute'}"
+        return f"{reasons.site_paused(state)}, and {next_run} starts when it is resumed"
+    if run.due_at is not None and run.due_at > state.now:
+        return f"{next_run} is due at {format_timestamp(run.due_at, state.now)}"
+    return f"{next_run} is due, {reasons.coordinator_blocked(state) or 'and starts within a minute'}"
 
 
-def _start(facts: SiteState) -> str:
-    run = facts.run
+def _start_run(state: SiteState) -> str:
+    run = state.run
     if run.paused_at:
         return f"clerk resume {run.subdomain}"
-    return reasons.remedy_if_nobody(facts) or f"start one now: clerk update {run.subdomain}"
+    return reasons.unblock_coordinator(state) or f"start a run now: clerk update {run.subdomain}"
 
 
-def _retry(facts: SiteState) -> str:
-    site = facts.run.subdomain
-    return f"clerk failures --site {site} says what helps; where that is another try: clerk retry {site}"
+def _retry(state: SiteState) -> str:
+    site = state.run.subdomain
+    return f"see the remedy of each error: clerk failures --site {site}; then retry: clerk retry {site}"

@@ -1,21 +1,20 @@
-"""What has failed and not been mended: by class of error and age, with examples; and the retry of such a group."""
+"""Read model of failed units, grouped by error code, stage and age; and the retry of such a group."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import psycopg
 
 from clerk.errors import PipelineError
+from clerk.monitoring.query import Connection
 from clerk.pipeline import engine
 
-Connection = psycopg.Connection[Any]
-
 AGES = ("1 h", "24 h", "7 d", "older")
-_EXAMPLES = 3
-_GROUPED = """
+_MAX_EXAMPLES = 3
+_GROUPS = """
 select coalesce(f.error_code, 'unknown'), f.stage, count(*),
        count(*) filter (where f.status = 'failed_terminal'),
        count(distinct f.subdomain),
@@ -30,14 +29,14 @@ where (%(site)s::text is null or f.subdomain = %(site)s) and (%(stage)s::text is
 group by 1, 2
 order by 3 desc, 1, 2
 """
-_EXAMPLE = """
+_EXAMPLES = """
 select f.subdomain, coalesce(concat_ws(' ', f.meeting, f.date), ''), coalesce(f.error_message, '')
 from failing_documents f
 where (%(site)s::text is null or f.subdomain = %(site)s) and f.stage = %(stage)s and f.error_code = %(error)s
 order by f.last_attempt_at desc nulls last, f.content_item_id
-limit %(most)s
+limit %(limit)s
 """
-_TO_RETRY = """
+_FAILED_UNITS = """
 select f.subdomain, f.stage, array_agg(f.content_item_id order by f.content_item_id)
 from failing_documents f
 where f.status = 'failed_terminal'
@@ -49,8 +48,8 @@ order by f.subdomain, clerk_phase(f.stage), f.stage
 
 
 @dataclass(frozen=True)
-class Group:
-    """Which failures are meant; None: all of them."""
+class FailureFilter:
+    """Selects failures; a field that is None selects all."""
 
     site: str | None = None
     stage: str | None = None
@@ -58,68 +57,69 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Example:
+class FailureExample:
     site: str
     document: str
     message: str
 
 
 @dataclass(frozen=True)
-class Failures:
-    """Of one class of error in one stage."""
+class FailureGroup:
+    """The failed units of one stage with one error code."""
 
     error_code: str
     stage: str
     units: int
     permanent: int
-    """Of those; the others are tried again by themselves."""
+    """Units that failed permanently; the others are retried automatically."""
     sites: int
     by_age: dict[str, int]
-    """Since the last attempt: within the hour, before that within the day, and so on. Each counts in one place."""
-    examples: list[Example] = field(default_factory=list)
+    """Age of the last attempt, one of AGES → units. Each unit counts in one age only."""
+    examples: list[FailureExample]
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
 @dataclass(frozen=True)
-class Retry:
-    """What became of the failures of one site."""
+class RetryResult:
+    """Result of the retry of one site's failures."""
 
     site: str
     units: dict[str, int]
-    """Stage → documents tried again."""
+    """Stage → units that are retried."""
     run_id: int | None
     problem: str | None = None
 
 
-def read_failures(connection: Connection, group: Group) -> list[Failures]:
-    """The most frequent first."""
-    found = []
-    for code, stage, units, for_good, sites, *ages in connection.execute(_GROUPED, asdict(group)).fetchall():
-        asked = {"site": group.site, "stage": stage, "error": code, "most": _EXAMPLES}
-        examples = [Example(*row) for row in connection.execute(_EXAMPLE, asked).fetchall()]
-        found.append(Failures(code, stage, units, for_good, sites, dict(zip(AGES, ages, strict=True)), examples))
-    return found
+def read_failures(connection: Connection, selected: FailureFilter) -> list[FailureGroup]:
+    """The largest group comes first."""
+    groups = []
+    for code, stage, units, permanent, sites, *ages in connection.execute(_GROUPS, asdict(selected)).fetchall():
+        values = {"site": selected.site, "stage": stage, "error": code, "limit": _MAX_EXAMPLES}
+        examples = [FailureExample(*row) for row in connection.execute(_EXAMPLES, values).fetchall()]
+        by_age = dict(zip(AGES, ages, strict=True))
+        groups.append(FailureGroup(code, stage, units, permanent, sites, by_age, examples))
+    return groups
 
 
-def retry_group(connection: Connection, group: Group, dry_run: bool) -> Iterator[Retry]:
-    """A transaction per site, all its stages in it. One that cannot be is told, and the others go on."""
+def retry_failures(connection: Connection, selected: FailureFilter, dry_run: bool) -> Iterator[RetryResult]:
+    """Retry the permanently failed units, one transaction per site. A site that fails does not stop the others."""
     sites: dict[str, dict[str, list[int]]] = {}
-    for site, stage, items in connection.execute(_TO_RETRY, asdict(group)).fetchall():
+    for site, stage, items in connection.execute(_FAILED_UNITS, asdict(selected)).fetchall():
         sites.setdefault(site, {})[stage] = items
     for site, stages in sites.items():
         units: dict[str, int] = {}
         run_id = None
         try:
             with connection.transaction(force_rollback=dry_run):
-                # In the order of the stages: a run that starts with the first takes the later ones along.
+                # In the order of the stages: the run that the first one starts includes the later ones.
                 for stage, items in stages.items():
                     retried = engine.retry_units(connection, site, stage, items)
                     units[stage], run_id = retried.units, retried.run_id
         except PipelineError as error:
-            yield Retry(site, {}, None, str(error))
+            yield RetryResult(site, {}, None, str(error))
         except psycopg.errors.LockNotAvailable:
-            yield Retry(site, {}, None, "somebody else is changing it right now: try again.")
+            yield RetryResult(site, {}, None, "another transaction is changing the site: try again.")
         else:
-            yield Retry(site, units, run_id)
+            yield RetryResult(site, units, run_id)

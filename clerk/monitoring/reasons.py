@@ -1,192 +1,194 @@
-"""What an open unit, or a coordinator, waits for: one clause per stage and state, each with its cause."""
+"""Reasons why a run waits: one per stage and state of its open units, and one for its coordinator."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clerk.humanize import format_duration, format_relative, format_time, format_timestamp, join_words, pluralize
+from clerk.humanize import format_relative, format_time, format_timestamp, join_words, pluralize
 from clerk.monitoring import worker_text
-from clerk.monitoring.site_state import COORDINATOR, Group, Job, SiteState
+from clerk.monitoring.site_state import Job, SiteState, UnitGroup
+from clerk.pipeline.engine import COORDINATOR_QUEUE
 
-_DOING = {"ocr": "being read", "extraction": "being searched for people and votes"}
 _SITE_LEVEL = {"fetch": "the fetch", "compilation": "the compilation", "deploy": "the publication"}
-_ORDER = ("running", "lost", "waiting", "later", "held back", "orphaned")
+_DOCUMENT_LEVEL = {"ocr": "the OCR", "extraction": "the extraction"}
+_STATES = ("running", "lost", "waiting", "later", "held back", "orphaned")
 
 
 @dataclass(frozen=True)
 class Reason:
     because: str
-    """For programs: running, lease_over, queued, nothing_reads, retry, queue_paused, site_paused, held_back, no_job."""
-    words: str
+    """Code for programs: running, lease_over, queued, nothing_reads, retry, queue_paused, site_paused, held_back, …"""
+    text: str
+    """The same for people."""
     is_cause: bool = False
-    """It alone explains the wait, and something has to be done about it by a person."""
+    """The reason alone explains the wait, and an operator has to act."""
     remedy: str | None = None
 
 
-def for_units(facts: SiteState, groups: list[Group]) -> tuple[str, list[Reason]]:
-    """What a run waits for, and why."""
+@dataclass(frozen=True)
+class _Subject:
+    text: str
+    plural: bool = False
+
+    @property
+    def be(self) -> str:
+        return f"{self.text} {'are' if self.plural else 'is'}"
+
+    @property
+    def wait(self) -> str:
+        return f"{self.text} {'wait' if self.plural else 'waits'}"
+
+    @property
+    def have(self) -> str:
+        return f"{self.text} {'have' if self.plural else 'has'}"
+
+
+def for_units(state: SiteState, groups: list[UnitGroup]) -> tuple[str, list[Reason]]:
+    """The work that the open units stand for, and a reason per group."""
     stages = list(dict.fromkeys(group.stage for group in groups))
-    waits_for = [_waited_for(facts, stage, groups) for stage in stages]
-    clauses = [
-        _clause(facts, group, _subject(group, alone=len(stages) == 1))
-        for group in sorted(groups, key=lambda group: (_ORDER.index(group.state), group.stage))
-    ]
-    return join_words(waits_for), clauses
+    work = join_words([_open_work(state, stage, groups) for stage in stages])
+    ordered = sorted(groups, key=lambda group: (_STATES.index(group.state), group.stage))
+    return work, [_reason(state, group, _subject(group, only_stage=len(stages) == 1)) for group in ordered]
 
 
-def for_coordinator(facts: SiteState, job: Job) -> Reason:
-    group = Group(COORDINATOR, job.state, False, 1, [job])
-    return _clause(facts, group, ("its coordinator", False))
+def for_coordinator(state: SiteState, job: Job) -> Reason:
+    return _reason(state, UnitGroup(COORDINATOR_QUEUE, job.state, False, 1, [job]), _Subject("its coordinator"))
 
 
-def for_refresh(facts: SiteState, job: Job) -> Reason:
-    return _clause(facts, Group("refresh", job.state, False, 1, [job]), ("it", False))
+def for_refresh(state: SiteState, job: Job) -> Reason:
+    return _reason(state, UnitGroup("refresh", job.state, False, 1, [job]), _Subject("the run"))
 
 
-def _waited_for(facts: SiteState, stage: str, groups: list[Group]) -> str:
+def _open_work(state: SiteState, stage: str, groups: list[UnitGroup]) -> str:
     if stage in _SITE_LEVEL:
         return _SITE_LEVEL[stage]
-    left = sum(group.count for group in groups if group.stage == stage)
-    documents = f"{left:,} of {pluralize(max(left, facts.run.total(stage)), 'document')}"
-    return documents if stage == "ocr" else f"people and votes of {documents}"
+    count = sum(group.count for group in groups if group.stage == stage)
+    return f"{_DOCUMENT_LEVEL[stage]} of {count:,} of {pluralize(max(count, state.run.total(stage)), 'document')}"
 
 
-def _subject(group: Group, *, alone: bool) -> tuple[str, bool]:
-    """Of whom the clause speaks, and whether that is many."""
+def _subject(group: UnitGroup, *, only_stage: bool) -> _Subject:
     if group.stage in _SITE_LEVEL:
-        return ("it" if alone else _SITE_LEVEL[group.stage]), False
-    return (f"{group.count:,}" if alone else pluralize(group.count, "document")), group.count > 1
+        return _Subject("it" if only_stage else _SITE_LEVEL[group.stage])
+    return _Subject(f"{group.count:,}" if only_stage else pluralize(group.count, "document"), group.count > 1)
 
 
-def _clause(facts: SiteState, group: Group, subject: tuple[str, bool]) -> Reason:
-    who, many = subject
-    first = group.jobs[0]
-    are, wait = ("are", "wait") if many else ("is", "waits")
+def _reason(state: SiteState, group: UnitGroup, subject: _Subject) -> Reason:
     match group.state:
         case "running":
-            return Reason("running", f"{who} {are} {_DOING.get(group.stage, 'running')} ({_at_work(facts, group)})")
+            return Reason("running", f"{subject.be} running ({_running(state, group)})")
         case "lost":
-            return _lost(facts, group, who, many)
+            return _lease_expired(state, group, subject)
         case "waiting":
-            return _queued(facts, group, f"{who} {wait}")
+            return _queued(state, group, subject)
         case "later":
-            return _later(facts, group, f"{who} {are}")
+            return _scheduled(state, group, subject)
         case "held back":
-            return _held_back(facts, first, f"{who} {are}")
+            return _on_hold(state, group, subject)
         case _:
-            again = "defers it again" if group.stage == COORDINATOR else "makes a new one"
-            lost = "lost" if group.stage == COORDINATOR else "without a job"
-            words = f"{who} {are} {lost}: reconciliation {again}"
-            return Reason("no_job", healed(facts, words), remedy=reconcile_now(facts))
+            text = f"{subject.have} no job: reconciliation defers a new one"
+            return Reason("no_job", will_be_repaired(state, text), remedy=repair_now(state))
 
 
-def _at_work(facts: SiteState, group: Group) -> str:
+def _running(state: SiteState, group: UnitGroup) -> str:
     if group.count <= 2:
-        return "; ".join(worker_text.at_work(facts, job) for job in group.jobs)
-    return f"the longest: {worker_text.at_work(facts, group.jobs[0])}"
+        return "; ".join(worker_text.running_job(state, job) for job in group.jobs)
+    return f"the longest: {worker_text.running_job(state, group.jobs[0])}"
 
 
-def _queued(facts: SiteState, group: Group, who_waits: str) -> Reason:
+def _queued(state: SiteState, group: UnitGroup, subject: _Subject) -> Reason:
     queue = group.jobs[0].queue or group.stage
-    if not worker_text.readers_of(facts, queue):
-        return Reason(
-            "nothing_reads",
-            worker_text.nobody_reads(facts, queue),
-            is_cause=True,
-            remedy=f"start one: clerk worker --queues {queue}",
-        )
-    ahead = next((facts.ahead[job.job_id] for job in group.jobs if job.job_id in facts.ahead), 0)
-    behind = f" behind {pluralize(ahead, 'other')}" if ahead else ", next in line"
-    return Reason("queued", f"{who_waits} in queue {queue}{behind} ({worker_text.read_by(facts, queue)})")
+    if not worker_text.workers_of(state, queue):
+        remedy = f"start a worker: clerk worker --queues {queue}"
+        return Reason("nothing_reads", worker_text.no_worker(state, queue), is_cause=True, remedy=remedy)
+    ahead = next((state.ahead[job.job_id] for job in group.jobs if job.job_id in state.ahead), 0)
+    position = f" behind {pluralize(ahead, 'other')}" if ahead else ", next in line"
+    return Reason("queued", f"{subject.wait} in queue {queue}{position} ({worker_text.processed_by(state, queue)})")
 
 
-def _later(facts: SiteState, group: Group, who_is: str) -> Reason:
-    first = group.jobs[0]
+def _scheduled(state: SiteState, group: UnitGroup, subject: _Subject) -> Reason:
+    first, run = group.jobs[0], state.run
     assert first.scheduled_at is not None
-    at = format_time(first.scheduled_at, facts.now)
-    if group.stage == COORDINATOR:
-        return Reason(
-            "coordinator_retry",
-            f"its coordinator failed {pluralize(first.attempts, 'time')} and is tried again at {at}"
-            f" ({first.error_code}: {first.error_message or 'see the log of its worker'})",
-        )
+    at = format_time(first.scheduled_at, state.now)
+    if group.stage == COORDINATOR_QUEUE:
+        error = f"{first.error_code}: {first.error_message or 'see the log of its worker'}"
+        times = pluralize(first.attempts, "time")
+        return Reason("coordinator_retry", f"its coordinator failed {times} and is retried at {at} ({error})")
     if group.stage == "refresh":
-        return Reason("dirty", f"it starts at {at}")
-    error = f" after {first.error_code}" if first.error_code else ""
-    words = f"{who_is} retried at {at}{error}" if group.count == 1 else f"{who_is} retried, the next at {at}{error}"
-    run = facts.run
+        return Reason("dirty", f"the run starts at {at}")
+    when = f"at {at}" if group.count == 1 else f"from {at} on"
+    text = f"{subject.be} retried {when}{f' after {first.error_code}' if first.error_code else ''}"
     if group.stage == "deploy" and run.deployed_at and not run.announced_at:
-        words += "; the archive is published, what is done after it fails"
+        text += "; the archive is published, but a step after publication fails"
     queue = first.queue or group.stage
-    if not worker_text.readers_of(facts, queue):
-        words += f", but {worker_text.nobody_reads(facts, queue)}"
-    return Reason("retry", words)
+    if not worker_text.workers_of(state, queue):
+        text += f", but {worker_text.no_worker(state, queue)}"
+    return Reason("retry", text)
 
 
-def _lost(facts: SiteState, group: Group, who: str, many: bool) -> Reason:
+def _lease_expired(state: SiteState, group: UnitGroup, subject: _Subject) -> Reason:
     first = group.jobs[0]
-    since = f" for {format_duration(facts.now - first.lease_until)}" if first.lease_until else ""
-    was = "were" if many else "was"
-    words = (
-        f"{who} {was} with {worker_text.holder(facts, first)}, whose lease is over{since}:"
-        f" {'they are' if many else 'it is'} given to another worker within a minute"
+    were, them = ("were", "them") if subject.plural else ("was", "it")
+    expired = f" {format_relative(first.lease_until, state.now)}" if first.lease_until else ""
+    text = (
+        f"{subject.text} {were} claimed by {worker_text.holder_name(state, first)}, whose lease expired{expired}:"
+        f" another worker gets {them} within a minute"
     )
-    return Reason("lease_over", _joined(words, unless_nobody(facts)), remedy=remedy_if_nobody(facts))
+    return Reason("lease_over", _join(text, coordinator_blocked(state)), remedy=unblock_coordinator(state))
 
 
-def _held_back(facts: SiteState, job: Job, who_is: str) -> Reason:
-    run, queue = facts.run, job.queue or job.stage
+def _on_hold(state: SiteState, group: UnitGroup, subject: _Subject) -> Reason:
+    run, queue = state.run, group.jobs[0].queue or group.stage
     if run.paused_at is not None:
-        return Reason("site_paused", paused(facts), is_cause=True, remedy=f"clerk resume {run.subdomain}")
-    if (pause := facts.pauses.get(queue)) is not None:
-        words = f"queue {queue} is paused by {pause.paused_by} since {format_timestamp(pause.paused_at, facts.now)}"
-        return Reason("queue_paused", words, is_cause=True, remedy=f"clerk resume --queue {queue}")
-    return Reason(
-        "held_back",
-        healed(facts, f"{who_is} held back though nothing is paused: reconciliation lets go"),
-        remedy=reconcile_now(facts),
-    )
+        return Reason("site_paused", site_paused(state), is_cause=True, remedy=f"clerk resume {run.subdomain}")
+    if (pause := state.pauses.get(queue)) is not None:
+        text = f"queue {queue} is paused by {pause.paused_by} since {format_timestamp(pause.paused_at, state.now)}"
+        return Reason("queue_paused", text, is_cause=True, remedy=f"clerk resume --queue {queue}")
+    them = "them" if subject.plural else "it"
+    text = f"{subject.be} on hold although neither site nor queue is paused: reconciliation releases {them}"
+    return Reason("held_back", will_be_repaired(state, text), remedy=repair_now(state))
 
 
-def paused(facts: SiteState) -> str:
-    run = facts.run
+def site_paused(state: SiteState) -> str:
+    run = state.run
     assert run.paused_at is not None
-    return f"paused by {run.paused_by} since {format_timestamp(run.paused_at, facts.now)}"
+    return f"the site is paused by {run.paused_by} since {format_timestamp(run.paused_at, state.now)}"
 
 
-def throttled_hosts(facts: SiteState) -> list[str]:
+def throttled_hosts(state: SiteState) -> list[str]:
     return [
-        f"host {host.host} asked to be left alone until {format_time(host.held_until, facts.now)}"
+        f"host {host.host} accepts no requests until {format_time(host.held_until, state.now)}"
         f"{f' ({host.held_why})' if host.held_why else ''}"
-        if host.held_until is not None and host.held_until > facts.now
-        else f"host {host.host} is asked by many, the next turn comes {format_relative(host.next_at, facts.now)}"
-        for host in facts.hosts
+        if host.held_until is not None and host.held_until > state.now
+        else f"host {host.host} is rate-limited, the next request is sent {format_relative(host.next_at, state.now)}"
+        for host in state.hosts
     ]
 
 
-def unless_nobody(facts: SiteState) -> str:
-    """Rescue, reconciliation and the scheduler are jobs of one queue: without a reader they do not happen."""
-    if (pause := facts.pauses.get(COORDINATOR)) is not None:
-        return f"but queue {COORDINATOR} is paused by {pause.paused_by}"
-    if worker_text.readers_of(facts, COORDINATOR):
+def coordinator_blocked(state: SiteState) -> str:
+    """Why queue coordinator, with rescue, reconciliation and scheduler, is not processed; empty if it is."""
+    if (pause := state.pauses.get(COORDINATOR_QUEUE)) is not None:
+        return f"but queue {COORDINATOR_QUEUE} is paused by {pause.paused_by}"
+    if worker_text.workers_of(state, COORDINATOR_QUEUE):
         return ""
-    return f"but {worker_text.nobody_reads(facts, COORDINATOR)}"
+    return f"but {worker_text.no_worker(state, COORDINATOR_QUEUE)}"
 
 
-def remedy_if_nobody(facts: SiteState) -> str | None:
-    if COORDINATOR in facts.pauses:
-        return f"clerk resume --queue {COORDINATOR}"
-    return None if worker_text.readers_of(facts, COORDINATOR) else f"start one: clerk worker --queues {COORDINATOR}"
+def unblock_coordinator(state: SiteState) -> str | None:
+    if COORDINATOR_QUEUE in state.pauses:
+        return f"clerk resume --queue {COORDINATOR_QUEUE}"
+    if worker_text.workers_of(state, COORDINATOR_QUEUE):
+        return None
+    return f"start a worker: clerk worker --queues {COORDINATOR_QUEUE}"
 
 
-def healed(facts: SiteState, words: str) -> str:
-    """What reconciliation will do about it, if anybody runs it."""
-    return _joined(f"{words} once it has stood still for 2 hours", unless_nobody(facts))
+def will_be_repaired(state: SiteState, text: str) -> str:
+    """Add when reconciliation repairs it, and what prevents that."""
+    return _join(f"{text} when the site has made no progress for 2 hours", coordinator_blocked(state))
 
 
-def reconcile_now(facts: SiteState) -> str:
-    return f"do it now: clerk reconcile-pipeline --site {facts.run.subdomain} --threshold-hours 0"
+def repair_now(state: SiteState) -> str:
+    return f"repair it now: clerk reconcile-pipeline --site {state.run.subdomain} --threshold-hours 0"
 
 
-def _joined(*parts: str) -> str:
+def _join(*parts: str) -> str:
     return ", ".join(filter(None, parts))

@@ -1,30 +1,32 @@
-"""What there is to know about one site, read from views in one snapshot.
+"""Read model of one site: its run, open units, failures and pauses; and its documents, phases and earlier runs.
 
-Lists are cut at `SHOWN_AT_MOST`, and the counts beside them are whole: a site may have a hundred thousand documents.
+Read it in one snapshot (`read_only_snapshot` in clerk.db.connection). A site may have a hundred thousand documents:
+lists are cut, and the counts beside them are complete.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any, LiteralString, TypeVar
 
-import psycopg
 from psycopg.rows import class_row
 
+from clerk.monitoring.query import Connection, Row, fetch_rows
 from clerk.monitoring.workers import Worker, read_workers
 
-Connection = psycopg.Connection[Any]
-Row = TypeVar("Row")
+Record = TypeVar("Record")
 
-COORDINATOR = "coordinator"
-SHOWN_AT_MOST = 50
-_COUNTED_AT_MOST = 10_000
+MAX_UNITS = 50
+"""Units listed per stage and state."""
+_MAX_JOBS_COUNTED = 10_000
+_MAX_DOCUMENTS = 20
+_MAX_RUNS = 10
 
 
 @dataclass(frozen=True)
 class Run:
-    """A site and its present run, or its last one."""
+    """A site and its current run, or its last one."""
 
     subdomain: str
     name: str | None
@@ -64,23 +66,26 @@ class Run:
     deployed_at: datetime | None
     announced_at: datetime | None
     skipped: int | None
-    """Entries of the source that the run's fetch passed over; None without a run."""
+    """Entries of the source that the run's fetch skipped; None without a run."""
     skipped_examples: list[str] | None
 
     @property
-    def going(self) -> bool:
+    def active(self) -> bool:
         return self.run_id is not None and self.ended_at is None
 
     def total(self, stage: str) -> int:
         return int(getattr(self, f"{stage}_total"))
 
+    def failed(self, stage: str) -> int:
+        return int(getattr(self, f"{stage}_failed"))
+
     def done(self, stage: str) -> int:
-        return int(getattr(self, f"{stage}_completed")) + int(getattr(self, f"{stage}_failed"))
+        return int(getattr(self, f"{stage}_completed")) + self.failed(stage)
 
 
 @dataclass(frozen=True)
 class Job:
-    """An open unit, or a coordinator, and the job that carries it."""
+    """An open unit or a coordinator, with its job."""
 
     stage: str
     state: str
@@ -93,7 +98,7 @@ class Job:
     claimed_at: datetime | None = None
     lease_until: datetime | None = None
     attempts: int = 0
-    """Begun so far, the present one included."""
+    """Attempts that started, including the current one."""
     max_attempts: int | None = None
     error_code: str | None = None
     error_message: str | None = None
@@ -105,20 +110,20 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Group:
+class UnitGroup:
     """Open units of one stage in one state."""
 
     stage: str
     state: str
     late: bool
-    """Tried again by an operator after their phase: the run does not wait for them."""
+    """Retried by an operator after their phase had finished: the run does not wait for them."""
     count: int
     jobs: list[Job]
-    """The first of them, at most SHOWN_AT_MOST."""
+    """The first MAX_UNITS of them."""
 
 
 @dataclass(frozen=True)
-class Failed:
+class FailedUnit:
     stage: str
     kind: str
     meeting: str | None
@@ -136,7 +141,7 @@ class Pause:
 
 
 @dataclass(frozen=True)
-class Host:
+class ThrottledHost:
     host: str
     next_at: datetime
     held_until: datetime | None
@@ -155,29 +160,45 @@ class Repair:
 class SiteState:
     now: datetime
     run: Run
-    groups: list[Group]
+    groups: list[UnitGroup]
     coordinator: Job | None
-    """Of the phase that is over and not followed by the next yet. Its job_id is None when it is lost."""
+    """Coordinator of the finished phase whose successor has not started. Its job_id is None if the job is missing."""
     refresh: Job | None
-    """What gives a dirty site its new run."""
+    """Job that starts the next run of a dirty site."""
     ahead: dict[int, int]
-    """Job → how many others are before it in its queue."""
-    failed: list[Failed]
+    """Job → number of jobs before it in its queue."""
+    failed: list[FailedUnit]
     failed_count: int
     workers: list[Worker]
     pauses: dict[str, Pause]
-    hosts: list[Host]
+    hosts: list[ThrottledHost]
     repairs: list[Repair]
     triggers: list[str] = field(default_factory=list)
-    """What is wrong with them."""
+    """Accounting triggers that are missing or disabled."""
+
+
+@dataclass(frozen=True)
+class SiteHistory:
+    counts: Row
+    """Number of documents by state, and of pages."""
+    documents: list[Row]
+    """Failed documents first, then open ones."""
+    phases: dict[int, Row]
+    """Phase of the current run → when it started and ended."""
+    runs: list[Row]
+    """The newest run first."""
+    run_count: int
+
+    def as_dict(self) -> Row:
+        return asdict(self)
 
 
 _UNITS = """
-with placed as (
+with ranked as (
     select u.*, u.reopened_at is not null as late,
            count(*) over same as in_group,
            row_number() over (same order by u.scheduled_at nulls first, u.claimed_at, u.priority desc, u.job_id)
-               as place
+               as position
     from open_units u
     join current_runs r on r.subdomain = u.subdomain and r.run_id = u.run_id
     where u.subdomain = %(site)s
@@ -185,9 +206,9 @@ with placed as (
 )
 select late, in_group, stage, state, job_id, queue, priority, scheduled_at, worker_id, holder, claimed_at, lease_until,
        attempt_count, max_attempts, error_code, error_message, kind, meeting, date, progress, progress_total
-from placed
-where place <= %(most)s
-order by stage, state, late, place
+from ranked
+where position <= %(limit)s
+order by stage, state, late, position
 """
 _COORDINATOR = """
 select 'coordinator', c.state, c.job_id, c.queue, c.priority, c.scheduled_at, c.worker_id, c.holder, c.claimed_at,
@@ -200,96 +221,146 @@ _REFRESH = """
 select 'refresh', state, job_id, queue, priority, scheduled_at
 from waiting_jobs where queueing_lock = 'clerk.refresh:' || %(site)s
 """
-_AHEAD = """
+_JOBS_AHEAD = """
 select count(*)
 from (select from waiting_jobs
       where queue = %(queue)s and state = 'waiting'
         and (priority > %(priority)s or priority = %(priority)s and job_id < %(job_id)s)
-      limit %(most)s) other
+      limit %(limit)s) other
 """
 _FAILED = """
 select stage, kind, meeting, date, error_code, error_message, attempt_count, count(*) over ()
 from failing_documents
 where subdomain = %(site)s and run_id = %(run_id)s and status = 'failed_terminal'
 order by stage, date desc nulls first, meeting, content_item_id
-limit %(most)s
+limit %(limit)s
 """
 _PAUSES = "select queue, paused_at, paused_by from queue_pauses"
+_HOSTS = "select host, next_at, held_until, held_why from throttled_hosts where subdomain = %(site)s"
 _REPAIRS = """
 select at, found, done, why from recent_repairs where subdomain = %(site)s order by at desc limit 5
 """
-# Those that the pipeline lives by; others keep an older system's columns.
+# Only the triggers that the pipeline needs; the others maintain columns of the legacy system.
 _TRIGGERS = """
 select format('trigger %%s %%s', name, problem) from trigger_problems
 where name in ('clerk_record_change', 'clerk_record_delete', 'clerk_fence') order by name
 """
+_COUNTS = """
+select count(*) as documents,
+       count(*) filter (where l.status = 'processed') as read,
+       count(*) filter (where l.status = 'failed_terminal') as failed,
+       count(*) filter (where l.status in ('pending', 'in_progress', 'failed_retryable')) as open,
+       count(*) filter (where l.status is null) as new,
+       coalesce(sum(i.page_count) filter (where l.status = 'processed'), 0) as pages
+from content_items i
+left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
+where i.subdomain = %(site)s and i.kind in ('minutes', 'agenda') and i.superseded_at is null
+"""
+# Each document is shown with one stage: the failed one, else the open one, else the last.
+_DOCUMENTS = """
+select i.id, i.kind, i.meeting, i.date, i.page_count as pages, coalesce(l.pipeline, 'fetch') as stage,
+       coalesce(l.status, 'new') as status, l.attempt_count as attempts, l.error_code, l.error_message,
+       l.last_attempt_at, l.processed_at,
+       case when c.settled_as is not null then c.settled_at - c.claimed_at end as took
+from content_items i
+left join lateral (
+    select l.* from content_item_pipeline_state l
+    where l.content_item_id = i.id and l.pipeline in ('ocr', 'extraction')
+    order by case l.status when 'failed_terminal' then 0 when 'processed' then 2 else 1 end, l.pipeline desc
+    limit 1
+) l on true
+left join job_claims c on c.job_id = l.job_id
+where i.subdomain = %(site)s and i.kind in ('minutes', 'agenda') and i.superseded_at is null
+order by case l.status when 'failed_terminal' then 0 when 'processed' then 3 else 1 end, i.date desc, i.meeting, i.id
+limit %(limit)s
+"""
+_PHASES = """
+select p.phase, coalesce(previous.advanced_at, case when p.phase = 1 then r.started_at end) as began_at,
+       own.advanced_at as ended_at
+from sites s
+join pipeline_runs r on r.run_id = s.run_id
+cross join generate_series(1, 4) as p (phase)
+left join pipeline_transitions previous on previous.run_id = r.run_id and previous.phase = p.phase - 1
+left join pipeline_transitions own on own.run_id = r.run_id and own.phase = p.phase
+where s.subdomain = %(site)s
+order by p.phase
+"""
+_RUNS = """
+select run_id, reason, started_at, ended_at, coalesce(ended_at, clerk_now()) - started_at as took, outcome,
+       outcome_reason, ocr_completed, ocr_failed, skipped, skipped_examples
+from pipeline_runs where subdomain = %(site)s order by started_at desc, run_id desc limit %(limit)s
+"""
+_RUN_COUNT = "select count(*) as runs from pipeline_runs where subdomain = %(site)s"
 
 
 def read_site_state(connection: Connection, subdomain: str) -> SiteState | None:
-    """None if there is no such site. Meant for a transaction that sees one moment: `reading` in clerk.db.connection."""
-    asked: dict[str, Any] = {"site": subdomain, "most": SHOWN_AT_MOST}
-    run = _rows(connection, Run, "select * from current_runs where subdomain = %(site)s", asked)
-    if not run:
+    """None if the site does not exist."""
+    values: dict[str, Any] = {"site": subdomain, "limit": MAX_UNITS}
+    runs = _read(connection, Run, "select * from current_runs where subdomain = %(site)s", values)
+    if not runs:
         return None
-    (now,) = connection.execute("select clerk_now()").fetchone() or (None,)
-    assert now is not None
-    groups = _groups(connection, asked)
-    coordinator = _one_job(connection, _COORDINATOR, asked)
-    refresh = _one_job(connection, _REFRESH, asked)
-    failed = connection.execute(_FAILED, {**asked, "run_id": run[0].run_id}).fetchall()
-    waiting = [*(job for group in groups for job in group.jobs), *filter(None, (coordinator, refresh))]
+    run = runs[0]
+    (clock,) = fetch_rows(connection, "select clerk_now() as now")
+    groups = _read_groups(connection, values)
+    coordinator = _read_job(connection, _COORDINATOR, values)
+    refresh = _read_job(connection, _REFRESH, values)
+    failed = connection.execute(_FAILED, {**values, "run_id": run.run_id}).fetchall()
+    jobs = [*(job for group in groups for job in group.jobs), *filter(None, (coordinator, refresh))]
     return SiteState(
-        now,
-        run[0],
+        clock["now"],
+        run,
         groups,
         coordinator,
         refresh,
-        _ahead(connection, [job for job in waiting if job.state == "waiting"]),
-        [Failed(*values) for *values, _ in failed],
+        _count_jobs_ahead(connection, [job for job in jobs if job.state == "waiting"]),
+        [FailedUnit(*columns) for *columns, _ in failed],
         failed[0][-1] if failed else 0,
         read_workers(connection),
-        {pause.queue: pause for pause in _rows(connection, Pause, _PAUSES)},
-        _rows(
-            connection,
-            Host,
-            "select host, next_at, held_until, held_why from throttled_hosts where subdomain = %(site)s",
-            asked,
-        )
-        if run[0].current_stage == "fetch"
-        else [],
-        _rows(connection, Repair, _REPAIRS, asked),
+        {pause.queue: pause for pause in _read(connection, Pause, _PAUSES, values)},
+        _read(connection, ThrottledHost, _HOSTS, values) if run.current_stage == "fetch" else [],
+        _read(connection, Repair, _REPAIRS, values),
         [problem for (problem,) in connection.execute(_TRIGGERS, {}).fetchall()],
     )
 
 
-def _groups(connection: Connection, asked: dict[str, Any]) -> list[Group]:
-    groups: dict[tuple[str, str, bool], Group] = {}
-    for late, count, *values in connection.execute(_UNITS, asked).fetchall():
-        job = Job(*values)
-        group = groups.setdefault((job.stage, job.state, late), Group(job.stage, job.state, late, count, []))
+def read_site_history(connection: Connection, subdomain: str, everything: bool = False) -> SiteHistory:
+    """`everything`: all documents and runs, instead of the first of each."""
+    documents, runs = (None, None) if everything else (_MAX_DOCUMENTS, _MAX_RUNS)
+    return SiteHistory(
+        fetch_rows(connection, _COUNTS, site=subdomain)[0],
+        fetch_rows(connection, _DOCUMENTS, site=subdomain, limit=documents),
+        {row["phase"]: row for row in fetch_rows(connection, _PHASES, site=subdomain)},
+        fetch_rows(connection, _RUNS, site=subdomain, limit=runs),
+        fetch_rows(connection, _RUN_COUNT, site=subdomain)[0]["runs"],
+    )
+
+
+def _read_groups(connection: Connection, values: dict[str, Any]) -> list[UnitGroup]:
+    groups: dict[tuple[str, str, bool], UnitGroup] = {}
+    for late, count, *columns in connection.execute(_UNITS, values).fetchall():
+        job = Job(*columns)
+        group = groups.setdefault((job.stage, job.state, late), UnitGroup(job.stage, job.state, late, count, []))
         group.jobs.append(job)
     return list(groups.values())
 
 
-def _ahead(connection: Connection, waiting: list[Job]) -> dict[int, int]:
-    """Of the first that waits in each queue: the others are behind it."""
+def _count_jobs_ahead(connection: Connection, waiting: list[Job]) -> dict[int, int]:
+    """Only for the first job that waits in each queue: the site's other jobs are behind it."""
     ahead: dict[int, int] = {}
-    seen: set[str | None] = set()
+    queues: set[str | None] = set()
     for job in sorted(waiting, key=lambda job: (-(job.priority or 0), job.job_id or 0)):
-        if job.queue not in seen and job.job_id is not None:
-            seen.add(job.queue)
-            asked = {"queue": job.queue, "priority": job.priority, "job_id": job.job_id, "most": _COUNTED_AT_MOST}
-            ahead[job.job_id] = (connection.execute(_AHEAD, asked).fetchone() or (0,))[0]
+        if job.queue not in queues and job.job_id is not None:
+            queues.add(job.queue)
+            values = {"queue": job.queue, "priority": job.priority, "job_id": job.job_id, "limit": _MAX_JOBS_COUNTED}
+            ahead[job.job_id] = (connection.execute(_JOBS_AHEAD, values).fetchone() or (0,))[0]
     return ahead
 
 
-def _one_job(connection: Connection, query: LiteralString, asked: dict[str, Any]) -> Job | None:
-    row = connection.execute(query, asked).fetchone()
+def _read_job(connection: Connection, query: LiteralString, values: dict[str, Any]) -> Job | None:
+    row = connection.execute(query, values).fetchone()
     return Job(*row) if row else None
 
 
-def _rows(
-    connection: Connection, kind: type[Row], query: LiteralString, asked: dict[str, Any] | None = None
-) -> list[Row]:
+def _read(connection: Connection, kind: type[Record], query: LiteralString, values: dict[str, Any]) -> list[Record]:
     with connection.cursor(row_factory=class_row(kind)) as cursor:
-        return cursor.execute(query, asked).fetchall()
+        return cursor.execute(query, values).fetchall()

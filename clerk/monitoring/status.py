@@ -1,26 +1,36 @@
-"""How the whole pipeline is doing, from the views in one snapshot. Lists are cut; the counts beside them are whole."""
+"""Read model of the whole pipeline, for `clerk status`, `clerk up`, the dashboard and the metrics.
+
+Read it in one snapshot (`read_only_snapshot` in clerk.db.connection). Lists are cut to a few rows; the counts beside
+them are complete.
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Any, LiteralString
 
 import psycopg
-from psycopg.rows import dict_row
 
+from clerk.monitoring.query import Connection, Row, fetch_rows
 from clerk.monitoring.workers import Worker, read_workers
 from clerk.pipeline.engine import STAGES
 
-Connection = psycopg.Connection[Any]
-Row = dict[str, Any]
-
-LISTED = 10
+MAX_ROWS = 10
+_MAX_EVENTS = 20
 _INVARIANTS_TIMEOUT = "2s"
 
-_GOING = """
-select v.stage, count(*) as sites, sum(v.total)::integer as total, sum(v.completed)::integer as completed,
-       sum(v.failed)::integer as failed
+_SITES = """
+select coalesce(current_stage, 'never run') as stage, outcome, count(*)::integer as sites
+from pipeline_overview group by 1, 2 order by 3 desc, 1, 2
+"""
+# total, completed, failed: of the sites that are in the stage. run_*: of every site's current or last run.
+_STAGES = """
+select c.stage, count(*) filter (where o.phase = c.phase)::integer as sites,
+       coalesce(sum(c.total) filter (where o.phase = c.phase), 0)::integer as total,
+       coalesce(sum(c.completed) filter (where o.phase = c.phase), 0)::integer as completed,
+       coalesce(sum(c.failed) filter (where o.phase = c.phase), 0)::integer as failed,
+       sum(c.total)::integer as run_total, sum(c.completed)::integer as run_completed,
+       sum(c.failed)::integer as run_failed
 from pipeline_overview o
 cross join lateral (values
     ('fetch', 1, o.fetch_total, o.fetch_completed, o.fetch_failed),
@@ -28,14 +38,11 @@ cross join lateral (values
     ('compilation', 3, o.compilation_total, o.compilation_completed, o.compilation_failed),
     ('extraction', 3, o.extraction_total, o.extraction_completed, o.extraction_failed),
     ('deploy', 4, o.deploy_total, o.deploy_completed, o.deploy_failed)
-) v (stage, phase, total, completed, failed)
-where o.phase = v.phase
-group by v.stage
+) c (stage, phase, total, completed, failed)
+group by c.stage
 """
-_OUTCOMES = (
-    "select outcome, count(*) as sites from pipeline_overview where outcome is not null group by 1 order by 2 desc"
-)
-# Without the rate, so that the planner leaves out the events of the last hour, of which there can be millions.
+_LAST_MINUTE = "select stage, (succeeded + failed)::integer as jobs_last_minute from jobs_last_minute"
+# Without the rate: the planner then skips the events of the last hour, of which there can be millions.
 _QUEUES = """
 select queue, waiting::integer, scheduled::integer, held_back::integer, running::integer, oldest_waiting_since, paused,
        paused_at, paused_by
@@ -43,28 +50,41 @@ from queue_backlog order by queue
 """
 _RATES = "select queue, rate_per_hour::integer from queue_backlog"
 _STUCK = """
-select subdomain, current_stage as stage, idle_for from stuck_sites order by idle_for desc nulls first limit %(most)s
+select subdomain, current_stage as stage, idle_for from stuck_sites order by idle_for desc nulls first limit %(limit)s
 """
-_PAUSED = "select subdomain, paused_at, paused_by from pipeline_overview where paused order by paused_at limit %(most)s"
+_PAUSED = (
+    "select subdomain, paused_at, paused_by from pipeline_overview where paused order by paused_at limit %(limit)s"
+)
 _FAILED = """
 select subdomain, last_error_stage as stage, last_error_message as message
-from pipeline_overview where outcome = 'failed' order by updated_at desc limit %(most)s
+from pipeline_overview where outcome = 'failed' order by updated_at desc limit %(limit)s
 """
 _ERRORS = """
-select at, subdomain, stage, meeting, date, error_code, error_message from recent_errors limit %(most)s
+select max(at) as at, subdomain, stage, status, error_code, count(*)::integer as documents,
+       (array_agg(meeting order by at desc))[1] as meeting, (array_agg(date order by at desc))[1] as date,
+       (array_agg(error_message order by at desc))[1] as error_message
+from recent_errors group by subdomain, stage, status, error_code order by 1 desc limit %(limit)s
 """
-_RISING = """
-select (select count(*) from recent_errors where at >= clerk_now() - interval '1 hour') as last_hour,
-       (select count(*) from recent_errors
-        where at >= clerk_now() - interval '25 hours' and at < clerk_now() - interval '1 hour') / 24.0
-           as per_hour_before
+_FAILURES = """
+select count(*) filter (where at >= clerk_now() - interval '1 hour') as last_hour,
+       count(*) filter (where at < clerk_now() - interval '1 hour') / 24.0 as per_hour_before
+from recent_errors where at >= clerk_now() - interval '25 hours'
 """
-_DURATIONS = "select stage, median as site_median, job_median, wait_median from stage_durations"
+_EVENTS = """
+select e.at, e.kind, e.subdomain, e.what, r.ocr_completed as processed, r.ocr_failed as failed
+from (select * from recent_events limit %(limit)s) e
+left join run_history r on e.kind = 'run ended' and r.subdomain = e.subdomain and r.ended_at = e.at
+order by e.at desc
+"""
+_TRIGGERS = "select format('trigger %%s %%s', name, problem) as problem from trigger_problems order by name"
+_DURATIONS = """
+select stage, median as site_median, p90 as site_p90, job_median, job_p90, wait_median, wait_p90 from stage_durations
+"""
 _RUNS = """
-select completed + failed as runs from completions_per_hour
+select coalesce(sum(completed + failed), 0)::integer as runs from completions_per_hour
 where stage = 'completed' and hour > clerk_now() - interval '24 hours'
 """
-_BROKEN = "select invariant, count(*)::integer as problems from invariant_violations group by 1 order by 1"
+_VIOLATIONS = "select invariant, count(*)::integer as violations from invariant_violations group by 1 order by 1"
 
 
 @dataclass(frozen=True)
@@ -72,23 +92,36 @@ class PipelineStatus:
     now: datetime
     health: Row
     """The row of pipeline_health."""
-    stages: list[Row]
-    """One per stage: sites that are in it, units of theirs, and how long it takes."""
+    sites: dict[str, int]
+    """Stage, `completed` or `never run` → number of sites."""
     outcomes: dict[str, int]
-    """How the last runs ended → sites."""
+    """Outcome of the last run → number of sites, the most frequent first."""
+    stages: list[Row]
+    """One row per stage: its sites, their units, its jobs of the last minute and its durations."""
     queues: list[Row]
+    """One row per queue that has jobs or is paused."""
     workers: list[Worker]
-    """The dead first."""
+    """Dead workers come first."""
     stuck: list[Row]
     paused: list[Row]
     failed: list[Row]
     errors: list[Row]
+    """Errors of the last seven days, grouped by site, stage and code, with the latest document of each group."""
+    events: list[Row]
+    """Runs, repairs and operator actions of the last seven days, the newest first. A run that ended has its counts."""
     failures_last_hour: int
     failures_per_hour_before: float
+    """Average of the 24 hours before the last one."""
     runs_last_day: int
     broken: dict[str, int] | None
-    """Invariant → how often it is broken. None: it took too long to find out."""
+    """Invariant → number of violations. None: the check took longer than its time limit."""
     triggers: list[str]
+    """Accounting triggers that are missing or disabled."""
+
+    @property
+    def open_jobs(self) -> int:
+        """Jobs that wait, are scheduled or run, in all queues."""
+        return sum(queue["waiting"] + queue["scheduled"] + queue["running"] for queue in self.queues)
 
     def as_dict(self) -> Row:
         return asdict(self)
@@ -96,74 +129,87 @@ class PipelineStatus:
 
 @dataclass(frozen=True)
 class SlowStats:
-    """What takes long to find out. Whoever looks again and again may find it out less often."""
+    """The statistics that take long to compute. A caller that polls can keep them for a while."""
 
     durations: dict[str, Row]
-    """Stage → how long its sites and jobs take."""
+    """Stage → median and 90th percentile of its sites and jobs."""
     rates: dict[str, int]
-    """Queue → jobs that ended in the last hour."""
+    """Queue → jobs that finished in the last hour."""
     runs_last_day: int
     broken: dict[str, int] | None
 
 
-def read_slow(connection: Connection) -> SlowStats:
+def read_slow_stats(connection: Connection) -> SlowStats:
     return SlowStats(
-        durations={row["stage"]: row for row in _rows(connection, _DURATIONS)},
-        rates={row["queue"]: row["rate_per_hour"] for row in _rows(connection, _RATES)},
-        runs_last_day=sum(row["runs"] for row in _rows(connection, _RUNS)),
-        broken=_broken(connection),
+        durations={row["stage"]: row for row in fetch_rows(connection, _DURATIONS)},
+        rates={row["queue"]: row["rate_per_hour"] for row in fetch_rows(connection, _RATES)},
+        runs_last_day=fetch_rows(connection, _RUNS)[0]["runs"],
+        broken=_read_violations(connection),
     )
 
 
 def read_status(connection: Connection, slow: SlowStats | None = None) -> PipelineStatus:
-    """Meant for a transaction that sees one moment: `reading` in clerk.db.connection."""
-    slow = slow or read_slow(connection)
-    rising = _rows(connection, _RISING)[0]
-    now = _rows(connection, "select clerk_now() as now")[0]["now"]
+    (clock,) = fetch_rows(connection, "select clerk_now() as now")
+    (health,) = fetch_rows(connection, "select * from pipeline_health")
+    (failures,) = fetch_rows(connection, _FAILURES)
+    sites = fetch_rows(connection, _SITES)
+    slow = slow or read_slow_stats(connection)
     return PipelineStatus(
-        now=now,
-        health=_rows(connection, "select * from pipeline_health")[0],
-        stages=_stages(connection, slow.durations),
-        outcomes={row["outcome"]: row["sites"] for row in _rows(connection, _OUTCOMES)},
-        queues=[_with_rate(row, slow.rates.get(row["queue"], 0), now) for row in _rows(connection, _QUEUES)],
+        now=clock["now"],
+        health=health,
+        sites=_sum_by(sites, "stage"),
+        outcomes=_sum_by([row for row in sites if row["outcome"] is not None], "outcome"),
+        stages=_read_stages(connection, slow.durations),
+        queues=[_add_rate(row, slow.rates.get(row["queue"], 0), clock["now"]) for row in read_queues(connection)],
         workers=read_workers(connection),
-        stuck=_rows(connection, _STUCK),
-        paused=_rows(connection, _PAUSED),
-        failed=_rows(connection, _FAILED),
-        errors=_rows(connection, _ERRORS),
-        failures_last_hour=rising["last_hour"],
-        failures_per_hour_before=float(rising["per_hour_before"]),
+        stuck=fetch_rows(connection, _STUCK, limit=MAX_ROWS),
+        paused=fetch_rows(connection, _PAUSED, limit=MAX_ROWS),
+        failed=fetch_rows(connection, _FAILED, limit=MAX_ROWS),
+        errors=fetch_rows(connection, _ERRORS, limit=MAX_ROWS),
+        events=fetch_rows(connection, _EVENTS, limit=_MAX_EVENTS),
+        failures_last_hour=failures["last_hour"],
+        failures_per_hour_before=float(failures["per_hour_before"]),
         runs_last_day=slow.runs_last_day,
-        triggers=[
-            f"trigger {row['name']} {row['problem']}" for row in _rows(connection, "select * from trigger_problems")
-        ],
         broken=slow.broken,
+        triggers=[row["problem"] for row in fetch_rows(connection, _TRIGGERS)],
     )
 
 
-def _stages(connection: Connection, durations: dict[str, Row]) -> list[Row]:
-    going = {row["stage"]: row for row in _rows(connection, _GOING)}
-    nothing = {"sites": 0, "total": 0, "completed": 0, "failed": 0}
-    return [{"stage": stage, **nothing, **going.get(stage, {}), **durations.get(stage, {})} for stage in STAGES]
+def read_queues(connection: Connection) -> list[Row]:
+    return fetch_rows(connection, _QUEUES)
 
 
-def _with_rate(queue: Row, rate: int, now: datetime) -> Row:
-    """With what the view would say, too: when the queue is empty at that rate, if nothing comes."""
+def _sum_by(rows: list[Row], column: str) -> dict[str, int]:
+    totals: dict[str, int] = {}
+    for row in rows:
+        totals[row[column]] = totals.get(row[column], 0) + row["sites"]
+    return dict(sorted(totals.items(), key=lambda item: -item[1]))
+
+
+def _read_stages(connection: Connection, durations: dict[str, Row]) -> list[Row]:
+    counts = {row["stage"]: row for row in fetch_rows(connection, _STAGES)}
+    last_minute = {row["stage"]: row for row in fetch_rows(connection, _LAST_MINUTE)}
+    zeros = dict.fromkeys(
+        ("sites", "total", "completed", "failed", "run_total", "run_completed", "run_failed", "jobs_last_minute"), 0
+    )
+    return [
+        {"stage": stage, **zeros, **counts.get(stage, {}), **last_minute.get(stage, {}), **durations.get(stage, {})}
+        for stage in STAGES
+    ]
+
+
+def _add_rate(queue: Row, rate: int, now: datetime) -> Row:
+    """Add the rate and the time at which the queue is empty at that rate, as the view queue_backlog computes it."""
     left = queue["waiting"] + queue["running"]
     eta = now + timedelta(hours=left / rate) if rate and not queue["paused"] else None
     return {**queue, "rate_per_hour": rate, "eta": eta}
 
 
-def _broken(connection: Connection) -> dict[str, int] | None:
+def _read_violations(connection: Connection) -> dict[str, int] | None:
     try:
-        # Rolled back, so that its time limit does not hold for what is read afterwards.
+        # Rolled back, so that the time limit does not apply to later queries of the transaction.
         with connection.transaction(force_rollback=True):
             connection.execute("select set_config('statement_timeout', %s, true)", [_INVARIANTS_TIMEOUT])
-            return {row["invariant"]: row["problems"] for row in _rows(connection, _BROKEN)}
+            return {row["invariant"]: row["violations"] for row in fetch_rows(connection, _VIOLATIONS)}
     except psycopg.errors.QueryCanceled:
         return None
-
-
-def _rows(connection: Connection, query: LiteralString, most: int = LISTED) -> list[Row]:
-    with connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(query, {"most": most}).fetchall()

@@ -1,4 +1,4 @@
-"""Who reads a queue, who holds a job, and who does not: workers in words."""
+"""Sentences about workers: which workers process a queue, and which one holds a job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HOLDER = re.compile(r"[0-9a-f]{12} clerk (\d+) (.+)")
 
 
 class HasWorkers(Protocol):
-    """The workers at a moment."""
+    """A read model that has the workers at one moment: PipelineStatus or SiteState."""
 
     @property
     def now(self) -> datetime: ...
@@ -22,55 +22,56 @@ class HasWorkers(Protocol):
     def workers(self) -> list[Worker]: ...
 
 
-def readers_of(facts: HasWorkers, queue: str) -> list[Worker]:
-    return [worker for worker in facts.workers if worker.reads(queue)]
+def workers_of(model: HasWorkers, queue: str) -> list[Worker]:
+    return [worker for worker in model.workers if worker.processes(queue)]
 
 
-def named(worker: Worker) -> str:
+def worker_name(worker: Worker) -> str:
     return f"worker {worker.worker_id}{f' on {worker.host}' if worker.host else ''}"
 
 
-def holder(facts: SiteState, job: Job) -> str:
-    """The worker that has the job, or had it."""
-    for worker in facts.workers:
+def holder_name(state: SiteState, job: Job) -> str:
+    """Name of the worker that holds the job's claim, or held it last."""
+    for worker in state.workers:
         if worker.holder is not None and worker.holder == job.holder:
-            return named(worker)
+            return worker_name(worker)
     if job.holder is None:
-        return f"worker {job.worker_id}" if job.worker_id is not None else "a worker that is gone"
+        return f"worker {job.worker_id}" if job.worker_id is not None else "an unknown worker"
     match = _HOLDER.fullmatch(job.holder)
     return f"process {match[1]} on {match[2]}" if match else job.holder
 
 
-def nobody_reads(facts: HasWorkers, queue: str) -> str:
-    """Why nothing happens in a queue: no worker at all, none for this queue, or none that says."""
-    alive = [worker for worker in facts.workers if worker.alive]
-    silent = [worker for worker in alive if not worker.introduced]
+def no_worker(model: HasWorkers, queue: str) -> str:
+    """Say that no worker processes a queue, and why: none is alive, or the live ones process other queues."""
+    alive = [worker for worker in model.workers if worker.alive]
+    unregistered = [worker for worker in alive if not worker.registered]
     if not alive:
-        last = max(facts.workers, key=lambda worker: worker.last_heartbeat, default=None)
-        heard = f" ({named(last)} was last heard of {format_relative(last.last_heartbeat, facts.now)})" if last else ""
-        return f"nothing reads queue {queue}: no worker alive{heard}"
-    if silent:
-        return (
-            f"nothing is known to read queue {queue}: {pluralize(len(silent), 'worker')} of another version"
-            f" {'does' if len(silent) == 1 else 'do'} not say what it reads"
-        )
-    queues = sorted({name for worker in alive for name in worker.queues or ()})
-    verb = "worker alive reads" if len(alive) == 1 else f"{len(alive)} workers alive read"
-    return f"nothing reads queue {queue}: the {verb} {join_words(queues)} only"
+        last = max(model.workers, key=lambda worker: worker.last_heartbeat, default=None)
+        heartbeat = f" (last heartbeat: {worker_name(last)}, {_ago(model, last)})" if last else ""
+        return f"no worker processes queue {queue}: no worker is alive{heartbeat}"
+    if unregistered:
+        count = len(unregistered)
+        have = "worker has" if count == 1 else "workers have"
+        return f"no worker is known to process queue {queue}: {count} {have} not registered which queues it processes"
+    queues = join_words(sorted({name for worker in alive for name in worker.queues or ()}))
+    process = "the live worker processes" if len(alive) == 1 else f"the {len(alive)} live workers process"
+    return f"no worker processes queue {queue}: {process} only {queues}"
 
 
-def read_by(facts: HasWorkers, queue: str) -> str:
-    readers = readers_of(facts, queue)
-    if len(readers) == 1:
-        return f"read by {named(readers[0])}"
-    return f"read by {pluralize(len(readers), 'worker')}"
+def _ago(model: HasWorkers, worker: Worker) -> str:
+    return format_relative(worker.last_heartbeat, model.now)
 
 
-def at_work(facts: SiteState, job: Job) -> str:
-    """Worker, how far, how long."""
-    far = ""
+def processed_by(model: HasWorkers, queue: str) -> str:
+    workers = workers_of(model, queue)
+    return f"processed by {worker_name(workers[0]) if len(workers) == 1 else pluralize(len(workers), 'worker')}"
+
+
+def running_job(state: SiteState, job: Job) -> str:
+    """The job's worker, its progress and how long it has run."""
+    progress = ""
     if job.progress and job.progress_total:
-        unit = {"ocr": "page {} of {}", "fetch": "document {} of {}"}.get(job.stage, "step {} of {}")
-        far = unit.format(f"{job.progress:,}", f"{job.progress_total:,}")
-    long = format_duration(facts.now - job.claimed_at) if job.claimed_at else ""
-    return ", ".join(filter(None, (holder(facts, job), far, long)))
+        unit = {"ocr": "page", "fetch": "document"}.get(job.stage, "step")
+        progress = f"{unit} {job.progress:,} of {job.progress_total:,}"
+    duration = format_duration(state.now - job.claimed_at) if job.claimed_at else ""
+    return ", ".join(filter(None, (holder_name(state, job), progress, duration)))

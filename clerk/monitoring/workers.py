@@ -1,13 +1,13 @@
-"""The workers that there are: where each is, which queues it reads, whether it lives and what it does."""
+"""Read model of workers: host, queues, heartbeat and current jobs of each."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-import psycopg
 from psycopg.rows import class_row
+
+from clerk.monitoring.query import Connection
 
 
 @dataclass(frozen=True)
@@ -17,26 +17,44 @@ class Worker:
     host: str | None
     pid: str | None
     queues: list[str] | None
-    """None: all of them, if it is introduced."""
-    introduced: bool
-    """False: a worker of another version, which does not say what it reads."""
+    """None: every queue, if the worker is registered."""
+    registered: bool
+    """False: a worker of another version, which has not recorded its queues."""
     last_heartbeat: datetime
     alive: bool
     running: int
-    doing: str | None
+    current_jobs: str | None
 
-    def reads(self, queue: str) -> bool:
-        return self.alive and self.introduced and (self.queues is None or queue in self.queues)
+    def processes(self, queue: str) -> bool:
+        return self.alive and self.registered and (self.queues is None or queue in self.queues)
 
 
 _WORKERS = """
-select worker_id, holder, host, pid, queues, registered_at is not null as introduced, last_heartbeat, alive,
-       running::integer, doing
+select worker_id, holder, host, pid, queues, registered_at is not null as registered, last_heartbeat, alive,
+       running::integer, doing as current_jobs
 from worker_status order by alive, worker_id
+"""
+# A worker's application_name is "<12 hex digits> clerk <pid> <host>", which Postgres cuts at 63 bytes.
+_ACTIVE_PROCESSES = """
+select count(distinct application_name) from pg_stat_activity
+where application_name ~ '^[0-9a-f]{12} clerk [0-9]+ '
+  and regexp_replace(application_name, '^[0-9a-f]{12} clerk [0-9]+ ', '')
+      = left(%(host)s, 63 - length(substring(application_name from '^[0-9a-f]{12} clerk [0-9]+ ')))
+  and state_change > now() - interval '1 minute'
 """
 
 
-def read_workers(connection: psycopg.Connection[Any]) -> list[Worker]:
-    """The dead first."""
+def read_workers(connection: Connection) -> list[Worker]:
+    """Dead workers come first."""
     with connection.cursor(row_factory=class_row(Worker)) as cursor:
         return cursor.execute(_WORKERS).fetchall()
+
+
+def count_active_processes(connection: Connection, host: str) -> int:
+    """Count the worker processes of a host that sent a statement within the last minute.
+
+    Limitation: a database user that is not a member of the workers' role sees no sessions, so the count is 0.
+    """
+    row = connection.execute(_ACTIVE_PROCESSES, {"host": host}).fetchone()
+    assert row is not None
+    return int(row[0])

@@ -18,7 +18,9 @@ from clerk.errors import PIPELINE_ERRORS
 
 Connection = psycopg.Connection[Any]
 
-STAGES = ("fetch", "ocr", "compilation", "extraction", "deploy")
+PHASES = {1: ("fetch",), 2: ("ocr",), 3: ("compilation", "extraction"), 4: ("deploy",)}
+"""Phase of a run → its stages, as in the table stage_policy."""
+STAGES = tuple(stage for stages in PHASES.values() for stage in stages)
 """In pipeline order. Each stage has a queue of the same name."""
 COORDINATOR_QUEUE = "coordinator"
 QUEUES = (*STAGES, COORDINATOR_QUEUE)

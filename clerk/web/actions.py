@@ -15,8 +15,7 @@ import psycopg
 from clerk.db.audit import log_action
 from clerk.db.sites import site_not_found
 from clerk.humanize import join_words, pluralize
-from clerk.monitoring.failures import Group, retry_group
-from clerk.monitoring.overview import retryable_units
+from clerk.monitoring.failures import FailureFilter, read_failures, retry_failures
 from clerk.pipeline import engine
 from clerk.pipeline.engine import QUEUES, STAGES
 
@@ -118,7 +117,7 @@ def _retry(connection: Connection, request: ActionRequest, user: str, dry_run: b
     if request.error or not request.site:
         return _retry_group(connection, request, dry_run)
     site = _read_site(connection, request)
-    failed = retryable_units(connection, site.name, request.stage or None)
+    failed = read_failures(connection, FailureFilter(site.name, request.stage or None))
     with connection.transaction(force_rollback=dry_run):
         retried = engine.retry_failed(connection, site.name, request.stage or None)
     if not retried.units:
@@ -130,8 +129,8 @@ def _retry(connection: Connection, request: ActionRequest, user: str, dry_run: b
         f"{units} retried{stage}, in run {retried.run_id}.",
         [
             *(
-                f"{_pluralize_units(row['units'], row['stage'])} failed in {row['stage']} with {row['error_code']}"
-                for row in failed
+                f"{_pluralize_units(group.units, group.stage)} failed in {group.stage} with {group.error_code}"
+                for group in failed
             ),
             site.describe_retry(retried.run_id),
         ],
@@ -164,8 +163,8 @@ def _retry_group(connection: Connection, request: ActionRequest, dry_run: bool) 
         raise InvalidAction("A field is missing: give a site, a stage or an error.")
     if request.site:
         _read_site(connection, request)
-    group = Group(request.site or None, request.stage or None, request.error or None)
-    retries = list(retry_group(connection, group, dry_run))
+    group = FailureFilter(request.site or None, request.stage or None, request.error or None)
+    retries = list(retry_failures(connection, group, dry_run))
     units = sum(sum(retry.units.values()) for retry in retries)
     problems = [f"{retry.site}: {retry.problem}" for retry in retries if retry.problem]
     failed = "failed" + (f" in {request.stage}" if request.stage else "")

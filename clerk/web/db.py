@@ -13,14 +13,16 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
+from prometheus_client.metrics_core import Metric
 from psycopg import sql
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import ConnectionPool
 
 from clerk.db.connection import translate_errors
 from clerk.errors import DatabaseRefused, SchemaMismatch
-from clerk.monitoring.metrics import Metric, read_metrics
-from clerk.monitoring.overview import read_overview, read_progress
+from clerk.monitoring.metrics import read_metrics
+from clerk.monitoring.runs import read_progress
+from clerk.monitoring.status import read_queues
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +100,7 @@ class ReadOnlyPool:
         """Raise ClerkError unless the database is reachable and its views have every column that `queries` read."""
         try:
             with self.transaction() as connection:
-                read_overview(connection)
+                read_queues(connection)
                 read_progress(connection, [])
                 for query, values in queries:
                     fetch_rows(connection, sql.SQL("explain {}").format(query), values)

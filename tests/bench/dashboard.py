@@ -23,7 +23,7 @@ from typing import Any
 import httpx2
 import psycopg
 
-from clerk.cli.progress import Progress
+from clerk.cli.progress_reporter import ProgressReporter
 from clerk.db.connection import connect_to
 from clerk.db.embedded.server import Server
 from clerk.db.migrations.migrate import Migrator
@@ -129,7 +129,7 @@ def jobs_per_second(url: Url, windows: list[tuple[float, float]]) -> list[float]
     return rates
 
 
-def measure(url: Url, rounds: int, seconds: float, progress: Progress) -> tuple[Windows, list[float]]:
+def measure(url: Url, rounds: int, seconds: float, progress: ProgressReporter) -> tuple[Windows, list[float]]:
     windows: Windows = {variant: [] for variant in VARIANTS}
     durations: list[float] = []
     worker = subprocess.Popen([sys.executable, "-m", "tests.bench.engine", "--work", "complete", url])
@@ -138,7 +138,7 @@ def measure(url: Url, rounds: int, seconds: float, progress: Progress) -> tuple[
             for number in range(rounds):
                 # In alternating order, so that drift over time affects all variants equally.
                 for position, variant in enumerate(VARIANTS if number % 2 == 0 else reversed(VARIANTS)):
-                    progress.show("windows", number * len(VARIANTS) + position, rounds * len(VARIANTS))
+                    progress.update("windows", number * len(VARIANTS) + position, rounds * len(VARIANTS))
                     durations += window(variant, address, seconds, windows)
         if worker.poll() is not None:
             raise SystemExit("the worker ran out of jobs: use fewer --rounds or --seconds")
@@ -163,7 +163,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         running(Server(Path(folder) / "postgres", options=SETTINGS)) as server,
-        Progress(arguments.quiet) as progress,
+        ProgressReporter(arguments.quiet) as progress,
     ):
         os.environ |= {"STORAGE_DIR": str(Path(folder) / "storage"), "CLERK_HOME": folder}
         url = Databases(server).create()

@@ -24,7 +24,7 @@ from typing import Any
 import procrastinate
 import psycopg
 
-from clerk.cli.progress import Progress
+from clerk.cli.progress_reporter import ProgressReporter
 from clerk.db.connection import connect_to
 from clerk.db.embedded.server import Server
 from clerk.db.migrations.migrate import Migrator
@@ -183,21 +183,21 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         running(Server(Path(folder) / "postgres", options=SETTINGS)) as url,
-        Progress(arguments.quiet) as progress,
+        ProgressReporter(arguments.quiet) as progress,
     ):
         databases = Databases(url)
-        progress.show("measurements", done, of)
+        progress.update("measurements", done, of)
         for sites in (1, 40):
             measured: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
             for number in range(arguments.rounds):
                 for variant in VARIANTS:
                     measured[variant].append(measure(databases, variant, sites, arguments.units // sites * sites))
                     progress.note(f"{sites} sites, round {number + 1}, {variant}: {measured[variant][-1]:.0f}/s")
-                    progress.show("measurements", done := done + 1, of)
+                    progress.update("measurements", done := done + 1, of)
             medians = {variant: statistics.median(values) for variant, values in measured.items()}
             results[f"{sites} sites"] = medians | {"complete / stock": medians["complete"] / medians["stock"]}
         times = coordinator_latency(databases, 100)
-        progress.show("measurements", of, of)
+        progress.update("measurements", of, of)
     results["end of the last unit to start of the coordinator, ms"] = {
         "median": statistics.median(times),
         "p95": statistics.quantiles(times, n=20)[-1],

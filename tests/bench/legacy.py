@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from clerk.cli.progress import Progress
+from clerk.cli.progress_reporter import ProgressReporter
 from clerk.db.connection import connect_to
 from clerk.db.embedded.server import Server
 from clerk.db.migrations.migrate import Migrator
@@ -30,11 +30,11 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=5, help="per document")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="clerk-bench-") as folder, Progress(options.quiet) as progress:
+    with tempfile.TemporaryDirectory(prefix="clerk-bench-") as folder, ProgressReporter(options.quiet) as progress:
         disk = LegacyDisk(Path(folder) / "storage")
         names = [f"town-{number:04}" for number in range(options.sites)]
         for created, name in enumerate(names):
-            progress.show("sites created", created, options.sites)
+            progress.update("sites created", created, options.sites)
             for number in range(options.documents):
                 day = f"{1990 + number // 12}-{number % 12 + 1:02}-01"
                 disk.text(name, "CityCouncil", day, *[PAGE] * options.pages)
@@ -48,7 +48,7 @@ def main() -> None:
             inspect(connection, disk.root, None)
             _report("inspect", started, options.sites, documents, texts)
             started = time.perf_counter()
-            migration = migrate.migrate(connection, disk.root, progress=progress.counting("sites imported"))
+            migration = migrate.migrate(connection, disk.root, progress=progress.callback("sites imported"))
             done = sum(migrated.documents["processed"] for migrated in migration)
             assert done == documents
             _report("migrate", started, options.sites, documents, texts)

@@ -8,7 +8,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from clerk.cli.progress import Progress
+from clerk.cli.progress_reporter import ProgressReporter
 from clerk.db.connection import connect_to
 from clerk.db.embedded.server import Server
 from clerk.db.migrations.migrate import Migrator
@@ -49,7 +49,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         running(Server(Path(folder) / "postgres")) as url,
-        Progress("--quiet" in sys.argv) as progress,
+        ProgressReporter("--quiet" in sys.argv) as progress,
     ):
         databases = Databases(url)
         with connect_to(databases.create()) as connection:
@@ -59,7 +59,7 @@ def main() -> None:
             started = time.monotonic()
             plan = make_plan(connection, None)
             planned = time.monotonic()
-            done = reconcile(connection, None, progress=progress.counting("repairs")).done
+            done = reconcile(connection, None, progress=progress.callback("repairs")).done
             ended = time.monotonic()
             assert len(plan) == len(done) == HEADLESS + FAILED
             assert make_plan(connection, None, threshold=timedelta(0)) == []

@@ -29,7 +29,7 @@ import psutil
 import psycopg
 from PIL import Image
 
-from clerk.cli.progress import Progress
+from clerk.cli.progress_reporter import ProgressReporter
 from clerk.db.connection import connect_to
 from clerk.db.embedded.server import Server
 from clerk.db.migrations.migrate import Migrator
@@ -290,18 +290,18 @@ def tesseract_alone(images: Sequence[tuple[Path, int]]) -> list[str]:
 class Steps:
     """Reports each result as soon as it is known: the whole takes minutes."""
 
-    def __init__(self, progress: Progress, of: int) -> None:
+    def __init__(self, progress: ProgressReporter, of: int) -> None:
         self.progress, self.of, self.number = progress, of, 0
-        progress.show("steps", 0, of)
+        progress.update("steps", 0, of)
 
     def done(self, what: str, row: dict[str, float] | None = None) -> None:
         self.number += 1
         self.progress.note(f"{what}: {row or 'done'}")
-        self.progress.show("steps", self.number, self.of)
+        self.progress.update("steps", self.number, self.of)
 
 
 def measure(
-    folder: Path, count: int, naive_documents: int, parts: Sequence[str], scratch: Path, progress: Progress
+    folder: Path, count: int, naive_documents: int, parts: Sequence[str], scratch: Path, progress: ProgressReporter
 ) -> dict[str, Any]:
     steps = Steps(progress, sum({"scanned": 4, "digital": 1, "resumed": 1}[part] for part in parts))
     results: dict[str, Any] = {"cores": os.cpu_count(), "load_before": round(os.getloadavg()[0], 2)}
@@ -470,7 +470,7 @@ def main() -> None:
     options = parser.parse_args()
     if not options.civic.is_dir():
         parser.error(f"{options.civic} does not exist; pass a folder of born-digital PDFs with --civic")
-    with tempfile.TemporaryDirectory(prefix="clerk-bench-ocr-") as scratch, Progress(options.quiet) as progress:
+    with tempfile.TemporaryDirectory(prefix="clerk-bench-ocr-") as scratch, ProgressReporter(options.quiet) as progress:
         results = measure(options.civic, options.pages, options.naive_documents, options.only, Path(scratch), progress)
     print(json.dumps(results, indent=2) if options.json else "\n".join(report(results)))  # noqa: T201
 

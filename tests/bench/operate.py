@@ -18,14 +18,14 @@ from typing import Any
 
 import psycopg
 
-from clerk.cli.progress import Progress
+from clerk.cli.progress_reporter import ProgressReporter
 from clerk.db.connection import connect_to
 from clerk.db.embedded.server import Server
 from clerk.db.migrations.migrate import Migrator
 from clerk.db.migrations.sqlfiles import default_folder
 from tests.conftest import Databases, Url, running
 
-COMMANDS = (["verify", "--books-only"], ["reconcile-pipeline", "--dry-run", "--storage", "none"])
+COMMANDS = (["verify", "--no-files"], ["reconcile-pipeline", "--dry-run", "--storage", "none"])
 """Without file checks: the generated rows have no files."""
 LEDGER = "content_item_pipeline_state"
 
@@ -184,7 +184,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         running(Server(Path(folder) / "postgres")) as server,
-        Progress(arguments.quiet) as progress,
+        ProgressReporter(arguments.quiet) as progress,
     ):
         os.environ |= {"STORAGE_DIR": str(Path(folder) / "storage"), "CLERK_HOME": folder}
         url = Databases(server).create()
@@ -194,7 +194,7 @@ def main() -> None:
             (units,) = connection.execute("select count(*) from content_item_pipeline_state").fetchone() or (0,)
         results["ledger"] = units
         for number, command in enumerate(COMMANDS):
-            progress.show("commands", number, len(COMMANDS))
+            progress.update("commands", number, len(COMMANDS))
             measure(url, command)  # warms the cache: these commands run every few minutes
             results[" ".join(["clerk", *command])] = measure(url, command)
     if arguments.json:

@@ -166,7 +166,7 @@ def published(installation: Installation, documents: Path) -> Installation:
         )
         add_site(connection, "shelbyville", {"name": HOSTILE, "scraper": "directory", "extra": extra})
         connection.execute("select clerk_pause_site('shelbyville', 'tests'), clerk_start_run('springfield')")
-    installation.clerk("worker", "--burst")
+    installation.clerk("worker", "--until-idle")
     return installation
 
 

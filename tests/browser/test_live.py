@@ -19,7 +19,7 @@ def test_the_overview_is_updated_in_place_during_a_run(browser: Browser, publish
         with connect_to(published.database) as connection:
             connection.execute("select clerk_start_run('springfield')")
         expect(page.locator("#part-figures")).to_contain_text("Jobs waiting1")
-        published.clerk("worker", "--burst")
+        published.clerk("worker", "--until-idle")
         expect(events).to_have_count(count + 1)
         expect(events.nth(1)).to_contain_text("springfield")
         assert page.evaluate("window.notReloaded"), "the page was reloaded"

@@ -1,4 +1,4 @@
-"""`clerk failures`: the grid, what helps, and the retry of exactly the group that was named."""
+"""`clerk failures`: the table, the remedies, and the retry of the selected failures only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from clerk.errors import PdfEncrypted, PdfTimeout
 from tests.cli.conftest import Clerk
 from tests.conftest import Url
-from tests.engine.helpers import Worker, add_site, drain, rows, site, unit, worker
+from tests.engine.helpers import Worker, add_site, drain, rows, site, unit
+from tests.engine.helpers import worker as connect_worker
 
 
 @pytest.fixture(autouse=True)
@@ -20,31 +21,31 @@ def _database(monkeypatch: pytest.MonkeyPatch, database: Url) -> None:
 
 
 @pytest.fixture
-def hand(database: Url) -> Iterator[Worker]:
-    with worker(database, "a worker") as hand:
-        yield hand
+def worker(database: Url) -> Iterator[Worker]:
+    with connect_worker(database, "a worker") as worker:
+        yield worker
 
 
-def run(hand: Worker, subdomain: str, failing: dict[int, str], stage: str = "ocr") -> None:
+def run(worker: Worker, subdomain: str, failing: dict[int, str], stage: str = "ocr") -> None:
     """A run in which these items fail with these errors."""
-    hand.connection.execute("select clerk_start_run(%s)", [subdomain])
-    while job := hand.fetch():
+    worker.connection.execute("select clerk_start_run(%s)", [subdomain])
+    while job := worker.fetch():
         if job.queue == "coordinator":
-            hand.coordinate(job)
+            worker.coordinate(job)
             continue
         code = failing.get(job.args["content_item_id"]) if job.queue == stage else None
-        assert hand.finish(job, "failed" if code else "succeeded", code or "", "so it is" if code else "")
+        assert worker.finish(job, "failed" if code else "succeeded", code or "", "the reason" if code else "")
 
 
 def test_nothing_failed(clerk_command: Clerk) -> None:
     assert clerk_command("failures").out == "Nothing has failed.\n"
 
 
-def test_the_grid_counts_each_failure_once_by_its_age(
-    connection: psycopg.Connection, hand: Worker, clerk_command: Clerk
+def test_the_table_counts_each_failure_once_by_its_age(
+    connection: psycopg.Connection, worker: Worker, clerk_command: Clerk
 ) -> None:
     items = add_site(connection, documents=6)
-    run(hand, "town", {**dict.fromkeys(items[:4], "PdfEncrypted"), items[4]: "PdfTimeout"})
+    run(worker, "town", {**dict.fromkeys(items[:4], "PdfEncrypted"), items[4]: "PdfTimeout"})
     for item, age in zip(items, ("0 min", "2 hours", "3 days", "30 days"), strict=False):
         connection.execute(
             "update content_item_pipeline_state set last_attempt_at = now() - %s::interval"
@@ -54,83 +55,83 @@ def test_the_grid_counts_each_failure_once_by_its_age(
     shown = clerk_command("failures")
     assert shown.code == 0
     header, encrypted, timeout, *rest = shown.out.splitlines()
-    assert header.split() == ["error", "stage", "1", "h", "24", "h", "7", "d", "older", "all", "sites", "for", "good"]
+    assert header.split() == ["error", "stage", "1", "h", "24", "h", "7", "d", "older", "all", "sites", "permanent"]
     assert encrypted.split() == ["PdfEncrypted", "ocr", "1", "1", "1", "1", "4", "1", "4"]
     assert timeout.split() == ["PdfTimeout", "ocr", "1", "1", "1", "1"]
     assert f"PdfEncrypted in ocr: {PdfEncrypted.remedy}." in rest
-    assert "  town Council 2000-01-02: so it is" in rest
-    by_error = {one["error_code"]: one for one in json.loads(clerk_command("failures", "--json").out)}
+    assert "  town Council 2000-01-02: the reason" in rest
+    by_error = {group["error_code"]: group for group in json.loads(clerk_command("failures", "--json").out)}
     assert by_error["PdfEncrypted"]["by_age"] == {"1 h": 1, "24 h": 1, "7 d": 1, "older": 1}
     assert len(by_error["PdfEncrypted"]["examples"]) == 3
     assert by_error["PdfTimeout"]["remedy"] == PdfTimeout.remedy
 
 
-def test_only_the_group_that_was_asked_for(connection: psycopg.Connection, hand: Worker, clerk_command: Clerk) -> None:
+def test_options_select_failures(connection: psycopg.Connection, worker: Worker, clerk_command: Clerk) -> None:
     for name in ("town", "city"):
         items = add_site(connection, name, documents=2)
-        run(hand, name, {items[0]: "PdfEncrypted", items[1]: "PdfTimeout"})
+        run(worker, name, {items[0]: "PdfEncrypted", items[1]: "PdfTimeout"})
     (found,) = json.loads(clerk_command("failures", "--error", "PdfTimeout", "--site", "city", "--json").out)
     assert (found["error_code"], found["units"], found["sites"]) == ("PdfTimeout", 1, 1)
     assert json.loads(clerk_command("failures", "--stage", "deploy", "--json").out) == []
 
 
-def test_retry_after_the_run_does_just_the_group(
-    connection: psycopg.Connection, hand: Worker, clerk_command: Clerk
+def test_retry_after_the_run_processes_the_selected_units_only(
+    connection: psycopg.Connection, worker: Worker, clerk_command: Clerk
 ) -> None:
     items = {}
     for name in ("town", "city"):
         items[name] = add_site(connection, name, documents=3)
-        run(hand, name, {items[name][0]: "ReaderCrashed", items[name][1]: "PdfEncrypted"})
+        run(worker, name, {items[name][0]: "ReaderCrashed", items[name][1]: "PdfEncrypted"})
     before = rows(connection, "select run_id from sites order by subdomain")
     dry = clerk_command("failures", "--error", "ReaderCrashed", "--retry", "--dry-run")
     assert dry.code == 0
-    assert dry.out.endswith("(dry run, nothing was done) 2 units of 2 sites tried again\n")
+    assert dry.out.endswith("(dry run, nothing was done) 2 units of 2 sites retried.\n")
     assert rows(connection, "select run_id from sites order by subdomain") == before
     shown = clerk_command("failures", "--error", "ReaderCrashed", "--retry")
     assert shown.code == 0
-    assert shown.out.endswith("2 units of 2 sites tried again.\n")
+    assert shown.out.endswith("2 units of 2 sites retried.\n")
     for name in ("town", "city"):
         assert site(connection, name)["ocr_total"] == 1
         assert unit(connection, items[name][0])["status"] == "pending"
         assert unit(connection, items[name][1])["status"] == "failed_terminal"
         assert unit(connection, items[name][2])["status"] == "processed"
-    drain(hand)
-    assert {one["error_code"] for one in json.loads(clerk_command("failures", "--json").out)} == {"PdfEncrypted"}
+    drain(worker)
+    assert {group["error_code"] for group in json.loads(clerk_command("failures", "--json").out)} == {"PdfEncrypted"}
     assert rows(connection, "select * from invariant_violations_full") == []
 
 
-def test_retry_within_the_stage_reopens_just_the_group(
-    connection: psycopg.Connection, hand: Worker, clerk_command: Clerk
+def test_retry_within_the_stage_reopens_the_selected_units_only(
+    connection: psycopg.Connection, worker: Worker, clerk_command: Clerk
 ) -> None:
     items = add_site(connection, documents=3)
     connection.execute("select clerk_start_run('town', p_first_phase => 2)")
     for code in ("ReaderCrashed", "PdfEncrypted"):
-        hand.finish(hand.take("ocr"), "failed", code)
+        worker.finish(worker.take("ocr"), "failed", code)
     shown = clerk_command("failures", "--site", "town", "--error", "ReaderCrashed", "--retry", "--json")
     (retried,) = json.loads(shown.out)["sites"]
     assert retried == {"site": "town", "units": {"ocr": 1}, "run_id": site(connection)["run_id"], "problem": None}
     assert [unit(connection, item)["status"] for item in items] == ["pending", "failed_terminal", "pending"]
-    drain(hand)
+    drain(worker)
     assert site(connection)["outcome"] == "partial"
     assert rows(connection, "select * from invariant_violations_full") == []
 
 
 def test_retry_of_two_stages_of_a_site_is_one_run(
-    connection: psycopg.Connection, hand: Worker, clerk_command: Clerk
+    connection: psycopg.Connection, worker: Worker, clerk_command: Clerk
 ) -> None:
-    """The earlier stage starts it, and the later one is taken along instead of superseding it."""
+    """The retry of the earlier stage starts the run; the retry of the later stage joins it."""
     items = add_site(connection, documents=3)
-    run(hand, "town", {items[0]: "WorkerLost"})
+    run(worker, "town", {items[0]: "WorkerLost"})
     connection.execute("select clerk_rewind('town', 'extraction')")
-    while job := hand.fetch():
+    while job := worker.fetch():
         if job.queue == "coordinator":
-            hand.coordinate(job)
+            worker.coordinate(job)
         else:
             failed = job.queue == "extraction" and job.args["content_item_id"] == items[1]
-            hand.finish(job, "failed" if failed else "succeeded", "WorkerLost" if failed else "")
+            worker.finish(job, "failed" if failed else "succeeded", "WorkerLost" if failed else "")
     shown = clerk_command("failures", "--error", "WorkerLost", "--retry")
-    assert "2 units of 1 site tried again." in shown.out
-    drain(hand)
+    assert "2 units of 1 site retried." in shown.out
+    drain(worker)
     assert clerk_command("failures").out == "Nothing has failed.\n"
     assert [row[0] for row in rows(connection, "select outcome from pipeline_runs order by run_id")] == [
         "partial",
@@ -139,7 +140,7 @@ def test_retry_of_two_stages_of_a_site_is_one_run(
     ]
 
 
-def test_retry_wants_a_group_and_a_rehearsal_wants_a_retry(clerk_command: Clerk) -> None:
+def test_retry_needs_a_selection_and_dry_run_needs_retry(clerk_command: Clerk) -> None:
     assert clerk_command("failures", "--retry").code == 2
     assert clerk_command("failures", "--dry-run").code == 2
     assert clerk_command("failures", "--site", "nowhere").code == 2

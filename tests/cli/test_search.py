@@ -1,4 +1,4 @@
-"""`clerk search` for people and for programs."""
+"""`clerk search`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pytest
 
 from tests.archive.published import publish
 from tests.cli.conftest import Clerk
-from tests.cli.screen import on_a_terminal
+from tests.cli.terminal import run_on_terminal
 
 
 @pytest.fixture(autouse=True)
-def _places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("STORAGE_DIR", str(tmp_path / "storage"))
     monkeypatch.setenv("CLERK_PUBLISH_DIR", str(tmp_path / "published"))
 
 
-def test_programs_learn_where_the_image_is(clerk_command: Clerk, tmp_path: Path) -> None:
+def test_json_has_the_file_of_the_image(clerk_command: Clerk, tmp_path: Path) -> None:
     image = tmp_path / "storage/springfield/images/CityCouncil/2024-03-05/1.png"
     image.parent.mkdir(parents=True)
     image.write_bytes(b"PNG")
@@ -36,7 +36,7 @@ def test_programs_learn_where_the_image_is(clerk_command: Clerk, tmp_path: Path)
     assert (second["page"], second["image_file"]) == (2, None)
 
 
-def test_a_broken_archive_is_named_and_is_not_fatal(clerk_command: Clerk, tmp_path: Path) -> None:
+def test_a_broken_archive_is_reported_and_skipped(clerk_command: Clerk, tmp_path: Path) -> None:
     publish(tmp_path / "published", "alpha", {"text": "bike"}).write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
     publish(tmp_path / "published", "beta", {"text": "bike"})
     found = clerk_command("search", "bike")
@@ -45,10 +45,10 @@ def test_a_broken_archive_is_named_and_is_not_fatal(clerk_command: Clerk, tmp_pa
     assert found.err.startswith("The archive of alpha cannot be searched (")
 
 
-def test_what_was_found_stands_out_and_controls_nothing(tmp_path: Path) -> None:
+def test_matches_are_bold_and_control_characters_are_removed(tmp_path: Path) -> None:
     publish(tmp_path / "published", "springfield", {"text": "New bike \x1b[2J lanes"})
     environment = {"STORAGE_DIR": str(tmp_path / "storage"), "CLERK_PUBLISH_DIR": str(tmp_path / "published")}
-    with on_a_terminal("-m", "clerk", "search", "bike", environment=environment) as screen:
-        assert screen.to_the_end() == 0
-    assert "New \x1b[1mbike\x1b[0m" in screen.written
-    assert "\x1b[2J" not in screen.written
+    with run_on_terminal("-m", "clerk", "search", "bike", environment=environment) as terminal:
+        assert terminal.wait_for_end() == 0
+    assert "New \x1b[1mbike\x1b[0m" in terminal.written
+    assert "\x1b[2J" not in terminal.written

@@ -1,4 +1,4 @@
-"""`clerk site` and `clerk plugins`, as a person or a program calls them."""
+"""`clerk site` and `clerk plugins`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Clerk = Callable[..., Result]
 
 @pytest.fixture(scope="module")
 def shared_database(server: str, template: str) -> Iterator[str]:
-    """One for all tests of this file: they leave nothing behind but what `database` clears away."""
+    """One database for all tests of this file; the fixture `database` empties it."""
     databases = Databases(server)
     yield databases.create(template)
     databases.drop_all()
@@ -68,7 +68,7 @@ def test_add_show_list(clerk: Clerk) -> None:
     assert (shown["name"], shown["state"], shown["kind"]) == ("Springfield", "IL", "city")
     assert shown["documents"] == {"known": 0, "read": 0, "failed": 0, "superseded": 0, "vanished": 0}
     assert "legistar" in clerk("site", "show", "springfield").output
-    assert [one["subdomain"] for one in json.loads(clerk("site", "list", "--json").output)] == ["springfield"]
+    assert [row["subdomain"] for row in json.loads(clerk("site", "list", "--json").output)] == ["springfield"]
     assert json.loads(clerk("site", "list", "--state", "CA", "--json").output) == []
     assert "Springfield" in clerk("site", "list").output
     assert "already" in refused(clerk(*ADD, *EXTRA))
@@ -87,13 +87,13 @@ def test_a_dry_run_changes_nothing(clerk: Clerk) -> None:
     "name",
     ["", "Spring", "a b", "-a", "a-", ".a", "a..b", "../etc", "a/b", "a_b", "é", "a" * 64, "a\n", "a\0", "%s"],
 )
-def test_subdomains_that_are_none(clerk: Clerk, name: str) -> None:
+def test_invalid_subdomains(clerk: Clerk, name: str) -> None:
     assert not is_subdomain(name)
     assert "subdomain" in refused(clerk("site", "add", "--name", "x", "--", name))
 
 
 @pytest.mark.parametrize("name", ["a", "7", "a.b", "los-angeles.ca", "a" * 63])
-def test_subdomains_that_are_some(name: str) -> None:
+def test_valid_subdomains(name: str) -> None:
     assert is_subdomain(name)
 
 
@@ -105,7 +105,7 @@ def test_subdomains_that_are_some(name: str) -> None:
         ("--state", "C4"),
         ("--kind", "City!"),
         ("--scraper", "no such/label"),
-        ("--scraper", "nobodys"),
+        ("--scraper", "unknown"),
         ("--start-year", "1492"),
         ("--start-year", "soon"),
         ("--extra", "{broken"),
@@ -114,12 +114,12 @@ def test_subdomains_that_are_some(name: str) -> None:
         ("--lng", "west"),
     ],
 )
-def test_values_that_cannot_be_right(clerk: Clerk, option: str, value: str) -> None:
+def test_invalid_values(clerk: Clerk, option: str, value: str) -> None:
     refused(clerk("site", "add", "springfield", option, value))
     assert json.loads(clerk("site", "list", "--json").output) == []
 
 
-def test_extra_is_checked_by_the_fetcher(clerk: Clerk) -> None:
+def test_the_fetcher_validates_extra(clerk: Clerk) -> None:
     assert "'client'" in refused(clerk(*ADD))
     clerk(*ADD, *EXTRA)
     assert "'client'" in refused(clerk("site", "edit", "springfield", "--extra", "{}"))
@@ -134,7 +134,7 @@ def test_edit(clerk: Clerk) -> None:
     assert clerk("site", "edit", "springfield").exit_code == 2
 
 
-def test_remove_keeps_the_files_unless_told(clerk: Clerk, tmp_path: Path, connection: psycopg.Connection[Any]) -> None:
+def test_remove_keeps_the_files_by_default(clerk: Clerk, tmp_path: Path, connection: psycopg.Connection[Any]) -> None:
     file = tmp_path / "storage/springfield/pdfs/a.pdf"
     file.parent.mkdir(parents=True)
     file.touch()
@@ -163,7 +163,7 @@ def test_import(clerk: Clerk, tmp_path: Path, text: str) -> None:
     assert "2 added" in clerk("site", "import", str(file), "--dry-run").output
     assert json.loads(clerk("site", "import", str(file), "--json").output)["added"] == ["a", "b"]
     assert json.loads(clerk("site", "show", "a", "--json").output)["extra"] == {"client": "a"}
-    assert "2 left as they were" in clerk("site", "import", str(file)).output
+    assert "2 unchanged" in clerk("site", "import", str(file)).output
     assert "2 changed" in clerk("site", "import", str(file), "--update").output
 
 
@@ -204,12 +204,12 @@ def register_cli_commands():
         click.echo("hello from a plugin")
     @click.command("status")
     def status():
-        click.echo("must not take the place of the built-in")
+        click.echo("must not replace the built-in command")
     return [hello, status]
 """
 
 
-def test_plugins_add_commands_and_hear_of_new_sites(clerk: Clerk, tmp_path: Path) -> None:
+def test_plugins_add_commands_and_are_called_for_new_sites(clerk: Clerk, tmp_path: Path) -> None:
     folder = tmp_path / "plugins"
     folder.mkdir()
     (folder / "mine.py").write_text(PLUGIN)
@@ -218,7 +218,7 @@ def test_plugins_add_commands_and_hear_of_new_sites(clerk: Clerk, tmp_path: Path
     listed = clerk(*given, "plugins", "--json")
     assert listed.exit_code == 1
     found = json.loads(listed.stdout)
-    assert ["mine", str(folder / "mine.py")] in [[one["name"], one["origin"]] for one in found["plugins"]]
+    assert ["mine", str(folder / "mine.py")] in [[plugin["name"], plugin["origin"]] for plugin in found["plugins"]]
     assert found["problems"] == [
         {"name": "bad", "origin": str(folder / "bad.py"), "error": "ZeroDivisionError: division by zero"}
     ]
@@ -233,10 +233,10 @@ def test_plugins_add_commands_and_hear_of_new_sites(clerk: Clerk, tmp_path: Path
     os.environ.pop("CLERK_PLUGINS_DIR", None)
 
 
-def test_what_a_fetcher_wants(clerk: Clerk) -> None:
+def test_the_keys_of_a_fetcher(clerk: Clerk) -> None:
     assert "client (required)" in clerk("plugins", "--fetcher", "legistar").output
     assert json.loads(clerk("plugins", "--fetcher", "links", "--json").output)["required"] == ["pages"]
-    assert "nobodys" in refused(clerk("plugins", "--fetcher", "nobodys"))
+    assert "unknown" in refused(clerk("plugins", "--fetcher", "unknown"))
 
 
 def test_errors_are_one_sentence_without_a_traceback(database: str) -> None:
@@ -253,7 +253,7 @@ def test_errors_are_one_sentence_without_a_traceback(database: str) -> None:
     assert result.stderr.count("\n") == 1
 
 
-def test_what_sites_may_be_is_documented() -> None:
+def test_every_column_of_a_site_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "sites.md").read_text()
     from clerk.db.sites import EDITABLE
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clerk.cli.progress import Progress
+from clerk.cli.progress_reporter import ProgressReporter
 from clerk.pipeline import engine
 from tests.conftest import Url
 from tests.faults.torture import FaultInjector, torture
@@ -21,7 +21,7 @@ def options(minutes: float) -> argparse.Namespace:
 def test_wrong_counters_are_detected(
     database: Url, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, corrupt: bool
 ) -> None:
-    def settle(injector: FaultInjector, progress: Progress) -> None:
+    def settle(injector: FaultInjector, progress: ProgressReporter) -> None:
         pipeline = injector.pipeline
         for worker in injector.working:
             worker.kill()
@@ -33,13 +33,13 @@ def test_wrong_counters_are_detected(
     monkeypatch.setattr(FaultInjector, "settle", settle)
     if corrupt:
         with pytest.raises(AssertionError):
-            torture(database, tmp_path, options(0), Progress(quiet=True))
+            torture(database, tmp_path, options(0), ProgressReporter(quiet=True))
     else:
-        assert torture(database, tmp_path, options(0), Progress(quiet=True))["runs"] == 1
+        assert torture(database, tmp_path, options(0), ProgressReporter(quiet=True))["runs"] == 1
 
 
 @pytest.mark.timeout(600)
 def test_a_minute_of_faults(pytestconfig: pytest.Config, database: Url, tmp_path: Path) -> None:
     if not pytestconfig.getoption("--long"):
         pytest.skip("takes minutes: --long")
-    assert torture(database, tmp_path, options(1), Progress(quiet=True))["runs"] > 3
+    assert torture(database, tmp_path, options(1), ProgressReporter(quiet=True))["runs"] > 3

@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from clerk.cli.progress import Progress
+from clerk.cli.progress_reporter import ProgressReporter
 from clerk.db.connection import connect_to
 from clerk.db.embedded.server import Server
 from clerk.db.migrations.migrate import Migrator
@@ -142,7 +142,7 @@ class FaultInjector:
         """Number of ended runs, and of all runs."""
         return self.pipeline.rows("select count(*) filter (where outcome is not null), count(*) from pipeline_runs")[0]
 
-    def settle(self, progress: Progress) -> None:
+    def settle(self, progress: ProgressReporter) -> None:
         """Stop injecting faults, and wait until workers and reconciliation have ended all runs."""
         while self.frozen:
             self.thaw()
@@ -156,11 +156,11 @@ class FaultInjector:
             while len(self.working) < _WORKERS:
                 self.working.append(self.pipeline.worker(concurrency=2))
             heal(self.pipeline.connection)
-            progress.show("runs", *self.runs())
+            progress.update("runs", *self.runs())
             time.sleep(0.3)
 
 
-def torture(url: str, folder: Path, options: argparse.Namespace, progress: Progress) -> Counter[str]:
+def torture(url: str, folder: Path, options: argparse.Namespace, progress: ProgressReporter) -> Counter[str]:
     with connect_to(url) as connection:
         Migrator(connection, default_folder()).up()
     with pipeline_on(url, folder) as pipeline:
@@ -173,7 +173,9 @@ def torture(url: str, folder: Path, options: argparse.Namespace, progress: Progr
             lines = [f"{count:6,}  {action}" for action, count in injector.counts.most_common()]
             actions = injector.counts.total()
             expected = max(actions, round(actions * duration / max(elapsed, 1.0)))
-            progress.show("actions", actions, expected, [*lines, f"{ended:,} of {runs:,} runs ended"])
+            progress.update(
+                "actions", actions, expected, [(line,) for line in (*lines, f"{ended:,} of {runs:,} runs ended")]
+            )
             time.sleep(rng.uniform(0, 0.2))
         injector.settle(progress)
         pipeline.check_invariants()
@@ -190,7 +192,7 @@ def main() -> None:
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     options = parser.parse_args()
     out = sys.stdout.write
-    with tempfile.TemporaryDirectory(prefix="clerk-torture-") as name, Progress(options.quiet) as progress:
+    with tempfile.TemporaryDirectory(prefix="clerk-torture-") as name, ProgressReporter(options.quiet) as progress:
         folder = Path(name)
         with running(Server(folder / "postgres", options=NO_FSYNC)) as server:
             databases = Databases(server)

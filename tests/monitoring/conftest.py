@@ -1,4 +1,4 @@
-"""A town, a hand that works for it, and the question."""
+"""Fixtures of the monitoring tests."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Why = Callable[..., Explanation]
 
 @pytest.fixture
 def why(connection: psycopg.Connection) -> Why:
-    def ask(subdomain: str = "town") -> Explanation:
+    def read(subdomain: str = "town") -> Explanation:
         with read_only_snapshot(connection):
-            facts = read_site_state(connection, subdomain)
-        assert facts is not None
-        return explain(facts)
+            state = read_site_state(connection, subdomain)
+        assert state is not None
+        return explain(state)
 
-    return ask
+    return read

@@ -1,4 +1,4 @@
-"""What `clerk status` puts first: each trouble is named, with what to do, and none is when all is well."""
+"""Alerts of `clerk status`: one per condition, each with a remedy, and none in normal operation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.monitoring.workers import die, in_phase, register
 
 
 @pytest.fixture
-def hand(new_worker: Callable[[str], Worker]) -> Worker:
+def worker(new_worker: Callable[[str], Worker]) -> Worker:
     return register(new_worker("0123456789ab clerk 77 machine-a"), *QUEUES)
 
 
@@ -26,85 +26,87 @@ def items(connection: psycopg.Connection) -> list[int]:
     return add_site(connection, documents=12)
 
 
-def found(connection: psycopg.Connection) -> dict[str, Alert]:
+def alerts(connection: psycopg.Connection) -> dict[str, Alert]:
     with read_only_snapshot(connection):
-        return {one.kind: one for one in find_alerts(read_status(connection))}
+        return {alert.kind: alert for alert in find_alerts(read_status(connection))}
 
 
-def test_all_is_well(connection: psycopg.Connection, items: list[int], hand: Worker) -> None:
-    run_with(hand)
+def test_no_alerts_in_normal_operation(connection: psycopg.Connection, items: list[int], worker: Worker) -> None:
+    run_with(worker)
     in_phase(connection, 2)
-    assert found(connection) == {}
+    assert alerts(connection) == {}
 
 
-def test_a_queue_that_nobody_reads(connection: psycopg.Connection, items: list[int]) -> None:
+def test_a_queue_without_a_worker(connection: psycopg.Connection, items: list[int]) -> None:
     in_phase(connection, 2)
-    one = found(connection)["nothing_reads"]
-    assert one.what == "nothing reads queue ocr: no worker alive; 12 jobs wait"
-    assert one.remedy == "start one: clerk worker --queues ocr"
+    alert = alerts(connection)["nothing_reads"]
+    assert alert.what == "no worker processes queue ocr: no worker is alive; 12 jobs wait"
+    assert alert.remedy == "start a worker: clerk worker --queues ocr"
 
 
-def test_a_stuck_site(connection: psycopg.Connection, items: list[int], hand: Worker) -> None:
+def test_a_stuck_site(connection: psycopg.Connection, items: list[int], worker: Worker) -> None:
     in_phase(connection, 2)
     connection.execute("update sites set updated_at = now() - interval '3 hours'")
-    one = found(connection)["stuck"]
-    assert one.what == "1 site is stuck: town (still for 3 h)"
-    assert one.remedy == "see clerk why town"
+    alert = alerts(connection)["stuck"]
+    assert alert.what == "1 site is stuck: town (no progress for 3 h)"
+    assert alert.remedy == "see the reason: clerk why town"
 
 
-def test_more_stuck_sites_than_can_be_named(connection: psycopg.Connection, hand: Worker) -> None:
+def test_three_of_many_stuck_sites_are_named(connection: psycopg.Connection, worker: Worker) -> None:
     for number in range(15):
         add_site(connection, f"town{number}", documents=1)
         start(connection, f"town{number}")
     connection.execute("update sites set updated_at = now() - interval '3 hours'")
-    assert found(connection)["stuck"].what.startswith("15 sites are stuck: ")
-    assert found(connection)["stuck"].what.endswith(" and 12 more")
+    assert alerts(connection)["stuck"].what.startswith("15 sites are stuck: ")
+    assert alerts(connection)["stuck"].what.endswith(" and 12 more")
 
 
-def test_a_dead_worker(connection: psycopg.Connection, items: list[int], hand: Worker) -> None:
-    die(connection, hand)
-    one = found(connection)["dead_worker"]
-    assert one.what == f"1 worker is dead: worker {hand.number} on machine-a (last heard of 5 min ago)"
+def test_a_dead_worker(connection: psycopg.Connection, items: list[int], worker: Worker) -> None:
+    die(connection, worker)
+    alert = alerts(connection)["dead_worker"]
+    assert alert.what == f"1 worker is dead: worker {worker.number} on machine-a (last heartbeat 5 min ago)"
 
 
-def test_broken_invariants(connection: psycopg.Connection, items: list[int], hand: Worker) -> None:
+def test_invariant_violations(connection: psycopg.Connection, items: list[int], worker: Worker) -> None:
     in_phase(connection, 2)
-    expire(connection, hand.take("ocr"))
-    assert found(connection)["broken"].what == "1 invariant broken (I7: 1)"
+    expire(connection, worker.take("ocr"))
+    assert alerts(connection)["broken"].what == "1 invariant violation (I7: 1)"
 
 
-def test_failures_that_rise(connection: psycopg.Connection, items: list[int], hand: Worker) -> None:
-    run_with(hand, "ocr", items=tuple(items[:9]))
-    assert "failures" not in found(connection)
-    run_with(hand, "extraction", "ocr")
+def test_increasing_failures(connection: psycopg.Connection, items: list[int], worker: Worker) -> None:
+    run_with(worker, "ocr", items=tuple(items[:9]))
+    assert "failures" not in alerts(connection)
+    run_with(worker, "extraction", "ocr")
     connection.execute("delete from content_item_pipeline_state where status <> 'failed_terminal'")
-    assert "failures" not in found(connection)
+    assert "failures" not in alerts(connection)
     connection.execute("update content_item_pipeline_state set updated_at = now() where status = 'failed_terminal'")
     connection.execute(
         "insert into content_item_pipeline_state (content_item_id, pipeline, status, error_code, run_id)"
         " select id, 'extraction', 'failed_terminal', 'X', 1 from content_items where kind = 'minutes'"
     )
-    assert found(connection)["failures"].what == "failures rise: 21 in the last hour, 0 an hour in the day before"
+    assert alerts(connection)["failures"].what == "failures increase: 21 in the last hour, 0 per hour in the day before"
     connection.execute("update content_item_pipeline_state set updated_at = now() - interval '2 hours'")
-    assert "failures" not in found(connection)
+    assert "failures" not in alerts(connection)
 
 
-def test_a_failed_run(connection: psycopg.Connection, items: list[int], hand: Worker) -> None:
-    run_with(hand, "compilation")
-    assert found(connection)["failed"].what == "the last run of 1 site failed: town"
+def test_a_failed_run(connection: psycopg.Connection, items: list[int], worker: Worker) -> None:
+    run_with(worker, "compilation")
+    assert alerts(connection)["failed"].what == "the last run of 1 site failed: town"
 
 
-def test_what_is_paused(connection: psycopg.Connection, items: list[int], hand: Worker) -> None:
+def test_paused_sites_and_queues(connection: psycopg.Connection, items: list[int], worker: Worker) -> None:
     in_phase(connection, 2)
     engine.pause_queue(connection, "ocr", "bob")
     engine.pause_site(connection, "town", "ann")
-    pauses = found(connection)
+    pauses = alerts(connection)
     assert pauses["queue_paused"].what.startswith("queue ocr is paused by bob since ")
     assert pauses["queue_paused"].what.endswith("; 12 jobs wait")
     assert pauses["queue_paused"].remedy == "clerk resume --queue ocr"
     assert pauses["site_paused"].what == "1 site is paused: town (by ann)"
 
 
-def test_a_disabled_trigger(connection: psycopg.Connection, items: list[int], hand: Worker) -> None:
+def test_a_disabled_trigger(connection: psycopg.Connection, items: list[int], worker: Worker) -> None:
     connection.execute("alter table procrastinate_jobs disable trigger clerk_record_change")
-    assert found(connection)["triggers"].what == "trigger clerk_record_change is disabled: what jobs do is not booked"
+    assert (
+        alerts(connection)["triggers"].what == "trigger clerk_record_change is disabled: finished jobs are not recorded"
+    )

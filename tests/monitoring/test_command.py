@@ -1,4 +1,4 @@
-"""`clerk why` as a person types it, and with real workers."""
+"""`clerk why` on the command line, and with real workers."""
 
 from __future__ import annotations
 
@@ -31,16 +31,17 @@ def _database(monkeypatch: pytest.MonkeyPatch, database: Url) -> None:
     monkeypatch.setenv("DATABASE_URL", database)
 
 
-def test_the_sentence_comes_first_then_what_to_do_then_the_evidence(
-    connection: psycopg.Connection, clerk_command: Clerk
-) -> None:
+def test_the_output_is_sentence_remedy_and_evidence(connection: psycopg.Connection, clerk_command: Clerk) -> None:
     add_site(connection, documents=2)
     engine.start_run(connection, "town", first_phase=2)
     shown = clerk_command("why", "town")
     assert shown.code == 0
     sentence, remedy, *evidence = shown.out.splitlines()
-    assert sentence == "town: nothing reads queue ocr: no worker alive; waiting for 2 of 2 documents."
-    assert remedy == "→ start one: clerk worker --queues ocr"
+    assert (
+        sentence
+        == "town: no worker processes queue ocr: no worker is alive; the run waits for the OCR of 2 of 2 documents."
+    )
+    assert remedy == "→ start a worker: clerk worker --queues ocr"
     assert "  ocr 0/2" in evidence
 
 
@@ -52,7 +53,7 @@ def test_json(connection: psycopg.Connection, clerk_command: Clerk) -> None:
     assert set(shown) == {"site", "because", "sentence", "remedy", "evidence"}
 
 
-def test_an_unknown_site_names_its_likes(connection: psycopg.Connection, clerk_command: Clerk) -> None:
+def test_an_unknown_site_suggests_similar_names(connection: psycopg.Connection, clerk_command: Clerk) -> None:
     for name in ("springfield", "springvale", "metropolis"):
         add_site(connection, name)
     shown = clerk_command("why", "sprngfield")
@@ -61,12 +62,12 @@ def test_an_unknown_site_names_its_likes(connection: psycopg.Connection, clerk_c
     assert clerk_command("why", "zzz").err == "clerk: there is no site zzz: `clerk site list` shows the names.\n"
 
 
-def test_a_disabled_trigger_is_the_answer_and_no_refusal(connection: psycopg.Connection, clerk_command: Clerk) -> None:
+def test_a_disabled_trigger_is_reported_and_no_error(connection: psycopg.Connection, clerk_command: Clerk) -> None:
     add_site(connection)
     connection.execute("alter table procrastinate_jobs disable trigger clerk_record_change")
     shown = clerk_command("why", "town")
     assert shown.code == 0
-    assert shown.out.startswith("town: nothing moves: trigger clerk_record_change is disabled")
+    assert shown.out.startswith("town: trigger clerk_record_change is disabled, so finished jobs are not recorded")
 
 
 @pytest.fixture
@@ -75,50 +76,50 @@ def pipeline(database: Url, tmp_path: Path) -> Iterator[Pipeline]:
         yield pipeline
 
 
-def test_real_workers_say_what_they_read(pipeline: Pipeline, why: Why) -> None:
-    """The stock command line, one worker for reading: its page, and who waits for whom."""
+def test_real_workers_register_their_queues(pipeline: Pipeline, why: Why) -> None:
+    """With the command line of Procrastinate, and one worker for OCR only."""
     (first, *_) = pipeline.add_site(documents=2)
     pipeline.plan_item("ocr", first, "pages:...|.")
     pipeline.start_run(first_phase=2)
-    reader = pipeline.worker("ocr")
-    until(lambda: "page 3 of 5" in why("anytown").sentence)
+    ocr_worker = pipeline.worker("ocr")
+    until(lambda: "page 3 of 5" in why("anytown").sentence, 200)
     sentence = why("anytown").sentence
     (worker,) = pipeline.rows("select worker_id, queues from worker_processes")
     assert worker[1] == ["ocr"]
-    assert sentence.startswith(f"waiting for 2 of 2 documents; 1 is being read (worker {worker[0]} on ")
-    assert f"1 waits in queue ocr, next in line (read by worker {worker[0]} on " in sentence
+    assert sentence.startswith(f"the run waits for the OCR of 2 of 2 documents; 1 is running (worker {worker[0]} on ")
+    assert f"1 waits in queue ocr, next in line (processed by worker {worker[0]} on " in sentence
     pipeline.open_gate("page")
-    until(lambda: why("anytown").because == "coordinator_nothing_reads")
-    assert "nothing reads queue coordinator: the worker alive reads ocr only" in why("anytown").sentence
-    assert reader.stop() == 0
-    assert "nothing reads queue coordinator: no worker alive" in why("anytown").sentence
+    until(lambda: why("anytown").because == "coordinator_nothing_reads", 200)
+    assert "no worker processes queue coordinator: the live worker processes only ocr" in why("anytown").sentence
+    assert ocr_worker.stop() == 0
+    assert "no worker processes queue coordinator: no worker is alive" in why("anytown").sentence
     assert pipeline.rows("select * from worker_processes") == []
 
 
-def test_a_pruned_worker_says_it_again(pipeline: Pipeline, why: Why) -> None:
+def test_a_pruned_worker_registers_again(pipeline: Pipeline, why: Why) -> None:
     pipeline.add_site(documents=1)
     pipeline.worker("ocr", "coordinator")
-    until(lambda: pipeline.rows("select from worker_processes"))
+    until(lambda: pipeline.rows("select from worker_processes"), 200)
     pipeline.connection.execute("delete from procrastinate_workers")
-    assert until(lambda: pipeline.rows("select queues from worker_processes")) == [(["ocr", "coordinator"],)]
+    assert until(lambda: pipeline.rows("select queues from worker_processes"), 200) == [(["ocr", "coordinator"],)]
 
 
-def test_every_word_for_programs_is_documented() -> None:
+def test_every_code_is_documented() -> None:
     package = Path(clerk.monitoring.__file__).parent
-    words = {word for file in package.glob("*.py") for word in re.findall(r'Clause\(\s*"(\w+)"', file.read_text())}
+    codes = {code for file in package.glob("*.py") for code in re.findall(r'Reason\(\s*"(\w+)"', file.read_text())}
     page = (package.parents[1] / "docs" / "operating.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"`(\w+)`", page)) | {"coordinator_retry", "coordinator_no_job", "ended"}
-    assert {"nothing_reads", "lease_over", "dirty"} <= words
-    assert words <= documented
+    assert {"nothing_reads", "lease_over", "dirty"} <= codes
+    assert codes <= documented
 
 
-def test_a_dashboard_that_may_only_read_the_views_can_ask_the_same(connection: psycopg.Connection) -> None:
+def test_the_read_models_need_the_rights_of_the_dashboard_only(connection: psycopg.Connection) -> None:
     add_site(connection, documents=2)
     engine.start_run(connection, "town", first_phase=2)
     with read_only_snapshot(connection):
         connection.execute("set local role clerk_dashboard")
-        facts = read_site_state(connection, "town")
-        condition = read_status(connection)
-    assert facts is not None
-    assert explain(facts).because == "nothing_reads"
-    assert [one.kind for one in find_alerts(condition)] == ["nothing_reads"]
+        state = read_site_state(connection, "town")
+        status = read_status(connection)
+    assert state is not None
+    assert explain(state).because == "nothing_reads"
+    assert [alert.kind for alert in find_alerts(status)] == ["nothing_reads"]

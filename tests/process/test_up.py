@@ -43,7 +43,7 @@ def test_from_an_empty_folder_to_an_archive_and_shutdown(start: Start, tmp_path:
         text=True,
     )
     assert added.returncode == 0, added.stderr
-    up.wait_for_output("springfield: succeeded, 1 document read")
+    up.wait_for_output("(1 document processed)")
     with postgres.running(home, idle_timeout=1.0) as url, connect_to(url) as connection:
         assert outcome(connection, "springfield") == "succeeded"
     started = up.descendants()
@@ -77,7 +77,7 @@ def test_killed_processes_are_restarted_and_the_site_completes(
     until(lambda: len(up.children("worker")) == 2 and len(up.children("dashboard")) == 1)
     assert not {process.pid for process in killed} & {process.pid for process in up.descendants()}
     assert until(lambda: outcome(connection, "springfield")) == "succeeded"
-    up.wait_for_output("springfield: succeeded, 5 documents read")
+    up.wait_for_output("(5 documents processed)")
     until(lambda: responds(address))
     assert "was killed by SIGKILL: restarting it in 1 s" in up.output
     up.signal(signal.SIGTERM)

@@ -70,7 +70,7 @@ def first_installation(server: Url, template: str, tmp_path_factory: pytest.Temp
         f"clerk site add springfield --name Springfield --scraper directory"
         f' --extra \'{{"path": "{folder}/documents"}}\'\n'
         "clerk update springfield\n"
-        "clerk worker --burst --processes 2\n"
+        "clerk worker --until-idle --processes 2\n"
     )
     assert done.returncode == 0, done.stderr
     yield installation

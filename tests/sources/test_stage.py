@@ -145,7 +145,7 @@ def test_a_source_whose_entries_are_all_skipped_fails(
     assert (
         "SourceUnreadable: all 2 entries of the listing were skipped; the first: a.pdf has no date" in answer.sentence
     )
-    evidence = "2 entries of the source were passed over: a.pdf has no date in its name; b.pdf has no date in its name"
+    evidence = "2 entries of the source were skipped: a.pdf has no date in its name; b.pdf has no date in its name"
     assert evidence in answer.evidence
 
 

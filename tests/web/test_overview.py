@@ -54,7 +54,7 @@ def test_waiting_jobs_and_invariant_violations(client: TestClient, connection: p
     engine.start_run(connection, "springfield")
     page = fetch(client, "/")
     assert figure(page, "Jobs waiting") == "1"
-    assert "nothing reads queue fetch" in page
+    assert "no worker processes queue fetch" in page
     assert "<td>run started</td>" in page
     connection.execute("update sites set fetch_total = 5")
     page = fetch(client, "/")
@@ -71,7 +71,7 @@ def test_a_slow_invariant_check_does_not_block_the_page(
         # Only the invariant check reads this table.
         other.execute("lock table publications")
         page = fetch(client, "/")
-    assert "the books could not be checked" in page
+    assert "the invariants could not be checked" in page
     assert "Sites by stage" in page
 
 

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from clerk.errors import JobError, job_error_class
-from clerk.monitoring.failures import AGES, Failures, Group, read_failures
+from clerk.monitoring.failures import AGES, FailureFilter, FailureGroup, read_failures
 from clerk.pipeline.engine import STAGES
 from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
 from clerk.web.paging import PAGE_SIZE, ResultPage, clamp_page, link_to, parse_page, parse_text
@@ -72,13 +72,13 @@ class FailureFilters:
         )
 
     @property
-    def group(self) -> Group:
-        return Group(self.site or None, self.stage or None, self.error or None)
+    def group(self) -> FailureFilter:
+        return FailureFilter(self.site or None, self.stage or None, self.error or None)
 
 
 @dataclass(frozen=True)
-class FailureGroup:
-    failures: Failures
+class GroupWithRemedy:
+    failures: FailureGroup
     error: type[JobError]
 
 
@@ -89,7 +89,7 @@ def show(request: Request) -> Response:
     return render(
         "failures.html",
         filters=filters,
-        groups=[FailureGroup(group, job_error_class(group.error_code)) for group in groups],
+        groups=[GroupWithRemedy(group, job_error_class(group.error_code)) for group in groups],
         ages=_AGE_LABELS,
         stages=STAGES,
         link=link_to("/failures/documents", filters),

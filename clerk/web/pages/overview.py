@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from clerk.monitoring.alerts import Alert, find_alerts
-from clerk.monitoring.status import PipelineStatus, SlowStats, read_slow, read_status
+from clerk.monitoring.status import PipelineStatus, SlowStats, read_slow_stats, read_status
 from clerk.pipeline.engine import STAGES
 from clerk.web import charts
 from clerk.web.cache import CachedValue
@@ -28,18 +28,13 @@ OVERVIEW_TTL = (1.0, 10.0)
 HOURLY_STATS_TTL = (30.0, 100.0)
 
 _MAX_VIOLATIONS = 20
-_MAX_EVENTS = 8
-_STAGES = sql.SQL("""
-    select coalesce(current_stage, 'never run') as stage, count(*)::integer as sites from pipeline_overview group by 1
-""")
 _HOURS = sql.SQL("""
     select hour, stage, completed::integer, failed::integer from completions_per_hour
     where hour > clerk_now() - interval '24 hours'
 """)
 _CURRENT_HOUR = sql.SQL("select date_trunc('hour', clerk_now()) as hour")
 _VIOLATIONS = sql.SQL("select invariant, subdomain, stage, problem from invariant_violations limit %(limit)s")
-_EVENTS = sql.SQL("select at, kind, subdomain, what from recent_events limit %(limit)s")
-QUERIES: list[SampleQuery] = [(query, {"limit": 1}) for query in (_STAGES, _HOURS, _CURRENT_HOUR, _VIOLATIONS, _EVENTS)]
+QUERIES: list[SampleQuery] = [(query, {"limit": 1}) for query in (_HOURS, _CURRENT_HOUR, _VIOLATIONS)]
 _ALERT_URLS = {
     "triggers": "/queues",
     "nothing_reads": "/queues",
@@ -70,7 +65,6 @@ class Overview:
     sites_by_stage: charts.BarChart
     failure_rates: charts.BarChart
     hourly: HourlyStats
-    events: list[DictRow]
 
     @property
     def has_serious_alert(self) -> bool:
@@ -107,16 +101,14 @@ def show(request: Request) -> Response:
 def _read_overview(pool: ReadOnlyPool, hourly: HourlyStats) -> Overview:
     with pool.transaction() as connection:
         status = read_status(connection, hourly.slow)
-        sites = {row["stage"]: row["sites"] for row in fetch_rows(connection, _STAGES)}
-        events = fetch_rows(connection, _EVENTS, {"limit": _MAX_EVENTS})
     alerts = [(alert, _ALERT_URLS.get(alert.kind)) for alert in find_alerts(status)]
-    return Overview(status, alerts, _stage_chart(sites), _failure_chart(status), hourly, events)
+    return Overview(status, alerts, _stage_chart(status.sites), _failure_chart(status), hourly)
 
 
 def _read_hourly_stats(pool: ReadOnlyPool) -> HourlyStats:
     with pool.transaction() as connection:
         hourly_charts = _read_charts(connection)
-        slow = read_slow(connection)
+        slow = read_slow_stats(connection)
     violations: list[DictRow] = []
     if slow.broken:
         with pool.transaction() as connection:

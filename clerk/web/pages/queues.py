@@ -43,7 +43,7 @@ def show(request: Request) -> Response:
         queues=queues,
         jobs=jobs[:_MAX_JOBS],
         more_jobs=len(jobs) > _MAX_JOBS,
-        worker_counts={queue["queue"]: len(worker_text.readers_of(status, queue["queue"])) for queue in queues},
+        worker_counts={queue["queue"]: len(worker_text.workers_of(status, queue["queue"])) for queue in queues},
     )
 
 

@@ -107,7 +107,7 @@ def test_a_folder_of_a_site_that_nobody_knows_is_named_and_left(world: World) ->
     assert strange.exists()
     said = CliRunner().invoke(cli, ["reconcile-pipeline", "--dry-run"])
     assert said.stdout.startswith("NOTE  ogdenville: ")
-    assert said.stdout.endswith("\nNothing to mend.\n"), "what is only reported is not counted"
+    assert said.stdout.endswith("\nNothing to repair.\n"), "what is only reported is not counted"
 
 
 def test_what_clerk_did_not_put_there_is_left(world: World) -> None:
@@ -216,7 +216,7 @@ def test_the_command_line(world: World) -> None:
     world.storage.page_text(world.document("2024-01-02"), 1).unlink()
     run = CliRunner().invoke
     said = run(cli, ["reconcile-pipeline", "--dry-run", "--storage", "none"])
-    assert (said.exit_code, said.stdout) == (0, "Nothing to mend.\n")
+    assert (said.exit_code, said.stdout) == (0, "Nothing to repair.\n")
     said = run(cli, ["reconcile-pipeline", "--dry-run", "--json"])
     kinds = [repair["kind"] for repair in json.loads(said.stdout)["repairs"]]
     assert kinds == ["texts-lost", "storage-run"]
@@ -224,4 +224,4 @@ def test_the_command_line(world: World) -> None:
     assert said.exit_code == 0, said.output
     assert "the text file 1.txt is missing; to be read again" in said.stdout
     world.work()
-    assert run(cli, ["reconcile-pipeline", "--storage", "all"]).stdout == "Nothing to mend.\n"
+    assert run(cli, ["reconcile-pipeline", "--storage", "all"]).stdout == "Nothing to repair.\n"

@@ -1,4 +1,4 @@
-"""A program on a terminal, and what is on the screen after all that it wrote."""
+"""Runs a program on a pseudo-terminal and computes the lines that the terminal shows."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-_PIECE = re.compile(r"\x1b\[([\d?]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)")
-_LOOKS = {"h", "l", "m"}
-"""Cursor shown or not, wrapping, bold: nothing moves."""
+_TOKEN = re.compile(r"\x1b\[([\d?;]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)")
+_IGNORED = {"h", "l", "m"}
+"""Commands that show or hide the cursor or set a style: they do not move the cursor."""
 
 
-def after(written: str) -> list[str]:
-    """The lines that a terminal shows: text, line ends, cursor up and home, clear to the end of line and screen."""
+def screen_lines(written: str) -> list[str]:
+    """Lines on the screen, without empty ones at its end."""
     lines, row, column = [""], 0, 0
-    for number, command, end, text in _PIECE.findall(written):
+    for number, command, end, text in _TOKEN.findall(written):
         if text:
             lines[row] = lines[row][:column].ljust(column) + text + lines[row][column + len(text) :]
             column += len(text)
@@ -34,44 +34,51 @@ def after(written: str) -> list[str]:
             lines += [""] * (row == len(lines))
         elif command == "A":
             row -= int(number)
-            assert row >= 0, "above the top of the screen"
+            assert row >= 0, "the cursor moved above the top of the screen"
         elif command == "H":
             row = column = 0
         elif command == "K":
-            lines[row] = lines[row][:column]
+            lines[row] = "" if number == "2" else lines[row][:column]
         elif command == "J" and number == "2":
             lines = [""] * len(lines)
         elif command == "J":
             lines[row] = lines[row][:column]
             del lines[row + 1 :]
-        elif command not in _LOOKS:
-            raise AssertionError(f"what does {command} mean?")
-    return [line.rstrip() for line in lines]
+        else:
+            assert command in _IGNORED, f"unknown control sequence {command}"
+    return "\n".join(line.rstrip() for line in lines).rstrip("\n").split("\n")
 
 
-class Screen:
+class Terminal:
     def __init__(self, descriptor: int, process: subprocess.Popen[str]) -> None:
         self._descriptor, self.process = descriptor, process
         self.written = ""
         self._bytes = b""
 
-    def shows(self, text: str) -> bool:
-        """Whether it is there now; waits for the program to write something if not."""
-        return text in "\n".join(self.lines) or (self._read() and text in "\n".join(self.lines))
-
     @property
     def lines(self) -> list[str]:
-        return after(self.written)
+        return screen_lines(self.written)
 
-    def to_the_end(self) -> int:
+    def wait_for(self, text: str) -> None:
+        """Wait until the screen shows the text. pytest-timeout ends a test that waits for ever."""
+        while text not in "\n".join(self.lines):
+            assert self._read(), f"the program ended without showing {text!r}:\n{self.written}"
+
+    def wait_for_output(self, text: str, count: int = 1) -> None:
+        """Wait until the program has written the text so many times, whether the screen still shows it or not."""
+        while self.written.count(text) < count:
+            assert self._read(), f"the program ended without writing {text!r} {count} times:\n{self.written}"
+
+    def wait_for_end(self) -> int:
+        # A program that writes to a terminal blocks until its output is read.
         while self._read():
             pass
-        return self.process.wait(60)
+        return self.process.wait()
 
     def _read(self) -> bool:
         try:
             read = os.read(self._descriptor, 65536)
-        except OSError:  # Linux says so when the last writer has gone
+        except OSError:  # on Linux: no process has the terminal open any more
             read = b""
         self._bytes += read
         self.written = self._bytes.decode(errors="ignore")
@@ -79,10 +86,10 @@ class Screen:
 
 
 @contextlib.contextmanager
-def on_a_terminal(
+def run_on_terminal(
     *arguments: str, environment: Mapping[str, str], piped_output: bool = False, size: tuple[int, int] = (80, 24)
-) -> Iterator[Screen]:
-    """Python with these arguments; `size`: columns and lines."""
+) -> Iterator[Terminal]:
+    """Run Python with these arguments. `size` is columns and lines."""
     master, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
     inherited = {name: value for name, value in os.environ.items() if name not in ("TERM", "COLUMNS", "LINES")}
@@ -96,7 +103,7 @@ def on_a_terminal(
     ) as process:
         os.close(terminal)
         try:
-            yield Screen(master, process)
+            yield Terminal(master, process)
         finally:
             process.kill()
             os.close(master)

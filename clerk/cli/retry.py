@@ -1,0 +1,47 @@
+"""`clerk retry`."""
+
+from __future__ import annotations
+
+import click
+
+from clerk.cli.connection import open_pipeline
+from clerk.cli.output import dry_run_option, dry_run_prefix, json_option, print_json
+from clerk.humanize import pluralize
+from clerk.monitoring.failures import FailureFilter, read_failures
+from clerk.pipeline import engine
+from clerk.pipeline.engine import STAGES
+
+
+@click.command()
+@click.argument("site")
+@click.option("--stage", type=click.Choice(STAGES), help="Default: the first stage that has failures.")
+@click.option("--failed-only", is_flag=True, help="Leave units alone that are scheduled for an automatic retry.")
+@dry_run_option
+@json_option
+def retry(site: str, stage: str | None, failed_only: bool, dry_run: bool, as_json: bool) -> None:
+    """Retry the failed units of a site, and run scheduled retries now.
+
+    While the stage is running they are retried within it. Afterwards a new run processes only these units and what
+    depends on them; documents that were processed before are not processed again.
+
+    \b
+    Examples:
+      clerk retry springfield
+      clerk retry springfield --stage ocr --failed-only --dry-run
+    """
+    with open_pipeline() as connection:
+        failed = [
+            {"stage": group.stage, "error_code": group.error_code, "units": group.units}
+            for group in read_failures(connection, FailureFilter(site, stage))
+        ]
+        with connection.transaction(force_rollback=dry_run):
+            retried = engine.retry_failed(connection, site, stage, failed_only)
+    if as_json:
+        print_json({"run_id": retried.run_id, "stage": retried.stage, "units": retried.units, "failures": failed})
+    elif retried.units == 0:
+        click.echo(f"{site}: nothing has failed.")
+    else:
+        for failure in failed:
+            click.echo(f"  {failure['stage']}: {failure['units']} with {failure['error_code']}")
+        units = pluralize(retried.units, "unit")
+        click.echo(dry_run_prefix(dry_run, f"{site}: {units} retried in run {retried.run_id}"))

@@ -1,0 +1,80 @@
+"""`clerk rollback`."""
+
+from __future__ import annotations
+
+import click
+
+from clerk import config
+from clerk.cli.connection import open_pipeline
+from clerk.cli.output import dry_run_option, dry_run_prefix, json_option, print_json, show, table
+from clerk.db.audit import log_action, whoami
+from clerk.db.sites import read_site, site_not_found
+from clerk.publish import publications
+from clerk.publish.versions import SiteVersions
+
+
+@click.command()
+@click.argument("site")
+@click.option("--to", "name", metavar="VERSION", help="Default: the version before the current one.")
+@click.option("--list", "only_list", is_flag=True, help="List the versions, and change nothing.")
+@dry_run_option
+@json_option
+def rollback(site: str, name: str | None, only_list: bool, dry_run: bool, as_json: bool) -> None:
+    """Publish an earlier version of a site again. It stays published until there is new content.
+
+    Works with the deployer `local`, which keeps earlier versions.
+
+    \b
+    Examples:
+      clerk rollback springfield
+      clerk rollback springfield --list
+      clerk rollback springfield --to 20250102T030405000000Z-0123456789ab
+    """
+    settings = config.load()
+    with open_pipeline(settings) as connection:
+        if read_site(connection, site) is None:
+            raise site_not_found(connection, site)
+        published = SiteVersions(settings.publish_dir, site)
+        if only_list:
+            _list(published, as_json)
+            return
+        current = published.current
+        target = published.get(name) if name else published.previous()
+        if not dry_run:
+            published.switch_to(target)
+            newer = [version.content_hash for version in published.versions() if version.name > target.name]
+            with connection.transaction():
+                by = f"rolled back by {whoami()}"
+                publications.record_rollback(connection, site, target.content_hash, newer, by)
+                log_action(connection, "rollback", site, **{"from": current and current.name, "to": target.name})
+    if as_json:
+        print_json(
+            {"site": site, "from": current and current.name, "to": target.name, "content_hash": target.content_hash}
+        )
+    else:
+        version = f"{target.name} ({target.pages} pages, published {target.published_at})"
+        click.echo(dry_run_prefix(dry_run, f"{site}: rolled back to {version}"))
+
+
+def _list(published: SiteVersions, as_json: bool) -> None:
+    current, versions = published.current, published.versions()
+    rows = [
+        {
+            "version": version.name,
+            "pages": version.pages,
+            "published_at": version.published_at,
+            "content_hash": version.content_hash,
+            "current": current is not None and version.name == current.name,
+        }
+        for version in versions
+    ]
+    if as_json:
+        print_json(rows)
+    elif not rows:
+        click.echo(f"{published.subdomain}: nothing is published under {published.folder}")
+    else:
+        cells = [
+            ("*" if row["current"] else "", *(str(row[column]) for column in ("version", "pages", "published_at")))
+            for row in rows
+        ]
+        show(table(cells, ("", "version", "pages", "published"), right={2}))

@@ -1,0 +1,90 @@
+"""`clerk update`."""
+
+from __future__ import annotations
+
+import click
+
+from clerk.cli.connection import Connection, open_pipeline
+from clerk.cli.output import dry_run_option, dry_run_prefix, json_option, print_json
+from clerk.cli.progress_reporter import ProgressReporter, quiet_option
+from clerk.cli.wait import wait_for_runs
+from clerk.errors import EXIT_FAILURE, EXIT_OK
+from clerk.monitoring.runs import RunProgress, due_sites, read_progress
+from clerk.pipeline import engine
+
+
+@click.command()
+@click.argument("site", required=False)
+@click.option("--next-site", is_flag=True, help="Start the site that has been due for the longest time.")
+@click.option("--all", "all_sites", is_flag=True, help="Start every site that is due.")
+@click.option("--supersede", is_flag=True, help="If the site has a running run, end it and start a new one.")
+@click.option("--wait", is_flag=True, help="Wait until the runs have ended, and show their progress.")
+@quiet_option
+@dry_run_option
+@json_option
+def update(
+    site: str | None,
+    next_site: bool,
+    all_sites: bool,
+    supersede: bool,
+    wait: bool,
+    quiet: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Start a run of a site. Workers then process it.
+
+    With --wait the exit code is 1 if a run failed or was cancelled.
+
+    \b
+    Examples:
+      clerk update springfield --wait
+      clerk update --next-site
+      clerk update --all --dry-run
+    """
+    if (site is not None) + next_site + all_sites != 1:
+        raise click.UsageError("Give one of SITE, --next-site and --all.")
+    with open_pipeline() as connection:
+        if dry_run:
+            if site:
+                with connection.transaction(force_rollback=True):
+                    engine.start_run(connection, site, supersede=supersede)
+            sites = [site] if site else due_sites(connection, None if all_sites else 1)
+            _report_started(dict.fromkeys(sites), as_json, dry_run)
+            return
+        started: dict[str, int | None] = {}
+        if site:
+            started[site] = engine.start_run(connection, site, supersede=supersede)
+        else:
+            while name := engine.start_next_due_site(connection, "requested"):
+                started[name] = read_progress(connection, [name])[0].run_id
+                if next_site:
+                    break
+        if not wait:
+            _report_started(started, as_json, dry_run)
+            return
+        exit_code = _wait(connection, list(started), as_json, quiet)
+    click.get_current_context().exit(exit_code)
+
+
+def _report_started(started: dict[str, int | None], as_json: bool, dry_run: bool) -> None:
+    if as_json:
+        print_json({"started": [{"site": site, "run_id": run_id} for site, run_id in started.items()]})
+    elif not started:
+        click.echo("No site is due.")
+    else:
+        for site, run_id in started.items():
+            click.echo(dry_run_prefix(dry_run, f"{site}: run {run_id or 'would be'} started"))
+
+
+def _wait(connection: Connection, subdomains: list[str], as_json: bool, quiet: bool) -> int:
+    with ProgressReporter(quiet) as progress:
+
+        def report_end(run: RunProgress) -> None:
+            if not as_json:
+                progress.echo(str(run))
+
+        ended = wait_for_runs(connection, subdomains, progress, report_end)
+    if as_json:
+        print_json({"ended": [run.as_dict() for run in ended]})
+    return EXIT_FAILURE if any(run.outcome in ("failed", "cancelled") for run in ended) else EXIT_OK

@@ -1,0 +1,82 @@
+"""Read model of runs: progress of the current run of some sites, runs that failed, sites that are due."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg.rows import class_row
+
+from clerk.monitoring.query import Connection
+
+# extraction runs beside compilation, so their units count together.
+_PROGRESS = """
+select o.subdomain, o.run_id, o.current_stage as stage, o.outcome,
+       case o.current_stage when 'fetch' then o.fetch_completed
+                            when 'ocr' then o.ocr_completed
+                            when 'extraction' then o.compilation_completed + o.extraction_completed
+                            when 'deploy' then o.deploy_completed else 0 end as done,
+       o.fetch_failed + o.ocr_failed + o.compilation_failed + o.extraction_failed + o.deploy_failed as failed,
+       case o.current_stage when 'fetch' then o.fetch_total
+                            when 'ocr' then o.ocr_total
+                            when 'extraction' then o.compilation_total + o.extraction_total
+                            when 'deploy' then o.deploy_total else 0 end as total,
+       o.last_error_message as last_error,
+       o.fetch_completed + o.fetch_failed + o.ocr_completed + o.ocr_failed
+           + o.compilation_completed + o.compilation_failed + o.extraction_completed + o.extraction_failed
+           + o.deploy_completed + o.deploy_failed as units_ended,
+       case when o.phase = 1 then null
+            when o.phase = 2 then o.fetch_total + 2 * o.ocr_total + 2
+            when o.phase = 3 then o.fetch_total + o.ocr_total + o.compilation_total + o.extraction_total + 1
+            else o.fetch_total + o.ocr_total + o.compilation_total + o.extraction_total + o.deploy_total
+            end as units_expected
+from pipeline_overview o
+where o.subdomain = any (%s)
+order by o.subdomain
+"""
+_FAILED_SINCE = "select distinct subdomain from run_history where outcome = 'failed' and ended_at >= %s order by 1"
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """Progress of a site's current or last run."""
+
+    subdomain: str
+    run_id: int | None
+    stage: str | None
+    outcome: str | None
+    done: int
+    failed: int
+    total: int
+    last_error: str | None
+    units_ended: int
+    """Completed and failed units of all stages of the run."""
+    units_expected: int | None
+    """Units of all stages of the run, if every document passes every stage; None until the fetch has finished."""
+
+    def __str__(self) -> str:
+        failed = f", {self.failed} failed" if self.failed else ""
+        if self.outcome is not None:
+            error = f" ({self.last_error})" if self.outcome == "failed" and self.last_error else ""
+            return f"{self.subdomain}: {self.outcome}{failed}{error}"
+        return f"{self.subdomain}: {self.stage} {self.done}/{self.total}{failed}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def read_progress(connection: Connection, subdomains: list[str]) -> list[RunProgress]:
+    with connection.cursor(row_factory=class_row(RunProgress)) as cursor:
+        return cursor.execute(_PROGRESS, [subdomains]).fetchall()
+
+
+def failed_since(connection: Connection, moment: datetime) -> list[str]:
+    """Sites with a run that has failed since then."""
+    return [subdomain for (subdomain,) in connection.execute(_FAILED_SINCE, [moment]).fetchall()]
+
+
+def due_sites(connection: Connection, limit: int | None) -> list[str]:
+    """Sites that the scheduler would start now, in its order."""
+    rows = connection.execute("select subdomain from due_sites limit %s", [limit]).fetchall()
+    return [subdomain for (subdomain,) in rows]
