@@ -33,12 +33,12 @@ def parse_text(value: str, max_length: int = 100) -> str:
     return value.replace("\0", "")[:max_length].strip()
 
 
-def link_to(path: str, filters: Any) -> Callable[..., str]:
-    """A function for templates: the URL of the same list with some filters changed. Default values are left out."""
-    defaults = vars(type(filters)())
+def link_to(path: str, params: Any) -> Callable[..., str]:
+    """A function for templates: the URL of the same list with some parameters changed. Default values are left out."""
+    defaults = vars(type(params)())
 
     def link(**changes: Any) -> str:
-        values = vars(filters) | {"page": 1} | changes
+        values = vars(params) | {"page": 1} | changes
         query = urlencode({name: value for name, value in values.items() if value != defaults[name]})
         return f"{path}?{query}" if query else path
 

@@ -15,7 +15,7 @@ from clerk.pipeline import engine
 from clerk.pipeline.engine import STAGES
 from clerk.web.db import ReadOnlyPool
 from clerk.web.flow import flow
-from clerk.web.pages.documents import PAGE_SIZE, DocumentFilters, read_documents
+from clerk.web.pages.documents import PAGE_SIZE, DocumentParams, read_documents
 from clerk.web.sanitize import split_commands
 from tests.web.conftest import HOSTILE
 
@@ -81,9 +81,9 @@ def test_a_large_site_does_not_scan_the_whole_ledger(pool: ReadOnlyPool, connect
     for subdomain in ("town", "other"):
         add_documents(connection, 3000, subdomain)
     connection.execute("analyze")
-    for filters in (DocumentFilters(), DocumentFilters(state="failed")):
+    for params in (DocumentParams(), DocumentParams(state="failed")):
         with pool.transaction() as read_only:
-            assert read_documents(read_only, "town", filters).counts == {"failed": 300, "open": 300, "done": 2400}
+            assert read_documents(read_only, "town", params).counts == {"failed": 300, "open": 300, "done": 2400}
             assert read_only.execute(
                 "select seq_tup_read from pg_stat_xact_user_tables where relname = 'content_item_pipeline_state'"
             ).fetchone() == (0,)

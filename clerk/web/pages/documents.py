@@ -46,15 +46,15 @@ QUERIES: list[SampleQuery] = [
 
 
 @dataclass(frozen=True)
-class DocumentFilters:
-    """Invalid values in the query string are replaced by the defaults."""
+class DocumentParams:
+    """Query parameters of the page. Invalid values are replaced by the defaults."""
 
     text: str = ""
     state: str = ""
     page: int = 1
 
     @classmethod
-    def parse(cls, text: str, state: str, page: str) -> DocumentFilters:
+    def parse(cls, text: str, state: str, page: str) -> DocumentParams:
         return cls(paging.parse_text(text), state if state in STATES else "", paging.parse_page(page))
 
 
@@ -64,19 +64,19 @@ class DocumentPage(ResultPage):
     """State → number of documents that match the text."""
 
 
-def read_documents(connection: psycopg.Connection, subdomain: str, filters: DocumentFilters) -> DocumentPage:
+def read_documents(connection: psycopg.Connection, subdomain: str, params: DocumentParams) -> DocumentPage:
     """Call it last in a transaction, since it changes the planner's settings for the rest of it.
 
     Without hash and merge joins the cost is proportional to the site's documents. By default Postgres scans the whole
     ledger as soon as a site has a few percent of it.
     """
     fetch_rows(connection, _USE_INDEXES)
-    values: dict[str, Any] = {"subdomain": subdomain, **vars(filters), "limit": PAGE_SIZE}
+    values: dict[str, Any] = {"subdomain": subdomain, **vars(params), "limit": PAGE_SIZE}
     counts = dict.fromkeys(STATES, 0) | {
         row["state"]: row["documents"] for row in fetch_rows(connection, _COUNTS, values | {"offset": 0})
     }
-    total = counts[filters.state] if filters.state else sum(counts.values())
-    page, pages = paging.clamp_page(total, filters.page, PAGE_SIZE)
-    query = _DOCUMENTS if filters.state else _DOCUMENTS_IN_ANY_STATE
+    total = counts[params.state] if params.state else sum(counts.values())
+    page, pages = paging.clamp_page(total, params.page, PAGE_SIZE)
+    query = _DOCUMENTS if params.state else _DOCUMENTS_IN_ANY_STATE
     rows = fetch_rows(connection, query, values | {"offset": (page - 1) * PAGE_SIZE})
     return DocumentPage(rows, total, page, pages, counts)

@@ -10,8 +10,8 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from clerk.errors import JobError, job_error_class
-from clerk.monitoring.failures import AGES, FailureFilter, FailureGroup, read_failures
+from clerk.errors import job_error_class
+from clerk.monitoring.failures import AGES, FailureFilter, read_failures
 from clerk.pipeline.engine import STAGES
 from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
 from clerk.web.paging import PAGE_SIZE, ResultPage, clamp_page, link_to, parse_page, parse_text
@@ -51,8 +51,8 @@ QUERIES: list[SampleQuery] = [
 
 
 @dataclass(frozen=True)
-class FailureFilters:
-    """Invalid values in the query string are replaced by the defaults."""
+class FailureParams:
+    """Query parameters of the page. Invalid values are replaced by the defaults."""
 
     site: str = ""
     stage: str = ""
@@ -61,65 +61,59 @@ class FailureFilters:
     page: int = 1
 
     @classmethod
-    def parse(cls, params: QueryParams) -> FailureFilters:
-        stage, age = params.get("stage", ""), params.get("age", "")
+    def parse(cls, query: QueryParams) -> FailureParams:
+        stage, age = query.get("stage", ""), query.get("age", "")
         return cls(
-            parse_text(params.get("site", ""), 300),
+            parse_text(query.get("site", ""), 300),
             stage if stage in STAGES else "",
-            parse_text(params.get("error", ""), 300),
+            parse_text(query.get("error", ""), 300),
             age if age in _AGE_LIMITS else "",
-            parse_page(params.get("page", "")),
+            parse_page(query.get("page", "")),
         )
 
     @property
-    def group(self) -> FailureFilter:
+    def failure_filter(self) -> FailureFilter:
         return FailureFilter(self.site or None, self.stage or None, self.error or None)
 
 
-@dataclass(frozen=True)
-class GroupWithRemedy:
-    failures: FailureGroup
-    error: type[JobError]
-
-
 def show(request: Request) -> Response:
-    filters = FailureFilters.parse(request.query_params)
+    params = FailureParams.parse(request.query_params)
     with request.app.state.pool.transaction() as connection:
-        groups = read_failures(connection, filters.group)[:_MAX_GROUPS]
+        groups = read_failures(connection, params.failure_filter)[:_MAX_GROUPS]
     return render(
         "failures.html",
-        filters=filters,
-        groups=[GroupWithRemedy(group, job_error_class(group.error_code)) for group in groups],
+        params=params,
+        groups=[(group, job_error_class(group.error_code)) for group in groups],
         ages=_AGE_LABELS,
         stages=STAGES,
-        link=link_to("/failures/documents", filters),
+        link=link_to("/failures/documents", params),
     )
 
 
 def show_documents(request: Request) -> Response:
-    filters = FailureFilters.parse(request.query_params)
+    params = FailureParams.parse(request.query_params)
     return render(
         "failed_documents.html",
-        filters=filters,
-        results=read_documents(request.app.state.pool, filters),
+        params=params,
+        results=read_documents(request.app.state.pool, params),
         ages=_AGE_LABELS,
         stages=STAGES,
-        remedy=job_error_class(filters.error).remedy if filters.error else None,
-        link=link_to("/failures/documents", filters),
+        remedy=job_error_class(params.error).remedy if params.error else None,
+        link=link_to("/failures/documents", params),
     )
 
 
-def read_documents(pool: ReadOnlyPool, filters: FailureFilters) -> ResultPage:
-    at_least, less_than = _AGE_LIMITS[filters.age]
+def read_documents(pool: ReadOnlyPool, params: FailureParams) -> ResultPage:
+    at_least, less_than = _AGE_LIMITS[params.age]
     values = {
-        "site": filters.site,
-        "stage": filters.stage,
-        "error": filters.error,
+        "site": params.site,
+        "stage": params.stage,
+        "error": params.error,
         "at_least": at_least,
         "less_than": less_than,
     }
     with pool.transaction() as connection:
         total = fetch_rows(connection, _COUNT, values)[0]["units"]
-        page, pages = clamp_page(total, filters.page)
+        page, pages = clamp_page(total, params.page)
         limits = {"limit": PAGE_SIZE, "offset": (page - 1) * PAGE_SIZE}
         return ResultPage(fetch_rows(connection, _DOCUMENTS, values | limits), total, page, pages)

@@ -48,19 +48,19 @@ QUERIES: list[SampleQuery] = [
 
 
 @dataclass(frozen=True)
-class RepairFilters:
-    """Invalid values in the query string are replaced by the defaults."""
+class RepairParams:
+    """Query parameters of the page. Invalid values are replaced by the defaults."""
 
     site: str = ""
     kind: str = ""
     page: int = 1
 
     @classmethod
-    def parse(cls, params: QueryParams) -> RepairFilters:
+    def parse(cls, query: QueryParams) -> RepairParams:
         return cls(
-            parse_text(params.get("site", ""), 300),
-            parse_text(params.get("kind", "")),
-            parse_page(params.get("page", "")),
+            parse_text(query.get("site", ""), 300),
+            parse_text(query.get("kind", "")),
+            parse_page(query.get("page", "")),
         )
 
 
@@ -87,19 +87,19 @@ class Log:
 
 
 def show(request: Request) -> Response:
-    filters = RepairFilters.parse(request.query_params)
-    log = read_log(request.app.state.pool, filters)
-    return render("log.html", filters=filters, log=log, link=link_to("/log", filters))
+    params = RepairParams.parse(request.query_params)
+    log = read_log(request.app.state.pool, params)
+    return render("log.html", params=params, log=log, link=link_to("/log", params))
 
 
-def read_log(pool: ReadOnlyPool, filters: RepairFilters) -> Log:
-    values = {"site": filters.site, "kind": filters.kind}
+def read_log(pool: ReadOnlyPool, params: RepairParams) -> Log:
+    values = {"site": params.site, "kind": params.kind}
     with pool.transaction() as connection:
         kinds = fetch_rows(connection, _KINDS)
         total = fetch_rows(connection, _COUNT, values)[0]["repairs"]
-        page, pages = clamp_page(total, filters.page, PAGE_SIZE)
+        page, pages = clamp_page(total, params.page, PAGE_SIZE)
         rows = fetch_rows(connection, _REPAIRS, values | {"limit": PAGE_SIZE, "offset": (page - 1) * PAGE_SIZE})
-        latest = {"site": filters.site, "limit": _MAX_ROWS}
+        latest = {"site": params.site, "limit": _MAX_ROWS}
         reconciliations = fetch_rows(connection, _RECONCILIATIONS, latest)
         actions = fetch_rows(connection, _ACTIONS, latest)
     repairs = [Repair(row, diff(row["before"], row["after"])) for row in rows]

@@ -32,8 +32,8 @@ QUERIES: list[SampleQuery] = [(_DOCUMENTS, {"sites": [], "keys": []})]
 
 
 @dataclass(frozen=True)
-class SearchQuery:
-    """The search form. Invalid fields are ignored, and `warnings` says so."""
+class SearchParams:
+    """Query parameters of the page. Invalid values are ignored, and `warnings` says so."""
 
     text: str
     site: str
@@ -41,7 +41,7 @@ class SearchQuery:
     warnings: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, text: str, site: str, since: str) -> SearchQuery:
+    def parse(cls, text: str, site: str, since: str) -> SearchParams:
         site, since = site.strip().lower()[:100], since.strip()[:100]
         day = _parse_date(since)
         warnings = []
@@ -61,20 +61,20 @@ class LinkedHit:
 
 
 def show(request: Request) -> Response:
-    query = SearchQuery.parse(*(request.query_params.get(name, "") for name in ("q", "site", "since")))
+    params = SearchParams.parse(*(request.query_params.get(name, "") for name in ("q", "site", "since")))
     publish_dir: Path | None = request.app.state.publish_dir
     archives = result = error_message = None
     hits: list[LinkedHit] = []
     try:
         if publish_dir is not None and publish_dir.is_dir():
-            archives = published_archives(publish_dir, query.site or None)
-            result = search(archives, query.text, query.since, _MAX_HITS, _TIMEOUT)
-            hits = _link_hits(request.app.state.pool, result, query.text)
+            archives = published_archives(publish_dir, params.site or None)
+            result = search(archives, params.text, params.since, _MAX_HITS, _TIMEOUT)
+            hits = _link_hits(request.app.state.pool, result, params.text)
     except OSError as error:
         error_message = f"The archives on this machine cannot be read: {error.strerror}."
     return render(
         "search.html",
-        query=query,
+        params=params,
         archives=archives,
         result=result,
         hits=hits,

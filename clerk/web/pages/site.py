@@ -21,7 +21,7 @@ from clerk.web import paging
 from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
 from clerk.web.flow import Node, flow
 from clerk.web.pages import documents
-from clerk.web.pages.documents import DocumentFilters, DocumentPage
+from clerk.web.pages.documents import DocumentPage, DocumentParams
 from clerk.web.rendering import render
 
 _MAX_RUNS = 10
@@ -87,15 +87,15 @@ class Site:
 
 def show(request: Request) -> Response:
     name = request.path_params["subdomain"]
-    filters = DocumentFilters.parse(*(request.query_params.get(field, "") for field in ("text", "state", "page")))
-    site = read_site(request.app.state.pool, name, filters)
+    params = DocumentParams.parse(*(request.query_params.get(field, "") for field in ("text", "state", "page")))
+    site = read_site(request.app.state.pool, name, params)
     if site is None:
         raise HTTPException(404, f"There is no site {name}.")
-    link = paging.link_to(f"/sites/{quote(name)}", filters)
-    return render("site.html", site=site, filters=filters, link=lambda **changes: f"{link(**changes)}#documents")
+    link = paging.link_to(f"/sites/{quote(name)}", params)
+    return render("site.html", site=site, params=params, link=lambda **changes: f"{link(**changes)}#documents")
 
 
-def read_site(pool: ReadOnlyPool, subdomain: str, filters: DocumentFilters) -> Site | None:
+def read_site(pool: ReadOnlyPool, subdomain: str, params: DocumentParams) -> Site | None:
     subdomain = subdomain.replace("\0", "")
     values = {"subdomain": subdomain, **_LIMITS}
     with pool.transaction() as connection:
@@ -115,7 +115,7 @@ def read_site(pool: ReadOnlyPool, subdomain: str, filters: DocumentFilters) -> S
             publications,
             current,
             fetch_rows(connection, _EVENTS, values),
-            documents.read_documents(connection, subdomain, filters),
+            documents.read_documents(connection, subdomain, params),
         )
 
 

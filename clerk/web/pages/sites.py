@@ -74,8 +74,8 @@ QUERIES: list[SampleQuery] = [
 
 
 @dataclass(frozen=True)
-class SiteFilters:
-    """Invalid values in the query string are replaced by the defaults."""
+class SiteParams:
+    """Query parameters of the page. Invalid values are replaced by the defaults."""
 
     text: str = ""
     stage: str = ""
@@ -85,17 +85,17 @@ class SiteFilters:
     page: int = 1
 
     @classmethod
-    def parse(cls, params: QueryParams) -> SiteFilters:
+    def parse(cls, query: QueryParams) -> SiteParams:
         def choice(name: str, allowed: Container[str], default: str = "") -> str:
-            return value if (value := params.get(name, "")) in allowed else default
+            return value if (value := query.get(name, "")) in allowed else default
 
         return cls(
-            parse_text(params.get("text", "")),
+            parse_text(query.get("text", "")),
             choice("stage", (*STAGES, "completed", "never run")),
             choice("outcome", OUTCOMES),
             choice("only", ONLY),
             choice("order", _ORDERS, _DEFAULT_ORDER),
-            parse_page(params.get("page", "")),
+            parse_page(query.get("page", "")),
         )
 
     @property
@@ -104,23 +104,23 @@ class SiteFilters:
 
 
 def show(request: Request) -> Response:
-    filters = SiteFilters.parse(request.query_params)
+    params = SiteParams.parse(request.query_params)
     return render(
         "sites.html",
-        filters=filters,
-        results=read_sites(request.app.state.pool, filters),
+        params=params,
+        results=read_sites(request.app.state.pool, params),
         stages=STAGES,
         outcomes=OUTCOMES,
         only=ONLY,
-        link=link_to("/sites", filters),
+        link=link_to("/sites", params),
     )
 
 
-def read_sites(pool: ReadOnlyPool, filters: SiteFilters) -> ResultPage:
-    values = {name: getattr(filters, name) for name in ("text", "stage", "outcome", "only")}
+def read_sites(pool: ReadOnlyPool, params: SiteParams) -> ResultPage:
+    values = {name: getattr(params, name) for name in ("text", "stage", "outcome", "only")}
     with pool.transaction() as connection:
         total = fetch_rows(connection, _COUNT, values)[0]["sites"]
-        page, pages = clamp_page(total, filters.page)
+        page, pages = clamp_page(total, params.page)
         limits = {"limit": PAGE_SIZE, "offset": (page - 1) * PAGE_SIZE}
-        rows = fetch_rows(connection, _SITES_BY_ORDER[filters.order], values | limits)
+        rows = fetch_rows(connection, _SITES_BY_ORDER[params.order], values | limits)
         return ResultPage(rows, total, page, pages)
