@@ -9,7 +9,6 @@ from starlette.testclient import TestClient
 from clerk.db.connection import connect_to
 from clerk.monitoring import status
 from clerk.pipeline import engine
-from clerk.web.cache import CachedValue
 from tests.conftest import Url
 from tests.web.conftest import fetch
 
@@ -91,16 +90,3 @@ def test_hourly_charts_have_descriptions(client: TestClient, connection: psycopg
     assert "2,400 done, 20 failed; maximum at" in page, "the run of 30 hours ago is not included"
     assert page.count(": 1,200 done, 10 failed</title>") == 2
     assert page.count("<summary>As a table</summary>") == 8
-
-
-def test_a_cached_value_is_loaded_once_per_ttl() -> None:
-    loads = []
-
-    def load() -> int:
-        loads.append(1)
-        return len(loads)
-
-    cached = CachedValue(load, min_ttl=3600, ttl_factor=0)
-    assert [cached.get() for _ in range(5)] == [1] * 5
-    expired = CachedValue(load, min_ttl=0, ttl_factor=0)
-    assert [expired.get(), expired.get()] == [2, 3]
