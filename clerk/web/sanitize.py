@@ -33,5 +33,5 @@ def split_highlights(text: str) -> list[tuple[str, bool]]:
 
 
 def split_commands(text: str) -> list[tuple[str, bool]]:
-    """Split a remedy into parts, and whether each is a command: ("start one: ", False), ("clerk worker", True)."""
+    """Split a remedy into parts, and whether each is a command: ("start a worker: ", False), ("clerk worker", True)."""
     return [(part, number % 2 == 1) for number, part in enumerate(_COMMAND.split(sanitize_text(text))) if part]

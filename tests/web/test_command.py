@@ -82,7 +82,7 @@ def test_other_addresses_without_a_token_are_rejected(host: str, options: list[s
 def test_the_rejection_is_one_line() -> None:
     assert run_expecting_failure("--host", ALL_ADDRESSES) == (
         EXIT_USAGE,
-        "clerk: on 0.0.0.0 others could read the dashboard: set CLERK_DASHBOARD_TOKEN, or leave --host at 127.0.0.1.",
+        "clerk: a dashboard on 0.0.0.0 can be read by others: set CLERK_DASHBOARD_TOKEN, or leave --host at 127.0.0.1.",
     )
 
 

@@ -11,6 +11,8 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
+from clerk.monitoring.explain import explain
+from clerk.monitoring.site_state import read_site_state
 from clerk.pipeline import engine
 from clerk.pipeline.engine import STAGES
 from clerk.web.db import ReadOnlyPool
@@ -101,8 +103,11 @@ def test_explanation_with_remedy(client: TestClient, connection: Connection) -> 
     connection.execute("insert into sites (subdomain) values ('town')")
     engine.start_run(connection, "town")
     page = fetch(client, "/sites/town")
-    assert "; waiting for the fetch" in page
-    assert "What to do: start one: <code>clerk worker --queues fetch</code></p>" in page
+    state = read_site_state(connection, "town")
+    assert state is not None
+    sentence = explain(state).sentence
+    assert f'<span class="explanation">{sentence[0].upper()}{sentence[1:]}.</span>' in page
+    assert "What to do: start a worker: <code>clerk worker --queues fetch</code></p>" in page
     assert "Evidence" in page
 
 
@@ -112,7 +117,7 @@ def test_the_remedy_links_to_the_failures(client: TestClient, connection: Connec
     engine.cancel_run(connection, "town")
     connection.execute("update sites set outcome = 'partial'")
     page = fetch(client, "/sites/town")
-    assert "What to do: <code>clerk failures --site town</code> says what helps; " in page
+    assert ": <code>clerk failures --site town</code>; " in page
     assert ": <code>clerk retry town</code>" in page
     assert '<a href="/failures?site=town">' in page
 
