@@ -127,7 +127,7 @@ def test_workers_refuse_an_unknown_schema(
         require_known_schema(connection, folder)
     sentence = str(refusal.value)
     assert words in sentence
-    assert sentence.endswith('): run "clerk db up"; "clerk verify --schema" lists all differences.')
+    assert sentence.endswith('): run "clerk db up"; "clerk db verify" lists all differences.')
     assert "\n" not in sentence
 
 

@@ -121,7 +121,7 @@ def require_known_migrations(connection: psycopg.Connection, folder: SqlFolder) 
 def _schema_mismatch(connection: psycopg.Connection, problem: str) -> SchemaMismatch:
     return SchemaMismatch(
         f"the schema of database {connection.info.dbname} is not the one of this clerk ({problem})",
-        'run "clerk db up"; "clerk verify --schema" lists all differences',
+        'run "clerk db up"; "clerk db verify" lists all differences',
     )
 
 
