@@ -1,4 +1,4 @@
-"""How clerk speaks of numbers and times to people: "3 documents", "14:05", "in 5 min", "2 h ago"."""
+"""Formats numbers, times and errors for people: "3 documents", "14:05", "in 5 min", "2 h ago"."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from datetime import UTC, datetime, timedelta
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
-def pluralize(number: int, one: str, many: str | None = None) -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+def pluralize(number: int, singular: str, plural: str | None = None) -> str:
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
-def join_words(parts: Sequence[str], last: str = "and") -> str:
-    if len(parts) < 2:
-        return "".join(parts)
-    return f"{', '.join(parts[:-1])} {last} {parts[-1]}"
+def join_words(words: Sequence[str], conjunction: str = "and") -> str:
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} {conjunction} {words[-1]}"
 
 
-def format_duration(length: timedelta | None) -> str:
-    """One unit is enough to judge by: 40 s, 5 min, 3 h, 12 d."""
-    if length is None:
+def format_duration(duration: timedelta | None) -> str:
+    """In one unit: 40 s, 5 min, 3 h, 12 d. Empty for None."""
+    if duration is None:
         return ""
-    seconds = abs(length.total_seconds())
+    seconds = abs(duration.total_seconds())
     if seconds < 2 * _MINUTE:
         return f"{seconds:.0f} s"
     if seconds < 2 * _HOUR:
@@ -39,9 +39,9 @@ def format_relative(moment: datetime, now: datetime) -> str:
 
 
 def format_time(moment: datetime, now: datetime) -> str:
-    """In the time zone of whoever looks; the date only if it is another day.
+    """The time of day, with the date if it is not today.
 
-    On a page nobody knows where that is: with a `now` that was turned to UTC, it is UTC.
+    In the local time zone; in UTC if `now` is in UTC, as it is for web pages, whose reader may be anywhere.
     """
     zone = UTC if now.tzinfo is UTC else None
     local, today = moment.astimezone(zone), now.astimezone(zone)

@@ -16,7 +16,7 @@ from clerk.pipeline import engine
 @dry_run_option
 @json_option
 def cancel(site: str, reason: str, dry_run: bool, as_json: bool) -> None:
-    """End the running run of a site. Processed documents are kept; the next run takes over the open ones.
+    """End the active run of a site. Processed documents are kept; the next run takes over the open ones.
 
     \b
     Example:
@@ -27,6 +27,6 @@ def cancel(site: str, reason: str, dry_run: bool, as_json: bool) -> None:
     if as_json:
         print_json({"run_id": run_id})
     elif run_id is None:
-        click.echo(f"{site}: no run is running.")
+        click.echo(f"{site}: no run is active.")
     else:
         click.echo(dry_run_prefix(dry_run, f"{site}: run {run_id} cancelled"))

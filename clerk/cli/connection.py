@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -42,8 +42,8 @@ def open_pipeline(
 
 
 @contextmanager
-def open_migrator(settings: config.Settings | None = None) -> Iterator[Migrator]:
+def open_migrator(settings: config.Settings | None = None, log: Callable[[str], None] = info) -> Iterator[Migrator]:
     """Connect to a database of any schema."""
     settings = settings or config.load()
     with connect(settings) as connection:
-        yield Migrator(connection, default_folder(), settings.lock_timeout, info)
+        yield Migrator(connection, default_folder(), settings.lock_timeout, log)

@@ -49,7 +49,7 @@ def demo(path: Path | None, quiet: bool) -> None:
     """
     settings = config.load()
     began = time.monotonic()
-    with open_migrator(settings) as migrator:
+    with open_migrator(settings, log=lambda line: None) as migrator:
         migrator.up()
         connection = migrator.connection
         if path is None:

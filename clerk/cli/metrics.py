@@ -31,18 +31,18 @@ def metrics(output: Path | None, as_json: bool) -> None:
     if as_json and output is not None:
         raise click.UsageError("--output writes the Prometheus text format: omit --json.")
     with open_pipeline(migrations_only=True) as connection, read_only_snapshot(connection):
-        found = read_metrics(connection)
+        families = read_metrics(connection)
     if as_json:
         print_json(
             {
                 metric.name: [{"labels": sample.labels, "value": sample.value} for sample in metric.samples]
-                for metric in found
+                for metric in families
             }
         )
     elif output is None:
-        click.echo(render(found), nl=False)
+        click.echo(render(families), nl=False)
     else:
         try:
-            storage.write(output, render(found))
+            storage.write(output, render(families))
         except OSError as error:
             raise SettingError(f"cannot write {output} ({error.strerror})", "choose another --output") from error

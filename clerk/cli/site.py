@@ -66,6 +66,11 @@ def site() -> None:
 
     A subdomain is the key of a site: 1 to 63 lower-case letters, digits, dots and hyphens, with a letter or
     digit at both ends.
+
+    \b
+    Examples:
+      clerk site add scans --scraper directory --extra '{"path": "/srv/scans"}'
+      clerk site list
     """
 
 
@@ -75,7 +80,7 @@ def site() -> None:
 @dry_run_option
 @json_option
 def add(subdomain: str, dry_run: bool, as_json: bool, **values: Any) -> None:
-    """Add a site. A worker starts its first run within a minute, `clerk update` at once.
+    """Add a site. A worker starts its first run within a minute, `clerk update` immediately.
 
     \b
     Examples:
@@ -167,7 +172,7 @@ def show_command(subdomain: str, as_json: bool) -> None:
 @dry_run_option
 @json_option
 def edit(subdomain: str, dry_run: bool, as_json: bool, **values: Any) -> None:
-    """Change columns of a site. An empty value clears a column. A running run is not affected.
+    """Change columns of a site. An empty value clears a column. An active run is not affected.
 
     \b
     Examples:
@@ -206,7 +211,7 @@ def edit(subdomain: str, dry_run: bool, as_json: bool, **values: Any) -> None:
 @dry_run_option
 @json_option
 def remove(subdomain: str, files: bool, yes: bool, dry_run: bool, as_json: bool) -> None:
-    """Remove a site and its history. A running run is cancelled. Its files are kept without --files.
+    """Remove a site and its history. An active run is cancelled. Its files are kept without --files.
 
     \b
     Examples:

@@ -17,7 +17,7 @@ from clerk.pipeline import engine
 @click.argument("site", required=False)
 @click.option("--next-site", is_flag=True, help="Start the site that has been due for the longest time.")
 @click.option("--all", "all_sites", is_flag=True, help="Start every site that is due.")
-@click.option("--supersede", is_flag=True, help="If the site has a running run, end it and start a new one.")
+@click.option("--supersede", is_flag=True, help="If the site has an active run, end it and start a new one.")
 @click.option("--wait", is_flag=True, help="Wait until the runs have ended, and show their progress.")
 @quiet_option
 @dry_run_option

@@ -59,10 +59,10 @@ def _active_run(state: SiteState) -> Reason:
 
 def _open_units(state: SiteState) -> Reason:
     """A cause comes first if it alone explains the wait; otherwise the open work, with the state of each part."""
-    work, found = reasons.for_units(state, [group for group in state.groups if not group.late])
+    work, waits_for = reasons.for_units(state, [group for group in state.groups if not group.late])
     waits = f"the run waits for {work}"
-    causes = list({reason.text: reason for reason in found if reason.is_cause}.values())
-    parts = [reason for reason in found if not reason.is_cause]
+    causes = list({reason.text: reason for reason in waits_for if reason.is_cause}.values())
+    parts = [reason for reason in waits_for if not reason.is_cause]
     running = any(reason.because == "running" for reason in parts)
     if causes and (not running or state.run.paused_at):
         lead = causes
@@ -96,10 +96,10 @@ def _no_active_run(state: SiteState) -> Reason:
     run = state.run
     late = [group for group in state.groups if group.late]
     if late:
-        work, found = reasons.for_units(state, late)
-        parts = ", ".join(dict.fromkeys(reason.text for reason in found))
+        work, waits_for = reasons.for_units(state, late)
+        parts = ", ".join(dict.fromkeys(reason.text for reason in waits_for))
         text = f"{_ended(state).text}; {work} is repeated after the run: {parts}"
-        return Reason("late", text, remedy=found[0].remedy)
+        return Reason("late", text, remedy=waits_for[0].remedy)
     if run.dirty:
         return _dirty(state)
     if run.run_id is None and run.current_stage in (None, "completed"):

@@ -69,8 +69,8 @@ def _sites(status: PipelineStatus) -> Iterator[Metric]:
         "Sites by their current stage.",
         [({"stage": stage}, sites) for stage, sites in status.sites.items()],
     )
-    yield _single("clerk_sites_active", "Sites whose run is running.", health["active"])
-    yield _single("clerk_sites_stuck", "Sites whose run is running and makes no progress.", health["stuck"])
+    yield _single("clerk_sites_active", "Sites with an active run.", health["active"])
+    yield _single("clerk_sites_stuck", "Sites whose active run makes no progress.", health["stuck"])
     yield _single("clerk_sites_failed", "Sites whose last run failed.", health["failed"])
     yield _single("clerk_sites_paused", "Sites that are paused.", health["paused"])
     yield _single(
@@ -185,13 +185,13 @@ def _repairs(connection: Connection) -> Iterator[Metric]:
 
 def _violations(status: PipelineStatus) -> Iterator[Metric]:
     yield _single("clerk_trigger_problems", "Triggers that are missing or disabled.", len(status.triggers))
-    found = status.broken or {}
+    counts = status.broken or {}
     yield _gauge(
         "clerk_invariant_violations",
         "Rows of the view invariant_violations. Absent if the check took longer than its time limit.",
         [
-            ({"invariant": invariant}, None if status.broken is None else found.get(invariant, 0))
-            for invariant in sorted({*INVARIANTS, *found})
+            ({"invariant": invariant}, None if status.broken is None else counts.get(invariant, 0))
+            for invariant in sorted({*INVARIANTS, *counts})
         ],
     )
 

@@ -10,25 +10,25 @@ import clerk.cli
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Result:
     code: int
     out: str
     err: str
 
 
-Clerk = Callable[..., Outcome]
+Clerk = Callable[..., Result]
 
 
 @pytest.fixture
 def clerk_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Clerk:
-    """Call it with arguments as a person types them: `clerk_command("db", "up")`."""
+    """Runs a command: `clerk_command("db", "up")`."""
 
-    def run(*arguments: str) -> Outcome:
+    def run(*arguments: str) -> Result:
         monkeypatch.setattr(sys, "argv", ["clerk", *arguments])
         with pytest.raises(SystemExit) as leaving:
             clerk.cli.main()
         captured = capsys.readouterr()
         code = leaving.value.code
-        return Outcome(code if isinstance(code, int) else 0, captured.out, captured.err)
+        return Result(code if isinstance(code, int) else 0, captured.out, captured.err)
 
     return run

@@ -57,9 +57,9 @@ def command(request: pytest.FixtureRequest) -> str:
 
 
 def test_help_has_an_example_that_names_the_command(command: str, clerk_command: Clerk) -> None:
-    shown = clerk_command(*command.split()[1:], "--help")
-    assert shown.code == 0
-    _, heading, examples = shown.out.partition("Example")
+    result = clerk_command(*command.split()[1:], "--help")
+    assert result.code == 0
+    _, heading, examples = result.out.partition("Example")
     assert heading
     assert command in examples
 

@@ -47,19 +47,19 @@ def test_up_and_down_from_an_empty_database(clerk_command: Clerk, empty: Url, fo
     assert f"applying {folder.migrations[0].name}" in done.err, "progress is printed to standard error"
     assert clerk_command("db", "up").out == "The database is up to date.\n"
 
-    shown = json.loads(clerk_command("db", "status", "--json").out)
-    assert shown["version"] == shown["newest"] == folder.newest
-    assert shown["procrastinate"] == str(package_version())
-    assert shown["pending"] == []
-    assert all(migration["applied"] for migration in shown["migrations"])
+    result = json.loads(clerk_command("db", "status", "--json").out)
+    assert result["version"] == result["newest"] == folder.newest
+    assert result["procrastinate"] == str(package_version())
+    assert result["pending"] == []
+    assert all(migration["applied"] for migration in result["migrations"])
 
     run(empty, "insert into sites (subdomain) values ('springfield')")
     dry_run = clerk_command("db", "down", "--to", "0", "--dry-run")
     assert "1 rows of sites" in dry_run.err
-    refused = clerk_command("db", "down", "--to", "0")
-    assert refused.code == 1
-    assert "would delete 1 rows of sites" in refused.err
-    assert "add --yes to delete them" in refused.err
+    result = clerk_command("db", "down", "--to", "0")
+    assert result.code == 1
+    assert "would delete 1 rows of sites" in result.err
+    assert "add --yes to delete them" in result.err
     taken_back = clerk_command("db", "down", "--to", "0", "--yes")
     assert taken_back.code == 0
     assert "note: " not in done.err + taken_back.err, "notices of Postgres are not printed"
@@ -78,24 +78,24 @@ def test_down_reverts_the_newest_migration(clerk_command: Clerk, migrated: Url, 
 
 def test_a_foreign_database(clerk_command: Clerk, empty: Url) -> None:
     run(empty, "create table theirs (id int)")
-    refused = clerk_command("db", "up")
-    assert refused.code == 1
-    assert "holds tables of another application (theirs)" in refused.err
+    result = clerk_command("db", "up")
+    assert result.code == 1
+    assert "holds tables of another application (theirs)" in result.err
     assert "belongs to another application" in clerk_command("db", "status").out
     assert json.loads(clerk_command("db", "status", "--json").out)["database"] == "foreign"
 
 
 def test_status_of_a_database_that_is_not_migrated(clerk_command: Clerk, empty: Url) -> None:
-    refused = clerk_command("status")
-    assert refused.code == 1
-    assert 'it has not been migrated): run "clerk db up"' in refused.err
+    result = clerk_command("status")
+    assert result.code == 1
+    assert 'it has not been migrated): run "clerk db up"' in result.err
 
 
 def test_other_commands_do_not_migrate_a_given_database(clerk_command: Clerk, empty: Url) -> None:
     """The embedded database is migrated when the first site is added."""
-    refused = clerk_command("site", "add", "springfield")
-    assert refused.code == 1
-    assert 'it has not been migrated): run "clerk db up"' in refused.err
+    result = clerk_command("site", "add", "springfield")
+    assert result.code == 1
+    assert 'it has not been migrated): run "clerk db up"' in result.err
 
 
 def test_verify_of_a_correct_schema(clerk_command: Clerk, migrated: Url) -> None:
@@ -138,17 +138,17 @@ def test_config_shows_origins_and_no_passwords(
     monkeypatch.setenv("CLERK_LOCK_TIMEOUT", "5")
     plain, as_json = clerk_command("config"), clerk_command("config", "--json")
     assert "s3cret" not in plain.out + as_json.out
-    shown = {row["name"]: (row["value"], row["origin"]) for row in json.loads(as_json.out)}
-    assert shown["DATABASE_URL"] == ("postgresql://me:***@db/clerk?sslpassword=***", str(tmp_path / ".env"))
-    assert shown["CLERK_LOCK_TIMEOUT"] == ("5.0", "environment")
-    assert shown["CLERK_HOME"] == (str(tmp_path / ".clerk"), "default")
+    result = {row["name"]: (row["value"], row["origin"]) for row in json.loads(as_json.out)}
+    assert result["DATABASE_URL"] == ("postgresql://me:***@db/clerk?sslpassword=***", str(tmp_path / ".env"))
+    assert result["CLERK_LOCK_TIMEOUT"] == ("5.0", "environment")
+    assert result["CLERK_HOME"] == (str(tmp_path / ".clerk"), "default")
 
 
 def test_start_and_stop_need_the_embedded_server(clerk_command: Clerk, migrated: Url) -> None:
     for arguments in (["db", "start"], ["db", "stop"], ["db", "start", "--dry-run"]):
-        refused = clerk_command(*arguments)
-        assert refused.code == 2
-        assert "DATABASE_URL is set, so there is no embedded Postgres" in refused.err
+        result = clerk_command(*arguments)
+        assert result.code == 2
+        assert "DATABASE_URL is set, so there is no embedded Postgres" in result.err
     assert clerk_command("db", "url").out == f"{migrated}\n"
     assert json.loads(clerk_command("db", "url", "--json").out) == {"url": migrated}
 

@@ -52,9 +52,9 @@ def test_the_table_counts_each_failure_once_by_its_age(
             " where content_item_id = %s and pipeline = 'ocr'",
             [age, item],
         )
-    shown = clerk_command("failures")
-    assert shown.code == 0
-    header, encrypted, timeout, *rest = shown.out.splitlines()
+    result = clerk_command("failures")
+    assert result.code == 0
+    header, encrypted, timeout, *rest = result.out.splitlines()
     assert header.split() == ["error", "stage", "1", "h", "24", "h", "7", "d", "older", "all", "sites", "permanent"]
     assert encrypted.split() == ["PdfEncrypted", "ocr", "1", "1", "1", "1", "4", "1", "4"]
     assert timeout.split() == ["PdfTimeout", "ocr", "1", "1", "1", "1"]
@@ -70,8 +70,8 @@ def test_options_select_failures(connection: psycopg.Connection, worker: Worker,
     for name in ("town", "city"):
         items = add_site(connection, name, documents=2)
         run(worker, name, {items[0]: "PdfEncrypted", items[1]: "PdfTimeout"})
-    (found,) = json.loads(clerk_command("failures", "--error", "PdfTimeout", "--site", "city", "--json").out)
-    assert (found["error_code"], found["units"], found["sites"]) == ("PdfTimeout", 1, 1)
+    (group,) = json.loads(clerk_command("failures", "--error", "PdfTimeout", "--site", "city", "--json").out)
+    assert (group["error_code"], group["units"], group["sites"]) == ("PdfTimeout", 1, 1)
     assert json.loads(clerk_command("failures", "--stage", "deploy", "--json").out) == []
 
 
@@ -87,9 +87,9 @@ def test_retry_after_the_run_processes_the_selected_units_only(
     assert dry.code == 0
     assert dry.out.endswith("(dry run, nothing was done) 2 units of 2 sites retried.\n")
     assert rows(connection, "select run_id from sites order by subdomain") == before
-    shown = clerk_command("failures", "--error", "ReaderCrashed", "--retry")
-    assert shown.code == 0
-    assert shown.out.endswith("2 units of 2 sites retried.\n")
+    result = clerk_command("failures", "--error", "ReaderCrashed", "--retry")
+    assert result.code == 0
+    assert result.out.endswith("2 units of 2 sites retried.\n")
     for name in ("town", "city"):
         assert site(connection, name)["ocr_total"] == 1
         assert unit(connection, items[name][0])["status"] == "pending"
@@ -107,8 +107,8 @@ def test_retry_within_the_stage_reopens_the_selected_units_only(
     connection.execute("select clerk_start_run('town', p_first_phase => 2)")
     for code in ("ReaderCrashed", "PdfEncrypted"):
         worker.finish(worker.take("ocr"), "failed", code)
-    shown = clerk_command("failures", "--site", "town", "--error", "ReaderCrashed", "--retry", "--json")
-    (retried,) = json.loads(shown.out)["sites"]
+    result = clerk_command("failures", "--site", "town", "--error", "ReaderCrashed", "--retry", "--json")
+    (retried,) = json.loads(result.out)["sites"]
     assert retried == {"site": "town", "units": {"ocr": 1}, "run_id": site(connection)["run_id"], "problem": None}
     assert [unit(connection, item)["status"] for item in items] == ["pending", "failed_terminal", "pending"]
     drain(worker)
@@ -129,8 +129,8 @@ def test_retry_of_two_stages_of_a_site_is_one_run(
         else:
             failed = job.queue == "extraction" and job.args["content_item_id"] == items[1]
             worker.finish(job, "failed" if failed else "succeeded", "WorkerLost" if failed else "")
-    shown = clerk_command("failures", "--error", "WorkerLost", "--retry")
-    assert "2 units of 1 site retried." in shown.out
+    result = clerk_command("failures", "--error", "WorkerLost", "--retry")
+    assert "2 units of 1 site retried." in result.out
     drain(worker)
     assert clerk_command("failures").out == "Nothing has failed.\n"
     assert [row[0] for row in rows(connection, "select outcome from pipeline_runs order by run_id")] == [

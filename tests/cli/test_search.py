@@ -29,9 +29,9 @@ def test_json_has_the_file_of_the_image(clerk_command: Clerk, tmp_path: Path) ->
         {"text": "The bike lanes", "page_image": name},
         {"text": "More bike lanes to come", "page": 2, "page_image": "/CityCouncil/2024-03-05/2.png"},
     )
-    found = clerk_command("search", "bike lanes", "--json")
-    assert found.code == 0
-    first, second = json.loads(found.out)
+    result = clerk_command("search", "bike lanes", "--json")
+    assert result.code == 0
+    first, second = json.loads(result.out)
     assert (first["snippet"], first["page_image"], first["image_file"]) == ("The bike lanes", name, str(image))
     assert (second["page"], second["image_file"]) == (2, None)
 
@@ -39,10 +39,10 @@ def test_json_has_the_file_of_the_image(clerk_command: Clerk, tmp_path: Path) ->
 def test_a_broken_archive_is_reported_and_skipped(clerk_command: Clerk, tmp_path: Path) -> None:
     publish(tmp_path / "published", "alpha", {"text": "bike"}).write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
     publish(tmp_path / "published", "beta", {"text": "bike"})
-    found = clerk_command("search", "bike")
-    assert found.code == 0
-    assert "beta" in found.out
-    assert found.err.startswith("The archive of alpha cannot be searched (")
+    result = clerk_command("search", "bike")
+    assert result.code == 0
+    assert "beta" in result.out
+    assert result.err.startswith("The archive of alpha cannot be searched (")
 
 
 def test_matches_are_bold_and_control_characters_are_removed(tmp_path: Path) -> None:

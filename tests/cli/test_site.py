@@ -50,7 +50,7 @@ def clerk(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     manager._load.cache_clear()
 
 
-def refused(result: Result) -> str:
+def error_of(result: Result) -> str:
     assert isinstance(result.exception, ClerkError)
     assert result.exception.exit_code == 2
     return str(result.exception)
@@ -63,15 +63,15 @@ EXTRA = ["--extra", '{"client": "springfield"}']
 
 def test_add_show_list(clerk: Clerk) -> None:
     assert clerk(*ADD, *EXTRA).output == "springfield: added\n"
-    shown = json.loads(clerk("site", "show", "springfield", "--json").output)
-    assert shown["extra"] == {"client": "springfield"}
-    assert (shown["name"], shown["state"], shown["kind"]) == ("Springfield", "IL", "city")
-    assert shown["documents"] == {"known": 0, "read": 0, "failed": 0, "superseded": 0, "vanished": 0}
+    result = json.loads(clerk("site", "show", "springfield", "--json").output)
+    assert result["extra"] == {"client": "springfield"}
+    assert (result["name"], result["state"], result["kind"]) == ("Springfield", "IL", "city")
+    assert result["documents"] == {"known": 0, "read": 0, "failed": 0, "superseded": 0, "vanished": 0}
     assert "legistar" in clerk("site", "show", "springfield").output
     assert [row["subdomain"] for row in json.loads(clerk("site", "list", "--json").output)] == ["springfield"]
     assert json.loads(clerk("site", "list", "--state", "CA", "--json").output) == []
     assert "Springfield" in clerk("site", "list").output
-    assert "already" in refused(clerk(*ADD, *EXTRA))
+    assert "already" in error_of(clerk(*ADD, *EXTRA))
 
 
 def test_a_dry_run_changes_nothing(clerk: Clerk) -> None:
@@ -89,7 +89,7 @@ def test_a_dry_run_changes_nothing(clerk: Clerk) -> None:
 )
 def test_invalid_subdomains(clerk: Clerk, name: str) -> None:
     assert not is_subdomain(name)
-    assert "subdomain" in refused(clerk("site", "add", "--name", "x", "--", name))
+    assert "subdomain" in error_of(clerk("site", "add", "--name", "x", "--", name))
 
 
 @pytest.mark.parametrize("name", ["a", "7", "a.b", "los-angeles.ca", "a" * 63])
@@ -115,14 +115,14 @@ def test_valid_subdomains(name: str) -> None:
     ],
 )
 def test_invalid_values(clerk: Clerk, option: str, value: str) -> None:
-    refused(clerk("site", "add", "springfield", option, value))
+    error_of(clerk("site", "add", "springfield", option, value))
     assert json.loads(clerk("site", "list", "--json").output) == []
 
 
 def test_the_fetcher_validates_extra(clerk: Clerk) -> None:
-    assert "'client'" in refused(clerk(*ADD))
+    assert "'client'" in error_of(clerk(*ADD))
     clerk(*ADD, *EXTRA)
-    assert "'client'" in refused(clerk("site", "edit", "springfield", "--extra", "{}"))
+    assert "'client'" in error_of(clerk("site", "edit", "springfield", "--extra", "{}"))
 
 
 def test_edit(clerk: Clerk) -> None:
@@ -130,7 +130,7 @@ def test_edit(clerk: Clerk) -> None:
     changed = json.loads(clerk("site", "edit", "springfield", "--name", "X", "--state", "", "--json").output)["changed"]
     assert changed == {"name": {"before": "Springfield", "after": "X"}, "state": {"before": "IL", "after": None}}
     assert "nothing to do" in clerk("site", "edit", "springfield", "--name", "X").output
-    assert "no site" in refused(clerk("site", "edit", "nowhere", "--name", "X"))
+    assert "no site" in error_of(clerk("site", "edit", "nowhere", "--name", "X"))
     assert clerk("site", "edit", "springfield").exit_code == 2
 
 
@@ -144,7 +144,7 @@ def test_remove_keeps_the_files_by_default(clerk: Clerk, tmp_path: Path, connect
     assert "kept" in clerk("site", "remove", "springfield", input="y\n").output
     assert file.exists()
     assert connection.execute("select count(*) from procrastinate_jobs where status = 'todo'").fetchone() == (0,)
-    assert "no site" in refused(clerk("site", "remove", "springfield", "--yes"))
+    assert "no site" in error_of(clerk("site", "remove", "springfield", "--yes"))
     clerk(*ADD, *EXTRA)
     assert "deleted" in clerk("site", "remove", "springfield", "--files", "--yes").output
     assert not (tmp_path / "storage/springfield").exists()
@@ -182,7 +182,7 @@ def test_import(clerk: Clerk, tmp_path: Path, text: str) -> None:
 def test_import_is_all_or_nothing(clerk: Clerk, tmp_path: Path, text: str) -> None:
     file = tmp_path / "sites"
     file.write_text(text)
-    refused(clerk("site", "import", str(file)))
+    error_of(clerk("site", "import", str(file)))
     assert json.loads(clerk("site", "list", "--json").output) == []
 
 
@@ -217,9 +217,9 @@ def test_plugins_add_commands_and_are_called_for_new_sites(clerk: Clerk, tmp_pat
     given = ("--plugins-dir", str(folder))
     listed = clerk(*given, "plugins", "--json")
     assert listed.exit_code == 1
-    found = json.loads(listed.stdout)
-    assert ["mine", str(folder / "mine.py")] in [[plugin["name"], plugin["origin"]] for plugin in found["plugins"]]
-    assert found["problems"] == [
+    report = json.loads(listed.stdout)
+    assert ["mine", str(folder / "mine.py")] in [[plugin["name"], plugin["origin"]] for plugin in report["plugins"]]
+    assert report["problems"] == [
         {"name": "bad", "origin": str(folder / "bad.py"), "error": "ZeroDivisionError: division by zero"}
     ]
     assert "division by zero" in clerk(*given, "plugins").stderr
@@ -236,7 +236,7 @@ def test_plugins_add_commands_and_are_called_for_new_sites(clerk: Clerk, tmp_pat
 def test_the_keys_of_a_fetcher(clerk: Clerk) -> None:
     assert "client (required)" in clerk("plugins", "--fetcher", "legistar").output
     assert json.loads(clerk("plugins", "--fetcher", "links", "--json").output)["required"] == ["pages"]
-    assert "unknown" in refused(clerk("plugins", "--fetcher", "unknown"))
+    assert "unknown" in error_of(clerk("plugins", "--fetcher", "unknown"))
 
 
 def test_errors_are_one_sentence_without_a_traceback(database: str) -> None:

@@ -32,18 +32,18 @@ def worker(database: Url) -> Iterator[Worker]:
 
 
 def test_without_sites(clerk_command: Clerk) -> None:
-    shown = clerk_command("status")
-    assert shown.code == 0
-    assert shown.out.startswith("0 sites. Add one with `clerk site add`.\n\nNo alerts.\n")
+    result = clerk_command("status")
+    assert result.code == 0
+    assert result.out.startswith("0 sites. Add one with `clerk site add`.\n\nNo alerts.\n")
 
 
 def test_alerts_come_first_then_stages(connection: psycopg.Connection, clerk_command: Clerk) -> None:
     add_site(connection, documents=4)
     engine.start_run(connection, "town", first_phase=2)
-    shown = clerk_command("status").out
-    assert shown.splitlines()[0].startswith("1 site: 1 running; health 100")
-    assert shown.index("! no worker processes queue ocr: no worker is alive; 4 jobs wait") < shown.index("stages")
-    (ocr,) = [line.split() for line in shown.splitlines() if line.startswith("  ocr ") and "/" in line]
+    result = clerk_command("status").out
+    assert result.splitlines()[0].startswith("1 site: 1 running; health 100")
+    assert result.index("! no worker processes queue ocr: no worker is alive; 4 jobs wait") < result.index("stages")
+    (ocr,) = [line.split() for line in result.splitlines() if line.startswith("  ocr ") and "/" in line]
     assert ocr == ["ocr", "1", "0/4"]
 
 
@@ -55,8 +55,8 @@ def test_pipeline_status_is_the_same_command(connection: psycopg.Connection, cle
 def test_json_has_everything(connection: psycopg.Connection, worker: Worker, clerk_command: Clerk) -> None:
     add_site(connection, documents=1)
     run_with(worker)
-    shown = json.loads(clerk_command("status", "--json").out)
-    assert set(shown) == {
+    result = json.loads(clerk_command("status", "--json").out)
+    assert set(result) == {
         *(
             "attention",
             "now",
@@ -74,9 +74,9 @@ def test_json_has_everything(connection: psycopg.Connection, worker: Worker, cle
         ),
         *("failures_last_hour", "failures_per_hour_before", "runs_last_day", "broken", "triggers"),
     }
-    assert shown["outcomes"] == {"succeeded": 1}
-    assert [stage["stage"] for stage in shown["stages"]] == ["fetch", "ocr", "compilation", "extraction", "deploy"]
-    assert shown["workers"][0]["worker_id"] == worker.number
+    assert result["outcomes"] == {"succeeded": 1}
+    assert [stage["stage"] for stage in result["stages"]] == ["fetch", "ocr", "compilation", "extraction", "deploy"]
+    assert result["workers"][0]["worker_id"] == worker.number
 
 
 def test_failed_documents_of_a_site_come_first(
@@ -84,10 +84,10 @@ def test_failed_documents_of_a_site_come_first(
 ) -> None:
     items = add_site(connection, documents=30)
     run_with(worker, "ocr", items=(items[0],))
-    shown = clerk_command("status", "town").out
-    assert shown.startswith("town: the run finished with 1 failed document at ")
-    assert "\n30 documents: 29 processed, 1 failed; 0 pages\n" in shown
-    lines = shown[shown.index("  document") :].splitlines()
+    result = clerk_command("status", "town").out
+    assert result.startswith("town: the run finished with 1 failed document at ")
+    assert "\n30 documents: 29 processed, 1 failed; 0 pages\n" in result
+    lines = result[result.index("  document") :].splitlines()
     assert lines[1].split()[:5] == ["Council", "2000-01-02", "ocr", "failed", "1"]
     assert lines[1].endswith("PdfBroken")
     assert "  and 10 more (--all)" in lines
@@ -102,9 +102,9 @@ def test_runs_are_cut_and_counted(connection: psycopg.Connection, clerk_command:
     add_site(connection, documents=1)
     for _ in range(12):
         engine.start_run(connection, "town", supersede=True)
-    shown = clerk_command("status", "town").out
-    assert "\n12 runs\n" in shown
-    assert "  and 2 more (--all)" in shown
+    result = clerk_command("status", "town").out
+    assert "\n12 runs\n" in result
+    assert "  and 2 more (--all)" in result
     assert len(json.loads(clerk_command("status", "town", "--all", "--json").out)["runs"]) == 12
 
 
@@ -115,9 +115,9 @@ def test_skipped_entries_are_listed(connection: psycopg.Connection, clerk_comman
     connection.execute(
         "update pipeline_runs set skipped = 3, skipped_examples = array['a.pdf: no date', 'b.pdf: none']"
     )
-    shown = clerk_command("status", "town").out
-    assert "\n3 entries of the source skipped\n  a.pdf: no date\n  b.pdf: none\n  and 1 more\n" in shown
-    header, run = shown.splitlines()[-2:]
+    result = clerk_command("status", "town").out
+    assert "\n3 entries of the source skipped\n  a.pdf: no date\n  b.pdf: none\n  and 1 more\n" in result
+    header, run = result.splitlines()[-2:]
     assert run[: header.index("skipped") + len("skipped")].split()[-1] == "3"
     (run_as_json,) = json.loads(clerk_command("status", "town", "--json").out)["runs"]
     assert (run_as_json["skipped"], run_as_json["skipped_examples"]) == (3, ["a.pdf: no date", "b.pdf: none"])
@@ -125,9 +125,9 @@ def test_skipped_entries_are_listed(connection: psycopg.Connection, clerk_comman
 
 def test_an_unknown_site(connection: psycopg.Connection, clerk_command: Clerk) -> None:
     add_site(connection, "springfield")
-    shown = clerk_command("status", "springfeld")
-    assert shown.code == 2
-    assert shown.err == "clerk: there is no site springfeld: did you mean springfield?\n"
+    result = clerk_command("status", "springfeld")
+    assert result.code == 2
+    assert result.err == "clerk: there is no site springfeld: did you mean springfield?\n"
 
 
 def test_all_needs_a_site(clerk_command: Clerk) -> None:
@@ -176,10 +176,10 @@ def test_ten_thousand_sites_are_counted_not_listed(connection: psycopg.Connectio
         "update sites s set run_id = r.run_id, current_stage = 'ocr', ocr_total = 5, started_at = r.started_at,"
         " updated_at = r.started_at from pipeline_runs r where r.subdomain = s.subdomain"
     )
-    shown = clerk_command("status").out
-    assert "! 10,000 sites are stuck: " in shown
-    assert " and 9,997 more" in shown
-    assert len(shown.splitlines()) < 60
+    result = clerk_command("status").out
+    assert "! 10,000 sites are stuck: " in result
+    assert " and 9,997 more" in result
+    assert len(result.splitlines()) < 60
     as_json = json.loads(clerk_command("status", "--json").out)
     assert as_json["health"]["stuck"] == 10_000
     assert len(as_json["stuck"]) == 10

@@ -48,13 +48,13 @@ def test_the_terminal_is_redrawn_in_place_and_the_log_goes_to_a_file(
         # The documents have no files: they fail, and the run ends.
         terminal.wait_for("town: run ended: failed")
         terminal.wait_for("clerk is up")
-        shown = terminal.lines
+        screen = terminal.lines
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.wait_for_end() == 0
-    assert [line for line in shown if line.startswith("clerk is ")] == [shown[1]], "below the line Starting"
-    assert len(shown) <= HEIGHT
-    assert max(len(line) for line in shown) <= WIDTH
-    assert set(STAGES) <= {line.split()[0] for line in shown if line}
+    assert [line for line in screen if line.startswith("clerk is ")] == [screen[1]], "below the line Starting"
+    assert len(screen) <= HEIGHT
+    assert max(len(line) for line in screen) <= WIDTH
+    assert set(STAGES) <= {line.split()[0] for line in screen if line}
     assert terminal.lines[-1] == "clerk has stopped."
     assert terminal.written.rindex("\033[?25h") > terminal.written.rindex("\033[?25l"), "the cursor is visible again"
     assert "Starting worker" in (home / "up.log").read_text()
@@ -65,10 +65,10 @@ def test_without_sites(connection: psycopg.Connection) -> None:
     status = read(connection)
     assert [stage["stage"] for stage in status.stages] == list(STAGES)
     assert (status.open_jobs, list_events(status), status.sites) == (0, [], {})
-    shown = lines(status, [])
-    assert shown[0].startswith("clerk is up")
-    assert "  dashboard  http://127.0.0.1:8010/" in shown
-    assert any("no sites" in line for line in shown)
+    screen = lines(status, [])
+    assert screen[0].startswith("clerk is up")
+    assert "  dashboard  http://127.0.0.1:8010/" in screen
+    assert any("no sites" in line for line in screen)
 
 
 def test_counts_and_events(database: Url, connection: psycopg.Connection) -> None:
@@ -95,5 +95,5 @@ def test_counts_and_events(database: Url, connection: psycopg.Connection) -> Non
 @pytest.mark.parametrize("message", ["a\033[2Jb", "a\x9bHb"])
 def test_control_characters_are_replaced(connection: psycopg.Connection, message: str) -> None:
     status = read(connection)
-    shown = lines(status, [Event(status.now, message)])[-1]
-    assert shown.endswith(message.replace("\033", "?").replace("\x9b", "?"))
+    screen = lines(status, [Event(status.now, message)])[-1]
+    assert screen.endswith(message.replace("\033", "?").replace("\x9b", "?"))

@@ -34,9 +34,9 @@ def _database(monkeypatch: pytest.MonkeyPatch, database: Url) -> None:
 def test_the_output_is_sentence_remedy_and_evidence(connection: psycopg.Connection, clerk_command: Clerk) -> None:
     add_site(connection, documents=2)
     engine.start_run(connection, "town", first_phase=2)
-    shown = clerk_command("why", "town")
-    assert shown.code == 0
-    sentence, remedy, *evidence = shown.out.splitlines()
+    result = clerk_command("why", "town")
+    assert result.code == 0
+    sentence, remedy, *evidence = result.out.splitlines()
     assert (
         sentence
         == "town: no worker processes queue ocr: no worker is alive; the run waits for the OCR of 2 of 2 documents."
@@ -47,27 +47,27 @@ def test_the_output_is_sentence_remedy_and_evidence(connection: psycopg.Connecti
 
 def test_json(connection: psycopg.Connection, clerk_command: Clerk) -> None:
     add_site(connection)
-    shown = json.loads(clerk_command("why", "town", "--json").out)
-    assert shown["site"] == "town"
-    assert shown["because"] == "never_run"
-    assert set(shown) == {"site", "because", "sentence", "remedy", "evidence"}
+    result = json.loads(clerk_command("why", "town", "--json").out)
+    assert result["site"] == "town"
+    assert result["because"] == "never_run"
+    assert set(result) == {"site", "because", "sentence", "remedy", "evidence"}
 
 
 def test_an_unknown_site_suggests_similar_names(connection: psycopg.Connection, clerk_command: Clerk) -> None:
     for name in ("springfield", "springvale", "metropolis"):
         add_site(connection, name)
-    shown = clerk_command("why", "sprngfield")
-    assert shown.code == 2
-    assert shown.err == "clerk: there is no site sprngfield: did you mean springfield or springvale?\n"
+    result = clerk_command("why", "sprngfield")
+    assert result.code == 2
+    assert result.err == "clerk: there is no site sprngfield: did you mean springfield or springvale?\n"
     assert clerk_command("why", "zzz").err == "clerk: there is no site zzz: `clerk site list` shows the names.\n"
 
 
 def test_a_disabled_trigger_is_reported_and_no_error(connection: psycopg.Connection, clerk_command: Clerk) -> None:
     add_site(connection)
     connection.execute("alter table procrastinate_jobs disable trigger clerk_record_change")
-    shown = clerk_command("why", "town")
-    assert shown.code == 0
-    assert shown.out.startswith("town: trigger clerk_record_change is disabled, so finished jobs are not recorded")
+    result = clerk_command("why", "town")
+    assert result.code == 0
+    assert result.out.startswith("town: trigger clerk_record_change is disabled, so finished jobs are not recorded")
 
 
 @pytest.fixture

@@ -41,16 +41,16 @@ def read(connection: psycopg.Connection) -> Samples:
 
 
 def test_an_empty_pipeline(connection: psycopg.Connection) -> None:
-    found = read(connection)
-    assert found['clerk_jobs{queue="ocr",status="waiting"}'] == 0
-    assert found['clerk_workers{queue="coordinator"}'] == 0
-    assert found["clerk_health_score{}"] == 100
-    assert found['clerk_repairs_last_hour{kind="lease"}'] == 0
-    assert {name: value for name, value in found.items() if name.startswith("clerk_invariant_violations")} == {
+    samples = read(connection)
+    assert samples['clerk_jobs{queue="ocr",status="waiting"}'] == 0
+    assert samples['clerk_workers{queue="coordinator"}'] == 0
+    assert samples["clerk_health_score{}"] == 100
+    assert samples['clerk_repairs_last_hour{kind="lease"}'] == 0
+    assert {name: value for name, value in samples.items() if name.startswith("clerk_invariant_violations")} == {
         f'clerk_invariant_violations{{invariant="{name}"}}': 0
         for name in ("I1", "I2", "I3", "I4", "I5", "I7", "I8", "waiting")
     }
-    assert not any(name.startswith("clerk_job_duration_seconds") for name in found), "durations are unknown"
+    assert not any(name.startswith("clerk_job_duration_seconds") for name in samples), "durations are unknown"
 
 
 def test_a_working_pipeline(connection: psycopg.Connection, database: Url) -> None:
@@ -72,25 +72,25 @@ def test_a_working_pipeline(connection: psycopg.Connection, database: Url) -> No
         )
         engine.pause_queue(connection, "deploy", "me")
         connection.execute("update sites set fetch_total = 9, updated_at = now() - interval '3 hours'")
-        found = read(connection)
-    assert found['clerk_jobs{queue="ocr",status="waiting"}'] == 1
-    assert found['clerk_jobs{queue="ocr",status="running"}'] == 1
-    assert found['clerk_jobs_ended_last_hour{queue="ocr"}'] == 2
-    assert found['clerk_job_duration_seconds{quantile="0.5",stage="ocr"}'] == 4
-    assert found['clerk_job_queue_seconds{quantile="0.9",stage="ocr"}'] >= 0
-    assert found['clerk_oldest_waiting_seconds{queue="ocr"}'] >= 0
-    assert found['clerk_queue_paused{queue="deploy"}'] == 1
-    assert found['clerk_queue_paused{queue="ocr"}'] == 0
-    assert found['clerk_workers{queue="ocr"}'] >= 1
-    assert found['clerk_failure_percent{stage="ocr"}'] == 25
-    assert found[f'clerk_worker_heartbeat_age_seconds{{host="machine-a",worker="{worker.number}"}}'] >= 0
-    assert found['clerk_repairs_last_hour{kind="lease"}'] == 1
-    assert found["clerk_repairs_failed_last_hour{}"] == 0
-    assert found['clerk_ignored_results_last_hour{why="fenced"}'] == 1
-    assert found['clerk_ignored_results_last_hour{why="stale"}'] == 0
-    assert found['clerk_invariant_violations{invariant="I2"}'] == 1
-    assert found['clerk_sites{stage="ocr"}'] == 1
-    assert found["clerk_sites_stuck{}"] == 0, "one of its jobs is running"
+        samples = read(connection)
+    assert samples['clerk_jobs{queue="ocr",status="waiting"}'] == 1
+    assert samples['clerk_jobs{queue="ocr",status="running"}'] == 1
+    assert samples['clerk_jobs_ended_last_hour{queue="ocr"}'] == 2
+    assert samples['clerk_job_duration_seconds{quantile="0.5",stage="ocr"}'] == 4
+    assert samples['clerk_job_queue_seconds{quantile="0.9",stage="ocr"}'] >= 0
+    assert samples['clerk_oldest_waiting_seconds{queue="ocr"}'] >= 0
+    assert samples['clerk_queue_paused{queue="deploy"}'] == 1
+    assert samples['clerk_queue_paused{queue="ocr"}'] == 0
+    assert samples['clerk_workers{queue="ocr"}'] >= 1
+    assert samples['clerk_failure_percent{stage="ocr"}'] == 25
+    assert samples[f'clerk_worker_heartbeat_age_seconds{{host="machine-a",worker="{worker.number}"}}'] >= 0
+    assert samples['clerk_repairs_last_hour{kind="lease"}'] == 1
+    assert samples["clerk_repairs_failed_last_hour{}"] == 0
+    assert samples['clerk_ignored_results_last_hour{why="fenced"}'] == 1
+    assert samples['clerk_ignored_results_last_hour{why="stale"}'] == 0
+    assert samples['clerk_invariant_violations{invariant="I2"}'] == 1
+    assert samples['clerk_sites{stage="ocr"}'] == 1
+    assert samples["clerk_sites_stuck{}"] == 0, "one of its jobs is running"
     assert "town" not in render(read_metrics(connection)), "no label names a site"
 
 

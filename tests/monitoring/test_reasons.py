@@ -34,37 +34,37 @@ def items(connection: psycopg.Connection) -> list[int]:
 
 
 def test_never_run_and_due(items: list[int], worker: Worker, why: Why) -> None:
-    answer = why()
-    assert answer.because == "never_run"
-    assert answer.sentence == "it has never run; the first run is due, and starts within a minute"
-    assert answer.remedy == "start a run now: clerk update town"
+    explanation = why()
+    assert explanation.because == "never_run"
+    assert explanation.sentence == "it has never run; the first run is due, and starts within a minute"
+    assert explanation.remedy == "start a run now: clerk update town"
 
 
 def test_never_run_and_no_worker_to_start_it(items: list[int], why: Why) -> None:
-    answer = why()
-    assert answer.sentence == (
+    explanation = why()
+    assert explanation.sentence == (
         "it has never run; the first run is due, but no worker processes queue coordinator: no worker is alive"
     )
-    assert answer.remedy == "start a worker: clerk worker --queues coordinator"
+    assert explanation.remedy == "start a worker: clerk worker --queues coordinator"
 
 
 def test_never_run_and_paused(connection: psycopg.Connection, items: list[int], worker: Worker, why: Why) -> None:
     engine.pause_site(connection, "town", "ann: asked by the town")
-    answer = why()
+    explanation = why()
     assert re.fullmatch(
         r"it has never run; the site is paused by ann: asked by the town since \d\d:\d\d \(.*\),"
         r" and the first run starts when it is resumed",
-        answer.sentence,
+        explanation.sentence,
     )
-    assert answer.remedy == "clerk resume town"
+    assert explanation.remedy == "clerk resume town"
 
 
 def test_succeeded_and_when_the_next_is_due(items: list[int], worker: Worker, why: Why) -> None:
     run_with(worker)
-    answer = why()
-    assert answer.because == "succeeded"
-    assert re.fullmatch(r"the run finished at .*: .*; the next run is due at .* \(in 22 h\)", answer.sentence)
-    assert answer.remedy is None
+    explanation = why()
+    assert explanation.because == "succeeded"
+    assert re.fullmatch(r"the run finished at .*: .*; the next run is due at .* \(in 22 h\)", explanation.sentence)
+    assert explanation.remedy is None
 
 
 def test_the_next_run_is_due(connection: psycopg.Connection, items: list[int], worker: Worker, why: Why) -> None:
@@ -76,18 +76,18 @@ def test_the_next_run_is_due(connection: psycopg.Connection, items: list[int], w
 def test_unchanged(items: list[int], worker: Worker, why: Why) -> None:
     run_with(worker)
     run_with(worker)
-    answer = why()
-    assert answer.because == "unchanged"
-    assert ": no new documents; the next run" in answer.sentence
+    explanation = why()
+    assert explanation.because == "unchanged"
+    assert ": no new documents; the next run" in explanation.sentence
 
 
 def test_no_documents(connection: psycopg.Connection, worker: Worker, why: Why) -> None:
     add_site(connection, documents=0)
     run_with(worker)
-    answer = why()
-    assert answer.because == "no_documents"
-    assert ": the source has no documents; the next run" in answer.sentence
-    assert not any("skipped" in line for line in answer.evidence)
+    explanation = why()
+    assert explanation.because == "no_documents"
+    assert ": the source has no documents; the next run" in explanation.sentence
+    assert not any("skipped" in line for line in explanation.evidence)
 
 
 def test_no_documents_because_all_were_skipped(connection: psycopg.Connection, worker: Worker, why: Why) -> None:
@@ -103,15 +103,17 @@ def test_no_documents_because_all_were_skipped(connection: psycopg.Connection, w
 
 def test_finished_with_failed_documents(items: list[int], worker: Worker, why: Why) -> None:
     run_with(worker, "ocr", items=tuple(items[:2]))
-    answer = why()
-    assert answer.because == "partial"
+    explanation = why()
+    assert explanation.because == "partial"
     assert re.match(
         r"the run finished with 2 failed documents at .*:"
         r" Council 2000-01-03 \(PdfBroken\), Council 2000-01-02 \(PdfBroken\);",
-        answer.sentence,
+        explanation.sentence,
     )
-    assert answer.remedy == "see the remedy of each error: clerk failures --site town; then retry: clerk retry town"
-    assert any("ocr Council 2000-01-02: failed, PdfBroken" in line for line in answer.evidence)
+    assert (
+        explanation.remedy == "see the remedy of each error: clerk failures --site town; then retry: clerk retry town"
+    )
+    assert any("ocr Council 2000-01-02: failed, PdfBroken" in line for line in explanation.evidence)
 
 
 def test_three_of_many_failures_are_named(connection: psycopg.Connection, worker: Worker, why: Why) -> None:
@@ -123,9 +125,9 @@ def test_three_of_many_failures_are_named(connection: psycopg.Connection, worker
 
 def test_failed_because_every_document_failed(items: list[int], worker: Worker, why: Why) -> None:
     run_with(worker, "ocr")
-    answer = why()
-    assert answer.because == "failed"
-    assert re.match(r"the run failed at .*: .* \(PdfBroken\);", answer.sentence)
+    explanation = why()
+    assert explanation.because == "failed"
+    assert re.match(r"the run failed at .*: .* \(PdfBroken\);", explanation.sentence)
 
 
 def test_compilation_failed_so_the_published_archive_stays(items: list[int], worker: Worker, why: Why) -> None:
@@ -147,11 +149,11 @@ def test_a_step_after_publication_failed(
     )
     job = worker.take("deploy")
     worker.retry(job, datetime.now(UTC) + timedelta(minutes=5), "PluginRaised", "no mail server")
-    answer = why()
-    assert answer.because == "retry"
+    explanation = why()
+    assert explanation.because == "retry"
     assert re.search(
         r"it is retried at \d\d:\d\d after PluginRaised; the archive is published, but a step after publication fails$",
-        answer.sentence,
+        explanation.sentence,
     )
     connection.execute("update procrastinate_jobs set scheduled_at = null where status = 'todo'")
     worker.finish(worker.take("deploy"), "failed", "PluginRaised", "no mail server")
@@ -164,10 +166,10 @@ def test_a_step_after_publication_failed(
 def test_cancelled_by_an_operator(connection: psycopg.Connection, items: list[int], worker: Worker, why: Why) -> None:
     start(connection)
     engine.cancel_run(connection, "town", "cancelled by ann: the source is being moved")
-    answer = why()
-    assert answer.because == "cancelled"
+    explanation = why()
+    assert explanation.because == "cancelled"
     assert re.match(
-        r"the run ended at .*: cancelled by ann: the source is being moved; the next run is due", answer.sentence
+        r"the run ended at .*: cancelled by ann: the source is being moved; the next run is due", explanation.sentence
     )
 
 
@@ -183,16 +185,16 @@ def test_one_unit_runs_one_waits_and_one_is_retried(
     connection.execute("update job_claims set claimed_at = now() - interval '2 minutes' where job_id = %s", [first.id])
     soon = datetime.now(UTC) + timedelta(minutes=1)
     worker.retry(worker.take("ocr"), soon, "ReaderCrashed", "it is gone")
-    answer = why()
-    assert answer.because == "running"
-    assert answer.sentence == (
+    explanation = why()
+    assert explanation.because == "running"
+    assert explanation.sentence == (
         f"the run waits for the OCR of 3 of 3 documents; 1 is running (worker {worker.number} on machine-a,"
         f" page 17 of 40, 2 min),"
         f" 1 waits in queue ocr, next in line (processed by worker {worker.number} on machine-a),"
         f" 1 is retried at {soon.astimezone():%H:%M} after ReaderCrashed"
     )
-    assert answer.remedy is None
-    assert any("attempt 1 of 3, last error ReaderCrashed: it is gone" in line for line in answer.evidence)
+    assert explanation.remedy is None
+    assert any("attempt 1 of 3, last error ReaderCrashed: it is gone" in line for line in explanation.evidence)
 
 
 def test_behind_others_in_the_queue(
@@ -210,12 +212,12 @@ def test_behind_others_in_the_queue(
 
 def test_no_worker_processes_the_queue(connection: psycopg.Connection, items: list[int], why: Why) -> None:
     in_phase(connection, 2)
-    answer = why()
-    assert answer.because == "nothing_reads"
-    assert answer.sentence == (
+    explanation = why()
+    assert explanation.because == "nothing_reads"
+    assert explanation.sentence == (
         "no worker processes queue ocr: no worker is alive; the run waits for the OCR of 3 of 3 documents"
     )
-    assert answer.remedy == "start a worker: clerk worker --queues ocr"
+    assert explanation.remedy == "start a worker: clerk worker --queues ocr"
 
 
 def test_the_last_worker_died(connection: psycopg.Connection, items: list[int], worker: Worker, why: Why) -> None:
@@ -249,13 +251,13 @@ def test_a_worker_without_registered_queues(
 def test_the_queue_is_paused(connection: psycopg.Connection, items: list[int], worker: Worker, why: Why) -> None:
     in_phase(connection, 2)
     engine.pause_queue(connection, "ocr", "bob: new disks")
-    answer = why()
-    assert answer.because == "queue_paused"
+    explanation = why()
+    assert explanation.because == "queue_paused"
     assert re.fullmatch(
         r"queue ocr is paused by bob: new disks since .*; the run waits for the OCR of 3 of 3 documents",
-        answer.sentence,
+        explanation.sentence,
     )
-    assert answer.remedy == "clerk resume --queue ocr"
+    assert explanation.remedy == "clerk resume --queue ocr"
 
 
 def test_the_site_is_paused_and_running_jobs_continue(
@@ -264,13 +266,13 @@ def test_the_site_is_paused_and_running_jobs_continue(
     in_phase(connection, 2)
     worker.take("ocr")
     engine.pause_site(connection, "town", "bob")
-    answer = why()
-    assert answer.because == "site_paused"
+    explanation = why()
+    assert explanation.because == "site_paused"
     assert re.fullmatch(
         r"the site is paused by bob since .*; the run waits for the OCR of 3 of 3 documents; 1 is running \(.*\)",
-        answer.sentence,
+        explanation.sentence,
     )
-    assert answer.remedy == "clerk resume town"
+    assert explanation.remedy == "clerk resume town"
 
 
 def test_on_hold_although_nothing_is_paused(
@@ -278,19 +280,19 @@ def test_on_hold_although_nothing_is_paused(
 ) -> None:
     in_phase(connection, 2)
     connection.execute("update procrastinate_jobs set scheduled_at = clerk_paused_until() where status = 'todo'")
-    answer = why()
-    assert answer.because == "held_back"
-    assert "3 are on hold although neither site nor queue is paused: reconciliation" in answer.sentence
-    assert answer.remedy == "repair it now: clerk reconcile-pipeline --site town --threshold-hours 0"
+    explanation = why()
+    assert explanation.because == "held_back"
+    assert "3 are on hold although neither site nor queue is paused: reconciliation" in explanation.sentence
+    assert explanation.remedy == "repair it now: clerk reconcile-pipeline --site town --threshold-hours 0"
 
 
 def test_an_expired_lease(connection: psycopg.Connection, items: list[int], worker: Worker, why: Why) -> None:
     in_phase(connection, 2)
     job = worker.take("ocr")
     expire(connection, job)
-    answer = why()
-    assert answer.because == "lease_over"
-    assert f"1 was claimed by worker {worker.number} on machine-a, whose lease expired " in answer.sentence
+    explanation = why()
+    assert explanation.because == "lease_over"
+    assert f"1 was claimed by worker {worker.number} on machine-a, whose lease expired " in explanation.sentence
     die(connection, worker)
     assert (
         ": another worker gets it within a minute, but no worker processes queue coordinator: no worker is alive"
@@ -303,9 +305,9 @@ def test_a_unit_without_a_job(connection: psycopg.Connection, items: list[int], 
     with connection.transaction():
         connection.execute("set local session_replication_role = replica")
         connection.execute("delete from procrastinate_jobs where id = %s", [unit(connection, items[0])["job_id"]])
-    answer = why()
-    assert "1 has no job: reconciliation defers a new one" in answer.sentence
-    assert answer.remedy == "repair it now: clerk reconcile-pipeline --site town --threshold-hours 0"
+    explanation = why()
+    assert "1 has no job: reconciliation defers a new one" in explanation.sentence
+    assert explanation.remedy == "repair it now: clerk reconcile-pipeline --site town --threshold-hours 0"
 
 
 def test_compilation_and_extraction_side_by_side(
@@ -326,11 +328,11 @@ def test_the_fetch_waits_for_a_host(connection: psycopg.Connection, items: list[
     worker.take("fetch")
     connection.execute("select clerk_back_off_host('www.town.example', '5 minutes', '429 Too Many Requests')")
     connection.execute("select clerk_back_off_host('www.elsewhere.example', '5 minutes', '503')")
-    answer = why()
+    explanation = why()
     assert re.fullmatch(
         r"the run waits for the fetch; it is running \(.*\); host www\.town\.example accepts no requests"
         r" until \d\d:\d\d \(429 Too Many Requests\)",
-        answer.sentence,
+        explanation.sentence,
     )
     connection.execute("update fetch_hosts set held_until = null, next_at = now() + interval '35 seconds'")
     assert "; host www.town.example is rate-limited, the next request is sent in 3" in why().sentence
@@ -349,50 +351,52 @@ def coordinating(connection: psycopg.Connection, items: list[int], worker: Worke
 
 
 def test_the_coordinator_waits(coordinating: Worker, why: Why) -> None:
-    answer = why()
-    assert answer.because == "coordinator_queued"
+    explanation = why()
+    assert explanation.because == "coordinator_queued"
     assert re.fullmatch(
-        r"OCR has finished; its coordinator waits in queue coordinator, next in line \(.*\)", answer.sentence
+        r"OCR has finished; its coordinator waits in queue coordinator, next in line \(.*\)", explanation.sentence
     )
 
 
 def test_no_worker_processes_queue_coordinator(connection: psycopg.Connection, coordinating: Worker, why: Why) -> None:
     die(connection, coordinating)
-    answer = why()
-    assert answer.because == "coordinator_nothing_reads"
-    assert answer.sentence.startswith("OCR has finished; no worker processes queue coordinator: no worker is alive")
-    assert answer.remedy == "start a worker: clerk worker --queues coordinator"
+    explanation = why()
+    assert explanation.because == "coordinator_nothing_reads"
+    assert explanation.sentence.startswith(
+        "OCR has finished; no worker processes queue coordinator: no worker is alive"
+    )
+    assert explanation.remedy == "start a worker: clerk worker --queues coordinator"
 
 
 def test_the_coordinator_runs(coordinating: Worker, why: Why) -> None:
     coordinating.take("coordinator")
-    answer = why()
-    assert answer.because == "coordinator_running"
-    assert f"its coordinator is running (worker {coordinating.number} on machine-a, " in answer.sentence
+    explanation = why()
+    assert explanation.because == "coordinator_running"
+    assert f"its coordinator is running (worker {coordinating.number} on machine-a, " in explanation.sentence
 
 
 def test_the_coordinator_is_retried(coordinating: Worker, why: Why) -> None:
     job = coordinating.take("coordinator")
     soon = datetime.now(UTC) + timedelta(seconds=90)
     coordinating.retry(job, soon, "RuntimeError")
-    answer = why()
-    assert answer.because == "coordinator_retry"
-    assert f"its coordinator failed 1 time and is retried at {soon.astimezone():%H:%M}" in answer.sentence
-    assert "(RuntimeError: " in answer.sentence
+    explanation = why()
+    assert explanation.because == "coordinator_retry"
+    assert f"its coordinator failed 1 time and is retried at {soon.astimezone():%H:%M}" in explanation.sentence
+    assert "(RuntimeError: " in explanation.sentence
 
 
 def test_the_lease_of_the_coordinator_expired(connection: psycopg.Connection, coordinating: Worker, why: Why) -> None:
     expire(connection, coordinating.take("coordinator"))
-    answer = why()
-    assert answer.because == "coordinator_lease_over"
-    assert "its coordinator was claimed by worker" in answer.sentence
+    explanation = why()
+    assert explanation.because == "coordinator_lease_over"
+    assert "its coordinator was claimed by worker" in explanation.sentence
 
 
 def test_the_coordinator_has_no_job(connection: psycopg.Connection, coordinating: Worker, why: Why) -> None:
     connection.execute("delete from procrastinate_jobs where queue_name = 'coordinator'")
-    answer = why()
-    assert answer.because == "coordinator_no_job"
-    assert "OCR has finished; its coordinator has no job: reconciliation defers a new one" in answer.sentence
+    explanation = why()
+    assert explanation.because == "coordinator_no_job"
+    assert "OCR has finished; its coordinator has no job: reconciliation defers a new one" in explanation.sentence
     heal(connection)
     assert why().because == "coordinator_queued"
     assert any(line.startswith("reconciled ") for line in why().evidence)
@@ -407,9 +411,9 @@ def test_the_coordinator_was_never_deferred(connection: psycopg.Connection, coor
 def test_wrong_counters(connection: psycopg.Connection, coordinating: Worker, why: Why) -> None:
     connection.execute("delete from pipeline_transitions where advanced_at is null")
     connection.execute("update sites set ocr_completed = 1, coordinator_enqueued = false")
-    answer = why()
-    assert answer.because == "miscounted"
-    assert "the counters show 1 of 3 in ocr, but no unit is open" in answer.sentence
+    explanation = why()
+    assert explanation.because == "miscounted"
+    assert "the counters show 1 of 3 in ocr, but no unit is open" in explanation.sentence
 
 
 # --- after the run -----------------------------------------------------------------------------------------------
@@ -421,24 +425,24 @@ def test_a_late_retry_and_the_run_that_includes_it(
     run_with(worker, "ocr", items=(items[0],))
     job = unit(connection, items[0])["job_id"]
     connection.execute("select procrastinate_retry_job_v2(%s, null, null, null, null)", [job])
-    answer = why()
-    assert answer.because == "late"
+    explanation = why()
+    assert explanation.because == "late"
     assert re.match(
         r"the run finished with 1 failed document at .*; the OCR of 1 of 3 documents is repeated after the run:"
         r" 1 waits",
-        answer.sentence,
+        explanation.sentence,
     )
     worker.finish(worker.take("ocr"))
-    answer = why()
-    assert answer.because == "dirty"
+    explanation = why()
+    assert explanation.because == "dirty"
     assert re.fullmatch(
         r"documents recovered after their stage had finished, so the archive has to be rebuilt; the run starts at .*",
-        answer.sentence,
+        explanation.sentence,
     )
     connection.execute("delete from procrastinate_jobs where task_name = 'clerk.refresh'")
-    answer = why()
-    assert "the job that starts this run is missing: reconciliation" in answer.sentence
-    assert answer.remedy == "repair it now: clerk reconcile-pipeline --site town --threshold-hours 0"
+    explanation = why()
+    assert "the job that starts this run is missing: reconciliation" in explanation.sentence
+    assert explanation.remedy == "repair it now: clerk reconcile-pipeline --site town --threshold-hours 0"
 
 
 # --- broken triggers ----------------------------------------------------------------------------------------------
@@ -459,9 +463,9 @@ def test_a_missing_or_disabled_trigger(
 ) -> None:
     in_phase(connection, 2)
     connection.execute(statement.encode())
-    answer = why()
-    assert answer.because == "triggers"
-    assert answer.sentence == f"{problem}, so finished jobs are not recorded and no run advances"
+    explanation = why()
+    assert explanation.because == "triggers"
+    assert explanation.sentence == f"{problem}, so finished jobs are not recorded and no run advances"
 
 
 def test_the_state_is_read_in_one_snapshot(connection: psycopg.Connection, items: list[int], worker: Worker) -> None:

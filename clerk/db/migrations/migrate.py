@@ -32,7 +32,7 @@ _MIGRATOR_LOCK_TIMEOUT = 600.0
 
 @dataclass(frozen=True)
 class Step:
-    """One step of `up` or `down`; `clerk db plan` prints it as "action what"."""
+    """One step of `up` or `down`; `clerk db up --dry-run` prints it as "action what"."""
 
     action: str
     what: str
