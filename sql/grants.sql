@@ -1,29 +1,29 @@
--- needs: 0017
--- Who may do what: the commands that are not in force yet, in their order. The migrator runs them after every
--- change of the schema, so that new and re-made objects are covered, and roles that an administrator made later.
+-- needs: 0005
+-- Selects the grant and ownership commands that are missing, in their order. The migrator executes them after every
+-- change of the schema, so that new and recreated objects are covered, and roles that were created later.
 --
 --   clerk_owner      owns everything here; members may migrate
---   clerk_worker     what a worker needs: rows of every table and view, every function
---   clerk_dashboard  SELECT on the views, and on nothing else
+--   clerk_worker     may read and write every table, read every view and call every function
+--   clerk_dashboard  may select from the views only
 --
--- A role that does not exist is passed over, and so is what the migrating user may not give.
+-- Skips roles that do not exist, and privileges that the migrating user may not grant.
 
 with role as (
     select r.oid, r.rolname as name, r.rolname = 'clerk_owner' as owns
     from pg_roles r
     where r.rolname in ('clerk_owner', 'clerk_worker', 'clerk_dashboard')
 ), schema_right as (
-    select role.name as role, asked.privilege,
-           has_schema_privilege(role.oid, 'public', asked.privilege) as has,
-           has_schema_privilege('public', asked.privilege || ' with grant option') as may_give
+    select role.name as role, wanted.privilege,
+           has_schema_privilege(role.oid, 'public', wanted.privilege) as granted,
+           has_schema_privilege('public', wanted.privilege || ' with grant option') as grantable
     from role
-    join (values ('usage', false), ('create', true)) asked (privilege, for_owner) on role.owns or not asked.for_owner
+    join (values ('usage', false), ('create', true)) wanted (privilege, for_owner) on role.owns or not wanted.for_owner
 ), relation as (
     select c.oid, c.oid::regclass::text as name, c.relkind as kind, c.relowner as owner,
            case when c.relkind = 'S' then array['usage']
-                -- The first run of an older site keeps what it overwrites there.
-                when c.relname = 'legacy_sites' then array['select', 'insert']
-                when c.relname like any (array['clerk\_%', 'legacy\_%']) then array['select']
+                -- The first run of a legacy site saves the overwritten values there.
+                when c.relname in ('legacy_sites', 'adopted_sites') then array['select', 'insert']
+                when c.relname like any (array['clerk\_%', 'legacy\_%', 'adopted\_%']) then array['select']
                 else array['select', 'insert', 'update', 'delete'] end as worker_rights
     from pg_class c
     where c.relnamespace = 'public'::regnamespace
@@ -35,6 +35,9 @@ with role as (
                    'operator_actions', 'reconcile_runs',
                    'legacy_schema', 'legacy_values', 'legacy_sites', 'legacy_columns', 'legacy_column_parts',
                    'legacy_column_values',
+                   -- Names before migration 0017, for a database at an earlier version.
+                   'storage_looks', 'reconcile_passes', 'adopted_schema', 'adopted_values', 'adopted_sites',
+                   'adopted_older_columns', 'adopted_older_parts', 'adopted_older_values',
                    'clerk_migrations', 'clerk_schema_objects', 'clerk_procrastinate',
                    'procrastinate_jobs', 'procrastinate_events', 'procrastinate_workers',
                    'procrastinate_periodic_defers')
@@ -54,37 +57,37 @@ with role as (
     left join pg_class c on c.oid = t.typrelid
     where t.typnamespace = 'public'::regnamespace and t.typname like 'procrastinate\_%'
       and (t.typtype = 'e' or c.relkind = 'c')
-), handed_over as (
+), owner_change as (
     select object.*
     from object
     join role on role.owns
     where object.owner <> role.oid
       and pg_has_role(object.owner, 'usage') and pg_has_role(role.oid, 'usage')
-      -- Since Postgres 16 a member may be kept from acting as the role.
+      -- Since Postgres 16 membership may exclude SET ROLE.
       and case when current_setting('server_version_num')::integer >= 160000
                then pg_has_role(role.oid, 'set') else true end
-      and (select s.has or s.may_give from schema_right s where s.role = role.name and s.privilege = 'create')
+      and (select s.granted or s.grantable from schema_right s where s.role = role.name and s.privilege = 'create')
 ), command (place, text) as (
     select 1, format('grant %s on schema public to %I', s.privilege, s.role)
     from schema_right s
-    where not s.has and s.may_give
+    where not s.granted and s.grantable
     union all
     select 2, format('alter %s %s owner to clerk_owner', h.kind, h.name)
-    from handed_over h
+    from owner_change h
     union all
-    -- Whoever owned an adopted table goes on reading and writing it: the older system, a web site.
+    -- The former owner of a table keeps its access: the legacy clerk, a web site.
     select 3, format('grant all on %s to %I', h.name, pg_get_userbyid(h.owner))
-    from handed_over h
+    from owner_change h
     where h.kind = 'table' and pg_get_userbyid(h.owner) <> current_user
     union all
-    select 4, format('grant %s on %s%s to clerk_worker', string_agg(asked.privilege, ', ' order by asked.place),
+    select 4, format('grant %s on %s%s to clerk_worker', string_agg(wanted.privilege, ', ' order by wanted.place),
                      case relation.kind when 'S' then 'sequence ' else '' end, relation.name)
     from relation
     join role on role.name = 'clerk_worker'
-    cross join unnest(relation.worker_rights) with ordinality asked (privilege, place)
+    cross join unnest(relation.worker_rights) with ordinality wanted (privilege, place)
     where pg_has_role(relation.owner, 'usage')
-      and not case relation.kind when 'S' then has_sequence_privilege(role.oid, relation.oid, asked.privilege)
-                                 else has_table_privilege(role.oid, relation.oid, asked.privilege) end
+      and not case relation.kind when 'S' then has_sequence_privilege(role.oid, relation.oid, wanted.privilege)
+                                 else has_table_privilege(role.oid, relation.oid, wanted.privilege) end
     group by relation.kind, relation.name
     union all
     select 5, format('grant select on %s to clerk_dashboard', relation.name)

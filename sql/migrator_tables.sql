@@ -1,5 +1,5 @@
--- What the migrator remembers. Made by the migrator itself before its first migration, and dropped after the
--- last one has been taken back. Every statement can be repeated.
+-- Tables of the migrator. It creates them before the first migration and drops them after reverting the last one.
+-- Every statement can be repeated.
 
 create table if not exists clerk_migrations (
     version integer primary key,
@@ -10,7 +10,7 @@ create table if not exists clerk_migrations (
     milliseconds integer not null
 );
 comment on table clerk_migrations is
-    'Which files of sql/migrations have been applied; a file whose checksum differs from the one here is refused.';
+    'Applied files of sql/migrations. The migrator refuses a file whose checksum differs from the one here.';
 
 create table if not exists clerk_schema_objects (
     kind text not null check (kind in ('function', 'trigger', 'view')),
@@ -22,7 +22,7 @@ create table if not exists clerk_schema_objects (
     primary key (kind, name)
 );
 comment on table clerk_schema_objects is
-    'Functions, triggers and views as last applied: checksum of the file, and of what the database made of it.';
+    'Functions, triggers and views as last applied: checksum of the file, and of the definition in the database.';
 
 create table if not exists clerk_procrastinate (
     file text primary key,
@@ -32,8 +32,8 @@ create table if not exists clerk_procrastinate (
     applied_at timestamptz not null default now()
 );
 comment on table clerk_procrastinate is
-    'Files of Procrastinate''s own schema as applied here; the newest complete version is the present one.';
+    'Applied files of Procrastinate''s own schema. The newest complete version is the installed one.';
 comment on column clerk_procrastinate.complete is
-    'False for a single migration file of an upgrade: should the upgrade be cut short, it goes on after these.';
+    'False for a single migration file of an upgrade. An interrupted upgrade continues after these.';
 comment on column clerk_procrastinate.functions is
-    'Checksum of each of its functions as installed, so that verify notices one that was changed by hand.';
+    'Checksum of each installed function, by which verify detects manual changes.';

@@ -1,4 +1,4 @@
--- Takes Procrastinate's schema away again. Its package has no such file; names alone tell what is its own.
+-- Drops Procrastinate's schema, for which its package has no file. Its objects are recognised by name.
 
 do $$
 declare

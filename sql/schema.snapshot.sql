@@ -142,22 +142,8 @@ alter table operator_actions add column via text not null default COALESCE(NULLI
 alter table paused_queues add column paused_at timestamp with time zone not null default now();
 alter table paused_queues add column paused_by text not null;
 alter table paused_queues add column queue_name text not null;
-alter table pipeline_runs add column compilation_completed integer;
-alter table pipeline_runs add column compilation_failed integer;
-alter table pipeline_runs add column compilation_total integer;
-alter table pipeline_runs add column deploy_completed integer;
-alter table pipeline_runs add column deploy_failed integer;
-alter table pipeline_runs add column deploy_total integer;
+alter table pipeline_runs add column counters jsonb;
 alter table pipeline_runs add column ended_at timestamp with time zone;
-alter table pipeline_runs add column extraction_completed integer;
-alter table pipeline_runs add column extraction_failed integer;
-alter table pipeline_runs add column extraction_total integer;
-alter table pipeline_runs add column fetch_completed integer;
-alter table pipeline_runs add column fetch_failed integer;
-alter table pipeline_runs add column fetch_total integer;
-alter table pipeline_runs add column ocr_completed integer;
-alter table pipeline_runs add column ocr_failed integer;
-alter table pipeline_runs add column ocr_total integer;
 alter table pipeline_runs add column outcome text;
 alter table pipeline_runs add column outcome_reason text;
 alter table pipeline_runs add column reason text not null;
@@ -229,11 +215,11 @@ alter table reconcile_log add column run_id bigint;
 alter table reconcile_log add column stage text;
 alter table reconcile_log add column subdomain character varying;
 alter table reconcile_log add column why text not null;
+alter table reconcile_runs add column abandoned integer not null default 0;
 alter table reconcile_runs add column actor text not null default COALESCE(NULLIF(current_setting('clerk.operator'::text, true), ''::text), (SESSION_USER)::text);
 alter table reconcile_runs add column ended_at timestamp with time zone;
 alter table reconcile_runs add column failed integer not null default 0;
 alter table reconcile_runs add column found integer not null default 0;
-alter table reconcile_runs add column given_up integer not null default 0;
 alter table reconcile_runs add column reconciliation uuid not null;
 alter table reconcile_runs add column repaired integer not null default 0;
 alter table reconcile_runs add column started_at timestamp with time zone not null default now();
@@ -381,6 +367,7 @@ alter table sites add constraint sites_fetch_counters_check CHECK (((fetch_total
 alter table sites add constraint sites_ocr_counters_check CHECK (((ocr_total >= 0) AND (ocr_completed >= 0) AND (ocr_failed >= 0)));
 alter table sites add constraint sites_outcome_check CHECK (((outcome)::text = ANY ((ARRAY['succeeded'::character varying, 'partial'::character varying, 'failed'::character varying, 'unchanged'::character varying, 'no_documents'::character varying, 'cancelled'::character varying])::text[])));
 alter table sites add constraint sites_pkey PRIMARY KEY (subdomain);
+alter table sites add constraint sites_run_id_fkey FOREIGN KEY (run_id) REFERENCES pipeline_runs(run_id);
 alter table stage_policy add constraint stage_policy_lease_check CHECK ((lease >= '00:00:01'::interval));
 alter table stage_policy add constraint stage_policy_max_attempts_check CHECK ((max_attempts >= 1));
 alter table stage_policy add constraint stage_policy_phase_check CHECK (((phase >= 1) AND (phase <= 4)));
@@ -432,30 +419,32 @@ CREATE UNIQUE INDEX uix_content_items_archive ON content_items USING btree (subd
 CREATE UNIQUE INDEX uix_content_items_document ON content_items USING btree (subdomain, kind, meeting, date, occurrence, revision) WHERE (kind <> 'archive'::text);
 CREATE UNIQUE INDEX uix_content_items_source_key ON content_items USING btree (subdomain, source_key) WHERE ((source_key IS NOT NULL) AND (superseded_at IS NULL));
 CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (subdomain, storage_key);
+CREATE UNIQUE INDEX uix_pipeline_runs_open ON pipeline_runs USING btree (subdomain) WHERE (ended_at IS NULL);
 CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (run_id, content_hash);
 
 -- section: functions
 -- clerk_abandon_run(p_subdomain text, p_run_id bigint, p_reason text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 1c1937db1a70f39c333167adf61df98b
--- clerk_add_to_counters(p_subdomain text, p_run_id bigint, p_stage text, p_completed integer, p_failed integer) returns void set search_path=pg_catalog, public, pg_temp, md5 39897d2dfd9ec8eb67b0c589c37ccbc6
--- clerk_advance_phase(p_subdomain text, p_run_id bigint, p_phase integer) returns text set search_path=pg_catalog, public, pg_temp, md5 3bcd225aedb90deb42707a9419391e7c
+-- clerk_add_to_counters(p_subdomain text, p_run_id bigint, p_stage text, p_completed integer, p_failed integer) returns void set search_path=pg_catalog, public, pg_temp, md5 82fa4a8fff69df36fc5fcf71b7e93949
+-- clerk_advance_phase(p_subdomain text, p_run_id bigint, p_phase integer) returns text set search_path=pg_catalog, public, pg_temp, md5 f74f340176fc884474242ecf1fed92b4
 -- clerk_back_off_host(p_host text, p_for interval, p_why text) returns timestamp with time zone set search_path=pg_catalog, public, pg_temp, md5 1f0a40d08c7d9d256c9d07c08bf3dca0
--- clerk_cancel_run(p_subdomain text, p_reason text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 8a1f24c4181a61152019a73373f0f3fe
+-- clerk_cancel_run(p_subdomain text, p_reason text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 06e2b786e956c353ebd1f8ecd92b29f3
 -- clerk_cancel_stale_jobs(p_subdomain text, p_run_id bigint) returns integer set search_path=pg_catalog, public, pg_temp, md5 a6f495e068691893ce857fd1eff70869
--- clerk_check_rejected_result(p_job_id bigint, p_attempt integer, p_status text) returns text set search_path=pg_catalog, public, pg_temp, md5 cea542523671d929a92b4a23840c13da
+-- clerk_check_rejected_result(p_job_id bigint, p_attempt integer, p_status text) returns text set search_path=pg_catalog, public, pg_temp, md5 6dab36faee29c018d43c926c303cf26c
 -- clerk_claim_coordinator_enqueue(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 bf2b4e2db8fb41ed1df241015b8822ef
--- clerk_defer_coordinator(p_subdomain text, p_run_id bigint, p_phase integer) returns bigint set search_path=pg_catalog, public, pg_temp, md5 58de95f3a638a0b833003302962c2b3c
--- clerk_defer_late_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 278ce296bd75fe2300528aaacdae7bef
--- clerk_defer_reconciliation() returns boolean set search_path=pg_catalog, public, pg_temp, md5 c97ab9e25679cf8a5a424ad67b3b7030
+-- clerk_counters(p_site sites) returns jsonb stable, md5 d41d8cd98f00b204e9800998ecf8427e
+-- clerk_defer_coordinator(p_subdomain text, p_run_id bigint, p_phase integer) returns bigint set search_path=pg_catalog, public, pg_temp, md5 d4ae5b6ce76e203bd1de60054dd2eadc
+-- clerk_defer_late_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 3a628b5bc3bedc5229b40530805e3fe3
+-- clerk_defer_reconciliation() returns boolean set search_path=pg_catalog, public, pg_temp, md5 1a9ef55c4a5a80449c406849ada39c64
 -- clerk_defer_refresh(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 bb76be7c01cedbc5b0393b3e68c6698b
 -- clerk_defer_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 5c344df9a9d6aef90eac0c23cc80c88b
--- clerk_end_run(p_subdomain text, p_run_id bigint, p_outcome text, p_reason text, p_error_code text) returns void set search_path=pg_catalog, public, pg_temp, md5 4b87d487afeff97e917633e2c59cf5d0
+-- clerk_end_run(p_subdomain text, p_run_id bigint, p_outcome text, p_reason text, p_error_code text) returns void set search_path=pg_catalog, public, pg_temp, md5 ea7298fffb0da56d68c1d69596a0e706
 -- clerk_expedite_retries(p_subdomain text, p_run_id bigint, p_stage text) returns integer set search_path=pg_catalog, public, pg_temp, md5 30d8ff4e224c23d30c3dda4c1fcbe276
--- clerk_fence() returns trigger set search_path=pg_catalog, public, pg_temp, md5 b48fce033fbddcdfbf1c70b68b7d4791
--- clerk_fetch_job(p_queues text[], p_worker_id bigint) returns procrastinate_jobs set search_path=pg_catalog, public, pg_temp, md5 b79f9e07eb468e2dc510215daa524dc1
--- clerk_fetch_jobs(p_queues text[], p_worker_id bigint, p_places integer) returns SETOF procrastinate_jobs set search_path=pg_catalog, public, pg_temp, md5 462778869aa3dd96486947b895ba3acc
+-- clerk_fence() returns trigger set search_path=pg_catalog, public, pg_temp, md5 7138cbb5b54c00377a2fe607c3e13f52
+-- clerk_fetch_job(p_queues text[], p_worker_id bigint) returns procrastinate_jobs set search_path=pg_catalog, public, pg_temp, md5 3ec60d12fb647fe7d1e20ed517e2cc1e
+-- clerk_fetch_jobs(p_queues text[], p_worker_id bigint, p_slots integer) returns SETOF procrastinate_jobs set search_path=pg_catalog, public, pg_temp, md5 7183ae5f1faf0a0fecdc384e73224aa2
 -- clerk_first_event_since(p_since timestamp with time zone) returns bigint stable security definer set search_path=pg_catalog, public, pg_temp, md5 0437231ccf1e0448e4fd98894c8d84d9
 -- clerk_has_live_job(p_subdomain text, p_run_id bigint) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 acfa90bde17cc84bd3ce4b0afb4c199d
--- clerk_hold_paused() returns trigger set search_path=pg_catalog, public, pg_temp, md5 fddd9d7cc862c281acb543d70ba31f6b
+-- clerk_hold_paused() returns trigger set search_path=pg_catalog, public, pg_temp, md5 444d5373e8b41b4ad555260fba64079b
 -- clerk_import_legacy_site(p_subdomain text, p_documents jsonb, p_phase integer, p_started_at timestamp with time zone, p_updated_at timestamp with time zone) returns bigint set search_path=pg_catalog, public, pg_temp, md5 01b4dbd167b857613447fa39bb677758
 -- clerk_increment_completed(p_subdomain text, p_stage text) returns void set search_path=pg_catalog, public, pg_temp, md5 5fb99893bd942436bdc409083db8392a
 -- clerk_increment_failed(p_subdomain text, p_stage text, p_message text, p_class text) returns void set search_path=pg_catalog, public, pg_temp, md5 b00c4a8bb6c5c76d814f6fcb054b4be8
@@ -463,56 +452,56 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- clerk_is_permanent_failure(p_status text, p_error_code text) returns boolean immutable set search_path=pg_catalog, public, pg_temp, md5 54558ec61b3c3a129bd5ac11b3af6f27
 -- clerk_last_progress(p_subdomain text, p_run_id bigint) returns timestamp with time zone stable set search_path=pg_catalog, public, pg_temp, md5 b05ee8fdfd2865340bcf42330ce33b00
 -- clerk_mark_files_lost(p_content_item_id bigint, p_stage text, p_message text, p_pdf_missing boolean) returns boolean set search_path=pg_catalog, public, pg_temp, md5 dce5acbd138e2e912be73ff82f180c61
--- clerk_mark_processed(p_content_item_id bigint, p_page_count integer) returns boolean set search_path=pg_catalog, public, pg_temp, md5 70f4c05152116b000853d4541d838140
--- clerk_missing_units(p_subdomain text) returns TABLE(stage text, content_item_id bigint, late boolean) stable set search_path=pg_catalog, public, pg_temp, md5 6d808e121409a9d6a1e087cce04c408e
+-- clerk_mark_processed(p_content_item_id bigint, p_page_count integer) returns boolean set search_path=pg_catalog, public, pg_temp, md5 b97ac5d4011190d87cc03d84e3d5114f
+-- clerk_missing_units(p_subdomain text) returns TABLE(stage text, content_item_id bigint, late boolean) stable set search_path=pg_catalog, public, pg_temp, md5 6565453f7610043df2ed94207c8bda9c
 -- clerk_notify_queue(p_queue text) returns void set search_path=pg_catalog, public, pg_temp, md5 ac854943b67c80105934f4b0de96ae26
 -- clerk_now() returns timestamp with time zone stable, md5 d41d8cd98f00b204e9800998ecf8427e
+-- clerk_open_run(p_subdomain text) returns bigint stable set search_path=pg_catalog, public, pg_temp, md5 bfc7f5716c475a0cc2ae457eb35036da
 -- clerk_pause_queue(p_queue text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 b041fb18168c58ae582aba90d011da95
 -- clerk_pause_site(p_subdomain text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 dbbe4e183ad25539eb80f6a77e88a7bd
 -- clerk_paused_until() returns timestamp with time zone immutable set search_path=pg_catalog, public, pg_temp, md5 e897e6274c073f4477e9eaa99862daac
 -- clerk_phase(p_stage text) returns integer immutable, md5 d41d8cd98f00b204e9800998ecf8427e
--- clerk_phase_outcome(p_subdomain text, p_phase integer, OUT outcome text, OUT reason text) returns record stable set search_path=pg_catalog, public, pg_temp, md5 36780f96e6f8b314d93c990c17e74b0a
+-- clerk_phase_outcome(p_subdomain text, p_phase integer, OUT outcome text, OUT reason text) returns record stable set search_path=pg_catalog, public, pg_temp, md5 5b0954d93ade37a9b23f8d8019717658
 -- clerk_record_change() returns trigger set search_path=pg_catalog, public, pg_temp, md5 74a6c92813f3c88139e9f49af184191f
--- clerk_record_coordinator_error() returns trigger set search_path=pg_catalog, public, pg_temp, md5 add6550c1bf44f4e1a8e306e2230698a
--- clerk_record_delete() returns trigger set search_path=pg_catalog, public, pg_temp, md5 c528dd975096744839cabaea25eed985
--- clerk_recount_site(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 00ca9f6a4d5ddd7a2ff0fac4406d709c
+-- clerk_record_coordinator_error() returns trigger set search_path=pg_catalog, public, pg_temp, md5 524a510ebf7170d47d3159ba47aa721c
+-- clerk_record_delete() returns trigger set search_path=pg_catalog, public, pg_temp, md5 4cfcabf8e88b5cd4caf83e2fdcb8c5c6
+-- clerk_recount_site(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 6d176028fe38d4b7523437c55c0fe25d
 -- clerk_redefer_coordinator(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 5aec04fab74fa26daf77b7d8fb80942b
 -- clerk_redefer_unit(p_content_item_id bigint, p_stage text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 511cb9cc00fb5acf8e182a26d6af8e66
 -- clerk_release_host_slot(p_slot_id bigint) returns void set search_path=pg_catalog, public, pg_temp, md5 afdbcfbb4a33b3396a37d9afd262be75
--- clerk_release_paused_jobs(p_subdomain text) returns integer set search_path=pg_catalog, public, pg_temp, md5 9a547517c961bec5fe478c98d6eed81f
--- clerk_remove_finished_jobs(p_before timestamp with time zone, p_batch integer) returns integer set search_path=pg_catalog, public, pg_temp, md5 9e6084b9a8356d55696e508f0995f380
+-- clerk_release_paused_jobs(p_subdomain text) returns integer set search_path=pg_catalog, public, pg_temp, md5 913af58ee42ccdb0560cd699d56604dc
+-- clerk_remove_finished_jobs(p_before timestamp with time zone, p_batch integer) returns integer set search_path=pg_catalog, public, pg_temp, md5 703b6a2c738fffdd600dc93cb4d45c92
 -- clerk_renew_host_slot(p_slot_id bigint, p_lease interval) returns boolean set search_path=pg_catalog, public, pg_temp, md5 9cec0c9fd7d08ae22ca03b235c65aeab
 -- clerk_renew_leases(p_jobs bigint[]) returns SETOF bigint set search_path=pg_catalog, public, pg_temp, md5 3f46df9c0e0da431288b3008409c867e
--- clerk_reopen_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns text set search_path=pg_catalog, public, pg_temp, md5 8948c670a391c12f1578d3f3850df712
+-- clerk_reopen_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns text set search_path=pg_catalog, public, pg_temp, md5 1872cea04056593c83ee4376655e7d24
 -- clerk_reopen_units(p_subdomain text, p_run_id bigint, p_stage text, p_items bigint[]) returns integer set search_path=pg_catalog, public, pg_temp, md5 3d8b9bb415faa1cdbeef81612ccb2b15
--- clerk_repair_claim(p_job_id bigint) returns boolean set search_path=pg_catalog, public, pg_temp, md5 951356ffe6471cda92746d83316eb345
--- clerk_repair_run_end(p_run_id bigint) returns boolean set search_path=pg_catalog, public, pg_temp, md5 4c240405c6a777d0c1e99ff77a751608
--- clerk_repair_site_phase(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 b69a561403f92d066d1bbbe3cc85c05b
--- clerk_repair_site_run(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 5aef9046c6a2df5b75e5082b95c76842
--- clerk_repair_transitions(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 8451c0191de980eff956d1bd5bd2e06f
+-- clerk_repair_claim(p_job_id bigint) returns boolean set search_path=pg_catalog, public, pg_temp, md5 2124b2fabd22c6fc49b4bbf5a4c45f97
+-- clerk_repair_run(p_run_id bigint) returns boolean set search_path=pg_catalog, public, pg_temp, md5 4b3a01deea58a2586ca47e05e1b9ae1d
 -- clerk_repair_units(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 68c8485064ce015b9b7744fac7532d6e
 -- clerk_report_progress(p_job_id bigint, p_attempt integer, p_done integer, p_total integer) returns boolean set search_path=pg_catalog, public, pg_temp, md5 c5dde7285f54f7f3a8a53abbb35e7994
--- clerk_rescue_job(p_job_id bigint) returns text set search_path=pg_catalog, public, pg_temp, md5 aea3f0291669d43d9740d7f0f1803929
+-- clerk_rescue_job(p_job_id bigint) returns text set search_path=pg_catalog, public, pg_temp, md5 9e277ae9351c745d83cbde1b72f8b84d
 -- clerk_reserve_host_slot(p_host text, p_interval interval, p_concurrency integer, p_lease interval, OUT slot_id bigint, OUT wait interval) returns record set search_path=pg_catalog, public, pg_temp, md5 14e5cdb6227cfc1a89e2e7afa5244b68
 -- clerk_resume_queue(p_queue text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 846235c43cc9ec7eb27cb16012e457a0
 -- clerk_resume_site(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 a4dbfe57052a6009e07eded6093e4faf
--- clerk_retry_failed(p_subdomain text, p_stage text, p_failed_only boolean, OUT run_id bigint, OUT stage text, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp, md5 f34909e890d22f14f31d8f92fb7903fb
--- clerk_retry_units(p_subdomain text, p_stage text, p_items bigint[], OUT run_id bigint, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp, md5 fa135fe605c30597ff057525710b6a19
--- clerk_rewind(p_subdomain text, p_stage text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 029e54cfb337ca4f3ab4a0c692574fd2
+-- clerk_retry_failed(p_subdomain text, p_stage text, p_failed_only boolean, OUT run_id bigint, OUT stage text, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp, md5 967db0d70f45a4761953e618e9321ed0
+-- clerk_retry_units(p_subdomain text, p_stage text, p_items bigint[], OUT run_id bigint, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp, md5 1783218fcb1a5af02561120818deed90
+-- clerk_rewind(p_subdomain text, p_stage text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 c75315063a8e735e61d1f4a82ea6912f
 -- clerk_run_is_active(p_run_id bigint) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 03385cc3d6421b2efeaeb981ccc55ab5
+-- clerk_run_phase(p_subdomain text, p_run_id bigint) returns integer stable set search_path=pg_catalog, public, pg_temp, md5 d4e6bd2590f08eb884ee8f7f14a2e2cc
 -- clerk_save_legacy_site() returns trigger set search_path=pg_catalog, public, pg_temp, md5 68d041ed2243b8eee062ba5e1397114c
 -- clerk_settle_late_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean) returns boolean set search_path=pg_catalog, public, pg_temp, md5 8a97511d32a7ecfdf110cb8958400dc3
--- clerk_settle_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean, p_error_code text, p_error_message text) returns text set search_path=pg_catalog, public, pg_temp, md5 2581c13cb2309cd36ac6ca32a662991c
--- clerk_should_trigger_coordinator(p_subdomain text, p_stage text) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 78d4a890a83e72acf3212278465c2316
--- clerk_start_next_due_site(p_reason text) returns text set search_path=pg_catalog, public, pg_temp, md5 df058f9e1ad9a4f8738cf61ee28ab877
--- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp, md5 7007e224f4153d0d1a0920c0bac5c37f
--- clerk_start_refresh_run(p_subdomain text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 5a80ab23670d34d4b2f142d809e9be2c
--- clerk_start_run(p_subdomain text, p_reason text, p_supersede boolean, p_first_phase integer, p_units bigint[]) returns bigint set search_path=pg_catalog, public, pg_temp, md5 39af2ff6266abf22a885395a98545199
--- clerk_state_snapshot(p_subdomain text, p_run_id bigint, p_content_item_id bigint, p_stage text) returns jsonb stable set search_path=pg_catalog, public, pg_temp, md5 19f1cb08d36294614fa613a25cbf9bb3
+-- clerk_settle_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean, p_error_code text, p_error_message text) returns text set search_path=pg_catalog, public, pg_temp, md5 582e93e9e5afbb698c5d9aa859434876
+-- clerk_should_trigger_coordinator(p_subdomain text, p_stage text) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 74e452f0a2e94ee45ccccef3c0494560
+-- clerk_start_next_due_site(p_reason text) returns text set search_path=pg_catalog, public, pg_temp, md5 3e7f13e7db290bfc393ca0892c356bc3
+-- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp, md5 23713cfda658952c7331b204fdc0aa57
+-- clerk_start_refresh_run(p_subdomain text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 90ff4b75d53e4a8395badbcbc34ff2a7
+-- clerk_start_run(p_subdomain text, p_reason text, p_supersede boolean, p_first_phase integer, p_units bigint[]) returns bigint set search_path=pg_catalog, public, pg_temp, md5 8eeb2544d0e3b7e7dda3b327895010cc
+-- clerk_state_snapshot(p_subdomain text, p_run_id bigint, p_content_item_id bigint, p_stage text) returns jsonb stable set search_path=pg_catalog, public, pg_temp, md5 51a3448dee4532938ba3ab430aa62679
 -- clerk_stop_jobs(p_jobs bigint[]) returns void set search_path=pg_catalog, public, pg_temp, md5 a45dc0642ed8e1681abde7ae5e4851dc
--- clerk_supersede_run(p_subdomain text, p_reason text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 09494b774bc609030a8b4bec7fba47fa
+-- clerk_supersede_run(p_subdomain text, p_reason text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 88d25c11d8e657e2147fa1ae79918504
 -- clerk_sync_legacy_columns() returns trigger set search_path=pg_catalog, public, pg_temp, md5 17d9709bafaee947a8b8b8bfc8ced385
--- clerk_units_of_phase(p_subdomain text, p_phase integer, p_units bigint[]) returns TABLE(content_item_id bigint, stage text) stable set search_path=pg_catalog, public, pg_temp, md5 7a055041c368aaa9a655ed38e2a55621
+-- clerk_units_left(p_site sites, p_phase integer) returns integer immutable, md5 d41d8cd98f00b204e9800998ecf8427e
+-- clerk_units_of_phase(p_subdomain text, p_phase integer, p_units bigint[]) returns TABLE(content_item_id bigint, stage text) stable set search_path=pg_catalog, public, pg_temp, md5 4b043008b798753095f064b0d60b0743
 -- procrastinate_cancel_job_v1(job_id bigint, abort boolean, delete_job boolean) returns bigint, md5 c0d697b1888adf16d461d95a4bd62a91
 -- procrastinate_defer_jobs_v1(jobs procrastinate_job_to_defer_v1[]) returns bigint[], md5 cda05c8fd075e6bddc6009a469277f0a
 -- procrastinate_defer_periodic_job_v2(_queue_name character varying, _lock character varying, _queueing_lock character varying, _task_name character varying, _priority integer, _periodic_id character varying, _defer_timestamp bigint, _args jsonb) returns bigint, md5 cd307268cbf00da43d220607f4825cfc
@@ -553,11 +542,9 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- section: views
 -- claim_mismatches (job_id bigint, subdomain text, stage text, problem text)
 -- completions_per_hour (hour timestamp with time zone, stage text, completed bigint, failed bigint)
--- contradicted_results (job_id bigint, subdomain text, stage text, problem text)
 -- coordinator_errors (at timestamp with time zone, subdomain character varying, run_id bigint, phase smallint, error_code text, error_message text, deferred_count integer, advanced_at timestamp with time zone)
--- counter_mismatches (subdomain character varying, run_id bigint, stage text, problem text, differs boolean, in_motion boolean)
+-- counter_mismatches (invariant text, subdomain character varying, run_id bigint, stage text, problem text, differs boolean, in_motion boolean)
 -- current_runs (subdomain character varying, name character varying, current_stage character varying, phase integer, outcome character varying, updated_at timestamp with time zone, coordinator_enqueued boolean, dirty boolean, paused_at timestamp with time zone, paused_by text, run_interval interval, due_at timestamp with time zone, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, run_id bigint, reason text, started_at timestamp with time zone, ended_at timestamp with time zone, outcome_reason text, deployed_at timestamp with time zone, announced_at timestamp with time zone, skipped integer, skipped_examples text[])
--- dangling_runs (subdomain character varying, run_id bigint, stage character varying, problem text)
 -- due_sites (subdomain character varying, updated_at timestamp with time zone, run_interval interval)
 -- duplicate_publications (subdomain character varying, run_id bigint, publication_id bigint, deployer text, content_hash text, moved_at timestamp with time zone)
 -- expected_counters (subdomain character varying, run_id bigint, fetch_total bigint, fetch_completed bigint, fetch_failed bigint, ocr_total bigint, ocr_completed bigint, ocr_failed bigint, compilation_total bigint, compilation_completed bigint, compilation_failed bigint, extraction_total bigint, extraction_completed bigint, extraction_failed bigint, deploy_total bigint, deploy_completed bigint, deploy_failed bigint)
@@ -571,19 +558,18 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- open_coordinators (subdomain character varying, run_id bigint, phase smallint, phase_over_at timestamp with time zone, deferred_count integer, job_id bigint, queue character varying(128), priority integer, job_status text, attempts integer, scheduled_at timestamp with time zone, worker_id bigint, holder text, claimed_at timestamp with time zone, lease_until timestamp with time zone, state text)
 -- open_units (subdomain character varying, run_id bigint, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, max_attempts integer, error_code text, error_message text, reopened_at timestamp with time zone, job_id bigint, queue character varying(128), priority integer, job_status text, scheduled_at timestamp with time zone, worker_id bigint, holder text, claimed_at timestamp with time zone, lease_until timestamp with time zone, progress integer, progress_total integer, progress_at timestamp with time zone, state text)
 -- orphaned_units (subdomain character varying, run_id bigint, stage text, content_item_id bigint, status text, job_id bigint, updated_at timestamp with time zone, late boolean)
--- phase_mismatches (subdomain character varying, run_id bigint, current_stage character varying, phase integer)
 -- pipeline_health (sites bigint, never_run bigint, active bigint, completed bigint, failed bigint, paused bigint, dirty bigint, stuck bigint, stuck_percent numeric, health_score numeric, fetch_failure_percent numeric, ocr_failure_percent numeric, compilation_failure_percent numeric, extraction_failure_percent numeric, deploy_failure_percent numeric, last_progress_at timestamp with time zone)
 -- pipeline_overview (subdomain character varying, name character varying, current_stage character varying, outcome character varying, run_id bigint, started_at timestamp with time zone, updated_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, paused boolean, paused_at timestamp with time zone, paused_by text, dirty boolean, run_interval interval, phase integer, phase_total integer, phase_ended integer, phase_began_at timestamp with time zone, percent numeric, rate_per_hour numeric, eta timestamp with time zone, idle_for interval, stuck boolean)
--- queue_backlog (queue character varying, waiting numeric, scheduled numeric, held_back numeric, running numeric, oldest_waiting_since timestamp with time zone, paused boolean, paused_at timestamp with time zone, paused_by text, rate_per_hour bigint, eta timestamp with time zone)
+-- queue_backlog (queue character varying, waiting numeric, scheduled numeric, on_hold numeric, running numeric, oldest_waiting_since timestamp with time zone, paused boolean, paused_at timestamp with time zone, paused_by text, rate_per_hour bigint, eta timestamp with time zone)
 -- queue_pauses (queue text, paused_at timestamp with time zone, paused_by text)
 -- recent_actions (at timestamp with time zone, actor text, via text, action text, subdomain character varying, run_id bigint, detail jsonb)
 -- recent_errors (at timestamp with time zone, subdomain character varying, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, error_code text, error_message text, run_id bigint)
 -- recent_events (at timestamp with time zone, kind text, subdomain character varying, what text)
 -- recent_ignored_results (at timestamp with time zone, why text, subdomain text, run_id bigint, stage text, content_item_id bigint, job_id bigint, status text, holder text, attempt integer)
--- recent_reconciliations (started_at timestamp with time zone, ended_at timestamp with time zone, seconds double precision, actor text, via text, subdomain character varying, found integer, repaired integer, failed integer, given_up integer)
+-- recent_reconciliations (started_at timestamp with time zone, ended_at timestamp with time zone, seconds double precision, actor text, via text, subdomain character varying, found integer, repaired integer, failed integer, abandoned integer)
 -- recent_repairs (at timestamp with time zone, kind text, subdomain character varying, run_id bigint, stage text, found text, done text, why text, error text, id bigint, reconciliation uuid, actor text, before jsonb, after jsonb)
--- run_end_mismatches (subdomain character varying, run_id bigint, invariant text, stage text, problem text)
 -- run_history (subdomain character varying, run_id bigint, reason text, started_at timestamp with time zone, ended_at timestamp with time zone, took interval, outcome text, outcome_reason text, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, skipped integer, skipped_examples text[])
+-- run_mismatches (subdomain character varying, run_id bigint, invariant text, stage text, problem text)
 -- running_jobs (job_id bigint, queue character varying(128), task_name character varying(128), subdomain text, run_id text, stage text, content_item_id text, worker_id bigint, holder text, host text, pid text, attempt integer, claimed_at timestamp with time zone, running_for interval, lease_until timestamp with time zone, has_lease boolean, progress integer, progress_total integer, progress_at timestamp with time zone)
 -- site_documents (subdomain character varying, id bigint, kind text, meeting text, date date, occurrence smallint, revision smallint, lineage_id bigint, source_url text, sha256 text, size_bytes bigint, page_count integer, storage_key text, found_at timestamp with time zone, fetched_at timestamp with time zone, checked_at timestamp with time zone, superseded_at timestamp with time zone, removed_at_source timestamp with time zone, pdf_missing_since timestamp with time zone, fetch_error_code text, fetch_error_message text, fetch_failed_at timestamp with time zone, ocr_status text, ocr_attempts integer, ocr_error_code text, ocr_error_message text, ocr_last_attempt_at timestamp with time zone, ocr_processed_at timestamp with time zone, ocr_run_id bigint, ocr_took interval, extraction_status text, extraction_attempts integer, extraction_error_code text, extraction_error_message text, extraction_last_attempt_at timestamp with time zone, extraction_processed_at timestamp with time zone, extraction_run_id bigint, extraction_took interval, state text)
 -- site_publications (subdomain character varying, id bigint, run_id bigint, content_hash text, pages integer, begun_at timestamp with time zone, deployed_at timestamp with time zone, announced_at timestamp with time zone, withdrawn_at timestamp with time zone, withdrawn_by text, lost_copy boolean, steps text)
@@ -592,17 +578,16 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- stale_jobs (job_id bigint, queue_name character varying(128), subdomain text, run_id bigint)
 -- stuck_sites (subdomain character varying, name character varying, current_stage character varying, run_id bigint, updated_at timestamp with time zone, idle_for interval, phase_ended integer, phase_total integer, percent numeric, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone)
 -- throttled_hosts (subdomain character varying, host text, next_at timestamp with time zone, held_until timestamp with time zone, held_why text)
--- transition_mismatches (subdomain character varying, run_id bigint, phase integer, problem text)
 -- trigger_problems (name text, problem text)
 -- waiting_jobs (job_id bigint, queue character varying(128), priority integer, task_name character varying(128), subdomain text, scheduled_at timestamp with time zone, state text, queueing_lock text)
 -- worker_status (worker_id bigint, holder text, host text, pid text, queues text[], registered_at timestamp with time zone, last_heartbeat timestamp with time zone, heartbeat_age interval, alive boolean, running bigint, doing text)
 -- wrongly_paused_jobs (job_id bigint, queue_name character varying(128), subdomain text)
 
 -- section: comments
-comment on column clerk_procrastinate.complete is 'False for a single migration file of an upgrade: should the upgrade be cut short, it goes on after these.';
-comment on column clerk_procrastinate.functions is 'Checksum of each of its functions as installed, so that verify notices one that was changed by hand.';
-comment on column completions_per_hour.completed is 'Counted in the hour in which the run ended; what goes on right now is in queue_backlog.rate_per_hour.';
-comment on column completions_per_hour.stage is 'One of the five, counting units, or "completed", counting the runs themselves.';
+comment on column clerk_procrastinate.complete is 'False for a single migration file of an upgrade. An interrupted upgrade continues after these.';
+comment on column clerk_procrastinate.functions is 'Checksum of each installed function, by which verify detects manual changes.';
+comment on column completions_per_hour.completed is 'Counted in the hour in which the run ended; for the current rate see queue_backlog.rate_per_hour.';
+comment on column completions_per_hour.stage is 'One of the five stages, counting units, or "completed", counting runs.';
 comment on column content_item_pipeline_state.attempt_count is 'Attempts begun in the present run.';
 comment on column content_item_pipeline_state.error_code is 'Class of the last error, as in PdfEncrypted.';
 comment on column content_item_pipeline_state.job_id is 'The Procrastinate job that carries the unit; no foreign key, since finished jobs are removed.';
@@ -624,41 +609,42 @@ comment on column content_items.source_key is 'What stays the same at the source
 comment on column content_items.source_version is 'The source''s own word for this content, such as a publication time; the same word means no request.';
 comment on column content_items.storage_key is 'Path of the PDF below the site''s folder.';
 comment on column content_items.superseded_at is 'Since when a later revision is known. The archive shows the newest of a series that could be read.';
-comment on column coordinator_errors.advanced_at is 'NULL: it has not come through since.';
-comment on column counter_mismatches.differs is 'Otherwise counters and ledger agree, on something that cannot be: counting again does not help.';
-comment on column counter_mismatches.in_motion is 'The run is going, the site changed within three hours, or its counters are not those that its run ended with. Asked for only these, the ledger of sites at rest is not read.';
-comment on column current_runs.deployed_at is 'When this run published; announced_at: when what is done after it was done.';
-comment on column current_runs.due_at is 'When the scheduler starts the next run; NULL: at once.';
-comment on column current_runs.skipped is 'Entries of the source that the fetch of this run passed over; skipped_examples: the first 20, with their reasons.';
+comment on column coordinator_errors.advanced_at is 'NULL: it has not succeeded since.';
+comment on column counter_mismatches.differs is 'False: counters and ledger agree on an impossible state, such as more units ended than there are. Counting again does not help.';
+comment on column counter_mismatches.in_motion is 'The run is active, the site changed within three hours, or its counters are not those with which its run ended. A filter on this avoids reading the ledger of idle sites.';
+comment on column current_runs.deployed_at is 'When this run published; announced_at: when its post-deploy hooks were done.';
+comment on column current_runs.due_at is 'When the next run is due; NULL: now.';
+comment on column current_runs.skipped is 'Entries of the source that the fetch of this run skipped; skipped_examples: the first 20, with reasons.';
 comment on column fetch_hosts.held_until is 'The host asked to be left alone until then (Retry-After).';
 comment on column job_claims.holder is 'application_name of the worker process, unique per process.';
 comment on column job_claims.progress is 'Steps done, such as pages read, of progress_total.';
 comment on column job_claims.settled_as is 'How this claim ended: the status that the job went to. A worker whose answer got lost recognises its own result by it.';
 comment on column job_claims.settled_by is 'The holder, or the repair or operator action that took the job away.';
-comment on column jobs_last_minute.failed is 'For good; one that is tried again has not ended.';
+comment on column jobs_last_minute.failed is 'Permanently failed; a job that will be retried has not ended.';
 comment on column legacy_schema.as_found is 'NULL for what the migration added.';
-comment on column open_coordinators.job_id is 'NULL: the coordinator is lost, and reconciliation defers it again.';
+comment on column open_coordinators.job_id is 'NULL: the coordinator is missing, and reconciliation will defer it again.';
 comment on column open_coordinators.state is 'As in open_units.';
-comment on column open_units.job_id is 'NULL: its job ended or vanished without a word, and reconciliation makes a new one.';
-comment on column open_units.lease_until is 'NULL for a running job: nobody holds it.';
-comment on column open_units.state is 'running; lost: its lease is over; waiting for a worker; later: its next attempt has a time; held back: paused; orphaned: no job.';
+comment on column open_units.job_id is 'NULL: its job ended or was deleted without accounting, and reconciliation will defer a new one.';
+comment on column open_units.lease_until is 'NULL for a running job: no worker holds it.';
+comment on column open_units.state is 'running; lost: running without a live lease; waiting: for a worker; later: for the time of its retry; paused; orphaned: no job.';
 comment on column operator_actions.action is 'retry, cancel, pause, resume, rewind, supersede, rollback, reconcile, clean up, undo clean-up.';
 comment on column operator_actions.actor is 'The setting clerk.operator, which commands and dashboard set to the person; otherwise the database user.';
 comment on column operator_actions.run_id is 'The run that was started, changed or ended.';
 comment on column operator_actions.subdomain is 'No foreign key: the history outlives the site.';
 comment on column operator_actions.via is 'The setting clerk.via: cli, dashboard, …; sql where nobody set it.';
-comment on column orphaned_units.late is 'Its phase is over: the run does not wait for it.';
+comment on column orphaned_units.late is 'The phase of the unit is over, so the run does not wait for it.';
 comment on column pipeline_health.failed is 'Sites whose last run ended as failed.';
-comment on column pipeline_health.health_score is 'Percent of all sites that ever ran which are not stuck: 100 when all is well.';
-comment on column pipeline_health.ocr_failure_percent is 'Failed of all units of that stage, each site''s present or last run; likewise for the other stages.';
-comment on column pipeline_health.stuck_percent is 'Of the sites whose run is going.';
-comment on column pipeline_overview.eta is 'When the present phase will end, at its rate so far; NULL while paused or before its first unit has ended.';
-comment on column pipeline_overview.idle_for is 'Since the last progress of a run that is going.';
-comment on column pipeline_overview.percent is 'Of the present run: each of the four phases is a quarter, whatever the number of its units. 100 when completed.';
-comment on column pipeline_overview.phase is '1 to 4 while a run is going, NULL otherwise.';
-comment on column pipeline_overview.phase_ended is 'Units of the present phase that have ended, well or not, of phase_total.';
-comment on column pipeline_overview.rate_per_hour is 'Units ended per hour since the present phase began.';
-comment on column pipeline_overview.stuck is 'A run is going, the site is not paused, there was no progress for two hours, and none of its jobs holds a live lease.';
+comment on column pipeline_health.health_score is 'Percentage of sites that have ever run and are not stuck; normally 100.';
+comment on column pipeline_health.ocr_failure_percent is 'Failed units of the stage, in the current or last run of each site. Likewise the other stages.';
+comment on column pipeline_health.stuck_percent is 'Of the sites with an active run.';
+comment on column pipeline_overview.eta is 'When the current phase will end at its rate so far; NULL while paused, and before its first unit has ended.';
+comment on column pipeline_overview.idle_for is 'Time since the last progress of an active run.';
+comment on column pipeline_overview.percent is 'Of the current run: each of the four phases is a quarter, whatever the number of its units. 100 when completed.';
+comment on column pipeline_overview.phase is '1 to 4 while a run is active, else NULL.';
+comment on column pipeline_overview.phase_ended is 'Units of the current phase that have succeeded or failed, of phase_total.';
+comment on column pipeline_overview.rate_per_hour is 'Units ended per hour since the current phase began.';
+comment on column pipeline_overview.stuck is 'A run is active, the site is not paused, there was no progress for two hours, and none of its jobs has a live lease.';
+comment on column pipeline_runs.counters is 'Counters of the site when the run ended: {stage: {total, completed, failed}}. NULL: the run is open, or was superseded without them.';
 comment on column pipeline_runs.reason is 'Why the run was started, for a person: "scheduled", "late documents processed", …';
 comment on column pipeline_runs.run_id is 'The fencing token: it only grows, so a job of an older run is recognised.';
 comment on column pipeline_runs.skipped is 'Entries of the source that this run''s fetch skipped because they are not documents.';
@@ -672,54 +658,54 @@ comment on column publications.content_hash is 'Of the whole database; docs/arch
 comment on column publications.deployed_at is 'When the last of the site''s deployers was done.';
 comment on column publications.lost_copy is 'The same content as before went out once more, since the published copy was gone or damaged.';
 comment on column publications.withdrawn_at is 'When an operator rolled it back: the same content is not published again on its own.';
-comment on column queue_backlog.eta is 'When the queue will be empty at that rate, if nothing comes; NULL while paused or when nothing ended.';
-comment on column queue_backlog.held_back is 'Waiting for their queue or site to be resumed.';
-comment on column queue_backlog.oldest_waiting_since is 'Since when the job waits that was deferred first.';
-comment on column queue_backlog.rate_per_hour is 'Jobs that ended in the last hour, well or not.';
-comment on column queue_backlog.scheduled is 'Waiting for their time: a retry after a backoff, a periodic task.';
-comment on column recent_actions.action is 'retry, cancel, pause, resume, rewind, update, supersede (a run, by a new one), rollback, reconcile, empty Redis, clean up, undo clean-up.';
-comment on column recent_actions.actor is 'The person, where command or dashboard knew; otherwise the database user.';
+comment on column queue_backlog.eta is 'When the queue will be empty at that rate if no job is added; NULL while paused, and if no job ended.';
+comment on column queue_backlog.oldest_waiting_since is 'Since when the oldest waiting job has been waiting.';
+comment on column queue_backlog.on_hold is 'Waiting for their queue or site to be resumed.';
+comment on column queue_backlog.rate_per_hour is 'Jobs that succeeded or failed in the last hour.';
+comment on column queue_backlog.scheduled is 'Waiting for their scheduled time: a retry after its backoff, a periodic task.';
+comment on column recent_actions.action is 'retry, cancel, pause, resume, rewind, update, supersede (an open run by a new one), rollback, reconcile, empty Redis, clean up, undo clean-up.';
+comment on column recent_actions.actor is 'The person, if the command or dashboard knew it; otherwise the database user.';
 comment on column recent_actions.run_id is 'The run that was started, changed or ended.';
-comment on column recent_actions.via is 'cli, dashboard, or sql: by hand.';
-comment on column recent_errors.status is 'failed_terminal, failed_retryable (another attempt comes), or "not fetched": the source did not give the document.';
-comment on column recent_events.what is 'Why the run began, how it ended, what was found and what came of it, or by what means the operator did it.';
-comment on column recent_ignored_results.why is 'fenced: another claim held the job. stale: the run was over, or the unit had moved on.';
-comment on column recent_reconciliations.ended_at is 'NULL: it is going on, or was cut short.';
-comment on column recent_reconciliations.found is 'What was planned; what had healed by itself meanwhile is counted nowhere else.';
-comment on column recent_reconciliations.given_up is 'Runs that were ended because the same repair had led nowhere three times.';
-comment on column recent_reconciliations.subdomain is 'NULL: all sites were looked at.';
-comment on column recent_reconciliations.via is 'worker (every 15 minutes), cli (a timer, or somebody), dashboard.';
-comment on column recent_repairs.before is 'The rows that it is about, as they were; after: as they are since.';
-comment on column recent_repairs.error is 'Why the repair failed; NULL if it was made.';
-comment on column recent_repairs.kind is 'A word for what was found; lease: a job rescued from a lost worker.';
-comment on column recent_repairs.reconciliation is 'Repairs of one pass share this.';
+comment on column recent_actions.via is 'cli, dashboard, or sql for a direct call.';
+comment on column recent_errors.status is 'failed_terminal, failed_retryable (will be retried), or "not fetched": the download failed.';
+comment on column recent_events.what is 'Why the run started, its outcome, what the repair found and did, or the interface of the operator action.';
+comment on column recent_ignored_results.why is 'fenced: another claim held the job. stale: the run had ended, or the unit had another job.';
+comment on column recent_reconciliations.abandoned is 'Runs that were ended as failed because the same repair had made no progress three times.';
+comment on column recent_reconciliations.ended_at is 'NULL: in progress, or interrupted.';
+comment on column recent_reconciliations.found is 'Planned repairs. Those that were no longer needed when applied are counted here only.';
+comment on column recent_reconciliations.subdomain is 'NULL: all sites.';
+comment on column recent_reconciliations.via is 'worker (every 15 minutes), cli (a timer or a person), dashboard.';
+comment on column recent_repairs.before is 'The rows concerned, before the repair; after: after it.';
+comment on column recent_repairs.error is 'Why the repair failed; NULL if it was applied.';
+comment on column recent_repairs.kind is 'What was found, as a stable identifier; lease: a job without a live lease was rescued.';
+comment on column recent_repairs.reconciliation is 'The same for all repairs of one reconciliation.';
 comment on column reconcile_log.error is 'Why the repair failed; NULL if it was applied.';
 comment on column reconcile_log.kind is 'What was found, as a stable identifier. The same site, run, stage and kind is the same repair, repeated.';
 comment on column reconcile_log.reconciliation is 'Repairs of one pass share this.';
 comment on column reconcile_log.subdomain is 'No foreign key: the log outlives the site.';
+comment on column reconcile_runs.abandoned is 'Runs that were ended as failed because the same repair had made no progress three times.';
 comment on column reconcile_runs.ended_at is 'NULL: in progress, or interrupted.';
 comment on column reconcile_runs.found is 'Repairs planned. Those whose cause had disappeared before they were applied are counted here only.';
-comment on column reconcile_runs.given_up is 'Runs that were ended as failed because the same repair had made no progress three times.';
 comment on column reconcile_runs.reconciliation is 'As in reconcile_log, which has its repairs.';
 comment on column reconcile_runs.subdomain is 'NULL: all sites.';
 comment on column reconcile_runs.via is 'worker, cli, dashboard, …';
-comment on column run_history.ocr_total is 'The counters at the end of the run; NULL while it is going, when pipeline_overview has them. Likewise the others.';
-comment on column run_history.skipped is 'Entries of the source that its fetch passed over, 0 too if it fetched nothing; skipped_examples: the first 20 reasons.';
-comment on column run_history.took is 'So far, while it is going.';
-comment on column running_jobs.has_lease is 'False: its worker is dead, frozen or past the time limit, and it will be rescued.';
-comment on column running_jobs.host is 'From the holder''s name; NULL for a worker that is not clerk''s.';
+comment on column run_history.ocr_total is 'Counter at the end of the run; NULL while it is active (see pipeline_overview). Likewise the others.';
+comment on column run_history.skipped is 'Entries of the source that its fetch skipped; 0 also if it fetched nothing. skipped_examples: the first 20, with reasons.';
+comment on column run_history.took is 'Until now, while the run is active.';
+comment on column running_jobs.has_lease is 'False: its worker is dead, frozen or past the time limit, and the job will be rescued.';
+comment on column running_jobs.host is 'From the holder''s name; NULL for a worker that is not part of clerk.';
 comment on column running_jobs.progress is 'Steps done, such as pages, of progress_total.';
-comment on column running_jobs.run_id is 'As the job''s arguments say it; text, since arguments can be anything.';
-comment on column site_documents.lineage_id is 'The same for all revisions of a document, and its moves to another day.';
-comment on column site_documents.ocr_attempts is 'Begun in the run that it was last read in. Likewise extraction_attempts.';
-comment on column site_documents.ocr_took is 'The last attempt, from its claim to its end; NULL while it runs, and once its job has been removed. Likewise extraction_took.';
-comment on column site_documents.state is 'failed: for good in a stage, or never to be had; open: a stage is still to come or to be done again; done.';
-comment on column site_documents.superseded_at is 'Since when a later revision is known; NULL: this is the newest.';
-comment on column site_publications.lost_copy is 'The same content went out once more, since the published copy was gone or damaged.';
-comment on column site_publications.steps is 'Which deployers are done with it, and what each said, such as where it put it.';
-comment on column site_sources.address is 'The first web address in the site''s extra, without user, password and query, which may be secrets.';
-comment on column site_sources.folder is 'The folder that its documents are taken from, if it is one.';
-comment on column site_sources.pages is 'Pages in its archive, as last published.';
+comment on column running_jobs.run_id is 'From the job''s arguments; text, because arguments are not validated.';
+comment on column site_documents.lineage_id is 'The same for all revisions of a document, also if its date changed.';
+comment on column site_documents.ocr_attempts is 'Attempts in the last run that processed it. Likewise extraction_attempts.';
+comment on column site_documents.ocr_took is 'Duration of the last attempt; NULL while it runs, and after its job has been deleted. Likewise extraction_took.';
+comment on column site_documents.state is 'failed: permanently in a stage, or the download failed; open: a stage is still to come or to be repeated; done.';
+comment on column site_documents.superseded_at is 'Since when a newer revision is known; NULL for the newest.';
+comment on column site_publications.lost_copy is 'The same content was published again because the published copy was missing or damaged.';
+comment on column site_publications.steps is 'Deployers that have finished, each with its result, such as the location.';
+comment on column site_sources.address is 'The first URL in the site''s extra, without user, password and query, which may be secret.';
+comment on column site_sources.folder is 'The folder from which its documents are taken, if its source is a folder.';
+comment on column site_sources.pages is 'Pages in its archive when last published.';
 comment on column sites.coordinator_enqueued is 'The coordinator that ends the present phase has been claimed.';
 comment on column sites.current_stage is 'fetch, ocr, compilation, extraction, deploy or completed; NULL before the first run. While compilation and extraction run side by side: extraction.';
 comment on column sites.dirty is 'A late unit succeeded, so the archive is out of date: the site needs a run from phase 3.';
@@ -733,15 +719,15 @@ comment on column sites.outcome is 'How the last run ended: succeeded, partial, 
 comment on column sites.pages is 'Pages in the published archive.';
 comment on column sites.paused_at is 'Since when the site''s jobs are on hold; NULL when they are not.';
 comment on column sites.paused_by is 'Who paused it and why, for a person.';
-comment on column sites.run_id is 'The present run, or the last one: the fencing token of every job.';
+comment on column sites.run_id is 'The current run, or the last one: the fencing token of every job.';
 comment on column sites.run_interval is 'A site is due for its next run this long after its last progress.';
 comment on column sites.started_at is 'When the present run, or the last one, began.';
 comment on column sites.status is 'Older system''s; kept until the clean-up.';
 comment on column sites.subdomain is 'The key, everywhere: in URLs, in storage paths, in job arguments.';
 comment on column sites.updated_at is 'Last progress, truncated to the second so that counter updates stay heap-only.';
-comment on column stage_durations.job_median is 'Of one job, from its last claim to its end. Likewise job_p90.';
-comment on column stage_durations.median is 'From the start of the phase to its end; compilation and extraction run side by side and share it. Likewise p90, longest.';
-comment on column stage_durations.wait_median is 'From being due to being claimed. Likewise wait_p90.';
+comment on column stage_durations.job_median is 'Duration of a job from its last claim to its end. Likewise job_p90.';
+comment on column stage_durations.median is 'From the start of the phase to its end; compilation and extraction are one phase. Likewise p90, longest.';
+comment on column stage_durations.wait_median is 'Time from when a job was due until it was claimed. Likewise wait_p90.';
 comment on column stage_policy.lease is 'How long a claim holds without a sign of life; workers renew at a third of it.';
 comment on column stage_policy.time_limit is 'After this long a job''s claim is no longer renewed and the job is aborted.';
 comment on column storage_scans.attempted_at is 'Start of the last scan, whatever its result. The site scanned longest ago is next.';
@@ -749,12 +735,12 @@ comment on column storage_scans.clean_at is 'Start of the last scan without find
 comment on column storage_scans.full_scan_at is 'Start of the last scan that compared the hash of every file.';
 comment on column worker_processes.holder is 'application_name, as in job_claims: a unique part, "clerk", process id, host.';
 comment on column worker_processes.queues is 'NULL: every queue.';
-comment on column worker_status.alive is 'Heard of within a minute. A dead worker''s row stays until Procrastinate prunes it.';
-comment on column worker_status.doing is 'Queue, site and steps done of each job that it runs.';
-comment on column worker_status.queues is 'NULL: every queue, or a worker that is not clerk''s.';
-comment on table clerk_migrations is 'Which files of sql/migrations have been applied; a file whose checksum differs from the one here is refused.';
-comment on table clerk_procrastinate is 'Files of Procrastinate''s own schema as applied here; the newest complete version is the present one.';
-comment on table clerk_schema_objects is 'Functions, triggers and views as last applied: checksum of the file, and of what the database made of it.';
+comment on column worker_status.alive is 'Its heartbeat is younger than a minute. The row of a dead worker stays until Procrastinate prunes it.';
+comment on column worker_status.doing is 'Queue, site and progress of each running job.';
+comment on column worker_status.queues is 'NULL: every queue, or a worker that is not part of clerk.';
+comment on table clerk_migrations is 'Applied files of sql/migrations. The migrator refuses a file whose checksum differs from the one here.';
+comment on table clerk_procrastinate is 'Applied files of Procrastinate''s own schema. The newest complete version is the installed one.';
+comment on table clerk_schema_objects is 'Functions, triggers and views as last applied: checksum of the file, and of the definition in the database.';
 comment on table content_item_pipeline_state is 'The ledger: one row per content item and stage. Open: pending, in_progress, failed_retryable. Terminal: processed, failed_terminal.';
 comment on table content_items is 'A thing that stages work on: a document (minutes or agenda), or the site''s own archive item.';
 comment on table fetch_hosts is 'A row per host that we fetch from: when it may be asked next, by any worker.';
@@ -767,7 +753,7 @@ comment on table legacy_values is 'Values of the legacy clerk that the checks on
 comment on table operator_actions is 'Every operator action that changed something, written in the transaction of the change.';
 comment on table paused_queues is 'Queues whose jobs are on hold, and who paused them.';
 comment on table pipeline_runs is 'One row per run: when, why, how it ended, and the counters of the site at its end.';
-comment on table pipeline_transitions is 'The exactly-once proof: one row when a phase is complete and its coordinator is claimed, advanced once.';
+comment on table pipeline_transitions is 'When the coordinator of each phase was claimed, how often it was deferred, and when it advanced the run. History: sites says which phase is current.';
 comment on table publication_steps is 'What of a publication is done, by deployer or plugin: a retry goes on with the rest.';
 comment on table publications is 'One row per archive that was published: at most one per run and content.';
 comment on table reconcile_log is 'Every repair: what was found, what was done and why, with the rows before and after.';
@@ -776,63 +762,57 @@ comment on table sites is 'One row per municipality: who it is, where its presen
 comment on table stage_policy is 'How each stage is run. Operators may change numbers here; workers and repairs read them.';
 comment on table storage_scans is 'When reconciliation last compared a site''s files with its rows. No row: never.';
 comment on table worker_processes is 'Which process a worker of Procrastinate is: its name in claims, and what it reads.';
-comment on view claim_mismatches is 'Claims that say something else than their job (invariant I8), or whose job is gone. Reads every claim.';
-comment on view completions_per_hour is 'What came of the runs that ended in each hour of the last seven days, by stage. Hours in which none ended are absent.';
-comment on view contradicted_results is 'Ended jobs whose claim says otherwise (invariant I8). Reads every job it is not kept from.';
-comment on view coordinator_errors is 'Why a coordinator failed the last time, by run and phase.';
-comment on view counter_mismatches is 'Sites and stages whose counters differ from the ledger (invariant I2). Counts the ledger of every site it is asked for.';
-comment on view current_runs is 'A row per site: its present run, or its last one, with why it began and how it ended.';
-comment on view dangling_runs is 'Sites that point at a run that is not there, and runs that go without their site.';
+comment on view claim_mismatches is 'Claims that contradict their job, or whose job does not exist (invariant I8). Reads every claim unless filtered by job_id.';
+comment on view completions_per_hour is 'Per hour and stage: units of the runs that ended in that hour, for the last seven days. Hours in which no run ended are absent.';
+comment on view coordinator_errors is 'The last failure of each coordinator, by run and phase.';
+comment on view counter_mismatches is 'Sites and stages whose counters differ from the ledger (invariant I2), or whose coordinator is claimed too early (I3). Counts the ledger of every site that is not filtered out.';
+comment on view current_runs is 'One row per site: its current run, or its last one, with why it started and how it ended.';
 comment on view due_sites is 'Sites that the scheduler will start, the one that has waited longest first.';
-comment on view duplicate_publications is 'Sites whose newest publication gave a deployer what it had already (invariant I5), though nothing had been lost.';
-comment on view expected_counters is 'What the counters of a site should be: counted from the ledger rows of its present run.';
-comment on view expired_claims is 'Jobs that run without a live lease (invariant I7): their worker died, froze or ran past its limit.';
-comment on view failing_documents is 'Units whose last attempt failed, for good or to be tried again, and why.';
-comment on view invariant_violations is 'A row per broken invariant that SQL can see among all that moves; empty when all is well.';
-comment on view invariant_violations_full is 'Like invariant_violations, over everything there is: reads the whole ledger, so it is for nights and after a restore.';
-comment on view jobs_last_minute is 'Per stage: how many of its jobs ended in the last minute.';
-comment on view missing_coordinators is 'Phases that are complete and not advanced, with no coordinator waiting or running.';
-comment on view missing_refreshes is 'Sites with documents that were healed after their phase, and nobody waiting to compile them.';
-comment on view open_coordinators is 'Phases that are over and not yet followed by the next: where the coordinator waits or runs.';
-comment on view open_units is 'Units that are not done, or are done again: where each job waits or runs, and who holds it.';
-comment on view orphaned_units is 'Units that somebody has to do, and whose job is neither waiting nor running: open ones of a run that is going, and late ones.';
-comment on view phase_mismatches is 'Sites whose current_stage is not the phase that their run is in, and which phase that is.';
-comment on view pipeline_health is 'One row: how many sites are where, how many are stuck, and how much fails in each stage.';
-comment on view pipeline_overview is 'A row per site: where its run stands, how quick it is, whether it is stuck, its counters, and its last error.';
-comment on view queue_backlog is 'Per queue with jobs, and per paused one: jobs that wait for a worker, for their time or for a resume, that run, and how quick it goes.';
-comment on view queue_pauses is 'Queues whose jobs are held back, since when and by whom.';
-comment on view recent_actions is 'What operators did in the last thirty days, the newest first.';
-comment on view recent_errors is 'What failed in the last seven days and has not been mended since, the newest first.';
-comment on view recent_events is 'What happened in the last seven days, the newest first: runs that began and are going, runs that ended, repairs, what operators did.';
-comment on view recent_ignored_results is 'Results of the last seven days that changed nothing, the newest first.';
-comment on view recent_reconciliations is 'Every reconciliation of the last seven days, whatever it found, the newest first.';
-comment on view recent_repairs is 'What reconciliation mended in the last seven days, the newest first.';
-comment on view run_end_mismatches is 'Runs that ended for some and not for others: open units of an ended run (I1), a site and its run that disagree, older runs without an end (I4).';
-comment on view run_history is 'A row per run: when, why, how long, how it ended. Ask for one site at a time.';
-comment on view running_jobs is 'A row per job that runs: on which machine, since when, how far it is.';
-comment on view site_documents is 'A row per document: where it came from, how far each stage is with it, and what went wrong. Ask for one site at a time.';
-comment on view site_publications is 'A row per version of an archive that was published: when, how many pages, and whether it was taken back.';
-comment on view site_sources is 'A row per site: who it is, and where its documents come from.';
-comment on view stage_durations is 'Per stage: how long sites stay in it (runs that ended in the last day), and how long its jobs run and wait (last hour).';
-comment on view stale_jobs is 'Waiting jobs of runs that are over: whatever they would report is stale.';
-comment on view stuck_sites is 'Sites whose run is going but has made no progress for two hours, unpaused and without a live job.';
-comment on view throttled_hosts is 'Hosts that a site''s documents come from and that cannot be asked right now: they said so, or many ask them.';
-comment on view transition_mismatches is 'Phases of runs that are going whose end is recorded and did not happen, or happened and is not recorded (invariant I3).';
-comment on view trigger_problems is 'Clerk''s triggers that are missing or disabled. Empty when all is well.';
-comment on view waiting_jobs is 'Jobs that wait: for a worker, for their time (later) or for the end of a pause (held back).';
-comment on view worker_status is 'A row per worker that has registered: where it is, what it reads, what it does, whether it lives.';
-comment on view wrongly_paused_jobs is 'Jobs that are held back although neither their queue nor their site is paused (any more).';
+comment on view duplicate_publications is 'Sites whose newest publication repeated the content that a deployer already had (invariant I5), although no copy had been lost.';
+comment on view expected_counters is 'The counters that a site should have, counted from the ledger rows of its current run.';
+comment on view expired_claims is 'Running jobs without a live lease (invariant I7): their worker died, froze or exceeded the time limit.';
+comment on view failing_documents is 'Units whose last attempt failed, permanently or to be retried, and why.';
+comment on view invariant_violations is 'One row per violated invariant that SQL can see among active and recent rows; normally empty.';
+comment on view invariant_violations_full is 'Like invariant_violations, over all rows. Reads the whole ledger: for nightly checks and after a restore.';
+comment on view jobs_last_minute is 'Per stage: jobs that ended in the last minute.';
+comment on view missing_coordinators is 'Phases that are complete and not advanced, without a waiting or running coordinator.';
+comment on view missing_refreshes is 'Dirty sites without an active run and without a waiting refresh job.';
+comment on view open_coordinators is 'Complete phases that have not been advanced: where the coordinator waits or runs.';
+comment on view open_units is 'Open units and late units: where the job of each waits or runs, and which worker holds it.';
+comment on view orphaned_units is 'Open units of active runs, and late units, whose job is neither waiting nor running.';
+comment on view pipeline_health is 'One row: number of sites by state, stuck sites, and failure rate of each stage.';
+comment on view pipeline_overview is 'One row per site: stage, progress, rate, ETA, whether it is stuck, counters, outcome and last error.';
+comment on view queue_backlog is 'Per queue that has jobs or is paused: waiting, scheduled, on-hold and running jobs, rate and ETA.';
+comment on view queue_pauses is 'Paused queues, since when and by whom.';
+comment on view recent_actions is 'Operator actions of the last thirty days, newest first.';
+comment on view recent_errors is 'Failures of the last seven days that have not succeeded since, newest first.';
+comment on view recent_events is 'Events of the last seven days, newest first: active runs that started, runs that ended, repairs, operator actions.';
+comment on view recent_ignored_results is 'Results of the last seven days that were rejected or ignored, newest first.';
+comment on view recent_reconciliations is 'Reconciliations of the last seven days, newest first.';
+comment on view recent_repairs is 'Repairs of the last seven days, newest first.';
+comment on view run_history is 'One row per run: when, why, how long, how it ended. Filter by subdomain.';
+comment on view run_mismatches is 'Runs on whose state the rows disagree: open units of an ended run (I1); a site whose stage or outcome is not that of its run, or an open run that is not the current run of its site (I4).';
+comment on view running_jobs is 'One row per running job: machine, start time, progress.';
+comment on view site_documents is 'One row per document: source, state of each stage, errors. Filter by subdomain.';
+comment on view site_publications is 'One row per published version of an archive: when, how many pages, whether it was rolled back.';
+comment on view site_sources is 'One row per site: its description and the source of its documents.';
+comment on view stage_durations is 'Per stage: how long sites take for it (runs that ended in the last day), and how long its jobs run and wait (last hour).';
+comment on view stale_jobs is 'Waiting jobs of runs that have ended: their results would be stale.';
+comment on view stuck_sites is 'Sites with an active run, not paused, without progress for two hours and without a live lease.';
+comment on view throttled_hosts is 'Hosts of a site''s documents to which no request may start now: backed off, or at their rate limit.';
+comment on view trigger_problems is 'Accounting triggers that are missing or disabled; normally empty.';
+comment on view waiting_jobs is 'Waiting jobs: for a worker, for their scheduled time (later) or for the end of a pause (paused).';
+comment on view worker_status is 'One row per registered worker: host, queues, running jobs, whether it is alive.';
+comment on view wrongly_paused_jobs is 'Paused jobs of which neither queue nor site is paused any more.';
 
 -- section: grants
 grant delete, insert, select, update on claim_mismatches to clerk_worker;
 grant delete, insert, select, update on completions_per_hour to clerk_worker;
 grant delete, insert, select, update on content_item_pipeline_state to clerk_worker;
 grant delete, insert, select, update on content_items to clerk_worker;
-grant delete, insert, select, update on contradicted_results to clerk_worker;
 grant delete, insert, select, update on coordinator_errors to clerk_worker;
 grant delete, insert, select, update on counter_mismatches to clerk_worker;
 grant delete, insert, select, update on current_runs to clerk_worker;
-grant delete, insert, select, update on dangling_runs to clerk_worker;
 grant delete, insert, select, update on due_sites to clerk_worker;
 grant delete, insert, select, update on duplicate_publications to clerk_worker;
 grant delete, insert, select, update on expected_counters to clerk_worker;
@@ -852,7 +832,6 @@ grant delete, insert, select, update on open_units to clerk_worker;
 grant delete, insert, select, update on operator_actions to clerk_worker;
 grant delete, insert, select, update on orphaned_units to clerk_worker;
 grant delete, insert, select, update on paused_queues to clerk_worker;
-grant delete, insert, select, update on phase_mismatches to clerk_worker;
 grant delete, insert, select, update on pipeline_health to clerk_worker;
 grant delete, insert, select, update on pipeline_overview to clerk_worker;
 grant delete, insert, select, update on pipeline_runs to clerk_worker;
@@ -873,8 +852,8 @@ grant delete, insert, select, update on recent_reconciliations to clerk_worker;
 grant delete, insert, select, update on recent_repairs to clerk_worker;
 grant delete, insert, select, update on reconcile_log to clerk_worker;
 grant delete, insert, select, update on reconcile_runs to clerk_worker;
-grant delete, insert, select, update on run_end_mismatches to clerk_worker;
 grant delete, insert, select, update on run_history to clerk_worker;
+grant delete, insert, select, update on run_mismatches to clerk_worker;
 grant delete, insert, select, update on running_jobs to clerk_worker;
 grant delete, insert, select, update on site_documents to clerk_worker;
 grant delete, insert, select, update on site_publications to clerk_worker;
@@ -886,7 +865,6 @@ grant delete, insert, select, update on stale_jobs to clerk_worker;
 grant delete, insert, select, update on storage_scans to clerk_worker;
 grant delete, insert, select, update on stuck_sites to clerk_worker;
 grant delete, insert, select, update on throttled_hosts to clerk_worker;
-grant delete, insert, select, update on transition_mismatches to clerk_worker;
 grant delete, insert, select, update on trigger_problems to clerk_worker;
 grant delete, insert, select, update on waiting_jobs to clerk_worker;
 grant delete, insert, select, update on worker_processes to clerk_worker;
@@ -898,11 +876,9 @@ grant select on clerk_migrations to clerk_worker;
 grant select on clerk_procrastinate to clerk_worker;
 grant select on clerk_schema_objects to clerk_worker;
 grant select on completions_per_hour to clerk_dashboard;
-grant select on contradicted_results to clerk_dashboard;
 grant select on coordinator_errors to clerk_dashboard;
 grant select on counter_mismatches to clerk_dashboard;
 grant select on current_runs to clerk_dashboard;
-grant select on dangling_runs to clerk_dashboard;
 grant select on due_sites to clerk_dashboard;
 grant select on duplicate_publications to clerk_dashboard;
 grant select on expected_counters to clerk_dashboard;
@@ -918,7 +894,6 @@ grant select on missing_refreshes to clerk_dashboard;
 grant select on open_coordinators to clerk_dashboard;
 grant select on open_units to clerk_dashboard;
 grant select on orphaned_units to clerk_dashboard;
-grant select on phase_mismatches to clerk_dashboard;
 grant select on pipeline_health to clerk_dashboard;
 grant select on pipeline_overview to clerk_dashboard;
 grant select on queue_backlog to clerk_dashboard;
@@ -929,8 +904,8 @@ grant select on recent_events to clerk_dashboard;
 grant select on recent_ignored_results to clerk_dashboard;
 grant select on recent_reconciliations to clerk_dashboard;
 grant select on recent_repairs to clerk_dashboard;
-grant select on run_end_mismatches to clerk_dashboard;
 grant select on run_history to clerk_dashboard;
+grant select on run_mismatches to clerk_dashboard;
 grant select on running_jobs to clerk_dashboard;
 grant select on site_documents to clerk_dashboard;
 grant select on site_publications to clerk_dashboard;
@@ -939,7 +914,6 @@ grant select on stage_durations to clerk_dashboard;
 grant select on stale_jobs to clerk_dashboard;
 grant select on stuck_sites to clerk_dashboard;
 grant select on throttled_hosts to clerk_dashboard;
-grant select on transition_mismatches to clerk_dashboard;
 grant select on trigger_problems to clerk_dashboard;
 grant select on waiting_jobs to clerk_dashboard;
 grant select on worker_status to clerk_dashboard;

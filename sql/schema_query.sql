@@ -1,5 +1,5 @@
--- The schema of `public` as text, a fact per line, the same on every Postgres from 14 to 18 and whatever the
--- order in which columns were added. clerk/db/migrations/schema_snapshot.py puts the rows together as schema.snapshot.sql.
+-- The schema of `public` as text, one fact per line; the same on Postgres 14 to 18 and for any order in which columns
+-- were added. clerk/db/migrations/schema_snapshot.py writes the rows to schema.snapshot.sql.
 
 with relation as (
     select c.oid, c.relname as name, c.relkind as kind, c.reloptions as options, c.relacl as acl
@@ -42,7 +42,7 @@ with relation as (
     cross join unnest(r.options) option
     where r.kind = 'r'
     union all
-    -- Postgres 18 lists not-null constraints too; the columns above have said so already.
+    -- Postgres 18 also lists not-null constraints, which the columns above already include.
     select 5, 'constraints', format('alter table %I add constraint %I %s;', r.name, c.conname,
                                     pg_get_constraintdef(c.oid))
     from relation r

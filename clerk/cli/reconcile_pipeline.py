@@ -97,7 +97,7 @@ def _print(result: Result, dry_run: bool) -> None:
 
 def _sentence(repair: Repair) -> str:
     where = " ".join(filter(None, (repair.subdomain, repair.stage)))
-    return f"{where or 'pipeline'}: {repair.found}; {repair.do} ({repair.why})"
+    return f"{where or 'pipeline'}: {repair.found}; {repair.action} ({repair.why})"
 
 
 def _as_dict(result: Result, dry_run: bool) -> dict[str, object]:
@@ -119,7 +119,7 @@ def _row(repair: Repair) -> dict[str, object]:
         "stage": repair.stage,
         "content_item_id": repair.content_item_id,
         "found": repair.found,
-        "do": repair.do,
+        "action": repair.action,
         "why": repair.why,
     }
 

@@ -110,7 +110,7 @@ def _queues(status: PipelineStatus) -> RenderableType:
                 queue["queue"],
                 f"{queue['waiting']:,}",
                 f"{queue['scheduled']:,}",
-                f"{queue['held_back']:,}",
+                f"{queue['on_hold']:,}",
                 f"{queue['running']:,}",
                 format_duration(status.now - since) if since else "",
                 str(len(worker_text.workers_of(status, queue["queue"]))),

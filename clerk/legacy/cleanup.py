@@ -25,7 +25,7 @@ _DUMP_SIGNATURES = (b"PGDMP", b"toc.dat", b"--", b"\x1f\x8b", b"(\xb5/\xfd", b"B
 
 _RECONCILIATIONS = """
 select count(*), coalesce(max(p.repairs), 0)
-from (select p.repaired + p.given_up as repairs
+from (select p.repaired + p.abandoned as repairs
       from reconcile_runs p
       where p.ended_at is not null and p.subdomain is null
       order by p.started_at desc
@@ -38,7 +38,7 @@ select (select count(*) from operator_actions a
      -- Only an operator reconciles a single site.
      + (select count(*) from reconcile_runs p
         where p.started_at > clerk_now() - interval '7 days' and p.subdomain is not null
-          and p.repaired + p.given_up > 0)
+          and p.repaired + p.abandoned > 0)
      + (select count(*) from reconcile_log l
         where l.at > clerk_now() - interval '7 days' and l.why = 'migrated from legacy clerk')
 """

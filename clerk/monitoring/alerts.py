@@ -114,7 +114,7 @@ def _paused_queues(status: PipelineStatus) -> list[Alert]:
             "queue_paused",
             f"queue {queue['queue']} is paused by {queue['paused_by']}"
             f" since {format_timestamp(queue['paused_at'], status.now)};"
-            f" {_jobs_wait(queue['held_back']) if queue['held_back'] else 'no job waits in it'}",
+            f" {_jobs_wait(queue['on_hold']) if queue['on_hold'] else 'no job waits in it'}",
             f"clerk resume --queue {queue['queue']}",
         )
         for queue in status.queues

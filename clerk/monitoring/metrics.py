@@ -93,7 +93,7 @@ def _sites(status: PipelineStatus) -> Iterator[Metric]:
 
 def _queues(status: PipelineStatus) -> Iterator[Metric]:
     queues: dict[str, Row] = {queue: {} for queue in QUEUES} | {row["queue"]: row for row in status.queues}
-    states = ("waiting", "scheduled", "held_back", "running")
+    states = ("waiting", "scheduled", "on_hold", "running")
     yield _gauge(
         "clerk_jobs",
         "Jobs that wait for a worker, are scheduled for later, are on hold, or run.",

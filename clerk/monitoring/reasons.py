@@ -11,7 +11,7 @@ from clerk.pipeline.engine import COORDINATOR_QUEUE
 
 _SITE_LEVEL = {"fetch": "the fetch", "compilation": "the compilation", "deploy": "the publication"}
 _DOCUMENT_LEVEL = {"ocr": "the OCR", "extraction": "the extraction"}
-_STATES = ("running", "lost", "waiting", "later", "held back", "orphaned")
+_STATES = ("running", "lost", "waiting", "later", "paused", "orphaned")
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _reason(state: SiteState, group: UnitGroup, subject: _Subject) -> Reason:
             return _queued(state, group, subject)
         case "later":
             return _scheduled(state, group, subject)
-        case "held back":
+        case "paused":
             return _on_hold(state, group, subject)
         case _:
             text = f"{subject.have} no job: reconciliation defers a new one"

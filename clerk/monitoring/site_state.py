@@ -286,9 +286,9 @@ where s.subdomain = %(site)s
 order by p.phase
 """
 _RUNS = """
-select run_id, reason, started_at, ended_at, coalesce(ended_at, clerk_now()) - started_at as took, outcome,
-       outcome_reason, ocr_completed, ocr_failed, skipped, skipped_examples
-from pipeline_runs where subdomain = %(site)s order by started_at desc, run_id desc limit %(limit)s
+select run_id, reason, started_at, ended_at, took, outcome, outcome_reason, ocr_completed, ocr_failed, skipped,
+       skipped_examples
+from run_history where subdomain = %(site)s order by started_at desc, run_id desc limit %(limit)s
 """
 _RUN_COUNT = "select count(*) as runs from pipeline_runs where subdomain = %(site)s"
 

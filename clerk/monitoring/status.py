@@ -44,7 +44,7 @@ group by c.stage
 _LAST_MINUTE = "select stage, (succeeded + failed)::integer as jobs_last_minute from jobs_last_minute"
 # Without the rate: the planner then skips the events of the last hour, of which there can be millions.
 _QUEUES = """
-select queue, waiting::integer, scheduled::integer, held_back::integer, running::integer, oldest_waiting_since, paused,
+select queue, waiting::integer, scheduled::integer, on_hold::integer, running::integer, oldest_waiting_since, paused,
        paused_at, paused_by
 from queue_backlog order by queue
 """

@@ -1,7 +1,7 @@
-"""The state machine's moves: one function per public SQL function, with its name and arguments.
+"""The SQL API of the state machine: one function per public SQL function, with the same name and arguments.
 
-Everything of substance happens in `sql/functions`; here are types and errors. Each call is one statement and so
-one transaction, on a connection in autocommit.
+The logic is in `sql/functions`; this module adds types and errors. Each call is one statement, and so one transaction
+on a connection in autocommit mode.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Retried:
 
 
 def now(connection: Connection) -> datetime:
-    """The database's clock, the only one that counts."""
-    found = _call(connection, "clerk_now", locals())
-    assert isinstance(found, datetime)
-    return found
+    """The database's clock. Every time in the database comes from it."""
+    time = _call(connection, "clerk_now", locals())
+    assert isinstance(time, datetime)
+    return time
 
 
 def start_run(
@@ -48,7 +48,7 @@ def start_run(
     first_phase: int = 1,
     units: list[int] | None = None,
 ) -> int:
-    """Start a run; raises RunGoing while one is going, unless told to supersede it."""
+    """Start a run; raises RunInProgress if the site has an open run, unless `supersede` is set."""
     return int(_call(connection, "clerk_start_run", locals()))
 
 
@@ -68,46 +68,46 @@ def settle_unit(
     error_code: str | None,
     error_message: str | None,
 ) -> str:
-    """What the trigger calls when a job ends: `counted`, `late` or `stale`."""
+    """Called by the trigger when a job ends. Returns `counted`, `late` or `stale`."""
     return str(_call(connection, "clerk_settle_unit", locals()))
 
 
 def advance_phase(connection: Connection, subdomain: str, run_id: int, phase: int) -> str:
-    """What a coordinator calls; says `stale` if that phase is behind us."""
+    """Called by a coordinator. Returns `stale` if the run is not in that phase."""
     return str(_call(connection, "clerk_advance_phase", locals()))
 
 
 def start_refresh_run(connection: Connection, subdomain: str) -> int | None:
-    """A new run from phase 3 for a dirty site whose run is over; None if there is nothing to do."""
+    """Start a run from phase 3 for a dirty site without an open run; None if there is nothing to do."""
     return _optional_int(_call(connection, "clerk_start_refresh_run", locals()))
 
 
 def cancel_run(connection: Connection, subdomain: str, reason: str = "cancelled by an operator") -> int | None:
-    """End the run that is going; returns its id, or None if none was."""
+    """End the open run of a site; returns its id, or None if there is none."""
     return _optional_int(_call(connection, "clerk_cancel_run", locals()))
 
 
 def retry_failed(
     connection: Connection, subdomain: str, stage: str | None = None, failed_only: bool = False
 ) -> Retried:
-    """Try failed units again, in place or in a new run."""
+    """Retry failed units, in the active run or in a new one."""
     run_id, stage, units = _call_row(connection, "clerk_retry_failed", locals())
     return Retried(run_id, stage, units)
 
 
 def retry_units(connection: Connection, subdomain: str, stage: str, items: list[int]) -> Retried:
-    """Try these failed documents of a stage again, in place or in a new run."""
+    """Retry failed documents of a stage, in the active run or in a new one."""
     run_id, units = _call_row(connection, "clerk_retry_units", locals())
     return Retried(run_id, stage, units)
 
 
 def rewind(connection: Connection, subdomain: str, stage: str) -> int:
-    """Do a stage again for every document, and all that follows."""
+    """Repeat a stage for every document, and all later stages, in a new run."""
     return int(_call(connection, "clerk_rewind", locals()))
 
 
 def pause_site(connection: Connection, subdomain: str, by: str) -> bool:
-    """Hold back the site's jobs; False if they already were."""
+    """Pause the jobs of a site; False if it was paused already."""
     return bool(_call(connection, "clerk_pause_site", locals()))
 
 
@@ -116,7 +116,7 @@ def resume_site(connection: Connection, subdomain: str) -> bool:
 
 
 def pause_queue(connection: Connection, queue: str, by: str) -> bool:
-    """Hold back a queue's jobs; False if they already were."""
+    """Pause the jobs of a queue; False if it was paused already."""
     return bool(_call(connection, "clerk_pause_queue", locals()))
 
 
@@ -125,28 +125,28 @@ def resume_queue(connection: Connection, queue: str) -> bool:
 
 
 def start_next_due_site(connection: Connection, reason: str = "scheduled") -> str | None:
-    """Start the site that has waited longest; None when none is due."""
-    found = _call(connection, "clerk_start_next_due_site", locals())
-    return None if found is None else str(found)
+    """Start the due site that has waited longest and return its subdomain; None if none is due."""
+    subdomain = _call(connection, "clerk_start_next_due_site", locals())
+    return None if subdomain is None else str(subdomain)
 
 
 def defer_reconciliation(connection: Connection) -> bool:
-    """Have a worker reconcile now; False if a reconciliation waits for a worker already."""
+    """Defer a reconciliation now; False if one already waits for a worker."""
     return bool(_call(connection, "clerk_defer_reconciliation", locals()))
 
 
 def report_progress(connection: Connection, job_id: int, attempt: int, done: int, total: int | None) -> bool:
-    """Steps done so far, from the process that holds the claim; False if the claim is lost and the job should stop."""
+    """Record steps done so far; False if the claim is lost and the job should stop."""
     return bool(_call(connection, "clerk_report_progress", locals()))
 
 
 def rescue_job(connection: Connection, job_id: int) -> str:
-    """`rescued`, `failed` (attempts used up) or `left alone` (its lease lives)."""
+    """Returns `rescued`, `failed` (no attempts left) or `left alone` (its lease is live)."""
     return str(_call(connection, "clerk_rescue_job", locals()))
 
 
 def release_paused_jobs(connection: Connection, subdomain: str | None = None) -> int:
-    """Jobs that are still held back although nothing they belong to is paused any more; returns how many."""
+    """Release paused jobs of which neither queue nor site is paused; returns how many."""
     return int(_call(connection, "clerk_release_paused_jobs", locals()))
 
 
@@ -158,27 +158,13 @@ def redefer_coordinator(connection: Connection, subdomain: str) -> bool:
     return bool(_call(connection, "clerk_redefer_coordinator", locals()))
 
 
-def repair_site_run(connection: Connection, subdomain: str) -> bool:
-    """The run that the site is really in, put back where it is missing."""
-    return bool(_call(connection, "clerk_repair_site_run", locals()))
-
-
-def repair_site_phase(connection: Connection, subdomain: str) -> bool:
-    """The site back into the phase that its run is in."""
-    return bool(_call(connection, "clerk_repair_site_phase", locals()))
-
-
-def repair_run_end(connection: Connection, run_id: int) -> bool:
-    """A run that is over for some is over for all."""
-    return bool(_call(connection, "clerk_repair_run_end", locals()))
-
-
-def repair_transitions(connection: Connection, subdomain: str) -> bool:
-    return bool(_call(connection, "clerk_repair_transitions", locals()))
+def repair_run(connection: Connection, run_id: int) -> bool:
+    """Make site, units and jobs agree with the record of the run; False if they already do."""
+    return bool(_call(connection, "clerk_repair_run", locals()))
 
 
 def repair_units(connection: Connection, subdomain: str) -> None:
-    """Lost units again, all counted anew, and the coordinator if that makes the phase complete."""
+    """Restore missing units, count again, and defer the coordinator if the phase is complete."""
     _call(connection, "clerk_repair_units", locals())
 
 
@@ -187,12 +173,12 @@ def repair_claim(connection: Connection, job_id: int) -> bool:
 
 
 def cancel_stale_jobs(connection: Connection, subdomain: str | None, run_id: int) -> int:
-    """Waiting jobs of a run that is over; returns how many there were."""
+    """Cancel the waiting jobs of a run that has ended; returns how many there were."""
     return int(_call(connection, "clerk_cancel_stale_jobs", locals()))
 
 
 def abandon_run(connection: Connection, subdomain: str, run_id: int, reason: str) -> bool:
-    """End a run that is going and whose repairs lead nowhere."""
+    """End an active run as failed; False while a worker with a live lease works for it."""
     return bool(_call(connection, "clerk_abandon_run", locals()))
 
 
@@ -201,20 +187,20 @@ def recount_site(connection: Connection, subdomain: str) -> None:
 
 
 def mark_processed(connection: Connection, content_item_id: int, page_count: int) -> bool:
-    """Its page texts are complete in storage: not to be read again. False if somebody is reading it."""
+    """Mark a document with complete page texts as processed. False if nothing changed, or a worker has its job."""
     return bool(_call(connection, "clerk_mark_processed", locals()))
 
 
 def mark_files_lost(
     connection: Connection, content_item_id: int, stage: str, message: str, pdf_missing: bool = False
 ) -> bool:
-    """What a finished unit left in storage is gone: the next run does it again.
-    False if nothing changed, and while a run is going."""
+    """Mark a processed unit as failed because its files are missing, so that the next run processes it again.
+    False if nothing changed, and while a run is active."""
     return bool(_call(connection, "clerk_mark_files_lost", locals()))
 
 
 def remove_finished_jobs(connection: Connection, before: datetime, batch: int = 1000) -> int:
-    """One batch of retention; call until it returns 0."""
+    """Delete one batch of old jobs; call until it returns 0."""
     return int(_call(connection, "clerk_remove_finished_jobs", locals()))
 
 
@@ -226,12 +212,12 @@ def import_legacy_site(
     started_at: datetime | None = None,
     updated_at: datetime | None = None,
 ) -> int | None:
-    """A site of the older system with its documents, and an open run for reconciliation to go on with; None if none."""
+    """Import a legacy site with its documents and, with a phase, an open run that reconciliation continues."""
     return _optional_int(_call(connection, "clerk_import_legacy_site", locals()))
 
 
 def initialize_stage(connection: Connection, subdomain: str, stage: str, total_jobs: int) -> None:
-    """Compatibility with the older system's helpers, like the four below: no ledger, counters only."""
+    """Helper for scripts of the legacy clerk, like the four below: changes counters only, not the ledger."""
     _call(connection, "clerk_initialize_stage", locals())
 
 

@@ -1,5 +1,5 @@
-"""Finds what reality broke and mends it.
+"""Detect and repair inconsistent pipeline state.
 
-`plan` asks the finders (`books` for what the database can see, `storage` for what lies in files) and makes one
-list of repairs; `applying` makes each of them in a short transaction of its own; `log` remembers them.
+`plan` collects repairs from `db_checks` (views of the database) and `file_checks` (storage compared with the ledger).
+`apply` makes each repair in a short transaction of its own. `log` records them.
 """

@@ -1,7 +1,6 @@
-"""Applies the plan, a short transaction per repair, one reconciler at a time.
+"""Applies the plan: one reconciler at a time, one short transaction per repair.
 
-The books are mended under one lock, the files compared and mended under another: a disk that hangs holds up whoever
-looks at it, and nobody's books.
+Repairs of the database and of files have separate locks, so that a hanging disk blocks only the latter.
 """
 
 from __future__ import annotations
@@ -15,89 +14,87 @@ from datetime import timedelta
 
 import psycopg
 
-from clerk.reconcile import db_checks, log, runs
+from clerk.reconcile import db_checks, log
 from clerk.reconcile.file_checks import StorageScan
 from clerk.reconcile.plan import THRESHOLD, plan_database, plan_files
 from clerk.reconcile.repair import Connection, Repair
 
 logger = logging.getLogger(__name__)
 
-_BOOKS = 0x7265636F6E  # "recon"
-_FILES = 0x66696C6573  # "files"
+_DATABASE_LOCK = 0x7265636F6E  # "recon"
+_FILES_LOCK = 0x66696C6573  # "files"
 _LOCK_TIMEOUT = "10s"
 
 
 @dataclass
 class Result:
-    """What came of it."""
+    """The result of a reconciliation."""
 
     busy: bool = False
-    """Another reconciler was at it, and this one left."""
+    """Another reconciler is running; nothing was done."""
     files_busy: bool = False
-    """Another one compares the files, and this one left those."""
+    """Another reconciler is checking the files; they were left out."""
     done: list[Repair] = field(default_factory=list)
     failed: list[tuple[Repair, str]] = field(default_factory=list)
     reports: list[Repair] = field(default_factory=list)
-    """What was found, and is not ours to mend."""
+    """Findings that only an operator can resolve."""
 
 
 def reconcile(
     connection: Connection,
-    comparison: StorageScan | None,
+    scan: StorageScan | None,
     site: str | None = None,
     threshold: timedelta = THRESHOLD,
     progress: Callable[[int, int], object] = lambda done, of: None,
 ) -> Result:
-    """Make a plan and apply it, unless another reconciler is at it: then leave quietly. Without a comparison
-    only the books are looked at.
+    """Make a plan and apply it, unless another reconciler is running. Without a scan, the files are left out.
 
-    The locks are the session's: the connection must stay one and the same, not one of a pool that changes with every
-    transaction.
+    The locks belong to the session, so `connection` must not be pooled per transaction.
     """
     reconciliation, result = uuid.uuid4(), Result()
-    with _alone(connection, _BOOKS) as alone:
-        if not alone:
+    with _try_lock(connection, _DATABASE_LOCK) as locked:
+        if not locked:
             return Result(busy=True)
-        runs.begin(connection, reconciliation, site)
+        log.record_start(connection, reconciliation, site)
         plan = plan_database(connection, site, threshold)
         _apply(connection, reconciliation, plan, result, progress)
-        runs.end(connection, reconciliation, len(plan), result.done, len(result.failed))
-    if comparison is None:
+        log.record_end(connection, reconciliation, len(plan), result.done, len(result.failed))
+    if scan is None:
         return result
-    with _alone(connection, _FILES) as alone:
-        if not alone:
+    with _try_lock(connection, _FILES_LOCK) as locked:
+        if not locked:
             result.files_busy = True
             return result
-        of_files = plan_files(connection, comparison, plan, site, threshold, for_real=True)
-        _apply(connection, reconciliation, of_files, result, progress)
-        comparison.record(connection)
-        found = len(plan) + len(of_files) - len(result.reports)
-        runs.end(connection, reconciliation, found, result.done, len(result.failed))
-    _say(result.reports)
+        file_plan = plan_files(connection, scan, plan, site, threshold, dry_run=False)
+        _apply(connection, reconciliation, file_plan, result, progress)
+        scan.record(connection)
+        planned = len(plan) + len(file_plan) - len(result.reports)
+        log.record_end(connection, reconciliation, planned, result.done, len(result.failed))
+    _log_reports(result.reports)
     return result
 
 
 def rescue_expired(connection: Connection) -> int:
-    """The one repair that cannot wait for a quarter of an hour."""
+    """Rescue running jobs without a live lease. Called every minute, between reconciliations."""
     result = Result()
-    _apply(connection, uuid.uuid4(), list(db_checks.find_expired(connection, None)), result)
+    _apply(connection, uuid.uuid4(), db_checks.find_expired(connection), result)
     return len(result.done)
 
 
-_said: set[str] = set()
+_logged_reports: set[str] = set()
 
 
-def _say(reports: list[Repair]) -> None:
-    """Each once for as long as it is so: a worker on a machine without the storage would say it every 15 minutes."""
-    found = {f"{repair.subdomain or 'pipeline'}: {repair.found}" for repair in reports}
-    for sentence in sorted(found - _said):
-        logger.warning("%s", sentence)
-    _said.clear()
-    _said.update(found)
+def _log_reports(reports: list[Repair]) -> None:
+    """Log each report once for as long as it persists, not every 15 minutes."""
+    messages = {f"{repair.subdomain or 'pipeline'}: {repair.found}" for repair in reports}
+    for message in sorted(messages - _logged_reports):
+        logger.warning("%s", message)
+    _logged_reports.clear()
+    _logged_reports.update(messages)
 
 
 @contextlib.contextmanager
-def _alone(connection: Connection, lock: int) -> Iterator[bool]:
+def _try_lock(connection: Connection, lock: int) -> Iterator[bool]:
     row = connection.execute("select pg_try_advisory_lock(%s)", [lock]).fetchone()
     if not (row and row[0]):
         yield False
@@ -119,25 +116,25 @@ def _apply(
     repairs = [repair for repair in plan if not repair.is_report]
     for number, repair in enumerate(repairs, start=1):
         try:
-            if _mend(connection, reconciliation, repair):
-                logger.info("%s: %s, so: %s", repair.subdomain, repair.found, repair.do)
+            if _apply_one(connection, reconciliation, repair):
+                logger.info("%s: %s; repaired: %s", repair.subdomain, repair.found, repair.action)
                 result.done.append(repair)
         except Exception as error:
             if isinstance(error, psycopg.OperationalError) and connection.broken:
                 raise
-            said = f"{type(error).__name__}: {error}"
-            logger.warning("%s: %s, but: %s", repair.subdomain, repair.found, said)
-            log.write_failure(connection, reconciliation, repair, said)
-            result.failed.append((repair, said))
+            message = f"{type(error).__name__}: {error}"
+            logger.warning("%s: %s; repair failed: %s", repair.subdomain, repair.found, message)
+            log.record_failure(connection, reconciliation, repair, message)
+            result.failed.append((repair, message))
         progress(number, len(repairs))
 
 
-def _mend(connection: Connection, reconciliation: uuid.UUID, repair: Repair) -> bool:
+def _apply_one(connection: Connection, reconciliation: uuid.UUID, repair: Repair) -> bool:
     with connection.transaction():
-        # Somebody who forgot to commit holds up this repair, not all the others.
+        # A session that holds a lock for long delays this repair only.
         connection.execute("select set_config('lock_timeout', %s, true)", [_LOCK_TIMEOUT])
         before = log.row_snapshot(connection, repair)
         if not repair.apply(connection):
             return False
-        log.write(connection, reconciliation, repair, before, log.row_snapshot(connection, repair))
+        log.record_repair(connection, reconciliation, repair, before, log.row_snapshot(connection, repair))
     return True

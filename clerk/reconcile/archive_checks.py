@@ -1,4 +1,4 @@
-"""A site's meetings.db, and the copy of it that the deployer `local` published."""
+"""Checks of a site's meetings.db, and of the copy published by the deployer `local`."""
 
 from __future__ import annotations
 
@@ -10,51 +10,51 @@ from clerk.reconcile.site_check import SiteCheck
 _LOCAL = "local"
 
 
-def find(look: SiteCheck) -> list[Repair]:
-    if look.site.going:
+def find(check: SiteCheck) -> list[Repair]:
+    if check.site.is_active:
         return []
     repairs = []
-    if look.site.compiled and (problem := compiled_problem(look)) is not None:
-        look.wants_run(3)
-        repairs.append(_repair(look, "archive-lost", "compilation", problem, "compiled again from the page texts"))
-    is_here = look.site.published_here and look.can_see_published and _is_local(look)
-    if is_here and (problem := published_problem(look)) is not None:
-        look.wants_run(4)
-        repairs.append(_repair(look, "publication-lost", "deploy", problem, "published again"))
+    if check.site.compiled and (problem := compiled_problem(check)) is not None:
+        check.require_run(3)
+        repairs.append(_repair(check, "archive-lost", "compilation", problem, "compile it again from the page texts"))
+    is_local = check.site.published_here and check.can_see_published and _deploys_locally(check)
+    if is_local and (problem := published_problem(check)) is not None:
+        check.require_run(4)
+        repairs.append(_repair(check, "publication-lost", "deploy", problem, "publish it again"))
     return repairs
 
 
-def compiled_problem(look: SiteCheck) -> str | None:
-    path = look.storage.database
-    content_hash = look.site.published_hash if _is_local(look) else None
-    problem = integrity.find_problem(path, content_hash, look.is_in_doubt(path))
+def compiled_problem(check: SiteCheck) -> str | None:
+    path = check.storage.database
+    content_hash = check.site.published_hash if _deploys_locally(check) else None
+    problem = integrity.find_problem(path, content_hash, check.needs_hash(path))
     return problem and f"meetings.db {problem}"
 
 
-def published_problem(look: SiteCheck) -> str | None:
-    published = SiteVersions(look.settings.publish_dir, look.site.subdomain)
-    problem = published.find_problem(look.site.shown_hash, look.is_in_doubt(published.link / DATABASE))
+def published_problem(check: SiteCheck) -> str | None:
+    published = SiteVersions(check.settings.publish_dir, check.site.subdomain)
+    problem = published.find_problem(check.site.shown_hash, check.needs_hash(published.link / DATABASE))
     return problem and f"the published copy {problem}"
 
 
-def _is_local(look: SiteCheck) -> bool:
-    wanted = look.site.extra_values.get("deploy")
-    return wanted is None or wanted == _LOCAL or (isinstance(wanted, list) and _LOCAL in wanted)
+def _deploys_locally(check: SiteCheck) -> bool:
+    deployers = check.site.extra_values.get("deploy")
+    return deployers is None or deployers == _LOCAL or (isinstance(deployers, list) and _LOCAL in deployers)
 
 
-def _repair(look: SiteCheck, kind: str, stage: str, problem: str, do: str) -> Repair:
-    def note(connection: Connection) -> bool:
-        look.reasons.append(problem)
+def _repair(check: SiteCheck, kind: str, stage: str, problem: str, action: str) -> Repair:
+    def add_reason(connection: Connection) -> bool:
+        check.reasons.append(problem)
         return True
 
     return Repair(
         kind=kind,
-        subdomain=look.site.subdomain,
-        run_id=look.site.run_id,
+        subdomain=check.site.subdomain,
+        run_id=check.site.run_id,
         stage=stage,
         found=problem,
-        do=do,
-        why="the books say that it is there",
-        apply=note,
+        action=action,
+        why="the database says that it exists",
+        apply=add_reason,
         immediate=True,
     )

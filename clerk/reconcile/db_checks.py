@@ -1,194 +1,54 @@
-"""What the database can see by itself. What is broken is for SQL views to say; how it is mended, for SQL functions."""
+"""Database checks: a table of queries for inconsistent state, each with the SQL function that repairs a row."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, LiteralString
+
+from psycopg.rows import dict_row
 
 from clerk.pipeline import engine
 from clerk.reconcile.repair import Connection, Repair
 
-Found = Iterator[Repair]
+
+@dataclass(frozen=True)
+class _Check:
+    """One kind of inconsistent state. `apply` is called with the connection and the `arguments` of a row; every other
+    column of a row is a field of Repair, and overrides the check's own."""
+
+    kind: str
+    query: LiteralString
+    action: str
+    why: str
+    apply: Callable[..., bool]
+    immediate: bool = False
+    recounts: bool = False
+
+    def find(self, connection: Connection, site: str | None) -> list[Repair]:
+        with connection.cursor(row_factory=dict_row) as cursor:
+            rows = cursor.execute(self.query, {"site": site}).fetchall()
+        return [self._repair(**row) for row in rows]
+
+    def _repair(self, arguments: list[Any], **columns: Any) -> Repair:
+        fields: dict[str, Any] = {
+            "kind": self.kind,
+            "run_id": None,
+            "stage": None,
+            "action": self.action,
+            "why": self.why,
+            "immediate": self.immediate,
+            "recounts": self.recounts,
+        }
+        return Repair(**(fields | columns), apply=lambda connection: self.apply(connection, *arguments))
 
 
-def run_checks(connection: Connection, site: str | None) -> list[Repair]:
-    """Jobs without a worker, then what must be right before units can be judged: which run, which phase, its end."""
-    finders = (find_expired, _claims, _lost_runs, _misplaced, _ends, _transitions)
-    return [repair for find in finders for repair in find(connection, site)]
-
-
-def unit_checks(connection: Connection, site: str | None) -> list[Repair]:
-    """Units, counters and coordinators, and what waits for nothing."""
-    finders = (_orphaned, _miscounted, _without_coordinator, _stale, _dirty, _stranded)
-    return [repair for find in finders for repair in find(connection, site)]
-
-
-def find_expired(connection: Connection, site: str | None) -> Found:
-    query: LiteralString = """
-        select job_id, subdomain, stage, holder from expired_claims
-        where %(site)s::text is null or subdomain = %(site)s order by job_id
-    """
-    for job_id, subdomain, stage, holder in _rows(connection, query, site):
-        yield Repair(
-            "lease",
-            subdomain,
-            None,
-            stage,
-            f"job {job_id} runs without a live lease",
-            "another attempt, or failed when its attempts are used up",
-            f"its worker ({holder or 'unknown'}) died, froze or ran past the time limit",
-            partial(_rescue, job_id),
-            immediate=True,
-        )
-
-
-def _rescue(job_id: int, connection: Connection) -> bool:
+def _rescue(connection: Connection, job_id: int) -> bool:
     return engine.rescue_job(connection, job_id) != "left alone"
 
 
-def _claims(connection: Connection, site: str | None) -> Found:
-    query: LiteralString = """
-        select job_id, subdomain, stage, problem from claim_mismatches
-        where %(site)s::text is null or subdomain = %(site)s order by job_id
-    """
-    for job_id, subdomain, stage, problem in _rows(connection, query, site):
-        yield Repair(
-            "claim",
-            subdomain,
-            None,
-            stage,
-            problem,
-            "the claim set to what its job says, or removed with it",
-            "the job changed while nobody kept the books",
-            lambda c, job_id=job_id: engine.repair_claim(c, job_id),  # type: ignore[misc]
-        )
-
-
-def _lost_runs(connection: Connection, site: str | None) -> Found:
-    query: LiteralString = """
-        select subdomain, max(run_id), max(stage), string_agg(problem, '; ' order by run_id) from dangling_runs
-        where %(site)s::text is null or subdomain = %(site)s group by subdomain order by subdomain
-    """
-    for subdomain, run_id, stage, problem in _rows(connection, query, site):
-        yield Repair(
-            "run",
-            subdomain,
-            run_id,
-            stage,
-            problem,
-            "the site set to the run that it is really in",
-            "the run that is going, or that the ledger knows, is the truth",
-            lambda c, subdomain=subdomain: engine.repair_site_run(c, subdomain),  # type: ignore[misc]
-            recounts=True,
-        )
-
-
-def _misplaced(connection: Connection, site: str | None) -> Found:
-    query: LiteralString = """
-        select subdomain, run_id, current_stage, phase from phase_mismatches
-        where %(site)s::text is null or subdomain = %(site)s order by subdomain
-    """
-    for subdomain, run_id, stage, phase in _rows(connection, query, site):
-        yield Repair(
-            "stage",
-            subdomain,
-            run_id,
-            stage,
-            f"the site says {stage or 'nothing'}, and its run is in phase {phase}",
-            f"the site back in phase {phase}",
-            "the ledger and the transitions of the run are the truth",
-            lambda c, subdomain=subdomain: engine.repair_site_phase(c, subdomain),  # type: ignore[misc]
-            recounts=True,
-        )
-
-
-def _ends(connection: Connection, site: str | None) -> Found:
-    query: LiteralString = """
-        select e.subdomain, e.run_id, min(e.problem), count(*), bool_or(s.run_id = e.run_id)
-        from run_end_mismatches e join sites s on s.subdomain = e.subdomain
-        where %(site)s::text is null or e.subdomain = %(site)s group by 1, 2 order by 1, 2
-    """
-    for subdomain, run_id, problem, problems, present in _rows(connection, query, site):
-        yield Repair(
-            "end",
-            subdomain,
-            run_id,
-            None,
-            problem + (f", and {problems - 1} more of its kind" if problems > 1 else ""),
-            "the run ended for all: units closed, jobs cancelled, the site completed",
-            "a run is over when its record or a newer run says so; the next run takes up what is undone",
-            lambda c, run_id=run_id: engine.repair_run_end(c, run_id),  # type: ignore[misc]
-            recounts=present,
-        )
-
-
-def _transitions(connection: Connection, site: str | None) -> Found:
-    query: LiteralString = """
-        select subdomain, run_id, string_agg(problem, '; ' order by phase) from transition_mismatches
-        where %(site)s::text is null or subdomain = %(site)s group by 1, 2 order by 1
-    """
-    for subdomain, run_id, problem in _rows(connection, query, site):
-        yield Repair(
-            "transition",
-            subdomain,
-            run_id,
-            None,
-            problem,
-            "the transitions set to the phase that the run is in, and counted again",
-            "the run would not go on, or could not prove that it did so once",
-            lambda c, subdomain=subdomain: engine.repair_transitions(c, subdomain),  # type: ignore[misc]
-            recounts=True,
-        )
-
-
-def _orphaned(connection: Connection, site: str | None) -> Found:
-    query: LiteralString = """
-        select subdomain, run_id, stage, content_item_id, status, late from orphaned_units
-        where %(site)s::text is null or subdomain = %(site)s order by 1, 3, 4
-    """
-    for subdomain, run_id, stage, item, status, late in _rows(connection, query, site):
-        yield Repair(
-            "unit",
-            subdomain,
-            run_id,
-            stage,
-            f"content item {item} is {status} without a job",
-            "a new job, late: the run does not wait for it" if late else "a new job",
-            "its job ended or vanished without a word",
-            lambda c, item=item, stage=stage: engine.redefer_unit(c, item, stage),  # type: ignore[misc]
-            content_item_id=item,
-            recounts=late,
-        )
-
-
-def _miscounted(connection: Connection, site: str | None) -> Found:
-    """For a site that was asked for by name its ledger is counted however long it has been at rest."""
-    query: LiteralString = """
-        select m.subdomain, m.run_id, m.problems, (select count(*) from clerk_missing_units(m.subdomain))
-        from (
-            select subdomain, run_id, string_agg(stage || ': ' || problem, '; ' order by stage) as problems
-            from counter_mismatches
-            where differs and case when %(site)s::text is null then in_motion else subdomain = %(site)s end
-            group by 1, 2
-        ) m
-        order by 1
-    """
-    for subdomain, run_id, problems, lost in _rows(connection, query, site):
-        yield Repair(
-            "members" if lost else "counters",
-            subdomain,
-            run_id,
-            None,
-            problems,
-            f"{lost} units get a row and a job again; then count again" if lost else "count again",
-            "they were units of the run, and are nobody's now" if lost else "the ledger is the truth",
-            partial(_mend_books, subdomain),
-            recounts=True,
-        )
-
-
-def _mend_books(subdomain: str, connection: Connection) -> bool:
+def _repair_units(connection: Connection, subdomain: str) -> bool:
     row = connection.execute(
         "select exists (select from counter_mismatches where differs and subdomain = %s)", [subdomain]
     ).fetchone()
@@ -198,81 +58,168 @@ def _mend_books(subdomain: str, connection: Connection) -> bool:
     return True
 
 
-def _without_coordinator(connection: Connection, site: str | None) -> Found:
-    query: LiteralString = """
-        select subdomain, run_id, stage, phase from missing_coordinators
-        where %(site)s::text is null or subdomain = %(site)s order by 1
+def _start_refresh(connection: Connection, subdomain: str) -> bool:
+    return engine.start_refresh_run(connection, subdomain) is not None
+
+
+def _at_least_one(function: Callable[..., int], connection: Connection, *arguments: Any) -> bool:
+    return function(connection, *arguments) > 0
+
+
+_EXPIRED_CLAIMS = _Check(
+    "lease",
     """
-    for subdomain, run_id, stage, phase in _rows(connection, query, site):
-        yield Repair(
-            "coordinator",
-            subdomain,
-            run_id,
-            stage,
-            f"phase {phase} is complete and nobody ends it",
-            "the coordinator again",
-            "its coordinator was lost",
-            lambda c, subdomain=subdomain: engine.redefer_coordinator(c, subdomain),  # type: ignore[misc]
-        )
+    select subdomain, stage, format('job %%s is running without a live lease', job_id) as found,
+           format('its worker (%%s) died, froze or exceeded the time limit', coalesce(holder, 'unknown')) as why,
+           jsonb_build_array(job_id) as arguments
+    from expired_claims
+    where %(site)s::text is null or subdomain = %(site)s
+    order by job_id
+    """,
+    "retry the job, or fail it if it has no attempts left",
+    "",
+    _rescue,
+    immediate=True,
+)
 
-
-def _stale(connection: Connection, site: str | None) -> Found:
-    query: LiteralString = """
-        select subdomain, run_id, count(*) from stale_jobs
+_CHECKS = (
+    _EXPIRED_CLAIMS,
+    _Check(
+        "claim",
+        """
+        select subdomain, stage, problem as found, jsonb_build_array(job_id) as arguments
+        from claim_mismatches
+        where %(site)s::text is null or subdomain = %(site)s
+        order by job_id
+        """,
+        "set the claim to the status of its job, or delete it if there is no job",
+        "the job changed while the accounting triggers were disabled",
+        engine.repair_claim,
+    ),
+    _Check(
+        "run",
+        """
+        select m.subdomain, m.run_id, bool_or(s.run_id = m.run_id) as recounts,
+               min(m.problem) || case when count(*) > 1 then format('; %%s more', count(*) - 1) else '' end as found,
+               jsonb_build_array(m.run_id) as arguments
+        from run_mismatches m
+        join sites s on s.subdomain = m.subdomain
+        where %(site)s::text is null or m.subdomain = %(site)s
+        group by m.subdomain, m.run_id
+        order by m.subdomain, m.run_id
+        """,
+        "make the site, its units and its jobs agree with the record of the run",
+        "the record of a run says whether it has ended; the next run takes up its open units",
+        engine.repair_run,
+    ),
+    _Check(
+        "unit",
+        """
+        select subdomain, run_id, stage, content_item_id, late as recounts,
+               format('content item %%s is %%s and has no job', content_item_id, status) as found,
+               case when late then 'defer a late job, for which the run does not wait' else 'defer a new job' end
+                   as action,
+               jsonb_build_array(content_item_id, stage) as arguments
+        from orphaned_units
+        where %(site)s::text is null or subdomain = %(site)s
+        order by subdomain, stage, content_item_id
+        """,
+        "",
+        "its job ended or was deleted without accounting",
+        engine.redefer_unit,
+    ),
+    # With a site, its ledger is counted even if the site has been idle for long.
+    _Check(
+        "counters",
+        """
+        select m.subdomain, m.run_id, m.found,
+               case when missing.units > 0 then 'missing-units' else 'counters' end as kind,
+               case when missing.units > 0
+                    then format('create a ledger row and a job for %%s units, then count again', missing.units)
+                    else 'count again' end as action,
+               case when missing.units > 0 then 'the run counts units that have no ledger row'
+                    else 'the ledger is authoritative' end as why,
+               jsonb_build_array(m.subdomain) as arguments
+        from (
+            select subdomain, run_id, string_agg(stage || ': ' || problem, '; ' order by stage, problem) as found
+            from counter_mismatches
+            where differs and case when %(site)s::text is null then in_motion else subdomain = %(site)s end
+            group by subdomain, run_id
+        ) m
+        cross join lateral (select count(*) as units from clerk_missing_units(m.subdomain)) missing
+        order by m.subdomain
+        """,
+        "",
+        "",
+        _repair_units,
+        recounts=True,
+    ),
+    _Check(
+        "coordinator",
+        """
+        select subdomain, run_id, stage, format('phase %%s is complete and has no coordinator', phase) as found,
+               jsonb_build_array(subdomain) as arguments
+        from missing_coordinators
+        where %(site)s::text is null or subdomain = %(site)s
+        order by subdomain
+        """,
+        "defer the coordinator again",
+        "its coordinator failed or was deleted",
+        engine.redefer_coordinator,
+    ),
+    # Not of runs that are repaired above, which cancels their jobs.
+    _Check(
+        "stale-jobs",
+        """
+        select subdomain, run_id, format('%%s jobs are waiting although run %%s has ended', count(*), run_id) as found,
+               jsonb_build_array(subdomain, run_id) as arguments
+        from stale_jobs
         where (%(site)s::text is null or subdomain = %(site)s)
-          -- Those go with the run, when it is ended for all.
-          and run_id not in (select run_id from run_end_mismatches where run_id is not null)
-        group by 1, 2 order by 1, 2
-    """
-    for subdomain, run_id, jobs in _rows(connection, query, site):
-        yield Repair(
-            "stale",
-            subdomain,
-            run_id,
-            None,
-            f"{jobs} jobs wait although run {run_id} is over",
-            "cancelled",
-            "whatever they would report is stale",
-            lambda c, s=subdomain, r=run_id: engine.cancel_stale_jobs(c, s, r) > 0,  # type: ignore[misc]
-        )
+          and run_id not in (select m.run_id from run_mismatches m)
+        group by subdomain, run_id
+        order by subdomain, run_id
+        """,
+        "cancel them",
+        "their results would be stale",
+        partial(_at_least_one, engine.cancel_stale_jobs),
+    ),
+    _Check(
+        "dirty",
+        """
+        select subdomain, run_id, 'late documents were processed after their phase' as found,
+               jsonb_build_array(subdomain) as arguments
+        from sites
+        where dirty and current_stage = 'completed' and (%(site)s::text is null or subdomain = %(site)s)
+        order by subdomain
+        """,
+        "start a run from phase 3",
+        "the published archive lacks them",
+        _start_refresh,
+    ),
+    _Check(
+        "paused-jobs",
+        """
+        select subdomain, format('%%s jobs are paused although nothing is', count(*)) as found,
+               jsonb_build_array(subdomain) as arguments
+        from wrongly_paused_jobs
+        where %(site)s::text is null or subdomain = %(site)s
+        group by subdomain
+        order by subdomain
+        """,
+        "schedule them now",
+        "their rows were locked while the pause ended",
+        partial(_at_least_one, engine.release_paused_jobs),
+        immediate=True,
+    ),
+)
+"""In the order of repair: jobs without a worker, then runs, then units, counters and coordinators."""
 
 
-def _dirty(connection: Connection, site: str | None) -> Found:
-    query: LiteralString = """
-        select subdomain, run_id from sites
-        where dirty and current_stage = 'completed' and (%(site)s::text is null or subdomain = %(site)s) order by 1
-    """
-    for subdomain, run_id in _rows(connection, query, site):
-        yield Repair(
-            "dirty",
-            subdomain,
-            run_id,
-            None,
-            "documents were healed after their phase",
-            "a new run from phase 3",
-            "the published archive lacks them",
-            lambda c, subdomain=subdomain: engine.start_refresh_run(c, subdomain) is not None,  # type: ignore[misc]
-        )
+def run_checks(connection: Connection, site: str | None) -> list[Repair]:
+    """All repairs that the database needs, of one site or of all."""
+    return [repair for check in _CHECKS for repair in check.find(connection, site)]
 
 
-def _stranded(connection: Connection, site: str | None) -> Found:
-    query: LiteralString = """
-        select subdomain, count(*) from wrongly_paused_jobs
-        where %(site)s::text is null or subdomain = %(site)s group by 1 order by 1
-    """
-    for subdomain, jobs in _rows(connection, query, site):
-        yield Repair(
-            "stranded",
-            subdomain,
-            None,
-            None,
-            f"{jobs} jobs are held back although nothing is paused",
-            "due at once",
-            "they were given back in the very moment of resuming",
-            lambda c, subdomain=subdomain: engine.release_paused_jobs(c, subdomain) > 0,  # type: ignore[misc]
-            immediate=True,
-        )
-
-
-def _rows(connection: Connection, query: LiteralString, site: str | None) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in connection.execute(query, {"site": site}).fetchall()]
+def find_expired(connection: Connection) -> list[Repair]:
+    """Running jobs without a live lease."""
+    return _EXPIRED_CLAIMS.find(connection, None)

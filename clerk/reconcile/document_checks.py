@@ -1,4 +1,4 @@
-"""A site's documents: what the ledger says of each against the texts, the PDF and the findings that lie there."""
+"""Checks of a site's documents: the ledger compared with page texts, PDF and extraction results in storage."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ left join procrastinate_jobs j on j.id = r.job_id
 where i.subdomain = %s and i.kind in ('minutes', 'agenda') and i.superseded_at is null
 order by i.id
 """
-_WANT_PDF = "update content_items set pdf_missing_since = coalesce(pdf_missing_since, clerk_now()) where id = %s"
-_HOLD_SITE = "select clerk_run_is_active(s.run_id) from sites s where s.subdomain = %s for no key update"
+_REQUEST_PDF = "update content_items set pdf_missing_since = coalesce(pdf_missing_since, clerk_now()) where id = %s"
+_LOCK_SITE = "select clerk_run_is_active(s.run_id) from sites s where s.subdomain = %s for no key update"
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Row:
     document: Document
     size_bytes: int | None
     is_listed: bool
-    """The source had it when it was last asked."""
+    """The source listed it at the last fetch."""
     pdf_missing: bool
     status: str | None
     error_code: str | None
@@ -49,8 +49,8 @@ class Row:
     is_extracted: bool
 
     @property
-    def waits(self) -> bool:
-        """Open, and nobody at it. One whose own last attempt failed is left to its next one."""
+    def is_waiting(self) -> bool:
+        """Open, and not running. A unit whose last attempt failed is left to its retry."""
         retried = self.status == "failed_retryable" and self.job_status == "todo" and self.error_code != "WorkerLost"
         return self.status in _OPEN and self.is_of_this_run and self.job_status in (None, "todo") and not retried
 
@@ -61,208 +61,210 @@ class Row:
 
 @dataclass(frozen=True)
 class PdfObservation:
-    """A PDF as it was seen, by its hash; something rests on it now. Seen alike twice, nobody is writing it."""
+    """The state of a PDF on which a repair is based. If it is the same later, no process is writing the file."""
 
     pdf: PdfStatus
     stamp: tuple[int, int] | None
-    """Size and time of change; None if it is gone."""
+    """Size and modification time; None if it is missing."""
 
     @classmethod
-    def of(cls, look: SiteCheck, row: Row) -> PdfObservation:
-        path = look.storage.pdf(row.document)
+    def of(cls, check: SiteCheck, row: Row) -> PdfObservation:
+        path = check.storage.pdf(row.document)
         stamp = _stamp(path)
         return cls(integrity.pdf_status(path, row.document.sha256, row.size_bytes, full=True), stamp)
 
-    def holds(self, connection: Connection, look: SiteCheck, row: Row) -> bool:
-        """Still so, and no run is going; nor can one begin before this transaction ends."""
-        if PdfObservation.of(look, row) != self:
+    def holds(self, connection: Connection, check: SiteCheck, row: Row) -> bool:
+        """Whether it is unchanged and no run is active. Locks the site, so that none starts in this transaction."""
+        if PdfObservation.of(check, row) != self:
             return False
-        held = connection.execute(_HOLD_SITE, [look.site.subdomain]).fetchone()
-        return held is not None and not held[0] and _stamp(look.storage.pdf(row.document)) == self.stamp
+        site_row = connection.execute(_LOCK_SITE, [check.site.subdomain]).fetchone()
+        return site_row is not None and not site_row[0] and _stamp(check.storage.pdf(row.document)) == self.stamp
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
     try:
-        seen = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return seen.st_size, seen.st_mtime_ns
+    return status.st_size, status.st_mtime_ns
 
 
-def find(connection: Connection, look: SiteCheck) -> list[Repair]:
-    """Documents that a later revision took the place of are passed over: nobody reads or shows them."""
-    found = connection.execute(_ROWS, [look.site.subdomain]).fetchall()
-    rows = (Row(Document(*columns[:11]), *columns[11:]) for columns in found)
-    return [repair for row in rows for repair in _find(look, row)]
+def find(connection: Connection, check: SiteCheck) -> list[Repair]:
+    """Skips superseded revisions, which are neither processed nor shown."""
+    rows = (
+        Row(Document(*columns[:11]), *columns[11:])
+        for columns in connection.execute(_ROWS, [check.site.subdomain]).fetchall()
+    )
+    return [repair for row in rows for repair in _find(check, row)]
 
 
-def _find(look: SiteCheck, row: Row) -> Iterator[Repair]:
-    texts = integrity.texts_status(look.storage, row.document, look.thorough)
-    images = _missing_images(look, row, texts)
+def _find(check: SiteCheck, row: Row) -> Iterator[Repair]:
+    texts = integrity.texts_status(check.storage, row.document, check.full)
+    images = _missing_images(check, row, texts)
     if row.status == "processed":
-        if not look.site.going:
-            yield from _done(look, row, texts, images)
+        if not check.site.is_active:
+            yield from _find_lost(check, row, texts, images)
     elif row.status is None or row.error_code == _LOST:
         if not images and (texts.are_intact if row.error_code == _LOST else texts.are_complete):
-            yield _read_already(look, row, texts)
-        elif row.error_code == _LOST and row.pdf_missing and not look.site.going:
-            sight = PdfObservation.of(look, row)
-            if sight.pdf is PdfStatus.INTACT:
-                yield _lost(look, row, "its PDF is back", 2, sight)
-    elif row.waits and not images and texts.are_complete and _in_right_languages(look, texts):
-        yield _read_already(look, row, texts)
+            yield _texts_complete(check, row, texts)
+        elif row.error_code == _LOST and row.pdf_missing and not check.site.is_active:
+            observed = PdfObservation.of(check, row)
+            if observed.pdf is PdfStatus.INTACT:
+                yield _texts_lost(check, row, "its PDF is available again", 2, observed)
+    elif row.is_waiting and not images and texts.are_complete and _has_site_languages(check, texts):
+        yield _texts_complete(check, row, texts)
 
 
-def _done(look: SiteCheck, row: Row, texts: TextsStatus, images: int) -> Iterator[Repair]:
+def _find_lost(check: SiteCheck, row: Row, texts: TextsStatus, images: int) -> Iterator[Repair]:
     if texts.problem is not None:
-        match sight := PdfObservation.of(look, row):
+        match observed := PdfObservation.of(check, row):
             case PdfObservation(pdf=PdfStatus.INTACT):
-                yield _lost(look, row, texts.problem, 2, sight)
-            case PdfObservation(pdf=pdf) if look.site.scraper and row.is_listed:
-                yield _lost(look, row, f"{texts.problem}, and its PDF is {pdf}", 1, sight)
+                yield _texts_lost(check, row, texts.problem, 2, observed)
+            case PdfObservation(pdf=pdf) if check.site.scraper and row.is_listed:
+                yield _texts_lost(check, row, f"{texts.problem}, and its PDF is {pdf}", 1, observed)
             case PdfObservation(pdf=pdf):
-                problem = f"{texts.problem}, its PDF is {pdf}, and no source has it any more"
-                yield _lost(look, row, problem, None, sight)
+                problem = f"{texts.problem}, its PDF is {pdf}, and the source no longer lists it"
+                yield _texts_lost(check, row, problem, None, observed)
         return
-    if images and (sight := PdfObservation.of(look, row)).pdf is PdfStatus.INTACT:
-        yield _lost(look, row, f"{images} images of its pages are gone", 2, sight)
+    if images and (observed := PdfObservation.of(check, row)).pdf is PdfStatus.INTACT:
+        yield _texts_lost(check, row, f"{images} page images are missing", 2, observed)
         return
-    path = look.storage.pdf(row.document)
-    if integrity.pdf_status(path, row.document.sha256, row.size_bytes, look.thorough) is PdfStatus.DAMAGED:
-        sight = PdfObservation.of(look, row)
-        if sight.pdf is PdfStatus.DAMAGED:
-            yield _damaged_pdf(look, row, sight)
-    if row.is_extracted and not look.storage.extracted(row.document).is_file():
-        yield _unextracted(look, row)
+    path = check.storage.pdf(row.document)
+    if integrity.pdf_status(path, row.document.sha256, row.size_bytes, check.full) is PdfStatus.DAMAGED:
+        observed = PdfObservation.of(check, row)
+        if observed.pdf is PdfStatus.DAMAGED:
+            yield _damaged_pdf(check, row, observed)
+    if row.is_extracted and not check.storage.extracted(row.document).is_file():
+        yield _extraction_lost(check, row)
 
 
-def _missing_images(look: SiteCheck, row: Row, texts: TextsStatus) -> int:
-    """How many; none if there is no PDF to make them from."""
-    if texts.manifest is None or not look.storage.pdf(row.document).is_file():
+def _missing_images(check: SiteCheck, row: Row, texts: TextsStatus) -> int:
+    """How many page images are missing; 0 if there is no PDF to render them from."""
+    if texts.manifest is None or not check.storage.pdf(row.document).is_file():
         return 0
-    which = look.settings.keep_images
-    return len(integrity.missing_images(look.storage, row.document, texts.manifest.pages, which))
+    which = check.settings.keep_images
+    return len(integrity.missing_images(check.storage, row.document, texts.manifest.pages, which))
 
 
-def _in_right_languages(look: SiteCheck, texts: TextsStatus) -> bool:
-    """Others than the site's: somebody wants it read again."""
-    wanted = look.site.extra_values.get("languages", DEFAULT_LANGUAGES)
-    return texts.manifest is not None and texts.manifest.languages == wanted
+def _has_site_languages(check: SiteCheck, texts: TextsStatus) -> bool:
+    """False: the languages of the site were changed, and the document should be processed again."""
+    languages = check.site.extra_values.get("languages", DEFAULT_LANGUAGES)
+    return texts.manifest is not None and texts.manifest.languages == languages
 
 
-def _read_already(look: SiteCheck, row: Row, texts: TextsStatus) -> Repair:
+def _texts_complete(check: SiteCheck, row: Row, texts: TextsStatus) -> Repair:
     assert texts.manifest is not None
     pages = texts.manifest.page_count
     return _repair(
-        look,
+        check,
         row,
-        kind="texts-there",
+        kind="texts-complete",
         stage="ocr",
         found=f"{row.name}: all {pages} pages are in storage, the ledger says {row.status or 'nothing'}",
-        do="counted as processed",
-        why="it is not to be read twice",
+        action="mark it as processed",
+        why="OCR is not repeated for complete texts",
         apply=lambda connection: engine.mark_processed(connection, row.document.id, pages),
         immediate=row.status not in _OPEN,
     )
 
 
-def _lost(look: SiteCheck, row: Row, problem: str, phase: int | None, sight: PdfObservation) -> Repair:
-    """`phase`: where the run begins that heals it; None if none does."""
+def _texts_lost(check: SiteCheck, row: Row, problem: str, phase: int | None, observed: PdfObservation) -> Repair:
+    """`phase`: with which the repairing run begins; None if the document cannot be recovered."""
     if phase is not None:
-        look.wants_run(phase)
+        check.require_run(phase)
 
-    def lose(connection: Connection) -> bool:
-        texts = integrity.texts_status(look.storage, row.document, look.thorough)
-        back = texts.are_intact and not _missing_images(look, row, texts)
-        if back or not sight.holds(connection, look, row):
+    def mark_lost(connection: Connection) -> bool:
+        texts = integrity.texts_status(check.storage, row.document, check.full)
+        recovered = texts.are_intact and not _missing_images(check, row, texts)
+        if recovered or not observed.holds(connection, check, row):
             return False
         if not engine.mark_files_lost(connection, row.document.id, "ocr", problem, pdf_missing=phase != 2):
             return False
         if phase is not None:
-            look.reasons.append("texts")
-        if sight.pdf is PdfStatus.DAMAGED:
-            quarantine(look.storage.pdf(row.document), _DAMAGED)
+            check.reasons.append("texts")
+        if observed.pdf is PdfStatus.DAMAGED:
+            quarantine(check.storage.pdf(row.document), _DAMAGED)
         return True
 
     return _repair(
-        look,
+        check,
         row,
         kind="texts-lost",
         stage="ocr",
         found=f"{row.name}: {problem}",
-        do={1: "to be fetched and read again", 2: "to be read again", None: "failed: nothing is left of it"}[phase],
-        why="the archive keeps what it has of it" if phase is None else "the ledger says that it was read",
-        apply=lose,
+        action={1: "fetch and process it again", 2: "process it again", None: "mark it as failed"}[phase],
+        why="the archive keeps its pages" if phase is None else "the ledger says that it is processed",
+        apply=mark_lost,
     )
 
 
-def _damaged_pdf(look: SiteCheck, row: Row, sight: PdfObservation) -> Repair:
-    can_be_had = bool(look.site.scraper) and row.is_listed
-    if can_be_had:
-        look.wants_run(1)
+def _damaged_pdf(check: SiteCheck, row: Row, observed: PdfObservation) -> Repair:
+    is_available = bool(check.site.scraper) and row.is_listed
+    if is_available:
+        check.require_run(1)
 
-    def want(connection: Connection) -> bool:
-        if not sight.holds(connection, look, row):
+    def request_pdf(connection: Connection) -> bool:
+        if not observed.holds(connection, check, row):
             return False
-        connection.execute(_WANT_PDF, [row.document.id])
-        if can_be_had:
-            look.reasons.append("PDFs")
-        # Kept, for whoever wants to see what happened to it.
-        quarantine(look.storage.pdf(row.document), _DAMAGED)
+        connection.execute(_REQUEST_PDF, [row.document.id])
+        if is_available:
+            check.reasons.append("PDFs")
+        # Kept for diagnosis.
+        quarantine(check.storage.pdf(row.document), _DAMAGED)
         return True
 
     return _repair(
-        look,
+        check,
         row,
         kind="pdf-damaged",
         stage="fetch",
-        found=f"{row.name}: its PDF is not the one that was fetched",
-        do=f"set aside as .damaged{', to be fetched again' if can_be_had else ', though no source has it any more'}",
-        why="its texts are whole: it is not read again",
-        apply=want,
+        found=f"{row.name}: its PDF differs from the fetched one",
+        action=f"rename it to .damaged{' and fetch it again' if is_available else '; the source no longer lists it'}",
+        why="its texts are intact, so OCR is not repeated",
+        apply=request_pdf,
     )
 
 
-def _unextracted(look: SiteCheck, row: Row) -> Repair:
-    look.wants_run(3)
+def _extraction_lost(check: SiteCheck, row: Row) -> Repair:
+    check.require_run(3)
 
-    def lose(connection: Connection) -> bool:
-        done = engine.mark_files_lost(connection, row.document.id, "extraction", "extracted.json is gone")
-        if done:
-            look.reasons.append("people and votes")
-        return done
+    def mark_lost(connection: Connection) -> bool:
+        marked = engine.mark_files_lost(connection, row.document.id, "extraction", "extracted.json is missing")
+        if marked:
+            check.reasons.append("people and votes")
+        return marked
 
     return _repair(
-        look,
+        check,
         row,
-        kind="findings-lost",
+        kind="extraction-lost",
         stage="extraction",
-        found=f"{row.name}: its people and votes are gone",
-        do="to be extracted again",
-        why="the ledger says that they were",
-        apply=lose,
+        found=f"{row.name}: its people and votes are missing",
+        action="extract them again",
+        why="the ledger says that they were extracted",
+        apply=mark_lost,
     )
 
 
 def _repair(
-    look: SiteCheck,
+    check: SiteCheck,
     row: Row,
     *,
     kind: str,
     stage: str,
     found: str,
-    do: str,
+    action: str,
     why: str,
     apply: Callable[[Connection], bool],
     immediate: bool = True,
 ) -> Repair:
     return Repair(
         kind=kind,
-        subdomain=look.site.subdomain,
-        run_id=look.site.run_id,
+        subdomain=check.site.subdomain,
+        run_id=check.site.run_id,
         stage=stage,
         found=found,
-        do=do,
+        action=action,
         why=why,
         apply=apply,
         content_item_id=row.document.id,

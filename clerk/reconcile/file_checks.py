@@ -1,9 +1,9 @@
-"""What the storage says against the books: which sites are looked at, and when it is better not to look at all.
+"""Storage scan: compares the files of sites with the database.
 
-Quick, with every reconciliation: a bounded number of sites, those first whose run ended since they were last looked
-at, then the longest unlooked-at; files by existence, size and time, and by hash where in doubt. Whole: every site,
-every file by its hash. A site in which nothing was found is in order as of that look. Whatever was found, its turn is
-over: sites whose trouble lasts do not keep the others from theirs.
+Every reconciliation makes a quick scan: a limited number of sites, first those whose run ended since their last scan,
+then those scanned longest ago. It checks existence, size and time of files, and hashes only files that changed. A full
+scan hashes every file of every site. A site without findings is clean as of the start of its scan. A site with findings
+has had its turn as well, so that persistent problems do not keep other sites from being scanned.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from clerk.reconcile.repair import Connection, Repair
 from clerk.reconcile.site_check import RUN, SiteCheck, SiteState
 from clerk.reconcile.storage_guard import StorageMissing
 
-_SITES_AT_A_TIME = 200
-_QUICK_SECONDS = 60.0
-"""A quick look ends after so long; the sites that are left come first the next time."""
+_MAX_SITES = 200
+_TIME_LIMIT = 60.0
+"""Seconds that a quick scan may take. The remaining sites are first in the next one."""
 
 _SITES = """
-select s.subdomain, s.run_id, coalesce(r.run_id is not null and r.ended_at is null, false) as going,
+select s.subdomain, s.run_id, coalesce(r.run_id is not null and r.ended_at is null, false) as is_active,
        clerk_phase(s.current_stage) as phase, s.scraper, s.extra, k.clean_at,
        coalesce(c.status = 'processed', false) as compiled,
        case when d.status = 'processed' and d.processed_at >= c.processed_at
@@ -36,7 +36,7 @@ select s.subdomain, s.run_id, coalesce(r.run_id is not null and r.ended_at is nu
        case when local.withdrawn_at is null then local.content_hash end as shown_hash,
        (select count(*) from reconcile_log g
         where g.subdomain = s.subdomain and g.kind = %(run)s and g.error is null
-          and g.at > clerk_now() - interval '1 day') as runs_of_ours
+          and g.at > clerk_now() - interval '1 day') as recent_storage_runs
 from sites s
 left join pipeline_runs r on r.run_id = s.run_id
 left join storage_scans k on k.subdomain = s.subdomain
@@ -49,21 +49,21 @@ left join lateral (
     where p.subdomain = s.subdomain order by p.id desc limit 1
 ) local on true
 where (%(site)s::text is null or s.subdomain = %(site)s)
-  -- A run that moved just now is alive: its files are being written.
+  -- Not while a run makes progress: its files are being written.
   and not (r.run_id is not null and r.ended_at is null and s.updated_at > clerk_now() - %(threshold)s::interval
-           and s.subdomain <> all (%(mended)s))
+           and s.subdomain <> all (%(repaired)s))
 order by coalesce(k.attempted_at > coalesce(r.ended_at, s.updated_at), false), k.attempted_at nulls first, s.subdomain
-limit %(most)s
+limit %(limit)s
 """
-_TRIED = """
+_ATTEMPTED = """
 insert into storage_scans (subdomain, attempted_at) select s.subdomain, clerk_now() from sites s where s.subdomain = %s
 on conflict (subdomain) do update set attempted_at = excluded.attempted_at
 """
-_LOOKED = """
+_CLEAN = """
 update storage_scans k
-set clean_at = seen.at, full_scan_at = case when %(whole)s then seen.at else k.full_scan_at end
-from unnest(%(sites)s::text[], %(times)s::timestamptz[]) seen (subdomain, at)
-where k.subdomain = seen.subdomain
+set clean_at = scanned.at, full_scan_at = case when %(full)s then scanned.at else k.full_scan_at end
+from unnest(%(sites)s::text[], %(times)s::timestamptz[]) scanned (subdomain, at)
+where k.subdomain = scanned.subdomain
 """
 
 
@@ -72,101 +72,101 @@ Progress = Callable[[int, int], object]
 
 @dataclass
 class StorageScan:
-    """Of the storage with the books, once. Only if its plan is to be applied it is recorded whose turn it was."""
+    """One scan. Which sites it has scanned is recorded only if its plan is applied."""
 
     settings: Settings
-    whole: bool = False
+    full: bool = False
     progress: Progress = lambda done, of: None
-    in_order: dict[str, datetime] = field(default_factory=dict)
-    """Sites in whose files nothing was found → when we began to look: what changes after that is in doubt again."""
+    clean: dict[str, datetime] = field(default_factory=dict)
+    """Sites without findings → start of their scan. Files that change after it are hashed by the next scan."""
 
     def find(
         self,
         connection: Connection,
         site: str | None,
         threshold: timedelta,
-        mended: Collection[str] = (),
-        for_real: bool = False,
+        repaired: Collection[str] = (),
+        dry_run: bool = True,
     ) -> list[Repair]:
-        """Repairs for one site, or for those whose turn it is, or (`whole`) for all, with the hash of every file.
+        """Repairs of one site, of the sites that are next, or (`full`) of all.
 
-        `mended`: sites whose books have just been put right; that they moved does not mean that they are alive.
+        `repaired`: sites that this reconciliation has just changed, which therefore do not count as active.
         """
         try:
-            strange = storage_guard.require_storage(connection, self.settings)
+            unknown = storage_guard.require_storage(connection, self.settings)
         except StorageMissing as missing:
             return [storage_guard.report(missing)]
-        repairs = [_unknown(name) for name in strange] if site is None else []
+        repairs = [_unknown_site(name) for name in unknown] if site is None else []
         can_see_published = True
         try:
             storage_guard.require_publish_dir(connection, self.settings)
         except StorageMissing as missing:
             repairs.append(storage_guard.report(missing))
             can_see_published = False
-        most = None if self.whole or site else _SITES_AT_A_TIME
-        sites = read_sites(connection, site, threshold, most, mended)
-        ends = time.monotonic() + _QUICK_SECONDS
-        for number, facts in enumerate(sites, 1):
-            if for_real:  # before, not after: a look that never comes back has had its turn too
-                connection.execute(_TRIED, [facts.subdomain])
-            began = engine.now(connection)
-            found = check_site(connection, SiteCheck(facts, self.settings, self.whole, can_see_published))
-            repairs += found
-            if not found:
-                self.in_order[facts.subdomain] = began
+        limit = None if self.full or site else _MAX_SITES
+        sites = read_sites(connection, site, threshold, limit, repaired)
+        deadline = time.monotonic() + _TIME_LIMIT
+        for number, state in enumerate(sites, 1):
+            if not dry_run:  # before the scan: one that hangs has had its turn as well
+                connection.execute(_ATTEMPTED, [state.subdomain])
+            started_at = engine.now(connection)
+            of_site = check_site(connection, SiteCheck(state, self.settings, self.full, can_see_published))
+            repairs += of_site
+            if not of_site:
+                self.clean[state.subdomain] = started_at
             self.progress(number, len(sites))
-            if most is not None and time.monotonic() > ends:
+            if limit is not None and time.monotonic() > deadline:
                 break
         return repairs
 
     def record(self, connection: Connection) -> None:
-        sites, times = list(self.in_order), list(self.in_order.values())
-        connection.execute(_LOOKED, {"sites": sites, "times": times, "whole": self.whole})
+        sites, times = list(self.clean), list(self.clean.values())
+        connection.execute(_CLEAN, {"sites": sites, "times": times, "full": self.full})
 
 
 def read_sites(
-    connection: Connection, site: str | None, threshold: timedelta, most: int | None, mended: Collection[str] = ()
+    connection: Connection, site: str | None, threshold: timedelta, limit: int | None, repaired: Collection[str] = ()
 ) -> list[SiteState]:
     with connection.cursor(row_factory=class_row(SiteState)) as cursor:
-        asked = {"site": site, "threshold": threshold, "most": most, "run": RUN, "mended": list(mended)}
-        return cursor.execute(_SITES, asked).fetchall()
+        parameters = {"site": site, "threshold": threshold, "limit": limit, "run": RUN, "repaired": list(repaired)}
+        return cursor.execute(_SITES, parameters).fetchall()
 
 
-def check_site(connection: Connection, look: SiteCheck) -> list[Repair]:
+def check_site(connection: Connection, check: SiteCheck) -> list[Repair]:
     try:
         return [
-            *untracked_documents.find(connection, look),
-            *document_checks.find(connection, look),
-            *archive_checks.find(look),
-            *look.run(),
-            *temp_files.find(look),
+            *untracked_documents.find(connection, check),
+            *document_checks.find(connection, check),
+            *archive_checks.find(check),
+            *check.run(),
+            *temp_files.find(check),
         ]
-    except OSError as error:  # not a loss: a disk that fails, rights
-        return [_unreadable(look, error)]
+    except OSError as error:  # a failing disk or missing permissions, not a loss
+        return [_unreadable(check, error)]
 
 
-def _unreadable(look: SiteCheck, error: OSError) -> Repair:
-    def give_up(connection: Connection) -> bool:
+def _unreadable(check: SiteCheck, error: OSError) -> Repair:
+    def fail(connection: Connection) -> bool:
         raise error
 
     return Repair(
         kind="storage-unreadable",
-        subdomain=look.site.subdomain,
-        run_id=look.site.run_id,
+        subdomain=check.site.subdomain,
+        run_id=check.site.run_id,
         stage=None,
-        found=f"its files cannot be read ({error})",
-        do="nothing",
-        why="what cannot be read is not lost yet",
-        apply=give_up,
+        found=f"its files are not readable ({error})",
+        action="nothing",
+        why="unreadable files are not necessarily lost",
+        apply=fail,
         immediate=True,
     )
 
 
-def _unknown(name: str) -> Repair:
+def _unknown_site(name: str) -> Repair:
     return Repair.report(
         "unknown-site",
         name,
-        "the storage has its folder, the database does not know it",
-        "only its operator knows what it is",
+        "the storage has a folder of this name, but there is no such site",
+        "only an operator can decide what it is",
         "nothing: add the site, or move the folder away",
     )

@@ -1,27 +1,43 @@
-"""reconcile_log: every repair, with the rows before and after."""
+"""The tables reconcile_log (every repair, with the rows before and after) and reconcile_runs (every reconciliation)."""
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from clerk.reconcile.repair import Connection, Repair
+from clerk.reconcile.repair import ABANDONED, Connection, Repair
 
 RowSnapshot = dict[str, Any] | None
 
-KEPT = timedelta(days=90)
+RETENTION = timedelta(days=90)
 
-_WRITE = (
+_INSERT = (
     "insert into reconcile_log (reconciliation, kind, subdomain, run_id, stage, found, done, why, error, before, after)"
     " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
 
 
+def record_start(connection: Connection, reconciliation: uuid.UUID, site: str | None) -> None:
+    connection.execute("insert into reconcile_runs (reconciliation, subdomain) values (%s, %s)", [reconciliation, site])
+
+
+def record_end(
+    connection: Connection, reconciliation: uuid.UUID, planned: int, done: Sequence[Repair], failed: int
+) -> None:
+    abandoned = sum(repair.kind == ABANDONED for repair in done)
+    connection.execute(
+        "update reconcile_runs set ended_at = now(), found = %s, repaired = %s, failed = %s, abandoned = %s"
+        " where reconciliation = %s",
+        [planned, len(done) - abandoned, failed, abandoned, reconciliation],
+    )
+
+
 def row_snapshot(connection: Connection, repair: Repair) -> RowSnapshot:
-    """The rows that a repair is about."""
+    """The rows that a repair concerns."""
     row = connection.execute(
         "select clerk_state_snapshot(%s, %s, %s, %s)",
         [repair.subdomain, repair.run_id, repair.content_item_id, repair.stage],
@@ -29,25 +45,25 @@ def row_snapshot(connection: Connection, repair: Repair) -> RowSnapshot:
     return row[0] if row else None
 
 
-def write(
+def record_repair(
     connection: Connection, reconciliation: uuid.UUID, repair: Repair, before: RowSnapshot, after: RowSnapshot
 ) -> None:
-    _write(connection, reconciliation, repair, None, before, after)
+    _insert(connection, reconciliation, repair, None, before, after)
 
 
-def write_failure(connection: Connection, reconciliation: uuid.UUID, repair: Repair, error: str) -> None:
-    """It was tried, and changed nothing."""
-    _write(connection, reconciliation, repair, error, row_snapshot(connection, repair), None)
+def record_failure(connection: Connection, reconciliation: uuid.UUID, repair: Repair, error: str) -> None:
+    """A repair that raised an error and was rolled back."""
+    _insert(connection, reconciliation, repair, error, row_snapshot(connection, repair), None)
 
 
 def delete_old(connection: Connection) -> int:
-    """Retention: what was mended or done long ago is nobody's business any more. Returns how many repairs went."""
-    connection.execute("delete from reconcile_runs where started_at < clerk_now() - %s::interval", [KEPT])
-    connection.execute("delete from operator_actions where at < clerk_now() - %s::interval", [KEPT])
-    return connection.execute("delete from reconcile_log where at < clerk_now() - %s::interval", [KEPT]).rowcount
+    """Retention of repairs, reconciliations and operator actions. Returns the number of deleted repairs."""
+    connection.execute("delete from reconcile_runs where started_at < clerk_now() - %s::interval", [RETENTION])
+    connection.execute("delete from operator_actions where at < clerk_now() - %s::interval", [RETENTION])
+    return connection.execute("delete from reconcile_log where at < clerk_now() - %s::interval", [RETENTION]).rowcount
 
 
-def _write(
+def _insert(
     connection: Connection,
     reconciliation: uuid.UUID,
     repair: Repair,
@@ -55,5 +71,5 @@ def _write(
     before: RowSnapshot,
     after: RowSnapshot,
 ) -> None:
-    about = [repair.kind, repair.subdomain, repair.run_id, repair.stage, repair.found, repair.do, repair.why]
-    connection.execute(_WRITE, [reconciliation, *about, error, Jsonb(before), Jsonb(after)])
+    columns = [repair.kind, repair.subdomain, repair.run_id, repair.stage, repair.found, repair.action, repair.why]
+    connection.execute(_INSERT, [reconciliation, *columns, error, Jsonb(before), Jsonb(after)])

@@ -1,7 +1,7 @@
-"""The plan of all repairs: what `--dry-run` prints is what applying does.
+"""The plan of all repairs. `--dry-run` prints exactly what applying it would do.
 
-Two parts, each under a lock of its own, since the files may hang with the disk that they lie on: the books first, then
-what the files say against them.
+There are two parts, each applied under its own lock because a hanging disk may block file access: first the database,
+then the files.
 """
 
 from __future__ import annotations
@@ -12,75 +12,76 @@ from datetime import timedelta
 from clerk.db.migrations.verify import require_triggers
 from clerk.reconcile import db_checks, escalation
 from clerk.reconcile.file_checks import StorageScan
-from clerk.reconcile.repair import GIVEN_UP, Connection, Repair
+from clerk.reconcile.repair import ABANDONED, Connection, Repair
 
 THRESHOLD = timedelta(hours=2)
-"""How long nothing must have moved at a site before it counts as stuck."""
+"""A site without changes for this long counts as stuck."""
 
-_CONSEQUENCES = {"stage", "transition", "members", "counters", "coordinator"}
-"""What an earlier repair of the same site puts right on its way, if it settles the books."""
-_MOVES = {"lease", "run", "stage", "end", "dirty", GIVEN_UP}
-"""What changes the run or the job by which a site's files are judged: they are for the next plan, then."""
+_CORRECTED_BY_RECOUNT = {"missing-units", "counters", "coordinator"}
+"""Kinds that an earlier repair of the same site corrects as well, if it recounts."""
+_RUN_CHANGES = {"lease", "run", "dirty", ABANDONED}
+"""Kinds that change the run or job on which the checks of a site's files depend: those wait for the next plan."""
 
 
 def make_plan(
-    connection: Connection, comparison: StorageScan | None, site: str | None = None, threshold: timedelta = THRESHOLD
+    connection: Connection, scan: StorageScan | None, site: str | None = None, threshold: timedelta = THRESHOLD
 ) -> list[Repair]:
-    """What would be mended now, in the order in which it would be; without a comparison, from the books only."""
+    """All repairs, in the order in which they would be applied; without a scan, those of the database only."""
     plan = plan_database(connection, site, threshold)
-    return plan + (plan_files(connection, comparison, plan, site, threshold) if comparison is not None else [])
+    return plan + (plan_files(connection, scan, plan, site, threshold) if scan is not None else [])
 
 
 def plan_database(connection: Connection, site: str | None, threshold: timedelta) -> list[Repair]:
     require_triggers(connection)
-    return _planned(
-        connection, db_checks.run_checks(connection, site) + db_checks.unit_checks(connection, site), threshold
-    )
+    return _filter(connection, db_checks.run_checks(connection, site), threshold)
 
 
 def plan_files(
     connection: Connection,
-    comparison: StorageScan,
-    of_books: list[Repair],
+    scan: StorageScan,
+    database_plan: list[Repair],
     site: str | None,
     threshold: timedelta,
-    for_real: bool = False,
+    dry_run: bool = True,
 ) -> list[Repair]:
-    """`of_books`: the plan that comes before this one."""
-    moved = {repair.subdomain for repair in of_books if repair.kind in _MOVES}
-    mended = {repair.subdomain for repair in of_books if repair.subdomain is not None}
-    found = comparison.find(connection, site, threshold, mended, for_real)
-    return _planned(connection, [repair for repair in found if repair.subdomain not in moved], threshold, mended)
-
-
-def _planned(
-    connection: Connection, found: list[Repair], threshold: timedelta, mended: Collection[str] = ()
-) -> list[Repair]:
-    # Asked last: a site that moved while we looked is alive. (One that we have just mended moved by that alone.)
-    lively = _lively_sites(connection, threshold).difference(mended)
-    return escalation.fail_repeated(
-        connection, _each_once([repair for repair in found if repair.immediate or repair.subdomain not in lively])
+    """`database_plan`: the plan that is applied before this one."""
+    run_changed = {repair.subdomain for repair in database_plan if repair.kind in _RUN_CHANGES}
+    repaired = {repair.subdomain for repair in database_plan if repair.subdomain is not None}
+    repairs = scan.find(connection, site, threshold, repaired, dry_run)
+    return _filter(
+        connection, [repair for repair in repairs if repair.subdomain not in run_changed], threshold, repaired
     )
 
 
-def _lively_sites(connection: Connection, threshold: timedelta) -> set[str | None]:
-    moved = "select subdomain from sites where updated_at > clerk_now() - %s::interval"
-    return {subdomain for (subdomain,) in connection.execute(moved, [threshold])}
+def _filter(
+    connection: Connection, repairs: list[Repair], threshold: timedelta, repaired: Collection[str] = ()
+) -> list[Repair]:
+    # Read after the checks: a site that changed during them is active. (A site in `repaired` changed by its repair.)
+    active = _active_sites(connection, threshold).difference(repaired)
+    return escalation.fail_repeated(
+        connection,
+        _without_duplicates([repair for repair in repairs if repair.immediate or repair.subdomain not in active]),
+    )
 
 
-def _each_once(repairs: list[Repair]) -> list[Repair]:
-    """No repair of what an earlier one puts right: then applying would do less than the plan says."""
+def _active_sites(connection: Connection, threshold: timedelta) -> set[str | None]:
+    query = "select subdomain from sites where updated_at > clerk_now() - %s::interval"
+    return {subdomain for (subdomain,) in connection.execute(query, [threshold])}
+
+
+def _without_duplicates(repairs: list[Repair]) -> list[Repair]:
+    """Without repairs of what an earlier one corrects as well, which would then have nothing to do."""
     kept: list[Repair] = []
-    settled: set[str | None] = set()
+    recounted: set[str | None] = set()
     units: set[tuple[str | None, int]] = set()
     for repair in repairs:
-        if repair.kind in _CONSEQUENCES and repair.subdomain in settled:
+        if repair.kind in _CORRECTED_BY_RECOUNT and repair.subdomain in recounted:
             continue
         if repair.content_item_id is not None:
             if (repair.stage, repair.content_item_id) in units:
                 continue
             units.add((repair.stage, repair.content_item_id))
         if repair.recounts:
-            settled.add(repair.subdomain)
+            recounted.add(repair.subdomain)
         kept.append(repair)
     return kept

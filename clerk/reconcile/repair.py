@@ -1,4 +1,4 @@
-"""A repair: what was found broken, what will be done about it, and why."""
+"""A planned repair: what was found, what will be done, and why."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ import psycopg
 
 Connection = psycopg.Connection[Any]
 
-GIVEN_UP = "given up"
-"""The kind of what ends a run: the same repair had led nowhere three times."""
+ABANDONED = "abandoned"
+"""The kind of repair that ends a run because the same repair made no progress three times."""
 
 
 @dataclass(frozen=True)
 class Repair:
-    """One row of the plan. Found, do and why are for people; all else is for the machine."""
+    """One row of the plan. `found`, `action` and `why` are sentences for people."""
 
     kind: str
-    """A short, stable word for what was found. The same site, run, stage and kind is the same repair, come back."""
+    """What was found, as a stable identifier. The same site, run, stage and kind is the same repair, repeated."""
     subdomain: str | None
     run_id: int | None
     stage: str | None
     found: str
-    do: str
+    action: str
     why: str
     apply: Callable[[Connection], bool]
-    """Looks again under the locks that it takes, and says False if there is nothing to do any more. Runs in a
-    transaction that is open already; one site at most."""
+    """Checks again under its own locks and returns False if nothing is left to do. Runs in an open transaction; changes
+    one site at most."""
     content_item_id: int | None = None
-    """The unit (with the stage), if it is about one: the plan has one repair per unit, the first that was found."""
+    """Together with `stage`, the unit concerned. The plan has one repair per unit, the first that was found."""
     immediate: bool = False
-    """Certain, and bounded by itself: neither the threshold nor the rule of three times holds it back."""
+    """Applied regardless of the threshold, and never counted as a repeated repair."""
     recounts: bool = False
-    """Leaves counters, transitions and coordinator of the site right: the plan has no repair of those beside it."""
+    """Also corrects counters and coordinator of the site, so the plan omits separate repairs of those."""
     is_report: bool = False
-    """Only said, to whoever can do something about it: nothing is done, and nothing logged."""
+    """Only shown to the operator: nothing is changed or logged."""
 
     @classmethod
-    def report(cls, kind: str, subdomain: str | None, found: str, why: str, do: str = "nothing") -> Repair:
+    def report(cls, kind: str, subdomain: str | None, found: str, why: str, action: str = "nothing") -> Repair:
         return cls(
-            kind, subdomain, None, None, found, do, why, lambda connection: False, immediate=True, is_report=True
+            kind, subdomain, None, None, found, action, why, lambda connection: False, immediate=True, is_report=True
         )

@@ -1,4 +1,4 @@
-"""One site, about to be compared with its files: what the books say of it as a whole, and the run it will need."""
+"""The check of one site's files: its state in the database, and the run that its repairs need."""
 
 from __future__ import annotations
 
@@ -15,34 +15,35 @@ from clerk.pipeline import engine
 from clerk.reconcile.repair import Connection, Repair
 
 RUN = "storage-run"
-_MOST_RUNS_A_DAY = 3
+_MAX_RUNS_PER_DAY = 3
 
 
 @dataclass(frozen=True)
 class SiteState:
     subdomain: str
     run_id: int | None
-    going: bool
+    is_active: bool
+    """The current run has not ended."""
     phase: int | None
     scraper: str | None
     extra: str | None
     clean_at: datetime | None
     compiled: bool
-    """The ledger says that there is a meetings.db."""
+    """The ledger says that meetings.db exists."""
     published_hash: str | None
-    """What meetings.db holds if `local` is among the site's deployers, and its last run got as far as them."""
+    """Content hash of meetings.db, if the deployer `local` published it and it was not compiled again since."""
     published_here: bool
     """The deployer `local` has published it."""
     shown_hash: str | None
-    """Content of what it published last, unless an operator rolled that back."""
-    runs_of_ours: int
-    """Started by what was found in storage, within a day."""
+    """Content hash of the last version published by `local`, unless an operator rolled it back."""
+    recent_storage_runs: int
+    """Runs that were started because of lost files within a day."""
 
     @property
     def extra_values(self) -> dict[str, Any]:
         try:
             values = json.loads(self.extra or "{}")
-        except ValueError:  # the fetcher's to complain
+        except ValueError:  # reported by the fetcher
             return {}
         return values if isinstance(values, dict) else {}
 
@@ -51,43 +52,44 @@ class SiteState:
 class SiteCheck:
     site: SiteState
     settings: Settings
-    thorough: bool
-    """Hash everything; otherwise only what is in doubt."""
+    full: bool
+    """Hash every file, not only those that changed since the last clean scan."""
     can_see_published: bool = True
-    """The folder of published archives is there."""
+    """The folder of published archives is available."""
     first_phase: int | None = None
-    """Where the run has to begin that mends what was found."""
+    """The phase with which the run that repairs the findings has to begin."""
     reasons: list[str] = field(default_factory=list)
-    """Of what was found and has been put into the books by now: without any, no run is needed."""
+    """Findings whose repair has changed the ledger. Without any, no run is needed."""
 
     @property
     def storage(self) -> SiteStorage:
         return SiteStorage(self.settings.storage_dir, self.site.subdomain)
 
-    def is_in_doubt(self, path: Path) -> bool:
-        """Younger than our last look, or we never looked."""
-        if self.thorough or self.site.clean_at is None:
+    def needs_hash(self, path: Path) -> bool:
+        """Whether the file changed since the last clean scan, or there was none."""
+        if self.full or self.site.clean_at is None:
             return True
         try:
             return path.stat().st_mtime > self.site.clean_at.timestamp()
         except FileNotFoundError:
             return True
 
-    def wants_run(self, phase: int) -> None:
+    def require_run(self, phase: int) -> None:
         self.first_phase = min(phase, self.first_phase or phase)
 
     def run(self) -> list[Repair]:
-        """One run for all that was found, from the earliest phase that any of it needs."""
+        """One run for all findings, from the earliest phase that any of them needs."""
         if self.first_phase is None:
             return []
-        if self.site.runs_of_ours >= _MOST_RUNS_A_DAY:
+        found = "files lost from storage have to be created again"
+        if self.site.recent_storage_runs >= _MAX_RUNS_PER_DAY:
             return [
                 Repair.report(
                     RUN,
                     self.site.subdomain,
-                    "what was lost from storage is to be made again",
-                    "storage loses what is written there",
-                    "nothing today: it came back three times",
+                    found,
+                    "the storage loses files that are written to it",
+                    f"nothing today: there were {_MAX_RUNS_PER_DAY} such runs within a day",
                 )
             ]
         return [
@@ -96,9 +98,9 @@ class SiteCheck:
                 subdomain=self.site.subdomain,
                 run_id=self.site.run_id,
                 stage=None,
-                found="what was lost from storage is to be made again",
-                do=f"a new run from phase {self.first_phase}",
-                why="the ledger knows what is missing by now",
+                found=found,
+                action=f"start a run from phase {self.first_phase}",
+                why="the ledger now says what is missing",
                 apply=self._start,
                 immediate=True,
             )

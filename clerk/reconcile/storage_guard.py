@@ -1,4 +1,4 @@
-"""Is the storage there at all? A disk that is not mounted looks like the loss of everything, and is none."""
+"""Detects missing storage: an unmounted disk looks like the loss of every file."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ join publication_steps t on t.publication_id = p.id and t.step = 'deploy' and t.
 
 
 class StorageMissing(ClerkError):
-    """Not one of the sites that have files has a folder: a disk that is not mounted, more likely than a loss."""
+    """None of the sites that have files has a folder: more likely an unmounted disk than a loss."""
 
     code = "StorageMissing"
 
 
 def require_storage(connection: Connection, settings: Settings) -> list[str]:
-    """Raises StorageMissing, or returns the folders of sites that nobody knows."""
+    """Raise StorageMissing, or return the folders that belong to no site."""
     folders = _folders(settings.storage_dir, "storage")
     known = dict(connection.execute(_KNOWN).fetchall())
-    stocked = {name for name, has_documents in known.items() if has_documents}
-    if stocked and not stocked & folders:
+    with_documents = {name for name, has_documents in known.items() if has_documents}
+    if with_documents and not with_documents & folders:
         raise StorageMissing(
-            f"storage is not there: none of {len(stocked)} sites with documents has a folder under"
-            f" {settings.storage_dir}, and nothing was touched",
-            "mount it, or mend STORAGE_DIR",
+            f"the storage is missing: none of {len(with_documents)} sites with documents has a folder under"
+            f" {settings.storage_dir}; nothing was changed",
+            "mount it, or correct STORAGE_DIR",
         )
     return sorted(folders - known.keys())
 
 
 def require_publish_dir(connection: Connection, settings: Settings) -> None:
-    """Raises StorageMissing. Within the storage it is on the storage's disk, and was looked for there."""
+    """Raise StorageMissing if the folder is missing. Inside the storage folder it was checked with that."""
     if settings.publish_dir.is_relative_to(settings.storage_dir):
         return
     published = {subdomain for (subdomain,) in connection.execute(_PUBLISHED_HERE)}
     if published and not published & _folders(settings.publish_dir, "the folder of published archives"):
         raise StorageMissing(
-            f"the folder of published archives is not there: none of {len(published)} sites that were published has"
-            f" a folder under {settings.publish_dir}, and nothing was touched",
-            "mount it, or mend CLERK_PUBLISH_DIR",
+            f"the folder of published archives is missing: none of {len(published)} published sites has a folder under"
+            f" {settings.publish_dir}; nothing was changed",
+            "mount it, or correct CLERK_PUBLISH_DIR",
         )
 
 
@@ -63,10 +63,12 @@ def _folders(root: Path, what: str) -> set[str]:
     except FileNotFoundError:
         return set()
     except OSError as error:
-        raise StorageMissing(f"{what} cannot be read ({error}), and nothing was touched", "mend it") from error
+        raise StorageMissing(
+            f"{what} is not readable ({error}); nothing was changed", "check disk and permissions"
+        ) from error
 
 
 def report(missing: StorageMissing) -> Repair:
     return Repair.report(
-        STORAGE_MISSING, None, str(missing), "a disk that is not mounted is more likely than a loss of everything"
+        STORAGE_MISSING, None, str(missing), "an unmounted disk is more likely than a loss of every file"
     )

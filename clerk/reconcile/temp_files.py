@@ -1,4 +1,4 @@
-"""Temporary files that dead processes left."""
+"""Deletes temporary files of processes that died."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from clerk.reconcile.repair import Connection, Repair
 from clerk.reconcile.site_check import SiteCheck
 
 
-def find(look: SiteCheck) -> list[Repair]:
-    found = storage_scan.stale_temp_files(look.storage)
-    if not found:
+def find(check: SiteCheck) -> list[Repair]:
+    files = storage_scan.stale_temp_files(check.storage)
+    if not files:
         return []
 
-    def remove(connection: Connection) -> bool:
-        left = storage_scan.stale_temp_files(look.storage)
-        for path in left:
+    def delete(connection: Connection) -> bool:
+        remaining = storage_scan.stale_temp_files(check.storage)
+        for path in remaining:
             path.unlink(missing_ok=True)
-        return bool(left)
+        return bool(remaining)
 
-    first = found[0].relative_to(look.storage.folder)
+    first = files[0].relative_to(check.storage.folder)
     return [
         Repair(
-            kind="left-behind",
-            subdomain=look.site.subdomain,
-            run_id=look.site.run_id,
+            kind="temp-files",
+            subdomain=check.site.subdomain,
+            run_id=check.site.run_id,
             stage=None,
-            found=f"{len(found)} temporary files are older than a day (the first: {first})",
-            do="removed",
-            why="their processes died",
-            apply=remove,
+            found=f"{len(files)} temporary files are older than a day (first: {first})",
+            action="delete them",
+            why="the processes that wrote them died",
+            apply=delete,
             immediate=True,
         )
     ]

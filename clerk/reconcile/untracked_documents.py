@@ -1,7 +1,7 @@
-"""Documents in storage that the database does not know: it was restored from a backup that is older than they are.
+"""Imports documents that are in storage but not in the database, which was restored from an older backup.
 
-Each gets its row, and counts as read if its texts are complete: nothing that is finished is done again. A later fetch
-of the same content recognises it.
+A document with complete texts is imported as processed, so that OCR is not repeated. A later fetch of the same content
+recognises it.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ _NAMES = (
 )
 
 
-def find(connection: Connection, look: SiteCheck) -> list[Repair]:
-    storage = look.storage
-    known = repository.list_documents(connection, look.site.subdomain)
+def find(connection: Connection, check: SiteCheck) -> list[Repair]:
+    storage = check.storage
+    known = repository.list_documents(connection, check.site.subdomain)
     paths = {storage.pdf(document) for document in known}
-    strange = [document for document in storage_scan.find_documents(storage) if storage.pdf(document) not in paths]
-    if not strange:
+    untracked = [document for document in storage_scan.find_documents(storage) if storage.pdf(document) not in paths]
+    if not untracked:
         return []
     names = {folder_name(document.meeting): document.meeting for document in known}
     repairs = []
-    for document in strange:
+    for document in untracked:
         name = names.get(document.meeting) or _name_in_archive(storage, document.meeting) or document.meeting
         names[document.meeting] = name
         if (stored := _stored(storage, replace(document, meeting=name))) is None:
             continue
         if stored.page_count is None:
-            if look.site.going and look.site.phase != 1:
-                continue  # it would wait for the end of the run: adopted then
-            if not look.site.going:
-                look.wants_run(2)
-        repairs.append(_repair(look, stored))
+            if check.site.is_active and check.site.phase != 1:
+                continue  # imported after the run: this one would not process it
+            if not check.site.is_active:
+                check.require_run(2)
+        repairs.append(_repair(check, stored))
     return repairs
 
 
 def _stored(storage: SiteStorage, document: Document) -> StoredDocument | None:
-    """None if there is nothing whole of it."""
+    """None if neither its PDF nor its texts are intact."""
     pdf = storage.pdf(document)
     sha256, size = (sha256_file(pdf), pdf.stat().st_size) if _is_pdf(pdf) else (None, None)
     texts = integrity.texts_status(storage, replace(document, sha256=sha256), full=True)
-    read = texts.manifest if (texts.are_complete if sha256 else texts.are_intact) else None
-    if sha256 is None and read is None:
+    manifest = texts.manifest if (texts.are_complete if sha256 else texts.are_intact) else None
+    if sha256 is None and manifest is None:
         return None
-    known = replace(document, sha256=sha256 or (read.pdf_sha256 if read else None))
-    return StoredDocument(known, storage.storage_key(document), size, read.page_count if read else None)
+    known = replace(document, sha256=sha256 or (manifest.pdf_sha256 if manifest else None))
+    return StoredDocument(known, storage.storage_key(document), size, manifest.page_count if manifest else None)
 
 
 def _is_pdf(path: Path) -> bool:
@@ -70,38 +70,38 @@ def _is_pdf(path: Path) -> bool:
 
 
 def _name_in_archive(storage: SiteStorage, folder: str) -> str | None:
-    """As the source wrote it: a compiled archive has it beside the path of the page's image."""
+    """The meeting's name as the source spells it. The compiled archive has it next to the path of each page image."""
     escaped = folder.replace("\\", "\\\\").replace("_", "\\_").replace("%", "\\%")
     try:
         with content_hash.open_readonly(storage.database) as connection:
-            found = connection.execute(_NAMES, [f"/{escaped}/%", f"/\\_agendas/{escaped}/%"])
-            return next((name for (name,) in found if folder_name(name) == folder), None)
+            rows = connection.execute(_NAMES, [f"/{escaped}/%", f"/\\_agendas/{escaped}/%"])
+            return next((name for (name,) in rows if folder_name(name) == folder), None)
     except sqlite3.DatabaseError:
         return None
 
 
-def _repair(look: SiteCheck, stored: StoredDocument) -> Repair:
+def _repair(check: SiteCheck, stored: StoredDocument) -> Repair:
     document = stored.document
 
-    def adopt(connection: Connection) -> bool:
+    def import_document(connection: Connection) -> bool:
         item = import_stored(connection, stored)
         if item is None:
             return False
         if stored.page_count is not None:
             engine.mark_processed(connection, item, stored.page_count)
         else:
-            look.reasons.append("documents that were not known")
+            check.reasons.append("untracked documents")
         return True
 
-    read = stored.page_count is not None
+    is_processed = stored.page_count is not None
     return Repair(
-        kind="unknown-document",
+        kind="untracked-document",
         subdomain=document.subdomain,
-        run_id=look.site.run_id,
-        stage="ocr" if read else "fetch",
-        found=f"the storage has {document.kind} of {document.meeting} {document.stem}, the database does not know it",
-        do="entered as read" if read else "entered, to be read",
+        run_id=check.site.run_id,
+        stage="ocr" if is_processed else "fetch",
+        found=f"{document.kind} of {document.meeting} {document.stem} is in storage but not in the database",
+        action="import it as processed" if is_processed else "import it, to be processed",
         why="the database is older than the storage",
-        apply=adopt,
+        apply=import_document,
         immediate=True,
     )

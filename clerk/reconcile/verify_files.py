@@ -1,10 +1,10 @@
-"""I6: nothing partial stands under a final name, and what is published is whole. Looks, and mends nothing."""
+"""Check of invariant I6: no partial file has a final name, and published databases are intact. Repairs nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from clerk.archive import integrity as archive_condition
+from clerk.archive import integrity as archive_integrity
 from clerk.config import Settings
 from clerk.db.migrations.verify import Check
 from clerk.documents import integrity
@@ -15,10 +15,10 @@ from clerk.reconcile.repair import Connection
 from clerk.reconcile.storage_guard import StorageMissing, require_publish_dir, require_storage
 
 NAME = "I6"
-_ABOUT = "no partial file under a final name, every published database is whole"
-_RECENT = 10
-"""Sites at most that the quick check opens: it is run every minute."""
-_EVERY = """
+_TITLE = "no partial file under a final name, every published database is intact"
+_MAX_SITES = 10
+"""Limit of the quick check, which runs every minute."""
+_ALL = """
 select s.subdomain, p.id is not null or coalesce(c.status = 'processed', false), coalesce(p.here, false)
 from sites s
 left join lateral (
@@ -32,7 +32,7 @@ order by p.id desc nulls last, s.subdomain
 """
 _NEWEST = """
 select p.subdomain, true, bool_or(t.publication_id is not null)
-from (select p.id, p.subdomain from publications p where p.deployed_at is not null order by p.id desc limit %(most)s) p
+from (select p.id, p.subdomain from publications p where p.deployed_at is not null order by p.id desc limit %(limit)s) p
 left join publication_steps t on t.publication_id = p.id and t.step = 'deploy' and t.name = 'local'
 group by 1
 """
@@ -55,13 +55,13 @@ def verify_files(
     full: bool = False,
     progress: Callable[[int, int], object] = lambda done, of: None,
 ) -> Check:
-    """The databases published last; in `full`, those of all sites, and every document's files, published or not."""
+    """Check the databases published last; with `full`, those of all sites and the files of every document."""
     try:
         require_storage(connection, settings)
         require_publish_dir(connection, settings)
     except StorageMissing as missing:
-        return Check(NAME, _ABOUT, unknown=str(missing))
-    sites = connection.execute(_EVERY if full else _NEWEST, {"most": _RECENT}).fetchall()
+        return Check(NAME, _TITLE, unknown=str(missing))
+    sites = connection.execute(_ALL if full else _NEWEST, {"limit": _MAX_SITES}).fetchall()
     problems = []
     try:
         for number, (subdomain, compiled, published_here) in enumerate(sites, 1):
@@ -70,12 +70,12 @@ def verify_files(
             if full:
                 problems += _documents(connection, SiteStorage(settings.storage_dir, subdomain))
             progress(number, len(sites))
-    except OSError as error:  # a disk that fails, or rights: nothing is said about the files by that
-        return Check(NAME, _ABOUT, problems, f"a file cannot be read ({error})")
+    except OSError as error:  # a failing disk or missing permissions: the state of the files is unknown
+        return Check(NAME, _TITLE, problems, f"a file is not readable ({error})")
     row = connection.execute(_PUBLISHED_SITES).fetchone()
-    of = row[0] if row else 0
-    looked = f"{of} published sites of {len(sites)}" if full else f"{len(sites)} of {of} published sites"
-    return Check(NAME, f"{_ABOUT} ({looked} looked at)", problems)
+    published = row[0] if row else 0
+    scope = f"{published} published sites of {len(sites)}" if full else f"{len(sites)} of {published} published sites"
+    return Check(NAME, f"{_TITLE} ({scope} checked)", problems)
 
 
 def _archives(settings: Settings, subdomain: str, published_here: bool) -> list[str]:
@@ -83,17 +83,17 @@ def _archives(settings: Settings, subdomain: str, published_here: bool) -> list[
     databases = {"meetings.db": SiteStorage(settings.storage_dir, subdomain).database}
     if published_here:
         databases["the published copy"] = published.link / DATABASE
-    found = {name: archive_condition.find_problem(path) for name, path in databases.items()}
-    return [f"{subdomain}: {name} {problem}" for name, problem in found.items() if problem is not None]
+    found_problems = {name: archive_integrity.find_problem(path) for name, path in databases.items()}
+    return [f"{subdomain}: {name} {problem}" for name, problem in found_problems.items() if problem is not None]
 
 
 def _documents(connection: Connection, storage: SiteStorage) -> list[str]:
     problems = []
-    for *columns, size, is_read in connection.execute(_DOCUMENTS, [storage.subdomain]).fetchall():
+    for *columns, size, is_processed in connection.execute(_DOCUMENTS, [storage.subdomain]).fetchall():
         document = Document(*columns)
-        where = f"{storage.subdomain}: {document.kind} of {document.meeting} {document.stem}"
-        if is_read and (problem := integrity.texts_status(storage, document, full=True).problem) is not None:
-            problems.append(f"{where}: {problem}")
+        name = f"{storage.subdomain}: {document.kind} of {document.meeting} {document.stem}"
+        if is_processed and (problem := integrity.texts_status(storage, document, full=True).problem) is not None:
+            problems.append(f"{name}: {problem}")
         if integrity.pdf_status(storage.pdf(document), document.sha256, size, full=True) is PdfStatus.DAMAGED:
-            problems.append(f"{where}: its PDF is not the one that was fetched")
+            problems.append(f"{name}: its PDF differs from the fetched one")
     return problems

@@ -44,7 +44,9 @@ begin
             select m.compilation_total, m.extraction_completed, m.extraction_failed, m.deploy_total, m.deploy_completed
             where r.run_id = m.run_id
             union all
-            select r.compilation_total, r.extraction_completed, r.extraction_failed, r.deploy_total, r.deploy_completed
+            select (r.counters #>> '{compilation,total}')::integer, (r.counters #>> '{extraction,completed}')::integer,
+                   (r.counters #>> '{extraction,failed}')::integer, (r.counters #>> '{deploy,total}')::integer,
+                   (r.counters #>> '{deploy,completed}')::integer
             where r.run_id is distinct from m.run_id
         ) n
     ), known as (

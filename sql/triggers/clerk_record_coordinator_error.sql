@@ -1,4 +1,4 @@
--- needs: 0017
+-- needs: 0018
 create or replace trigger clerk_record_coordinator_error
     after update of status on procrastinate_jobs
     for each row when (old.status = 'doing' and new.status in ('todo', 'failed', 'aborted')

@@ -48,12 +48,12 @@ select subdomain, run_id, case when active then 'ocr' else 'completed' end, case
 from place, lateral (select case when active then 0 else 1 end as rest) r
 """
 _RUNS = """
-insert into pipeline_runs overriding system value
+insert into pipeline_runs (run_id, subdomain, reason, started_at, ended_at, outcome, counters)
+overriding system value
 select run_id, subdomain, 'scheduled', ended_at - lasted, case when not active then ended_at end,
-       case when not active then 'succeeded' end, null, d.one, d.one, d.none, d.documents, d.documents, d.none,
-       d.one, d.one, d.none, d.documents, d.documents, d.none, d.one, d.one, d.none
-from place, lateral (select case when not active then 1 end as one, case when not active then 0 end as none,
-                            case when not active then %(documents)s end as documents) d
+       case when not active then 'succeeded' end, case when not active then clerk_counters(s) end
+from place
+join sites s using (subdomain, run_id)
 """
 _TRANSITIONS = """
 insert into pipeline_transitions (run_id, phase, claimed_at, last_deferred_at, advanced_at)

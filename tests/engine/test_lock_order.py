@@ -38,7 +38,7 @@ from tests.engine.helpers import (
     worker,
 )
 from tests.helpers import until
-from tests.reconcile.repair_helpers import heal
+from tests.reconcile.repair_helpers import repair_all
 
 
 @contextmanager
@@ -125,7 +125,7 @@ def test_no_move_waits_for_a_job_row(connection: Connection, database: Url, move
             MOVES[move](operator.connection)
     assert broken_invariants(connection) == []
     drain(Worker(connection))
-    assert heal(connection) == []
+    assert repair_all(connection) == []
     assert broken_invariants(connection) == []
 
 
@@ -137,7 +137,7 @@ def test_no_resume_waits_for_a_job_row(connection: Connection, database: Url) ->
         one(hand.connection, "select count(*) from (select from procrastinate_jobs for update) locked")
         operator.connection.execute("set statement_timeout = '20s'")
         assert engine.resume_site(operator.connection, "town")
-    assert len(heal(connection)) == 1, "what was passed over is let go by the reconciler"
+    assert len(repair_all(connection)) == 1, "what was passed over is let go by the reconciler"
     assert len(list(iter(Worker(connection).fetch, None))) == 2
 
 
@@ -249,7 +249,7 @@ def test_everybody_at_once_without_a_deadlock(
                 "update job_claims set lease_until = now() - interval '1 s' where job_id ="
                 " (select job_id from job_claims where settled_as is null order by random() limit 1)"
             )
-            heal(hand.connection)
+            repair_all(hand.connection)
             engine.remove_finished_jobs(hand.connection, one(hand.connection, "select now() - interval '1 s'"), 5)
 
     problems: list[BaseException] = []
@@ -285,9 +285,9 @@ def test_everybody_at_once_without_a_deadlock(
     hand = Worker(connection)
     for _ in range(20):
         connection.execute("update procrastinate_jobs set scheduled_at = null where task_name = 'clerk.refresh'")
-        if not drain(hand) + len(heal(connection)):
+        if not drain(hand) + len(repair_all(connection)):
             break
-    assert heal(connection) == []
+    assert repair_all(connection) == []
     assert rows(connection, "select run_id from pipeline_runs where ended_at is null") == []
     assert rows(connection, "select phase, run_id from pipeline_transitions group by 1, 2 having count(*) > 1") == []
     assert {site(connection, name)["current_stage"] for name in names} == {"completed"}

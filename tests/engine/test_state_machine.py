@@ -22,7 +22,7 @@ from tests.conftest import Url
 from tests.engine import helpers
 from tests.engine.helpers import Worker, broken_invariants, one, rows
 from tests.engine.model import PHASE_OF, Job, Model, Site
-from tests.reconcile.repair_helpers import heal
+from tests.reconcile.repair_helpers import repair_all
 from tests.sql.conftest import TABLES
 
 STEPS_AT_LEAST = 2_000
@@ -385,7 +385,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def reconcile(self) -> None:
-        assert len(heal(self.db)) == self.model.reconcile()
+        assert len(repair_all(self.db)) == self.model.reconcile()
 
     @rule()
     def retention(self) -> None:
@@ -406,9 +406,9 @@ class Machine(RuleBasedStateMachine):
         self.db.execute("update job_claims set lease_until = now() - interval '1 s'")
         for _ in range(20):
             self.db.execute("update procrastinate_jobs set scheduled_at = null where task_name = 'clerk.refresh'")
-            if not helpers.drain(self.workers[0]) + len(heal(self.db)):
+            if not helpers.drain(self.workers[0]) + len(repair_all(self.db)):
                 break
-        assert heal(self.db) == []
+        assert repair_all(self.db) == []
         assert rows(self.db, "select * from pipeline_runs where ended_at is null") == []
         assert rows(self.db, "select * from procrastinate_jobs where status in ('todo', 'doing')") == []
         assert rows(self.db, "select subdomain from sites where dirty or current_stage <> 'completed'") == []

@@ -300,10 +300,10 @@ class Pipeline:
         assert self.rows("select id from content_item_pipeline_state where not faults.is_end(status)") == []
         # I2: the counters of every ended run add up.
         for stage in STAGES:
-            query = f"select run_id from pipeline_runs where {stage}_completed + {stage}_failed <> {stage}_total"
+            query = f"select run_id from run_history where {stage}_completed + {stage}_failed <> {stage}_total"
             assert self.rows(query) == []
         # I5: a run deploys at most once.
-        assert self.rows("select run_id from pipeline_runs where deploy_completed > 1") == []
+        assert self.rows("select run_id from run_history where deploy_completed > 1") == []
 
     def _check_audit(self) -> None:
         duplicates = "select {0} from faults.{1} group by {0} having count(*) > 1"

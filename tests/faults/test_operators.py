@@ -10,7 +10,7 @@ import pytest
 
 from clerk.pipeline import engine
 from tests.faults.pipeline import ROOT, Pipeline, until
-from tests.reconcile.repair_helpers import heal
+from tests.reconcile.repair_helpers import repair_all
 
 
 def _shell(pipeline: Pipeline, *command: str) -> None:
@@ -222,8 +222,8 @@ def test_coordinators_and_site_level_jobs_are_cancelled_and_deleted(pipeline: Pi
     for job, site in pipeline.rows(coordinators):
         if site != "compiled":
             _cancel(pipeline, job, delete=site == "deleted")
-    assert len(heal(pipeline.connection)) == 2
-    assert heal(pipeline.connection) == []
+    assert len(repair_all(pipeline.connection)) == 2
+    assert repair_all(pipeline.connection) == []
 
     pipeline.worker("coordinator", "compilation", "extraction", "deploy")
     assert pipeline.wait_for_end(runs["deleted"]) == "succeeded"

@@ -12,7 +12,7 @@ from clerk.pipeline import engine
 from clerk.reconcile.apply import rescue_expired
 from clerk.reconcile.repair import Repair
 from tests.faults.pipeline import Pipeline, until
-from tests.reconcile.repair_helpers import heal
+from tests.reconcile.repair_helpers import repair_all
 
 
 def _run_concurrently(url: str, *tasks: Callable[[psycopg.Connection[Any]], None]) -> None:
@@ -71,7 +71,7 @@ def test_two_concurrent_reconciliations(pipeline: Pipeline) -> None:
     done: list[Repair] = []
 
     def reconcile(connection: psycopg.Connection[Any]) -> None:
-        done.extend(heal(connection))
+        done.extend(repair_all(connection))
 
     def rescue(connection: psycopg.Connection[Any]) -> None:
         rescue_expired(connection)
@@ -83,7 +83,7 @@ def test_two_concurrent_reconciliations(pipeline: Pipeline) -> None:
     assert [count for _, _, count in repairs] == [1] * len(repairs)
     assert [site for site, _, _ in repairs] == ["dead", "dead", "headless", "miscounted", "orphaned", "orphaned"]
     assert pipeline.scalar("select count(*) from procrastinate_jobs where queue_name = 'coordinator'") == 1
-    assert heal(pipeline.connection) == []
+    assert repair_all(pipeline.connection) == []
 
     pipeline.worker(concurrency=4)
     for run in runs[:3]:
@@ -109,7 +109,7 @@ def test_reconciliation_of_a_site_with_running_workers(pipeline: Pipeline) -> No
 
     def reconcile(connection: psycopg.Connection[Any]) -> None:
         while not has_ended(connection):
-            heal(connection)
+            repair_all(connection)
 
     def rescue_and_recount(connection: psycopg.Connection[Any]) -> None:
         while not has_ended(connection):
@@ -125,7 +125,7 @@ def test_reconciliation_of_a_site_with_running_workers(pipeline: Pipeline) -> No
     _run_concurrently(pipeline.url, reconcile, reconcile, rescue_and_recount, operate)
     assert pipeline.wait_for_end(run) == "partial"
     assert pipeline.counters("ocr") == (150, 144, 6)
-    stranded = "jobs are held back although nothing is paused"
-    assert pipeline.rows("select found from reconcile_log where found not like %s", f"%{stranded}") == []
+    wrongly_paused = "jobs are paused although nothing is"
+    assert pipeline.rows("select found from reconcile_log where found not like %s", f"%{wrongly_paused}") == []
     assert pipeline.scalar("select max(deferred_count) from pipeline_transitions") == 1
     pipeline.check_invariants()

@@ -28,7 +28,8 @@ def test_wrong_counters_are_detected(
         pipeline.start_run("town0")
         engine.cancel_run(pipeline.connection, "town0")
         if corrupt:
-            pipeline.connection.execute("update pipeline_runs set fetch_failed = fetch_failed + 1")
+            wrong = "update pipeline_runs set counters = jsonb_set(counters, '{fetch,failed}', '7')"
+            pipeline.connection.execute(wrong)
 
     monkeypatch.setattr(FaultInjector, "settle", settle)
     if corrupt:

@@ -24,7 +24,7 @@ from clerk.errors import ClerkError
 from clerk.pipeline import engine
 from tests.conftest import NO_FSYNC, Databases, running
 from tests.faults.pipeline import Pipeline, Worker, pipeline_on
-from tests.reconcile.repair_helpers import heal
+from tests.reconcile.repair_helpers import repair_all
 
 _WORKERS = 3
 _BEHAVIOURS = (
@@ -134,7 +134,7 @@ class FaultInjector:
         )
 
     def reconcile(self) -> None:
-        heal(self.pipeline.connection)
+        repair_all(self.pipeline.connection)
 
     # --- end
 
@@ -155,7 +155,7 @@ class FaultInjector:
                 self._rescue_jobs_of(worker)
             while len(self.working) < _WORKERS:
                 self.working.append(self.pipeline.worker(concurrency=2))
-            heal(self.pipeline.connection)
+            repair_all(self.pipeline.connection)
             progress.update("runs", *self.runs())
             time.sleep(0.3)
 

@@ -348,7 +348,7 @@ def test_only_successful_repairs_of_the_last_ten_reconciliations_count(
         ("health", "update sites set updated_at = now() - interval '1 day'"),
         ("migrated", "insert into sites (subdomain, status) values ('old', 'needs_ocr')"),
         ("repairs", "update reconcile_runs set repaired = 5"),
-        ("repairs", "update reconcile_runs set given_up = 1"),
+        ("repairs", "update reconcile_runs set abandoned = 1"),
         ("operators", "select clerk_cancel_run('town', 'test')"),
         ("operators", "select clerk_rewind('town', 'fetch')"),
         ("operators", "select clerk_start_run('town', p_supersede => true)"),

@@ -297,6 +297,7 @@ def test_folders_with_the_same_name_in_clerk_keep_all_documents(
     second = legacy_disk.root / "town/txt/CityCouncil/2020-01-01_2"
     assert (second / "1.txt").read_text() == "evening"
     connection.execute("update sites set run_id = null, current_stage = null")
+    connection.execute("delete from pipeline_runs")
     connection.execute("delete from content_items")
     list(migrate.migrate(connection, legacy_disk.root))
     assert rows(connection, query) == documents, "the second import finds its own links"
@@ -420,6 +421,7 @@ def test_a_single_text_file_replaces_incomplete_pages_which_are_backed_up(
     for is_repeated in (False, True):
         if is_repeated:
             connection.execute("update sites set run_id = null, current_stage = 'ocr'")
+            connection.execute("delete from pipeline_runs")
             connection.execute("delete from content_items")
         (migrated,) = migrate.migrate(connection, legacy_disk.root)
         assert (migrated.skipped, migrated.problems, migrated.documents["processed"]) == (None, [], 1)

@@ -14,7 +14,7 @@ from clerk.pipeline.engine import QUEUES
 from tests.engine.helpers import Worker, add_site, expire, finish_phase, one, run_with, start, unit
 from tests.monitoring.conftest import Why
 from tests.monitoring.workers import die, in_phase, register
-from tests.reconcile.repair_helpers import heal
+from tests.reconcile.repair_helpers import repair_all
 
 NewWorker = Callable[..., Worker]
 
@@ -397,7 +397,7 @@ def test_the_coordinator_has_no_job(connection: psycopg.Connection, coordinating
     explanation = why()
     assert explanation.because == "coordinator_no_job"
     assert "OCR has finished; its coordinator has no job: reconciliation defers a new one" in explanation.sentence
-    heal(connection)
+    repair_all(connection)
     assert why().because == "coordinator_queued"
     assert any(line.startswith("reconciled ") for line in why().evidence)
 

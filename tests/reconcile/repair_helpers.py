@@ -1,4 +1,4 @@
-"""Reconciling as tests want it: at once, and without the storage, which the bodies of most tests never write to."""
+"""Reconciliation for tests: without threshold and without files, which most tests do not have."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from clerk.reconcile.apply import reconcile
 from clerk.reconcile.repair import Connection, Repair
 
 
-def heal(connection: Connection) -> list[Repair]:
-    """What was mended; no repair may fail."""
+def repair_all(connection: Connection) -> list[Repair]:
+    """The repairs that were made; none may fail."""
     result = reconcile(connection, None, threshold=timedelta(0))
     assert result.failed == []
     return result.done

@@ -31,7 +31,7 @@ from tests.engine.helpers import (
     unit,
     waiting_in_vain,
 )
-from tests.reconcile.repair_helpers import heal
+from tests.reconcile.repair_helpers import repair_all
 
 NOW = timedelta(0)
 
@@ -79,7 +79,7 @@ def test_a_slow_job_with_a_live_lease_is_never_touched(connection: Connection) -
     job = hand.take("ocr")
     age(connection, 100)
     connection.execute("update job_claims set claimed_at = now() - interval '3 hours'")
-    assert heal(connection) == []
+    assert repair_all(connection) == []
     assert hand.finish(job)
 
 
@@ -89,7 +89,7 @@ def test_only_the_site_that_was_asked_for(connection: Connection) -> None:
         start(connection, name, phase=2)
     lose_jobs(connection, "ocr")
     assert {repair.subdomain for repair in reconcile(connection, None, "village", NOW).done} == {"village"}
-    assert {repair.subdomain for repair in heal(connection)} == {"town"}
+    assert {repair.subdomain for repair in repair_all(connection)} == {"town"}
 
 
 def test_jobs_held_back_are_let_go_of_one_site_only(connection: Connection) -> None:
@@ -113,18 +113,19 @@ def test_a_repair_without_progress_is_not_made_a_fourth_time(connection: Connect
     run = start(connection, phase=2)
     for _ in range(3):
         lose_jobs(connection, "ocr")
-        assert [repair.kind for repair in heal(connection)] == ["unit", "unit"]
+        assert [repair.kind for repair in repair_all(connection)] == ["unit", "unit"]
     lose_jobs(connection, "ocr")
     planned = make_plan(connection, None, threshold=NOW)
-    assert [(repair.kind, repair.do) for repair in planned] == [("given up", "the run ended as failed")]
-    assert [repair.kind for repair in heal(connection)] == ["given up"]
+    assert [(repair.kind, repair.action) for repair in planned] == [("abandoned", "end the run as failed")]
+    assert [repair.kind for repair in repair_all(connection)] == ["abandoned"]
 
     outcome, reason = rows(connection, "select outcome, outcome_reason from pipeline_runs where run_id = %s", [run])[0]
     assert outcome == "failed"
     assert reason == (
-        f"given up: content item {items[0]} is pending without a job; tried 3 times without progress: a new job"
+        f"abandoned: content item {items[0]} is pending and has no job;"
+        " repaired 3 times without progress (defer a new job)"
     )
-    assert heal(connection) == []
+    assert repair_all(connection) == []
     assert broken_invariants(connection) == []
     assert unit(connection, items[0])["status"] == "failed_terminal"
     engine.start_run(connection, "town")
@@ -139,13 +140,13 @@ def test_a_run_that_somebody_works_for_is_not_given_up(connection: Connection) -
     job = hand.take("ocr")
     for _ in range(3):
         lose_jobs(connection, "ocr", ("todo",))
-        assert [repair.kind for repair in heal(connection)] == ["unit"]
+        assert [repair.kind for repair in repair_all(connection)] == ["unit"]
     lose_jobs(connection, "ocr", ("todo",))
     assert make_plan(connection, None, threshold=NOW) == []
     assert not engine.abandon_run(connection, "town", run, "asked for by name")
     assert unit(connection, items[0])["status"] == "in_progress"
     assert hand.finish(job)
-    assert [repair.kind for repair in heal(connection)] == ["unit"], "that was progress"
+    assert [repair.kind for repair in repair_all(connection)] == ["unit"], "that was progress"
 
 
 def test_progress_makes_it_begin_anew(connection: Connection) -> None:
@@ -154,10 +155,10 @@ def test_progress_makes_it_begin_anew(connection: Connection) -> None:
     hand = Worker(connection)
     for _ in range(3):
         lose_jobs(connection, "ocr")
-        heal(connection)
+        repair_all(connection)
     hand.finish(hand.take("ocr"))
     lose_jobs(connection, "ocr")
-    assert {repair.kind for repair in heal(connection)} == {"unit"}
+    assert {repair.kind for repair in repair_all(connection)} == {"unit"}
 
 
 def test_a_coordinator_that_fails_for_ever_ends_the_run(connection: Connection) -> None:
@@ -167,11 +168,11 @@ def test_a_coordinator_that_fails_for_ever_ends_the_run(connection: Connection) 
     hand.finish(hand.take("ocr"))
     for _ in range(3):
         hand.finish(hand.take("coordinator"), "failed")
-        assert [repair.kind for repair in heal(connection)] == ["coordinator"]
+        assert [repair.kind for repair in repair_all(connection)] == ["coordinator"]
     hand.finish(hand.take("coordinator"), "failed")
-    assert [repair.kind for repair in heal(connection)] == ["given up"]
+    assert [repair.kind for repair in repair_all(connection)] == ["abandoned"]
     assert one(connection, "select outcome from pipeline_runs where run_id = %s", [run]) == "failed"
-    assert heal(connection) == []
+    assert repair_all(connection) == []
     assert broken_invariants(connection) == []
 
 
@@ -181,7 +182,7 @@ def test_rescues_are_bounded_by_attempts_not_by_three_times(connection: Connecti
     hand = Worker(connection)
     for _ in range(4):
         expire(connection, hand.take("ocr"))
-        assert [repair.kind for repair in heal(connection)] == ["lease"]
+        assert [repair.kind for repair in repair_all(connection)] == ["lease"]
         connection.execute("update procrastinate_jobs set priority = -1 where attempts > 0")
     assert site(connection)["current_stage"] == "ocr"
 
@@ -191,9 +192,9 @@ def test_what_has_ended_is_left_as_it_is_after_three_times(connection: Connectio
     start(connection, phase=5)
     for _ in range(3):
         connection.execute("update sites set ocr_failed = 7")
-        assert [repair.kind for repair in heal(connection)] == ["counters"]
+        assert [repair.kind for repair in repair_all(connection)] == ["counters"]
     connection.execute("update sites set ocr_failed = 7")
-    assert heal(connection) == []
+    assert repair_all(connection) == []
     assert site(connection)["outcome"] == "succeeded"
     assert broken_invariants(connection) != []
 
@@ -205,16 +206,17 @@ def test_each_repair_is_logged_with_before_and_after(connection: Connection) -> 
     items = add_site(connection, documents=1)
     run = start(connection, phase=2)
     connection.execute("update sites set ocr_total = 9")
-    heal(connection)
+    repair_all(connection)
     lose_jobs(connection, "ocr")
-    heal(connection)
+    repair_all(connection)
     logged = rows(
         connection,
         "select kind, subdomain, run_id, stage, error, before, after, reconciliation from reconcile_log order by id",
     )
     assert [row[:5] for row in logged] == [("counters", "town", run, None, None), ("unit", "town", run, "ocr", None)]
     counters, orphan = logged
-    assert (counters[5]["site"]["ocr"], counters[6]["site"]["ocr"]) == ([9, 0, 0], [1, 0, 0])
+    assert counters[5]["site"]["counters"]["ocr"] == {"total": 9, "completed": 0, "failed": 0}
+    assert counters[6]["site"]["counters"]["ocr"] == {"total": 1, "completed": 0, "failed": 0}
     assert counters[5]["run"] == {"run_id": run}
     assert orphan[5]["unit"]["content_item_id"] == items[0]
     assert orphan[5]["unit"]["job_id"] != orphan[6]["unit"]["job_id"]
@@ -233,8 +235,9 @@ def test_a_repair_that_fails_is_logged_and_the_others_go_on(
         connection.execute("select 1 / 0")
         return True
 
-    broken = Repair("text", "town", run, "ocr", "found", "do", "why", breaks)
-    monkeypatch.setattr(db_checks, "run_checks", lambda *_: [broken])
+    broken = Repair("text", "town", run, "ocr", "found", "action", "why", breaks)
+    checks = db_checks.run_checks
+    monkeypatch.setattr(db_checks, "run_checks", lambda *arguments: [broken, *checks(*arguments)])
     result = reconcile(connection, None, threshold=NOW)
     assert [repair.kind for repair in result.done] == ["unit"]
     assert passes(connection) == [(None, 2, 1, 1, 0)]
@@ -246,14 +249,14 @@ def test_a_repair_that_fails_is_logged_and_the_others_go_on(
     assert site(connection)["name"] == "town", "it changed nothing"
     for _ in range(2):
         reconcile(connection, None, threshold=NOW)
-    assert [repair.kind for repair in reconcile(connection, None, threshold=NOW).done] == ["given up"]
+    assert [repair.kind for repair in reconcile(connection, None, threshold=NOW).done] == ["abandoned"]
     assert passes(connection)[-1] == (None, 1, 0, 0, 1)
 
 
 def passes(connection: Connection) -> list[tuple[Any, ...]]:
     """site, found, repaired, failed, given up; the oldest first"""
     query = (
-        "select subdomain, found, repaired, failed, given_up from recent_reconciliations"
+        "select subdomain, found, repaired, failed, abandoned from recent_reconciliations"
         " where seconds >= 0 order by started_at"
     )
     return rows(connection, query)
@@ -347,9 +350,9 @@ def test_without_triggers_nothing_is_mended(connection: Connection, how: str) ->
     lose_jobs(connection, "ocr")
     connection.execute(f"alter table procrastinate_jobs {how} trigger clerk_record_change".encode())
     with pytest.raises(SchemaMismatch, match="trigger clerk_record_change is disabled"):
-        heal(connection)
+        repair_all(connection)
     connection.execute("alter table procrastinate_jobs enable trigger clerk_record_change")
-    assert len(heal(connection)) == 1
+    assert len(repair_all(connection)) == 1
 
 
 def test_times_come_from_the_database_not_from_the_worker(
@@ -361,7 +364,7 @@ def test_times_come_from_the_database_not_from_the_worker(
     start(connection, phase=2)
     fast = new_worker("an hour ahead")
     job = fast.take("ocr")
-    assert heal(connection) == []
+    assert repair_all(connection) == []
     connection.execute("set clerk.now = '2999-01-01'")
-    assert [repair.kind for repair in heal(connection)] == ["lease"]
+    assert [repair.kind for repair in repair_all(connection)] == ["lease"]
     assert not fast.finish(job)

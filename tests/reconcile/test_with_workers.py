@@ -12,7 +12,7 @@ from tests.bench.legacy_backlog import break_down
 from tests.conftest import Databases, Url
 from tests.engine.helpers import Connection, Worker, drain, rows
 from tests.faults.pipeline import Pipeline, pipeline_on, until
-from tests.reconcile.repair_helpers import heal
+from tests.reconcile.repair_helpers import repair_all
 
 
 def wrong(connection: Connection, *, full: bool = False) -> set[str]:
@@ -23,7 +23,7 @@ def heal_until_ended(pipeline: Pipeline, run: int) -> str:
     """Workers and reconciler go on side by side, as they do."""
 
     def ended() -> str | None:
-        heal(pipeline.connection)
+        repair_all(pipeline.connection)
         return pipeline.outcome(run)
 
     return str(until(ended, "the end of the run"))
@@ -47,7 +47,7 @@ def test_triggers_off_while_workers_work(pipeline: Pipeline) -> None:
     assert {"I8", "waiting"} <= wrong(pipeline.connection, full=True)
     assert heal_until_ended(pipeline, run) == "succeeded"
     pipeline.check_invariants()
-    assert heal(pipeline.connection) == []
+    assert repair_all(pipeline.connection) == []
 
 
 def test_database_restored_from_a_copy_of_mid_run(database: Url, server: Url, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_database_restored_from_a_copy_of_mid_run(database: Url, server: Url, tm
             # The witness of the kit saw only half of it.
             until(lambda: wrong(pipeline.connection) == set(), "books in order")
             assert {step.item for step in pipeline.steps(stage="ocr")} == set(documents[3:]), "nothing is read twice"
-            assert heal(pipeline.connection) == []
+            assert repair_all(pipeline.connection) == []
     finally:
         databases.drop_all()
 
@@ -89,7 +89,7 @@ def test_worker_whose_clock_is_off_by_an_hour(pipeline: Pipeline, clock: float) 
     pipeline.worker(concurrency=4, clock=clock)
     # Were the retry dated by the worker, it would come an hour late, or wait in the past.
     until(lambda: len(pipeline.steps(item=documents[0], stage="ocr", attempt=1)) == 1, "the second attempt")
-    assert heal(pipeline.connection) == [], "it holds its leases"
+    assert repair_all(pipeline.connection) == [], "it holds its leases"
     pipeline.open_gate("gate")
     assert pipeline.wait_for_end(run) == "succeeded"
     off = (
@@ -107,8 +107,8 @@ def test_the_older_systems_day(connection: Connection) -> None:
     """Lost coordinators and failed jobs that nobody counted: one pass sets all of them going, and every run ends."""
     break_down(connection, stuck=10, headless=7, failed=100)
     assert wrong(connection) == {"waiting"}
-    assert len(heal(connection)) == 107
-    assert heal(connection) == []
+    assert len(repair_all(connection)) == 107
+    assert repair_all(connection) == []
     drain(Worker(connection))
     assert wrong(connection) == set()
     assert rows(connection, "select distinct current_stage, outcome from sites") == [("completed", "succeeded")]

@@ -71,7 +71,7 @@ def test_a_retry_within_the_stage_and_after_it(connection: Connection, hand: Wor
     assert actions(connection) == [("retry", "town", run, {"stage": "ocr", "units": 1})]
     hand.retry(hand.take("ocr"), at=datetime.now(UTC) + timedelta(hours=1))
     engine.retry_failed(connection, "town")
-    assert actions(connection) == [("retry", "town", run, {"stage": None, "brought_forward": 1})]
+    assert actions(connection) == [("retry", "town", run, {"stage": None, "expedited": 1})]
     finish_phase(hand, failing=(first,))
     later = engine.retry_units(connection, "town", "ocr", [first, second])
     assert later.run_id != run

@@ -26,7 +26,7 @@ from tests.engine.helpers import (
     worker,
 )
 from tests.helpers import until
-from tests.reconcile.repair_helpers import heal
+from tests.reconcile.repair_helpers import repair_all
 
 
 def tour(hand: Worker) -> None:
@@ -42,7 +42,7 @@ def tour(hand: Worker) -> None:
     job = hand.take("ocr")
     engine.report_progress(connection, job.id, job.attempts, 1, 2)
     expire(connection, job)
-    heal(connection)
+    repair_all(connection)
     assert not hand.finish(job)
     hand.whose(job, "succeeded")
     hand.finish(hand.take("ocr"), "failed")
@@ -52,7 +52,7 @@ def tour(hand: Worker) -> None:
         connection.execute("set local session_replication_role = replica")
         connection.execute("delete from procrastinate_jobs where status = 'todo'")
     connection.execute("update sites set ocr_completed = 1")
-    heal(connection)
+    repair_all(connection)
     finish_phase(hand, failing=(items[0],))
     connection.execute(
         "select procrastinate_retry_job_v2(%s, null, null, null, null)", [unit(connection, items[0])["job_id"]]
@@ -64,7 +64,7 @@ def tour(hand: Worker) -> None:
         hand.finish(hand.take("compilation", "extraction"))
     hand.retry(hand.take("coordinator"))
     connection.execute("delete from procrastinate_jobs where status = 'todo' and queue_name = 'coordinator'")
-    heal(connection)
+    repair_all(connection)
     drain(hand)
     engine.mark_files_lost(connection, items[0], "ocr", "gone")
     engine.mark_processed(connection, items[0], 1)
@@ -91,11 +91,9 @@ def tour(hand: Worker) -> None:
 
 def break_and_heal(connection: Connection, hand: Worker, items: list[int]) -> None:
     """What reconciliation alone calls."""
-    run = start(connection, phase=2)
-    connection.execute("delete from pipeline_runs where run_id = %s", [run])
-    heal(connection)
+    start(connection, phase=2)
     connection.execute("update sites set current_stage = 'deploy'")
-    heal(connection)
+    repair_all(connection)
     run = engine.rewind(connection, "town", "ocr")
     drain(hand)
     connection.execute("delete from content_item_pipeline_state where content_item_id = %s", [items[0]])
@@ -107,7 +105,7 @@ def break_and_heal(connection: Connection, hand: Worker, items: list[int]) -> No
         [run],
     )
     assert broken_invariants(connection)
-    heal(connection)
+    repair_all(connection)
     drain(hand)
     run = start(connection)
     log_three = (
@@ -116,7 +114,7 @@ def break_and_heal(connection: Connection, hand: Worker, items: list[int]) -> No
     )
     connection.execute(log_three, [run])
     connection.execute("update sites set fetch_total = 9")
-    heal(connection)
+    repair_all(connection)
 
 
 def test_every_function_runs(database: str, folder: SqlFolder) -> None:

@@ -31,7 +31,7 @@ from tests.engine.helpers import (
     unit,
     waiting,
 )
-from tests.reconcile.repair_helpers import heal
+from tests.reconcile.repair_helpers import repair_all
 
 
 def test_a_run_from_end_to_end(connection: Connection) -> None:
@@ -51,7 +51,7 @@ def test_a_run_from_end_to_end(connection: Connection) -> None:
     finish_phase(hand)
 
     assert (site(connection)["current_stage"], site(connection)["outcome"]) == ("completed", "partial")
-    assert rows(connection, "select outcome, ocr_total, ocr_completed, ocr_failed from pipeline_runs") == [
+    assert rows(connection, "select outcome, ocr_total, ocr_completed, ocr_failed from run_history") == [
         ("partial", 3, 2, 1)
     ]
     assert rows(connection, "select phase, deferred_count from pipeline_transitions order by 1") == [
@@ -69,7 +69,7 @@ def test_refusals(connection: Connection) -> None:
     run = start(connection)
     with pytest.raises(SiteNotFound):
         engine.start_run(connection, "nowhere")
-    with pytest.raises(RunInProgress, match=f"run {run} of town is still going"):
+    with pytest.raises(RunInProgress, match=f"run {run} of town is in progress"):
         engine.start_run(connection, "town")
     with pytest.raises(RunSuperseded):
         engine.start_phase(connection, "town", run + 1, 2)
@@ -139,7 +139,7 @@ def test_supersede_closes_the_older_run(connection: Connection) -> None:
     newer = engine.start_run(connection, "town", "again", supersede=True)
 
     assert rows(
-        connection, "select outcome, outcome_reason, ocr_failed from pipeline_runs where run_id = %s", [older]
+        connection, "select outcome, outcome_reason, ocr_failed from run_history where run_id = %s", [older]
     ) == [("cancelled", "superseded: again", 2)]
     assert {unit(connection, item)["error_code"] for item in items} == {"Superseded"}
     assert one(connection, "select abort_requested from procrastinate_jobs where id = %s", [running.id])
@@ -193,7 +193,7 @@ def test_cancel_between_coordinator_and_advance(connection: Connection) -> None:
     hand.finish(hand.take("fetch"))
     engine.cancel_run(connection, "town")
     assert hand.coordinate(hand.take("coordinator")) == "stale"
-    assert heal(connection) == []
+    assert repair_all(connection) == []
     assert broken_invariants(connection) == []
 
 
@@ -398,7 +398,7 @@ def test_late_document_flows_into_a_fresh_archive(connection: Connection) -> Non
     assert hand.finish(hand.take("ocr"))
 
     assert site(connection)["dirty"]
-    assert rows(connection, "select ocr_completed, ocr_failed from pipeline_runs where run_id = %s", [run]) == [(2, 0)]
+    assert rows(connection, "select ocr_completed, ocr_failed from run_history where run_id = %s", [run]) == [(2, 0)]
     fresh = engine.start_refresh_run(connection, "town")
     assert fresh is not None
     assert fresh > run
@@ -408,7 +408,7 @@ def test_late_document_flows_into_a_fresh_archive(connection: Connection) -> Non
     assert engine.start_refresh_run(connection, "town") is None, "one is going"
     drain(hand)
     assert site(connection)["outcome"] == "succeeded"
-    assert heal(connection) == []
+    assert repair_all(connection) == []
     assert broken_invariants(connection) == []
 
 
@@ -436,7 +436,7 @@ def test_document_healed_while_compiling_makes_another_run(connection: Connectio
     assert hand.finish(hand.take("ocr"))
     drain(hand)
     assert (site(connection)["outcome"], site(connection)["dirty"]) == ("succeeded", True)
-    assert [repair.found for repair in heal(connection)] == ["documents were healed after their phase"]
+    assert [repair.found for repair in repair_all(connection)] == ["late documents were processed after their phase"]
     drain(hand)
     assert (site(connection)["outcome"], site(connection)["dirty"]) == ("succeeded", False)
     assert broken_invariants(connection) == []
@@ -459,7 +459,7 @@ def test_pause_holds_back_and_resume_lets_go(connection: Connection, what: str) 
     assert hand.fetch("ocr") is None
     assert engine.retry_failed(connection, "town").units == 0, "nor does bringing it forward"
     assert hand.fetch("ocr") is None
-    assert heal(connection) == []
+    assert repair_all(connection) == []
 
     assert resume(connection, name)
     assert not resume(connection, name)
@@ -506,9 +506,9 @@ def test_job_given_back_in_the_moment_of_resuming_is_found(
         hand.retry(job)
         engine.resume_site(operator.connection, "town")
     assert hand.fetch("ocr") is None
-    assert [repair.do for repair in heal(connection)] == ["due at once"]
+    assert [repair.action for repair in repair_all(connection)] == ["schedule them now"]
     assert hand.fetch("ocr") is not None
-    assert heal(connection) == []
+    assert repair_all(connection) == []
 
 
 def test_who_is_due_and_in_which_order(connection: Connection) -> None:

@@ -27,7 +27,7 @@ from tests.engine.helpers import (
     start,
     unit,
 )
-from tests.reconcile.repair_helpers import heal
+from tests.reconcile.repair_helpers import repair_all
 
 
 def test_rescue_gives_another_attempt_until_they_are_used_up(connection: Connection) -> None:
@@ -63,9 +63,9 @@ def test_rescue_of_a_job_whose_twin_waits(connection: Connection) -> None:
     job = hand.take("coordinator")
     connection.execute(insert)
     expire(connection, job)
-    assert len(heal(connection)) == 1
+    assert len(repair_all(connection)) == 1
     assert job_status(connection, job.id) == "failed"
-    assert heal(connection) == []
+    assert repair_all(connection) == []
 
 
 def test_rescue_of_a_job_that_was_asked_to_stop_is_its_end(connection: Connection) -> None:

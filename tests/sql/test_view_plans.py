@@ -30,7 +30,6 @@ BIG = {
 ABOUT_A_SITE = {"expected_counters", "counter_mismatches", "open_coordinators", "open_units", "site_documents"}
 """Asked for one site at a time; of all at once they read what they must."""
 ON_EVERYTHING = {
-    "contradicted_results": "for the full check, and narrowed down by invariant_violations",
     "invariant_violations_full": "that is its purpose",
     "stage_durations": "the transitions of every run of a day, of which there are four each",
     "claim_mismatches": "for the full check, and for reconciliation",

@@ -216,7 +216,7 @@ def test_queue_backlog(connection: Connection, hand: Worker) -> None:
     assert (ocr["rate_per_hour"], ocr["eta"]) == (0, None), "nothing ended in the hour before that"
     connection.execute("select set_config('clerk.now', '', false)")
     (ocr,) = view(connection, "queue_backlog")
-    assert [ocr[key] for key in ("queue", "waiting", "scheduled", "held_back", "running", "paused")] == [
+    assert [ocr[key] for key in ("queue", "waiting", "scheduled", "on_hold", "running", "paused")] == [
         *("ocr", 2, 1, 0, 1),
         False,
     ]
@@ -227,7 +227,7 @@ def test_queue_backlog(connection: Connection, hand: Worker) -> None:
     engine.pause_queue(connection, "ocr", "me")
     engine.pause_queue(connection, "deploy", "me")
     deploy, ocr = sorted(view(connection, "queue_backlog"), key=lambda row: str(row["queue"]))
-    assert (ocr["waiting"], ocr["scheduled"], ocr["held_back"], ocr["running"]) == (0, 0, 3, 1)
+    assert (ocr["waiting"], ocr["scheduled"], ocr["on_hold"], ocr["running"]) == (0, 0, 3, 1)
     assert (ocr["paused"], ocr["paused_by"], ocr["eta"], ocr["oldest_waiting_since"]) == (True, "me", None, None)
     assert (deploy["queue"], deploy["paused"], deploy["waiting"]) == ("deploy", True, 0)
     hand.finish(job)
@@ -405,10 +405,10 @@ def test_contradicted_results(connection: Connection, hand: Worker) -> None:
     assert full(connection) == ["I8"]
 
 
-def test_runs_that_end_and_do_not(connection: Connection, hand: Worker) -> None:
+def test_runs_that_contradict_their_site(connection: Connection, hand: Worker) -> None:
     at_rest(connection, hand)
     connection.execute("insert into pipeline_runs (subdomain, reason) values ('town', 'by hand')")
-    assert "is going, and the site does not know it" in broken_invariants(connection)[0][4]
+    assert "is open but is not the current run of its site" in broken_invariants(connection)[0][4]
     connection.execute("delete from pipeline_runs where reason = 'by hand'")
     connection.execute("update sites set outcome = 'partial'")
     assert [row[0] for row in broken_invariants(connection)] == ["I4"]

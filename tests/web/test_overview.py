@@ -78,11 +78,11 @@ def test_hourly_charts_have_descriptions(client: TestClient, connection: psycopg
     connection.execute("insert into sites (subdomain) values ('springfield')")
     connection.execute(
         """
-        insert into pipeline_runs (subdomain, reason, started_at, ended_at, outcome, ocr_completed, ocr_failed,
-                                   fetch_completed, fetch_failed, compilation_completed, compilation_failed,
-                                   extraction_completed, extraction_failed, deploy_completed, deploy_failed)
+        insert into pipeline_runs (subdomain, reason, started_at, ended_at, outcome, counters)
         select 'springfield', 'scheduled', now() - h * interval '1 hour', now() - h * interval '1 hour', 'partial',
-               1200, 10, 1, 0, 1, 0, 1200, 0, 1, 0
+               '{"fetch": {"completed": 1, "failed": 0}, "ocr": {"completed": 1200, "failed": 10},
+                 "compilation": {"completed": 1, "failed": 0}, "extraction": {"completed": 1200, "failed": 0},
+                 "deploy": {"completed": 1, "failed": 0}}'
         from unnest(array[0, 1, 30]) h
         """
     )

@@ -196,9 +196,11 @@ def test_runs_are_compared_with_the_one_before(client: TestClient, connection: C
     connection.execute("insert into sites (subdomain) values ('town')")
     connection.execute(
         """
-        insert into pipeline_runs (subdomain, reason, started_at, ended_at, outcome, ocr_completed, ocr_failed,
-                                   fetch_failed, compilation_failed, extraction_failed, deploy_failed)
-        select 'town', 'scheduled', day, day + interval '1 min' * took, 'partial', read, failed, 0, 0, 0, 0
+        insert into pipeline_runs (subdomain, reason, started_at, ended_at, outcome, counters)
+        select 'town', 'scheduled', day, day + interval '1 min' * took, 'partial',
+               jsonb_build_object('fetch', '{"failed": 0}'::jsonb, 'compilation', '{"failed": 0}'::jsonb,
+                                  'extraction', '{"failed": 0}'::jsonb, 'deploy', '{"failed": 0}'::jsonb,
+                                  'ocr', jsonb_build_object('completed', read, 'failed', failed))
         from (values (2, 10, 100, 7), (1, 25, 130, 4)) run (n, took, read, failed),
              lateral (select now() - interval '1 day' * n as day) d
         """

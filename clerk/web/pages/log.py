@@ -29,7 +29,7 @@ _REPAIRS = sql.SQL("""
     {matching} order by at desc, id desc limit %(limit)s offset %(offset)s
 """).format(matching=_MATCHING)
 _RECONCILIATIONS = sql.SQL("""
-    select started_at, ended_at, seconds, actor, via, subdomain, found, repaired, failed, given_up
+    select started_at, ended_at, seconds, actor, via, subdomain, found, repaired, failed, abandoned
     from recent_reconciliations
     where (%(site)s = '' or subdomain is null or subdomain = %(site)s)
     limit %(limit)s

@@ -24,7 +24,7 @@ _RUNNING_JOBS = sql.SQL("""
 """)
 QUERIES: list[SampleQuery] = [(_RUNNING_JOBS, {"limit": 1})]
 _EMPTY_QUEUE = {
-    **dict.fromkeys(("waiting", "running", "scheduled", "held_back"), 0),
+    **dict.fromkeys(("waiting", "running", "scheduled", "on_hold"), 0),
     **dict.fromkeys(("oldest_waiting_since", "rate_per_hour", "eta")),
     "paused": False,
 }

@@ -1,6 +1,6 @@
--- needs: 0017
--- Moves a stage's counters of one run: on the site if the run is its present one, and in the run's history if
--- it has ended. Never below zero.
+-- needs: 0018
+-- Adds to a stage's counters: those of the site if the run is its current one, and those of the run's record if it
+-- has ended. Counters never go below zero.
 create or replace function clerk_add_to_counters(
     p_subdomain text, p_run_id bigint, p_stage text, p_completed integer, p_failed integer
 ) returns void
@@ -25,19 +25,9 @@ as $$
     where s.subdomain = p_subdomain and s.run_id = p_run_id;
 
     update pipeline_runs r
-    set fetch_completed = greatest(r.fetch_completed + case p_stage when 'fetch' then p_completed else 0 end, 0),
-        fetch_failed = greatest(r.fetch_failed + case p_stage when 'fetch' then p_failed else 0 end, 0),
-        ocr_completed = greatest(r.ocr_completed + case p_stage when 'ocr' then p_completed else 0 end, 0),
-        ocr_failed = greatest(r.ocr_failed + case p_stage when 'ocr' then p_failed else 0 end, 0),
-        compilation_completed =
-            greatest(r.compilation_completed + case p_stage when 'compilation' then p_completed else 0 end, 0),
-        compilation_failed =
-            greatest(r.compilation_failed + case p_stage when 'compilation' then p_failed else 0 end, 0),
-        extraction_completed =
-            greatest(r.extraction_completed + case p_stage when 'extraction' then p_completed else 0 end, 0),
-        extraction_failed =
-            greatest(r.extraction_failed + case p_stage when 'extraction' then p_failed else 0 end, 0),
-        deploy_completed = greatest(r.deploy_completed + case p_stage when 'deploy' then p_completed else 0 end, 0),
-        deploy_failed = greatest(r.deploy_failed + case p_stage when 'deploy' then p_failed else 0 end, 0)
+    set counters = jsonb_set(r.counters, array[p_stage], jsonb_build_object(
+        'total', r.counters -> p_stage -> 'total',
+        'completed', greatest((r.counters -> p_stage ->> 'completed')::integer + p_completed, 0),
+        'failed', greatest((r.counters -> p_stage ->> 'failed')::integer + p_failed, 0)))
     where r.run_id = p_run_id and r.ended_at is not null;
 $$;

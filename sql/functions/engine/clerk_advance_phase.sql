@@ -1,6 +1,7 @@
--- needs: 0017
--- What a coordinator calls when a phase is over: judges the phase and starts the next, or ends the run.
--- Does nothing, and says so, if that phase is already behind us: however often it is called, one is accepted.
+-- needs: 0018
+-- Called by the coordinator of a complete phase: starts the next phase, or ends the run with the outcome of this one.
+-- The site's row, locked, decides: an advance is accepted only while the site is in that phase of that run and the
+-- coordinator is claimed. Any further call returns 'stale' and changes nothing.
 create or replace function clerk_advance_phase(p_subdomain text, p_run_id bigint, p_phase integer) returns text
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
@@ -16,13 +17,9 @@ begin
        or not v_site.coordinator_enqueued then
         return 'stale';
     end if;
-    update pipeline_transitions t set advanced_at = clerk_now()
-    where t.run_id = p_run_id and t.phase = p_phase and t.advanced_at is null;
-    if not found then
-        return 'stale';
-    end if;
+    update pipeline_transitions t set advanced_at = clerk_now() where t.run_id = p_run_id and t.phase = p_phase;
 
-    select v.outcome, v.reason into v_outcome, v_reason from clerk_phase_outcome(p_subdomain, p_phase) v;
+    select o.outcome, o.reason into v_outcome, v_reason from clerk_phase_outcome(p_subdomain, p_phase) o;
     if v_outcome is not null then
         perform clerk_end_run(p_subdomain, p_run_id, v_outcome, v_reason);
         return 'ended: ' || v_outcome;

@@ -1,7 +1,6 @@
--- needs: 0017
--- The coordinator of a finished phase. The row in pipeline_transitions is the exactly-once proof; deferring the
--- same coordinator again (a lost one) only counts up there. Called with the site's row locked, and with the site in
--- that phase: an advance out of it that is on record did not happen.
+-- needs: 0018
+-- Defers the coordinator of a complete phase. Returns its job, or NULL if one already waits. Called with the site's row
+-- locked and the site in that phase, so an advance recorded for it did not happen and is cleared.
 create or replace function clerk_defer_coordinator(p_subdomain text, p_run_id bigint, p_phase integer)
 returns bigint
 language plpgsql volatile
@@ -10,7 +9,7 @@ as $$
 declare
     v_job_id bigint;
 begin
-    -- No procrastinate_defer_jobs_v1: it knows no ON CONFLICT, and a coordinator that still waits is enough.
+    -- Not procrastinate_defer_jobs_v1, which has no ON CONFLICT: one waiting coordinator is enough.
     insert into procrastinate_jobs (queue_name, task_name, priority, queueing_lock, args)
     values ('coordinator', 'clerk.coordinate', 100, format('clerk.coordinate:%s:%s', p_run_id, p_phase),
             jsonb_build_object('subdomain', p_subdomain, 'run_id', p_run_id, 'phase', p_phase))

@@ -1,5 +1,6 @@
--- needs: 0017
--- A little later, so that many documents healed at once make one new run, not many.
+-- needs: 0018
+-- Defers the job that starts a refresh run for a dirty site. After a delay, so that several late units that succeed
+-- together cause one run.
 create or replace function clerk_defer_refresh(p_subdomain text) returns void
 language sql volatile
 set search_path = pg_catalog, public, pg_temp

@@ -1,6 +1,6 @@
--- needs: 0017
--- A new job for a unit that has none, or whose job is not to be trusted any more: whatever the older job may
--- still report is stale, since the ledger now names another. Called with the site's row locked.
+-- needs: 0018
+-- A new job for an open unit. The ledger row names the new job, so any result of an older one is stale. Called with the
+-- site's row locked.
 create or replace function clerk_defer_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint)
 returns bigint
 language plpgsql volatile

@@ -1,7 +1,7 @@
--- needs: 0017
--- The end of a run, however it came. Units that are still open end as failed, with the reason; their jobs are
--- cancelled where they wait and asked to stop where they run. Job rows that somebody else holds are passed
--- over, never waited for: what they report later is stale. Called with the site's row locked.
+-- needs: 0018
+-- Ends a run. Its open units fail with the reason; their waiting jobs are cancelled, their running jobs are asked to
+-- abort. Job rows that another session has locked are skipped, never waited for: their results will be stale. Called
+-- with the site's row locked.
 create or replace function clerk_end_run(
     p_subdomain text, p_run_id bigint, p_outcome text, p_reason text, p_error_code text default 'RunEnded'
 ) returns void
@@ -32,13 +32,8 @@ begin
 
     update pipeline_runs r
     set ended_at = clerk_now(), outcome = p_outcome, outcome_reason = p_reason,
-        fetch_total = s.fetch_total, fetch_completed = s.fetch_completed, fetch_failed = s.fetch_failed,
-        ocr_total = s.ocr_total, ocr_completed = s.ocr_completed, ocr_failed = s.ocr_failed,
-        compilation_total = s.compilation_total, compilation_completed = s.compilation_completed,
-        compilation_failed = s.compilation_failed,
-        extraction_total = s.extraction_total, extraction_completed = s.extraction_completed,
-        extraction_failed = s.extraction_failed,
-        deploy_total = s.deploy_total, deploy_completed = s.deploy_completed, deploy_failed = s.deploy_failed
+        -- The counters of the site belong to its current run only.
+        counters = case when s.run_id = r.run_id then clerk_counters(s) end
     from sites s
     where s.subdomain = p_subdomain and r.run_id = p_run_id and r.ended_at is null;
 

@@ -1,8 +1,9 @@
--- needs: 0017
--- Procrastinate's fetch for chosen queues, in time that does not grow with what waits. Its own asks for
--- `queue_name = any (…) order by priority, id`, which no index can answer in order, so it walks past the waiting
--- jobs of all other queues. Here every queue is asked for its first job by idx_procrastinate_jobs_queue_todo, and
--- they are tried best first. Same rules otherwise: priority, then age, and one job at a time per lock.
+-- needs: 0018
+-- Procrastinate's fetch for chosen queues, in time that does not grow with the number of waiting jobs.
+-- Procrastinate's own query asks for `queue_name = any (…) order by priority, id`, which no index can return in
+-- order, so it scans the waiting jobs of all other queues. Here idx_procrastinate_jobs_queue_todo gives the first job
+-- of each queue, and the queues are tried in the order of those. The rules are the same: priority, then age, and one
+-- job at a time per lock.
 create or replace function clerk_fetch_job(p_queues text[], p_worker_id bigint) returns procrastinate_jobs
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
@@ -12,7 +13,7 @@ declare
     v_job procrastinate_jobs;
 begin
     if p_queues is null then
-        -- Every queue in which a job waits, a step in the index each.
+        -- Every queue that has a waiting job, with one index lookup per queue.
         with recursive queue (name) as (
             select min(j.queue_name) from procrastinate_jobs j where j.status = 'todo'
             union all

@@ -1,10 +1,10 @@
--- needs: 0017
--- The number of the first event at or after a time. Events are numbered as they happen, so this is a search by
--- halves over their key: a view asks for "id >= this" and reads the window it is about, without an index on the time
--- that every job would have to keep up. Events of type scheduled bear the time that was planned, and do not count.
+-- needs: 0018
+-- The id of the first event at or after a time. Events are numbered in order of time, so this is a binary search over
+-- the primary key: a view asks for "id >= this" and reads only its window, without an index on the time that every
+-- job would have to maintain. Events of type scheduled have the planned time and are ignored.
 --
--- Of high cost, which is true and keeps it out of a filter that would call it for every row. Security definer: views
--- call it for readers who may not see the table.
+-- The high cost keeps the planner from calling it in a filter for every row. Security definer, because views call it
+-- for users who may not read the table.
 create or replace function clerk_first_event_since(p_since timestamptz) returns bigint
 language plpgsql stable security definer cost 10000
 set search_path = pg_catalog, public, pg_temp

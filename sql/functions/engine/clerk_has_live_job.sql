@@ -1,5 +1,5 @@
--- needs: 0017
--- Somebody works for this run just now, on a unit or as its coordinator, and its lease holds.
+-- needs: 0018
+-- Whether a worker with a live lease is processing a unit or the coordinator of this run.
 create or replace function clerk_has_live_job(p_subdomain text, p_run_id bigint) returns boolean
 language sql stable
 set search_path = pg_catalog, public, pg_temp

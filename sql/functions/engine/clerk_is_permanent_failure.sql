@@ -1,5 +1,5 @@
--- needs: 0017
--- Failed through its own fault, rather than because a run, a worker's host or an operator went away.
+-- needs: 0018
+-- Whether a unit failed because of its document, rather than because its run, job or files were removed.
 create or replace function clerk_is_permanent_failure(p_status text, p_error_code text) returns boolean
 language sql immutable parallel safe
 set search_path = pg_catalog, public, pg_temp

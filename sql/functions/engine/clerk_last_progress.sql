@@ -1,5 +1,5 @@
--- needs: 0017
--- When a run last got anywhere: a unit ended, or a phase did. NULL if it never has.
+-- needs: 0018
+-- When a unit or a phase of the run last ended; NULL if none has.
 create or replace function clerk_last_progress(p_subdomain text, p_run_id bigint) returns timestamptz
 language sql stable
 set search_path = pg_catalog, public, pg_temp

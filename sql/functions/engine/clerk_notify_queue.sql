@@ -1,6 +1,6 @@
--- needs: 0017
--- Tells workers that a job waits. Procrastinate notifies on INSERT only: without this a job that went back to
--- `todo`, or was brought forward, waits for the next poll.
+-- needs: 0018
+-- Notifies workers of a waiting job. Procrastinate notifies on INSERT only: without this, a job that returns to `todo`
+-- or is expedited waits for the next poll.
 create or replace function clerk_notify_queue(p_queue text) returns void
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp

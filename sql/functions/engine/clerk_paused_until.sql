@@ -1,5 +1,5 @@
--- needs: 0017
--- The day to which paused jobs are scheduled. Not infinity: Python's datetime has none.
+-- needs: 0018
+-- The date to which paused jobs are scheduled. Not infinity, which Python's datetime cannot represent.
 create or replace function clerk_paused_until() returns timestamptz
 language sql immutable parallel safe
 set search_path = pg_catalog, public, pg_temp

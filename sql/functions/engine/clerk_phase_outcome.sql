@@ -1,6 +1,6 @@
--- needs: 0017
--- After a phase: NULL to go on, or the outcome that ends the run. Best effort: failed documents never stop a
--- site; no document at all, none that can be read, and none new are three different ends.
+-- needs: 0018
+-- The outcome with which a run ends after this phase, or NULL if the run continues. Failed documents never stop a site.
+-- No documents, no readable document and no new document are three different outcomes.
 create or replace function clerk_phase_outcome(p_subdomain text, p_phase integer, out outcome text, out reason text)
 language plpgsql stable
 set search_path = pg_catalog, public, pg_temp
@@ -18,8 +18,8 @@ begin
         from content_items i
         left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
         where i.subdomain = p_subdomain and i.kind in ('minutes', 'agenda');
-        -- Published, and with every document in it that could be read: a run may have been cancelled, or have
-        -- failed, between reading and deploying.
+        -- The published archive contains every processed document. A run that was cancelled or failed between OCR
+        -- and deploy leaves one that does not.
         select exists (
             select from content_items i
             join content_item_pipeline_state d on d.content_item_id = i.id and d.pipeline = 'deploy'

@@ -1,6 +1,6 @@
--- needs: 0017
--- A worker's sign of life for the jobs it runs. A job past its stage's time limit is not renewed: it loses its
--- claim, and the reconciler gives it to somebody else. Returns the jobs that are still held.
+-- needs: 0018
+-- Renews the leases of a worker's running jobs and returns the jobs it still holds. A job past the time limit of its
+-- stage is not renewed: its lease expires, and the reconciler rescues it.
 create or replace function clerk_renew_leases(p_jobs bigint[]) returns setof bigint
 language sql volatile
 set search_path = pg_catalog, public, pg_temp

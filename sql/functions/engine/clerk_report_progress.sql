@@ -1,6 +1,6 @@
--- needs: 0017
--- Steps done of steps in all, such as pages; renews the lease on the way. False if the claim is somebody else's
--- by now: the job should stop, for nothing it does will count.
+-- needs: 0018
+-- Records steps done of a total, such as pages, and renews the lease. False if the claim is lost: the job should stop,
+-- because its result will be rejected.
 create or replace function clerk_report_progress(p_job_id bigint, p_attempt integer, p_done integer, p_total integer)
 returns boolean
 language plpgsql volatile

@@ -1,4 +1,5 @@
--- needs: 0017
+-- needs: 0018
+-- Whether the run exists and has not ended.
 create or replace function clerk_run_is_active(p_run_id bigint) returns boolean
 language sql stable
 set search_path = pg_catalog, public, pg_temp

@@ -1,6 +1,6 @@
--- needs: 0017
--- A unit that an operator retried after its phase has ended. Failing again changes nothing. Succeeding puts the
--- books right and makes the site dirty, so that the healed document flows into a fresh compilation and deploy.
+-- needs: 0018
+-- The result of a unit that was retried after its phase. A failure changes nothing. A success corrects the counters and
+-- makes the site dirty, so that a refresh run compiles and deploys the document.
 create or replace function clerk_settle_late_unit(
     p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean
 ) returns boolean

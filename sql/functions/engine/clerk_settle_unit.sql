@@ -1,6 +1,6 @@
--- needs: 0017
--- The end of a unit: ledger, counter, and with the last one of a phase the coordinator, exactly once.
--- Says what it made of it: counted, late (healed after its phase) or stale (not the present run's).
+-- needs: 0018
+-- Ends a unit: ledger row, counter and, with the last unit of a phase, the coordinator, exactly once. Returns
+-- 'counted', 'late' (retried after its phase) or 'stale' (the ledger row belongs to another run or job).
 create or replace function clerk_settle_unit(
     p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint,
     p_succeeded boolean, p_error_code text, p_error_message text
@@ -12,10 +12,9 @@ declare
     v_site sites;
     v_now timestamptz := clerk_now();
     v_phase integer := clerk_phase(p_stage);
-    v_left integer;
     v_last boolean;
 begin
-    -- The site first, then the ledger: the lock order that never deadlocked. See sql/README.md.
+    -- Lock order: the site before the ledger. See sql/README.md.
     select * into v_site from sites s where s.subdomain = p_subdomain for no key update;
 
     update content_item_pipeline_state l
@@ -31,7 +30,7 @@ begin
         if clerk_settle_late_unit(p_job_id, p_subdomain, p_run_id, p_stage, p_content_item_id, p_succeeded) then
             return 'late';
         end if;
-        -- What an operator's move closed itself is no surprise to anybody.
+        -- An operator action that closed the unit itself is not an ignored result.
         if coalesce(current_setting('clerk.actor', true), '') = '' then
             insert into ignored_results (why, job_id, status, holder, subdomain, run_id, stage, content_item_id)
             values ('stale', p_job_id, case when p_succeeded then 'processed' else 'failed_terminal' end,
@@ -40,14 +39,7 @@ begin
         return 'stale';
     end if;
 
-    v_left := case v_phase
-        when 1 then v_site.fetch_total - v_site.fetch_completed - v_site.fetch_failed
-        when 2 then v_site.ocr_total - v_site.ocr_completed - v_site.ocr_failed
-        when 3 then v_site.compilation_total - v_site.compilation_completed - v_site.compilation_failed
-                    + v_site.extraction_total - v_site.extraction_completed - v_site.extraction_failed
-        else v_site.deploy_total - v_site.deploy_completed - v_site.deploy_failed
-    end;
-    v_last := v_left <= 1 and not v_site.coordinator_enqueued and clerk_phase(v_site.current_stage) = v_phase;
+    v_last := clerk_units_left(v_site, v_phase) <= 1 and not v_site.coordinator_enqueued and clerk_phase(v_site.current_stage) = v_phase;
 
     update sites s
     set fetch_completed = s.fetch_completed + (p_succeeded and p_stage = 'fetch')::integer,

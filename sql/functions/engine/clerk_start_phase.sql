@@ -1,6 +1,6 @@
--- needs: 0017
--- All stages of a phase at once: every counter, every ledger row, every job; then completeness is judged, once.
--- No member can finish before the totals are written, and an enqueuer that dies half-way has done nothing.
+-- needs: 0018
+-- Starts all stages of a phase: totals, ledger rows and jobs in one transaction, so no unit can end before the totals
+-- are written, and a crash leaves nothing half started. A phase without units gets its coordinator immediately.
 -- Returns the number of units.
 create or replace function clerk_start_phase(
     p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[] default null
@@ -16,7 +16,7 @@ begin
     perform from sites s where s.subdomain = p_subdomain and s.run_id = p_run_id for no key update;
     if not found or not clerk_run_is_active(p_run_id) then
         raise exception using errcode = 'KL003',
-            message = format('run %s is not the present run of %s', p_run_id, p_subdomain);
+            message = format('run %s is not the active run of %s', p_run_id, p_subdomain);
     end if;
 
     with unit as (
@@ -58,7 +58,7 @@ begin
         deploy_total = case when p_phase = 4 then coalesce((v_totals ->> 'deploy')::integer, 0)
                             else s.deploy_total end,
         coordinator_enqueued = v_units = 0,
-        -- What is compiled from here on has every healed document in it.
+        -- Compilation includes every late document that has succeeded by now.
         dirty = s.dirty and p_phase <> 3,
         updated_at = date_trunc('second', clerk_now())
     where s.subdomain = p_subdomain;

@@ -1,5 +1,6 @@
--- needs: 0017
--- Cancel what waits, ask what runs to stop. Whoever holds a site never waits for a job row.
+-- needs: 0018
+-- Cancels waiting jobs and asks running ones to abort. Skips locked rows, because a session that has locked a site
+-- never waits for a job row.
 create or replace function clerk_stop_jobs(p_jobs bigint[]) returns void
 language sql volatile
 set search_path = pg_catalog, public, pg_temp

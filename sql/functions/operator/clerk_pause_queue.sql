@@ -1,5 +1,6 @@
--- needs: 0017
--- Holds back a queue's waiting jobs and all that come. What runs goes on to its end.
+-- needs: 0018
+-- Pauses a queue: its waiting and future jobs are scheduled for the distant future. Running jobs continue. False if
+-- it was paused already.
 create or replace function clerk_pause_queue(p_queue text, p_by text) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp

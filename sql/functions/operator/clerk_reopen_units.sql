@@ -1,6 +1,6 @@
--- needs: 0017
--- Opens failed units of a stage of the present phase again, each with a new job. Those that failed in an
--- older run join this one.
+-- needs: 0018
+-- Opens failed units of a stage of the current phase again, each with a new job. Units that failed in an older run join
+-- this one. Returns how many.
 create or replace function clerk_reopen_units(p_subdomain text, p_run_id bigint, p_stage text, p_items bigint[])
 returns integer
 language plpgsql volatile

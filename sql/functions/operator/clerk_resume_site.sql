@@ -1,4 +1,5 @@
--- needs: 0017
+-- needs: 0018
+-- Ends the pause of a site and releases its jobs. False if it was not paused.
 create or replace function clerk_resume_site(p_subdomain text) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp

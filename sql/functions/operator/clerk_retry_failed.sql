@@ -1,6 +1,6 @@
--- needs: 0017
--- Tries all failed units of a stage again; without a stage, of the earliest one that has any. p_failed_only: leave
--- those alone that wait for a retry of their own; otherwise they are brought forward too. Returns what was done.
+-- needs: 0018
+-- Retries all failed units of a stage; without a stage, of the earliest one that has any. Unless p_failed_only is set,
+-- units that wait for their own retry are expedited as well.
 create or replace function clerk_retry_failed(
     p_subdomain text, p_stage text default null, p_failed_only boolean default false,
     out run_id bigint, out stage text, out units integer
@@ -38,13 +38,13 @@ begin
         units := v_waiting;
         if units > 0 then
             insert into operator_actions (action, subdomain, run_id, detail)
-            values ('retry', p_subdomain, run_id, jsonb_build_object('stage', p_stage, 'brought_forward', units));
+            values ('retry', p_subdomain, run_id, jsonb_build_object('stage', p_stage, 'expedited', units));
         end if;
         return;
     end if;
 
     select r.run_id, r.units into run_id, units from clerk_retry_units(p_subdomain, stage, v_items) r;
-    -- A new run has ended the one in which they were brought forward.
+    -- A new run has ended the one whose retries were expedited.
     if run_id = v_site.run_id then
         units := units + v_waiting;
     end if;

@@ -1,8 +1,7 @@
--- needs: 0017
--- Tries these documents, failed in one stage, again. While the stage is going on they are opened again where they
--- are. If it is yet to come, the run that is going takes them along. After it, a new run does just them, and what
--- follows from them: the other documents are not done again. If there is no file to read, or not the one that was
--- fetched, that run fetches first. Which of them have not failed is passed over.
+-- needs: 0018
+-- Retries documents that failed in a stage; documents that have not failed are skipped. If the stage is current, their
+-- units are opened again. If it is still to come, the active run includes them. If it is over, a new run processes only
+-- them and what depends on them; it begins with fetch if their file is missing or altered.
 create or replace function clerk_retry_units(
     p_subdomain text, p_stage text, p_items bigint[], out run_id bigint, out units integer
 )
@@ -35,7 +34,7 @@ begin
        and not v_site.coordinator_enqueued then
         units := clerk_reopen_units(p_subdomain, v_site.run_id, p_stage, v_items);
     elsif clerk_run_is_active(v_site.run_id) and clerk_phase(v_site.current_stage) < clerk_phase(p_stage) then
-        -- A unit without a row is one that the phase has to do. Superseding would throw away what goes before.
+        -- The phase will include a unit without a ledger row. Superseding the run would discard its earlier phases.
         delete from content_item_pipeline_state l where l.content_item_id = any (v_items) and l.pipeline = p_stage;
     elsif p_stage = 'ocr' and exists (
         select from content_items i
@@ -43,7 +42,7 @@ begin
         where i.id = any (v_items)
           and (i.sha256 is null and i.fetch_error_code is not null or l.error_code in ('PdfMissing', 'PdfAltered'))
     ) then
-        -- Reading them again would find what it found before: the run begins with fetching.
+        -- Without a new file, OCR would fail again: the run begins with fetch.
         delete from content_item_pipeline_state l where l.content_item_id = any (v_items) and l.pipeline = p_stage;
         perform clerk_supersede_run(p_subdomain, format('retry of %s', p_stage));
         run_id := clerk_start_run(p_subdomain, format('retry of %s', p_stage));

@@ -1,5 +1,5 @@
--- needs: 0017
--- Does a stage again, for every document, and all that follows. A run that is going is superseded.
+-- needs: 0018
+-- Repeats a stage for every document, and all later stages, in a new run. Supersedes an open run.
 create or replace function clerk_rewind(p_subdomain text, p_stage text) returns bigint
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
@@ -15,7 +15,7 @@ begin
     perform clerk_supersede_run(p_subdomain, format('rewound to %s', p_stage));
     v_run_id := clerk_start_run(
         p_subdomain, format('rewound to %s', p_stage), false, clerk_phase(p_stage),
-        -- Compiling or deploying again asks no document to be done again.
+        -- Repeating compilation or deploy repeats no document.
         case when p_stage in ('ocr', 'extraction') then
             array(select i.id from content_items i where i.subdomain = p_subdomain and i.kind in ('minutes', 'agenda'))
         end);

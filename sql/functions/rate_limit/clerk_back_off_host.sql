@@ -1,5 +1,5 @@
--- needs: 0017
--- A host asked to be left alone for a while: no worker asks it before. A longer hold is not shortened.
+-- needs: 0018
+-- Stops all requests to a host for a while, for example after a Retry-After. Never shortens an earlier back-off.
 create or replace function clerk_back_off_host(p_host text, p_for interval, p_why text) returns timestamptz
 language sql volatile
 set search_path = pg_catalog, public, pg_temp

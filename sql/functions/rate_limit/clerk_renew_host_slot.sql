@@ -1,5 +1,5 @@
--- needs: 0017
--- A request takes long: its slot stays out. False if it was over already and somebody else may have it.
+-- needs: 0018
+-- Extends the lease of a slot during a long request. False if the lease had expired and the slot was deleted.
 create or replace function clerk_renew_host_slot(p_slot_id bigint, p_lease interval) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp

@@ -1,7 +1,7 @@
--- needs: 0017
--- Asks for leave to send one request to a host. Either a slot and how long to wait before the request may
--- start, or no slot and how long to wait before asking again. Starts are p_interval apart and at most
--- p_concurrency slots are out, whichever workers hold them.
+-- needs: 0018
+-- Reserves one request to a host. Returns a slot and how long to wait before the request may start, or no slot and how
+-- long to wait before the next reservation. Over all workers, requests start p_interval apart and at most p_concurrency
+-- slots are in use.
 create or replace function clerk_reserve_host_slot(
     p_host text, p_interval interval, p_concurrency integer, p_lease interval, out slot_id bigint, out wait interval
 )

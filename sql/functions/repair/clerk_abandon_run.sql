@@ -1,6 +1,6 @@
--- needs: 0017
--- Ends a run that is going and whose repairs lead nowhere. Its open units are taken up by the next run. Not while
--- somebody works for it: what they do would be thrown away, and may yet be the progress that was missed.
+-- needs: 0018
+-- Ends an active run as failed because its repairs made no progress. The next run takes up its open units. False, and
+-- nothing changes, while a worker with a live lease works for the run: its result would be lost, and may be progress.
 create or replace function clerk_abandon_run(p_subdomain text, p_run_id bigint, p_reason text) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp

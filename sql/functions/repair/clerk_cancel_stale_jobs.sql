@@ -1,5 +1,5 @@
--- needs: 0017
--- Cancels the waiting jobs of a run that is over. Returns how many there were.
+-- needs: 0018
+-- Cancels the waiting jobs of a run that has ended. Returns how many there were.
 create or replace function clerk_cancel_stale_jobs(p_subdomain text, p_run_id bigint) returns integer
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp

@@ -1,12 +1,12 @@
--- needs: 0017
--- Has a worker reconcile now instead of at the next quarter of an hour. False if one waits for a worker already.
+-- needs: 0018
+-- Defers a reconciliation now instead of waiting for the next periodic one. False if one already waits.
 create or replace function clerk_defer_reconciliation() returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
 as $$
 begin
     perform set_config('clerk.actor', 'clerk_defer_reconciliation', true);
-    -- As the clock defers it: same task, same lock, so that the two never queue up behind each other.
+    -- Same task and queueing lock as the periodic one, so that only one of them waits.
     insert into procrastinate_jobs (queue_name, task_name, queueing_lock, args)
     values ('coordinator', 'clerk.reconcile', 'clerk.reconcile',
             jsonb_build_object('timestamp', extract(epoch from clerk_now())::bigint))

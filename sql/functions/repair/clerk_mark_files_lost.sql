@@ -1,7 +1,8 @@
--- needs: 0017
--- What the ledger holds for done, and what came of it is gone from storage or damaged: the next run does it again. A
--- document whose PDF is gone too (p_pdf_missing) is read when that has come back; the archive keeps what it has of it
--- meanwhile. False if nothing changed, and while a run is going: half of it may rest on these files.
+-- needs: 0018
+-- The files of a processed unit are missing or damaged: the unit becomes failed, and the next run processes it again.
+-- If the PDF is missing as well (p_pdf_missing), only after a fetch has downloaded it; until then the archive keeps
+-- the document's pages. False if nothing changed, and while a run is active, because its other units may use these
+-- files.
 create or replace function clerk_mark_files_lost(
     p_content_item_id bigint, p_stage text, p_message text, p_pdf_missing boolean default false
 ) returns boolean

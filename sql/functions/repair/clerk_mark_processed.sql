@@ -1,7 +1,7 @@
--- needs: 0017
--- A document whose page texts are complete in storage, whatever the ledger says: it is not read again. An open unit
--- ends with its job, as if a worker had reported it; one that the ledger does not know, or holds for lost, is set
--- right, and the site becomes dirty. False if there is nothing to do, or if somebody is reading it.
+-- needs: 0018
+-- A document whose page texts are complete in storage becomes processed without OCR. An open unit ends together with
+-- its waiting job, as if a worker had finished it. A unit without a ledger row, or with error FilesLost, becomes
+-- processed, and the site becomes dirty. False if there is nothing to do, or if a worker has the job.
 create or replace function clerk_mark_processed(p_content_item_id bigint, p_page_count integer) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
@@ -10,7 +10,7 @@ declare
     v_subdomain text := (select i.subdomain from content_items i where i.id = p_content_item_id);
     v_unit content_item_pipeline_state;
 begin
-    -- Locks the site; an open unit whose job is gone gets one, to end with it.
+    -- Locks the site, and gives an open unit without a job one, which ends below.
     perform clerk_redefer_unit(p_content_item_id, 'ocr');
     perform set_config('clerk.actor', 'clerk_mark_processed', true);
     select * into v_unit from content_item_pipeline_state l
@@ -18,7 +18,7 @@ begin
     for no key update;
 
     if v_unit.status in ('pending', 'in_progress', 'failed_retryable') then
-        -- Never waits for a job row: a worker that claims it now reads it itself, and finds every page done.
+        -- Never waits for a job row: a worker that claims the job now finds every page done.
         update procrastinate_jobs j set status = 'succeeded'
         where j.id in (select w.id from procrastinate_jobs w where w.id = v_unit.job_id and w.status = 'todo'
                        for update skip locked);

@@ -1,7 +1,7 @@
--- needs: 0017
--- Units of the present run whose ledger row is gone, where the site counted more units than the ledger has. In the
--- present phase: whatever the phase would begin with now. Of phases that are over: documents without any row; what
--- carries a whole site (fetch, compilation, deploy) is done again by the next run anyway.
+-- needs: 0018
+-- Units of the current run that have lost their ledger row, for stages where the site counts more units than the
+-- ledger. In the current phase: whatever the phase would start with now. In earlier phases: documents without a row.
+-- The next run repeats site-level units (fetch, compilation, deploy) anyway.
 create or replace function clerk_missing_units(p_subdomain text)
 returns table (stage text, content_item_id bigint, late boolean)
 language sql stable
@@ -18,8 +18,8 @@ as $$
         cross join lateral (values ('fetch', s.fetch_total, c.fetch_total), ('ocr', s.ocr_total, c.ocr_total),
                                    ('compilation', s.compilation_total, c.compilation_total),
                                    ('extraction', s.extraction_total, c.extraction_total),
-                                   ('deploy', s.deploy_total, c.deploy_total)) as n (stage, counted, there)
-        where s.subdomain = p_subdomain and n.counted > n.there
+                                   ('deploy', s.deploy_total, c.deploy_total)) as n (stage, counted, in_ledger)
+        where s.subdomain = p_subdomain and n.counted > n.in_ledger
     )
     select u.stage, u.content_item_id, false
     from site

@@ -1,7 +1,7 @@
--- needs: 0017
--- Sets the site's counters to what the ledger says of its present run, those of the run's history too if it has
--- ended, and the claim of the coordinator to what follows: claimed if the phase is complete, with a coordinator on its way;
--- unclaimed if it is not. Stages of phases to come stay at zero.
+-- needs: 0018
+-- Sets the counters of a site, and of its run's record if the run has ended, to what the ledger says. Then sets the
+-- claim of the coordinator to what follows: if the phase is complete, claimed, with a coordinator deferred; otherwise
+-- unclaimed.
 create or replace function clerk_recount_site(p_subdomain text) returns void
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
@@ -25,16 +25,7 @@ begin
 
     select * into v_site from sites s where s.subdomain = p_subdomain;
     if not clerk_run_is_active(v_site.run_id) then
-        update pipeline_runs r
-        set fetch_total = v_site.fetch_total, fetch_completed = v_site.fetch_completed, fetch_failed = v_site.fetch_failed,
-            ocr_total = v_site.ocr_total, ocr_completed = v_site.ocr_completed, ocr_failed = v_site.ocr_failed,
-            compilation_total = v_site.compilation_total, compilation_completed = v_site.compilation_completed,
-            compilation_failed = v_site.compilation_failed,
-            extraction_total = v_site.extraction_total, extraction_completed = v_site.extraction_completed,
-            extraction_failed = v_site.extraction_failed,
-            deploy_total = v_site.deploy_total, deploy_completed = v_site.deploy_completed,
-            deploy_failed = v_site.deploy_failed
-        where r.run_id = v_site.run_id;
+        update pipeline_runs r set counters = clerk_counters(v_site) where r.run_id = v_site.run_id;
         return;
     end if;
     update sites s set coordinator_enqueued = false where s.subdomain = p_subdomain and s.coordinator_enqueued;

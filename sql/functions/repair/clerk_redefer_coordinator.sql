@@ -1,5 +1,5 @@
--- needs: 0017
--- The phase is complete, and the coordinator that should have ended it is lost: the same one again.
+-- needs: 0018
+-- Defers the coordinator of a complete phase again if it is missing. False if it is not.
 create or replace function clerk_redefer_coordinator(p_subdomain text) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp

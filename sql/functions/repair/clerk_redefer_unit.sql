@@ -1,6 +1,6 @@
--- needs: 0017
--- A unit that somebody has to do and whose job is gone gets a new one. If its phase is over it is late, and the run
--- does not wait for it.
+-- needs: 0018
+-- Gives an orphaned unit a new job. If its phase is over the unit is late, and the run does not wait for it. False if
+-- it is not orphaned.
 create or replace function clerk_redefer_unit(p_content_item_id bigint, p_stage text) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp

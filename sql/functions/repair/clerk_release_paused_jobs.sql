@@ -1,6 +1,7 @@
--- needs: 0017
--- Every job that was held back and whose queue and site go again is due at once. One that was just being given
--- back is passed over, or held back an instant too late: reconciling releases it. Of one site, or of all.
+-- needs: 0018
+-- Schedules paused jobs now if neither their queue nor their site is paused any more; all of them, or those of one
+-- site. Skips job rows that another session has locked: reconciliation releases those. Returns how many were
+-- released.
 create or replace function clerk_release_paused_jobs(p_subdomain text default null) returns integer
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
@@ -16,7 +17,7 @@ begin
             from wrongly_paused_jobs w
             join procrastinate_jobs l on l.id = w.job_id and l.status = 'todo'
             where p_subdomain is null or w.subdomain = p_subdomain
-            -- The site may be locked by now, and whoever holds a site never waits for a job row.
+            -- The caller may have locked the site, and then never waits for a job row.
             for update of l skip locked
         )
         returning j.queue_name

@@ -1,6 +1,6 @@
--- needs: 0017
--- Makes ledger, counters and coordinator of the site's present run agree: units whose row is gone get a row and a
--- job again, then all is counted anew. What is wrong with the run or its stage must have been put right before.
+-- needs: 0018
+-- Makes ledger, counters and coordinator of the current run agree: units without a ledger row get a row and a job, then
+-- everything is counted again. The run and the stage of the site must be right already.
 create or replace function clerk_repair_units(p_subdomain text) returns void
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp

@@ -1,6 +1,7 @@
--- needs: 0017
--- A job whose worker is gone or whose lease is over: another attempt, or failed when its attempts are used up.
--- The lease is read again once the job is locked; its holder may have come back meanwhile.
+-- needs: 0018
+-- Takes a job from a worker whose lease has expired: another attempt, or failed if there are none left. The lease is
+-- read again after the job is locked, because its holder may have renewed it. Returns 'rescued', 'failed' or 'left
+-- alone'.
 create or replace function clerk_rescue_job(p_job_id bigint) returns text
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
@@ -30,11 +31,11 @@ begin
             perform clerk_notify_queue(v_job.queue_name);
             return 'rescued';
         exception
-            -- Its twin waits already (a periodic task's next turn, a coordinator deferred again): one is enough.
+            -- A job with the same queueing lock already waits (a periodic task, a coordinator): one is enough.
             when unique_violation then null;
         end;
     end if;
-    -- Somebody had asked it to stop, or it has had its chances.
+    -- It was asked to abort, or has no attempt left.
     update procrastinate_jobs j
     set status = case when v_job.abort_requested then 'aborted' else 'failed' end::procrastinate_job_status,
         attempts = j.attempts + 1, abort_requested = false

@@ -1,5 +1,5 @@
--- needs: 0017
--- The rows that a repair is about, for reconcile_log: the site, its run and transitions, and the unit if there is one.
+-- needs: 0018
+-- The rows that a repair concerns, for reconcile_log: the site, its run and transitions, and the unit if there is one.
 create or replace function clerk_state_snapshot(p_subdomain text, p_run_id bigint, p_content_item_id bigint, p_stage text)
 returns jsonb
 language sql stable
@@ -9,11 +9,7 @@ as $$
         'site', (select jsonb_build_object(
                      'current_stage', s.current_stage, 'run_id', s.run_id, 'outcome', s.outcome,
                      'coordinator_enqueued', s.coordinator_enqueued, 'dirty', s.dirty, 'updated_at', s.updated_at,
-                     'fetch', array[s.fetch_total, s.fetch_completed, s.fetch_failed],
-                     'ocr', array[s.ocr_total, s.ocr_completed, s.ocr_failed],
-                     'compilation', array[s.compilation_total, s.compilation_completed, s.compilation_failed],
-                     'extraction', array[s.extraction_total, s.extraction_completed, s.extraction_failed],
-                     'deploy', array[s.deploy_total, s.deploy_completed, s.deploy_failed])
+                     'counters', clerk_counters(s))
                  from sites s where s.subdomain = p_subdomain),
         'run', (select jsonb_build_object('run_id', r.run_id, 'ended_at', r.ended_at, 'outcome', r.outcome)
                 from pipeline_runs r where r.run_id = p_run_id),

@@ -1,10 +1,10 @@
--- needs: 0017
--- The fence: of all who want to end or give back a running job, only the claim that holds it may.
+-- needs: 0018
+-- The fence: only the claim that holds a running job may end it or give it back.
 --
--- A worker says with which attempt it speaks (clerk.attempt, sent in the same statement); its process is known
--- by application_name. Repairs and operators' moves are functions with clerk.actor set, and pass. Everything
--- else that would take a job out of `doing` is dropped: the row stays, and finish_job then raises P0001.
--- todo → doing is never vetoed: the head of the queue would block all jobs behind it.
+-- A worker is identified by application_name and sends its attempt (clerk.attempt) in the same statement. Repairs and
+-- operator actions set clerk.actor and pass. Any other update that takes a job out of `doing` is dropped: the row
+-- stays, and finish_job raises P0001. todo → doing is never refused, because the first job of a queue would block all
+-- others.
 create or replace function clerk_fence() returns trigger
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
@@ -16,7 +16,7 @@ begin
     if v_actor <> '' or new.status = 'doing' then
         return new;
     end if;
-    -- A worker that speaks of a job nobody is running was frozen while others took its job away.
+    -- A worker that settles a job which is not running was frozen while its job was rescued.
     if v_attempt <> '' and old.status <> 'doing' then
         return null;
     end if;

@@ -1,6 +1,7 @@
--- needs: 0017
--- Books every change of a job's status, in the transaction that makes it. sql/README.md has the table of
--- transitions. Must never raise on bad data: finish_job would fail, and the job stay `doing` for ever.
+-- needs: 0018
+-- Records every change of a job's status in ledger, counters and claim, in the transaction of the change.
+-- sql/README.md has the table of transitions. Must never raise on bad data: finish_job would fail, and the job would
+-- stay `doing`.
 create or replace function clerk_record_change() returns trigger
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp

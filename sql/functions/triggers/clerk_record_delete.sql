@@ -1,5 +1,5 @@
--- needs: 0017
--- A job that is deleted while its unit is open will never report: the unit ends here, so that nobody waits.
+-- needs: 0018
+-- A job that is deleted while its unit is open will never report a result: the unit fails, so that its phase can end.
 create or replace function clerk_record_delete() returns trigger
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
@@ -9,8 +9,8 @@ declare
     v_item bigint := case when old.args ->> 'content_item_id' ~ '^[0-9]{1,18}$'
                           then (old.args ->> 'content_item_id')::bigint end;
 begin
-    -- The claim before the site, as when a job ends: a renewal holds several claims and may wait for one whose
-    -- holder waits for the site.
+    -- Lock order: the claim before the site. A lease renewal locks several claims, and may wait for one whose holder
+    -- waits for the site.
     delete from job_claims c where c.job_id = old.id;
     if old.status in ('todo', 'doing') and v_run_id is not null and v_item is not null
        and clerk_phase(old.args ->> 'stage') is not null and old.args ->> 'subdomain' is not null then

@@ -1,4 +1,4 @@
--- needs: 0017
+-- needs: 0018
 -- until: cleanup
 -- Imports a site of legacy clerk with the documents found on disk (p_documents: an object per document): inserts content
 -- items, ledger rows and an open run in p_phase, in one transaction. No job is deferred: reconciliation finds the open run

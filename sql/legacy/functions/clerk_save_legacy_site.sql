@@ -1,4 +1,4 @@
--- needs: 0017
+-- needs: 0018
 -- until: cleanup
 -- Saves the legacy values of a site before its first run overwrites them. Only the named columns: others may hold JSON
 -- that jsonb rejects.

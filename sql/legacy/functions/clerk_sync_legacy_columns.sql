@@ -1,4 +1,4 @@
--- needs: 0017
+-- needs: 0018
 -- until: cleanup
 -- Writes the status columns of legacy clerk, for programs that still read them. A failed or cancelled run does not change
 -- what is published: a site with an archive stays `deployed`, one without keeps its status. Times are text in UTC, as

@@ -1,4 +1,4 @@
--- needs: 0017
+-- needs: 0018
 -- until: cleanup
 create or replace trigger clerk_save_legacy_site
     before update of run_id on sites

@@ -1,4 +1,4 @@
--- needs: 0017
+-- needs: 0018
 -- until: cleanup
 -- Fires when the stage, the outcome or the run changes, not when counters change with every finished job. run_id is
 -- included because a new run may start in the stage that the site already has.

@@ -1,4 +1,4 @@
--- needs: 0017
+-- needs: 0018
 -- until: cleanup
 create or replace trigger clerk_sync_legacy_columns_on_insert
     before insert on sites

@@ -1,4 +1,4 @@
--- needs: 0017
+-- needs: 0018
 create view current_runs as
 select s.subdomain, s.name, s.current_stage, clerk_phase(s.current_stage) as phase, s.outcome, s.updated_at,
        s.coordinator_enqueued, s.dirty, s.paused_at, s.paused_by, s.run_interval, s.updated_at + s.run_interval as due_at,
@@ -20,8 +20,8 @@ left join lateral (
     limit 1
 ) published on true;
 
-comment on view current_runs is 'A row per site: its present run, or its last one, with why it began and how it ended.';
-comment on column current_runs.due_at is 'When the scheduler starts the next run; NULL: at once.';
-comment on column current_runs.deployed_at is 'When this run published; announced_at: when what is done after it was done.';
+comment on view current_runs is 'One row per site: its current run, or its last one, with why it started and how it ended.';
+comment on column current_runs.due_at is 'When the next run is due; NULL: now.';
+comment on column current_runs.deployed_at is 'When this run published; announced_at: when its post-deploy hooks were done.';
 comment on column current_runs.skipped is
-    'Entries of the source that the fetch of this run passed over; skipped_examples: the first 20, with their reasons.';
+    'Entries of the source that the fetch of this run skipped; skipped_examples: the first 20, with reasons.';

@@ -1,4 +1,4 @@
--- needs: 0017
+-- needs: 0018
 create view duplicate_publications as
 select newest.subdomain, newest.run_id, newest.id as publication_id, d.name as deployer, newest.content_hash,
        s.updated_at as moved_at
@@ -18,4 +18,4 @@ cross join lateral (
 where before.content_hash = newest.content_hash and not newest.lost_copy;
 
 comment on view duplicate_publications is
-    'Sites whose newest publication gave a deployer what it had already (invariant I5), though nothing had been lost.';
+    'Sites whose newest publication repeated the content that a deployer already had (invariant I5), although no copy had been lost.';

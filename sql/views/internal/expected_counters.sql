@@ -1,4 +1,4 @@
--- needs: 0017
+-- needs: 0018
 create view expected_counters as
 select s.subdomain, s.run_id,
        n.fetch_total, n.fetch_completed, n.fetch_failed,
@@ -29,4 +29,4 @@ cross join lateral (
 ) n
 where s.run_id is not null;
 
-comment on view expected_counters is 'What the counters of a site should be: counted from the ledger rows of its present run.';
+comment on view expected_counters is 'The counters that a site should have, counted from the ledger rows of its current run.';

@@ -1,4 +1,4 @@
--- needs: 0017
+-- needs: 0018
 create view jobs_last_minute as
 select p.stage, count(e.type) filter (where e.type = 'succeeded') as succeeded,
        count(e.type) filter (where e.type = 'failed') as failed
@@ -12,5 +12,5 @@ left join (
 ) e on e.queue_name = p.stage
 group by p.stage;
 
-comment on view jobs_last_minute is 'Per stage: how many of its jobs ended in the last minute.';
-comment on column jobs_last_minute.failed is 'For good; one that is tried again has not ended.';
+comment on view jobs_last_minute is 'Per stage: jobs that ended in the last minute.';
+comment on column jobs_last_minute.failed is 'Permanently failed; a job that will be retried has not ended.';

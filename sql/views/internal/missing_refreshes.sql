@@ -1,4 +1,4 @@
--- needs: 0017
+-- needs: 0018
 create view missing_refreshes as
 select s.subdomain, s.run_id
 from sites s
@@ -6,4 +6,4 @@ where s.dirty and s.current_stage = 'completed'
   and not exists (select from procrastinate_jobs j
                   where j.queueing_lock = 'clerk.refresh:' || s.subdomain and j.status = 'todo');
 
-comment on view missing_refreshes is 'Sites with documents that were healed after their phase, and nobody waiting to compile them.';
+comment on view missing_refreshes is 'Dirty sites without an active run and without a waiting refresh job.';

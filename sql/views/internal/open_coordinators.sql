@@ -1,4 +1,4 @@
--- needs: 0017
+-- needs: 0018
 create view open_coordinators as
 select s.subdomain, s.run_id, t.phase, t.claimed_at as phase_over_at, t.deferred_count,
        j.id as job_id, j.queue_name as queue, j.priority, j.status::text as job_status, j.attempts,
@@ -6,7 +6,7 @@ select s.subdomain, s.run_id, t.phase, t.claimed_at as phase_over_at, t.deferred
        j.worker_id, c.holder, c.claimed_at, c.lease_until,
        case when j.id is null then 'orphaned'
             when j.status = 'doing' then case when c.lease_until > clerk_now() then 'running' else 'lost' end
-            when j.scheduled_at = clerk_paused_until() then 'held back'
+            when j.scheduled_at = clerk_paused_until() then 'paused'
             when j.scheduled_at > clerk_now() then 'later'
             else 'waiting' end as state
 from sites s
@@ -14,6 +14,6 @@ join pipeline_transitions t on t.run_id = s.run_id and t.advanced_at is null
 left join procrastinate_jobs j on j.id = t.coordinator_job_id and j.status in ('todo', 'doing')
 left join job_claims c on c.job_id = j.id and j.status = 'doing' and c.settled_as is null;
 
-comment on view open_coordinators is 'Phases that are over and not yet followed by the next: where the coordinator waits or runs.';
-comment on column open_coordinators.job_id is 'NULL: the coordinator is lost, and reconciliation defers it again.';
+comment on view open_coordinators is 'Complete phases that have not been advanced: where the coordinator waits or runs.';
+comment on column open_coordinators.job_id is 'NULL: the coordinator is missing, and reconciliation will defer it again.';
 comment on column open_coordinators.state is 'As in open_units.';

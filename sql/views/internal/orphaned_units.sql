@@ -1,4 +1,4 @@
--- needs: 0017
+-- needs: 0018
 create view orphaned_units as
 select i.subdomain, l.run_id, l.pipeline as stage, l.content_item_id, l.status, l.job_id, l.updated_at,
        clerk_phase(l.pipeline) < clerk_phase(s.current_stage) as late
@@ -16,5 +16,5 @@ where l.reopened_at is not null and l.status = 'failed_terminal'
   and not exists (select from procrastinate_jobs j where j.id = l.job_id and j.status in ('todo', 'doing'));
 
 comment on view orphaned_units is
-    'Units that somebody has to do, and whose job is neither waiting nor running: open ones of a run that is going, and late ones.';
-comment on column orphaned_units.late is 'Its phase is over: the run does not wait for it.';
+    'Open units of active runs, and late units, whose job is neither waiting nor running.';
+comment on column orphaned_units.late is 'The phase of the unit is over, so the run does not wait for it.';

@@ -1,4 +1,4 @@
--- needs: 0017
+-- needs: 0018
 create view stale_jobs as
 select j.id as job_id, j.queue_name, a.subdomain, a.run_id
 from procrastinate_jobs j
@@ -7,10 +7,8 @@ cross join lateral (
            case when j.args ->> 'run_id' ~ '^[0-9]{1,18}$' then (j.args ->> 'run_id')::bigint end as run_id
 ) a
 left join pipeline_runs r on r.run_id = a.run_id
-where j.status = 'todo' and a.run_id is not null
-  and (r.ended_at is not null
-       or r.run_id is null and not exists (select from sites s where s.subdomain = a.subdomain and s.run_id = a.run_id))
-  -- A late unit is done after the end of its run.
+where j.status = 'todo' and a.run_id is not null and (r.run_id is null or r.ended_at is not null)
+  -- A late unit is processed after the end of its run.
   and not exists (
       select from content_item_pipeline_state l
       where l.content_item_id = case when j.args ->> 'content_item_id' ~ '^[0-9]{1,18}$'
@@ -18,4 +16,4 @@ where j.status = 'todo' and a.run_id is not null
         and l.pipeline = j.args ->> 'stage' and l.job_id = j.id and l.reopened_at is not null
   );
 
-comment on view stale_jobs is 'Waiting jobs of runs that are over: whatever they would report is stale.';
+comment on view stale_jobs is 'Waiting jobs of runs that have ended: their results would be stale.';

@@ -1,5 +1,5 @@
--- needs: 0017
--- By table and name: a trigger of the same name on another table does not keep our books.
+-- needs: 0018
+-- By table and name: a trigger of the same name on another table does no accounting.
 create view trigger_problems as
 select o.name, case when t.oid is null then 'is missing' else 'is disabled' end as problem
 from clerk_schema_objects o
@@ -17,4 +17,4 @@ join (values
 left join pg_trigger t on t.tgname = o.name and t.tgrelid = to_regclass('public.' || w.on_table) and not t.tgisinternal
 where o.kind = 'trigger' and (t.oid is null or t.tgenabled in ('D', 'R'));
 
-comment on view trigger_problems is 'Clerk''s triggers that are missing or disabled. Empty when all is well.';
+comment on view trigger_problems is 'Accounting triggers that are missing or disabled; normally empty.';

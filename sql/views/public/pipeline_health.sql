@@ -1,4 +1,4 @@
--- needs: 0017
+-- needs: 0018
 create view pipeline_health as
 select count(*) as sites,
        count(*) filter (where o.current_stage is null) as never_run,
@@ -20,9 +20,9 @@ select count(*) as sites,
        max(o.updated_at) as last_progress_at
 from pipeline_overview o;
 
-comment on view pipeline_health is 'One row: how many sites are where, how many are stuck, and how much fails in each stage.';
+comment on view pipeline_health is 'One row: number of sites by state, stuck sites, and failure rate of each stage.';
 comment on column pipeline_health.failed is 'Sites whose last run ended as failed.';
-comment on column pipeline_health.stuck_percent is 'Of the sites whose run is going.';
-comment on column pipeline_health.health_score is 'Percent of all sites that ever ran which are not stuck: 100 when all is well.';
+comment on column pipeline_health.stuck_percent is 'Of the sites with an active run.';
+comment on column pipeline_health.health_score is 'Percentage of sites that have ever run and are not stuck; normally 100.';
 comment on column pipeline_health.ocr_failure_percent is
-    'Failed of all units of that stage, each site''s present or last run; likewise for the other stages.';
+    'Failed units of the stage, in the current or last run of each site. Likewise the other stages.';

@@ -1,4 +1,4 @@
--- needs: 0017
+-- needs: 0018
 create view pipeline_overview as
 select s.subdomain, s.name, s.current_stage, s.outcome, s.run_id, s.started_at, s.updated_at,
        s.fetch_total, s.fetch_completed, s.fetch_failed,
@@ -46,14 +46,14 @@ cross join lateral (
 ) p;
 
 comment on view pipeline_overview is
-    'A row per site: where its run stands, how quick it is, whether it is stuck, its counters, and its last error.';
-comment on column pipeline_overview.phase is '1 to 4 while a run is going, NULL otherwise.';
-comment on column pipeline_overview.phase_ended is 'Units of the present phase that have ended, well or not, of phase_total.';
+    'One row per site: stage, progress, rate, ETA, whether it is stuck, counters, outcome and last error.';
+comment on column pipeline_overview.phase is '1 to 4 while a run is active, else NULL.';
+comment on column pipeline_overview.phase_ended is 'Units of the current phase that have succeeded or failed, of phase_total.';
 comment on column pipeline_overview.percent is
-    'Of the present run: each of the four phases is a quarter, whatever the number of its units. 100 when completed.';
-comment on column pipeline_overview.rate_per_hour is 'Units ended per hour since the present phase began.';
+    'Of the current run: each of the four phases is a quarter, whatever the number of its units. 100 when completed.';
+comment on column pipeline_overview.rate_per_hour is 'Units ended per hour since the current phase began.';
 comment on column pipeline_overview.eta is
-    'When the present phase will end, at its rate so far; NULL while paused or before its first unit has ended.';
-comment on column pipeline_overview.idle_for is 'Since the last progress of a run that is going.';
+    'When the current phase will end at its rate so far; NULL while paused, and before its first unit has ended.';
+comment on column pipeline_overview.idle_for is 'Time since the last progress of an active run.';
 comment on column pipeline_overview.stuck is
-    'A run is going, the site is not paused, there was no progress for two hours, and none of its jobs holds a live lease.';
+    'A run is active, the site is not paused, there was no progress for two hours, and none of its jobs has a live lease.';

@@ -1,6 +1,6 @@
--- needs: 0017
+-- needs: 0018
 create view queue_backlog as
-select q.queue, q.waiting, q.scheduled, q.held_back, q.running,
+select q.queue, q.waiting, q.scheduled, q.on_hold, q.running,
        case when q.waiting > 0 then
            (select max(e.at) from procrastinate_events e
             where e.job_id = q.oldest_waiting_job and e.type <> 'scheduled') end as oldest_waiting_since,
@@ -9,7 +9,7 @@ select q.queue, q.waiting, q.scheduled, q.held_back, q.running,
        case when p.queue_name is null and n.ended > 0
             then clerk_now() + (q.waiting + q.running) * interval '1 hour' / n.ended end as eta
 from (
-    select a.queue, sum(a.waiting) as waiting, sum(a.scheduled) as scheduled, sum(a.held_back) as held_back,
+    select a.queue, sum(a.waiting) as waiting, sum(a.scheduled) as scheduled, sum(a.on_hold) as on_hold,
            sum(a.running) as running, min(a.oldest_waiting_job) as oldest_waiting_job
     from (
         select j.queue_name as queue,
@@ -17,7 +17,7 @@ from (
                    as waiting,
                count(*) filter (where j.status = 'todo' and j.scheduled_at > clerk_now()
                                   and j.scheduled_at <> clerk_paused_until()) as scheduled,
-               count(*) filter (where j.status = 'todo' and j.scheduled_at = clerk_paused_until()) as held_back,
+               count(*) filter (where j.status = 'todo' and j.scheduled_at = clerk_paused_until()) as on_hold,
                count(*) filter (where j.status = 'doing') as running,
                min(j.id) filter (where j.status = 'todo' and (j.scheduled_at is null or j.scheduled_at <= clerk_now()))
                    as oldest_waiting_job
@@ -40,9 +40,9 @@ left join (
 ) n on n.queue = q.queue;
 
 comment on view queue_backlog is
-    'Per queue with jobs, and per paused one: jobs that wait for a worker, for their time or for a resume, that run, and how quick it goes.';
-comment on column queue_backlog.scheduled is 'Waiting for their time: a retry after a backoff, a periodic task.';
-comment on column queue_backlog.held_back is 'Waiting for their queue or site to be resumed.';
-comment on column queue_backlog.oldest_waiting_since is 'Since when the job waits that was deferred first.';
-comment on column queue_backlog.rate_per_hour is 'Jobs that ended in the last hour, well or not.';
-comment on column queue_backlog.eta is 'When the queue will be empty at that rate, if nothing comes; NULL while paused or when nothing ended.';
+    'Per queue that has jobs or is paused: waiting, scheduled, on-hold and running jobs, rate and ETA.';
+comment on column queue_backlog.scheduled is 'Waiting for their scheduled time: a retry after its backoff, a periodic task.';
+comment on column queue_backlog.on_hold is 'Waiting for their queue or site to be resumed.';
+comment on column queue_backlog.oldest_waiting_since is 'Since when the oldest waiting job has been waiting.';
+comment on column queue_backlog.rate_per_hour is 'Jobs that succeeded or failed in the last hour.';
+comment on column queue_backlog.eta is 'When the queue will be empty at that rate if no job is added; NULL while paused, and if no job ended.';

@@ -1,4 +1,4 @@
--- needs: 0017
+-- needs: 0018
 create view recent_events as
 select r.started_at as at, 'run started' as kind, r.subdomain, r.reason as what
 from pipeline_runs r
@@ -19,5 +19,5 @@ where a.at >= clerk_now() - interval '7 days'
 order by 1 desc;
 
 comment on view recent_events is
-    'What happened in the last seven days, the newest first: runs that began and are going, runs that ended, repairs, what operators did.';
-comment on column recent_events.what is 'Why the run began, how it ended, what was found and what came of it, or by what means the operator did it.';
+    'Events of the last seven days, newest first: active runs that started, runs that ended, repairs, operator actions.';
+comment on column recent_events.what is 'Why the run started, its outcome, what the repair found and did, or the interface of the operator action.';

@@ -1,4 +1,4 @@
--- needs: 0017
+-- needs: 0018
 create view site_documents as
 select i.subdomain, i.id, i.kind, i.meeting, i.date, i.occurrence, i.revision, coalesce(i.lineage_id, i.id) as lineage_id,
        i.source_url, i.sha256, i.size_bytes, i.page_count, i.storage_key,
@@ -16,7 +16,7 @@ select i.subdomain, i.id, i.kind, i.meeting, i.date, i.occurrence, i.revision, c
             then 'failed'
             when o.status = 'processed' and coalesce(e.status = 'processed', true) then 'done'
             else 'open' end as state
--- Each of these joins finds one row or none, so a question that does not need it does not pay for it.
+-- Each join finds at most one row, so the planner removes those whose columns a query does not use.
 from content_items i
 left join content_item_pipeline_state o on o.content_item_id = i.id and o.pipeline = 'ocr'
 left join content_item_pipeline_state e on e.content_item_id = i.id and e.pipeline = 'extraction'
@@ -25,11 +25,11 @@ left join job_claims ec on ec.job_id = e.job_id
 where i.kind in ('minutes', 'agenda');
 
 comment on view site_documents is
-    'A row per document: where it came from, how far each stage is with it, and what went wrong. Ask for one site at a time.';
-comment on column site_documents.lineage_id is 'The same for all revisions of a document, and its moves to another day.';
-comment on column site_documents.superseded_at is 'Since when a later revision is known; NULL: this is the newest.';
-comment on column site_documents.ocr_attempts is 'Begun in the run that it was last read in. Likewise extraction_attempts.';
+    'One row per document: source, state of each stage, errors. Filter by subdomain.';
+comment on column site_documents.lineage_id is 'The same for all revisions of a document, also if its date changed.';
+comment on column site_documents.superseded_at is 'Since when a newer revision is known; NULL for the newest.';
+comment on column site_documents.ocr_attempts is 'Attempts in the last run that processed it. Likewise extraction_attempts.';
 comment on column site_documents.ocr_took is
-    'The last attempt, from its claim to its end; NULL while it runs, and once its job has been removed. Likewise extraction_took.';
+    'Duration of the last attempt; NULL while it runs, and after its job has been deleted. Likewise extraction_took.';
 comment on column site_documents.state is
-    'failed: for good in a stage, or never to be had; open: a stage is still to come or to be done again; done.';
+    'failed: permanently in a stage, or the download failed; open: a stage is still to come or to be repeated; done.';

@@ -1,4 +1,4 @@
--- needs: 0017
+-- needs: 0018
 create view site_publications as
 select p.subdomain, p.id, p.run_id, p.content_hash, p.pages, p.begun_at, p.deployed_at, p.announced_at, p.withdrawn_at,
        p.withdrawn_by, p.lost_copy, s.steps
@@ -10,6 +10,6 @@ left join lateral (
 ) s on true;
 
 comment on view site_publications is
-    'A row per version of an archive that was published: when, how many pages, and whether it was taken back.';
-comment on column site_publications.steps is 'Which deployers are done with it, and what each said, such as where it put it.';
-comment on column site_publications.lost_copy is 'The same content went out once more, since the published copy was gone or damaged.';
+    'One row per published version of an archive: when, how many pages, whether it was rolled back.';
+comment on column site_publications.steps is 'Deployers that have finished, each with its result, such as the location.';
+comment on column site_publications.lost_copy is 'The same content was published again because the published copy was missing or damaged.';

@@ -1,7 +1,7 @@
--- needs: 0017
+-- needs: 0018
 create view site_sources as
 select s.subdomain, s.name, s.state, s.country, s.kind, s.scraper, s.start_year, s.pages,
-       -- By pattern, since `extra` may be anything and a cast would raise. Passwords and query strings stay behind.
+       -- By pattern, because `extra` may be invalid JSON and a cast would raise. Omits passwords and query strings.
        regexp_replace(
            coalesce(substring(s.extra::text from '"(?:url|site|portal|api)"\s*:\s*"(https?://[^"\\?#]*)'),
                     substring(s.extra::text from '"pages"\s*:\s*\[?\s*"(https?://[^"\\?#]*)')),
@@ -9,8 +9,8 @@ select s.subdomain, s.name, s.state, s.country, s.kind, s.scraper, s.start_year,
        substring(s.extra::text from '"path"\s*:\s*"([^"\\]*)"') as folder
 from sites s;
 
-comment on view site_sources is 'A row per site: who it is, and where its documents come from.';
+comment on view site_sources is 'One row per site: its description and the source of its documents.';
 comment on column site_sources.address is
-    'The first web address in the site''s extra, without user, password and query, which may be secrets.';
-comment on column site_sources.folder is 'The folder that its documents are taken from, if it is one.';
-comment on column site_sources.pages is 'Pages in its archive, as last published.';
+    'The first URL in the site''s extra, without user, password and query, which may be secret.';
+comment on column site_sources.folder is 'The folder from which its documents are taken, if its source is a folder.';
+comment on column site_sources.pages is 'Pages in its archive when last published.';

@@ -1,4 +1,4 @@
--- needs: 0017
+-- needs: 0018
 create view stage_durations as
 with phase as (
     select t.phase, count(*) as runs,
@@ -36,8 +36,8 @@ left join phase p on p.phase = s.phase
 left join job j on j.stage = s.stage;
 
 comment on view stage_durations is
-    'Per stage: how long sites stay in it (runs that ended in the last day), and how long its jobs run and wait (last hour).';
+    'Per stage: how long sites take for it (runs that ended in the last day), and how long its jobs run and wait (last hour).';
 comment on column stage_durations.median is
-    'From the start of the phase to its end; compilation and extraction run side by side and share it. Likewise p90, longest.';
-comment on column stage_durations.job_median is 'Of one job, from its last claim to its end. Likewise job_p90.';
-comment on column stage_durations.wait_median is 'From being due to being claimed. Likewise wait_p90.';
+    'From the start of the phase to its end; compilation and extraction are one phase. Likewise p90, longest.';
+comment on column stage_durations.job_median is 'Duration of a job from its last claim to its end. Likewise job_p90.';
+comment on column stage_durations.wait_median is 'Time from when a job was due until it was claimed. Likewise wait_p90.';

@@ -1,4 +1,4 @@
--- needs: 0017
+-- needs: 0018
 create view worker_status as
 select w.id as worker_id, coalesce(p.holder, r.holder) as holder,
        case when split_part(coalesce(p.holder, r.holder), ' ', 2) = 'clerk'
@@ -18,8 +18,8 @@ left join (
     group by j.worker_id
 ) r on r.worker_id = w.id;
 
-comment on view worker_status is 'A row per worker that has registered: where it is, what it reads, what it does, whether it lives.';
-comment on column worker_status.queues is 'NULL: every queue, or a worker that is not clerk''s.';
+comment on view worker_status is 'One row per registered worker: host, queues, running jobs, whether it is alive.';
+comment on column worker_status.queues is 'NULL: every queue, or a worker that is not part of clerk.';
 comment on column worker_status.alive is
-    'Heard of within a minute. A dead worker''s row stays until Procrastinate prunes it.';
-comment on column worker_status.doing is 'Queue, site and steps done of each job that it runs.';
+    'Its heartbeat is younger than a minute. The row of a dead worker stays until Procrastinate prunes it.';
+comment on column worker_status.doing is 'Queue, site and progress of each running job.';

@@ -50,22 +50,22 @@ class World(Town):
         ]
         return found
 
-    def comparison(self, whole: bool = False) -> StorageScan:
-        return StorageScan(config.load(), whole)
+    def scan(self, full: bool = False) -> StorageScan:
+        return StorageScan(config.load(), full)
 
-    def plan(self, whole: bool = False) -> list[str]:
+    def plan(self, full: bool = False) -> list[str]:
         """Kinds of what would be mended."""
-        return [repair.kind for repair in make_plan(self.connection, self.comparison(whole), None, timedelta(0))]
+        return [repair.kind for repair in make_plan(self.connection, self.scan(full), None, timedelta(0))]
 
-    def reconcile(self, whole: bool = False) -> Result:
-        return reconcile(self.connection, self.comparison(whole), None, timedelta(0))
+    def reconcile(self, full: bool = False) -> Result:
+        return reconcile(self.connection, self.scan(full), None, timedelta(0))
 
-    def heal(self, whole: bool = False) -> list[str]:
+    def repair(self, full: bool = False) -> list[str]:
         """Reconcile, work, and again: nothing may be left to find. Returns what was mended at first."""
-        result = self.reconcile(whole)
+        result = self.reconcile(full)
         assert result.failed == []
         self.work()
-        assert self.plan(whole) == []
+        assert self.plan(full) == []
         assert self.problems() == []
         return [repair.kind for repair in result.done]
 

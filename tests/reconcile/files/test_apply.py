@@ -13,7 +13,7 @@ from tests.reconcile.files.site_fixture import World, start_run
 
 
 def plan(world: World) -> list[Repair]:
-    return make_plan(world.connection, world.comparison(), None, timedelta(0))
+    return make_plan(world.connection, world.scan(), None, timedelta(0))
 
 
 def apply(world: World, repairs: list[Repair]) -> list[str]:
@@ -57,6 +57,6 @@ def test_what_was_set_aside_before_is_kept(world: World) -> None:
     pdf = world.storage.pdf(world.document("2024-01-02"))
     for damage in (b"%PDF-1.4 one", b"%PDF-1.4 two", b"%PDF-1.4 three"):
         pdf.write_bytes(damage)
-        assert world.heal() == ["pdf-damaged", "storage-run"]
+        assert world.repair() == ["pdf-damaged", "storage-run"]
     aside = [pdf.with_name(f"{pdf.name}.{name}") for name in ("damaged", "damaged-2", "damaged-3")]
     assert [path.read_bytes() for path in aside] == [b"%PDF-1.4 one", b"%PDF-1.4 two", b"%PDF-1.4 three"]

@@ -19,10 +19,10 @@ from tests.reconcile.files.site_fixture import World
 
 def test_a_finished_town_is_in_order(world: World) -> None:
     assert world.all_read
-    assert world.plan(whole=True) == []
+    assert world.plan(full=True) == []
     assert world.reconcile().done == []
     assert world.one("select count(*), count(full_scan_at) from storage_scans") == (1, 0)
-    world.reconcile(whole=True)
+    world.reconcile(full=True)
     assert world.one("select count(*), count(full_scan_at) from storage_scans") == (1, 1)
 
 
@@ -30,7 +30,7 @@ def test_a_text_that_was_removed_is_read_again_and_the_others_are_not(world: Wor
     before, document = world.texts(), world.document("2024-01-02")
     world.storage.page_text(document, 2).unlink()
     assert world.plan() == ["texts-lost", "storage-run"]
-    assert world.heal() == ["texts-lost", "storage-run"]
+    assert world.repair() == ["texts-lost", "storage-run"]
     assert world.all_read
     world.require_unread({name: when for name, when in before.items() if not name.endswith("2024-01-02/2.txt")})
 
@@ -39,7 +39,7 @@ def test_a_text_that_was_altered_is_found_though_its_size_is_right(world: World)
     document = world.document("2024-01-02")
     path = world.storage.page_text(document, 1)
     path.write_bytes(path.read_bytes().replace(b"library", b"lobrary"))
-    assert world.heal() == ["texts-lost", "storage-run"]
+    assert world.repair() == ["texts-lost", "storage-run"]
     assert b"library" in path.read_bytes()
 
 
@@ -50,7 +50,7 @@ def test_a_text_that_decayed_in_silence_is_found_by_the_whole_look(world: World)
     path.write_bytes(path.read_bytes().replace(b"library", b"lobrary"))
     os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
     assert world.plan() == []
-    assert world.heal(whole=True) == ["texts-lost", "storage-run"]
+    assert world.repair(full=True) == ["texts-lost", "storage-run"]
     assert b"library" in path.read_bytes()
 
 
@@ -60,7 +60,7 @@ def test_a_damaged_or_missing_manifest(world: World, damage: bytes | None) -> No
     path.unlink()
     if damage is not None:
         path.write_bytes(damage)
-    assert world.heal() == ["texts-lost", "storage-run"]
+    assert world.repair() == ["texts-lost", "storage-run"]
     assert world.manifest(world.document("2024-02-06")).is_complete
     assert world.all_read
 
@@ -69,7 +69,7 @@ def test_texts_and_pdf_gone_are_fetched_and_read_again(world: World) -> None:
     before, document = world.texts(), world.document("2024-01-02")
     shutil.rmtree(world.storage.texts(document))
     world.storage.pdf(document).unlink()
-    assert world.heal() == ["texts-lost", "storage-run"]
+    assert world.repair() == ["texts-lost", "storage-run"]
     assert world.all_read
     assert world.storage.pdf(document).is_file()
     world.require_unread(before, but=["2024-01-02"])
@@ -82,7 +82,7 @@ def test_texts_gone_and_pdf_truncated(world: World) -> None:
     pdf = world.storage.pdf(document)
     whole = pdf.read_bytes()
     pdf.write_bytes(whole[:300])
-    assert world.heal() == ["texts-lost", "storage-run"]
+    assert world.repair() == ["texts-lost", "storage-run"]
     assert pdf.read_bytes() == whole
     assert pdf.with_name("2024-01-02.pdf.damaged").read_bytes() == whole[:300]
 
@@ -93,10 +93,10 @@ def test_nothing_left_of_a_document_is_said_and_the_archive_keeps_what_it_has(wo
     world.storage.pdf(document).unlink()
     (world.source / "Town Council/2024-01-02.pdf").unlink()
     world.connection.execute("update content_items set removed_at_source = now() where id = %s", [document.id])
-    assert world.heal() == ["texts-lost"]
+    assert world.repair() == ["texts-lost"]
     assert world.statuses()[0] == ("2024-01-02", "FilesLost", "failed_terminal")
     assert (
-        "no source has it"
+        "the source no longer lists it"
         in world.one("select error_message from content_item_pipeline_state where error_code = 'FilesLost'")[0]
     )
     world.offer("Town Council/2024-04-02.pdf", world.storage.pdf(world.document("2024-02-06")).read_bytes())
@@ -111,7 +111,7 @@ def test_a_source_that_lost_it_too_does_not_take_it_from_the_archive(world: Worl
     shutil.rmtree(world.storage.texts(document))
     world.storage.pdf(document).unlink()
     (world.source / "Town Council/2024-01-02.pdf").unlink()
-    assert world.heal() == ["texts-lost", "storage-run"]
+    assert world.repair() == ["texts-lost", "storage-run"]
     assert world.statuses()[0] == ("2024-01-02", "FilesLost", "failed_terminal")
     assert world.pages_published() == 4
 
@@ -121,10 +121,10 @@ def test_texts_that_come_back_are_taken_as_they_are(world: World) -> None:
     world.connection.execute("update content_items set removed_at_source = now() where id = %s", [document.id])
     world.storage.pdf(document).unlink()
     shutil.move(world.storage.texts(document), aside)
-    assert world.heal() == ["texts-lost"]
+    assert world.repair() == ["texts-lost"]
     shutil.move(aside, world.storage.texts(document))
     before = world.texts()
-    assert world.heal() == ["texts-there"]
+    assert world.repair() == ["texts-complete"]
     assert world.all_read
     world.require_unread(before)
 
@@ -135,9 +135,9 @@ def test_a_pdf_that_comes_back_is_read(world: World) -> None:
     shutil.rmtree(world.storage.texts(document))
     content = world.storage.pdf(document).read_bytes()
     world.storage.pdf(document).unlink()
-    assert world.heal() == ["texts-lost"]
+    assert world.repair() == ["texts-lost"]
     world.storage.pdf(document).write_bytes(content)
-    assert world.heal() == ["texts-lost", "storage-run"]
+    assert world.repair() == ["texts-lost", "storage-run"]
     assert world.all_read
 
 
@@ -145,7 +145,7 @@ def test_a_truncated_pdf_is_fetched_again_and_its_texts_are_left(world: World) -
     before, pdf = world.texts(), world.storage.pdf(world.document("2024-01-02"))
     whole = pdf.read_bytes()
     pdf.write_bytes(whole[:-100])
-    assert world.heal() == ["pdf-damaged", "storage-run"]
+    assert world.repair() == ["pdf-damaged", "storage-run"]
     assert pdf.read_bytes() == whole
     world.require_unread(before)
     assert world.one("select count(*) from content_items where pdf_missing_since is not null") == (0,)
@@ -153,28 +153,28 @@ def test_a_truncated_pdf_is_fetched_again_and_its_texts_are_left(world: World) -
 
 def test_a_pdf_that_was_cleared_away_after_reading_is_not_missed(world: World) -> None:
     world.storage.pdf(world.document("2024-01-02")).unlink()
-    assert world.plan(whole=True) == []
+    assert world.plan(full=True) == []
 
 
 def test_an_image_that_is_gone_is_made_again_from_the_pdf(world: World) -> None:
     before, document = world.texts(), world.document("2024-03-05")
     image = world.storage.page_image(document, 1)
     image.unlink()
-    assert world.heal() == ["texts-lost", "storage-run"]
+    assert world.repair() == ["texts-lost", "storage-run"]
     assert image.is_file()
     world.require_unread(before, but=["2024-03-05"])
 
 
 def test_images_that_were_cleared_away_are_not_missed(world: World) -> None:
     shutil.rmtree(world.storage.page_image(world.document("2024-03-05"), 1).parent)
-    assert world.plan(whole=True) == []
+    assert world.plan(full=True) == []
 
 
 def test_people_and_votes_that_are_gone_are_extracted_again(world: World) -> None:
     before, path = world.texts(), world.storage.extracted(world.document("2024-01-02"))
     content = json.loads(path.read_bytes())
     path.unlink()
-    assert world.heal() == ["findings-lost", "storage-run"]
+    assert world.repair() == ["extraction-lost", "storage-run"]
     assert json.loads(path.read_bytes()) == content
     world.require_unread(before)
 
@@ -185,7 +185,7 @@ def test_an_archive_that_is_gone_or_damaged_is_compiled_again(world: World, dama
     world.storage.database.unlink()
     if damage is not None:
         world.storage.database.write_bytes(damage)
-    assert world.heal() == ["archive-lost", "storage-run"]
+    assert world.repair() == ["archive-lost", "storage-run"]
     assert is_intact(world.storage.database)
     world.require_unread(before)
     assert world.published.current == published
@@ -204,7 +204,7 @@ def _lose_for_good(world: World, day: str) -> None:
 
 def test_pages_that_are_only_published_stay_so_when_the_archive_is_compiled_again(world: World) -> None:
     _lose_for_good(world, "2024-01-02")
-    assert world.heal() == ["texts-lost", "archive-lost", "storage-run"]
+    assert world.repair() == ["texts-lost", "archive-lost", "storage-run"]
     database = (world.published.link / "meetings.db").resolve()
     for path in (world.storage.database, database):
         assert rows(path, "select count(*) from minutes where date = '2024-01-02'") == [(2,)]
@@ -225,7 +225,7 @@ def test_an_archive_with_other_content_is_compiled_again(world: World) -> None:
     with closing(sqlite3.connect(world.storage.database)) as connection:
         connection.execute("update minutes set text = 'forged' where page = 1")
         connection.commit()
-    assert world.heal() == ["archive-lost", "storage-run"]
+    assert world.repair() == ["archive-lost", "storage-run"]
     assert rows(world.storage.database, "select count(*) from minutes where text = 'forged'") == [(0,)]
 
 
@@ -246,7 +246,7 @@ def test_a_published_copy_that_is_gone_or_damaged_is_published_again(world: Worl
         content[place : place + 9] = b"Whitf\0\0\0\0"
         database.write_bytes(content)
     assert world.plan() == ["publication-lost", "storage-run"]
-    assert world.heal() == ["publication-lost", "storage-run"]
+    assert world.repair() == ["publication-lost", "storage-run"]
     assert is_intact((world.published.link / "meetings.db").resolve())
     assert world.pages_published() == 4
     assert world.one("select count(*), count(*) filter (where lost_copy) from publications") == (2, 1)
@@ -257,7 +257,7 @@ def test_a_site_that_is_published_nowhere_any_more_misses_nothing(world: World) 
     shutil.rmtree(world.published.folder)
     world.offer("Town Council/2024-04-02.pdf", world.storage.pdf(world.document("2024-02-06")).read_bytes())
     assert world.update() == "succeeded"
-    assert world.plan(whole=True) == []
+    assert world.plan(full=True) == []
 
 
 def test_what_an_operator_rolled_back_to_is_left(world: World) -> None:
@@ -266,7 +266,7 @@ def test_what_an_operator_rolled_back_to_is_left(world: World) -> None:
     said = CliRunner().invoke(cli, ["rollback", "springfield"])
     assert said.exit_code == 0, said.output
     assert world.pages_published() == 4
-    assert world.plan(whole=True) == []
+    assert world.plan(full=True) == []
 
 
 def test_temporary_files_go_when_they_are_a_day_old(world: World) -> None:
@@ -276,7 +276,7 @@ def test_temporary_files_go_when_they_are_a_day_old(world: World) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"half a")
     os.utime(old, (time.time() - 90_000,) * 2)
-    assert world.heal() == ["left-behind"]
+    assert world.repair() == ["temp-files"]
     assert not old.exists()
     assert new.exists()
 
@@ -284,7 +284,7 @@ def test_temporary_files_go_when_they_are_a_day_old(world: World) -> None:
 def test_a_site_that_loses_its_files_again_and_again_is_not_run_for_ever(world: World) -> None:
     for _ in range(3):
         world.storage.database.unlink()
-        assert world.heal() == ["archive-lost", "storage-run"]
+        assert world.repair() == ["archive-lost", "storage-run"]
     world.storage.database.unlink()
     result = world.reconcile()
     assert [repair.kind for repair in result.done] == ["archive-lost"]

@@ -40,9 +40,9 @@ def test_a_storage_that_is_not_there_is_not_a_loss(world: World, how: str, caplo
             assert (result.done, result.failed) == ([], [])
             (repair,) = result.reports
             assert repair.kind == "storage-missing"
-            assert "storage is not there" in repair.found
-            assert "nothing was touched" in repair.found
-    assert caplog.text.count("storage is not there") == 1, "said once, not with every pass"
+            assert "the storage is missing" in repair.found
+            assert "nothing was changed" in repair.found
+    assert caplog.text.count("the storage is missing") == 1, "said once, not with every pass"
     assert world.one("select count(*) from reconcile_log") == (0,), "no repair failed"
     assert CliRunner().invoke(cli, ["reconcile-pipeline"]).exit_code == 3
     assert world.one("select md5(string_agg(l::text, ',' order by l.id)) from content_item_pipeline_state l") == before
@@ -57,14 +57,14 @@ def test_a_folder_of_published_archives_that_is_not_there_is_not_a_loss(
     published.parent.mkdir()
     (world.storage.root / "_published").rename(published)
     monkeypatch.setenv("CLERK_PUBLISH_DIR", str(published))
-    assert world.plan(whole=True) == []
+    assert world.plan(full=True) == []
     published.rename(world.folder / "elsewhere")
-    assert world.plan(whole=True) == ["storage-missing"]
+    assert world.plan(full=True) == ["storage-missing"]
     world.storage.page_text(world.document("2024-01-02"), 1).unlink()
     assert world.plan() == ["storage-missing", "texts-lost", "storage-run"], "the storage itself is looked at"
     said = CliRunner().invoke(cli, ["verify"])
     assert said.exit_code == 3
-    assert "the folder of published archives is not there" in said.stdout
+    assert "the folder of published archives is missing" in said.stdout
 
 
 def test_a_database_without_documents_needs_no_storage(world: World) -> None:
@@ -84,7 +84,7 @@ def test_one_site_whose_folder_is_gone_is_a_loss(world: World) -> None:
     (world.storage.root / "shelbyville").mkdir()
     shutil.rmtree(world.storage.folder)
     assert world.plan().count("texts-lost") == 3
-    world.heal()
+    world.repair()
     assert world.all_read
 
 
@@ -114,16 +114,16 @@ def test_what_clerk_did_not_put_there_is_left(world: World) -> None:
     folder = world.storage.folder / "pdfs" / "TownCouncil"
     for name in ("notes.txt", "2024-13-45.pdf", "2024-05-01_r1.pdf", "2024-05-02.pdf.damaged", "2024-05-03.pdf"):
         (folder / name).write_bytes(b"not a PDF")
-    assert world.plan(whole=True) == []
+    assert world.plan(full=True) == []
 
 
 def test_a_run_that_moves_is_left_alone(world: World) -> None:
     world.start(phase=2)
-    comparison = StorageScan(load())
+    scan = StorageScan(load())
     assert read_sites(world.connection, None, timedelta(hours=2), None) == []
     assert [one.subdomain for one in read_sites(world.connection, None, timedelta(0), None)] == ["springfield"]
     world.storage.page_text(world.document("2024-01-02"), 1).unlink()
-    assert make_plan(world.connection, comparison) == []
+    assert make_plan(world.connection, scan) == []
 
 
 def test_those_come_first_whose_run_ended_then_the_longest_unlooked_at(world: World) -> None:
@@ -151,18 +151,18 @@ def test_a_site_whose_trouble_lasts_does_not_take_the_turn_of_others(world: Worl
     world.connection.execute("update pipeline_runs set ended_at = now() - interval '9 days'")
     for expected in ("shelbyville", "springfield", "shelbyville"):
         (last,) = world.one("select subdomain from sites order by subdomain = %s limit 1", expected)
-        comparison = world.comparison()
-        comparison.find(world.connection, last, timedelta(0), for_real=True)
+        scan = world.scan()
+        scan.find(world.connection, last, timedelta(0), dry_run=False)
         (first, *_) = read_sites(world.connection, None, timedelta(0), None)
         assert first.subdomain == expected
     assert world.one("select clean_at from storage_scans where subdomain = 'springfield'") == (None,)
 
 
 def test_what_changes_after_the_look_is_in_doubt(world: World) -> None:
-    comparison = world.comparison()
-    assert comparison.find(world.connection, None, timedelta(0), for_real=True) == []
+    scan = world.scan()
+    assert scan.find(world.connection, None, timedelta(0), dry_run=False) == []
     (after,) = world.one("select clock_timestamp()")
-    comparison.record(world.connection)
+    scan.record(world.connection)
     assert world.one("select clean_at < %s and attempted_at < %s from storage_scans", after, after) == (True,)
 
 
@@ -182,7 +182,7 @@ def test_books_are_mended_while_somebody_hangs_in_the_files(world: World, monkey
 
     monkeypatch.setattr(StorageScan, "find", hang)
     with connect_to(os.environ["DATABASE_URL"]) as other:
-        first = threading.Thread(target=reconcile, args=[other, world.comparison(), None, timedelta(0)])
+        first = threading.Thread(target=reconcile, args=[other, world.scan(), None, timedelta(0)])
         first.start()
         try:
             assert entered.wait(60)
@@ -206,9 +206,9 @@ def test_what_the_books_lack_and_the_files_have_is_mended_in_one_pass_as_planned
     engine.rewind(world.connection, "springfield", "ocr")
     _lose_jobs(world)
     world.connection.execute("update sites set updated_at = now() - interval '3 hours'")
-    planned = [repair.kind for repair in make_plan(world.connection, world.comparison())]
-    assert planned == [*["unit"] * 3, *["texts-there"] * 3]
-    assert [repair.kind for repair in reconcile(world.connection, world.comparison()).done] == planned
+    planned = [repair.kind for repair in make_plan(world.connection, world.scan())]
+    assert planned == [*["unit"] * 3, *["texts-complete"] * 3]
+    assert [repair.kind for repair in reconcile(world.connection, world.scan()).done] == planned
     assert world.all_read
 
 
@@ -222,6 +222,6 @@ def test_the_command_line(world: World) -> None:
     assert kinds == ["texts-lost", "storage-run"]
     said = run(cli, ["reconcile-pipeline", "--storage", "all", "--site", "springfield"])
     assert said.exit_code == 0, said.output
-    assert "the text file 1.txt is missing; to be read again" in said.stdout
+    assert "the text file 1.txt is missing; process it again" in said.stdout
     world.work()
     assert run(cli, ["reconcile-pipeline", "--storage", "all"]).stdout == "Nothing to repair.\n"

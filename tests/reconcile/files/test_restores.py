@@ -66,8 +66,8 @@ def test_a_database_from_before_documents_were_fetched(
 
     with restored(world, backup, monkeypatch) as again:
         found = again.plan()
-        assert found == [*["unknown-document"] * 3, "archive-lost", "publication-lost", "storage-run"]
-        assert again.heal() == found
+        assert found == [*["untracked-document"] * 3, "archive-lost", "publication-lost", "storage-run"]
+        assert again.repair() == found
         assert again.all_read
         again.require_unread(before)
         assert again.connection.execute(
@@ -84,7 +84,7 @@ def test_a_database_from_before_documents_were_fetched(
         assert again.update() in ("unchanged", "succeeded")
         assert again.one("select count(*), count(source_key) from content_items where kind <> 'archive'") == (6, 6)
         again.require_unread(before)
-        assert again.plan(whole=True) == []
+        assert again.plan(full=True) == []
         again.connection.close()
 
 
@@ -108,7 +108,7 @@ def test_a_fetch_before_reconciliation_overwrites_nothing(
         again.update()
         assert second.read_bytes() == content
         assert (new.read_bytes(), unread.is_file()) == (written, True), "the same content is the same document"
-        again.heal()
+        again.repair()
         assert again.connection.execute(
             "select revision, page_count, superseded_at is null from content_items"
             " where date = '2024-01-02' order by revision"
@@ -134,8 +134,8 @@ def test_a_database_from_the_middle_of_a_run(
     world.connection.close()
 
     with restored(world, backup, monkeypatch) as again:
-        assert again.plan() == ["texts-there"] * 3
-        assert again.heal() == ["texts-there"] * 3
+        assert again.plan() == ["texts-complete"] * 3
+        assert again.repair() == ["texts-complete"] * 3
         assert again.all_read
         assert again.one("select current_stage, outcome, ocr_total, ocr_completed, ocr_failed from sites") == (
             "completed",
@@ -159,7 +159,7 @@ def test_a_storage_from_before_documents_were_read(world: World) -> None:
     older.rename(world.storage.root)
     before = world.texts()
     assert sorted(set(world.plan())) == ["archive-lost", "publication-lost", "storage-run", "texts-lost"]
-    world.heal()
+    world.repair()
     assert world.all_read
     world.require_unread(before)
     assert world.one("select count(*) from content_items where kind <> 'archive'") == (5,)
@@ -176,7 +176,7 @@ def test_a_storage_from_the_middle_of_a_run(world: World) -> None:
     shutil.rmtree(world.storage.root)
     older.rename(world.storage.root)
     before = world.texts()
-    world.heal()
+    world.repair()
     assert world.all_read
     world.require_unread(before)
     assert world.pages_published() == 7
@@ -193,7 +193,7 @@ def test_a_real_dump_brought_back(world: World, databases: Databases, monkeypatc
     subprocess.run([bundled(18) / "pg_restore", f"--dbname={backup}", "--exit-on-error", dump], check=True)
 
     with restored(world, backup, monkeypatch) as again:
-        assert again.heal() == ["unknown-document", "archive-lost", "publication-lost", "storage-run"]
+        assert again.repair() == ["untracked-document", "archive-lost", "publication-lost", "storage-run"]
         again.require_unread(before)
         assert again.all_read
         assert again.update() == "unchanged"

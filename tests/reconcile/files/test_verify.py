@@ -54,7 +54,9 @@ def test_what_is_partial_under_a_final_name(world: World) -> None:
     world.connection.execute(
         "update content_item_pipeline_state set status = 'failed_terminal' where content_item_id = %s", [document.id]
     )
-    assert "its PDF is not the one" in str(verify("--full")[1]["I6"]["problems"]), "of what was not read too"
+    assert "its PDF differs from the fetched one" in str(verify("--full")[1]["I6"]["problems"]), (
+        "of what was not read too"
+    )
 
 
 def test_without_the_storage_nobody_can_tell(world: World) -> None:
@@ -62,7 +64,7 @@ def test_without_the_storage_nobody_can_tell(world: World) -> None:
     code, checks = verify()
     assert code == 3
     assert checks["I6"]["ok"] is None
-    assert "storage is not there" in checks["I6"]["unknown"]
+    assert "the storage is missing" in checks["I6"]["unknown"]
     assert checks["I5"]["ok"] is True
 
     books = CliRunner().invoke(cli, ["verify", "--json", "--no-files"])
