@@ -61,7 +61,7 @@ def show(*renderables: RenderableType) -> None:
 
 def text(value: str, style: str = "") -> Text:
     """Text from outside, such as a name or an error message, without characters that control a terminal."""
-    return Text("".join(c if c.isprintable() else "?" for c in value), style=style)
+    return Text("".join(c if c.isprintable() else " " if c.isspace() else "?" for c in value), style=style)
 
 
 def line(value: str) -> Text:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime
 from pathlib import Path
 
 import click
+from rich.text import Text
 
 from clerk import config
 from clerk.archive.search import HIGHLIGHT, Hit, search
-from clerk.cli.output import info, json_option, print_json
+from clerk.cli.output import info, json_option, print_json, show, text
 from clerk.documents.sanitize import is_subdomain
 from clerk.documents.storage import SiteStorage
 from clerk.errors import EXIT_FAILURE, EXIT_OK
@@ -66,9 +68,8 @@ def _image_file(settings: config.Settings, hit: Hit) -> Path | None:
 
 
 def print_hit(hit: Hit) -> None:
-    head = f"{hit.subdomain}  {hit.meeting}, {hit.date}, {hit.kind}, page {hit.page}"
-    # A page may contain control characters, which a terminal would execute.
-    text = "".join(c if c.isprintable() or c in HIGHLIGHT else " " for c in hit.snippet)
-    before, after = click.style("|", bold=True).split("|")
-    click.echo(click.style(head, fg="cyan"))
-    click.echo("  " + " ".join(text.replace(HIGHLIGHT[0], before).replace(HIGHLIGHT[1], after).split(" ")))
+    snippet = Text("  ")
+    # Each match is between two marks, so every second part is a match.
+    for number, part in enumerate(re.split(f"[{''.join(HIGHLIGHT)}]", hit.snippet)):
+        snippet.append_text(text(part, "bold" if number % 2 else ""))
+    show(text(f"{hit.subdomain}  {hit.meeting}, {hit.date}, {hit.kind}, page {hit.page}", "cyan"), snippet)
