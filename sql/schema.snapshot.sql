@@ -589,13 +589,13 @@ comment on column clerk_procrastinate.functions is 'Checksum of each installed f
 comment on column completions_per_hour.completed is 'Counted in the hour in which the run ended; for the current rate see queue_backlog.rate_per_hour.';
 comment on column completions_per_hour.stage is 'One of the five stages, counting units, or "completed", counting runs.';
 comment on column content_item_pipeline_state.attempt_count is 'Attempts begun in the present run.';
-comment on column content_item_pipeline_state.error_code is 'Class of the last error, as in PdfEncrypted.';
+comment on column content_item_pipeline_state.error_code is 'Code of the last error, as in PdfEncrypted. clerk/errors.py has the list.';
 comment on column content_item_pipeline_state.job_id is 'The Procrastinate job that carries the unit; no foreign key, since finished jobs are removed.';
 comment on column content_item_pipeline_state.pipeline is 'The stage: fetch, ocr, compilation, extraction or deploy.';
 comment on column content_item_pipeline_state.reopened_at is 'Set when a failed unit was retried after its phase (a late unit). If it succeeds, counters are corrected and the site is dirty.';
 comment on column content_item_pipeline_state.run_id is 'The run that this state belongs to.';
 comment on column content_items.checked_at is 'When the source last confirmed this content.';
-comment on column content_items.fetch_error_code is 'Why the last try to get it failed; NULL when it did not.';
+comment on column content_items.fetch_error_code is 'Code of the error that ended the last download; NULL when it succeeded.';
 comment on column content_items.fetch_failed_at is 'When a failure that counts happened: a new one, or one that may pass.';
 comment on column content_items.fetched_at is 'When this content arrived; later than the ledger''s word on it means: read it again.';
 comment on column content_items.last_modified is 'As the server sent it: it is given back word for word.';
@@ -712,7 +712,7 @@ comment on column sites.dirty is 'A late unit succeeded, so the archive is out o
 comment on column sites.extra is 'JSON for the fetcher, as text.';
 comment on column sites.extraction_status is 'Older system''s; kept until the clean-up.';
 comment on column sites.last_deployed is 'Older system''s; kept until the clean-up.';
-comment on column sites.last_error_message is '"Class: message", cut to 500 characters.';
+comment on column sites.last_error_message is '"Code: message", cut to 500 characters.';
 comment on column sites.last_extracted is 'Older system''s; kept until the clean-up.';
 comment on column sites.last_updated is 'Older system''s; kept until the clean-up.';
 comment on column sites.outcome is 'How the last run ended: succeeded, partial, failed, unchanged, no_documents or cancelled; NULL while one is going.';
