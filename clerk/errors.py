@@ -122,16 +122,14 @@ class JobError(Exception):
     code: str
     remedy: ClassVar[str]
     """What to do, for a person: a sentence without capital and full stop."""
-    retryable: ClassVar[bool]
+    retryable: ClassVar[bool] = False
     """The worker retries automatically, as often as the stage's policy allows."""
-    retry_helps: ClassVar[bool]
+    retry_helps: ClassVar[bool] = True
     """An operator's retry can succeed, possibly after the remedy was applied."""
 
 
 class PermanentError(JobError):
     """For plugins: raise this, or a subclass, for an error that a retry would meet again. Recorded as PluginFailed."""
-
-    retryable = False
 
 
 class UnexpectedError(JobError):
@@ -140,7 +138,6 @@ class UnexpectedError(JobError):
     code = "UnexpectedError"
     remedy = "see the message and the worker's log; fix the cause, then retry"
     retryable = True
-    retry_helps = True
 
 
 _FIX_AT_SOURCE = "the file is damaged at the source: tell the publisher; a new file is processed automatically"
@@ -158,8 +155,6 @@ class PdfMissing(PdfError):
 
     code = "PdfMissing"
     remedy = "the file is missing from storage: a retry downloads it again"
-    retryable = False
-    retry_helps = True
 
 
 class PdfAltered(PdfError):
@@ -167,8 +162,6 @@ class PdfAltered(PdfError):
 
     code = "PdfAltered"
     remedy = "the file in storage is not the file that was downloaded: a retry downloads it again"
-    retryable = False
-    retry_helps = True
 
 
 class PdfEmpty(PdfError):
@@ -176,7 +169,6 @@ class PdfEmpty(PdfError):
 
     code = "PdfEmpty"
     remedy = _FIX_AT_SOURCE
-    retryable = False
     retry_helps = False
 
 
@@ -185,7 +177,6 @@ class NotAPdf(PdfError):
 
     code = "NotAPdf"
     remedy = "the source delivers something else than a PDF: open the address in a browser; it may need a login now"
-    retryable = False
     retry_helps = False
 
 
@@ -194,7 +185,6 @@ class PdfEncrypted(PdfError):
 
     code = "PdfEncrypted"
     remedy = "it needs a password: ask the publisher for an unprotected copy"
-    retryable = False
     retry_helps = False
 
 
@@ -203,8 +193,6 @@ class PdfTruncated(PdfError):
 
     code = "PdfTruncated"
     remedy = "the file is incomplete: retry once; if it fails again it is damaged at the source"
-    retryable = False
-    retry_helps = True
 
 
 class PdfBroken(PdfError):
@@ -212,7 +200,6 @@ class PdfBroken(PdfError):
 
     code = "PdfBroken"
     remedy = _FIX_AT_SOURCE
-    retryable = False
     retry_helps = False
 
 
@@ -221,8 +208,6 @@ class PdfTooLarge(PdfError):
 
     code = "PdfTooLarge"
     remedy = "raise CLERK_MAX_DOWNLOAD_MB or CLERK_OCR_MAX_PAGES if you want it, then retry"
-    retryable = False
-    retry_helps = True
 
 
 class PdfTimeout(PdfError):
@@ -230,8 +215,6 @@ class PdfTimeout(PdfError):
 
     code = "PdfTimeout"
     remedy = "raise CLERK_OCR_PAGE_SECONDS if it is worth it, then retry"
-    retryable = False
-    retry_helps = True
 
 
 class PdfMemory(PdfError):
@@ -239,8 +222,6 @@ class PdfMemory(PdfError):
 
     code = "PdfMemory"
     remedy = "raise CLERK_OCR_MEMORY_MB if the machine has it, then retry"
-    retryable = False
-    retry_helps = True
 
 
 class LanguageMissing(PdfError):
@@ -248,8 +229,6 @@ class LanguageMissing(PdfError):
 
     code = "LanguageMissing"
     remedy = "install the language for tesseract or correct `languages` in the site's extra, then retry"
-    retryable = False
-    retry_helps = True
 
 
 class ReaderCrashed(JobError):
@@ -258,7 +237,6 @@ class ReaderCrashed(JobError):
     code = "ReaderCrashed"
     remedy = "check that machine's log for the kernel's out-of-memory killer, then retry"
     retryable = True
-    retry_helps = True
 
 
 class ReaderStalled(JobError):
@@ -267,7 +245,6 @@ class ReaderStalled(JobError):
     code = "ReaderStalled"
     remedy = "the machine was overloaded: run fewer workers on it, then retry"
     retryable = True
-    retry_helps = True
 
 
 class ToolMissing(JobError):
@@ -276,7 +253,6 @@ class ToolMissing(JobError):
     code = "ToolMissing"
     remedy = "install the program that the message names (bin/setup does), then retry"
     retryable = True
-    retry_helps = True
 
 
 class TextLost(JobError):
@@ -284,7 +260,6 @@ class TextLost(JobError):
 
     code = "TextLost"
     remedy = "no action is needed: it is processed when a fetch downloads its PDF again"
-    retryable = False
     retry_helps = False
 
 
@@ -294,14 +269,14 @@ class TextLost(JobError):
 class FetchError(JobError):
     """Base of errors of a source or server: neither clerk nor a plugin is the cause."""
 
+    retryable = True
+
 
 class DownloadFailed(FetchError):
     """The server failed, was busy or slow, or could not be reached."""
 
     code = "DownloadFailed"
     remedy = "the server was unavailable or busy: retry later; if it fails again, open the address in a browser"
-    retryable = True
-    retry_helps = True
 
 
 class DownloadRefused(FetchError):
@@ -310,7 +285,6 @@ class DownloadRefused(FetchError):
     code = "DownloadRefused"
     remedy = "open the address in a browser; if it has moved, correct the site's extra, then retry"
     retryable = False
-    retry_helps = True
 
 
 class AddressForbidden(FetchError):
@@ -321,7 +295,6 @@ class AddressForbidden(FetchError):
         "correct the address in the site's extra, then retry: clerk downloads from public http and https addresses only"
     )
     retryable = False
-    retry_helps = True
 
 
 class CertificateRefused(FetchError):
@@ -330,7 +303,6 @@ class CertificateRefused(FetchError):
     code = "CertificateRefused"
     remedy = "the server's certificate is invalid: tell the publisher; retry when it is renewed"
     retryable = False
-    retry_helps = True
 
 
 class SourceUnreadable(FetchError):
@@ -341,7 +313,6 @@ class SourceUnreadable(FetchError):
         "the source has changed its form: correct the site's scraper or extra (clerk plugins --fetcher), then retry"
     )
     retryable = False
-    retry_helps = True
 
 
 class NotFetched(JobError):
@@ -349,8 +320,6 @@ class NotFetched(JobError):
 
     code = "NotFetched"
     remedy = "a retry downloads it again"
-    retryable = False
-    retry_helps = True
 
     def __init__(self, message: str, code: str) -> None:
         super().__init__(message)
@@ -362,7 +331,6 @@ class DocumentUnknown(JobError):
 
     code = "DocumentUnknown"
     remedy = "no action is needed: the site or document was removed"
-    retryable = False
     retry_helps = False
 
 
@@ -374,8 +342,6 @@ class SiteConfigError(JobError):
 
     code = "SiteConfigError"
     remedy = "correct the site with clerk site edit, then retry"
-    retryable = False
-    retry_helps = True
 
 
 class DeployerUnknown(JobError):
@@ -383,8 +349,6 @@ class DeployerUnknown(JobError):
 
     code = "DeployerUnknown"
     remedy = "install the plugin, or correct `deploy` in the site's extra, then retry"
-    retryable = False
-    retry_helps = True
 
 
 # --- Plugins.
@@ -396,7 +360,6 @@ class PluginRaised(JobError):
     code = "PluginRaised"
     remedy = "see the message and the plugin's own log; retry when its service is available again"
     retryable = True
-    retry_helps = True
 
 
 class PluginTimeout(JobError):
@@ -405,7 +368,6 @@ class PluginTimeout(JobError):
     code = "PluginTimeout"
     remedy = "raise CLERK_PLUGIN_TIME_LIMIT if the plugin may take longer, then retry"
     retryable = True
-    retry_helps = True
 
 
 class InvalidPluginResult(JobError):
@@ -413,8 +375,6 @@ class InvalidPluginResult(JobError):
 
     code = "InvalidPluginResult"
     remedy = "correct the plugin, then retry"
-    retryable = False
-    retry_helps = True
 
 
 class PluginFailed(JobError):
@@ -422,7 +382,6 @@ class PluginFailed(JobError):
 
     code = "PluginFailed"
     remedy = "the plugin reports that a retry is useless: see its message"
-    retryable = False
     retry_helps = False
 
 
@@ -431,8 +390,6 @@ class PluginMissing(JobError):
 
     code = "PluginMissing"
     remedy = "install the plugin that provides it, or name another, then retry"
-    retryable = False
-    retry_helps = True
 
 
 # --- Compilation, extraction and deployment.
@@ -443,7 +400,6 @@ class TextsMissing(JobError):
 
     code = "TextsMissing"
     remedy = "run OCR again: clerk retry SITE --stage ocr, or clerk reconcile-pipeline"
-    retryable = False
     retry_helps = False
 
 
@@ -453,7 +409,6 @@ class AllTextsMissing(JobError):
     code = "AllTextsMissing"
     remedy = "mount STORAGE_DIR; if it is mounted: clerk reconcile-pipeline, then retry"
     retryable = True
-    retry_helps = True
 
 
 class PagesWouldVanish(JobError):
@@ -461,8 +416,6 @@ class PagesWouldVanish(JobError):
 
     code = "PagesWouldVanish"
     remedy = "restore meetings.db, a published copy or the documents' texts from a backup, then retry"
-    retryable = False
-    retry_helps = True
 
 
 class ArchiveMissing(JobError):
@@ -470,7 +423,6 @@ class ArchiveMissing(JobError):
 
     code = "ArchiveMissing"
     remedy = "build it again: clerk rewind SITE --to compilation"
-    retryable = False
     retry_helps = False
 
 
@@ -488,8 +440,6 @@ class InvalidExtractorOutput(JobError):
 
     code = "InvalidExtractorOutput"
     remedy = "correct the extractor, then retry"
-    retryable = False
-    retry_helps = True
 
 
 class SpacyUnavailable(JobError):
@@ -497,8 +447,6 @@ class SpacyUnavailable(JobError):
 
     code = "SpacyUnavailable"
     remedy = "install spaCy and its model, or use the extractor `rules`, then retry"
-    retryable = False
-    retry_helps = True
 
 
 class CommandFailed(JobError):
@@ -507,7 +455,6 @@ class CommandFailed(JobError):
     code = "CommandFailed"
     remedy = "see the message: correct the deploy command or what it needs, then retry"
     retryable = True
-    retry_helps = True
 
 
 class CommandTimeout(JobError):
@@ -516,7 +463,6 @@ class CommandTimeout(JobError):
     code = "CommandTimeout"
     remedy = "raise CLERK_DEPLOY_TIME_LIMIT, or make the deploy command faster, then retry"
     retryable = True
-    retry_helps = True
 
 
 class CommandUnset(JobError):
@@ -524,8 +470,6 @@ class CommandUnset(JobError):
 
     code = "CommandUnset"
     remedy = "set CLERK_DEPLOY_COMMAND on the machines that deploy, then retry"
-    retryable = False
-    retry_helps = True
 
 
 # --- The job itself. SQL functions write most of these codes.
@@ -537,7 +481,6 @@ class WorkerLost(JobError):
     code = "WorkerLost"
     remedy = "check the log of that machine, then retry"
     retryable = True
-    retry_helps = True
 
 
 class TimeLimitExceeded(JobError):
@@ -546,7 +489,6 @@ class TimeLimitExceeded(JobError):
     code = "TimeLimitExceeded"
     remedy = "raise time_limit in the table stage_policy if it may take longer, then retry"
     retryable = True
-    retry_helps = True
 
 
 class TaskNotFound(JobError):
@@ -554,8 +496,6 @@ class TaskNotFound(JobError):
 
     code = "TaskNotFound"
     remedy = "a worker of an older version took it: update the workers, then retry"
-    retryable = False
-    retry_helps = True
 
 
 class ClaimLost(JobError):
@@ -564,7 +504,6 @@ class ClaimLost(JobError):
     code = "ClaimLost"
     remedy = "its worker was disconnected: retry"
     retryable = True
-    retry_helps = True
 
 
 class JobFailed(JobError):
@@ -573,7 +512,6 @@ class JobFailed(JobError):
     code = "JobFailed"
     remedy = "see the log of its worker, then retry"
     retryable = True
-    retry_helps = True
 
 
 class JobAborted(JobError):
@@ -581,7 +519,6 @@ class JobAborted(JobError):
 
     code = "JobAborted"
     remedy = _NEXT_RUN
-    retryable = False
     retry_helps = False
 
 
@@ -590,7 +527,6 @@ class JobCancelled(JobError):
 
     code = "JobCancelled"
     remedy = _NEXT_RUN
-    retryable = False
     retry_helps = False
 
 
@@ -599,7 +535,6 @@ class JobDeleted(JobError):
 
     code = "JobDeleted"
     remedy = _NEXT_RUN
-    retryable = False
     retry_helps = False
 
 
@@ -608,8 +543,6 @@ class JobLost(JobError):
 
     code = "JobLost"
     remedy = "reconciliation repeats it; if it stays failed, retry"
-    retryable = False
-    retry_helps = True
 
 
 class FilesLost(JobError):
@@ -617,7 +550,6 @@ class FilesLost(JobError):
 
     code = "FilesLost"
     remedy = "the next fetch downloads its PDF if the source still has it; otherwise restore it from a backup"
-    retryable = False
     retry_helps = False
 
 
@@ -626,7 +558,6 @@ class RunCancelled(JobError):
 
     code = "RunCancelled"
     remedy = _NEXT_RUN
-    retryable = False
     retry_helps = False
 
 
@@ -635,7 +566,6 @@ class RunEnded(JobError):
 
     code = "RunEnded"
     remedy = _NEXT_RUN
-    retryable = False
     retry_helps = False
 
 
@@ -644,7 +574,6 @@ class Superseded(JobError):
 
     code = "Superseded"
     remedy = _NEXT_RUN
-    retryable = False
     retry_helps = False
 
 
