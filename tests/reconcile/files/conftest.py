@@ -1,4 +1,4 @@
-"""The finished town is made once; each test gets a copy of its database, its storage and its source."""
+"""A processed site, created once; each test gets a copy of its database, its storage and its source."""
 
 from __future__ import annotations
 
@@ -15,37 +15,39 @@ from clerk.documents.storage import SiteStorage
 from clerk.plugins import manager
 from tests.archive.helpers import add_site
 from tests.conftest import Databases, Url
-from tests.reconcile.files.site_fixture import World, fill
+from tests.reconcile.files.site_fixture import StoredSite, process_documents
 
 
 @dataclass(frozen=True)
-class Original:
+class ProcessedSite:
+    """Template of the database and the folder that each test copies."""
+
     database: str
     folder: Path
 
 
-def _enter(monkeypatch: pytest.MonkeyPatch, url: Url, folder: Path) -> None:
+def _set_environment(monkeypatch: pytest.MonkeyPatch, url: Url, folder: Path) -> None:
     monkeypatch.setenv("DATABASE_URL", url)
     monkeypatch.setenv("STORAGE_DIR", str(folder / "storage"))
     manager._load.cache_clear()
 
 
-def _world(connection: psycopg.Connection, folder: Path) -> World:
-    world = World(connection, SiteStorage(folder / "storage", "springfield"), folder)
-    world.point_at(folder / "source")
-    return world
+def _open_site(connection: psycopg.Connection, folder: Path) -> StoredSite:
+    site = StoredSite(connection, SiteStorage(folder / "storage", "springfield"), folder)
+    site.set_source(folder / "source")
+    return site
 
 
 @pytest.fixture(scope="session")
-def original(server: Url, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
+def processed_site(server: Url, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessedSite]:
     databases = Databases(server)
     url, folder = databases.create(template), tmp_path_factory.mktemp("town")
     with pytest.MonkeyPatch.context() as monkeypatch:
-        _enter(monkeypatch, url, folder)
+        _set_environment(monkeypatch, url, folder)
         with connect_to(url) as connection:
             add_site(connection)
-            fill(_world(connection, folder))
-    yield Original(databases.created[0], folder)
+            process_documents(_open_site(connection, folder))
+    yield ProcessedSite(databases.created[0], folder)
     databases.drop_all()
 
 
@@ -57,10 +59,12 @@ def databases(server: Url) -> Iterator[Databases]:
 
 
 @pytest.fixture
-def world(original: Original, databases: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    url, folder = databases.create(original.database), tmp_path / "town"
-    shutil.copytree(original.folder, folder, symlinks=True)
-    _enter(monkeypatch, url, folder)
+def site(
+    processed_site: ProcessedSite, databases: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[StoredSite]:
+    url, folder = databases.create(processed_site.database), tmp_path / "town"
+    shutil.copytree(processed_site.folder, folder, symlinks=True)
+    _set_environment(monkeypatch, url, folder)
     with connect_to(url) as connection:
-        yield _world(connection, folder)
+        yield _open_site(connection, folder)
     manager._load.cache_clear()

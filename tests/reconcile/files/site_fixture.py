@@ -1,4 +1,4 @@
-"""A town whose documents went through all stages, and the ways to break and heal it."""
+"""A site whose documents went through all stages, and helpers to reconcile it."""
 
 from __future__ import annotations
 
@@ -24,44 +24,44 @@ from tests.publish.helpers import Town
 
 
 @dataclass
-class World(Town):
+class StoredSite(Town):
     source: Path = Path()
 
-    def offer(self, name: str, content: bytes) -> None:
-        """The source has this document from now on; `name` as in `Town Council/2024-01-02.pdf`."""
+    def add_to_source(self, name: str, content: bytes) -> None:
+        """Add or replace a document at the source; `name` as in `Town Council/2024-01-02.pdf`."""
         path = self.source / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 
-    def point_at(self, source: Path) -> None:
+    def set_source(self, source: Path) -> None:
         self.source = source
         extra = json.dumps({"path": str(source)})
         self.connection.execute("update sites set scraper = 'directory', extra = %s", [extra])
 
     def update(self) -> str:
-        """A whole run; returns its outcome."""
+        """Run all phases; return the outcome."""
         return self.run(phase=1)
 
     def document(self, day: str, revision: int = 1) -> Document:
-        (found,) = [
-            one
-            for one in repository.list_documents(self.connection, "springfield")
-            if one.date.isoformat() == day and one.revision == revision
+        (document,) = [
+            document
+            for document in repository.list_documents(self.connection, "springfield")
+            if document.date.isoformat() == day and document.revision == revision
         ]
-        return found
+        return document
 
     def scan(self, full: bool = False) -> StorageScan:
         return StorageScan(config.load(), full)
 
     def plan(self, full: bool = False) -> list[str]:
-        """Kinds of what would be mended."""
+        """Kinds of the planned repairs."""
         return [repair.kind for repair in make_plan(self.connection, self.scan(full), None, timedelta(0))]
 
     def reconcile(self, full: bool = False) -> Result:
         return reconcile(self.connection, self.scan(full), None, timedelta(0))
 
     def repair(self, full: bool = False) -> list[str]:
-        """Reconcile, work, and again: nothing may be left to find. Returns what was mended at first."""
+        """Reconcile and run workers, then check that nothing is left to repair. Returns the kinds of the repairs."""
         result = self.reconcile(full)
         assert result.failed == []
         self.work()
@@ -73,7 +73,7 @@ class World(Town):
         return [check for check in verify_invariants(self.connection) if not check.ok]
 
     def statuses(self) -> list[tuple[str, str | None, str]]:
-        """Day, stem and what became of it in reading, of each document that nobody superseded."""
+        """Date, error code and OCR status of each document in its newest revision."""
         return self.connection.execute(
             """
             select i.date::text, l.error_code, coalesce(l.status, 'unknown')
@@ -84,27 +84,27 @@ class World(Town):
         ).fetchall()
 
     @property
-    def all_read(self) -> bool:
-        found = self.statuses()
-        return bool(found) and all(status == "processed" for _, _, status in found)
+    def all_processed(self) -> bool:
+        statuses = self.statuses()
+        return bool(statuses) and all(status == "processed" for _, _, status in statuses)
 
     def texts(self) -> dict[str, int]:
-        """Every page text, and when it was written."""
+        """Every page text with its modification time."""
         return {
             path.relative_to(self.storage.root).as_posix(): path.stat().st_mtime_ns
             for path in self.storage.folder.rglob("txt/*/*/*.txt")
         }
 
-    def require_unread(self, before: dict[str, int], but: Iterable[str] = ()) -> None:
-        """Not one page of `before` was written again, except those under the folders `but`."""
+    def assert_not_rewritten(self, before: dict[str, int], except_in: Iterable[str] = ()) -> None:
+        """No page text of `before` was written again, except in the folders `except_in`."""
         now = self.texts()
-        again = {name for name, when in before.items() if now.get(name) != when}
-        assert {name for name in again if not any(part in name for part in but)} == set()
+        rewritten = {name for name, mtime in before.items() if now.get(name) != mtime}
+        assert {name for name in rewritten if not any(folder in name for folder in except_in)} == set()
 
     def manifest(self, document: Document) -> manifest.Manifest:
-        found = manifest.load(self.storage.manifest(document))
-        assert found is not None
-        return found
+        loaded = manifest.load(self.storage.manifest(document))
+        assert loaded is not None
+        return loaded
 
     def pages_published(self) -> int:
         current = self.published.current
@@ -112,12 +112,12 @@ class World(Town):
         return current.pages
 
 
-def fill(world: World) -> None:
-    """Three documents, of four pages together, fetched, read, compiled and published."""
-    world.offer("Town Council/2024-01-02.pdf", pdfs.digital(2))
-    world.offer("Town Council/2024-02-06.pdf", pdfs.digital(1, ("The bridge", *pdfs.MINUTES)))
-    world.offer("Town Council agenda/2024-03-05.pdf", pdfs.numbered(1))
-    assert world.update() == "succeeded"
+def process_documents(site: StoredSite) -> None:
+    """Fetch, process and publish three documents with four pages in all."""
+    site.add_to_source("Town Council/2024-01-02.pdf", pdfs.digital(2))
+    site.add_to_source("Town Council/2024-02-06.pdf", pdfs.digital(1, ("The bridge", *pdfs.MINUTES)))
+    site.add_to_source("Town Council agenda/2024-03-05.pdf", pdfs.numbered(1))
+    assert site.update() == "succeeded"
 
 
 def start_run(connection: psycopg.Connection[Any], phase: int = 1) -> int:

@@ -1,4 +1,4 @@
-"""Between plan and application files change: what is being written, fetched or brought back is left alone."""
+"""Files that change between plan and repair: files that are being written, fetched or restored are not changed."""
 
 from __future__ import annotations
 
@@ -9,54 +9,54 @@ import pytest
 
 from clerk.reconcile.plan import make_plan
 from clerk.reconcile.repair import Repair
-from tests.reconcile.files.site_fixture import World, start_run
+from tests.reconcile.files.site_fixture import StoredSite, start_run
 
 
-def plan(world: World) -> list[Repair]:
-    return make_plan(world.connection, world.scan(), None, timedelta(0))
+def plan(site: StoredSite) -> list[Repair]:
+    return make_plan(site.connection, site.scan(), None, timedelta(0))
 
 
-def apply(world: World, repairs: list[Repair]) -> list[str]:
-    """Kinds of those that found something to do."""
+def apply(site: StoredSite, repairs: list[Repair]) -> list[str]:
+    """Kinds of the repairs that changed something."""
     done = []
     for repair in repairs:
-        with world.connection.transaction():
-            if repair.apply(world.connection):
+        with site.connection.transaction():
+            if repair.apply(site.connection):
                 done.append(repair.kind)
     return done
 
 
-@pytest.mark.parametrize("texts", ["there", "gone"])
-@pytest.mark.parametrize("arrived", ["a little more", "all"])
-def test_a_pdf_that_is_being_copied_is_not_set_aside(world: World, texts: str, arrived: str) -> None:
-    document = world.document("2024-01-02")
-    pdf = world.storage.pdf(document)
+@pytest.mark.parametrize("texts", ["present", "missing"])
+@pytest.mark.parametrize("copied", ["partly", "completely"])
+def test_a_pdf_that_is_being_copied_is_not_renamed(site: StoredSite, texts: str, copied: str) -> None:
+    document = site.document("2024-01-02")
+    pdf = site.storage.pdf(document)
     whole = pdf.read_bytes()
     pdf.write_bytes(whole[:300])
-    if texts == "gone":
-        shutil.rmtree(world.storage.texts(document))
-    planned = plan(world)
-    assert [repair.kind for repair in planned] == ["texts-lost" if texts == "gone" else "pdf-damaged", "storage-run"]
-    pdf.write_bytes(whole if arrived == "all" else whole[:400])
-    assert apply(world, planned) == []
-    assert pdf.read_bytes() == (whole if arrived == "all" else whole[:400])
-    assert world.all_read
-    assert world.one("select count(*) from content_items where pdf_missing_since is not null") == (0,)
+    if texts == "missing":
+        shutil.rmtree(site.storage.texts(document))
+    planned = plan(site)
+    assert [repair.kind for repair in planned] == ["texts-lost" if texts == "missing" else "pdf-damaged", "storage-run"]
+    pdf.write_bytes(whole if copied == "completely" else whole[:400])
+    assert apply(site, planned) == []
+    assert pdf.read_bytes() == (whole if copied == "completely" else whole[:400])
+    assert site.all_processed
+    assert site.one("select count(*) from content_items where pdf_missing_since is not null") == (0,)
 
 
-def test_a_damaged_pdf_is_left_to_a_run_that_has_begun(world: World) -> None:
-    pdf = world.storage.pdf(world.document("2024-01-02"))
+def test_a_damaged_pdf_is_left_to_a_run_that_has_started(site: StoredSite) -> None:
+    pdf = site.storage.pdf(site.document("2024-01-02"))
     pdf.write_bytes(b"%PDF-1.4 and no more")
-    planned = plan(world)
-    start_run(world.connection)
-    assert apply(world, planned) == []
+    planned = plan(site)
+    start_run(site.connection)
+    assert apply(site, planned) == []
     assert pdf.exists()
 
 
-def test_what_was_set_aside_before_is_kept(world: World) -> None:
-    pdf = world.storage.pdf(world.document("2024-01-02"))
+def test_earlier_damaged_files_are_kept(site: StoredSite) -> None:
+    pdf = site.storage.pdf(site.document("2024-01-02"))
     for damage in (b"%PDF-1.4 one", b"%PDF-1.4 two", b"%PDF-1.4 three"):
         pdf.write_bytes(damage)
-        assert world.repair() == ["pdf-damaged", "storage-run"]
-    aside = [pdf.with_name(f"{pdf.name}.{name}") for name in ("damaged", "damaged-2", "damaged-3")]
-    assert [path.read_bytes() for path in aside] == [b"%PDF-1.4 one", b"%PDF-1.4 two", b"%PDF-1.4 three"]
+        assert site.repair() == ["pdf-damaged", "storage-run"]
+    damaged = [pdf.with_name(f"{pdf.name}.{name}") for name in ("damaged", "damaged-2", "damaged-3")]
+    assert [path.read_bytes() for path in damaged] == [b"%PDF-1.4 one", b"%PDF-1.4 two", b"%PDF-1.4 three"]

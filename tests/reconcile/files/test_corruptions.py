@@ -1,4 +1,4 @@
-"""Each way to break the storage: named, healed by one reconciliation and the workers, and then there is silence."""
+"""Corruptions of the storage: each is detected, and repaired by one reconciliation and the workers."""
 
 from __future__ import annotations
 
@@ -14,278 +14,278 @@ from click.testing import CliRunner
 
 from clerk.cli import cli
 from tests.archive.helpers import is_intact, rows
-from tests.reconcile.files.site_fixture import World
+from tests.reconcile.files.site_fixture import StoredSite
 
 
-def test_a_finished_town_is_in_order(world: World) -> None:
-    assert world.all_read
-    assert world.plan(full=True) == []
-    assert world.reconcile().done == []
-    assert world.one("select count(*), count(full_scan_at) from storage_scans") == (1, 0)
-    world.reconcile(full=True)
-    assert world.one("select count(*), count(full_scan_at) from storage_scans") == (1, 1)
+def test_an_intact_site_needs_no_repair(site: StoredSite) -> None:
+    assert site.all_processed
+    assert site.plan(full=True) == []
+    assert site.reconcile().done == []
+    assert site.one("select count(*), count(full_scan_at) from storage_scans") == (1, 0)
+    site.reconcile(full=True)
+    assert site.one("select count(*), count(full_scan_at) from storage_scans") == (1, 1)
 
 
-def test_a_text_that_was_removed_is_read_again_and_the_others_are_not(world: World) -> None:
-    before, document = world.texts(), world.document("2024-01-02")
-    world.storage.page_text(document, 2).unlink()
-    assert world.plan() == ["texts-lost", "storage-run"]
-    assert world.repair() == ["texts-lost", "storage-run"]
-    assert world.all_read
-    world.require_unread({name: when for name, when in before.items() if not name.endswith("2024-01-02/2.txt")})
+def test_a_deleted_text_is_processed_again_and_the_others_are_not(site: StoredSite) -> None:
+    before, document = site.texts(), site.document("2024-01-02")
+    site.storage.page_text(document, 2).unlink()
+    assert site.plan() == ["texts-lost", "storage-run"]
+    assert site.repair() == ["texts-lost", "storage-run"]
+    assert site.all_processed
+    site.assert_not_rewritten({name: mtime for name, mtime in before.items() if not name.endswith("2024-01-02/2.txt")})
 
 
-def test_a_text_that_was_altered_is_found_though_its_size_is_right(world: World) -> None:
-    document = world.document("2024-01-02")
-    path = world.storage.page_text(document, 1)
+def test_a_changed_text_of_the_same_size_is_detected(site: StoredSite) -> None:
+    document = site.document("2024-01-02")
+    path = site.storage.page_text(document, 1)
     path.write_bytes(path.read_bytes().replace(b"library", b"lobrary"))
-    assert world.repair() == ["texts-lost", "storage-run"]
+    assert site.repair() == ["texts-lost", "storage-run"]
     assert b"library" in path.read_bytes()
 
 
-def test_a_text_that_decayed_in_silence_is_found_by_the_whole_look(world: World) -> None:
-    document = world.document("2024-01-02")
-    path = world.storage.page_text(document, 1)
-    was = path.stat()
+def test_a_changed_text_with_its_old_mtime_is_detected_by_a_full_scan(site: StoredSite) -> None:
+    document = site.document("2024-01-02")
+    path = site.storage.page_text(document, 1)
+    before = path.stat()
     path.write_bytes(path.read_bytes().replace(b"library", b"lobrary"))
-    os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
-    assert world.plan() == []
-    assert world.repair(full=True) == ["texts-lost", "storage-run"]
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert site.plan() == []
+    assert site.repair(full=True) == ["texts-lost", "storage-run"]
     assert b"library" in path.read_bytes()
 
 
 @pytest.mark.parametrize("damage", [b"", b'{"version": 1', b'{"version": 1, "pages": []}', None])
-def test_a_damaged_or_missing_manifest(world: World, damage: bytes | None) -> None:
-    path = world.storage.manifest(world.document("2024-02-06"))
+def test_a_damaged_or_missing_manifest(site: StoredSite, damage: bytes | None) -> None:
+    path = site.storage.manifest(site.document("2024-02-06"))
     path.unlink()
     if damage is not None:
         path.write_bytes(damage)
-    assert world.repair() == ["texts-lost", "storage-run"]
-    assert world.manifest(world.document("2024-02-06")).is_complete
-    assert world.all_read
+    assert site.repair() == ["texts-lost", "storage-run"]
+    assert site.manifest(site.document("2024-02-06")).is_complete
+    assert site.all_processed
 
 
-def test_texts_and_pdf_gone_are_fetched_and_read_again(world: World) -> None:
-    before, document = world.texts(), world.document("2024-01-02")
-    shutil.rmtree(world.storage.texts(document))
-    world.storage.pdf(document).unlink()
-    assert world.repair() == ["texts-lost", "storage-run"]
-    assert world.all_read
-    assert world.storage.pdf(document).is_file()
-    world.require_unread(before, but=["2024-01-02"])
-    assert world.one("select count(*) from content_items where kind <> 'archive'") == (3,)
+def test_a_document_without_texts_and_pdf_is_fetched_and_processed_again(site: StoredSite) -> None:
+    before, document = site.texts(), site.document("2024-01-02")
+    shutil.rmtree(site.storage.texts(document))
+    site.storage.pdf(document).unlink()
+    assert site.repair() == ["texts-lost", "storage-run"]
+    assert site.all_processed
+    assert site.storage.pdf(document).is_file()
+    site.assert_not_rewritten(before, except_in=["2024-01-02"])
+    assert site.one("select count(*) from content_items where kind <> 'archive'") == (3,)
 
 
-def test_texts_gone_and_pdf_truncated(world: World) -> None:
-    document = world.document("2024-01-02")
-    shutil.rmtree(world.storage.texts(document))
-    pdf = world.storage.pdf(document)
+def test_missing_texts_and_a_truncated_pdf(site: StoredSite) -> None:
+    document = site.document("2024-01-02")
+    shutil.rmtree(site.storage.texts(document))
+    pdf = site.storage.pdf(document)
     whole = pdf.read_bytes()
     pdf.write_bytes(whole[:300])
-    assert world.repair() == ["texts-lost", "storage-run"]
+    assert site.repair() == ["texts-lost", "storage-run"]
     assert pdf.read_bytes() == whole
     assert pdf.with_name("2024-01-02.pdf.damaged").read_bytes() == whole[:300]
 
 
-def test_nothing_left_of_a_document_is_said_and_the_archive_keeps_what_it_has(world: World) -> None:
-    document = world.document("2024-01-02")
-    shutil.rmtree(world.storage.texts(document))
-    world.storage.pdf(document).unlink()
-    (world.source / "Town Council/2024-01-02.pdf").unlink()
-    world.connection.execute("update content_items set removed_at_source = now() where id = %s", [document.id])
-    assert world.repair() == ["texts-lost"]
-    assert world.statuses()[0] == ("2024-01-02", "FilesLost", "failed_terminal")
+def test_a_document_without_any_file_fails_and_the_archive_keeps_its_pages(site: StoredSite) -> None:
+    document = site.document("2024-01-02")
+    shutil.rmtree(site.storage.texts(document))
+    site.storage.pdf(document).unlink()
+    (site.source / "Town Council/2024-01-02.pdf").unlink()
+    site.connection.execute("update content_items set removed_at_source = now() where id = %s", [document.id])
+    assert site.repair() == ["texts-lost"]
+    assert site.statuses()[0] == ("2024-01-02", "FilesLost", "failed_terminal")
     assert (
         "the source no longer lists it"
-        in world.one("select error_message from content_item_pipeline_state where error_code = 'FilesLost'")[0]
+        in site.one("select error_message from content_item_pipeline_state where error_code = 'FilesLost'")[0]
     )
-    world.offer("Town Council/2024-04-02.pdf", world.storage.pdf(world.document("2024-02-06")).read_bytes())
-    world.update()
-    database = (world.published.link / "meetings.db").resolve()
+    site.add_to_source("Town Council/2024-04-02.pdf", site.storage.pdf(site.document("2024-02-06")).read_bytes())
+    site.update()
+    database = (site.published.link / "meetings.db").resolve()
     assert rows(database, "select count(*) from minutes where date = '2024-01-02'") == [(2,)]
-    assert world.plan() == []
+    assert site.plan() == []
 
 
-def test_a_source_that_lost_it_too_does_not_take_it_from_the_archive(world: World) -> None:
-    document = world.document("2024-01-02")
-    shutil.rmtree(world.storage.texts(document))
-    world.storage.pdf(document).unlink()
-    (world.source / "Town Council/2024-01-02.pdf").unlink()
-    assert world.repair() == ["texts-lost", "storage-run"]
-    assert world.statuses()[0] == ("2024-01-02", "FilesLost", "failed_terminal")
-    assert world.pages_published() == 4
+def test_a_document_that_the_source_lost_too_stays_in_the_archive(site: StoredSite) -> None:
+    document = site.document("2024-01-02")
+    shutil.rmtree(site.storage.texts(document))
+    site.storage.pdf(document).unlink()
+    (site.source / "Town Council/2024-01-02.pdf").unlink()
+    assert site.repair() == ["texts-lost", "storage-run"]
+    assert site.statuses()[0] == ("2024-01-02", "FilesLost", "failed_terminal")
+    assert site.pages_published() == 4
 
 
-def test_texts_that_come_back_are_taken_as_they_are(world: World) -> None:
-    document, aside = world.document("2024-01-02"), world.folder / "aside"
-    world.connection.execute("update content_items set removed_at_source = now() where id = %s", [document.id])
-    world.storage.pdf(document).unlink()
-    shutil.move(world.storage.texts(document), aside)
-    assert world.repair() == ["texts-lost"]
-    shutil.move(aside, world.storage.texts(document))
-    before = world.texts()
-    assert world.repair() == ["texts-complete"]
-    assert world.all_read
-    world.require_unread(before)
+def test_restored_texts_are_used_without_ocr(site: StoredSite) -> None:
+    document, backup = site.document("2024-01-02"), site.folder / "backup"
+    site.connection.execute("update content_items set removed_at_source = now() where id = %s", [document.id])
+    site.storage.pdf(document).unlink()
+    shutil.move(site.storage.texts(document), backup)
+    assert site.repair() == ["texts-lost"]
+    shutil.move(backup, site.storage.texts(document))
+    before = site.texts()
+    assert site.repair() == ["texts-complete"]
+    assert site.all_processed
+    site.assert_not_rewritten(before)
 
 
-def test_a_pdf_that_comes_back_is_read(world: World) -> None:
-    document = world.document("2024-01-02")
-    world.connection.execute("update content_items set removed_at_source = now() where id = %s", [document.id])
-    shutil.rmtree(world.storage.texts(document))
-    content = world.storage.pdf(document).read_bytes()
-    world.storage.pdf(document).unlink()
-    assert world.repair() == ["texts-lost"]
-    world.storage.pdf(document).write_bytes(content)
-    assert world.repair() == ["texts-lost", "storage-run"]
-    assert world.all_read
+def test_a_restored_pdf_is_processed(site: StoredSite) -> None:
+    document = site.document("2024-01-02")
+    site.connection.execute("update content_items set removed_at_source = now() where id = %s", [document.id])
+    shutil.rmtree(site.storage.texts(document))
+    content = site.storage.pdf(document).read_bytes()
+    site.storage.pdf(document).unlink()
+    assert site.repair() == ["texts-lost"]
+    site.storage.pdf(document).write_bytes(content)
+    assert site.repair() == ["texts-lost", "storage-run"]
+    assert site.all_processed
 
 
-def test_a_truncated_pdf_is_fetched_again_and_its_texts_are_left(world: World) -> None:
-    before, pdf = world.texts(), world.storage.pdf(world.document("2024-01-02"))
+def test_a_truncated_pdf_is_fetched_again_and_its_texts_are_kept(site: StoredSite) -> None:
+    before, pdf = site.texts(), site.storage.pdf(site.document("2024-01-02"))
     whole = pdf.read_bytes()
     pdf.write_bytes(whole[:-100])
-    assert world.repair() == ["pdf-damaged", "storage-run"]
+    assert site.repair() == ["pdf-damaged", "storage-run"]
     assert pdf.read_bytes() == whole
-    world.require_unread(before)
-    assert world.one("select count(*) from content_items where pdf_missing_since is not null") == (0,)
+    site.assert_not_rewritten(before)
+    assert site.one("select count(*) from content_items where pdf_missing_since is not null") == (0,)
 
 
-def test_a_pdf_that_was_cleared_away_after_reading_is_not_missed(world: World) -> None:
-    world.storage.pdf(world.document("2024-01-02")).unlink()
-    assert world.plan(full=True) == []
+def test_a_pdf_may_be_deleted_after_ocr(site: StoredSite) -> None:
+    site.storage.pdf(site.document("2024-01-02")).unlink()
+    assert site.plan(full=True) == []
 
 
-def test_an_image_that_is_gone_is_made_again_from_the_pdf(world: World) -> None:
-    before, document = world.texts(), world.document("2024-03-05")
-    image = world.storage.page_image(document, 1)
+def test_a_missing_image_is_rendered_again_from_the_pdf(site: StoredSite) -> None:
+    before, document = site.texts(), site.document("2024-03-05")
+    image = site.storage.page_image(document, 1)
     image.unlink()
-    assert world.repair() == ["texts-lost", "storage-run"]
+    assert site.repair() == ["texts-lost", "storage-run"]
     assert image.is_file()
-    world.require_unread(before, but=["2024-03-05"])
+    site.assert_not_rewritten(before, except_in=["2024-03-05"])
 
 
-def test_images_that_were_cleared_away_are_not_missed(world: World) -> None:
-    shutil.rmtree(world.storage.page_image(world.document("2024-03-05"), 1).parent)
-    assert world.plan(full=True) == []
+def test_all_images_of_a_document_may_be_deleted(site: StoredSite) -> None:
+    shutil.rmtree(site.storage.page_image(site.document("2024-03-05"), 1).parent)
+    assert site.plan(full=True) == []
 
 
-def test_people_and_votes_that_are_gone_are_extracted_again(world: World) -> None:
-    before, path = world.texts(), world.storage.extracted(world.document("2024-01-02"))
+def test_missing_extraction_results_are_extracted_again(site: StoredSite) -> None:
+    before, path = site.texts(), site.storage.extracted(site.document("2024-01-02"))
     content = json.loads(path.read_bytes())
     path.unlink()
-    assert world.repair() == ["extraction-lost", "storage-run"]
+    assert site.repair() == ["extraction-lost", "storage-run"]
     assert json.loads(path.read_bytes()) == content
-    world.require_unread(before)
+    site.assert_not_rewritten(before)
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"SQLite format 3\0 and then nothing"])
-def test_an_archive_that_is_gone_or_damaged_is_compiled_again(world: World, damage: bytes | None) -> None:
-    before, published = world.texts(), world.published.current
-    world.storage.database.unlink()
+def test_a_missing_or_damaged_archive_is_compiled_again(site: StoredSite, damage: bytes | None) -> None:
+    before, published = site.texts(), site.published.current
+    site.storage.database.unlink()
     if damage is not None:
-        world.storage.database.write_bytes(damage)
-    assert world.repair() == ["archive-lost", "storage-run"]
-    assert is_intact(world.storage.database)
-    world.require_unread(before)
-    assert world.published.current == published
-    assert world.one("select count(*) from publications") == (1,)
+        site.storage.database.write_bytes(damage)
+    assert site.repair() == ["archive-lost", "storage-run"]
+    assert is_intact(site.storage.database)
+    site.assert_not_rewritten(before)
+    assert site.published.current == published
+    assert site.one("select count(*) from publications") == (1,)
 
 
-def _lose_for_good(world: World, day: str) -> None:
-    """Texts, PDF and source of a document, and the archive that has its pages."""
-    document = world.document(day)
-    shutil.rmtree(world.storage.texts(document))
-    world.storage.pdf(document).unlink()
-    (world.source / f"Town Council/{day}.pdf").unlink()
-    world.connection.execute("update content_items set removed_at_source = now() where id = %s", [document.id])
-    world.storage.database.unlink()
+def _lose_all_copies(site: StoredSite, day: str) -> None:
+    """Delete the texts, the PDF and the source of a document, and the archive with its pages."""
+    document = site.document(day)
+    shutil.rmtree(site.storage.texts(document))
+    site.storage.pdf(document).unlink()
+    (site.source / f"Town Council/{day}.pdf").unlink()
+    site.connection.execute("update content_items set removed_at_source = now() where id = %s", [document.id])
+    site.storage.database.unlink()
 
 
-def test_pages_that_are_only_published_stay_so_when_the_archive_is_compiled_again(world: World) -> None:
-    _lose_for_good(world, "2024-01-02")
-    assert world.repair() == ["texts-lost", "archive-lost", "storage-run"]
-    database = (world.published.link / "meetings.db").resolve()
-    for path in (world.storage.database, database):
+def test_pages_that_only_the_published_copy_has_are_kept(site: StoredSite) -> None:
+    _lose_all_copies(site, "2024-01-02")
+    assert site.repair() == ["texts-lost", "archive-lost", "storage-run"]
+    database = (site.published.link / "meetings.db").resolve()
+    for path in (site.storage.database, database):
         assert rows(path, "select count(*) from minutes where date = '2024-01-02'") == [(2,)]
-    assert world.pages_published() == 4
+    assert site.pages_published() == 4
 
 
-def test_nothing_is_published_that_lacks_pages_which_nobody_has_any_more(world: World) -> None:
-    _lose_for_good(world, "2024-01-02")
-    shutil.rmtree(world.published.folder)
-    world.reconcile()
-    world.work()
-    assert ("compilation", "PagesWouldVanish") in [found[:2] for found in world.failures()]
-    assert world.published.current is None
-    assert not world.storage.database.exists()
+def test_an_archive_that_would_lose_published_pages_is_not_published(site: StoredSite) -> None:
+    _lose_all_copies(site, "2024-01-02")
+    shutil.rmtree(site.published.folder)
+    site.reconcile()
+    site.work()
+    assert ("compilation", "PagesWouldVanish") in [failure[:2] for failure in site.failures()]
+    assert site.published.current is None
+    assert not site.storage.database.exists()
 
 
-def test_an_archive_with_other_content_is_compiled_again(world: World) -> None:
-    with closing(sqlite3.connect(world.storage.database)) as connection:
+def test_a_changed_archive_is_compiled_again(site: StoredSite) -> None:
+    with closing(sqlite3.connect(site.storage.database)) as connection:
         connection.execute("update minutes set text = 'forged' where page = 1")
         connection.commit()
-    assert world.repair() == ["archive-lost", "storage-run"]
-    assert rows(world.storage.database, "select count(*) from minutes where text = 'forged'") == [(0,)]
+    assert site.repair() == ["archive-lost", "storage-run"]
+    assert rows(site.storage.database, "select count(*) from minutes where text = 'forged'") == [(0,)]
 
 
-@pytest.mark.parametrize("damage", ["removed", "cut", "emptied", "decayed"])
-def test_a_published_copy_that_is_gone_or_damaged_is_published_again(world: World, damage: str) -> None:
-    current = world.published.current
+@pytest.mark.parametrize("damage", ["deleted", "truncated", "emptied", "changed"])
+def test_a_missing_or_damaged_published_copy_is_published_again(site: StoredSite, damage: str) -> None:
+    current = site.published.current
     assert current is not None
     database = current.path / "meetings.db"
-    if damage == "removed":
-        shutil.rmtree(world.published.folder)
-    elif damage == "cut":
+    if damage == "deleted":
+        shutil.rmtree(site.published.folder)
+    elif damage == "truncated":
         database.write_bytes(database.read_bytes()[:9000])
     elif damage == "emptied":
         database.write_bytes(b"")
     else:
         content = bytearray(database.read_bytes())
-        place = content.index(b"Whitfield")
-        content[place : place + 9] = b"Whitf\0\0\0\0"
+        position = content.index(b"Whitfield")
+        content[position : position + 9] = b"Whitf\0\0\0\0"
         database.write_bytes(content)
-    assert world.plan() == ["publication-lost", "storage-run"]
-    assert world.repair() == ["publication-lost", "storage-run"]
-    assert is_intact((world.published.link / "meetings.db").resolve())
-    assert world.pages_published() == 4
-    assert world.one("select count(*), count(*) filter (where lost_copy) from publications") == (2, 1)
+    assert site.plan() == ["publication-lost", "storage-run"]
+    assert site.repair() == ["publication-lost", "storage-run"]
+    assert is_intact((site.published.link / "meetings.db").resolve())
+    assert site.pages_published() == 4
+    assert site.one("select count(*), count(*) filter (where lost_copy) from publications") == (2, 1)
 
 
-def test_a_site_that_is_published_nowhere_any_more_misses_nothing(world: World) -> None:
-    world.configure(path=str(world.source), deploy="none")
-    shutil.rmtree(world.published.folder)
-    world.offer("Town Council/2024-04-02.pdf", world.storage.pdf(world.document("2024-02-06")).read_bytes())
-    assert world.update() == "succeeded"
-    assert world.plan(full=True) == []
+def test_a_site_without_deployers_needs_no_published_copy(site: StoredSite) -> None:
+    site.configure(path=str(site.source), deploy="none")
+    shutil.rmtree(site.published.folder)
+    site.add_to_source("Town Council/2024-04-02.pdf", site.storage.pdf(site.document("2024-02-06")).read_bytes())
+    assert site.update() == "succeeded"
+    assert site.plan(full=True) == []
 
 
-def test_what_an_operator_rolled_back_to_is_left(world: World) -> None:
-    world.offer("Town Council/2024-04-02.pdf", world.storage.pdf(world.document("2024-02-06")).read_bytes())
-    world.update()
-    said = CliRunner().invoke(cli, ["rollback", "springfield"])
-    assert said.exit_code == 0, said.output
-    assert world.pages_published() == 4
-    assert world.plan(full=True) == []
+def test_a_rollback_is_not_repaired(site: StoredSite) -> None:
+    site.add_to_source("Town Council/2024-04-02.pdf", site.storage.pdf(site.document("2024-02-06")).read_bytes())
+    site.update()
+    result = CliRunner().invoke(cli, ["rollback", "springfield"])
+    assert result.exit_code == 0, result.output
+    assert site.pages_published() == 4
+    assert site.plan(full=True) == []
 
 
-def test_temporary_files_go_when_they_are_a_day_old(world: World) -> None:
-    old = world.storage.folder / "txt" / ".1.txt.77.part"
-    new = world.storage.folder / ".incoming" / "tmpx.part"
+def test_temporary_files_are_deleted_after_a_day(site: StoredSite) -> None:
+    old = site.storage.folder / "txt" / ".1.txt.77.part"
+    new = site.storage.folder / ".incoming" / "tmpx.part"
     for path in (old, new):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"half a")
     os.utime(old, (time.time() - 90_000,) * 2)
-    assert world.repair() == ["temp-files"]
+    assert site.repair() == ["temp-files"]
     assert not old.exists()
     assert new.exists()
 
 
-def test_a_site_that_loses_its_files_again_and_again_is_not_run_for_ever(world: World) -> None:
+def test_a_repair_is_not_repeated_after_three_times(site: StoredSite) -> None:
     for _ in range(3):
-        world.storage.database.unlink()
-        assert world.repair() == ["archive-lost", "storage-run"]
-    world.storage.database.unlink()
-    result = world.reconcile()
+        site.storage.database.unlink()
+        assert site.repair() == ["archive-lost", "storage-run"]
+    site.storage.database.unlink()
+    result = site.reconcile()
     assert [repair.kind for repair in result.done] == ["archive-lost"]
-    assert not world.storage.database.exists()
+    assert not site.storage.database.exists()
