@@ -1,4 +1,4 @@
-"""All errors that users can see: those of commands (ClerkError) and those of jobs (JobError).
+"""Errors with a code and a remedy: all errors of jobs (JobError), and the errors that commands share (ClerkError).
 
 Each class has a `code`, equal to its name, which is stored and shown as `error_code`. An error without a code is a bug
 or comes from a library; it is recorded as UnexpectedError.
@@ -129,7 +129,7 @@ class JobError(Exception):
 
 
 class PermanentError(JobError):
-    """For plugins: raise this, or a subclass, for an error that a retry would meet again. Recorded as PluginFailed."""
+    """For plugins: raise this, or a subclass, for an error that a retry cannot avoid. Recorded as PluginFailed."""
 
 
 class UnexpectedError(JobError):
@@ -176,7 +176,7 @@ class NotAPdf(PdfError):
     """The file is not a PDF but a web page, a Word file, an image …"""
 
     code = "NotAPdf"
-    remedy = "the source delivers something else than a PDF: open the address in a browser; it may need a login now"
+    remedy = "the source returned a file that is not a PDF: open the address in a browser; it may require a login"
     retry_helps = False
 
 
@@ -207,21 +207,21 @@ class PdfTooLarge(PdfError):
     """The file is too large, or has too many or too large pages."""
 
     code = "PdfTooLarge"
-    remedy = "raise CLERK_MAX_DOWNLOAD_MB or CLERK_OCR_MAX_PAGES if you want it, then retry"
+    remedy = "raise CLERK_MAX_DOWNLOAD_MB or CLERK_OCR_MAX_PAGES if documents may be that large, then retry"
 
 
 class PdfTimeout(PdfError):
     """OCR used more CPU time than a document may use."""
 
     code = "PdfTimeout"
-    remedy = "raise CLERK_OCR_PAGE_SECONDS if it is worth it, then retry"
+    remedy = "raise CLERK_OCR_PAGE_SECONDS if pages may take longer, then retry"
 
 
 class PdfMemory(PdfError):
     """OCR used more memory than a document may use."""
 
     code = "PdfMemory"
-    remedy = "raise CLERK_OCR_MEMORY_MB if the machine has it, then retry"
+    remedy = "raise CLERK_OCR_MEMORY_MB if the machine has enough memory, then retry"
 
 
 class LanguageMissing(PdfError):
@@ -309,9 +309,7 @@ class SourceUnreadable(FetchError):
     """The page or API that lists the documents is not in the form that the fetcher expects."""
 
     code = "SourceUnreadable"
-    remedy = (
-        "the source has changed its form: correct the site's scraper or extra (clerk plugins --fetcher), then retry"
-    )
+    remedy = "the source changed its format: correct the site's scraper or extra (clerk plugins --fetcher), then retry"
     retryable = False
 
 
@@ -404,7 +402,7 @@ class TextsMissing(JobError):
 
 
 class AllTextsMissing(JobError):
-    """Not one text of a site's processed documents is in storage: probably a disk is not mounted."""
+    """The texts of all processed documents of a site are missing from storage: probably a disk is not mounted."""
 
     code = "AllTextsMissing"
     remedy = "mount STORAGE_DIR; if it is mounted: clerk reconcile-pipeline, then retry"
@@ -542,7 +540,7 @@ class JobLost(JobError):
     """The unit's job or state was lost, and its phase has ended."""
 
     code = "JobLost"
-    remedy = "reconciliation repeats it; if it stays failed, retry"
+    remedy = "reconciliation processes it again; if it stays failed, retry"
 
 
 class FilesLost(JobError):

@@ -12,7 +12,7 @@ with role as (
     select r.oid, r.rolname as name, r.rolname = 'clerk_owner' as owns
     from pg_roles r
     where r.rolname in ('clerk_owner', 'clerk_worker', 'clerk_dashboard')
-), schema_right as (
+), schema_privilege as (
     select role.name as role, wanted.privilege,
            has_schema_privilege(role.oid, 'public', wanted.privilege) as granted,
            has_schema_privilege('public', wanted.privilege || ' with grant option') as grantable
@@ -24,7 +24,7 @@ with role as (
                 -- The first run of a legacy site saves the overwritten values there.
                 when c.relname in ('legacy_sites', 'adopted_sites') then array['select', 'insert']
                 when c.relname like any (array['clerk\_%', 'legacy\_%', 'adopted\_%']) then array['select']
-                else array['select', 'insert', 'update', 'delete'] end as worker_rights
+                else array['select', 'insert', 'update', 'delete'] end as worker_privileges
     from pg_class c
     where c.relnamespace = 'public'::regnamespace
       and (c.relkind = 'r'
@@ -66,25 +66,25 @@ with role as (
       -- Since Postgres 16 membership may exclude SET ROLE.
       and case when current_setting('server_version_num')::integer >= 160000
                then pg_has_role(role.oid, 'set') else true end
-      and (select s.granted or s.grantable from schema_right s where s.role = role.name and s.privilege = 'create')
-), command (place, text) as (
+      and (select s.granted or s.grantable from schema_privilege s where s.role = role.name and s.privilege = 'create')
+), command (position, text) as (
     select 1, format('grant %s on schema public to %I', s.privilege, s.role)
-    from schema_right s
+    from schema_privilege s
     where not s.granted and s.grantable
     union all
-    select 2, format('alter %s %s owner to clerk_owner', h.kind, h.name)
-    from owner_change h
+    select 2, format('alter %s %s owner to clerk_owner', o.kind, o.name)
+    from owner_change o
     union all
-    -- The former owner of a table keeps its access: the legacy clerk, a web site.
-    select 3, format('grant all on %s to %I', h.name, pg_get_userbyid(h.owner))
-    from owner_change h
-    where h.kind = 'table' and pg_get_userbyid(h.owner) <> current_user
+    -- The former owner of a table keeps its access: it may be legacy clerk or a web site.
+    select 3, format('grant all on %s to %I', o.name, pg_get_userbyid(o.owner))
+    from owner_change o
+    where o.kind = 'table' and pg_get_userbyid(o.owner) <> current_user
     union all
-    select 4, format('grant %s on %s%s to clerk_worker', string_agg(wanted.privilege, ', ' order by wanted.place),
+    select 4, format('grant %s on %s%s to clerk_worker', string_agg(wanted.privilege, ', ' order by wanted.position),
                      case relation.kind when 'S' then 'sequence ' else '' end, relation.name)
     from relation
     join role on role.name = 'clerk_worker'
-    cross join unnest(relation.worker_rights) with ordinality wanted (privilege, place)
+    cross join unnest(relation.worker_privileges) with ordinality wanted (privilege, position)
     where pg_has_role(relation.owner, 'usage')
       and not case relation.kind when 'S' then has_sequence_privilege(role.oid, relation.oid, wanted.privilege)
                                  else has_table_privilege(role.oid, relation.oid, wanted.privilege) end
@@ -96,4 +96,4 @@ with role as (
     where relation.kind = 'v' and pg_has_role(relation.owner, 'usage')
       and not has_table_privilege(role.oid, relation.oid, 'select')
 )
-select command.text from command order by command.place, command.text;
+select command.text from command order by command.position, command.text;

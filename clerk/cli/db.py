@@ -96,7 +96,7 @@ def down(to: int | None, yes: bool, dry_run: bool, as_json: bool) -> None:
         if dry_run:
             steps = migrator.plan_down(to)
         elif losses and not yes:
-            raise MigrationError(f"going down to {to:04} would delete {lost_rows}", "add --yes to delete them")
+            raise MigrationError(f"reverting to migration {to:04} would delete {lost_rows}", "add --yes to delete them")
         else:
             steps = migrator.down(to)
     if dry_run and lost_rows:

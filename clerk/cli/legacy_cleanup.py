@@ -20,14 +20,14 @@ from clerk.legacy.cleanup import Check, CleanupScope
 
 
 @click.command("cleanup")
-@click.option("--check", "how", flag_value="check", default="check", help="Show whether it is safe (the default).")
-@click.option("--apply", "how", flag_value="apply", help="Remove them, if every check holds.")
-@click.option("--undo", "how", flag_value="undo", help="Restore tables, columns and their contents.")
+@click.option("--check", "mode", flag_value="check", default="check", help="Show whether it is safe (the default).")
+@click.option("--apply", "mode", flag_value="apply", help="Remove them, if every check holds.")
+@click.option("--undo", "mode", flag_value="undo", help="Restore tables, columns and their contents.")
 @click.option("--backup", type=click.Path(path_type=Path), help="A pg_dump file, at most one day old.")
 @click.option("--force", "forced", multiple=True, metavar="NAME", help="Override the check of that name; repeatable.")
 @dry_run_option
 @json_option
-def cleanup_command(how: str, backup: Path | None, forced: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
+def cleanup_command(mode: str, backup: Path | None, forced: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Remove site_progress, job_tracking, the five legacy columns of sites and the trigger that updates them.
 
     Programs that select those columns break. Everything is saved, and --undo restores it. The action and the
@@ -42,29 +42,30 @@ def cleanup_command(how: str, backup: Path | None, forced: tuple[str, ...], dry_
     """
     settings = config.load()
     with open_pipeline(settings) as connection:
-        done, scope = is_cleaned_up(connection), cleanup.read_scope(connection)
-        checks = [] if done or how == "undo" else cleanup.run_checks(connection, backup)
+        was_removed, scope = is_cleaned_up(connection), cleanup.read_scope(connection)
+        checks = [] if was_removed or mode == "undo" else cleanup.run_checks(connection, backup)
         if unknown := set(forced) - {check.name for check in checks} if checks else set():
-            raise click.UsageError(f"there is no check {', '.join(sorted(unknown))}")
-        refused = cleanup.failed(checks, frozenset(forced)) if how == "apply" else []
+            names = ", ".join(check.name for check in checks)
+            raise click.UsageError(f"There is no check {', '.join(sorted(unknown))}. Use one of {names}.")
+        refused = cleanup.failed(checks, frozenset(forced)) if mode == "apply" else []
         if not dry_run and not refused:
             migrator = Migrator(connection, default_folder(), settings.lock_timeout, info)
-            if how == "undo":
+            if mode == "undo":
                 cleanup.undo(migrator)
-            elif how == "apply":
+            elif mode == "apply":
                 cleanup.apply(migrator, checks, frozenset(forced))
-        now = is_cleaned_up(connection)
+        is_removed = is_cleaned_up(connection)
     if as_json:
         report = {"dry_run": dry_run, "refused": refused, "checks": [asdict(check) for check in checks]}
-        print_json({"cleaned_up": now, **report, **asdict(scope)})
+        print_json({"cleaned_up": is_removed, **report, **asdict(scope)})
     else:
         _print_checks(checks)
     if refused:
         raise cleanup.cleanup_refused(refused)
     if not as_json:
-        would = dry_run and how == ("undo" if done else "apply")
-        click.echo(_plan(scope, done) if would else _MESSAGES[done, now])
-    is_ok = how != "check" or all(check.holds for check in checks)
+        has_plan = dry_run and mode == ("undo" if was_removed else "apply")
+        click.echo(_plan(scope, undo=was_removed) if has_plan else _MESSAGES[was_removed, is_removed])
+    is_ok = mode != "check" or all(check.holds for check in checks)
     click.get_current_context().exit(EXIT_OK if is_ok else EXIT_FAILURE)
 
 

@@ -1,7 +1,7 @@
 """Progress of long commands on standard error: count, total, rate and time left.
 
-On a terminal a progress bar, redrawn in place; elsewhere a line now and then; nothing with --quiet. Work that takes
-less than a second leaves no output.
+On a terminal a progress bar, redrawn in place; elsewhere a line every 5 to 60 seconds; nothing with --quiet. Work that
+takes less than a second leaves no output.
 
     with ProgressReporter(quiet) as progress:
         for number, site in enumerate(sites, 1):
@@ -110,7 +110,8 @@ class ProgressReporter:
         return lambda done, total: self.update(what, done, total)
 
     def update(self, what: str, done: int, total: int | None, rows: Sequence[Cells] = ()) -> None:
-        """Another `what` finishes the count before. `rows` are shown above the bar, on a terminal only."""
+        """Update the count. A new value of `what` ends the previous count and starts another.
+        `rows` are shown above the bar, on a terminal only."""
         if self._quiet:
             return
         if self._bar is None or self._bar.tasks[0].description != what:
@@ -147,7 +148,7 @@ class ProgressReporter:
             redirect_stderr=False,
             get_time=self._clock,
         )
-        # What was done before says nothing about the rate.
+        # Items that were done before the start do not count for the rate.
         self._bar.add_task(what, total=total, completed=done, first=done)
         self._reported_at, self._reported, self._has_reported = self._clock(), done, False
         if self._interactive:
@@ -163,7 +164,7 @@ class ProgressReporter:
         return True
 
     def _finish(self, interrupted: bool = False) -> None:
-        """Remove the bar and print a summary. The bar of interrupted work stays, to show how far it came."""
+        """Remove the bar and print a summary. The bar of interrupted work stays visible."""
         bar, self._bar = self._bar, None
         if bar is None:
             return

@@ -72,8 +72,7 @@ def _duration(state: SiteState, phase: dict[str, Any]) -> str:
 
 def _documents_title(history: SiteHistory) -> str:
     counts = history.counts
-    names = {"read": "processed", "failed": "failed", "open": "open", "new": "new"}
-    parts = ", ".join(f"{counts[state]:,} {name}" for state, name in names.items() if counts[state])
+    parts = ", ".join(f"{counts[state]:,} {state}" for state in ("processed", "failed", "open", "new") if counts[state])
     documents = pluralize(counts["documents"], "document")
     return f"{documents}{f': {parts}' if parts else ''}; {pluralize(counts['pages'], 'page')}"
 

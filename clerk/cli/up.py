@@ -42,7 +42,7 @@ _MAX_NAMES = 5
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address the dashboard listens on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8010, show_default=True, help="0: any free port.")
-@click.option("--allow-actions", is_flag=True, help="Let visitors of the dashboard act: see clerk dashboard.")
+@click.option("--allow-actions", is_flag=True, help="Allow operator actions in the dashboard; see clerk dashboard.")
 @click.option("--no-dashboard", is_flag=True, help="Do not start the dashboard.")
 @quiet_option
 @until_idle_option

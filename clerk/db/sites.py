@@ -94,7 +94,7 @@ def count_documents(connection: Connection, subdomain: str) -> dict[str, int]:
         [subdomain],
     ).fetchone()
     assert row is not None
-    return dict(zip(("known", "read", "failed", "superseded", "vanished"), row, strict=True))
+    return dict(zip(("total", "processed", "failed", "superseded", "removed_at_source"), row, strict=True))
 
 
 def add_site(connection: Connection, subdomain: str, values: Mapping[str, Any]) -> bool:

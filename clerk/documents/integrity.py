@@ -44,7 +44,7 @@ def texts_status(storage: SiteStorage, document: Document, full: bool = False) -
             return TextsStatus(None, f"its {missing} missing")
         if not loaded.is_complete:
             return TextsStatus(loaded, "its manifest does not list every page")
-        # The PDF of texts that were imported from the legacy clerk is unknown.
+        # The PDF of texts that were imported from legacy clerk is unknown.
         if None not in (document.sha256, loaded.pdf_sha256) and loaded.pdf_sha256 != document.sha256:
             return TextsStatus(loaded, "its texts belong to another PDF")
         written_at = path.stat().st_mtime_ns

@@ -1,4 +1,4 @@
-"""Backup of files of the legacy clerk before OCR replaces them, in `{site}/before-clerk/` with the same layout.
+"""Backup of files of legacy clerk before OCR replaces them, in `{site}/before-clerk/` with the same layout.
 
 Backups are hard links, which need no space. OCR replaces files by renaming, so a linked file does not change. Files
 below `before-clerk` are never overwritten: a further backup gets a number.
@@ -28,7 +28,7 @@ def back_up_files(storage: SiteStorage, document: Document) -> None:
 
 
 def back_up_database(storage: SiteStorage) -> None:
-    """Back up the archive that the legacy clerk published. It may have the only copy of a text."""
+    """Back up the archive that legacy clerk published. It may have the only copy of a text."""
     target = storage.folder / FOLDER / storage.database.name
     if storage.database.is_file() and not target.exists():
         hardlink_or_copy(storage.database, target)

@@ -17,7 +17,7 @@ from clerk.documents.storage import Document, SiteStorage, write
 VERSION = 1
 TEXT_LAYER, OCR, EMPTY, FAILED = "text-layer", "ocr", "empty", "failed"
 LEGACY = "older system"
-"""Text that was imported from the legacy clerk. The value is stored in manifests."""
+"""Text that was imported from legacy clerk. The value is stored in manifests."""
 WITH_TEXT = (TEXT_LAYER, OCR, EMPTY, LEGACY)
 """Methods that write a text file; an empty page has an empty file."""
 
@@ -45,7 +45,7 @@ class Page:
 @dataclass(frozen=True)
 class Manifest:
     pdf_sha256: str | None
-    """None if the texts were imported from the legacy clerk when the PDF was missing."""
+    """None if the texts were imported from legacy clerk when the PDF was missing."""
     page_count: int
     languages: str
     pages: tuple[Page, ...] = field(default=())
@@ -58,7 +58,7 @@ class Manifest:
 
     @property
     def is_legacy(self) -> bool:
-        """At least one text was imported from the legacy clerk."""
+        """At least one text was imported from legacy clerk."""
         return any(page.method == LEGACY for page in self.pages)
 
     @property

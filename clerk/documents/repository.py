@@ -282,7 +282,7 @@ def _claim_without_source(
 ) -> TrackedDocument | None:
     """Find a document without source that `ref` continues, and give it the meeting name that the source uses.
 
-    Documents that were imported from storage or from the legacy clerk have no source. The one continued has the same
+    Documents that were imported from storage or from legacy clerk have no source. The one continued has the same
     kind, date and folder, and the same content if its content is known.
     """
     with connection.cursor(row_factory=class_row(TrackedDocument)) as cursor:

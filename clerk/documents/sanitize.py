@@ -10,7 +10,8 @@ _MAX_FOLDER_BYTES = 100
 
 
 def is_subdomain(text: str) -> bool:
-    """Whether a text has at most 63 lower-case letters, digits, dots and hyphens, with no two dots in a row."""
+    """Whether a text is a valid subdomain: at most 63 lower-case letters, digits, dots and hyphens, with a letter or
+    digit at both ends and no two dots in a row."""
     return SUBDOMAIN.fullmatch(text) is not None and ".." not in text
 
 

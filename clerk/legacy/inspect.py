@@ -37,7 +37,7 @@ class Inspection:
 
 
 def inspect(connection: Connection, root: Path, redis_url: str | None) -> Inspection:
-    """What cannot be read is reported among the disagreements."""
+    """Compare the database, the disk and Redis. What cannot be read is listed among the disagreements."""
     legacy = tables.read(connection)
     problems = [] if (missing := disk.missing_pdf_tool()) is None else [f"{missing}; pages of PDFs were not counted"]
     try:
@@ -91,9 +91,7 @@ def _disagreements(legacy: LegacyTables, on_disk: dict[str, LegacySite]) -> list
         if site.stages and "status" not in stages and site.status:
             stages["status"] = site.status
         if len(set(stages.values())) > 1:
-            lines.append(
-                f"{site.subdomain}: " + ", ".join(f"{source} says {stage}" for source, stage in stages.items())
-            )
+            lines.append(f"{site.subdomain}: " + ", ".join(f"{source} is {stage}" for source, stage in stages.items()))
         if not is_subdomain(site.subdomain):
             lines.append(f"{site.subdomain}: its name cannot be a folder name")
         elif site.subdomain not in on_disk:

@@ -46,7 +46,7 @@ def _triggers(status: PipelineStatus) -> list[Alert]:
 def _unprocessed_queues(status: PipelineStatus) -> list[Alert]:
     return [
         Alert(
-            "nothing_reads",
+            "no_worker",
             f"{worker_text.no_worker(status, queue['queue'])}; {_jobs_wait(queue['waiting'])}",
             f"start a worker: clerk worker --queues {queue['queue']}",
         )
@@ -81,14 +81,14 @@ def _dead_workers(status: PipelineStatus) -> list[Alert]:
 
 
 def _violations(status: PipelineStatus) -> list[Alert]:
-    if status.broken is None:
+    if status.violations is None:
         what = "the invariants could not be checked within 2 s"
         return [Alert("unchecked", what, "check them without a time limit: clerk verify")]
-    if not status.broken:
+    if not status.violations:
         return []
-    kinds = ", ".join(f"{invariant}: {count:,}" for invariant, count in status.broken.items())
-    what = f"{pluralize(sum(status.broken.values()), 'invariant violation')} ({kinds})"
-    return [Alert("broken", what, "see clerk verify; repair them: clerk reconcile-pipeline")]
+    kinds = ", ".join(f"{invariant}: {count:,}" for invariant, count in status.violations.items())
+    what = f"{pluralize(sum(status.violations.values()), 'invariant violation')} ({kinds})"
+    return [Alert("violations", what, "see clerk verify; repair them: clerk reconcile-pipeline")]
 
 
 def _increasing_failures(status: PipelineStatus) -> list[Alert]:

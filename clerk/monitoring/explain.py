@@ -42,11 +42,11 @@ def explain(state: SiteState) -> Explanation:
 
 
 def _missing_triggers(state: SiteState) -> Reason | None:
-    if not state.triggers:
+    if not state.trigger_problems:
         return None
     return Reason(
         "triggers",
-        f"{' and '.join(state.triggers)}, so finished jobs are not recorded and no run advances",
+        f"{' and '.join(state.trigger_problems)}, so finished jobs are not recorded and no run advances",
         remedy="restore it: clerk db up; then clerk reconcile-pipeline",
     )
 
@@ -85,7 +85,7 @@ def _between_phases(state: SiteState) -> Reason:
     unfinished = [stage for stage in PHASES.get(run.phase or 0, ()) if run.done(stage) < run.total(stage)]
     if unfinished:
         counts = " and ".join(f"{run.done(stage)} of {run.total(stage)} in {stage}" for stage in unfinished)
-        because, text = "miscounted", f"the counters show {counts}, but no unit is open: reconciliation recounts"
+        because, text = "counter_mismatch", f"the counters show {counts}, but no unit is open: reconciliation recounts"
     else:
         because = "coordinator_no_job"
         text = f"{finished}; its coordinator was never deferred: reconciliation defers it"

@@ -185,12 +185,12 @@ def _repairs(connection: Connection) -> Iterator[Metric]:
 
 def _violations(status: PipelineStatus) -> Iterator[Metric]:
     yield _single("clerk_trigger_problems", "Triggers that are missing or disabled.", len(status.triggers))
-    counts = status.broken or {}
+    counts = status.violations or {}
     yield _gauge(
         "clerk_invariant_violations",
         "Rows of the view invariant_violations. Absent if the check took longer than its time limit.",
         [
-            ({"invariant": invariant}, None if status.broken is None else counts.get(invariant, 0))
+            ({"invariant": invariant}, None if status.violations is None else counts.get(invariant, 0))
             for invariant in sorted({*INVARIANTS, *counts})
         ],
     )

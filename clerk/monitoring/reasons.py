@@ -17,7 +17,7 @@ _STATES = ("running", "lost", "waiting", "later", "paused", "orphaned")
 @dataclass(frozen=True)
 class Reason:
     because: str
-    """Code for programs: running, lease_over, queued, nothing_reads, retry, queue_paused, site_paused, held_back, …"""
+    """Code for programs: running, lease_expired, queued, no_worker, retry, queue_paused, site_paused, …"""
     text: str
     """The same for people."""
     is_cause: bool = False
@@ -99,8 +99,8 @@ def _queued(state: SiteState, group: UnitGroup, subject: _Subject) -> Reason:
     queue = group.jobs[0].queue or group.stage
     if not worker_text.workers_of(state, queue):
         remedy = f"start a worker: clerk worker --queues {queue}"
-        return Reason("nothing_reads", worker_text.no_worker(state, queue), is_cause=True, remedy=remedy)
-    ahead = next((state.ahead[job.job_id] for job in group.jobs if job.job_id in state.ahead), 0)
+        return Reason("no_worker", worker_text.no_worker(state, queue), is_cause=True, remedy=remedy)
+    ahead = next((state.jobs_ahead[job.job_id] for job in group.jobs if job.job_id in state.jobs_ahead), 0)
     position = f" behind {pluralize(ahead, 'other')}" if ahead else ", next in line"
     return Reason("queued", f"{subject.wait} in queue {queue}{position} ({worker_text.processed_by(state, queue)})")
 
@@ -133,7 +133,7 @@ def _lease_expired(state: SiteState, group: UnitGroup, subject: _Subject) -> Rea
         f"{subject.text} {were} claimed by {worker_text.holder_name(state, first)}, whose lease expired{expired}:"
         f" another worker gets {them} within a minute"
     )
-    return Reason("lease_over", _join(text, coordinator_blocked(state)), remedy=unblock_coordinator(state))
+    return Reason("lease_expired", _join(text, coordinator_blocked(state)), remedy=unblock_coordinator(state))
 
 
 def _on_hold(state: SiteState, group: UnitGroup, subject: _Subject) -> Reason:
@@ -145,7 +145,7 @@ def _on_hold(state: SiteState, group: UnitGroup, subject: _Subject) -> Reason:
         return Reason("queue_paused", text, is_cause=True, remedy=f"clerk resume --queue {queue}")
     them = "them" if subject.plural else "it"
     text = f"{subject.be} on hold although neither site nor queue is paused: reconciliation releases {them}"
-    return Reason("held_back", will_be_repaired(state, text), remedy=repair_now(state))
+    return Reason("wrongly_paused", will_be_repaired(state, text), remedy=repair_now(state))
 
 
 def site_paused(state: SiteState) -> str:

@@ -165,7 +165,7 @@ class SiteState:
     """Coordinator of the finished phase whose successor has not started. Its job_id is None if the job is missing."""
     refresh: Job | None
     """Job that starts the next run of a dirty site."""
-    ahead: dict[int, int]
+    jobs_ahead: dict[int, int]
     """Job → number of jobs before it in its queue."""
     failed: list[FailedUnit]
     failed_count: int
@@ -173,7 +173,7 @@ class SiteState:
     pauses: dict[str, Pause]
     hosts: list[ThrottledHost]
     repairs: list[Repair]
-    triggers: list[str] = field(default_factory=list)
+    trigger_problems: list[str] = field(default_factory=list)
     """Accounting triggers that are missing or disabled."""
 
 
@@ -240,14 +240,14 @@ _HOSTS = "select host, next_at, held_until, held_why from throttled_hosts where 
 _REPAIRS = """
 select at, found, done, why from recent_repairs where subdomain = %(site)s order by at desc limit 5
 """
-# Only the triggers that the pipeline needs; the others maintain columns of the legacy system.
+# Only the triggers that the pipeline needs; the others maintain columns of legacy clerk.
 _TRIGGERS = """
 select format('trigger %%s %%s', name, problem) from trigger_problems
 where name in ('clerk_record_change', 'clerk_record_delete', 'clerk_fence') order by name
 """
 _COUNTS = """
 select count(*) as documents,
-       count(*) filter (where l.status = 'processed') as read,
+       count(*) filter (where l.status = 'processed') as processed,
        count(*) filter (where l.status = 'failed_terminal') as failed,
        count(*) filter (where l.status in ('pending', 'in_progress', 'failed_retryable')) as open,
        count(*) filter (where l.status is null) as new,

@@ -113,7 +113,7 @@ class PipelineStatus:
     failures_per_hour_before: float
     """Average of the 24 hours before the last one."""
     runs_last_day: int
-    broken: dict[str, int] | None
+    violations: dict[str, int] | None
     """Invariant → number of violations. None: the check took longer than its time limit."""
     triggers: list[str]
     """Accounting triggers that are missing or disabled."""
@@ -136,7 +136,7 @@ class SlowStats:
     rates: dict[str, int]
     """Queue → jobs that finished in the last hour."""
     runs_last_day: int
-    broken: dict[str, int] | None
+    violations: dict[str, int] | None
 
 
 def read_slow_stats(connection: Connection) -> SlowStats:
@@ -144,7 +144,7 @@ def read_slow_stats(connection: Connection) -> SlowStats:
         durations={row["stage"]: row for row in fetch_rows(connection, _DURATIONS)},
         rates={row["queue"]: row["rate_per_hour"] for row in fetch_rows(connection, _RATES)},
         runs_last_day=fetch_rows(connection, _RUNS)[0]["runs"],
-        broken=_read_violations(connection),
+        violations=_read_violations(connection),
     )
 
 
@@ -170,7 +170,7 @@ def read_status(connection: Connection, slow: SlowStats | None = None) -> Pipeli
         failures_last_hour=failures["last_hour"],
         failures_per_hour_before=float(failures["per_hour_before"]),
         runs_last_day=slow.runs_last_day,
-        broken=slow.broken,
+        violations=slow.violations,
         triggers=[row["problem"] for row in fetch_rows(connection, _TRIGGERS)],
     )
 

@@ -12,6 +12,7 @@ _MIN_CONTRAST = 32
 """A page is blank if the difference between its darkest and its lightest pixel is smaller than this."""
 _GREYS = 4
 _MAX_SKEW = 15.0
+"""Degrees."""
 _SKEW_IMAGE_SIDE = 1000
 
 

@@ -60,7 +60,7 @@ def render_page(pdf: Path, page: int) -> bytes:
         try:
             code = process.wait(_TIMEOUT)
         except subprocess.TimeoutExpired as error:
-            raise RenderFailed(f"{PROGRAM} did not finish in time") from error
+            raise RenderFailed(f"{PROGRAM} did not finish within {_TIMEOUT:g} s") from error
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

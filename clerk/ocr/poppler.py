@@ -57,10 +57,10 @@ def version() -> str:
     """Poppler's version. Raises ToolMissing if one of its programs is not installed."""
     for program in PROGRAMS:
         try:
-            done = subprocess.run([program, "-v"], capture_output=True, text=True, timeout=30, check=False)
+            completed = subprocess.run([program, "-v"], capture_output=True, text=True, timeout=30, check=False)
         except FileNotFoundError as error:
             raise ToolMissing(f"{program} is not installed; on Debian: apt install poppler-utils") from error
-    return done.stderr.splitlines()[0].rpartition(" ")[2]
+    return completed.stderr.splitlines()[0].rpartition(" ")[2]
 
 
 def pdf_info(run: Run, pdf: Path, output: Path, last: int, cpu_seconds: float) -> PdfInfo:

@@ -67,5 +67,5 @@ def is_plausible(text: str) -> bool:
 
 
 def ocr_is_better(ocr_text: str, confidence: float | None, layer: str) -> bool:
-    """Does OCR have clearly more text than the text layer? If in doubt, no: a text layer has no recognition errors."""
+    """Whether OCR has clearly more text than the text layer. In doubt the text layer is used: it has no OCR errors."""
     return confidence is not None and confidence >= 50 and count_letters(ocr_text) > 1.5 * count_letters(layer) + 20

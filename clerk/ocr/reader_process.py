@@ -136,7 +136,7 @@ class PageProcessor:
         return verdict
 
     def _is_mostly_image(self, page: int) -> bool:
-        """Does an image cover most of the page? Also true if unknown, so that OCR is run."""
+        """Whether images cover most of the page. Also true if unknown, so that OCR is run."""
         box = self.inspection.boxes.get(page)
         try:
             return box is None or self.engine.image_coverage(page, box, _IMAGE_SECONDS) >= _LARGE_IMAGE_COVERAGE

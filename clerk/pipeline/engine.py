@@ -217,7 +217,7 @@ def import_legacy_site(
 
 
 def initialize_stage(connection: Connection, subdomain: str, stage: str, total_jobs: int) -> None:
-    """Helper for scripts of the legacy clerk, like the four below: changes counters only, not the ledger."""
+    """Helper for scripts of legacy clerk, like the four below: changes counters only, not the ledger."""
     _call(connection, "clerk_initialize_stage", locals())
 
 
@@ -252,10 +252,10 @@ def _call_row(connection: Connection, function: str, arguments: Mapping[str, Any
     try:
         row = connection.execute(query, values).fetchone()
     except psycopg.Error as error:
-        known = PIPELINE_ERRORS.get(error.sqlstate or "")
-        if known is None:
+        error_class = PIPELINE_ERRORS.get(error.sqlstate or "")
+        if error_class is None:
             raise
-        raise known(error.diag.message_primary or "") from error
+        raise error_class(error.diag.message_primary or "") from error
     assert row is not None
     return tuple(row)
 

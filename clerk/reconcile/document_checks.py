@@ -9,14 +9,14 @@ from pathlib import Path
 from clerk.documents import integrity
 from clerk.documents.integrity import PdfStatus, TextsStatus
 from clerk.documents.storage import Document, quarantine
+from clerk.errors import FilesLost, WorkerLost
 from clerk.ocr.tesseract import DEFAULT_LANGUAGES
 from clerk.pipeline import engine
 from clerk.reconcile.repair import Connection, Repair
 from clerk.reconcile.site_check import SiteCheck
 
-_OPEN = ("pending", "in_progress", "failed_retryable")
-_LOST = "FilesLost"
-_DAMAGED = "damaged"
+_OPEN_STATUSES = ("pending", "in_progress", "failed_retryable")
+_DAMAGED_SUFFIX = "damaged"
 _ROWS = """
 select i.id, i.subdomain, i.kind, i.meeting, i.date, i.occurrence, i.revision, i.sha256, i.source_url,
        i.fetch_error_code, i.fetch_error_message,
@@ -44,15 +44,16 @@ class Row:
     pdf_missing: bool
     status: str | None
     error_code: str | None
-    is_of_this_run: bool
+    in_current_run: bool
     job_status: str | None
     is_extracted: bool
 
     @property
     def is_waiting(self) -> bool:
         """Open, and not running. A unit whose last attempt failed is left to its retry."""
-        retried = self.status == "failed_retryable" and self.job_status == "todo" and self.error_code != "WorkerLost"
-        return self.status in _OPEN and self.is_of_this_run and self.job_status in (None, "todo") and not retried
+        retried = self.status == "failed_retryable" and self.job_status == "todo" and self.error_code != WorkerLost.code
+        is_open = self.status in _OPEN_STATUSES and self.in_current_run
+        return is_open and self.job_status in (None, "todo") and not retried
 
     @property
     def name(self) -> str:
@@ -90,7 +91,8 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 
 
 def find(connection: Connection, check: SiteCheck) -> list[Repair]:
-    """Skips superseded revisions, which are neither processed nor shown."""
+    """Find the documents whose ledger and files disagree. Skips superseded revisions, which are neither processed nor
+    shown."""
     rows = (
         Row(Document(*columns[:11]), *columns[11:])
         for columns in connection.execute(_ROWS, [check.site.subdomain]).fetchall()
@@ -104,10 +106,10 @@ def _find(check: SiteCheck, row: Row) -> Iterator[Repair]:
     if row.status == "processed":
         if not check.site.is_active:
             yield from _find_lost(check, row, texts, images)
-    elif row.status is None or row.error_code == _LOST:
-        if not images and (texts.are_intact if row.error_code == _LOST else texts.are_complete):
+    elif row.status is None or row.error_code == FilesLost.code:
+        if not images and (texts.are_intact if row.error_code == FilesLost.code else texts.are_complete):
             yield _texts_complete(check, row, texts)
-        elif row.error_code == _LOST and row.pdf_missing and not check.site.is_active:
+        elif row.error_code == FilesLost.code and row.pdf_missing and not check.site.is_active:
             observed = PdfObservation.of(check, row)
             if observed.pdf is PdfStatus.INTACT:
                 yield _texts_lost(check, row, "its PDF is available again", 2, observed)
@@ -142,8 +144,8 @@ def _missing_images(check: SiteCheck, row: Row, texts: TextsStatus) -> int:
     """How many page images are missing; 0 if there is no PDF to render them from."""
     if texts.manifest is None or not check.storage.pdf(row.document).is_file():
         return 0
-    which = check.settings.keep_images
-    return len(integrity.missing_images(check.storage, row.document, texts.manifest.pages, which))
+    policy = check.settings.keep_images
+    return len(integrity.missing_images(check.storage, row.document, texts.manifest.pages, policy))
 
 
 def _has_site_languages(check: SiteCheck, texts: TextsStatus) -> bool:
@@ -164,7 +166,7 @@ def _texts_complete(check: SiteCheck, row: Row, texts: TextsStatus) -> Repair:
         action="mark it as processed",
         why="OCR is not repeated for complete texts",
         apply=lambda connection: engine.mark_processed(connection, row.document.id, pages),
-        immediate=row.status not in _OPEN,
+        immediate=row.status not in _OPEN_STATUSES,
     )
 
 
@@ -183,7 +185,7 @@ def _texts_lost(check: SiteCheck, row: Row, problem: str, phase: int | None, obs
         if phase is not None:
             check.reasons.append("texts")
         if observed.pdf is PdfStatus.DAMAGED:
-            quarantine(check.storage.pdf(row.document), _DAMAGED)
+            quarantine(check.storage.pdf(row.document), _DAMAGED_SUFFIX)
         return True
 
     return _repair(
@@ -210,7 +212,7 @@ def _damaged_pdf(check: SiteCheck, row: Row, observed: PdfObservation) -> Repair
         if is_available:
             check.reasons.append("PDFs")
         # Kept for diagnosis.
-        quarantine(check.storage.pdf(row.document), _DAMAGED)
+        quarantine(check.storage.pdf(row.document), _DAMAGED_SUFFIX)
         return True
 
     return _repair(

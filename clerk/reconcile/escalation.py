@@ -17,7 +17,7 @@ _REPEATED = """
         select subdomain, run_id, kind, stage
         from reconcile_log
         where subdomain = any (%(sites)s) and run_id = any (%(runs)s)
-          -- Another session held the row: that says nothing about the repair.
+          -- Another session had locked the row: the repair was not tried.
           and coalesce(error, '') not like 'LockNotAvailable:%%'
         group by 1, 2, 3, 4
         having count(distinct reconciliation) >= %(max_repeats)s

@@ -19,8 +19,8 @@ from clerk.pipeline import engine
 from clerk.reconcile.repair import Connection, Repair
 from clerk.reconcile.site_check import SiteCheck
 
-_HEAD = 1024
-_NAMES = (
+_HEAD_SIZE = 1024
+_MEETING_NAMES = (
     "select distinct meeting from minutes where page_image like ? escape '\\'"
     " union select distinct meeting from agendas where page_image like ? escape '\\' order by 1"
 )
@@ -38,7 +38,7 @@ def find(connection: Connection, check: SiteCheck) -> list[Repair]:
     for document in untracked:
         name = names.get(document.meeting) or _name_in_archive(storage, document.meeting) or document.meeting
         names[document.meeting] = name
-        if (stored := _stored(storage, replace(document, meeting=name))) is None:
+        if (stored := _read_stored(storage, replace(document, meeting=name))) is None:
             continue
         if stored.page_count is None:
             if check.site.is_active and check.site.phase != 1:
@@ -49,7 +49,7 @@ def find(connection: Connection, check: SiteCheck) -> list[Repair]:
     return repairs
 
 
-def _stored(storage: SiteStorage, document: Document) -> StoredDocument | None:
+def _read_stored(storage: SiteStorage, document: Document) -> StoredDocument | None:
     """None if neither its PDF nor its texts are intact."""
     pdf = storage.pdf(document)
     sha256, size = (sha256_file(pdf), pdf.stat().st_size) if _is_pdf(pdf) else (None, None)
@@ -64,7 +64,7 @@ def _stored(storage: SiteStorage, document: Document) -> StoredDocument | None:
 def _is_pdf(path: Path) -> bool:
     try:
         with path.open("rb") as file:
-            return b"%PDF-" in file.read(_HEAD)
+            return b"%PDF-" in file.read(_HEAD_SIZE)
     except FileNotFoundError:
         return False
 
@@ -74,7 +74,7 @@ def _name_in_archive(storage: SiteStorage, folder: str) -> str | None:
     escaped = folder.replace("\\", "\\\\").replace("_", "\\_").replace("%", "\\%")
     try:
         with content_hash.open_readonly(storage.database) as connection:
-            rows = connection.execute(_NAMES, [f"/{escaped}/%", f"/\\_agendas/{escaped}/%"])
+            rows = connection.execute(_MEETING_NAMES, [f"/{escaped}/%", f"/\\_agendas/{escaped}/%"])
             return next((name for (name,) in rows if folder_name(name) == folder), None)
     except sqlite3.DatabaseError:
         return None
@@ -84,11 +84,11 @@ def _repair(check: SiteCheck, stored: StoredDocument) -> Repair:
     document = stored.document
 
     def import_document(connection: Connection) -> bool:
-        item = import_stored(connection, stored)
-        if item is None:
+        content_item_id = import_stored(connection, stored)
+        if content_item_id is None:
             return False
         if stored.page_count is not None:
-            engine.mark_processed(connection, item, stored.page_count)
+            engine.mark_processed(connection, content_item_id, stored.page_count)
         else:
             check.reasons.append("untracked documents")
         return True

@@ -52,7 +52,8 @@ def check_subdomain(subdomain: str) -> str:
     if not is_subdomain(subdomain):
         raise InvalidSite(
             f"{subdomain[:80]!r} is not a valid subdomain",
-            "use lower-case letters, digits, dots and hyphens, at most 63, with a letter or digit at both ends",
+            "use at most 63 lower-case letters, digits, dots and hyphens, with a letter or digit at both ends"
+            " and no two dots in a row",
         )
     return subdomain
 
@@ -179,15 +180,16 @@ def read_import(path: Path) -> list[tuple[str, dict[str, Any]]]:
 
 def _csv_rows(path: Path, text: str) -> list[tuple[int, dict[str, Any]]]:
     try:
-        rows = csv.DictReader(text.splitlines(), strict=True)
-        return [(rows.line_num, {str(key).strip(): value for key, value in row.items()}) for row in rows]
+        reader = csv.DictReader(text.splitlines(), strict=True)
+        return [(reader.line_num, {str(key).strip(): value for key, value in row.items()}) for row in reader]
     except csv.Error as error:
         raise InvalidSite(f"{path} is not valid CSV ({error})", "correct the file, or use JSON") from error
 
 
 def _json_rows(path: Path, text: str) -> list[tuple[int, dict[str, Any]]]:
     try:
-        entries = json.loads(text) if text.lstrip().startswith("[") else [json.loads(x) for x in text.splitlines() if x]
+        is_list = text.lstrip().startswith("[")
+        entries = json.loads(text) if is_list else [json.loads(line) for line in text.splitlines() if line]
     except ValueError as error:
         raise InvalidSite(
             f"{path} is not valid JSON ({error})", "use a list of objects, or an object per line"

@@ -66,7 +66,8 @@ def test_add_show_list(clerk: Clerk) -> None:
     result = json.loads(clerk("site", "show", "springfield", "--json").output)
     assert result["extra"] == {"client": "springfield"}
     assert (result["name"], result["state"], result["kind"]) == ("Springfield", "IL", "city")
-    assert result["documents"] == {"known": 0, "read": 0, "failed": 0, "superseded": 0, "vanished": 0}
+    states = ("total", "processed", "failed", "superseded", "removed_at_source")
+    assert result["documents"] == dict.fromkeys(states, 0)
     assert "legistar" in clerk("site", "show", "springfield").output
     assert [row["subdomain"] for row in json.loads(clerk("site", "list", "--json").output)] == ["springfield"]
     assert json.loads(clerk("site", "list", "--state", "CA", "--json").output) == []
@@ -249,7 +250,7 @@ def test_errors_are_one_sentence_without_a_traceback(database: str) -> None:
         check=False,
     )
     assert result.returncode == 2
-    assert result.stderr.startswith("clerk: 'Not A Name' is not a valid subdomain: use lower-case letters")
+    assert result.stderr.startswith("clerk: 'Not A Name' is not a valid subdomain: use at most 63 lower-case letters")
     assert result.stderr.count("\n") == 1
 
 

@@ -72,7 +72,7 @@ def test_json_has_everything(connection: psycopg.Connection, worker: Worker, cle
             "events",
             "sites",
         ),
-        *("failures_last_hour", "failures_per_hour_before", "runs_last_day", "broken", "triggers"),
+        *("failures_last_hour", "failures_per_hour_before", "runs_last_day", "violations", "triggers"),
     }
     assert result["outcomes"] == {"succeeded": 1}
     assert [stage["stage"] for stage in result["stages"]] == ["fetch", "ocr", "compilation", "extraction", "deploy"]

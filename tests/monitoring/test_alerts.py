@@ -39,7 +39,7 @@ def test_no_alerts_in_normal_operation(connection: psycopg.Connection, items: li
 
 def test_a_queue_without_a_worker(connection: psycopg.Connection, items: list[int]) -> None:
     in_phase(connection, 2)
-    alert = alerts(connection)["nothing_reads"]
+    alert = alerts(connection)["no_worker"]
     assert alert.what == "no worker processes queue ocr: no worker is alive; 12 jobs wait"
     assert alert.remedy == "start a worker: clerk worker --queues ocr"
 
@@ -70,7 +70,7 @@ def test_a_dead_worker(connection: psycopg.Connection, items: list[int], worker:
 def test_invariant_violations(connection: psycopg.Connection, items: list[int], worker: Worker) -> None:
     in_phase(connection, 2)
     expire(connection, worker.take("ocr"))
-    assert alerts(connection)["broken"].what == "1 invariant violation (I7: 1)"
+    assert alerts(connection)["violations"].what == "1 invariant violation (I7: 1)"
 
 
 def test_increasing_failures(connection: psycopg.Connection, items: list[int], worker: Worker) -> None:

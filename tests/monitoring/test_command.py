@@ -89,7 +89,7 @@ def test_real_workers_register_their_queues(pipeline: Pipeline, why: Why) -> Non
     assert sentence.startswith(f"the run waits for the OCR of 2 of 2 documents; 1 is running (worker {worker[0]} on ")
     assert f"1 waits in queue ocr, next in line (processed by worker {worker[0]} on " in sentence
     pipeline.open_gate("page")
-    until(lambda: why("anytown").because == "coordinator_nothing_reads", 200)
+    until(lambda: why("anytown").because == "coordinator_no_worker", 200)
     assert "no worker processes queue coordinator: the live worker processes only ocr" in why("anytown").sentence
     assert ocr_worker.stop() == 0
     assert "no worker processes queue coordinator: no worker is alive" in why("anytown").sentence
@@ -109,7 +109,7 @@ def test_every_code_is_documented() -> None:
     codes = {code for file in package.glob("*.py") for code in re.findall(r'Reason\(\s*"(\w+)"', file.read_text())}
     page = (package.parents[1] / "docs" / "operating.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"`(\w+)`", page)) | {"coordinator_retry", "coordinator_no_job", "ended"}
-    assert {"nothing_reads", "lease_over", "dirty"} <= codes
+    assert {"no_worker", "lease_expired", "dirty"} <= codes
     assert codes <= documented
 
 
@@ -121,5 +121,5 @@ def test_the_read_models_need_the_rights_of_the_dashboard_only(connection: psyco
         state = read_site_state(connection, "town")
         status = read_status(connection)
     assert state is not None
-    assert explain(state).because == "nothing_reads"
-    assert [alert.kind for alert in find_alerts(status)] == ["nothing_reads"]
+    assert explain(state).because == "no_worker"
+    assert [alert.kind for alert in find_alerts(status)] == ["no_worker"]

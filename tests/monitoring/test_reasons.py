@@ -213,7 +213,7 @@ def test_behind_others_in_the_queue(
 def test_no_worker_processes_the_queue(connection: psycopg.Connection, items: list[int], why: Why) -> None:
     in_phase(connection, 2)
     explanation = why()
-    assert explanation.because == "nothing_reads"
+    assert explanation.because == "no_worker"
     assert explanation.sentence == (
         "no worker processes queue ocr: no worker is alive; the run waits for the OCR of 3 of 3 documents"
     )
@@ -281,7 +281,7 @@ def test_on_hold_although_nothing_is_paused(
     in_phase(connection, 2)
     connection.execute("update procrastinate_jobs set scheduled_at = clerk_paused_until() where status = 'todo'")
     explanation = why()
-    assert explanation.because == "held_back"
+    assert explanation.because == "wrongly_paused"
     assert "3 are on hold although neither site nor queue is paused: reconciliation" in explanation.sentence
     assert explanation.remedy == "repair it now: clerk reconcile-pipeline --site town --threshold-hours 0"
 
@@ -291,7 +291,7 @@ def test_an_expired_lease(connection: psycopg.Connection, items: list[int], work
     job = worker.take("ocr")
     expire(connection, job)
     explanation = why()
-    assert explanation.because == "lease_over"
+    assert explanation.because == "lease_expired"
     assert f"1 was claimed by worker {worker.number} on machine-a, whose lease expired " in explanation.sentence
     die(connection, worker)
     assert (
@@ -361,7 +361,7 @@ def test_the_coordinator_waits(coordinating: Worker, why: Why) -> None:
 def test_no_worker_processes_queue_coordinator(connection: psycopg.Connection, coordinating: Worker, why: Why) -> None:
     die(connection, coordinating)
     explanation = why()
-    assert explanation.because == "coordinator_nothing_reads"
+    assert explanation.because == "coordinator_no_worker"
     assert explanation.sentence.startswith(
         "OCR has finished; no worker processes queue coordinator: no worker is alive"
     )
@@ -388,7 +388,7 @@ def test_the_coordinator_is_retried(coordinating: Worker, why: Why) -> None:
 def test_the_lease_of_the_coordinator_expired(connection: psycopg.Connection, coordinating: Worker, why: Why) -> None:
     expire(connection, coordinating.take("coordinator"))
     explanation = why()
-    assert explanation.because == "coordinator_lease_over"
+    assert explanation.because == "coordinator_lease_expired"
     assert "its coordinator was claimed by worker" in explanation.sentence
 
 
@@ -412,7 +412,7 @@ def test_wrong_counters(connection: psycopg.Connection, coordinating: Worker, wh
     connection.execute("delete from pipeline_transitions where advanced_at is null")
     connection.execute("update sites set ocr_completed = 1, coordinator_enqueued = false")
     explanation = why()
-    assert explanation.because == "miscounted"
+    assert explanation.because == "counter_mismatch"
     assert "the counters show 1 of 3 in ocr, but no unit is open" in explanation.sentence
 
 

@@ -59,12 +59,12 @@ class EmbeddedPostgres:
             raise folder_error(self.folder, error) from error
 
     def is_used(self) -> bool:
-        """Does any clerk process use the server?"""
+        """Whether a clerk process uses the server."""
         if not self.users_lock.exists():
             return False
         with self.users_lock.open("a") as file:
             for _ in range(3):
-                # Users hold a shared lock. An exclusive one is the daemon's, for a moment, and proves no user.
+                # Users hold a shared lock. Only the daemon takes an exclusive one, briefly, when there is no user.
                 if try_lock(file.fileno()) or not try_lock(file.fileno(), fcntl.LOCK_SH):
                     return False
         return True

@@ -313,7 +313,7 @@ def _drop_root(data: Path) -> list[str]:
 
 
 def _runs_in(pid: int, folder: Path) -> bool:
-    """Is this a running process of this data directory? A zombie is not."""
+    """Whether this is a running process of this data directory. A zombie is not."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             return Path(f"/proc/{pid}/cwd").samefile(folder)

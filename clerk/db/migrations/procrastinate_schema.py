@@ -88,7 +88,7 @@ def record_as_complete(connection: psycopg.Connection) -> None:
 
 
 def is_ours(connection: psycopg.Connection) -> bool:
-    """Did clerk create the tables?"""
+    """Whether clerk created the tables."""
     rows = connection.execute("select from clerk_procrastinate where file = %s", [schema_file().name])
     return rows.fetchone() is not None
 

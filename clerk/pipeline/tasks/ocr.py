@@ -71,7 +71,7 @@ def _languages(site: SiteRow | None) -> str:
         if site is not None:
             languages = site.extra_values.get("languages", languages)
     except ValueError:
-        pass  # The fetch stage reports an extra that is not JSON. Sites of the legacy clerk may have one.
+        pass  # The fetch stage reports an extra that is not JSON. Sites of legacy clerk may have one.
     if not isinstance(languages, str) or not tesseract.LANGUAGES.fullmatch(languages):
         raise LanguageMissing(f"the site's languages are {str(languages)[:60]!r}; write them as eng+spa")
     if missing := set(languages.split("+")) - tesseract.installed_languages():

@@ -1,4 +1,4 @@
-"""Response bodies: streaming decompression with a limit, so that a compressed bomb cannot fill the disk."""
+"""Response bodies: streaming decompression with a limit, so that a decompression bomb cannot fill the disk."""
 
 from __future__ import annotations
 

@@ -37,10 +37,10 @@ _VIOLATIONS = sql.SQL("select invariant, subdomain, stage, problem from invarian
 QUERIES: list[SampleQuery] = [(query, {"limit": 1}) for query in (_HOURS, _CURRENT_HOUR, _VIOLATIONS)]
 _ALERT_URLS = {
     "triggers": "/queues",
-    "nothing_reads": "/queues",
+    "no_worker": "/queues",
     "stuck": "/sites?only=stuck",
     "dead_worker": "/queues",
-    "broken": "#violations",
+    "violations": "#violations",
     "failures": "/failures",
     "failed": "/sites?only=failed",
     "queue_paused": "/queues",
@@ -110,7 +110,7 @@ def _read_hourly_stats(pool: ReadOnlyPool) -> HourlyStats:
         hourly_charts = _read_charts(connection)
         slow = read_slow_stats(connection)
     violations: list[DictRow] = []
-    if slow.broken:
+    if slow.violations:
         with pool.transaction() as connection:
             violations = fetch_rows(connection, _VIOLATIONS, {"limit": _MAX_VIOLATIONS})
     return HourlyStats(slow, hourly_charts, violations)

@@ -1,5 +1,5 @@
 -- needs: 0018
--- Public helper for scripts of the legacy clerk: claims the coordinator. True for exactly one caller per phase.
+-- Public helper for scripts of legacy clerk: claims the coordinator. True for exactly one caller per phase.
 create or replace function clerk_claim_coordinator_enqueue(p_subdomain text) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp

@@ -1,5 +1,5 @@
 -- needs: 0018
--- Public helper for scripts of the legacy clerk. The engine does not use it, and it does not touch the ledger.
+-- Public helper for scripts of legacy clerk. The engine does not use it, and it does not touch the ledger.
 create or replace function clerk_initialize_stage(p_subdomain text, p_stage text, p_total_jobs integer) returns void
 language sql volatile
 set search_path = pg_catalog, public, pg_temp

@@ -1,6 +1,6 @@
 -- needs: 0018
 -- Whether all units of the stage's phase have ended and its coordinator is not claimed yet. Also a public helper for
--- scripts of the legacy clerk.
+-- scripts of legacy clerk.
 create or replace function clerk_should_trigger_coordinator(p_subdomain text, p_stage text) returns boolean
 language sql stable
 set search_path = pg_catalog, public, pg_temp

@@ -1,5 +1,5 @@
 -- needs: 0018
--- Schedules the jobs of a run that wait for their retry time now. Returns how many there were.
+-- Makes the jobs of a run that wait for a later retry due now. Returns how many there were.
 create or replace function clerk_expedite_retries(p_subdomain text, p_run_id bigint, p_stage text default null)
 returns integer
 language plpgsql volatile

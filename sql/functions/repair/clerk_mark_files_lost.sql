@@ -1,7 +1,7 @@
 -- needs: 0018
--- The files of a processed unit are missing or damaged: the unit becomes failed, and the next run processes it again.
--- If the PDF is missing as well (p_pdf_missing), only after a fetch has downloaded it; until then the archive keeps
--- the document's pages. False if nothing changed, and while a run is active, because its other units may use these
+-- Marks a processed unit as failed because its files are missing or damaged, so that the next run processes it again.
+-- If the PDF is missing as well (p_pdf_missing), that run is one after a fetch has downloaded it; until then the archive
+-- keeps the document's pages. False if nothing changed, and while a run is active, because its other units may use these
 -- files.
 create or replace function clerk_mark_files_lost(
     p_content_item_id bigint, p_stage text, p_message text, p_pdf_missing boolean default false

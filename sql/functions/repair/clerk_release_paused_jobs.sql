@@ -17,7 +17,7 @@ begin
             from wrongly_paused_jobs w
             join procrastinate_jobs l on l.id = w.job_id and l.status = 'todo'
             where p_subdomain is null or w.subdomain = p_subdomain
-            -- The caller may have locked the site, and then never waits for a job row.
+            -- Lock order: a caller that has locked the site must not wait for a job row.
             for update of l skip locked
         )
         returning j.queue_name

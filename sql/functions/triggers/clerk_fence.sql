@@ -1,10 +1,10 @@
 -- needs: 0018
--- The fence: only the claim that holds a running job may end it or give it back.
+-- The fence: only the claim that holds a running job may end it or return it to the queue.
 --
 -- A worker is identified by application_name and sends its attempt (clerk.attempt) in the same statement. Repairs and
 -- operator actions set clerk.actor and pass. Any other update that takes a job out of `doing` is dropped: the row
--- stays, and finish_job raises P0001. todo → doing is never refused, because the first job of a queue would block all
--- others.
+-- stays, and finish_job raises P0001. todo → doing is never refused: a job that no worker can claim would block
+-- all jobs behind it.
 create or replace function clerk_fence() returns trigger
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp

@@ -1,7 +1,7 @@
 -- needs: 0018
 create view duplicate_publications as
 select newest.subdomain, newest.run_id, newest.id as publication_id, d.name as deployer, newest.content_hash,
-       s.updated_at as moved_at
+       s.updated_at as site_updated_at
 from sites s
 cross join lateral (
     select p.* from publications p where p.subdomain = s.subdomain order by p.id desc limit 1

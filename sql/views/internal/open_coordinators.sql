@@ -1,6 +1,6 @@
 -- needs: 0018
 create view open_coordinators as
-select s.subdomain, s.run_id, t.phase, t.claimed_at as phase_over_at, t.deferred_count,
+select s.subdomain, s.run_id, t.phase, t.claimed_at as phase_ended_at, t.deferred_count,
        j.id as job_id, j.queue_name as queue, j.priority, j.status::text as job_status, j.attempts,
        nullif(j.scheduled_at, clerk_paused_until()) as scheduled_at,
        j.worker_id, c.holder, c.claimed_at, c.lease_until,

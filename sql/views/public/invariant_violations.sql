@@ -27,7 +27,7 @@ from missing_refreshes f
 union all
 select 'I5', p.subdomain, p.run_id, 'deploy', format('publication %s repeated the content that %s already had', p.publication_id, p.deployer)
 from duplicate_publications p
-where p.moved_at > clerk_now() - interval '1 hour'
+where p.site_updated_at > clerk_now() - interval '1 hour'
 union all
 select 'I7', e.subdomain, null, e.stage, format('job %s is running without a live lease (holder: %s)', e.job_id, coalesce(e.holder, 'none'))
 from expired_claims e
