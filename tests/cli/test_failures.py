@@ -11,8 +11,7 @@ import pytest
 from clerk.errors import PdfEncrypted, PdfTimeout
 from tests.cli.conftest import Clerk
 from tests.conftest import Url
-from tests.engine.helpers import Worker, add_site, drain, rows, site, unit
-from tests.engine.helpers import worker as connect_worker
+from tests.engine.helpers import Worker, add_site, connect_worker, drain, rows, site, unit
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from tests.cli.conftest import Clerk
 from tests.cli.terminal import ROOT, run_on_terminal, screen_lines
 from tests.cli.test_commands import ALL
 from tests.conftest import Url
-from tests.engine.helpers import Worker, add_site, worker
+from tests.engine.helpers import Worker, add_site, connect_worker
 from tests.helpers import until
 from tests.legacy.legacy_system import LegacyDisk, stuck_site
 
@@ -195,7 +195,7 @@ def test_update_waits_for_runs_on_a_terminal(connection: psycopg.Connection, dat
     environment = {"DATABASE_URL": database}
     with (
         run_on_terminal("-m", "clerk", "update", "springfield", "--wait", environment=environment) as terminal,
-        worker(database, "0123456789ab clerk 77 machine-a") as helper,
+        connect_worker(database, "0123456789ab clerk 77 machine-a") as helper,
     ):
         terminal.wait_for("fetch 0/1")
         helper.finish(helper.take("fetch"))
@@ -220,7 +220,7 @@ def test_update_waits_for_runs_in_a_pipe(connection: psycopg.Connection, databas
             stderr=subprocess.PIPE,
             text=True,
         ) as process,
-        worker(database, "0123456789ab clerk 77 machine-a") as helper,
+        connect_worker(database, "0123456789ab clerk 77 machine-a") as helper,
     ):
         until(lambda: connection.execute("select 1 from sites where run_id is not null").fetchone(), 200)
         process_all(helper)

@@ -16,8 +16,7 @@ from clerk.pipeline import engine
 from tests.cli.conftest import Clerk
 from tests.cli.terminal import ROOT, run_on_terminal
 from tests.conftest import Url
-from tests.engine.helpers import Worker, add_site, run_with
-from tests.engine.helpers import worker as connect_worker
+from tests.engine.helpers import Worker, add_site, connect_worker, run_with
 
 
 @pytest.fixture(autouse=True)

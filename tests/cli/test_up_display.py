@@ -17,8 +17,7 @@ from clerk.pipeline import engine
 from clerk.pipeline.engine import STAGES
 from tests.cli.terminal import run_on_terminal
 from tests.conftest import Url
-from tests.engine.helpers import add_site, run_with
-from tests.engine.helpers import worker as connect_worker
+from tests.engine.helpers import add_site, connect_worker, run_with
 
 WIDTH, HEIGHT = 90, 30
 ENDPOINTS = Endpoints("http://127.0.0.1:8010/", "embedded", "up.log")

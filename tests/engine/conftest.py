@@ -1,4 +1,4 @@
-"""Several workers on one database."""
+"""Fixtures of the engine tests."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.engine.helpers import Worker, worker
+from tests.engine.helpers import Worker, connect_worker
 
 
 @pytest.fixture
 def new_worker(database: str) -> Iterator[Callable[[str], Worker]]:
-    """Call it with a name for a worker of that name."""
+    """Connects workers by name."""
     with contextlib.ExitStack() as stack:
-        yield lambda name: stack.enter_context(worker(database, name))
+        yield lambda name: stack.enter_context(connect_worker(database, name))

@@ -1,6 +1,6 @@
-"""Workers without Procrastinate's loop: each is a connection under a name of its own, and says what a real one says.
+"""Workers without Procrastinate's loop: each has a connection with its own application_name.
 
-Fetch, finish and retry are the very statements of `clerk.pipeline.job_manager`, so what holds here holds for it.
+Fetch, finish and retry use the statements of `clerk.pipeline.job_manager`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PHASE_OF = {"fetch": 1, "ocr": 2, "compilation": 3, "extraction": 3, "deploy": 4
 
 @dataclass(frozen=True)
 class Job:
-    """A job as its worker knows it: with the attempt it was given, whatever became of the row since."""
+    """A job as its worker fetched it. The row may have changed since."""
 
     id: int
     attempts: int
@@ -36,7 +36,7 @@ class Job:
 
 
 class Worker:
-    """One process: one name, one connection, and Procrastinate's number."""
+    """A worker process: name, connection and Procrastinate's worker id."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -44,48 +44,50 @@ class Worker:
         self.number = one(connection, "select worker_id from procrastinate_register_worker_v1()")
 
     def fetch(self, *queues: str) -> Job | None:
-        asked = {"queues": list(queues) or None, "worker_id": self.number, "slots": 1}
-        row = self.connection.execute(_FETCH, asked).fetchone()
+        parameters = {"queues": list(queues) or None, "worker_id": self.number, "slots": 1}
+        row = self.connection.execute(_FETCH, parameters).fetchone()
         if row is None:
             return None
-        found = dict(zip(_FETCHED, row, strict=True))
-        return Job(found["id"], found["attempts"], found["queue_name"], found["args"])
+        columns = dict(zip(_FETCHED, row, strict=True))
+        return Job(columns["id"], columns["attempts"], columns["queue_name"], columns["args"])
 
     def take(self, *queues: str) -> Job:
         job = self.fetch(*queues)
-        assert job is not None, f"nothing waits in {queues or 'any queue'}"
+        assert job is not None, f"no job waits in {queues or 'any queue'}"
         return job
 
     def finish(self, job: Job, status: str = "succeeded", code: str = "", message: str = "") -> bool:
-        """False if the database refused it (P0001)."""
-        return self._say(_FINISH, job, code, message, status=status)
+        """False if the database rejected it (P0001)."""
+        return self._report(_FINISH, job, code, message, status=status)
 
     def retry(self, job: Job, at: datetime | None = None, code: str = "", message: str = "") -> bool:
         delay = None if at is None else (at - datetime.now(UTC)).total_seconds()
-        return self._say(_RETRY, job, code, message, delay=delay, new_priority=None, new_queue_name=None, new_lock=None)
+        return self._report(
+            _RETRY, job, code, message, delay=delay, new_priority=None, new_queue_name=None, new_lock=None
+        )
 
-    def whose(self, job: Job, status: str) -> str:
-        """What a refused worker is told: `mine` or `fenced`."""
-        asked = {"job_id": job.id, "attempt": job.attempts, "status": status}
-        return str(one(self.connection, _CHECK_REJECTED_RESULT, asked))
+    def check_rejected(self, job: Job, status: str) -> str:
+        """`mine` or `fenced`, for a result that was rejected."""
+        parameters = {"job_id": job.id, "attempt": job.attempts, "status": status}
+        return str(one(self.connection, _CHECK_REJECTED_RESULT, parameters))
 
     def coordinate(self, job: Job) -> str:
-        """The body of a coordinator, or of a refresh, and its end."""
+        """Do the work of a coordinator or refresh job, and finish it."""
         if "phase" in job.args:
-            said = one(
+            result = one(
                 self.connection,
                 "select clerk_advance_phase(%s, %s, %s)",
                 [job.args["subdomain"], job.args["run_id"], job.args["phase"]],
             )
         else:
-            said = one(self.connection, "select clerk_start_refresh_run(%s)", [job.args["subdomain"]])
+            result = one(self.connection, "select clerk_start_refresh_run(%s)", [job.args["subdomain"]])
         self.finish(job)
-        return str(said)
+        return str(result)
 
-    def _say(self, statement: Any, job: Job, code: str, message: str, **more: Any) -> bool:
-        said = {"job_id": job.id, "attempt": str(job.attempts), "error_code": code, "error_message": message}
+    def _report(self, statement: Any, job: Job, code: str, message: str, **more: Any) -> bool:
+        parameters = {"job_id": job.id, "attempt": str(job.attempts), "error_code": code, "error_message": message}
         try:
-            self.connection.execute(statement, {**said, **more})
+            self.connection.execute(statement, {**parameters, **more})
         except errors.RaiseException:
             return False
         return True
@@ -97,7 +99,7 @@ _FETCHED = (
 
 
 @contextmanager
-def worker(url: str, name: str) -> Iterator[Worker]:
+def connect_worker(url: str, name: str) -> Iterator[Worker]:
     with psycopg.connect(url, autocommit=True, application_name=name) as connection:
         yield Worker(connection)
 
@@ -114,7 +116,7 @@ def rows(connection: Connection, query: Any, arguments: Any = None) -> list[tupl
 
 
 def add_site(connection: Connection, subdomain: str = "town", documents: int = 2) -> list[int]:
-    """A site with documents that nobody has read; returns their ids."""
+    """A site with new documents; returns their ids."""
     connection.execute("insert into sites (subdomain, name, scraper) values (%s, %s, 'x')", [subdomain, subdomain])
     return add_documents(connection, subdomain, documents)
 
@@ -134,33 +136,33 @@ def add_documents(connection: Connection, subdomain: str, documents: int) -> lis
 
 
 def start(connection: Connection, subdomain: str = "town", phase: int = 1) -> int:
-    """A run; with a phase, one that has got there with every unit before it succeeding."""
+    """Start a run, and bring it to `phase` with every earlier unit succeeding."""
     run = int(one(connection, "select clerk_start_run(%s, p_supersede => true)", [subdomain]))
     if phase > 1:
-        helper = Worker(connection)
+        worker = Worker(connection)
         while site(connection, subdomain)["phase"] < phase:
-            job = next_job_of(helper, run)
+            job = next_job_of(worker, run)
             if job.queue == "coordinator":
-                helper.coordinate(job)
+                worker.coordinate(job)
             else:
-                helper.finish(job)
+                worker.finish(job)
     return run
 
 
-def next_job_of(helper: Worker, run: int) -> Job:
-    """The first waiting job of a run, claimed; others' jobs stay where they are."""
-    row = helper.connection.execute(
+def next_job_of(worker: Worker, run: int) -> Job:
+    """Claim the first waiting job of a run."""
+    row = worker.connection.execute(
         "update procrastinate_jobs set status = 'doing', worker_id = %s where id = ("
         " select id from procrastinate_jobs where status = 'todo' and args ->> 'run_id' = %s order by id limit 1)"
         " returning id, attempts, queue_name, args",
-        [helper.number, str(run)],
+        [worker.number, str(run)],
     ).fetchone()
     assert row is not None, f"no job of run {run} waits"
     return Job(*row)
 
 
 def site(connection: Connection, subdomain: str = "town") -> dict[str, Any]:
-    """The site's row, and its phase."""
+    """The row of a site, and its phase (5: completed)."""
     row = one(
         connection,
         "select to_jsonb(s) || jsonb_build_object('phase', coalesce(clerk_phase(current_stage), 5))"
@@ -193,7 +195,7 @@ def archive(connection: Connection, subdomain: str = "town") -> int:
 
 
 def coordinators(connection: Connection, run: int, phase: int) -> int:
-    """How many jobs there are, in whichever status, that would end this phase."""
+    """Number of coordinator jobs of a phase, in any status."""
     return int(
         one(
             connection,
@@ -215,49 +217,49 @@ def ignored(connection: Connection) -> list[str]:
 
 
 def broken_invariants(connection: Connection) -> list[tuple[Any, ...]]:
-    """I1 to I8. That nobody goes on is no breach of those: see `waiting_in_vain`."""
+    """Violations of I1 to I8. For the check `waiting`, see `waiting_problems`."""
     query = "select invariant, subdomain, run_id, stage, problem from invariant_violations where invariant <> 'waiting'"
     return rows(connection, query)
 
 
-def waiting_in_vain(connection: Connection) -> list[str]:
+def waiting_problems(connection: Connection) -> list[str]:
     found = rows(connection, "select problem from invariant_violations where invariant = 'waiting' order by 1")
     return [str(row[0]) for row in found]
 
 
-def drain(helper: Worker, status: str = "succeeded") -> int:
-    """Do all that waits, every unit with the same end; returns how many jobs."""
+def drain(worker: Worker, status: str = "succeeded") -> int:
+    """Process all waiting jobs, every unit with the same status; returns how many jobs."""
     done = 0
-    while job := helper.fetch():
+    while job := worker.fetch():
         if job.is_unit:
-            helper.finish(job, status)
+            worker.finish(job, status)
         else:
-            helper.coordinate(job)
+            worker.coordinate(job)
         done += 1
-        assert done < 10_000, "this never ends"
+        assert done < 10_000, "more jobs than expected"
     return done
 
 
-def finish_phase(hand: Worker, failing: tuple[int, ...] = ()) -> None:
-    """All units of the present phase end, those of some items as failed; then the coordinator runs."""
-    while job := hand.fetch(*STAGES):
+def finish_phase(worker: Worker, failing: tuple[int, ...] = ()) -> None:
+    """End all units of the current phase, those of some items as failed, and run the coordinator."""
+    while job := worker.fetch(*STAGES):
         failed = job.args["content_item_id"] in failing
-        assert hand.finish(job, "failed" if failed else "succeeded", "PdfBroken" if failed else "")
-    hand.coordinate(hand.take("coordinator"))
+        assert worker.finish(job, "failed" if failed else "succeeded", "PdfBroken" if failed else "")
+    worker.coordinate(worker.take("coordinator"))
 
 
-def run_with(hand: Worker, *failing_stages: str, items: tuple[int, ...] = ()) -> str:
-    """A run of the town in which some stages fail, for some items or for all; returns how it ended."""
-    one(hand.connection, "select clerk_start_run('town')")
-    while job := hand.fetch():
+def run_with(worker: Worker, *failing_stages: str, items: tuple[int, ...] = ()) -> str:
+    """A run of `town` in which some stages fail, for some items or for all; returns outcome and reason."""
+    one(worker.connection, "select clerk_start_run('town')")
+    while job := worker.fetch():
         if job.queue == "coordinator":
-            hand.coordinate(job)
+            worker.coordinate(job)
             continue
         failed = job.queue in failing_stages and (not items or job.args["content_item_id"] in items)
-        hand.finish(job, "failed" if failed else "succeeded", "PdfBroken" if failed else "")
-    assert broken_invariants(hand.connection) == []
-    reason = one(hand.connection, "select outcome_reason from pipeline_runs order by run_id desc limit 1")
-    return f"{site(hand.connection)['outcome']}: {reason}"
+        worker.finish(job, "failed" if failed else "succeeded", "PdfBroken" if failed else "")
+    assert broken_invariants(worker.connection) == []
+    reason = one(worker.connection, "select outcome_reason from pipeline_runs order by run_id desc limit 1")
+    return f"{site(worker.connection)['outcome']}: {reason}"
 
 
 def waiting(connection: Connection, queue: str) -> list[int]:
@@ -272,5 +274,5 @@ def waiting(connection: Connection, queue: str) -> list[int]:
 
 
 def expire(connection: Connection, job: Job) -> None:
-    """Its worker has not been heard of for too long."""
+    """Expire the lease of a job."""
     connection.execute("update job_claims set lease_until = now() - interval '1 second' where job_id = %s", [job.id])

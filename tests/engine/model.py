@@ -1,6 +1,6 @@
-"""The engine in a few plain objects, without locks, clocks or SQL: what the database is compared with.
+"""A model of the engine in plain Python, without locks, clocks or SQL, with which the database is compared.
 
-Jobs are born without a number; the machine reads it from the database when it has found the same births there.
+A new job has no id until the state machine has found the same job in the database.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from itertools import count
 
 PHASES = {1: ("fetch",), 2: ("ocr",), 3: ("compilation", "extraction"), 4: ("deploy",)}
 PHASE_OF = {stage: phase for phase, stages in PHASES.items() for stage in stages}
-OVER = 5
+ENDED = 5
 MAX_ATTEMPTS = {"fetch": 5, "ocr": 3, "compilation": 5, "extraction": 3, "deploy": 8, "coordinator": 10}
 OPEN = ("pending", "in_progress", "failed_retryable")
-NOT_ITS_FAULT = ("Superseded", "RunCancelled", "RunEnded", "JobCancelled", "JobAborted", "JobDeleted")
+NOT_PERMANENT = ("Superseded", "RunCancelled", "RunEnded", "JobCancelled", "JobAborted", "JobDeleted")
 LIVE = ("todo", "doing")
 
 
@@ -30,9 +30,9 @@ class Job:
     attempts: int = 0
     holder: str | None = None
     attempt: int | None = None
-    asked_to_stop: bool = False
+    abort_requested: bool = False
     expired: bool = False
-    held_back: bool = False
+    on_hold: bool = False
 
     @property
     def key(self) -> tuple[str, int, str, int]:
@@ -43,15 +43,15 @@ class Job:
 class Unit:
     run: int
     job: Job
-    touched: int
+    updated: int
     status: str = "pending"
     code: str | None = None
     late: bool = False
     processed: int | None = None
 
     @property
-    def failed_for_good(self) -> bool:
-        return self.status == "failed_terminal" and self.code not in NOT_ITS_FAULT
+    def is_permanent_failure(self) -> bool:
+        return self.status == "failed_terminal" and self.code not in NOT_PERMANENT
 
 
 @dataclass
@@ -66,8 +66,8 @@ class Site:
     outcome: str | None = None
 
     @property
-    def going(self) -> bool:
-        return self.phase is not None and self.phase != OVER
+    def is_active(self) -> bool:
+        return self.phase is not None and self.phase != ENDED
 
 
 @dataclass
@@ -76,13 +76,13 @@ class Model:
     sites: dict[str, Site] = field(default_factory=dict)
     ledger: dict[tuple[int, str], Unit] = field(default_factory=dict)
     jobs: dict[int, Job] = field(default_factory=dict)
-    births: list[Job] = field(default_factory=list)
+    new_jobs: list[Job] = field(default_factory=list)
     coordinator: dict[tuple[int, int], Job] = field(default_factory=dict)
     outcomes: dict[int, str | None] = field(default_factory=dict)
     advances: dict[tuple[int, int], int] = field(default_factory=dict)
     clock: count[int] = field(default_factory=lambda: count(1))
 
-    # What can be asked
+    # Queries
 
     def units(self, site: str, stage: str | None = None, run: int | None = None) -> list[tuple[int, str, Unit]]:
         items = [self.sites[site].archive, *self.sites[site].documents]
@@ -105,26 +105,26 @@ class Model:
         )
 
     def unit_of(self, job: Job) -> Unit | None:
-        """The unit that this job still speaks for."""
+        """The unit whose ledger row names this job."""
         unit = self.ledger.get((job.item or 0, job.queue))
         return unit if unit is not None and unit.job is job and unit.run == job.run else None
 
     # Jobs
 
-    def _bear(self, job: Job) -> Job:
-        job.held_back = self.sites[job.site].paused
-        self.births.append(job)
+    def _add_job(self, job: Job) -> Job:
+        job.on_hold = self.sites[job.site].paused
+        self.new_jobs.append(job)
         return job
 
     def _to_todo(self, job: Job) -> None:
         job.status = "todo"
-        job.held_back = self.sites[job.site].paused
+        job.on_hold = self.sites[job.site].paused
 
     def claim(self, job: Job, holder: str) -> None:
         job.status, job.holder, job.attempt, job.expired = "doing", holder, job.attempts, False
         unit = self.unit_of(job)
         if unit and unit.status in OPEN:
-            unit.status, unit.touched = "in_progress", next(self.clock)
+            unit.status, unit.updated = "in_progress", next(self.clock)
 
     def holds(self, job: Job, holder: str, attempt: int) -> bool:
         return job.id in self.jobs and job.status == "doing" and (job.holder, job.attempt) == (holder, attempt)
@@ -132,12 +132,12 @@ class Model:
     def end_job(self, job: Job, status: str, code: str) -> None:
         if job.status == "doing":
             job.attempts += 1
-        job.status, job.asked_to_stop, job.expired = status, False, False
+        job.status, job.abort_requested, job.expired = status, False, False
         self.settle(job, status == "succeeded", code)
 
     def give_back(self, job: Job, code: str) -> None:
-        if job.asked_to_stop:
-            job.attempts -= 1  # Procrastinate fails it without counting
+        if job.abort_requested:
+            job.attempts -= 1  # Procrastinate fails it without counting the attempt
             self.end_job(job, "failed", code)
             return
         self._to_todo(job)
@@ -145,18 +145,18 @@ class Model:
         job.expired = False
         unit = self.unit_of(job)
         if unit and unit.status in OPEN:
-            unit.status, unit.code, unit.touched = "failed_retryable", code, next(self.clock)
+            unit.status, unit.code, unit.updated = "failed_retryable", code, next(self.clock)
 
-    def twin_waits(self, job: Job) -> bool:
+    def duplicate_waits(self, job: Job) -> bool:
         return job.phase is not None and any(
             other is not job and other.key == job.key and other.status == "todo" for other in self.jobs.values()
         )
 
     def rescue(self, job: Job) -> str:
-        if job.asked_to_stop:
+        if job.abort_requested:
             self.end_job(job, "aborted", "WorkerLost")
             return "failed"
-        if job.attempts + 1 >= MAX_ATTEMPTS[job.queue] or self.twin_waits(job):
+        if job.attempts + 1 >= MAX_ATTEMPTS[job.queue] or self.duplicate_waits(job):
             self.end_job(job, "failed", "WorkerLost")
             return "failed"
         self.give_back(job, "WorkerLost")
@@ -174,9 +174,9 @@ class Model:
         if unit is None or unit.status in OPEN:
             return
         if site.run == job.run and site.phase == PHASE_OF[job.queue] and not site.claimed:
-            unit.status, unit.processed, unit.touched = "pending", None, next(self.clock)
+            unit.status, unit.processed, unit.updated = "pending", None, next(self.clock)
         elif unit.status == "failed_terminal":
-            unit.late, unit.touched = True, next(self.clock)
+            unit.late, unit.updated = True, next(self.clock)
 
     def settle(self, job: Job, succeeded: bool, code: str) -> None:
         unit, site = self.unit_of(job), self.sites[job.site]
@@ -184,11 +184,11 @@ class Model:
             return  # stale
         late = unit.status not in OPEN
         if late and not succeeded:
-            unit.late, unit.touched = False, next(self.clock)
+            unit.late, unit.updated = False, next(self.clock)
             return
         now = next(self.clock)
         unit.status = "processed" if succeeded else "failed_terminal"
-        unit.code, unit.processed, unit.touched = (None if succeeded else code), (now if succeeded else None), now
+        unit.code, unit.processed, unit.updated = (None if succeeded else code), (now if succeeded else None), now
         if late:
             unit.late, site.dirty = False, True
             return
@@ -206,11 +206,11 @@ class Model:
         job = Job(name, site.run, "coordinator", phase=site.phase)
         waits = [other for other in self.jobs.values() if other.key == job.key and other.status == "todo"]
         if not waits:
-            self.coordinator[site.run, site.phase] = self._bear(job)
+            self.coordinator[site.run, site.phase] = self._add_job(job)
 
     def start(self, name: str, first_phase: int = 1, units: Iterable[int] | None = None) -> None:
         site = self.sites[name]
-        if site.going:
+        if site.is_active:
             self.end(name, "cancelled", "Superseded")
         site.run, site.outcome = self.next_run, None
         self.outcomes[site.run] = None
@@ -222,41 +222,41 @@ class Model:
         assert site.run is not None
         site.phase, site.claimed = phase, False
         chosen = None if units is None else set(units)
-        begun = [
+        started = [
             (item, stage)
             for stage in PHASES[phase]
             for item in ([site.archive] if stage not in ("ocr", "extraction") else site.documents)
-            if stage not in ("ocr", "extraction") or self._has_to_do(item, stage, chosen)
+            if stage not in ("ocr", "extraction") or self._includes(item, stage, chosen)
         ]
-        for item, stage in begun:
-            job = self._bear(Job(name, site.run, stage, item=item))
+        for item, stage in started:
+            job = self._add_job(Job(name, site.run, stage, item=item))
             self.ledger[item, stage] = Unit(site.run, job, next(self.clock))
         if phase == 3:
             site.dirty = False
-        if not begun:
+        if not started:
             self._claim_coordinator(name)
 
-    def _has_to_do(self, item: int, stage: str, chosen: set[int] | None) -> bool:
-        own, read = self.ledger.get((item, stage)), self.ledger.get((item, "ocr"))
-        if stage == "extraction" and (read is None or read.status != "processed"):
+    def _includes(self, item: int, stage: str, chosen: set[int] | None) -> bool:
+        own, ocr = self.ledger.get((item, stage)), self.ledger.get((item, "ocr"))
+        if stage == "extraction" and (ocr is None or ocr.status != "processed"):
             return False
         if chosen is not None:
             return item in chosen
-        if own is None or (own.status != "processed" and not own.failed_for_good):
+        if own is None or (own.status != "processed" and not own.is_permanent_failure):
             return True
-        return stage == "extraction" and (read.processed or 0) > (own.processed or own.touched)  # type: ignore[union-attr]
+        return stage == "extraction" and (ocr.processed or 0) > (own.processed or own.updated)  # type: ignore[union-attr]
 
     def end(self, name: str, outcome: str, code: str) -> None:
         site = self.sites[name]
         assert site.run is not None
         for _, _, unit in self.units(name, run=site.run):
             if unit.status in OPEN:
-                unit.status, unit.code, unit.touched = "failed_terminal", code, next(self.clock)
+                unit.status, unit.code, unit.updated = "failed_terminal", code, next(self.clock)
                 if unit.job.status == "todo":
                     unit.job.status = "cancelled"
                 elif unit.job.status == "doing":
-                    unit.job.asked_to_stop = True
-        site.phase, site.outcome, site.claimed = OVER, outcome, False
+                    unit.job.abort_requested = True
+        site.phase, site.outcome, site.claimed = ENDED, outcome, False
         self.outcomes[site.run] = outcome
 
     def advance(self, name: str, run: int, phase: int) -> bool:
@@ -264,20 +264,20 @@ class Model:
         if (site.run, site.phase) != (run, phase) or not site.claimed:
             return False
         self.advances[run, phase] = self.advances.get((run, phase), 0) + 1
-        outcome = self._verdict(name, phase)
+        outcome = self._outcome(name, phase)
         if outcome:
             self.end(name, outcome, "RunEnded")
         else:
             self._start_phase(name, phase + 1)
         return True
 
-    def _verdict(self, name: str, phase: int) -> str | None:
+    def _outcome(self, name: str, phase: int) -> str | None:
         site = self.sites[name]
         failed = {stage: self.counters(name, stage)[2] for stage in PHASE_OF}
         completed = {stage: self.counters(name, stage)[1] for stage in PHASE_OF}
         if phase == 2:
-            read = [unit for item in site.documents if (unit := self.ledger.get((item, "ocr")))]
-            readable = [unit for unit in read if unit.status == "processed"]
+            units = [unit for item in site.documents if (unit := self.ledger.get((item, "ocr")))]
+            readable = [unit for unit in units if unit.status == "processed"]
             if not site.documents:
                 return "failed" if failed["fetch"] else "no_documents"
             if not readable:
@@ -312,14 +312,14 @@ class Model:
             return site.run, None, 0
         phase, stage, _ = min(failed)
         items = [item for _, s, item in failed if s == stage]
-        if site.going and site.phase == phase and not site.claimed:
+        if site.is_active and site.phase == phase and not site.claimed:
             assert site.run is not None
             for item in items:
                 unit = self.ledger[item, stage]
-                unit.job = self._bear(Job(name, site.run, stage, item=item))
+                unit.job = self._add_job(Job(name, site.run, stage, item=item))
                 unit.status, unit.run, unit.late, unit.processed = "pending", site.run, False, None
-                unit.touched = next(self.clock)
-        elif site.going and (site.phase or 0) < phase:
+                unit.updated = next(self.clock)
+        elif site.is_active and (site.phase or 0) < phase:
             for item in items:
                 del self.ledger[item, stage]
         else:
@@ -334,11 +334,11 @@ class Model:
         self.sites[name].paused = paused
         for job in self.jobs.values():
             if job.site == name and job.status == "todo":
-                job.held_back = paused
+                job.on_hold = paused
 
     def refresh(self, name: str) -> bool:
         site = self.sites[name]
-        if not site.dirty or site.going:
+        if not site.dirty or site.is_active:
             return False
         self.start(name, 3)
         return True
@@ -352,9 +352,9 @@ class Model:
                 self.rescue(job)
                 done += 1
         for name, site in sorted(self.sites.items()):
-            if site.going and site.claimed and site.run is not None and site.phase is not None:
+            if site.is_active and site.claimed and site.run is not None and site.phase is not None:
                 job = self.coordinator[site.run, site.phase]
-                if job not in self.births and (job.id not in self.jobs or job.status not in LIVE):
+                if job not in self.new_jobs and (job.id not in self.jobs or job.status not in LIVE):
                     self._claim_coordinator(name)
                     done += 1
         for job in stale:
@@ -362,11 +362,11 @@ class Model:
         return done + sum(self.refresh(name) for name in sorted(self.sites))
 
     def _is_stale(self, job: Job) -> bool:
-        """It waits, its run is over, and it is not late."""
+        """Waiting although its run has ended, and not late."""
         unit = self.unit_of(job)
         return job.status == "todo" and self.outcomes[job.run] is not None and not (unit and unit.late)
 
-    def forget_finished(self) -> None:
+    def delete_finished_jobs(self) -> None:
         """Retention."""
         for job in list(self.jobs.values()):
             if job.status not in LIVE and self.outcomes[job.run] is not None:

@@ -1,7 +1,7 @@
-"""For each guard a scenario that goes right with it, and is seen to go wrong when the guard is taken out.
+"""For each guard of the SQL, a scenario that passes with it and fails without it.
 
-The guard is cut out of the function's own file, in a database of the test's own; a file that has changed so much that
-the cut does not fit fails the test, so that nobody loses a guard without noticing.
+The guard is removed from the text of the function's file, in the test's own database. If the text has changed and no
+longer contains the guard, the test fails.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.engine.helpers import (
     start,
     unit,
 )
-from tests.engine.test_lock_order import meanwhile, waits_for
+from tests.engine.test_lock_order import concurrently, waits_for
 from tests.helpers import until
 from tests.reconcile.repair_helpers import repair_all
 
@@ -43,17 +43,17 @@ guarded = pytest.mark.parametrize("guarded", [True, False], ids=["with the guard
 
 
 @pytest.fixture
-def cut(connection: Connection, folder: SqlFolder) -> Callable[..., None]:
-    """Replaces a function by one in which some words of its file are others."""
+def edit_function(connection: Connection, folder: SqlFolder) -> Callable[..., None]:
+    """Replaces parts of the text of a function and creates it again."""
 
-    def cut_out(function: str, *words: tuple[str, str]) -> None:
+    def replace_words(function: str, *words: tuple[str, str]) -> None:
         text = next(item.sql for item in folder.objects if (item.kind, item.name) == ("function", function))
         for old, new in words:
             assert text.count(old) == 1, f"{function} has {text.count(old)} times: {old}"
             text = text.replace(old, new)
         connection.execute(text)
 
-    return cut_out
+    return replace_words
 
 
 # The fence
@@ -61,59 +61,59 @@ def cut(connection: Connection, folder: SqlFolder) -> Callable[..., None]:
 
 @guarded
 def test_fence_by_attempt(
-    connection: Connection, new_worker: NewWorker, cut: Callable[..., None], guarded: bool
+    connection: Connection, new_worker: NewWorker, edit_function: Callable[..., None], guarded: bool
 ) -> None:
-    """A process claims its own rescued job again, and then its first, frozen attempt wakes up."""
+    """A process claims its own rescued job again, and then its first, frozen attempt reports a result."""
     items = add_site(connection, documents=1)
     start(connection, phase=2)
     if not guarded:
-        cut("clerk_fence", ("and c.attempt::text = v_attempt", ""))
-    hand = new_worker("process")
-    frozen = hand.take("ocr")
+        edit_function("clerk_fence", ("and c.attempt::text = v_attempt", ""))
+    worker = new_worker("process")
+    frozen = worker.take("ocr")
     expire(connection, frozen)
     engine.rescue_job(connection, frozen.id)
-    again = hand.take("ocr")
+    again = worker.take("ocr")
 
-    assert hand.finish(frozen) is not guarded
+    assert worker.finish(frozen) is not guarded
     assert unit(connection, items[0])["status"] == ("in_progress" if guarded else "processed")
-    assert hand.finish(again, "failed", "PdfBroken") is guarded
+    assert worker.finish(again, "failed", "PdfBroken") is guarded
 
 
 @guarded
 def test_fence_by_holder(
-    connection: Connection, new_worker: NewWorker, cut: Callable[..., None], guarded: bool
+    connection: Connection, new_worker: NewWorker, edit_function: Callable[..., None], guarded: bool
 ) -> None:
     items = add_site(connection, documents=1)
     start(connection, phase=2)
     if not guarded:
-        cut("clerk_fence", ("and c.holder = current_setting('application_name')", ""))
+        edit_function("clerk_fence", ("and c.holder = current_setting('application_name')", ""))
     job = new_worker("holder").take("ocr")
 
-    assert new_worker("stranger").finish(job) is not guarded
+    assert new_worker("other").finish(job) is not guarded
     assert unit(connection, items[0])["status"] == ("in_progress" if guarded else "processed")
 
 
 @guarded
-def test_fence_of_a_job_that_waits(
-    connection: Connection, new_worker: NewWorker, cut: Callable[..., None], guarded: bool
+def test_fence_of_a_waiting_job(
+    connection: Connection, new_worker: NewWorker, edit_function: Callable[..., None], guarded: bool
 ) -> None:
-    """Rescued and not taken up yet: finish_job would take the frozen worker's word for it."""
+    """Rescued and not claimed again: finish_job would accept the result of the frozen worker."""
     items = add_site(connection, documents=1)
     start(connection, phase=2)
     if not guarded:
-        cut("clerk_fence", ("if v_attempt <> '' and old.status <> 'doing' then", "if false then"))
-    hand = new_worker("process")
-    frozen = hand.take("ocr")
+        edit_function("clerk_fence", ("if v_attempt <> '' and old.status <> 'doing' then", "if false then"))
+    worker = new_worker("process")
+    frozen = worker.take("ocr")
     expire(connection, frozen)
     engine.rescue_job(connection, frozen.id)
 
-    assert hand.finish(frozen) is not guarded
+    assert worker.finish(frozen) is not guarded
     assert unit(connection, items[0])["status"] == ("failed_retryable" if guarded else "processed")
 
 
 @guarded
-def test_fence_as_a_whole(connection: Connection, new_worker: NewWorker, guarded: bool) -> None:
-    """A frozen worker's retry brings a job back to life that its successor has failed."""
+def test_fence_trigger(connection: Connection, new_worker: NewWorker, guarded: bool) -> None:
+    """A retry by a frozen worker would reopen a job that its successor has failed."""
     add_site(connection, documents=2)
     start(connection, phase=2)
     if not guarded:
@@ -134,39 +134,41 @@ def test_fence_as_a_whole(connection: Connection, new_worker: NewWorker, guarded
 
 
 @guarded
-def test_ledger_counts_a_unit_once(connection: Connection, cut: Callable[..., None], guarded: bool) -> None:
-    """Retried by hand after its phase, and failed a second time."""
+def test_ledger_counts_a_unit_once(connection: Connection, edit_function: Callable[..., None], guarded: bool) -> None:
+    """Retried by an operator after its phase, and failed again."""
     add_site(connection, documents=1)
     start(connection, phase=2)
     if not guarded:
-        cut(
+        edit_function(
             "clerk_settle_unit",
             ("and l.job_id = p_job_id and l.status in ('pending', 'in_progress', 'failed_retryable')", ""),
         )
-    hand = Worker(connection)
-    job = hand.take("ocr")
-    hand.finish(job, "failed", "PdfBroken")
+    worker = Worker(connection)
+    job = worker.take("ocr")
+    worker.finish(job, "failed", "PdfBroken")
     connection.execute("select procrastinate_retry_job_v2(%s, null, null, null, null)", [job.id])
-    hand.finish(hand.take("ocr"), "failed", "PdfBroken")
+    worker.finish(worker.take("ocr"), "failed", "PdfBroken")
 
     assert counters(connection, "ocr") == (1, 0, 1 if guarded else 2)
     assert {row[0] for row in broken_invariants(connection)} == (set() if guarded else {"I2"})
 
 
 @guarded
-def test_ledger_ignores_a_superseded_run(connection: Connection, cut: Callable[..., None], guarded: bool) -> None:
+def test_ledger_ignores_a_superseded_run(
+    connection: Connection, edit_function: Callable[..., None], guarded: bool
+) -> None:
     items = add_site(connection, documents=1)
     start(connection, phase=2)
     if not guarded:
-        cut(
+        edit_function(
             "clerk_settle_unit",
             ("and l.run_id = p_run_id\n      and l.job_id = p_job_id", ""),
             ("or v_site.run_id is distinct from p_run_id", ""),
         )
-    hand = Worker(connection)
-    old = hand.take("ocr")
+    worker = Worker(connection)
+    old = worker.take("ocr")
     start(connection, phase=2)
-    hand.finish(old)
+    worker.finish(old)
 
     assert unit(connection, items[0])["status"] == ("pending" if guarded else "processed")
     assert ignored(connection) == (["stale"] if guarded else [])
@@ -176,56 +178,58 @@ def test_ledger_ignores_a_superseded_run(connection: Connection, cut: Callable[.
 
 
 @guarded
-def test_claim_is_made_once(connection: Connection, cut: Callable[..., None], guarded: bool) -> None:
-    """Two units believe to be the last one (a counter was wrong); the first one's coordinator runs already."""
+def test_claim_is_made_once(connection: Connection, edit_function: Callable[..., None], guarded: bool) -> None:
+    """Because of a wrong counter, two units appear to be the last. The coordinator of the first is running."""
     add_site(connection, documents=2)
     run = start(connection, phase=2)
     if not guarded:
-        cut("clerk_settle_unit", ("and not v_site.coordinator_enqueued", ""))
-    hand = Worker(connection)
-    first, second = hand.take("ocr"), hand.take("ocr")
+        edit_function("clerk_settle_unit", ("and not v_site.coordinator_enqueued", ""))
+    worker = Worker(connection)
+    first, second = worker.take("ocr"), worker.take("ocr")
     connection.execute("update sites set ocr_completed = 1")
-    hand.finish(first)
-    hand.take("coordinator")
-    hand.finish(second)
+    worker.finish(first)
+    worker.take("coordinator")
+    worker.finish(second)
 
     assert coordinators(connection, run, 2) == (1 if guarded else 2)
 
 
 @guarded
-def test_claim_is_of_the_present_phase(connection: Connection, cut: Callable[..., None], guarded: bool) -> None:
-    """A late member of OCR takes the flag of the next phase, and then nobody ends that."""
+def test_claim_is_of_the_current_phase(
+    connection: Connection, edit_function: Callable[..., None], guarded: bool
+) -> None:
+    """A late unit of OCR would claim the coordinator of the next phase, which then never gets one."""
     add_site(connection, documents=2)
     run = start(connection, phase=2)
     if not guarded:
-        cut("clerk_settle_unit", (" and clerk_phase(v_site.current_stage) = v_phase", ""))
-    hand = Worker(connection)
-    first, late = hand.take("ocr"), hand.take("ocr")
+        edit_function("clerk_settle_unit", (" and clerk_phase(v_site.current_stage) = v_phase", ""))
+    worker = Worker(connection)
+    first, late = worker.take("ocr"), worker.take("ocr")
     connection.execute("update sites set ocr_completed = 1")
-    hand.finish(first)
-    hand.coordinate(hand.take("coordinator"))
+    worker.finish(first)
+    worker.coordinate(worker.take("coordinator"))
     connection.execute("update sites set ocr_completed = 1")
-    hand.finish(late)
+    worker.finish(late)
 
     assert site(connection)["phase"] == 3
     assert site(connection)["coordinator_enqueued"] is not guarded
-    while job := hand.fetch("compilation", "extraction"):
-        hand.finish(job)
+    while job := worker.fetch("compilation", "extraction"):
+        worker.finish(job)
     assert coordinators(connection, run, 3) == (1 if guarded else 0)
 
 
 @guarded
-def test_advance_is_accepted_once(connection: Connection, cut: Callable[..., None], guarded: bool) -> None:
+def test_advance_is_accepted_once(connection: Connection, edit_function: Callable[..., None], guarded: bool) -> None:
     add_site(connection, documents=2)
     run = start(connection)
     if not guarded:
-        cut(
+        edit_function(
             "clerk_advance_phase",
             ("or clerk_phase(v_site.current_stage) is distinct from p_phase", ""),
             ("or not v_site.coordinator_enqueued then", "then"),
         )
-    hand = Worker(connection)
-    hand.finish(hand.take("fetch"))
+    worker = Worker(connection)
+    worker.finish(worker.take("fetch"))
     engine.advance_phase(connection, "town", run, 1)
     engine.advance_phase(connection, "town", run, 1)
 
@@ -237,14 +241,14 @@ def test_advance_is_accepted_once(connection: Connection, cut: Callable[..., Non
 
 @guarded
 def test_site_before_ledger(
-    connection: Connection, new_worker: NewWorker, cut: Callable[..., None], guarded: bool
+    connection: Connection, new_worker: NewWorker, edit_function: Callable[..., None], guarded: bool
 ) -> None:
-    """With the ledger first, a finish and a cancel wait for each other."""
+    """With the ledger first, a finish and a cancel would deadlock."""
     add_site(connection, documents=2)
     start(connection, phase=2)
     if not guarded:
         locking = "    select * into v_site from sites s where s.subdomain = p_subdomain for no key update;\n"
-        cut(
+        edit_function(
             "clerk_settle_unit",
             (locking, ""),
             (
@@ -252,21 +256,21 @@ def test_site_before_ledger(
                 f"    perform 1 from sites limit 0;\n{locking}\n    if v_site.run_id",
             ),
         )
-    hand, operator = new_worker("worker"), new_worker("operator")
-    hand.connection.execute("set deadlock_timeout = '100ms'")
+    worker, operator = new_worker("worker"), new_worker("operator")
+    worker.connection.execute("set deadlock_timeout = '100ms'")
     operator.connection.execute("set deadlock_timeout = '100ms'")
-    job = hand.take("ocr")
+    job = worker.take("ocr")
     deadlocked: list[str] = []
 
     def finish() -> None:
         try:
-            hand.finish(job)
+            worker.finish(job)
         except psycopg.errors.DeadlockDetected:
             deadlocked.append("worker")
 
     operator.connection.execute("begin")
     one(operator.connection, "select 1 from sites where subdomain = 'town' for no key update")
-    with meanwhile(finish):
+    with concurrently(finish):
         until(lambda: waits_for(connection, "worker"))
         try:
             engine.cancel_run(operator.connection, "town")
@@ -277,29 +281,29 @@ def test_site_before_ledger(
 
 
 @guarded
-def test_jobs_are_passed_over_under_the_site(
-    connection: Connection, new_worker: NewWorker, cut: Callable[..., None], guarded: bool
+def test_locked_jobs_are_skipped(
+    connection: Connection, new_worker: NewWorker, edit_function: Callable[..., None], guarded: bool
 ) -> None:
-    """Without SKIP LOCKED a whole-site move waits for the job of a worker that waits for the site."""
+    """Without SKIP LOCKED, an action on a site would wait for the job of a worker that waits for the site."""
     add_site(connection, documents=2)
     start(connection, phase=2)
     if not guarded:
-        cut("clerk_stop_jobs", ("for update skip locked", "for update"))
-    hand, operator = new_worker("worker"), new_worker("operator")
-    hand.connection.execute("set deadlock_timeout = '100ms'")
+        edit_function("clerk_stop_jobs", ("for update skip locked", "for update"))
+    worker, operator = new_worker("worker"), new_worker("operator")
+    worker.connection.execute("set deadlock_timeout = '100ms'")
     operator.connection.execute("set deadlock_timeout = '100ms'")
-    job = hand.take("ocr")
+    job = worker.take("ocr")
     deadlocked: list[str] = []
 
     def finish() -> None:
         try:
-            hand.finish(job)
+            worker.finish(job)
         except psycopg.errors.DeadlockDetected:
             deadlocked.append("worker")
 
     operator.connection.execute("begin")
     one(operator.connection, "select 1 from sites where subdomain = 'town' for no key update")
-    with meanwhile(finish):
+    with concurrently(finish):
         until(lambda: waits_for(connection, "worker"))
         try:
             engine.cancel_run(operator.connection, "town")
@@ -309,47 +313,49 @@ def test_jobs_are_passed_over_under_the_site(
     assert len(deadlocked) == (0 if guarded else 1)
 
 
-# P0001: refused, or committed with the answer lost
+# P0001: rejected, or committed although the response was lost
 
 
 @guarded
-def test_own_result_is_recognised(connection: Connection, cut: Callable[..., None], guarded: bool) -> None:
+def test_own_result_is_recognised(connection: Connection, edit_function: Callable[..., None], guarded: bool) -> None:
     add_site(connection, documents=1)
     start(connection, phase=2)
     if not guarded:
-        cut(
+        edit_function(
             "clerk_check_rejected_result",
             ("if exists (select from job_claims c", "if false and exists (select from job_claims c"),
         )
-    hand = Worker(connection)
-    job = hand.take("ocr")
-    assert hand.finish(job)
-    assert not hand.finish(job), "sent again, since the answer was lost"
+    worker = Worker(connection)
+    job = worker.take("ocr")
+    assert worker.finish(job)
+    assert not worker.finish(job), "sent again because the response was lost"
 
-    assert hand.whose(job, "succeeded") == ("mine" if guarded else "fenced")
+    assert worker.check_rejected(job, "succeeded") == ("mine" if guarded else "fenced")
     assert ignored(connection) == ([] if guarded else ["fenced"])
 
 
 @guarded
-def test_rescue_is_not_taken_for_the_own_retry(connection: Connection, cut: Callable[..., None], guarded: bool) -> None:
+def test_rescue_is_not_mistaken_for_the_holders_retry(
+    connection: Connection, edit_function: Callable[..., None], guarded: bool
+) -> None:
     add_site(connection, documents=1)
     start(connection, phase=2)
     if not guarded:
-        cut("clerk_check_rejected_result", ("and c.settled_by = c.holder", ""))
-    hand = Worker(connection)
-    job = hand.take("ocr")
+        edit_function("clerk_check_rejected_result", ("and c.settled_by = c.holder", ""))
+    worker = Worker(connection)
+    job = worker.take("ocr")
     expire(connection, job)
     engine.rescue_job(connection, job.id)
-    assert not hand.retry(job)
+    assert not worker.retry(job)
 
-    assert hand.whose(job, "todo") == ("fenced" if guarded else "mine")
+    assert worker.check_rejected(job, "todo") == ("fenced" if guarded else "mine")
 
 
 @guarded
-def test_a_fenced_worker_lives_on(
+def test_a_fenced_worker_continues(
     connection: Connection, database: Url, monkeypatch: pytest.MonkeyPatch, guarded: bool
 ) -> None:
-    """Without the handling of P0001 in the job manager the worker would end over it."""
+    """Without the handling of P0001 in the job manager, the worker would stop."""
     add_site(connection, documents=1)
     start(connection, phase=2)
     monkeypatch.setenv("DATABASE_URL", database)

@@ -1,7 +1,7 @@
-"""The last two members of a phase finish at the same instant, thousands of times: one coordinator each time.
+"""The last two units of a phase end at the same time, thousands of times: exactly one coordinator each time.
 
-Two threads with a connection each meet at a barrier before every finish. In half of the cases the two are members of
-one stage, in the other half the last of compilation and the last of extraction: the join.
+Two threads with a connection each wait at a barrier before every finish. In half of the cases the two units are of one
+stage, in the other half they are the last of compilation and the last of extraction.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CHUNK = 500
 
 
 def prepare(connection: Connection, chunk: int, towns: int) -> None:
-    """Towns whose present phase has just two units left: two documents to read, or compilation and one extraction."""
+    """Sites whose current phase has two open units: two documents in OCR, or compilation and one extraction."""
     connection.execute(
         "insert into sites (subdomain, scraper) select format('town-%%s-%%s', %s::integer, n), 'x'"
         " from generate_series(1, %s) n",
@@ -29,7 +29,7 @@ def prepare(connection: Connection, chunk: int, towns: int) -> None:
         " select s.subdomain, 'minutes', 'Council', date '2000-01-01' + n from sites s, generate_series(1, 2) n"
         " where s.run_id is null and (n = 1 or split_part(s.subdomain, '-', 3)::integer % 2 = 0)"
     )
-    # The odd ones have one document, and it has been read.
+    # Sites with odd numbers have one document, which is processed.
     connection.execute(
         "insert into content_item_pipeline_state (content_item_id, pipeline, status, processed_at)"
         " select i.id, 'ocr', 'processed', now() from content_items i join sites s using (subdomain)"
@@ -42,13 +42,13 @@ def prepare(connection: Connection, chunk: int, towns: int) -> None:
 
 
 def pairs(connection: Connection, first: Worker, second: Worker) -> list[tuple[Job, Job]]:
-    """The two open jobs of every town, one claimed by each worker."""
-    for hand in (first, second):
-        hand.connection.execute(
+    """The two open jobs of every site, one claimed by each worker."""
+    for worker in (first, second):
+        worker.connection.execute(
             "update procrastinate_jobs set status = 'doing', worker_id = %s where id in ("
             " select min(id) from procrastinate_jobs where status = 'todo'"
             " and queue_name in ('ocr', 'compilation', 'extraction') group by args ->> 'subdomain')",
-            [hand.number],
+            [worker.number],
         )
     found = rows(
         connection,
@@ -58,22 +58,22 @@ def pairs(connection: Connection, first: Worker, second: Worker) -> list[tuple[J
     return [(Job(ids[0], 0, "ocr", {}), Job(ids[1], 0, "ocr", {})) for (ids,) in found]
 
 
-@pytest.mark.timeout(3600)  # --long takes its time
+@pytest.mark.timeout(3600)  # with --long
 def test_one_coordinator_each_time(
     connection: Connection, new_worker: Callable[[str], Worker], request: pytest.FixtureRequest
 ) -> None:
     rounds = ROUNDS_LONG if request.config.getoption("--long") else ROUNDS
     first, second = new_worker("first"), new_worker("second")
     barrier = Barrier(2, timeout=60)
-    refused: list[int] = []
+    rejected: list[int] = []
 
-    def finish_all(hand: Worker, jobs: list[Job]) -> None:
+    def finish_all(worker: Worker, jobs: list[Job]) -> None:
         for number, job in enumerate(jobs):
-            # Failures count as well as successes, in every combination.
-            status = "failed" if number % (5 if hand is first else 3) == 0 else "succeeded"
+            # Every combination of failures and successes.
+            status = "failed" if number % (5 if worker is first else 3) == 0 else "succeeded"
             barrier.wait()
-            if not hand.finish(job, status):
-                refused.append(job.id)
+            if not worker.finish(job, status):
+                rejected.append(job.id)
 
     for chunk in range(rounds // CHUNK):
         prepare(connection, chunk, CHUNK)
@@ -89,7 +89,7 @@ def test_one_coordinator_each_time(
             thread.join()
         connection.execute("vacuum analyze procrastinate_jobs, sites")
 
-    assert refused == []
+    assert rejected == []
     coordinators = rows(
         connection,
         "select count(*), count(distinct args ->> 'run_id') from procrastinate_jobs"

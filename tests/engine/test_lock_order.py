@@ -1,8 +1,8 @@
-"""The lock order, watched: real sessions wait for real locks, and whoever holds a site never waits for a job.
+"""The lock order, observed in pg_stat_activity: a session that has locked a site never waits for a job row.
 
-one job's change of status:   job → claim → site → ledger → new jobs
-a claim:                      job → claim → ledger, never the site
-whole-site moves:             site → ledger → jobs with SKIP LOCKED only
+change of a job's status:     job → claim → site → ledger → new jobs
+claim:                        job → claim → ledger, never the site
+action on a whole site:       site → ledger → jobs, with SKIP LOCKED only
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tests.engine.helpers import (
     Worker,
     add_site,
     broken_invariants,
+    connect_worker,
     counters,
     drain,
     ignored,
@@ -35,7 +36,6 @@ from tests.engine.helpers import (
     site,
     start,
     unit,
-    worker,
 )
 from tests.helpers import until
 from tests.reconcile.repair_helpers import repair_all
@@ -43,22 +43,22 @@ from tests.reconcile.repair_helpers import repair_all
 
 @contextmanager
 def session(url: Url, name: str) -> Iterator[Worker]:
-    with worker(url, name) as hand:
-        # A test that waits where it should not fails instead of hanging.
-        hand.connection.execute("set statement_timeout = '60s'")
-        yield hand
+    with connect_worker(url, name) as worker:
+        # A wrong wait fails the test instead of hanging it.
+        worker.connection.execute("set statement_timeout = '60s'")
+        yield worker
 
 
 @contextmanager
-def meanwhile(action: Callable[[], object]) -> Iterator[None]:
-    """`action` runs in a thread beside the block, and must have ended well after it."""
-    problems: list[BaseException] = []
+def concurrently(action: Callable[[], object]) -> Iterator[None]:
+    """Run `action` in a thread during the block, and raise its error afterwards."""
+    errors: list[BaseException] = []
 
     def run() -> None:
         try:
             action()
-        except BaseException as problem:  # noqa: BLE001 (raised again below, in the test's own thread)
-            problems.append(problem)
+        except BaseException as error:  # noqa: BLE001 (raised again below, in the test's own thread)
+            errors.append(error)
 
     thread = Thread(target=run)
     thread.start()
@@ -66,12 +66,12 @@ def meanwhile(action: Callable[[], object]) -> Iterator[None]:
         yield
     finally:
         thread.join()
-    for problem in problems:
-        raise problem
+    for error in errors:
+        raise error
 
 
 def waits_for(connection: Connection, waiter: str) -> list[tuple[Any, ...]]:
-    """Whom a session waits for, and with which statement."""
+    """Sessions that block a session, and the waiting statement."""
     return rows(
         connection,
         "select b.application_name, left(w.query, 60) from pg_stat_activity w"
@@ -81,7 +81,7 @@ def waits_for(connection: Connection, waiter: str) -> list[tuple[Any, ...]]:
     )
 
 
-MOVES: dict[str, Callable[[Connection], object]] = {
+ACTIONS: dict[str, Callable[[Connection], object]] = {
     "supersede": lambda c: engine.start_run(c, "town", supersede=True),
     "cancel": lambda c: engine.cancel_run(c, "town"),
     "retry": lambda c: engine.retry_failed(c, "town"),
@@ -92,37 +92,37 @@ MOVES: dict[str, Callable[[Connection], object]] = {
 }
 
 
-@pytest.mark.parametrize("move", MOVES)
-def test_a_finish_waits_for_the_move_that_holds_the_site(connection: Connection, database: Url, move: str) -> None:
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_finish_waits_for_the_action_that_holds_the_site(connection: Connection, database: Url, action: str) -> None:
     add_site(connection, documents=3)
     start(connection, phase=2)
-    with session(database, "worker") as hand, session(database, "operator") as operator:
-        job = hand.take("ocr")
+    with session(database, "worker") as worker, session(database, "operator") as operator:
+        job = worker.take("ocr")
         operator.connection.execute("begin")
         one(operator.connection, "select 1 from sites where subdomain = 'town' for no key update")
-        with meanwhile(lambda: hand.finish(job)):
+        with concurrently(lambda: worker.finish(job)):
             until(lambda: waits_for(connection, "worker"))
             assert {row[0] for row in waits_for(connection, "worker")} == {"operator"}
-            # The finish has its job row locked, and waits. The move goes through all the same.
-            MOVES[move](operator.connection)
+            # The finish has locked its job row and waits; the action completes nevertheless.
+            ACTIONS[action](operator.connection)
             assert waits_for(connection, "operator") == []
             operator.connection.execute("commit")
     assert job_status(connection, job.id) == "succeeded"
     assert broken_invariants(connection) == []
 
 
-@pytest.mark.parametrize("move", MOVES)
-def test_no_move_waits_for_a_job_row(connection: Connection, database: Url, move: str) -> None:
-    """Rows of waiting, running and failed jobs are all locked by others; the move ends nevertheless."""
+@pytest.mark.parametrize("action", ACTIONS)
+def test_no_action_waits_for_a_job_row(connection: Connection, database: Url, action: str) -> None:
+    """With the rows of waiting, running and failed jobs locked by another session."""
     add_site(connection, documents=4)
     start(connection, phase=2)
-    with session(database, "worker") as hand, session(database, "operator") as operator:
-        hand.take("ocr")
-        hand.finish(hand.take("ocr"), "failed")
-        with hand.connection.transaction():
-            one(hand.connection, "select count(*) from (select from procrastinate_jobs for update) locked")
+    with session(database, "worker") as worker, session(database, "operator") as operator:
+        worker.take("ocr")
+        worker.finish(worker.take("ocr"), "failed")
+        with worker.connection.transaction():
+            one(worker.connection, "select count(*) from (select from procrastinate_jobs for update) locked")
             operator.connection.execute("set statement_timeout = '20s'")
-            MOVES[move](operator.connection)
+            ACTIONS[action](operator.connection)
     assert broken_invariants(connection) == []
     drain(Worker(connection))
     assert repair_all(connection) == []
@@ -133,33 +133,37 @@ def test_no_resume_waits_for_a_job_row(connection: Connection, database: Url) ->
     add_site(connection, documents=2)
     start(connection, phase=2)
     engine.pause_site(connection, "town", "me")
-    with session(database, "worker") as hand, session(database, "operator") as operator, hand.connection.transaction():
-        one(hand.connection, "select count(*) from (select from procrastinate_jobs for update) locked")
+    with (
+        session(database, "worker") as worker,
+        session(database, "operator") as operator,
+        worker.connection.transaction(),
+    ):
+        one(worker.connection, "select count(*) from (select from procrastinate_jobs for update) locked")
         operator.connection.execute("set statement_timeout = '20s'")
         assert engine.resume_site(operator.connection, "town")
-    assert len(repair_all(connection)) == 1, "what was passed over is let go by the reconciler"
+    assert len(repair_all(connection)) == 1, "reconciliation releases the skipped jobs"
     assert len(list(iter(Worker(connection).fetch, None))) == 2
 
 
 def test_a_claim_never_waits_for_the_site(connection: Connection, database: Url) -> None:
     add_site(connection, documents=1)
     start(connection, phase=2)
-    with session(database, "worker") as hand, session(database, "operator") as operator:
+    with session(database, "worker") as worker, session(database, "operator") as operator:
         with operator.connection.transaction():
             one(operator.connection, "select 1 from sites where subdomain = 'town' for no key update")
-            hand.connection.execute("set statement_timeout = '20s'")
-            job = hand.take("ocr")
-        assert hand.finish(job)
+            worker.connection.execute("set statement_timeout = '20s'")
+            job = worker.take("ocr")
+        assert worker.finish(job)
 
 
-def test_a_rescue_passes_over_a_job_that_is_just_ending(connection: Connection, database: Url) -> None:
+def test_a_rescue_skips_a_job_that_is_ending(connection: Connection, database: Url) -> None:
     items = add_site(connection, documents=1)
     start(connection, phase=2)
-    with session(database, "worker") as hand, session(database, "rescuer") as rescuer:
-        job = hand.take("ocr")
+    with session(database, "worker") as worker, session(database, "rescuer") as rescuer:
+        job = worker.take("ocr")
         connection.execute("update job_claims set lease_until = now() - interval '1 s' where job_id = %s", [job.id])
-        with hand.connection.transaction():
-            assert hand.finish(job)
+        with worker.connection.transaction():
+            assert worker.finish(job)
             rescuer.connection.execute("set statement_timeout = '20s'")
             assert engine.rescue_job(rescuer.connection, job.id) == "left alone"
     assert unit(connection, items[0])["status"] == "processed"
@@ -168,11 +172,11 @@ def test_a_rescue_passes_over_a_job_that_is_just_ending(connection: Connection, 
 def test_a_finish_that_waited_for_the_supersede_is_stale(connection: Connection, database: Url) -> None:
     items = add_site(connection, documents=2)
     start(connection, phase=2)
-    with session(database, "worker") as hand, session(database, "operator") as operator:
-        job = hand.take("ocr")
+    with session(database, "worker") as worker, session(database, "operator") as operator:
+        job = worker.take("ocr")
         operator.connection.execute("begin")
         one(operator.connection, "select 1 from sites where subdomain = 'town' for no key update")
-        with meanwhile(lambda: hand.finish(job)):
+        with concurrently(lambda: worker.finish(job)):
             until(lambda: waits_for(connection, "worker"))
             engine.start_run(operator.connection, "town", supersede=True)
             operator.connection.execute("commit")
@@ -187,105 +191,105 @@ def deadlocks(connection: Connection) -> int:
     return int(one(connection, "select deadlocks from pg_stat_database where datname = current_database()"))
 
 
-@pytest.mark.timeout(3600)  # --long takes its time
-def test_everybody_at_once_without_a_deadlock(
+@pytest.mark.timeout(3600)  # with --long
+def test_concurrent_load_without_a_deadlock(
     connection: Connection, database: Url, request: pytest.FixtureRequest
 ) -> None:
     """Finishers, coordinators, renewals, operators, rescuers and two reconcilers on the same three sites."""
-    moves_each = 500 if request.config.getoption("--long") else 60
+    actions_each = 500 if request.config.getoption("--long") else 60
     names = ["town-1", "town-2", "town-3"]
     for name in names:
         add_site(connection, name, documents=6)
         engine.start_run(connection, name)
     barrier = Barrier(8, timeout=60)
-    over = Event()
+    stopped = Event()
     ended: list[int] = []
 
-    def work(hand: Worker, chance: random.Random) -> None:
+    def work(worker: Worker, rng: random.Random) -> None:
         held: list[Job] = []
-        while not over.is_set():
-            while len(held) < 3 and (job := hand.fetch()):
+        while not stopped.is_set():
+            while len(held) < 3 and (job := worker.fetch()):
                 held.append(job)
             if not held:
                 continue
             held_ids = [job.id for job in held]
-            rows(hand.connection, "select clerk_renew_leases(%s::bigint[])", [chance.sample(held_ids, len(held_ids))])
-            job = held.pop(chance.randrange(len(held)))
+            rows(worker.connection, "select clerk_renew_leases(%s::bigint[])", [rng.sample(held_ids, len(held_ids))])
+            job = held.pop(rng.randrange(len(held)))
             if not job.is_unit:
-                hand.coordinate(job)
-            elif chance.random() < 0.15:
-                hand.retry(job)
-            elif chance.random() < 0.05:
-                hand.connection.execute("delete from procrastinate_jobs where id = %s", [job.id])
+                worker.coordinate(job)
+            elif rng.random() < 0.15:
+                worker.retry(job)
+            elif rng.random() < 0.05:
+                worker.connection.execute("delete from procrastinate_jobs where id = %s", [job.id])
             else:
-                hand.finish(job, chance.choice(["succeeded", "succeeded", "succeeded", "failed", "aborted"]))
+                worker.finish(job, rng.choice(["succeeded", "succeeded", "succeeded", "failed", "aborted"]))
             ended.append(job.id)
 
-    def operate(hand: Worker, chance: random.Random) -> None:
-        for number in range(1, moves_each + 1):
-            name = chance.choice(names)
-            moves: list[Callable[[], object]] = [
-                partial(engine.start_run, hand.connection, name, supersede=True),
-                partial(engine.cancel_run, hand.connection, name),
-                partial(engine.retry_failed, hand.connection, name),
-                partial(engine.rewind, hand.connection, name, chance.choice(["ocr", "extraction"])),
-                partial(engine.start_refresh_run, hand.connection, name),
-                partial(engine.pause_site, hand.connection, name, "me"),
+    def operate(worker: Worker, rng: random.Random) -> None:
+        for number in range(1, actions_each + 1):
+            name = rng.choice(names)
+            actions: list[Callable[[], object]] = [
+                partial(engine.start_run, worker.connection, name, supersede=True),
+                partial(engine.cancel_run, worker.connection, name),
+                partial(engine.retry_failed, worker.connection, name),
+                partial(engine.rewind, worker.connection, name, rng.choice(["ocr", "extraction"])),
+                partial(engine.start_refresh_run, worker.connection, name),
+                partial(engine.pause_site, worker.connection, name, "me"),
             ]
-            chance.choice(moves)()
-            engine.resume_site(hand.connection, name)
+            rng.choice(actions)()
+            engine.resume_site(worker.connection, name)
             with suppress(RunInProgress):
-                engine.start_run(hand.connection, name)
-            hand.connection.execute(
+                engine.start_run(worker.connection, name)
+            worker.connection.execute(
                 "update procrastinate_jobs set status = 'todo' where id = (select id from procrastinate_jobs"
                 " where status = 'failed' and queueing_lock is null order by random() limit 1) and status = 'failed'"
             )
-            # As fast as the work goes on, and no faster: it is never starved of things to finish.
-            until(lambda number=number: len(ended) >= 4 * number or over.is_set(), 120)  # type: ignore[misc]
+            # Not faster than jobs end, so that the workers always have jobs.
+            until(lambda number=number: len(ended) >= 4 * number or stopped.is_set(), 120)  # type: ignore[misc]
 
-    def mend(hand: Worker, chance: random.Random) -> None:
-        while not over.is_set():
-            hand.connection.execute(
+    def reconcile(worker: Worker, rng: random.Random) -> None:
+        while not stopped.is_set():
+            worker.connection.execute(
                 "update job_claims set lease_until = now() - interval '1 s' where job_id ="
                 " (select job_id from job_claims where settled_as is null order by random() limit 1)"
             )
-            repair_all(hand.connection)
-            engine.remove_finished_jobs(hand.connection, one(hand.connection, "select now() - interval '1 s'"), 5)
+            repair_all(worker.connection)
+            engine.remove_finished_jobs(worker.connection, one(worker.connection, "select now() - interval '1 s'"), 5)
 
-    problems: list[BaseException] = []
+    errors: list[BaseException] = []
 
     def run(role: Callable[[Worker, random.Random], None], number: int) -> None:
         try:
-            with session(database, f"{role.__name__} {number}") as hand:
+            with session(database, f"{role.__name__} {number}") as worker:
                 barrier.wait()
-                role(hand, random.Random(number))  # noqa: S311
-        except BaseException as problem:  # noqa: BLE001 (shown by the test)
-            problems.append(problem)
-            over.set()
+                role(worker, random.Random(number))  # noqa: S311
+        except BaseException as error:  # noqa: BLE001 (asserted below)
+            errors.append(error)
+            stopped.set()
             barrier.abort()
 
-    roles = [work, work, work, work, operate, operate, mend, mend]
+    roles = [work, work, work, work, operate, operate, reconcile, reconcile]
     threads = [Thread(target=run, args=(role, number)) for number, role in enumerate(roles)]
     for thread in threads:
         thread.start()
     for thread, role in zip(threads, roles, strict=True):
         if role is operate:
             thread.join()
-    over.set()
+    stopped.set()
     for thread in threads:
         thread.join()
 
-    assert problems == []
-    assert len(ended) >= 4 * moves_each
+    assert errors == []
+    assert len(ended) >= 4 * actions_each
     assert deadlocks(connection) == 0
     assert [row for row in broken_invariants(connection) if row[0] != "I7"] == []
     for name in names:
         engine.resume_site(connection, name)
     connection.execute("update job_claims set lease_until = now() - interval '1 s'")
-    hand = Worker(connection)
+    worker = Worker(connection)
     for _ in range(20):
         connection.execute("update procrastinate_jobs set scheduled_at = null where task_name = 'clerk.refresh'")
-        if not drain(hand) + len(repair_all(connection)):
+        if not drain(worker) + len(repair_all(connection)):
             break
     assert repair_all(connection) == []
     assert rows(connection, "select run_id from pipeline_runs where ended_at is null") == []
@@ -295,7 +299,7 @@ def test_everybody_at_once_without_a_deadlock(
 
 
 def test_psycopg_reports_a_deadlock_as_one(connection: Connection, database: Url) -> None:
-    """That the stress would have noticed: two rows, two orders."""
+    """The load test would detect a deadlock: two sessions lock two rows in opposite order."""
     add_site(connection, "a", documents=0)
     add_site(connection, "b", documents=0)
     before = deadlocks(connection)
@@ -303,17 +307,17 @@ def test_psycopg_reports_a_deadlock_as_one(connection: Connection, database: Url
     seen: list[type[BaseException]] = []
 
     def lock(order: tuple[str, str]) -> None:
-        with session(database, order[0]) as hand:
-            hand.connection.execute("set deadlock_timeout = '50ms'")
+        with session(database, order[0]) as worker:
+            worker.connection.execute("set deadlock_timeout = '50ms'")
             try:
-                with hand.connection.transaction():
-                    hand.connection.execute("update sites set name = 'x' where subdomain = %s", [order[0]])
+                with worker.connection.transaction():
+                    worker.connection.execute("update sites set name = 'x' where subdomain = %s", [order[0]])
                     barrier.wait()
-                    hand.connection.execute("update sites set name = 'x' where subdomain = %s", [order[1]])
-            except psycopg.errors.DeadlockDetected as problem:
-                seen.append(type(problem))
+                    worker.connection.execute("update sites set name = 'x' where subdomain = %s", [order[1]])
+            except psycopg.errors.DeadlockDetected as error:
+                seen.append(type(error))
 
-    with meanwhile(lambda: lock(("a", "b"))):
+    with concurrently(lambda: lock(("a", "b"))):
         lock(("b", "a"))
     assert len(seen) == 1
     until(lambda: deadlocks(connection) == before + 1)

@@ -1,7 +1,7 @@
-"""Random operations from several connections, each compared with a small model in Python.
+"""Random operations from several connections, each compared with a model in Python.
 
-After every step ledger, counters, claims, coordinators and jobs must be what the model says, and no invariant may be
-broken. At the end everything is drained, and every run must have ended.
+After every step ledger, counters, claims, coordinators and jobs must equal the model, and no invariant may be violated.
+At the end workers process all jobs, and every run must have ended.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tests.engine.model import PHASE_OF, Job, Model, Site
 from tests.reconcile.repair_helpers import repair_all
 from tests.sql.conftest import TABLES
 
-STEPS_AT_LEAST = 2_000
+MIN_STEPS = 2_000
 SITES = st.sampled_from(["town", "village"])
 STAGES = st.sampled_from(list(PHASE_OF))
 PICK = st.integers(min_value=0, max_value=10_000)
-RARELY = st.integers(min_value=0, max_value=3).map(lambda number: number == 3)
-"""Moves that end a whole run are made less often than drawn, or nothing would ever be seen but cancelled runs."""
+SELDOM = st.integers(min_value=0, max_value=3).map(lambda number: number == 3)
+"""Actions that end a run are made less often than drawn; otherwise most runs would be cancelled."""
 
 
 class Machine(RuleBasedStateMachine):
@@ -41,17 +41,20 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.open = contextlib.ExitStack()
         names = ("operator", "first", "second", "third")
-        self.operator, *self.workers = [self.open.enter_context(helpers.worker(self.url, name)) for name in names]
+        self.operator, *self.workers = [
+            self.open.enter_context(helpers.connect_worker(self.url, name)) for name in names
+        ]
         self.db = self.operator.connection
-        self.holdings: list[tuple[Worker, helpers.Job]] = []
-        """Attempts that some worker believes it holds; zombies are among them."""
+        self.claims: list[tuple[Worker, helpers.Job]] = []
+        """Attempts that some worker believes it holds, zombies included."""
         with self.db.transaction():
             self.db.execute("set local session_replication_role = replica")
             for table in TABLES:
                 self.db.execute(sql.SQL("delete from {}").format(sql.Identifier(table)))
-        for number, hand in enumerate((self.operator, *self.workers), 1):
-            self.db.execute("insert into procrastinate_workers (id) overriding system value values (%s)", [hand.number])
-            assert number
+        for worker in (self.operator, *self.workers):
+            self.db.execute(
+                "insert into procrastinate_workers (id) overriding system value values (%s)", [worker.number]
+            )
         self.seen_job = one(self.db, "select nextval('procrastinate_jobs_id_seq')")
         self.model = Model(one(self.db, "select nextval(pg_get_serial_sequence('pipeline_runs', 'run_id'))") + 1)
 
@@ -65,18 +68,18 @@ class Machine(RuleBasedStateMachine):
             self.model.sites[name] = Site(archive, items)
             self.start(name, False)
 
-    # What is compared after each step
+    # Comparison after each step
 
     @invariant()
-    def same_as_the_model(self) -> None:
+    def compare_with_model(self) -> None:
         type(self).steps += 1
-        self._adopt()
+        self._match_new_jobs()
         model = self.model
         assert self._ledger() == {
             key: (unit.status, unit.run, unit.job.id, unit.code, unit.late) for key, unit in model.ledger.items()
         }
         assert self._jobs() == {
-            job.id: (job.status, job.attempts, job.asked_to_stop, job.held_back and job.status == "todo")
+            job.id: (job.status, job.attempts, job.abort_requested, job.on_hold and job.status == "todo")
             for job in model.jobs.values()
         }
         for name, site in model.sites.items():
@@ -99,8 +102,8 @@ class Machine(RuleBasedStateMachine):
         assert [row for row in broken if row[0] != "I7"] == []
         assert len(broken) == len(expired)
 
-    def _adopt(self) -> None:
-        """Births in the model and in the database are the same; only the database knows the numbers."""
+    def _match_new_jobs(self) -> None:
+        """Match new jobs of the model with those in the database, and take over their ids."""
         found = rows(
             self.db,
             "select id, args ->> 'subdomain', (args ->> 'run_id')::bigint, queue_name,"
@@ -108,15 +111,15 @@ class Machine(RuleBasedStateMachine):
             " where id > %s and task_name <> 'clerk.refresh' order by id",
             [self.seen_job],
         )
-        born = {job.key: job for job in self.model.births}
-        assert sorted(row[1:] for row in found) == sorted(born)
+        by_key = {job.key: job for job in self.model.new_jobs}
+        assert sorted(row[1:] for row in found) == sorted(by_key)
         for job_id, *key in found:
             site, run, queue, number = key
-            job = born[site, run, queue, number]
+            job = by_key[site, run, queue, number]
             job.id = job_id
             self.model.jobs[job_id] = job
             self.seen_job = max(self.seen_job, job_id)
-        self.model.births.clear()
+        self.model.new_jobs.clear()
 
     def _ledger(self) -> dict[tuple[int, str], Any]:
         found = rows(
@@ -151,7 +154,7 @@ class Machine(RuleBasedStateMachine):
             assert not [
                 j
                 for j in self.model.jobs.values()
-                if j.status == "todo" and not j.held_back and (not queues or j.queue in queues)
+                if j.status == "todo" and not j.on_hold and (not queues or j.queue in queues)
             ]
             return None
         if "run_id" not in job.args:
@@ -161,45 +164,45 @@ class Machine(RuleBasedStateMachine):
             )
             return job
         claimed = self.model.jobs[job.id]
-        assert (claimed.status, claimed.attempts, claimed.held_back) == ("todo", job.attempts, False)
+        assert (claimed.status, claimed.attempts, claimed.on_hold) == ("todo", job.attempts, False)
         self.model.claim(claimed, worker.name)
-        self.holdings.append((worker, job))
+        self.claims.append((worker, job))
         return job
 
     @rule(number=st.integers(5, 25), failing=st.sets(st.integers(0, 25), max_size=5))
     def work_on(self, number: int, failing: set[int]) -> None:
-        """Workers do what they are for, some of it badly: without this no run would ever get far."""
+        """Workers process several jobs, some of which fail. Without this rule no run would reach its later phases."""
         for name, site in self.model.sites.items():
-            if not site.going:
-                self.a_document_appears(name)
+            if not site.is_active:
+                self.add_document(name)
                 self.start(name, False)
-                self.same_as_the_model()
+                self.compare_with_model()
         self._work(number, failing)
 
     @rule(failing=st.sampled_from([0, 1, 2, 3]))
-    def work_a_little(self, failing: int) -> None:
+    def work_briefly(self, failing: int) -> None:
         self._work(3, {failing})
 
     def _work(self, number: int, failing: set[int]) -> None:
         for step in range(number):
             fetched = self._fetch(step, ())
-            self.same_as_the_model()
-            if not self.holdings:
+            self.compare_with_model()
+            if not self.claims:
                 break
             if fetched is not None and "run_id" not in fetched.args:
                 continue
-            _, job = self.holdings[-1]
+            _, job = self.claims[-1]
             if not job.is_unit:
                 self._advance(job, 1)
-            self.finish(len(self.holdings) - 1, step not in failing)
-            self.same_as_the_model()
+            self.finish(len(self.claims) - 1, step not in failing)
+            self.compare_with_model()
 
     @rule(pick=PICK, succeeds=st.booleans())
     def finish(self, pick: int, succeeds: bool) -> None:
-        """By the holder, or by one who thinks so: frozen, rescued and thawed."""
-        if not self.holdings:
+        """By the holder, or by a worker that was frozen while its job was rescued."""
+        if not self.claims:
             return
-        worker, job = self.holdings.pop(pick % len(self.holdings))
+        worker, job = self.claims.pop(pick % len(self.claims))
         known = self.model.jobs.get(job.id)
         mine = known is not None and self.model.holds(known, worker.name, job.attempts)
         status = "succeeded" if succeeds else "failed"
@@ -207,29 +210,29 @@ class Machine(RuleBasedStateMachine):
         if known is not None and mine:
             self.model.end_job(known, status, "PdfBroken")
         else:
-            assert worker.whose(job, status) == "fenced"
+            assert worker.check_rejected(job, status) == "fenced"
 
     @rule(pick=PICK)
     def give_back(self, pick: int) -> None:
-        if not self.holdings:
+        if not self.claims:
             return
-        place = pick % len(self.holdings)
-        worker, job = self.holdings[place]
+        place = pick % len(self.claims)
+        worker, job = self.claims[place]
         known = self.model.jobs.get(job.id)
-        if known is not None and self.model.twin_waits(known):
-            return  # 23505; the job manager's tests have it
-        del self.holdings[place]
+        if known is not None and self.model.duplicate_waits(known):
+            return  # unique_violation, tested with the job manager
+        del self.claims[place]
         mine = known is not None and self.model.holds(known, worker.name, job.attempts)
         assert worker.retry(job, code="Timeout") is mine
         if known is not None and mine:
             self.model.give_back(known, "Timeout")
         else:
-            assert worker.whose(job, "todo") == "fenced"
+            assert worker.check_rejected(job, "todo") == "fenced"
 
     @rule(pick=PICK, times=st.integers(1, 2))
     def coordinate(self, pick: int, times: int) -> None:
-        """A coordinator does its work, perhaps twice; whether it ever says so is another rule's."""
-        held = [job for _, job in self.holdings if not job.is_unit]
+        """A coordinator advances its phase, once or twice. Other rules finish its job."""
+        held = [job for _, job in self.claims if not job.is_unit]
         if not held:
             return
         self._advance(held[pick % len(held)], times)
@@ -238,12 +241,12 @@ class Machine(RuleBasedStateMachine):
         args = job.args
         for _ in range(times):
             accepted = self.model.advance(args["subdomain"], args["run_id"], args["phase"])
-            said = engine.advance_phase(self.db, args["subdomain"], args["run_id"], args["phase"])
-            assert (said != "stale") is accepted
-            self._adopt()
+            result = engine.advance_phase(self.db, args["subdomain"], args["run_id"], args["phase"])
+            assert (result != "stale") is accepted
+            self._match_new_jobs()
 
     @rule(pick=PICK)
-    def lease_runs_out(self, pick: int) -> None:
+    def expire_lease(self, pick: int) -> None:
         running = [job for job in self.model.jobs.values() if job.status == "doing"]
         if running:
             job = running[pick % len(running)]
@@ -260,10 +263,10 @@ class Machine(RuleBasedStateMachine):
 
     @rule(pick=PICK, successor=st.sampled_from(["waits", "runs", "failed", "succeeded"]), retries=st.booleans())
     def zombie(self, pick: int, successor: str, retries: bool) -> None:
-        """Frozen, rescued, and thawed while its successor waits, runs, has failed or has succeeded."""
+        """A frozen worker whose job was rescued continues while the next attempt waits, runs, failed or succeeded."""
         held = [
             (worker, job)
-            for worker, job in self.holdings
+            for worker, job in self.claims
             if (known := self.model.jobs.get(job.id)) and self.model.holds(known, worker.name, job.attempts)
         ]
         if not held:
@@ -272,9 +275,9 @@ class Machine(RuleBasedStateMachine):
         known = self.model.jobs[job.id]
         helpers.expire(self.db, job)
         assert engine.rescue_job(self.db, job.id) == self.model.rescue(known)
-        self.same_as_the_model()
-        if successor != "waits" and known.status == "todo" and not known.held_back:
-            # Any process may be the successor, the zombie's own among them.
+        self.compare_with_model()
+        if successor != "waits" and known.status == "todo" and not known.on_hold:
+            # The successor may be any process, also the zombie itself.
             other = self.workers[(pick // 7) % len(self.workers)]
             other.connection.execute(
                 "update procrastinate_jobs set status = 'doing', worker_id = %s where id = %s", [other.number, job.id]
@@ -282,20 +285,20 @@ class Machine(RuleBasedStateMachine):
             self.model.claim(known, other.name)
             again = replace(job, attempts=known.attempts)
             if successor == "runs":
-                self.holdings.append((other, again))
+                self.claims.append((other, again))
             else:
                 assert other.finish(again, successor, "PdfBroken")
                 self.model.end_job(known, successor, "PdfBroken")
-            self.same_as_the_model()
-        self.holdings.remove((worker, job))
+            self.compare_with_model()
+        self.claims.remove((worker, job))
         if retries:
             assert not worker.retry(job)
-            assert worker.whose(job, "todo") == "fenced"
+            assert worker.check_rejected(job, "todo") == "fenced"
         else:
             assert not worker.finish(job)
-            assert worker.whose(job, "succeeded") == "fenced"
+            assert worker.check_rejected(job, "succeeded") == "fenced"
 
-    # Hands on single jobs
+    # Manual changes of single jobs
 
     def _pick(self, pick: int, *statuses: str) -> Job | None:
         found = [job for _, job in sorted(self.model.jobs.items()) if job.status in statuses]
@@ -322,7 +325,7 @@ class Machine(RuleBasedStateMachine):
     @rule(pick=PICK)
     def retry_by_hand(self, pick: int) -> None:
         job = self._pick(pick, "failed", "succeeded", "cancelled", "aborted")
-        if job is None or self.model.twin_waits(job):
+        if job is None or self.model.duplicate_waits(job):
             return
         if job.status == "failed":
             self.db.execute("select procrastinate_retry_job_v2(%s, null, null, null, null)", [job.id])
@@ -332,9 +335,9 @@ class Machine(RuleBasedStateMachine):
 
     # Whole sites
 
-    @rule(site=SITES, supersede=RARELY)
+    @rule(site=SITES, supersede=SELDOM)
     def start(self, site: str, supersede: bool) -> None:
-        if self.model.sites[site].going and not supersede:
+        if self.model.sites[site].is_active and not supersede:
             with pytest.raises(RunInProgress):
                 engine.start_run(self.db, site)
             return
@@ -342,18 +345,18 @@ class Machine(RuleBasedStateMachine):
         assert engine.start_run(self.db, site, supersede=supersede) == self.model.sites[site].run
 
     @rule(site=SITES)
-    def a_document_appears(self, site: str) -> None:
+    def add_document(self, site: str) -> None:
         documents = self.model.sites[site].documents
         if len(documents) < 6:
             documents += helpers.add_documents(self.db, site, 1)
 
-    @rule(site=SITES, sure=RARELY)
-    def cancel(self, site: str, sure: bool) -> None:
-        if not sure:
+    @rule(site=SITES, chosen_action=SELDOM)
+    def cancel(self, site: str, chosen_action: bool) -> None:
+        if not chosen_action:
             return
-        going = self.model.sites[site].going
-        assert engine.cancel_run(self.db, site) == (self.model.sites[site].run if going else None)
-        if going:
+        is_active = self.model.sites[site].is_active
+        assert engine.cancel_run(self.db, site) == (self.model.sites[site].run if is_active else None)
+        if is_active:
             self.model.end(site, "cancelled", "RunCancelled")
 
     @rule(site=SITES, stage=st.none() | STAGES, failed_only=st.booleans())
@@ -362,17 +365,17 @@ class Machine(RuleBasedStateMachine):
         done = engine.retry_failed(self.db, site, stage, failed_only)
         assert (done.run_id, done.stage, done.units) == expected
 
-    @rule(site=SITES, stage=STAGES, sure=RARELY)
-    def rewind(self, site: str, stage: str, sure: bool) -> None:
-        if not sure:
+    @rule(site=SITES, stage=STAGES, chosen_action=SELDOM)
+    def rewind(self, site: str, stage: str, chosen_action: bool) -> None:
+        if not chosen_action:
             return
         self.model.rewind(site, stage)
         assert engine.rewind(self.db, site, stage) == self.model.sites[site].run
 
-    @rule(site=SITES, sure=RARELY)
-    def pause_or_resume(self, site: str, sure: bool) -> None:
+    @rule(site=SITES, chosen_action=SELDOM)
+    def pause_or_resume(self, site: str, chosen_action: bool) -> None:
         paused = not self.model.sites[site].paused
-        if paused and not sure:
+        if paused and not chosen_action:
             return
         done = engine.pause_site(self.db, site, "a test") if paused else engine.resume_site(self.db, site)
         assert done
@@ -390,9 +393,9 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def retention(self) -> None:
         one(self.db, "select clerk_remove_finished_jobs(now() + interval '1 day')")
-        self.model.forget_finished()
+        self.model.delete_finished_jobs()
 
-    # The end
+    # Teardown
 
     def teardown(self) -> None:
         with self.open:
@@ -400,7 +403,7 @@ class Machine(RuleBasedStateMachine):
                 self._drain()
 
     def _drain(self) -> None:
-        """Whatever state this is: let workers and reconciler go on, and every run ends."""
+        """From any state, workers and reconciliation bring every run to its end."""
         for site in self.model.sites:
             engine.resume_site(self.db, site)
         self.db.execute("update job_claims set lease_until = now() - interval '1 s'")
@@ -415,8 +418,8 @@ class Machine(RuleBasedStateMachine):
         assert broken_invariants(self.db) == []
 
 
-@pytest.mark.timeout(3600)  # --long takes its time
-def test_the_engine_is_its_model(database: Url, request: pytest.FixtureRequest) -> None:
+@pytest.mark.timeout(3600)  # with --long
+def test_the_engine_equals_its_model(database: Url, request: pytest.FixtureRequest) -> None:
     long = bool(request.config.getoption("--long"))
 
     class MachineHere(Machine):
@@ -436,4 +439,4 @@ def test_the_engine_is_its_model(database: Url, request: pytest.FixtureRequest) 
             print_blob=True,
         ),
     )
-    assert MachineHere.steps >= (20 * STEPS_AT_LEAST if long else STEPS_AT_LEAST)
+    assert MachineHere.steps >= (20 * MIN_STEPS if long else MIN_STEPS)

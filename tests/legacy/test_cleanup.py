@@ -26,7 +26,7 @@ from tests.db.conftest import older_server as older_server
 from tests.db.legacy import BASELINES, Baseline
 from tests.db.schema import rows as all_rows
 from tests.db.schema import schema_lines
-from tests.engine.helpers import Connection, Worker, add_site, drain, next_job_of, one, rows, site, worker
+from tests.engine.helpers import Connection, Worker, add_site, connect_worker, drain, next_job_of, one, rows, site
 from tests.legacy.legacy_system import stuck_site
 
 COLUMNS = {"status", "extraction_status", "last_updated", "last_deployed", "last_extracted"}
@@ -193,7 +193,7 @@ def test_a_run_succeeds_without_the_legacy_columns(connection: Connection, folde
         "insert into content_items (subdomain, kind, meeting, date) values ('town', 'minutes', 'Council', '2020-01-01')"
     )
     engine.start_run(connection, "town")
-    with worker(database, "worker") as executor:
+    with connect_worker(database, "worker") as executor:
         drain(executor)
     assert rows(connection, "select current_stage, outcome from sites") == [("completed", "succeeded")]
 
@@ -250,7 +250,7 @@ def test_undo_writes_the_values_of_the_trigger_for_changed_sites(server: Url, te
     databases, results = Databases(server), []
     try:
         for cleaned in (False, True):
-            with worker(databases.create(template), "worker") as executor:
+            with connect_worker(databases.create(template), "worker") as executor:
                 connection = executor.connection
                 connection.execute("select set_config('clerk.now', '2030-01-01 12:00+00', false)")
                 for change in CHANGES:

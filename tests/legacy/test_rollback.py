@@ -19,7 +19,7 @@ from clerk.pipeline import engine
 from tests.conftest import Url
 from tests.db.legacy import ALEMBIC, BASELINES, Baseline
 from tests.db.schema import rows, schema_lines, tables
-from tests.engine.helpers import Connection, finish_phase, one, worker
+from tests.engine.helpers import Connection, connect_worker, finish_phase, one
 from tests.legacy.guide import PAGE
 from tests.legacy.legacy_system import LegacyDisk, stuck_site
 
@@ -74,7 +74,7 @@ def test_a_site_with_a_finished_run_keeps_its_values(
     """Its archive is published; with its legacy status, `needs_ocr`, legacy clerk would repeat everything. A later
     run that is active during the migration ends as cancelled."""
     Migrator(legacy, folder).up()
-    with worker(url, "worker") as executor:
+    with connect_worker(url, "worker") as executor:
         for site in ("springfield", "emptyville"):
             legacy.execute(
                 "insert into content_items (subdomain, kind, meeting, date) values (%s, 'minutes', 'Council', now())",

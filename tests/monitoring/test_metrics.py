@@ -20,8 +20,7 @@ from clerk.web.db import ReadOnlyPool
 from tests.cli.conftest import Clerk
 from tests.cli.conftest import clerk_command as clerk_command
 from tests.conftest import Url
-from tests.engine.helpers import add_site, expire, start
-from tests.engine.helpers import worker as connect_worker
+from tests.engine.helpers import add_site, connect_worker, expire, start
 
 Samples = dict[str, float]
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -64,7 +63,7 @@ def test_a_working_pipeline(connection: psycopg.Connection, database: Url) -> No
         expire(connection, lost)
         rescue_expired(connection)
         worker.finish(lost)
-        worker.whose(lost, "succeeded")
+        worker.check_rejected(lost, "succeeded")
         worker.take("ocr")
         connection.execute(
             "insert into worker_processes (worker_id, holder, queues) values (%s, %s, '{ocr}')",

@@ -1,4 +1,4 @@
-"""The same with real workers, where it matters that nobody knows what they do meanwhile."""
+"""Reconciliation with real worker processes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.faults.pipeline import Pipeline, pipeline_on, until
 from tests.reconcile.repair_helpers import repair_all
 
 
-def wrong(connection: Connection, *, full: bool = False) -> set[str]:
+def failed_checks(connection: Connection, *, full: bool = False) -> set[str]:
     return {check.name for check in verify_invariants(connection, full=full) if not check.ok}
 
 
-def heal_until_ended(pipeline: Pipeline, run: int) -> str:
-    """Workers and reconciler go on side by side, as they do."""
+def reconcile_until_ended(pipeline: Pipeline, run: int) -> str:
+    """Reconcile while the workers run."""
 
     def ended() -> str | None:
         repair_all(pipeline.connection)
@@ -29,29 +29,28 @@ def heal_until_ended(pipeline: Pipeline, run: int) -> str:
     return str(until(ended, "the end of the run"))
 
 
-def test_triggers_off_while_workers_work(pipeline: Pipeline) -> None:
-    """Results that nobody booked; then the triggers are on again."""
+def test_triggers_disabled_while_workers_run(pipeline: Pipeline) -> None:
+    """A job ends without accounting; then the triggers are enabled again."""
     documents = pipeline.add_site(documents=4)
     pipeline.plan_item("ocr", documents[0], "wait:gate")
     run = pipeline.start_run(first_phase=2)
     pipeline.worker(concurrency=4)
     until(lambda: pipeline.is_running("ocr", documents[0]), "at work")
     pipeline.connection.execute("alter table procrastinate_jobs disable trigger user")
-    assert "triggers" in wrong(pipeline.connection)
+    assert "triggers" in failed_checks(pipeline.connection)
     pipeline.open_gate("gate")
     job = pipeline.job_id("ocr", documents[0])
-    until(lambda: pipeline.job_status(job) == "succeeded", "the end that nobody booked")
+    until(lambda: pipeline.job_status(job) == "succeeded", "the end without accounting")
     pipeline.connection.execute("alter table procrastinate_jobs enable trigger user")
-    # Whoever writes events was off too, and the quick look at I8 starts from events.
-    assert "waiting" in wrong(pipeline.connection)
-    assert {"I8", "waiting"} <= wrong(pipeline.connection, full=True)
-    assert heal_until_ended(pipeline, run) == "succeeded"
+    # The trigger that writes events was disabled too, and the quick check of I8 starts from events.
+    assert "waiting" in failed_checks(pipeline.connection)
+    assert {"I8", "waiting"} <= failed_checks(pipeline.connection, full=True)
+    assert reconcile_until_ended(pipeline, run) == "succeeded"
     pipeline.check_invariants()
     assert repair_all(pipeline.connection) == []
 
 
-def test_database_restored_from_a_copy_of_mid_run(database: Url, server: Url, tmp_path: Path) -> None:
-    """The machine died in mid-run, and what comes back is the database of some moment before."""
+def test_database_restored_from_a_backup_of_an_active_run(database: Url, server: Url, tmp_path: Path) -> None:
     (tmp_path / "before").mkdir()
     (tmp_path / "after").mkdir()
     with pipeline_on(database, tmp_path / "before") as pipeline:
@@ -69,12 +68,14 @@ def test_database_restored_from_a_copy_of_mid_run(database: Url, server: Url, tm
         restored = databases.create(urlsplit(database).path.lstrip("/"))
         with pipeline_on(restored, tmp_path / "after") as pipeline:
             pipeline.connection.execute("update job_claims set lease_until = now() - interval '1 hour'")
-            assert "I7" in wrong(pipeline.connection)
+            assert "I7" in failed_checks(pipeline.connection)
             pipeline.worker(concurrency=4)
-            assert heal_until_ended(pipeline, run) == "succeeded"
-            # The witness of the kit saw only half of it.
-            until(lambda: wrong(pipeline.connection) == set(), "books in order")
-            assert {step.item for step in pipeline.steps(stage="ocr")} == set(documents[3:]), "nothing is read twice"
+            assert reconcile_until_ended(pipeline, run) == "succeeded"
+            # check_invariants does not apply: its records are of one half only.
+            until(lambda: failed_checks(pipeline.connection) == set(), "no violation")
+            assert {step.item for step in pipeline.steps(stage="ocr")} == set(documents[3:]), (
+                "no document is processed twice"
+            )
             assert repair_all(pipeline.connection) == []
     finally:
         databases.drop_all()
@@ -82,33 +83,33 @@ def test_database_restored_from_a_copy_of_mid_run(database: Url, server: Url, tm
 
 @pytest.mark.parametrize("clock", [3600.0, -3600.0], ids=["ahead", "behind"])
 def test_worker_whose_clock_is_off_by_an_hour(pipeline: Pipeline, clock: float) -> None:
-    """It renews, retries and ends its jobs by the database's clock."""
+    """All times are those of the database."""
     documents = pipeline.add_site(documents=3)
     pipeline.plan_item("ocr", documents[0], "transient", "wait:gate")
     run = pipeline.start_run()
     pipeline.worker(concurrency=4, clock=clock)
-    # Were the retry dated by the worker, it would come an hour late, or wait in the past.
+    # With the worker's clock the retry would be an hour late or early.
     until(lambda: len(pipeline.steps(item=documents[0], stage="ocr", attempt=1)) == 1, "the second attempt")
-    assert repair_all(pipeline.connection) == [], "it holds its leases"
+    assert repair_all(pipeline.connection) == [], "its leases are live"
     pipeline.open_gate("gate")
     assert pipeline.wait_for_end(run) == "succeeded"
-    off = (
+    wrong_times = (
         "select at from procrastinate_events where at not between now() - interval '10 minutes' and now()"
         " union all select updated_at from content_item_pipeline_state"
         " where updated_at not between now() - interval '10 minutes' and now()"
         " union all select claimed_at from job_claims"
         " where claimed_at not between now() - interval '10 minutes' and now()"
     )
-    assert pipeline.rows(off) == []
+    assert pipeline.rows(wrong_times) == []
     pipeline.check_invariants()
 
 
-def test_the_older_systems_day(connection: Connection) -> None:
-    """Lost coordinators and failed jobs that nobody counted: one pass sets all of them going, and every run ends."""
+def test_the_backlog_of_legacy_clerk(connection: Connection) -> None:
+    """Missing coordinators and failed jobs without accounting: one reconciliation continues all of them."""
     break_down(connection, stuck=10, headless=7, failed=100)
-    assert wrong(connection) == {"waiting"}
+    assert failed_checks(connection) == {"waiting"}
     assert len(repair_all(connection)) == 107
     assert repair_all(connection) == []
     drain(Worker(connection))
-    assert wrong(connection) == set()
+    assert failed_checks(connection) == set()
     assert rows(connection, "select distinct current_stage, outcome from sites") == [("completed", "succeeded")]

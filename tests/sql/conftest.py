@@ -1,5 +1,6 @@
-"""The SQL is tested with the same hands as the engine. One database per session, emptied for each test: there are
-hundreds of small ones, and a clone for each would take longer than all of them."""
+"""Fixtures of the SQL tests. The tests of a session share one database, which is emptied before each: a clone per test
+would take longer than the tests.
+"""
 
 from __future__ import annotations
 
@@ -38,17 +39,17 @@ TABLES = [
 
 
 @pytest.fixture(scope="session")
-def _one_for_all(server: Url, template: str) -> Iterator[Url]:
+def _shared_database(server: Url, template: str) -> Iterator[Url]:
     databases = Databases(server)
     yield databases.create(template)
     databases.drop_all()
 
 
 @pytest.fixture
-def database(_one_for_all: Url) -> Url:
-    with psycopg.connect(_one_for_all, autocommit=True) as connection:
-        # No triggers and no truncate, which makes files anew for every table and index.
+def database(_shared_database: Url) -> Url:
+    with psycopg.connect(_shared_database, autocommit=True) as connection:
+        # Without triggers. `delete`, because `truncate` creates new files for every table and index.
         connection.execute("set session_replication_role = replica")
         for table in TABLES:
             connection.execute(sql.SQL("delete from {}").format(sql.Identifier(table)))
-    return _one_for_all
+    return _shared_database

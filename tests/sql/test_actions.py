@@ -1,4 +1,4 @@
-"""operator_actions: a row for every move that changed something, whoever made it, and none for what changed nothing."""
+"""operator_actions has a row for every operator action that changed something, and no other rows."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.engine.helpers import Connection, Worker, add_site, drain, finish_pha
 
 
 @pytest.fixture
-def hand(connection: Connection) -> Worker:
+def worker(connection: Connection) -> Worker:
     return Worker(connection)
 
 
 def actions(connection: Connection) -> list[tuple[Any, ...]]:
-    """And forget them."""
+    """Read and delete them."""
     found = rows(connection, "select action, subdomain, run_id, detail from operator_actions order by id")
     connection.execute("delete from operator_actions")
     return found
@@ -47,7 +47,7 @@ def test_pauses_of_sites_and_queues(connection: Connection) -> None:
 def test_ending_and_replacing_a_run(connection: Connection) -> None:
     add_site(connection)
     first = engine.start_run(connection, "town")
-    assert actions(connection) == [], "a run by itself is nobody's repair"
+    assert actions(connection) == [], "starting a run is not an operator action"
     second = engine.start_run(connection, "town", "again", supersede=True)
     third = engine.rewind(connection, "town", "ocr")
     assert engine.cancel_run(connection, "town", "enough") == third
@@ -61,26 +61,26 @@ def test_ending_and_replacing_a_run(connection: Connection) -> None:
     assert actions(connection) == [], "there was none to supersede"
 
 
-def test_a_retry_within_the_stage_and_after_it(connection: Connection, hand: Worker) -> None:
+def test_a_retry_within_the_stage_and_after_it(connection: Connection, worker: Worker) -> None:
     first, second = add_site(connection, documents=2)
     run = start(connection, phase=2)
     assert engine.retry_failed(connection, "town").units == 0
     assert actions(connection) == [], "nothing had failed"
-    hand.finish(hand.take("ocr"), "failed")
+    worker.finish(worker.take("ocr"), "failed")
     engine.retry_failed(connection, "town")
     assert actions(connection) == [("retry", "town", run, {"stage": "ocr", "units": 1})]
-    hand.retry(hand.take("ocr"), at=datetime.now(UTC) + timedelta(hours=1))
+    worker.retry(worker.take("ocr"), at=datetime.now(UTC) + timedelta(hours=1))
     engine.retry_failed(connection, "town")
     assert actions(connection) == [("retry", "town", run, {"stage": None, "expedited": 1})]
-    finish_phase(hand, failing=(first,))
+    finish_phase(worker, failing=(first,))
     later = engine.retry_units(connection, "town", "ocr", [first, second])
     assert later.run_id != run
     assert actions(connection) == [("retry", "town", later.run_id, {"stage": "ocr", "units": 1})], "not supersede too"
 
 
-def test_a_job_that_somebody_opened_again_with_other_tools(connection: Connection, hand: Worker) -> None:
+def test_a_job_retried_with_other_tools(connection: Connection, worker: Worker) -> None:
     (item,) = add_site(connection, documents=1)
-    assert run_with(hand, "ocr").startswith("failed")
+    assert run_with(worker, "ocr").startswith("failed")
     job = unit(connection, item)["job_id"]
     connection.execute("select procrastinate_retry_job_v2(%s, null, null, null, null)", [job])
     ((action, subdomain, _, detail),) = actions(connection)
@@ -91,10 +91,10 @@ def test_a_job_that_somebody_opened_again_with_other_tools(connection: Connectio
     )
 
 
-def test_what_the_pipeline_does_by_itself_is_no_action(connection: Connection, hand: Worker) -> None:
+def test_the_pipeline_itself_writes_no_action(connection: Connection, worker: Worker) -> None:
     add_site(connection)
     engine.start_next_due_site(connection)
-    drain(hand)
+    drain(worker)
     connection.execute("update sites set dirty = true")
     engine.start_refresh_run(connection, "town")
     engine.abandon_run(connection, "town", one(connection, "select run_id from sites"), "in vain")
@@ -105,10 +105,10 @@ def test_reconciliation_now(connection: Connection) -> None:
     assert [engine.defer_reconciliation(connection) for _ in range(2)] == [True, False]
     assert actions(connection) == [("reconcile", None, None, {})]
     connection.execute("update procrastinate_jobs set status = 'doing'")
-    assert engine.defer_reconciliation(connection), "one that runs may have passed what is to be mended"
+    assert engine.defer_reconciliation(connection), "a running one may have checked that site already"
 
 
-def test_who_it_was(connection: Connection) -> None:
+def test_actor(connection: Connection) -> None:
     add_site(connection)
     engine.pause_site(connection, "town", "me")
     set_actor(connection, "dashboard", "ada")
@@ -131,9 +131,9 @@ def test_who_it_was(connection: Connection) -> None:
         (["site", "remove", "town", "--yes"], "cancel"),
     ],
 )
-def test_commands_say_who_and_rehearsals_leave_no_trace(
+def test_commands_record_the_actor_and_dry_runs_record_nothing(
     connection: Connection,
-    hand: Worker,
+    worker: Worker,
     database: Url,
     monkeypatch: pytest.MonkeyPatch,
     clerk_command: Clerk,
@@ -143,7 +143,7 @@ def test_commands_say_who_and_rehearsals_leave_no_trace(
     monkeypatch.setenv("DATABASE_URL", database)
     add_site(connection)
     start(connection, phase=2)
-    hand.finish(hand.take("ocr"), "failed")
+    worker.finish(worker.take("ocr"), "failed")
     assert clerk_command(*command, "--dry-run").code == 0
     assert rows(connection, "select 1 from operator_actions") == []
     assert clerk_command(*command).code == 0

@@ -1,4 +1,4 @@
-"""The functions that callers of the older system's helpers use: counters only, no ledger."""
+"""Public helper functions for scripts of legacy clerk: they change counters, not the ledger."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_stage_from_initialize_to_claim(connection: Connection, stage: str) ->
     assert one(connection, "select count(*) from procrastinate_jobs") == 0
 
 
-def test_both_stages_of_the_phase_must_be_in(connection: Connection) -> None:
+def test_both_stages_of_the_phase_must_have_ended(connection: Connection) -> None:
     add_site(connection)
     engine.initialize_stage(connection, "town", "compilation", 1)
     engine.initialize_stage(connection, "town", "extraction", 1)
@@ -64,12 +64,12 @@ def test_concurrent_increments_and_one_claim(connection: Connection, new_worker:
     barrier = Barrier(4)
     claims: list[bool] = []
 
-    def count(hand: Worker) -> None:
+    def count(worker: Worker) -> None:
         barrier.wait()
         for _ in range(25):
-            engine.increment_completed(hand.connection, "town", "ocr")
+            engine.increment_completed(worker.connection, "town", "ocr")
         barrier.wait()
-        claims.append(engine.claim_coordinator_enqueue(hand.connection, "town"))
+        claims.append(engine.claim_coordinator_enqueue(worker.connection, "town"))
 
     threads = [Thread(target=count, args=[new_worker(f"worker {number}")]) for number in range(4)]
     for thread in threads:

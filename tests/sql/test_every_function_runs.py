@@ -1,4 +1,4 @@
-"""plpgsql bodies are not checked when they are made: a function that no test runs may not even parse."""
+"""Postgres does not check plpgsql bodies when they are created, so every function is called once."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.engine.helpers import (
     add_site,
     archive,
     broken_invariants,
+    connect_worker,
     drain,
     expire,
     finish_phase,
@@ -23,49 +24,48 @@ from tests.engine.helpers import (
     site,
     start,
     unit,
-    worker,
 )
 from tests.helpers import until
 from tests.reconcile.repair_helpers import repair_all
 
 
-def tour(hand: Worker) -> None:
-    """A day in the life of a town in which everything happens once."""
-    connection = hand.connection
+def call_everything(worker: Worker) -> None:
+    """Runs of one site in which every function is called."""
+    connection = worker.connection
     items = add_site(connection, documents=3)
     assert engine.start_next_due_site(connection) == "town"
     engine.pause_site(connection, "town", "me")
     engine.resume_site(connection, "town")
     engine.pause_queue(connection, "fetch", "me")
     engine.resume_queue(connection, "fetch")
-    finish_phase(hand)
-    job = hand.take("ocr")
+    finish_phase(worker)
+    job = worker.take("ocr")
     engine.report_progress(connection, job.id, job.attempts, 1, 2)
     expire(connection, job)
     repair_all(connection)
-    assert not hand.finish(job)
-    hand.whose(job, "succeeded")
-    hand.finish(hand.take("ocr"), "failed")
-    hand.retry(hand.take("ocr"), at=datetime.now(UTC) + timedelta(hours=1))
+    assert not worker.finish(job)
+    worker.check_rejected(job, "succeeded")
+    worker.finish(worker.take("ocr"), "failed")
+    worker.retry(worker.take("ocr"), at=datetime.now(UTC) + timedelta(hours=1))
     engine.retry_failed(connection, "town")
     with connection.transaction():
         connection.execute("set local session_replication_role = replica")
         connection.execute("delete from procrastinate_jobs where status = 'todo'")
     connection.execute("update sites set ocr_completed = 1")
     repair_all(connection)
-    finish_phase(hand, failing=(items[0],))
+    finish_phase(worker, failing=(items[0],))
     connection.execute(
         "select procrastinate_retry_job_v2(%s, null, null, null, null)", [unit(connection, items[0])["job_id"]]
     )
-    hand.finish(hand.take("ocr"))
-    drain(hand)
+    worker.finish(worker.take("ocr"))
+    drain(worker)
     engine.start_refresh_run(connection, "town")
     while not site(connection)["coordinator_enqueued"]:
-        hand.finish(hand.take("compilation", "extraction"))
-    hand.retry(hand.take("coordinator"))
+        worker.finish(worker.take("compilation", "extraction"))
+    worker.retry(worker.take("coordinator"))
     connection.execute("delete from procrastinate_jobs where status = 'todo' and queue_name = 'coordinator'")
     repair_all(connection)
-    drain(hand)
+    drain(worker)
     engine.mark_files_lost(connection, items[0], "ocr", "gone")
     engine.mark_processed(connection, items[0], 1)
     engine.rewind(connection, "town", "extraction")
@@ -80,7 +80,7 @@ def tour(hand: Worker) -> None:
     engine.claim_coordinator_enqueue(connection, "town")
     start(connection, phase=4)
     assert archive(connection)
-    break_and_heal(connection, hand, items)
+    corrupt_and_repair(connection, worker, items)
     slot = rows(connection, "select slot_id from clerk_reserve_host_slot('town.example', '1 s', 2, '1 minute')")[0][0]
     connection.execute("select clerk_renew_host_slot(%s, '1 minute'), clerk_release_host_slot(%s)", [slot, slot])
     connection.execute("select clerk_back_off_host('town.example', '1 minute', 'it asked us to')")
@@ -89,15 +89,15 @@ def tour(hand: Worker) -> None:
     engine.defer_reconciliation(connection)
 
 
-def break_and_heal(connection: Connection, hand: Worker, items: list[int]) -> None:
-    """What reconciliation alone calls."""
+def corrupt_and_repair(connection: Connection, worker: Worker, items: list[int]) -> None:
+    """Call the functions that only reconciliation uses."""
     start(connection, phase=2)
     connection.execute("update sites set current_stage = 'deploy'")
     repair_all(connection)
     run = engine.rewind(connection, "town", "ocr")
-    drain(hand)
+    drain(worker)
     connection.execute("delete from content_item_pipeline_state where content_item_id = %s", [items[0]])
-    connection.execute("insert into job_claims (job_id, holder, attempt, lease_until) values (0, 'nobody', 0, now())")
+    connection.execute("insert into job_claims (job_id, holder, attempt, lease_until) values (0, 'none', 0, now())")
     connection.execute("update sites set outcome = 'failed'")
     connection.execute(
         "insert into procrastinate_jobs (queue_name, task_name, args)"
@@ -106,7 +106,7 @@ def break_and_heal(connection: Connection, hand: Worker, items: list[int]) -> No
     )
     assert broken_invariants(connection)
     repair_all(connection)
-    drain(hand)
+    drain(worker)
     run = start(connection)
     log_three = (
         "insert into reconcile_log (reconciliation, kind, subdomain, run_id, found, done, why)"
@@ -119,19 +119,19 @@ def break_and_heal(connection: Connection, hand: Worker, items: list[int]) -> No
 
 def test_every_function_runs(database: str, folder: SqlFolder) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
-        # A body that is an expression is checked when it is made, and callers inline it.
+        # A bound expression is checked when it is created, and callers inline it.
         checked = rows(connection, "select proname from pg_proc where prosqlbody is not null")
         wanted = {item.name for item in folder.objects if item.kind == "function"} - {row[0] for row in checked}
         connection.execute("select pg_stat_reset()")
-        with worker(database, "tourist") as hand:
-            hand.connection.execute("set track_functions = 'all'")
-            tour(hand)
+        with connect_worker(database, "caller") as worker:
+            worker.connection.execute("set track_functions = 'all'")
+            call_everything(worker)
 
         def never_called() -> set[str]:
             connection.execute("select pg_stat_clear_snapshot()")
             called = rows(connection, "select funcname from pg_stat_user_functions where calls > 0")
             return wanted - {row[0] for row in called}
 
-        # A session reports what it called when it ends, and its end is not waited for.
-        until(lambda: one(connection, "select count(*) from pg_stat_activity where application_name = 'tourist'") == 0)
+        # A session reports its statistics when it ends.
+        until(lambda: one(connection, "select count(*) from pg_stat_activity where application_name = 'caller'") == 0)
         assert never_called() == set()

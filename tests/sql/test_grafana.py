@@ -1,4 +1,4 @@
-"""The dashboard in docs/grafana: every query runs, as the user that its README makes."""
+"""The dashboard in docs/grafana: every query runs, as the user that its README creates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def query_of(panel: dict[str, Any]) -> str:
 
 @pytest.fixture
 def grafana(database: Url, connection: Connection) -> Iterator[psycopg.Connection]:
-    """Signed in with what the README says."""
+    """A connection as described in the README."""
     (command,) = re.findall(r"create role grafana .*;", (FOLDER / "README.md").read_text(encoding="utf-8"))
     user = f"grafana_{urlsplit(database).path[1:]}"
     connection.execute(command.replace("role grafana", f"role {user}").encode())
@@ -44,18 +44,18 @@ def grafana(database: Url, connection: Connection) -> Iterator[psycopg.Connectio
 
 @pytest.fixture
 def pipeline(connection: Connection) -> None:
-    """Something in every table that a panel shows."""
-    hand = Worker(connection)
+    """Rows in every table that a panel shows."""
+    worker = Worker(connection)
     (broken, *_) = add_site(connection, "ended")
     start(connection, "ended", phase=2)
-    finish_phase(hand, failing=(broken,))
-    drain(hand)
-    for name, phase in (("stuck", 2), ("going", 3)):
+    finish_phase(worker, failing=(broken,))
+    drain(worker)
+    for name, phase in (("stuck", 2), ("active", 3)):
         add_site(connection, name)
         start(connection, name, phase=phase)
     connection.execute("update sites set updated_at = now() - interval '3 hours' where subdomain = 'stuck'")
-    connection.execute("update sites set ocr_total = 7 where subdomain = 'going'")
-    hand.take("compilation")
+    connection.execute("update sites set ocr_total = 7 where subdomain = 'active'")
+    worker.take("compilation")
     engine.pause_queue(connection, "deploy", "me")
 
 
@@ -71,7 +71,7 @@ def test_every_panel_shows_something(pipeline: None, grafana: psycopg.Connection
     if PANELS[name]["type"] == "stat":
         assert len(rows) == len(columns) == 1
     named = {o["matcher"]["options"] for o in PANELS[name]["fieldConfig"]["overrides"]}
-    assert named <= set(columns), "an override for a column that is not there"
+    assert named <= set(columns), "an override for a missing column"
 
 
 def test_the_user_sees_views_only(grafana: psycopg.Connection) -> None:
@@ -79,8 +79,8 @@ def test_the_user_sees_views_only(grafana: psycopg.Connection) -> None:
         grafana.execute("select from sites")
 
 
-def test_the_dashboard_is_whole(folder: SqlFolder) -> None:
-    """It shows what the README says it does, of every view that is for people, on a data source chosen at import."""
+def test_the_dashboard_is_complete(folder: SqlFolder) -> None:
+    """It shows every public view named in the README, and its data source is chosen at import."""
     asked = " ".join(query_of(panel) for panel in PANELS.values())
     for view in (
         *("pipeline_overview", "pipeline_health", "stuck_sites", "queue_backlog", "worker_status", "stage_durations"),

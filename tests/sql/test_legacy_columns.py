@@ -1,4 +1,4 @@
-"""The older system's columns, read as its web site reads them: every one by name, all through a run."""
+"""The columns of legacy clerk, read as its web site reads them, during a run."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def seen(connection: Connection, subdomain: str = "town") -> dict[str, Any]:
 
 
 @pytest.fixture
-def hand(new_worker: Callable[[str], Worker]) -> Worker:
-    return new_worker("hand")
+def worker(new_worker: Callable[[str], Worker]) -> Worker:
+    return new_worker("worker")
 
 
-def test_the_words_follow_a_run_to_its_end(hand: Worker) -> None:
-    connection = hand.connection
+def test_status_follows_a_run(worker: Worker) -> None:
+    connection = worker.connection
     add_site(connection)
     assert seen(connection)["status"] == "new"
     engine.start_run(connection, "town")
@@ -42,7 +42,7 @@ def test_the_words_follow_a_run_to_its_end(hand: Worker) -> None:
     while seen(connection)["current_stage"] != "completed":
         if words[-1] == "extracting":
             assert seen(connection)["extraction_status"] == "in_progress"
-        finish_phase(hand)
+        finish_phase(worker)
         words.append(seen(connection)["status"])
     assert words == ["fetching", "needs_ocr", "extracting", "needs_deploy", "deployed"]
     after = seen(connection)
@@ -56,50 +56,50 @@ def test_the_words_follow_a_run_to_its_end(hand: Worker) -> None:
     assert written, "in UTC"
 
 
-def test_a_failed_run_takes_nothing_off_the_air(hand: Worker) -> None:
-    connection = hand.connection
+def test_a_failed_run_keeps_the_site_deployed(worker: Worker) -> None:
+    connection = worker.connection
     add_site(connection)
-    assert run_with(hand).startswith("succeeded")
+    assert run_with(worker).startswith("succeeded")
     connection.execute("update sites set last_deployed = '2024-05-01T10:00:00'")
     engine.rewind(connection, "town", "extraction")
     assert seen(connection)["status"] == "extracting"
     for _ in range(2):
-        hand.finish(hand.take("extraction"), "failed")
-    hand.finish(hand.take("compilation"), "failed")
-    hand.coordinate(hand.take("coordinator"))
+        worker.finish(worker.take("extraction"), "failed")
+    worker.finish(worker.take("compilation"), "failed")
+    worker.coordinate(worker.take("coordinator"))
     after = seen(connection)
     assert (after["status"], after["last_deployed"]) == ("deployed", "2024-05-01T10:00:00")
     assert after["extraction_status"] == "failed"
 
 
-def test_a_site_that_never_got_there_says_what_it_waits_for(hand: Worker) -> None:
-    connection = hand.connection
+def test_a_site_that_was_never_deployed_keeps_its_status(worker: Worker) -> None:
+    connection = worker.connection
     add_site(connection)
     connection.execute("update sites set last_deployed = ''")
-    assert run_with(hand, "ocr").startswith("failed")
+    assert run_with(worker, "ocr").startswith("failed")
     assert seen(connection)["status"] == "needs_ocr"
     assert seen(connection)["last_deployed"] == ""
 
 
-def test_no_documents_and_no_news_are_told_apart(hand: Worker) -> None:
-    connection = hand.connection
+def test_no_documents_and_unchanged_are_distinguished(worker: Worker) -> None:
+    connection = worker.connection
     add_site(connection, documents=0)
-    assert run_with(hand).startswith("no_documents")
+    assert run_with(worker).startswith("no_documents")
     assert seen(connection)["status"] == "no_documents"
     add_site(connection, "village", documents=1)
     engine.start_run(connection, "village")
     for _ in range(4):
-        finish_phase(hand)
+        finish_phase(worker)
     connection.execute("update sites set last_deployed = '2024-05-01T10:00:00'")
     engine.start_run(connection, "village")
-    finish_phase(hand)
-    hand.coordinate(hand.take("coordinator"))
+    finish_phase(worker)
+    worker.coordinate(worker.take("coordinator"))
     assert seen(connection, "village")["current_stage"] == "completed"
     assert seen(connection, "village")["status"] == "deployed"
     assert seen(connection, "village")["last_deployed"] == "2024-05-01T10:00:00", "nothing was published"
 
 
-def test_a_run_that_begins_in_the_stage_where_the_older_one_stopped_mends_the_word(connection: Connection) -> None:
+def test_a_run_that_begins_in_the_stage_of_legacy_clerk_corrects_the_status(connection: Connection) -> None:
     connection.execute(
         "insert into sites (subdomain, current_stage, status, extraction_status) values"
         " ('town', 'ocr', 'extracting', 'in_progress'), ('village', 'fetch', 'deployed', 'completed')"
@@ -115,21 +115,21 @@ def test_a_run_that_begins_in_the_stage_where_the_older_one_stopped_mends_the_wo
     assert _TIME.fullmatch(town["last_updated"])
 
 
-def test_a_word_that_came_with_the_site_is_kept(connection: Connection) -> None:
+def test_the_status_of_an_inserted_site_is_kept(connection: Connection) -> None:
     connection.execute("insert into sites (subdomain, status) values ('town', 'needs_deploy')")
     assert seen(connection)["status"] == "needs_deploy"
 
 
-def test_a_counter_costs_nothing_here(hand: Worker) -> None:
-    """The hot path: with a unit that is not the phase's last, the function is not even called."""
-    connection = hand.connection
+def test_counter_updates_do_not_call_the_trigger_function(worker: Worker) -> None:
+    """For a unit that is not the last of its phase."""
+    connection = worker.connection
     add_site(connection, documents=3)
     engine.start_run(connection, "town")
-    finish_phase(hand)
+    finish_phase(worker)
     calls = "select pg_stat_get_xact_function_calls('clerk_sync_legacy_columns'::regproc)"
     with connection.transaction():
         connection.execute("set local track_functions = 'all'")
-        assert hand.finish(hand.take("ocr"))
+        assert worker.finish(worker.take("ocr"))
         assert one(connection, calls) is None
         connection.execute("update sites set current_stage = 'deploy'")
-        assert one(connection, calls) == 1, "or this test sees nothing"
+        assert one(connection, calls) == 1, "the test counts calls"

@@ -1,4 +1,4 @@
-"""Operators' moves and the clock's: start, cancel, retry, rewind, pause, schedule, refresh."""
+"""Actions of operators and of the scheduler: start, cancel, retry, rewind, pause, schedule, refresh."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ from tests.reconcile.repair_helpers import repair_all
 
 def test_a_run_from_end_to_end(connection: Connection) -> None:
     items = add_site(connection, documents=3)
-    hand = Worker(connection)
+    worker = Worker(connection)
     run = engine.start_run(connection, "town", "test")
 
     assert site(connection)["current_stage"] == "fetch"
-    finish_phase(hand)
+    finish_phase(worker)
     assert (site(connection)["current_stage"], counters(connection, "ocr")) == ("ocr", (3, 0, 0))
-    finish_phase(hand, failing=(items[0],))
+    finish_phase(worker, failing=(items[0],))
     assert site(connection)["current_stage"] == "extraction"
     assert counters(connection, "compilation") == (1, 0, 0)
-    assert counters(connection, "extraction") == (2, 0, 0), "a document that cannot be read is not looked into"
-    finish_phase(hand)
+    assert counters(connection, "extraction") == (2, 0, 0), "an unreadable document is not extracted"
+    finish_phase(worker)
     assert site(connection)["current_stage"] == "deploy"
-    finish_phase(hand)
+    finish_phase(worker)
 
     assert (site(connection)["current_stage"], site(connection)["outcome"]) == ("completed", "partial")
     assert rows(connection, "select outcome, ocr_total, ocr_completed, ocr_failed from run_history") == [
@@ -64,7 +64,7 @@ def test_a_run_from_end_to_end(connection: Connection) -> None:
         engine.start_phase(connection, "town", run, 2)
 
 
-def test_refusals(connection: Connection) -> None:
+def test_errors(connection: Connection) -> None:
     add_site(connection)
     run = start(connection)
     with pytest.raises(SiteNotFound):
@@ -93,26 +93,25 @@ def test_refusals(connection: Connection) -> None:
 
 
 @pytest.mark.parametrize("documents", [0, 1])
-def test_phases_of_no_unit_and_of_one(connection: Connection, documents: int) -> None:
+def test_phase_without_units_and_with_one(connection: Connection, documents: int) -> None:
     add_site(connection, documents=documents)
     run = start(connection, phase=2)
     assert counters(connection, "ocr") == (documents, 0, 0)
-    assert coordinators(connection, run, 2) == 1 - documents, "a phase without units is complete at once"
+    assert coordinators(connection, run, 2) == 1 - documents, "a phase without units is complete immediately"
     drain(Worker(connection))
     assert site(connection)["outcome"] == ("succeeded" if documents else "no_documents")
     assert broken_invariants(connection) == []
 
 
-def test_extraction_of_none_waits_for_compilation(connection: Connection) -> None:
-    """Zero units in one of the two stages: the join waits for the other."""
+def test_phase_3_without_extraction_waits_for_compilation(connection: Connection) -> None:
     items = add_site(connection, documents=1)
-    hand = Worker(connection)
+    worker = Worker(connection)
     engine.start_run(connection, "town")
-    drain(hand)
+    drain(worker)
     run = engine.rewind(connection, "town", "compilation")
     assert (counters(connection, "extraction"), counters(connection, "compilation")) == ((0, 0, 0), (1, 0, 0))
     assert coordinators(connection, run, 3) == 0
-    hand.finish(hand.take("compilation"))
+    worker.finish(worker.take("compilation"))
     assert coordinators(connection, run, 3) == 1
     assert unit(connection, items[0], "extraction")["status"] == "processed"
 
@@ -120,21 +119,21 @@ def test_extraction_of_none_waits_for_compilation(connection: Connection) -> Non
 def test_advance_is_accepted_once(connection: Connection) -> None:
     add_site(connection)
     run = start(connection)
-    hand = Worker(connection)
+    worker = Worker(connection)
     assert engine.advance_phase(connection, "town", run, 1) == "stale", "not before the phase is complete"
-    hand.finish(hand.take("fetch"))
-    assert engine.advance_phase(connection, "town", run, 2) == "stale", "not out of another phase"
+    worker.finish(worker.take("fetch"))
+    assert engine.advance_phase(connection, "town", run, 2) == "stale", "not for another phase"
     assert engine.advance_phase(connection, "town", run, 1) == "started phase 2"
     assert engine.advance_phase(connection, "town", run, 1) == "stale"
     assert counters(connection, "ocr") == (2, 0, 0)
     assert one(connection, "select count(*) from procrastinate_jobs where queue_name = 'ocr'") == 2
 
 
-def test_supersede_closes_the_older_run(connection: Connection) -> None:
+def test_supersede_ends_the_older_run(connection: Connection) -> None:
     items = add_site(connection)
     older = start(connection, phase=2)
-    hand = Worker(connection)
-    running = hand.take("ocr")
+    worker = Worker(connection)
+    running = worker.take("ocr")
 
     newer = engine.start_run(connection, "town", "again", supersede=True)
 
@@ -144,24 +143,24 @@ def test_supersede_closes_the_older_run(connection: Connection) -> None:
     assert {unit(connection, item)["error_code"] for item in items} == {"Superseded"}
     assert one(connection, "select abort_requested from procrastinate_jobs where id = %s", [running.id])
     assert waiting(connection, "ocr") == []
-    assert hand.finish(running), "it is its own claim's; only it counts for nothing"
+    assert worker.finish(running), "its claim is valid, but the result is stale"
     assert ignored(connection) == ["stale"]
     assert (site(connection)["run_id"], counters(connection, "ocr")) == (newer, (0, 0, 0))
-    finish_phase(hand)
-    assert waiting(connection, "ocr") == items, "what failed for no fault of its own comes back"
+    finish_phase(worker)
+    assert waiting(connection, "ocr") == items, "not a permanent failure, so the next run includes it"
     assert broken_invariants(connection) == []
 
 
-def test_run_with_fewer_members_than_the_one_before(connection: Connection) -> None:
+def test_run_with_fewer_units_than_the_one_before(connection: Connection) -> None:
     add_site(connection, documents=5)
-    hand = Worker(connection)
+    worker = Worker(connection)
     engine.start_run(connection, "town")
-    drain(hand)
+    drain(worker)
     new = add_documents(connection, "town", 1)
     engine.start_run(connection, "town")
-    finish_phase(hand)
+    finish_phase(worker)
     assert (counters(connection, "ocr"), waiting(connection, "ocr")) == ((1, 0, 0), new)
-    drain(hand)
+    drain(worker)
     assert site(connection)["outcome"] == "succeeded"
     assert broken_invariants(connection) == []
 
@@ -169,8 +168,8 @@ def test_run_with_fewer_members_than_the_one_before(connection: Connection) -> N
 def test_cancel(connection: Connection) -> None:
     items = add_site(connection)
     run = start(connection, phase=2)
-    hand = Worker(connection)
-    running = hand.take("ocr")
+    worker = Worker(connection)
+    running = worker.take("ocr")
 
     assert engine.cancel_run(connection, "town", "enough") == run
     assert engine.cancel_run(connection, "town") is None
@@ -180,7 +179,7 @@ def test_cancel(connection: Connection) -> None:
     assert {unit(connection, item)["error_code"] for item in items} == {"RunCancelled"}
     assert counters(connection, "ocr") == (2, 0, 2)
     assert job_status(connection, running.id) == "doing"
-    assert hand.finish(running, "aborted")
+    assert worker.finish(running, "aborted")
     assert ignored(connection) == ["stale"]
     assert coordinators(connection, run, 2) == 0
     assert broken_invariants(connection) == []
@@ -189,10 +188,10 @@ def test_cancel(connection: Connection) -> None:
 def test_cancel_between_coordinator_and_advance(connection: Connection) -> None:
     add_site(connection)
     start(connection)
-    hand = Worker(connection)
-    hand.finish(hand.take("fetch"))
+    worker = Worker(connection)
+    worker.finish(worker.take("fetch"))
     engine.cancel_run(connection, "town")
-    assert hand.coordinate(hand.take("coordinator")) == "stale"
+    assert worker.coordinate(worker.take("coordinator")) == "stale"
     assert repair_all(connection) == []
     assert broken_invariants(connection) == []
 
@@ -200,25 +199,25 @@ def test_cancel_between_coordinator_and_advance(connection: Connection) -> None:
 def test_retry_within_the_phase(connection: Connection) -> None:
     items = add_site(connection, documents=3)
     run = start(connection, phase=2)
-    hand = Worker(connection)
+    worker = Worker(connection)
     for _ in range(2):
-        hand.finish(hand.take("ocr"), "failed", "PdfBroken")
+        worker.finish(worker.take("ocr"), "failed", "PdfBroken")
     assert counters(connection, "ocr") == (3, 0, 2)
 
     assert engine.retry_failed(connection, "town") == engine.Retried(run, "ocr", 2)
 
     assert counters(connection, "ocr") == (3, 0, 0)
     assert [unit(connection, item)["status"] for item in items] == ["pending"] * 3
-    assert unit(connection, items[0])["attempt_count"] == 1, "attempts of the run are not forgotten"
-    drain(hand)
+    assert unit(connection, items[0])["attempt_count"] == 1, "attempts of the run are kept"
+    drain(worker)
     assert site(connection)["outcome"] == "succeeded"
     assert broken_invariants(connection) == []
 
 
-def test_retry_within_the_phase_takes_older_failures_along(connection: Connection) -> None:
+def test_retry_within_the_phase_includes_older_failures(connection: Connection) -> None:
     items = add_site(connection, documents=2)
-    hand = Worker(connection)
-    run_with(hand, "ocr", items=(items[0],))
+    worker = Worker(connection)
+    run_with(worker, "ocr", items=(items[0],))
     add_documents(connection, "town", 1)
     run = start(connection, phase=2)
     assert counters(connection, "ocr") == (1, 0, 0)
@@ -226,15 +225,15 @@ def test_retry_within_the_phase_takes_older_failures_along(connection: Connectio
     assert engine.retry_failed(connection, "town", "ocr") == engine.Retried(run, "ocr", 1)
 
     assert counters(connection, "ocr") == (2, 0, 0)
-    drain(hand)
+    drain(worker)
     assert site(connection)["outcome"] == "succeeded"
     assert broken_invariants(connection) == []
 
 
-def test_retry_after_the_run_does_only_what_failed(connection: Connection) -> None:
+def test_retry_after_the_run_processes_only_failed_documents(connection: Connection) -> None:
     items = add_site(connection, documents=3)
-    hand = Worker(connection)
-    run_with(hand, "ocr", items=(items[0],))
+    worker = Worker(connection)
+    run_with(worker, "ocr", items=(items[0],))
     before = site(connection)["run_id"]
 
     retried = engine.retry_failed(connection, "town", failed_only=True)
@@ -243,9 +242,9 @@ def test_retry_after_the_run_does_only_what_failed(connection: Connection) -> No
     assert retried.run_id is not None
     assert retried.run_id > before
     assert waiting(connection, "ocr") == [items[0]]
-    finish_phase(hand)
-    assert waiting(connection, "extraction") == [items[0]], "and what follows from it, and no other document"
-    drain(hand)
+    finish_phase(worker)
+    assert waiting(connection, "extraction") == [items[0]], "only the retried document"
+    drain(worker)
     assert site(connection)["outcome"] == "succeeded"
     assert engine.retry_failed(connection, "town") == engine.Retried(retried.run_id, None, 0)
     assert broken_invariants(connection) == []
@@ -260,85 +259,85 @@ def test_retry_after_the_run_does_only_what_failed(connection: Connection) -> No
     ],
     ids=["lost", "damaged", "never had"],
 )
-def test_retry_of_what_has_no_file_fetches_first(connection: Connection, cause: str) -> None:
+def test_retry_of_a_document_without_file_fetches_first(connection: Connection, cause: str) -> None:
     items = add_site(connection, documents=3)
-    hand = Worker(connection)
-    run_with(hand, "ocr", items=(items[0], items[1]))
+    worker = Worker(connection)
+    run_with(worker, "ocr", items=(items[0], items[1]))
     connection.execute(cause, [items[0]])
 
     assert engine.retry_failed(connection, "town", "ocr").units == 2
 
     assert site(connection)["current_stage"] == "fetch"
-    finish_phase(hand)
-    assert waiting(connection, "ocr") == items[:2], "what else was to be tried again too, and no other document"
-    drain(hand)
+    finish_phase(worker)
+    assert waiting(connection, "ocr") == items[:2], "the other retried document as well, and no more"
+    drain(worker)
     assert site(connection)["outcome"] == "succeeded"
     assert broken_invariants(connection) == []
 
 
-def test_retry_of_a_phase_behind_us_supersedes(connection: Connection) -> None:
+def test_retry_of_an_earlier_phase_supersedes(connection: Connection) -> None:
     items = add_site(connection, documents=2)
     run = start(connection, phase=2)
-    hand = Worker(connection)
-    finish_phase(hand, failing=(items[0],))
-    looking = hand.take("extraction")
+    worker = Worker(connection)
+    finish_phase(worker, failing=(items[0],))
+    looking = worker.take("extraction")
 
     retried = engine.retry_failed(connection, "town")
 
     assert (retried.stage, retried.units) == ("ocr", 1)
     assert retried.run_id != run
-    assert hand.finish(looking)
-    finish_phase(hand)
-    assert waiting(connection, "extraction") == items, "the one that was healed and the one that was interrupted"
-    drain(hand)
+    assert worker.finish(looking)
+    finish_phase(worker)
+    assert waiting(connection, "extraction") == items, "the retried one and the interrupted one"
+    drain(worker)
     assert site(connection)["outcome"] == "succeeded"
     assert broken_invariants(connection) == []
 
 
-def test_retry_of_a_phase_to_come_leaves_the_run_going(connection: Connection) -> None:
+def test_retry_of_a_later_phase_keeps_the_run(connection: Connection) -> None:
     items = add_site(connection, documents=2)
-    hand = Worker(connection)
-    run_with(hand, "extraction", items=(items[0],))
+    worker = Worker(connection)
+    run_with(worker, "extraction", items=(items[0],))
     new = add_documents(connection, "town", 1)
     run = start(connection, phase=2)
 
     assert engine.retry_failed(connection, "town", "extraction") == engine.Retried(run, "extraction", 1)
 
-    assert waiting(connection, "ocr") == new, "nothing that goes before is thrown away"
-    finish_phase(hand)
+    assert waiting(connection, "ocr") == new, "results of earlier phases are kept"
+    finish_phase(worker)
     assert waiting(connection, "extraction") == [items[0], *new]
-    drain(hand)
+    drain(worker)
     assert site(connection)["outcome"] == "succeeded"
     assert broken_invariants(connection) == []
 
 
 def test_retry_of_site_level_stages(connection: Connection) -> None:
     add_site(connection, documents=2)
-    hand = Worker(connection)
+    worker = Worker(connection)
     for stage in ("compilation", "deploy"):
-        assert run_with(hand, stage).startswith("failed: ")
+        assert run_with(worker, stage).startswith("failed: ")
         retried = engine.retry_failed(connection, "town", stage)
         assert (retried.stage, retried.units) == (stage, 1)
         assert waiting(connection, stage) == [archive(connection)]
         assert waiting(connection, "ocr") == waiting(connection, "extraction") == []
-        drain(hand)
+        drain(worker)
         assert site(connection)["outcome"] == "succeeded"
         add_documents(connection, "town", 1)
     assert broken_invariants(connection) == []
 
 
-def test_retry_brings_forward_what_waits_for_its_time(connection: Connection) -> None:
+def test_retry_expedites_scheduled_retries(connection: Connection) -> None:
     items = add_site(connection, documents=2)
     run = start(connection, phase=2)
-    hand = Worker(connection)
+    worker = Worker(connection)
     for _ in items:
-        hand.retry(hand.take("ocr"), at=datetime.now(UTC) + timedelta(hours=1), code="Timeout")
-    assert hand.fetch("ocr") is None
+        worker.retry(worker.take("ocr"), at=datetime.now(UTC) + timedelta(hours=1), code="Timeout")
+    assert worker.fetch("ocr") is None
 
     assert engine.retry_failed(connection, "town", failed_only=True) == engine.Retried(run, None, 0)
-    assert hand.fetch("ocr") is None
+    assert worker.fetch("ocr") is None
     assert engine.retry_failed(connection, "town") == engine.Retried(run, None, 2)
-    assert hand.fetch("ocr") is not None
+    assert worker.fetch("ocr") is not None
 
 
 @pytest.mark.parametrize(
@@ -351,12 +350,12 @@ def test_retry_brings_forward_what_waits_for_its_time(connection: Connection) ->
         ("deploy", ["deploy"]),
     ],
 )
-def test_rewind_does_a_stage_again_and_all_that_follows(connection: Connection, stage: str, again: list[str]) -> None:
+def test_rewind_repeats_a_stage_and_all_later_ones(connection: Connection, stage: str, again: list[str]) -> None:
     add_site(connection, documents=2)
-    hand = Worker(connection)
-    run_with(hand)
+    worker = Worker(connection)
+    run_with(worker)
     run = engine.rewind(connection, "town", stage)
-    drain(hand)
+    drain(worker)
     done = rows(
         connection,
         "select queue_name from procrastinate_jobs"
@@ -367,16 +366,16 @@ def test_rewind_does_a_stage_again_and_all_that_follows(connection: Connection, 
     assert broken_invariants(connection) == []
 
 
-def test_rewind_of_a_run_that_is_going(connection: Connection) -> None:
+def test_rewind_of_an_active_run(connection: Connection) -> None:
     items = add_site(connection, documents=2)
     start(connection, phase=3)
-    hand = Worker(connection)
-    old = hand.take("extraction")
+    worker = Worker(connection)
+    old = worker.take("extraction")
     engine.rewind(connection, "town", "ocr")
-    assert hand.finish(old)
+    assert worker.finish(old)
     assert ignored(connection) == ["stale"]
     assert waiting(connection, "ocr") == items
-    drain(hand)
+    drain(worker)
     assert site(connection)["outcome"] == "succeeded"
     assert broken_invariants(connection) == []
 
@@ -387,15 +386,15 @@ def retry_by_hand(connection: Connection, item: int) -> None:
     )
 
 
-def test_late_document_flows_into_a_fresh_archive(connection: Connection) -> None:
+def test_late_document_is_published_by_a_refresh_run(connection: Connection) -> None:
     items = add_site(connection, documents=2)
-    hand = Worker(connection)
-    run_with(hand, "ocr", items=(items[0],))
+    worker = Worker(connection)
+    run_with(worker, "ocr", items=(items[0],))
     run = site(connection)["run_id"]
     assert engine.start_refresh_run(connection, "town") is None, "not dirty"
 
     retry_by_hand(connection, items[0])
-    assert hand.finish(hand.take("ocr"))
+    assert worker.finish(worker.take("ocr"))
 
     assert site(connection)["dirty"]
     assert rows(connection, "select ocr_completed, ocr_failed from run_history where run_id = %s", [run]) == [(2, 0)]
@@ -405,113 +404,113 @@ def test_late_document_flows_into_a_fresh_archive(connection: Connection) -> Non
     assert not site(connection)["dirty"]
     assert waiting(connection, "compilation") == [archive(connection)]
     assert waiting(connection, "extraction") == [items[0]]
-    assert engine.start_refresh_run(connection, "town") is None, "one is going"
-    drain(hand)
+    assert engine.start_refresh_run(connection, "town") is None, "one is active"
+    drain(worker)
     assert site(connection)["outcome"] == "succeeded"
     assert repair_all(connection) == []
     assert broken_invariants(connection) == []
 
 
-def test_dirty_site_is_remembered_while_a_run_reads(connection: Connection) -> None:
-    """Healed during a run that has not compiled yet: that run takes it along, and no other is needed."""
+def test_late_document_before_compilation_needs_no_refresh_run(connection: Connection) -> None:
+    """The active run has not compiled yet, so it includes the document."""
     items = add_site(connection, documents=2)
-    hand = Worker(connection)
-    run_with(hand, "ocr", items=(items[0],))
+    worker = Worker(connection)
+    run_with(worker, "ocr", items=(items[0],))
     engine.start_run(connection, "town")
     retry_by_hand(connection, items[0])
-    assert hand.finish(hand.take("ocr"))
+    assert worker.finish(worker.take("ocr"))
     assert site(connection)["dirty"]
-    drain(hand)
+    drain(worker)
     assert (site(connection)["outcome"], site(connection)["dirty"]) == ("succeeded", False)
     assert unit(connection, items[0], "extraction")["status"] == "processed"
     assert broken_invariants(connection) == []
 
 
-def test_document_healed_while_compiling_makes_another_run(connection: Connection) -> None:
+def test_late_document_during_compilation_causes_a_refresh_run(connection: Connection) -> None:
     items = add_site(connection, documents=2)
     start(connection, phase=2)
-    hand = Worker(connection)
-    finish_phase(hand, failing=(items[0],))
+    worker = Worker(connection)
+    finish_phase(worker, failing=(items[0],))
     retry_by_hand(connection, items[0])
-    assert hand.finish(hand.take("ocr"))
-    drain(hand)
+    assert worker.finish(worker.take("ocr"))
+    drain(worker)
     assert (site(connection)["outcome"], site(connection)["dirty"]) == ("succeeded", True)
     assert [repair.found for repair in repair_all(connection)] == ["late documents were processed after their phase"]
-    drain(hand)
+    drain(worker)
     assert (site(connection)["outcome"], site(connection)["dirty"]) == ("succeeded", False)
     assert broken_invariants(connection) == []
 
 
 @pytest.mark.parametrize("what", ["site", "queue"])
-def test_pause_holds_back_and_resume_lets_go(connection: Connection, what: str) -> None:
+def test_pause_and_resume(connection: Connection, what: str) -> None:
     items = add_site(connection, documents=3)
     start(connection, phase=2)
-    hand = Worker(connection)
-    running = hand.take("ocr")
+    worker = Worker(connection)
+    running = worker.take("ocr")
     pause = engine.pause_site if what == "site" else engine.pause_queue
     resume = engine.resume_site if what == "site" else engine.resume_queue
     name = "town" if what == "site" else "ocr"
 
     assert pause(connection, name, "me, for a test")
     assert not pause(connection, name, "again")
-    assert hand.fetch("ocr") is None
-    assert hand.retry(running), "what runs goes on; giving it back does not escape the pause"
-    assert hand.fetch("ocr") is None
-    assert engine.retry_failed(connection, "town").units == 0, "nor does bringing it forward"
-    assert hand.fetch("ocr") is None
+    assert worker.fetch("ocr") is None
+    assert worker.retry(running), "a running job continues; its retry is paused"
+    assert worker.fetch("ocr") is None
+    assert engine.retry_failed(connection, "town").units == 0, "a paused retry is not expedited"
+    assert worker.fetch("ocr") is None
     assert repair_all(connection) == []
 
     assert resume(connection, name)
     assert not resume(connection, name)
     for _ in items:
-        hand.finish(hand.take("ocr"))
+        worker.finish(worker.take("ocr"))
     assert broken_invariants(connection) == []
 
 
 def test_resuming_one_of_two_pauses_is_not_enough(connection: Connection) -> None:
     add_site(connection)
     start(connection, phase=2)
-    hand = Worker(connection)
+    worker = Worker(connection)
     engine.pause_site(connection, "town", "me")
     engine.pause_queue(connection, "ocr", "me")
     engine.resume_site(connection, "town")
-    assert hand.fetch("ocr") is None
+    assert worker.fetch("ocr") is None
     engine.resume_queue(connection, "ocr")
-    assert hand.fetch("ocr") is not None
+    assert worker.fetch("ocr") is not None
 
 
-def test_jobs_that_come_to_a_paused_site_wait(connection: Connection) -> None:
+def test_new_jobs_of_a_paused_site_are_paused(connection: Connection) -> None:
     add_site(connection)
     add_site(connection, "other", documents=1)
     engine.pause_site(connection, "town", "me")
     engine.start_run(connection, "town")
     engine.start_run(connection, "other")
-    hand = Worker(connection)
-    assert hand.take("fetch").args["subdomain"] == "other"
-    assert hand.fetch("fetch") is None
+    worker = Worker(connection)
+    assert worker.take("fetch").args["subdomain"] == "other"
+    assert worker.fetch("fetch") is None
     engine.resume_site(connection, "town")
-    assert hand.take("fetch").args["subdomain"] == "town"
+    assert worker.take("fetch").args["subdomain"] == "town"
 
 
-def test_job_given_back_in_the_moment_of_resuming_is_found(
+def test_job_retried_during_a_resume_is_released_by_reconciliation(
     connection: Connection, new_worker: Callable[[str], Worker]
 ) -> None:
-    """Its trigger still saw the pause; the resuming did not see it wait. The reconciler lets it go."""
+    """Its trigger still sees the pause, and the resume does not see the uncommitted job."""
     add_site(connection, documents=1)
     start(connection, phase=2)
-    hand, operator = new_worker("worker"), new_worker("operator")
-    job = hand.take("ocr")
+    worker, operator = new_worker("worker"), new_worker("operator")
+    job = worker.take("ocr")
     engine.pause_site(connection, "town", "me")
-    with hand.connection.transaction():
-        hand.retry(job)
+    with worker.connection.transaction():
+        worker.retry(job)
         engine.resume_site(operator.connection, "town")
-    assert hand.fetch("ocr") is None
+    assert worker.fetch("ocr") is None
     assert [repair.action for repair in repair_all(connection)] == ["schedule them now"]
-    assert hand.fetch("ocr") is not None
+    assert worker.fetch("ocr") is not None
     assert repair_all(connection) == []
 
 
-def test_who_is_due_and_in_which_order(connection: Connection) -> None:
+def test_due_sites_are_started_in_order_of_waiting(connection: Connection) -> None:
     for name, age, more in [
         ("old", "3 days", ""),
         ("older", "4 days", ""),
@@ -521,30 +520,37 @@ def test_who_is_due_and_in_which_order(connection: Connection) -> None:
         ("slow", "5 days", "run_interval = '7 days'"),
         ("paused", "9 days", "paused_at = now()"),
         ("left", "8 days", "current_stage = 'ocr'"),
+        ("active", "6 days", ""),
     ]:
         add_site(connection, name)
         connection.execute("update sites set updated_at = now() - %s::interval where subdomain = %s", [age, name])
         if more:
             connection.execute(f"update sites set {more} where subdomain = '{name}'")
+    engine.start_run(connection, "active")
+    connection.execute("update sites set updated_at = now() - interval '6 days' where subdomain = 'active'")
 
+    due = [name for (name,) in rows(connection, "select subdomain from due_sites")]
     started = []
-    while found := engine.start_next_due_site(connection):
-        started.append(found)
+    while subdomain := engine.start_next_due_site(connection):
+        started.append(subdomain)
 
+    assert due == started, "`update --all --dry-run` lists what `update --all` starts"
     assert started == ["never", "left", "older", "old", "quick"]
     assert one(connection, "select count(*) from pipeline_runs where reason = 'scheduled'") == 5
 
 
-def test_schedulers_pick_each_site_once(connection: Connection, new_worker: Callable[[str], Worker]) -> None:
+def test_concurrent_schedulers_start_each_site_once(
+    connection: Connection, new_worker: Callable[[str], Worker]
+) -> None:
     for number in range(40):
         add_site(connection, f"town-{number}", documents=0)
     barrier = Barrier(4)
-    picked: list[str] = []
+    started: list[str] = []
 
     def schedule(scheduler: Worker) -> None:
         barrier.wait()
-        while found := engine.start_next_due_site(scheduler.connection):
-            picked.append(found)
+        while subdomain := engine.start_next_due_site(scheduler.connection):
+            started.append(subdomain)
 
     threads = [Thread(target=schedule, args=[new_worker(f"scheduler {number}")]) for number in range(4)]
     for thread in threads:
@@ -552,6 +558,6 @@ def test_schedulers_pick_each_site_once(connection: Connection, new_worker: Call
     for thread in threads:
         thread.join()
 
-    assert sorted(picked) == sorted(set(picked))
-    assert len(picked) == 40
+    assert sorted(started) == sorted(set(started))
+    assert len(started) == 40
     assert one(connection, "select count(*) from pipeline_runs") == 40

@@ -1,4 +1,4 @@
-"""How a run ends: no document at all, none that can be read and none new are different ends."""
+"""Outcomes of runs: no documents, no readable document and no new document are distinguished."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.engine.helpers import Connection, Worker, add_documents, add_site, fi
 
 
 @pytest.mark.parametrize(
-    ("documents", "failing", "verdict"),
+    ("documents", "failing", "outcome"),
     [
         (2, (), "succeeded: all done"),
         (0, (), "no_documents: the source has no documents"),
@@ -23,41 +23,41 @@ from tests.engine.helpers import Connection, Worker, add_documents, add_site, fi
         (2, ("fetch", "extraction"), "partial: fetching failed, 2 documents without people and votes"),
     ],
 )
-def test_first_run(connection: Connection, documents: int, failing: tuple[str, ...], verdict: str) -> None:
+def test_first_run(connection: Connection, documents: int, failing: tuple[str, ...], outcome: str) -> None:
     add_site(connection, documents=documents)
-    assert run_with(Worker(connection), *failing) == verdict
+    assert run_with(Worker(connection), *failing) == outcome
 
 
 def test_later_runs(connection: Connection) -> None:
     items = add_site(connection, documents=2)
-    hand = Worker(connection)
-    assert run_with(hand, "ocr", items=(items[0],)) == "partial: 1 document unread"
-    assert run_with(hand) == "unchanged: no new documents"
-    assert run_with(hand, "fetch") == "failed: fetching failed; the published archive stays as it was"
+    worker = Worker(connection)
+    assert run_with(worker, "ocr", items=(items[0],)) == "partial: 1 document unread"
+    assert run_with(worker) == "unchanged: no new documents"
+    assert run_with(worker, "fetch") == "failed: fetching failed; the published archive stays as it was"
     new = add_documents(connection, "town", 1)
-    assert run_with(hand, "ocr") == "partial: 1 new document, none readable"
+    assert run_with(worker, "ocr") == "partial: 1 new document, none readable"
     assert unit(connection, new[0])["status"] == "failed_terminal"
     add_documents(connection, "town", 1)
-    assert run_with(hand) == "succeeded: all done"
+    assert run_with(worker) == "succeeded: all done"
 
 
 @pytest.mark.parametrize("ending", ["compilation fails", "deploy fails", "cancelled while reading", "cancelled late"])
-def test_what_was_read_is_published_by_the_next_run(connection: Connection, ending: str) -> None:
-    """A run that ends between reading and deploying is not followed by "unchanged" ones for ever."""
+def test_processed_documents_are_published_by_the_next_run(connection: Connection, ending: str) -> None:
+    """A run that ended between OCR and deploy is not followed by one with outcome "unchanged"."""
     add_site(connection, documents=1)
-    hand = Worker(connection)
-    assert run_with(hand) == "succeeded: all done"
+    worker = Worker(connection)
+    assert run_with(worker) == "succeeded: all done"
     add_documents(connection, "town", 1)
     if ending.endswith("fails"):
-        assert run_with(hand, ending.split()[0]).startswith("failed: ")
+        assert run_with(worker, ending.split()[0]).startswith("failed: ")
     else:
         start(connection, phase=2)
         if ending == "cancelled late":
-            finish_phase(hand)
-            hand.finish(hand.take("compilation"))
+            finish_phase(worker)
+            worker.finish(worker.take("compilation"))
         else:
-            hand.finish(hand.take("ocr"))
+            worker.finish(worker.take("ocr"))
         engine.cancel_run(connection, "town")
         connection.execute("delete from procrastinate_jobs where status = 'todo'")
-    assert run_with(hand) == "succeeded: all done"
-    assert run_with(hand) == "unchanged: no new documents"
+    assert run_with(worker) == "succeeded: all done"
+    assert run_with(worker) == "unchanged: no new documents"

@@ -1,7 +1,7 @@
-"""The queries that every job runs stay cheap behind a long queue: their plans, not their times, are tested.
+"""Plans of the queries that every job runs, behind a long queue.
 
-Behind 100,000 waiting jobs of other queues and of its own, a queue's next job is read from an index; nothing that a
-worker or a minute's rescue does reads all jobs, or all of the ledger.
+With 100,000 waiting jobs each in its own and in another queue, the next job is read from an index. Neither a worker nor
+the rescue of every minute reads all jobs or the whole ledger.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 from tests.conftest import Databases, Url
-from tests.engine.helpers import Connection, Worker, add_site, one, rows, worker
+from tests.engine.helpers import Connection, Worker, add_site, connect_worker, one, rows
 
 WAITING = 100_000
 TABLES = {"procrastinate_jobs", "content_item_pipeline_state"}
@@ -26,16 +26,16 @@ def rolled_back(connection: Connection) -> Iterator[None]:
         yield
 
 
-def crowd(url: Url) -> None:
-    """A town's jobs behind 100,000 of fetch and 100,000 of ocr, and a ledger of 20,000 units."""
+def fill_queue(url: Url) -> None:
+    """Jobs of one site behind 100,000 fetch and 100,000 ocr jobs, and a ledger of 20,000 units."""
     with psycopg.connect(url, autocommit=True) as connection:
-        add_site(connection, "crowd", documents=WAITING // 5)
+        add_site(connection, "fill_queue", documents=WAITING // 5)
         with connection.transaction():
             connection.execute("set local session_replication_role = replica")
             for queue in ("fetch", "ocr"):
                 connection.execute(
                     "insert into procrastinate_jobs (queue_name, task_name, args)"
-                    " select %s, 'clerk.' || %s, jsonb_build_object('subdomain', 'crowd', 'run_id', 1, 'n', n)"
+                    " select %s, 'clerk.' || %s, jsonb_build_object('subdomain', 'fill_queue', 'run_id', 1, 'n', n)"
                     " from generate_series(1, %s) n",
                     [queue, queue, WAITING],
                 )
@@ -43,15 +43,15 @@ def crowd(url: Url) -> None:
                 "insert into content_item_pipeline_state (content_item_id, pipeline, status, run_id)"
                 " select id, 'ocr', case when id %% 100 = 0 then 'failed_terminal' else 'processed' end, 1"
                 " from content_items where subdomain = %s",
-                ["crowd"],
+                ["fill_queue"],
             )
         add_site(connection, "town", documents=3)
         connection.execute("select clerk_start_run('town', p_first_phase => 3)")
         connection.execute("vacuum analyze")
 
 
-def touched(connection: Connection, table: str) -> dict[str, int]:
-    """What this transaction has read of a table so far: rows by sequential scan, rows by index."""
+def rows_read(connection: Connection, table: str) -> dict[str, int]:
+    """Rows of a table that this transaction has read: by sequential scan, by index."""
     found = rows(
         connection,
         "select seq_tup_read, coalesce(idx_tup_fetch, 0) from pg_stat_xact_user_tables where relname = %s",
@@ -72,30 +72,30 @@ QUEUES = [
 
 
 def fetch_reads_a_few_rows(url: Url, queues: list[str], analysed: bool) -> None:
-    """Counted by the server over some executions: the first plans are made for their arguments, later ones are not."""
-    with worker(url, "fetcher") as hand, rolled_back(hand.connection):
+    """Counted over several executions: the first use custom plans, later ones a generic plan."""
+    with connect_worker(url, "fetcher") as worker, rolled_back(worker.connection):
         if not analysed:
-            hand.connection.execute("delete from pg_statistic where starelid = 'procrastinate_jobs'::regclass")
+            worker.connection.execute("delete from pg_statistic where starelid = 'procrastinate_jobs'::regclass")
         for _ in range(8):
-            hand.fetch(*queues)
-        read = touched(hand.connection, "procrastinate_jobs")
+            worker.fetch(*queues)
+        read = rows_read(worker.connection, "procrastinate_jobs")
     assert read["sequentially"] == 0, (queues, analysed)
     assert read["by index"] < 300, (queues, analysed)
 
 
 def stock_fetch_reads_everything(url: Url) -> None:
-    """Why there is clerk_fetch_job at all. If this fails, Procrastinate has become better: then drop ours."""
-    with worker(url, "stock") as hand, rolled_back(hand.connection):
+    """The reason for clerk_fetch_job. If this fails, Procrastinate has improved, and clerk_fetch_job can be removed."""
+    with connect_worker(url, "stock") as worker, rolled_back(worker.connection):
         stock = "select id from procrastinate_fetch_job_v2(array['coordinator'], %s)"
         for _ in range(8):
-            one(hand.connection, stock, [hand.number])
-        read = touched(hand.connection, "procrastinate_jobs")
+            one(worker.connection, stock, [worker.number])
+        read = rows_read(worker.connection, "procrastinate_jobs")
     assert read["sequentially"] + read["by index"] > WAITING
 
 
 def test_fetch_gives_what_procrastinate_gives(connection: Connection) -> None:
-    """Priority, then age; not before its time; one job at a time per lock."""
-    hand = Worker(connection)
+    """By priority, then age; not before its scheduled time; one job at a time per lock."""
+    worker = Worker(connection)
     connection.execute(
         "insert into procrastinate_jobs (queue_name, task_name, priority, lock, scheduled_at)"
         " select (array['fetch', 'ocr', 'deploy', 'coordinator', 'compilation'])[1 + n % 5], 'x', n % 3,"
@@ -105,26 +105,26 @@ def test_fetch_gives_what_procrastinate_gives(connection: Connection) -> None:
     for queues in QUEUES:
         ours, theirs = [], []
         with rolled_back(connection):
-            while job := hand.fetch(*queues):
+            while job := worker.fetch(*queues):
                 ours.append(job.id)
         stock = "select id from procrastinate_fetch_job_v2(%s::varchar[], %s)"
         with rolled_back(connection):
-            while job_id := one(connection, stock, [queues or None, hand.number]):
+            while job_id := one(connection, stock, [queues or None, worker.number]):
                 theirs.append(job_id)
         assert ours == theirs, queues
 
 
 def whole_life_of_a_unit_reads_a_few_rows(url: Url) -> None:
     """Fetch, progress, retry, fetch, finish; then the coordinator and the next phase."""
-    with worker(url, "worker") as hand, rolled_back(hand.connection):
-        job = hand.take("compilation")
-        one(hand.connection, "select clerk_report_progress(%s, %s, 1, 2)", [job.id, job.attempts])
-        hand.retry(job)
-        hand.finish(hand.take("compilation"))
-        hand.coordinate(hand.take("coordinator"))
-        hand.finish(hand.take("deploy"))
+    with connect_worker(url, "worker") as worker, rolled_back(worker.connection):
+        job = worker.take("compilation")
+        one(worker.connection, "select clerk_report_progress(%s, %s, 1, 2)", [job.id, job.attempts])
+        worker.retry(job)
+        worker.finish(worker.take("compilation"))
+        worker.coordinate(worker.take("coordinator"))
+        worker.finish(worker.take("deploy"))
         for table in TABLES:
-            read = touched(hand.connection, table)
+            read = rows_read(worker.connection, table)
             assert read["sequentially"] == 0, table
             assert read["by index"] < 300, table
 
@@ -153,15 +153,15 @@ def reconciler_scans_no_big_table(url: Url, view: str) -> None:
         assert not TABLES & set(scans(plan)), json.dumps(plan, indent=1)
         with rolled_back(connection):
             rows(connection, f"select * from {view}")
-            assert sum(touched(connection, "procrastinate_jobs").values()) < 300, view
+            assert sum(rows_read(connection, "procrastinate_jobs").values()) < 300, view
 
 
 def test_behind_a_long_queue(server: Url, template: str) -> None:
-    """One test, since two processes would fill the queue twice."""
+    """One test, so that parallel test processes do not fill the queue twice."""
     databases = Databases(server)
     url = databases.create(template)
     try:
-        crowd(url)
+        fill_queue(url)
         for queues in QUEUES:
             fetch_reads_a_few_rows(url, queues, analysed=True)
             fetch_reads_a_few_rows(url, queues, analysed=False)

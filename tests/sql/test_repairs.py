@@ -1,4 +1,4 @@
-"""Leases, rescue, what the reconciler mends, and retention."""
+"""Leases, rescue, repairs and retention."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from tests.reconcile.repair_helpers import repair_all
 def test_rescue_gives_another_attempt_until_they_are_used_up(connection: Connection) -> None:
     items = add_site(connection, documents=1)
     start(connection, phase=2)
-    hand = Worker(connection)
+    worker = Worker(connection)
     for attempt in range(3):
-        job = hand.take("ocr")
+        job = worker.take("ocr")
         assert job.attempts == attempt
         assert engine.rescue_job(connection, job.id) == "left alone"
         expire(connection, job)
         assert broken_invariants(connection)[0][0] == "I7"
         assert engine.rescue_job(connection, job.id) == ("rescued" if attempt < 2 else "failed")
         assert engine.rescue_job(connection, job.id) == "left alone"
-        assert not hand.finish(job), "the holder came too late"
-        assert hand.whose(job, "todo") == "fenced", "a rescue is not the holder's own retry"
+        assert not worker.finish(job), "its lease has expired"
+        assert worker.check_rejected(job, "todo") == "fenced", "a rescue is not the holder's own retry"
         status = unit(connection, items[0])["status"]
         assert status == ("failed_retryable" if attempt < 2 else "failed_terminal")
     assert unit(connection, items[0])["error_code"] == "WorkerLost"
@@ -52,15 +52,15 @@ def test_rescue_gives_another_attempt_until_they_are_used_up(connection: Connect
     assert broken_invariants(connection) == []
 
 
-def test_rescue_of_a_job_whose_twin_waits(connection: Connection) -> None:
-    """Every periodic task: the next minute's job holds the queueing lock while the dead worker's is given up."""
-    hand = Worker(connection)
+def test_rescue_of_a_job_whose_queueing_lock_is_taken(connection: Connection) -> None:
+    """A periodic task: the job of the next minute already has the queueing lock."""
+    worker = Worker(connection)
     insert = (
         "insert into procrastinate_jobs (queue_name, task_name, queueing_lock)"
         " values ('coordinator', 'clerk.schedule', 'clerk.schedule')"
     )
     connection.execute(insert)
-    job = hand.take("coordinator")
+    job = worker.take("coordinator")
     connection.execute(insert)
     expire(connection, job)
     assert len(repair_all(connection)) == 1
@@ -68,11 +68,11 @@ def test_rescue_of_a_job_whose_twin_waits(connection: Connection) -> None:
     assert repair_all(connection) == []
 
 
-def test_rescue_of_a_job_that_was_asked_to_stop_is_its_end(connection: Connection) -> None:
+def test_rescue_of_a_job_with_an_abort_request_aborts_it(connection: Connection) -> None:
     add_site(connection, documents=1)
     start(connection, phase=2)
-    hand = Worker(connection)
-    job = hand.take("ocr")
+    worker = Worker(connection)
+    job = worker.take("ocr")
     engine.cancel_run(connection, "town")
     expire(connection, job)
     assert engine.rescue_job(connection, job.id) == "failed"
@@ -81,11 +81,10 @@ def test_rescue_of_a_job_that_was_asked_to_stop_is_its_end(connection: Connectio
 
 
 def test_job_without_a_claim_is_rescued(connection: Connection) -> None:
-    """Fetched before there were claims, say."""
     add_site(connection, documents=1)
     start(connection, phase=2)
-    hand = Worker(connection)
-    job = hand.take("ocr")
+    worker = Worker(connection)
+    job = worker.take("ocr")
     connection.execute("delete from job_claims where job_id = %s", [job.id])
     assert engine.rescue_job(connection, job.id) == "rescued"
 
@@ -96,11 +95,11 @@ def test_leases_and_progress(connection: Connection, new_worker: Callable[[str],
     holder, other = new_worker("holder"), new_worker("other")
     job = holder.take("ocr")
 
-    def held(hand: Worker) -> bool:
-        return bool(rows(hand.connection, "select clerk_renew_leases(array[%s::bigint])", [job.id]))
+    def renew(worker: Worker) -> bool:
+        return bool(rows(worker.connection, "select clerk_renew_leases(array[%s::bigint])", [job.id]))
 
-    assert held(holder)
-    assert not held(other)
+    assert renew(holder)
+    assert not renew(other)
     expire(connection, job)
     assert engine.report_progress(holder.connection, job.id, job.attempts, 3, 12)
     assert rows(
@@ -109,16 +108,16 @@ def test_leases_and_progress(connection: Connection, new_worker: Callable[[str],
     assert not engine.report_progress(other.connection, job.id, job.attempts, 4, 12)
     assert not engine.report_progress(holder.connection, job.id, job.attempts + 1, 4, 12)
     connection.execute("update job_claims set claimed_at = now() - interval '5 hours' where job_id = %s", [job.id])
-    assert not held(holder), "past the time limit of its stage"
+    assert not renew(holder), "past the time limit of its stage"
     assert not engine.report_progress(holder.connection, job.id, job.attempts, 5, None)
     holder.finish(job)
-    assert not held(holder)
+    assert not renew(holder)
 
 
 def test_unit_without_a_job_gets_one(connection: Connection) -> None:
     items = add_site(connection, documents=1)
     start(connection, phase=2)
-    # Gone without a word, as nothing in this schema lets it go.
+    # Deleted without triggers.
     with connection.transaction():
         connection.execute("set local session_replication_role = replica")
         connection.execute("delete from procrastinate_jobs where status = 'todo'")
@@ -130,25 +129,25 @@ def test_unit_without_a_job_gets_one(connection: Connection) -> None:
 
 
 @pytest.mark.parametrize("how", ["deleted", "failed", "cancelled"])
-def test_lost_coordinator_is_deferred_again(connection: Connection, how: str) -> None:
+def test_missing_coordinator_is_deferred_again(connection: Connection, how: str) -> None:
     add_site(connection, documents=1)
     run = start(connection, phase=2)
-    hand = Worker(connection)
-    hand.finish(hand.take("ocr"))
+    worker = Worker(connection)
+    worker.finish(worker.take("ocr"))
     assert not engine.redefer_coordinator(connection, "town"), "it waits"
-    job = hand.take("coordinator")
+    job = worker.take("coordinator")
     assert not engine.redefer_coordinator(connection, "town"), "it runs"
     if how == "cancelled":
-        hand.retry(job)
+        worker.retry(job)
         connection.execute("select procrastinate_cancel_job_v1(%s, false, false)", [job.id])
     elif how == "failed":
-        hand.finish(job, "failed")
+        worker.finish(job, "failed")
     else:
         connection.execute("delete from procrastinate_jobs where id = %s", [job.id])
     assert engine.redefer_coordinator(connection, "town")
     deferred = "select deferred_count from pipeline_transitions where run_id = %s and phase = 2"
     assert rows(connection, deferred, [run]) == [(2,)]
-    drain(hand)
+    drain(worker)
     assert one(connection, "select count(*) from pipeline_runs where outcome = 'succeeded'") == 1
     assert broken_invariants(connection) == []
 
@@ -156,17 +155,17 @@ def test_lost_coordinator_is_deferred_again(connection: Connection, how: str) ->
 def test_counters_are_set_to_the_ledger(connection: Connection) -> None:
     add_site(connection, documents=3)
     run = start(connection, phase=2)
-    hand = Worker(connection)
-    hand.finish(hand.take("ocr"))
+    worker = Worker(connection)
+    worker.finish(worker.take("ocr"))
     connection.execute("update sites set ocr_completed = 0, ocr_failed = 7, fetch_total = 9")
     assert {row[0] for row in broken_invariants(connection)} == {"I2"}
     engine.recount_site(connection, "town")
     assert counters(connection, "ocr") == (3, 1, 0)
     assert broken_invariants(connection) == []
-    while job := hand.fetch("ocr"):
+    while job := worker.fetch("ocr"):
         connection.execute("update sites set ocr_completed = 0")
-        hand.finish(job)
-    assert coordinators(connection, run, 2) == 0, "its counters never got there"
+        worker.finish(job)
+    assert coordinators(connection, run, 2) == 0, "the counters were not complete"
     engine.recount_site(connection, "town")
     assert coordinators(connection, run, 2) == 1
     assert broken_invariants(connection) == []
@@ -174,12 +173,12 @@ def test_counters_are_set_to_the_ledger(connection: Connection) -> None:
 
 def test_retention(connection: Connection) -> None:
     add_site(connection, documents=3)
-    hand = Worker(connection)
-    run_with(hand)
+    worker = Worker(connection)
+    run_with(worker)
     finished = one(connection, "select count(*) from procrastinate_jobs")
-    add_site(connection, "going", documents=2)
-    run = engine.start_run(connection, "going")
-    hand.finish(next_job_of(hand, run))
+    add_site(connection, "active", documents=2)
+    run = engine.start_run(connection, "active")
+    worker.finish(next_job_of(worker, run))
     tomorrow = datetime.now(UTC) + timedelta(days=1)
 
     assert engine.remove_finished_jobs(connection, datetime.now(UTC) - timedelta(days=1)) == 0
@@ -190,19 +189,19 @@ def test_retention(connection: Connection) -> None:
     assert sum(removed) == finished
     assert max(removed) == 4
     kept = "select count(*) from procrastinate_jobs where status = 'succeeded'"
-    assert one(connection, kept) == 1, "that of the run that goes on"
+    assert one(connection, kept) == 1, "that of the active run"
     assert one(connection, "select count(*) from job_claims") == 1
-    drain(hand)
-    assert site(connection, "going")["outcome"] == "succeeded"
+    drain(worker)
+    assert site(connection, "active")["outcome"] == "succeeded"
     assert broken_invariants(connection) == []
 
 
-def test_retention_removes_what_was_once_held_back(connection: Connection) -> None:
+def test_retention_deletes_jobs_that_were_paused(connection: Connection) -> None:
     add_site(connection, documents=1)
-    hand = Worker(connection)
+    worker = Worker(connection)
     engine.pause_site(connection, "town", "me")
     engine.start_run(connection, "town")
     engine.resume_site(connection, "town")
-    drain(hand)
+    drain(worker)
     engine.remove_finished_jobs(connection, datetime.now(UTC) + timedelta(days=1))
     assert one(connection, "select count(*) from procrastinate_jobs") == 0

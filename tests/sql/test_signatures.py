@@ -41,7 +41,7 @@ from pg_proc p where p.proname = %s and p.pronamespace = 'public'::regnamespace
 
 
 @pytest.mark.parametrize("name", WRAPPERS)
-def test_wrapper_is_its_function(connection: Connection, name: str) -> None:
+def test_wrapper_has_the_signature_of_its_function(connection: Connection, name: str) -> None:
     found = rows(connection, _ARGUMENTS, [f"clerk_{name}"])
     assert len(found) == 1, f"there are {len(found)} functions clerk_{name}"
     names, defaulted, defaults = found[0]
@@ -55,17 +55,16 @@ def test_wrapper_is_its_function(connection: Connection, name: str) -> None:
     assert ours == theirs
 
 
-def test_what_the_design_promises_is_there() -> None:
+def test_designed_functions_exist() -> None:
     assert set(WRAPPERS) >= DESIGNED
 
 
 def test_function_that_no_sql_calls_can_be_called_from_python(folder: SqlFolder) -> None:
-    """A function that neither SQL nor a wrapper nor a worker calls is one that nobody can use."""
-    spoken_elsewhere = "".join(inspect.getsource(module) for module in (job_manager, rate_limit, log, escalation))
+    other_callers = "".join(inspect.getsource(module) for module in (job_manager, rate_limit, log, escalation))
     for function in (item for item in folder.objects if item.kind == "function"):
         called = any(
             re.search(rf"\b{function.name}\b", item.sql) for item in folder.objects if item.name != function.name
         )
-        assert called or function.name.removeprefix("clerk_") in WRAPPERS or function.name in spoken_elsewhere, (
+        assert called or function.name.removeprefix("clerk_") in WRAPPERS or function.name in other_callers, (
             function.name
         )

@@ -1,4 +1,4 @@
-"""What the views behind the pages of one site say."""
+"""Views behind the pages of one site."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def rows(connection: Connection, query: str) -> list[dict[str, Any]]:
         return list(cursor.execute(query.encode()))
 
 
-def test_documents_of_a_run_that_the_engine_made(connection: Connection) -> None:
+def test_documents_of_a_run(connection: Connection) -> None:
     add_site(connection, documents=3)
     start(connection, phase=2)
     assert {row["state"] for row in rows(connection, "select * from site_documents")} == {"open"}
@@ -30,7 +30,7 @@ def test_documents_of_a_run_that_the_engine_made(connection: Connection) -> None
     assert (run["outcome"], run["ocr_completed"], run["took"].total_seconds() >= 0) == ("succeeded", 3, True)
 
 
-def test_what_a_run_passed_over(connection: Connection) -> None:
+def test_skipped_entries_of_a_run(connection: Connection) -> None:
     add_site(connection, documents=1)
     start(connection)
     for view in ("run_history", "current_runs"):
@@ -95,7 +95,7 @@ def test_sources_without_their_secrets(
     assert found(connection, "select address, folder from site_sources") == [(address, path)]
 
 
-def test_publications_say_who_put_them_where(connection: Connection) -> None:
+def test_publications_list_deployers_and_their_results(connection: Connection) -> None:
     add_site(connection, documents=1)
     run = start(connection, phase=4)
     connection.execute(

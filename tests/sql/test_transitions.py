@@ -35,37 +35,37 @@ DELETED = "deleted"
 ENDED = ("succeeded", "failed", "aborted", "cancelled")
 
 
-def bring(hand: Worker, job_id: int, status: str) -> Job:
-    """Take a waiting job to a status, as workers and operators do; the result speaks for the attempt that was made."""
+def bring_to(worker: Worker, job_id: int, status: str) -> Job:
+    """Bring a waiting job to a status, as workers and operators do; returns the job as its worker knows it."""
     if status == "cancelled":
-        one(hand.connection, "select procrastinate_cancel_job_v1(%s, false, false)", [job_id])
+        one(worker.connection, "select procrastinate_cancel_job_v1(%s, false, false)", [job_id])
     elif status != "todo":
-        hand.connection.execute(
-            "update procrastinate_jobs set status = 'doing', worker_id = %s where id = %s", [hand.number, job_id]
+        worker.connection.execute(
+            "update procrastinate_jobs set status = 'doing', worker_id = %s where id = %s", [worker.number, job_id]
         )
         if status != "doing":
-            assert hand.finish(known(hand.connection, job_id), status)
-    assert job_status(hand.connection, job_id) == status
-    return known(hand.connection, job_id)
+            assert worker.finish(read_job(worker.connection, job_id), status)
+    assert job_status(worker.connection, job_id) == status
+    return read_job(worker.connection, job_id)
 
 
-def known(connection: Connection, job_id: int) -> Job:
+def read_job(connection: Connection, job_id: int) -> Job:
     return Job(
         *rows(connection, "select id, attempts, queue_name, args from procrastinate_jobs where id = %s", [job_id])[0]
     )
 
 
-def move(hand: Worker, job: Job, old: str, new: str) -> None:
-    """One change of status by whoever makes it in life: the holder, Procrastinate's functions, or a bare UPDATE."""
-    connection = hand.connection
+def change_status(worker: Worker, job: Job, old: str, new: str) -> None:
+    """Change the status of a job as in production: by the holder, Procrastinate's functions, or an UPDATE."""
+    connection = worker.connection
     if new == DELETED:
         connection.execute("delete from procrastinate_jobs where id = %s", [job.id])
     elif new == "doing":
-        bring(hand, job.id, "doing")
+        bring_to(worker, job.id, "doing")
     elif old == "doing" and new == "todo":
-        assert hand.retry(job)
+        assert worker.retry(job)
     elif old == "doing":
-        assert hand.finish(job, new)
+        assert worker.finish(job, new)
     elif new == "cancelled":
         one(connection, "select procrastinate_cancel_job_v1(%s, false, false)", [job.id])
     elif old == "todo":
@@ -79,7 +79,7 @@ def move(hand: Worker, job: Job, old: str, new: str) -> None:
 
 @dataclass(frozen=True)
 class Effect:
-    """Of one move on the unit, and on its stage of two."""
+    """The effect of a change of status on a unit, and on its stage of two units."""
 
     ledger: str
     completed: int = 0
@@ -90,7 +90,7 @@ class Effect:
 
 
 FAILED = "failed_terminal"
-IN_THE_PHASE = {
+IN_CURRENT_PHASE = {
     ("todo", "doing"): Effect("in_progress", claim=None),
     ("doing", "succeeded"): Effect("processed", completed=1, claim="succeeded"),
     ("doing", "failed"): Effect(FAILED, failed=1, error_code="JobFailed", claim="failed"),
@@ -117,16 +117,16 @@ def claim_of(connection: Connection, job_id: int) -> str | None:
     return found[0][0] if found else "none"
 
 
-@pytest.mark.parametrize(("old", "new"), IN_THE_PHASE)
-def test_unit_of_the_present_phase(connection: Connection, old: str, new: str) -> None:
+@pytest.mark.parametrize(("old", "new"), IN_CURRENT_PHASE)
+def test_unit_of_the_current_phase(connection: Connection, old: str, new: str) -> None:
     items = add_site(connection, documents=2)
     run = start(connection, phase=2)
-    hand = Worker(connection)
-    job = bring(hand, unit(connection, items[0])["job_id"], old)
+    worker = Worker(connection)
+    job = bring_to(worker, unit(connection, items[0])["job_id"], old)
 
-    move(hand, job, old, new)
+    change_status(worker, job, old, new)
 
-    effect = IN_THE_PHASE[old, new]
+    effect = IN_CURRENT_PHASE[old, new]
     ledger = unit(connection, items[0])
     assert (ledger["status"], ledger["error_code"]) == (effect.ledger, effect.error_code)
     assert counters(connection, "ocr") == (2, effect.completed, effect.failed)
@@ -136,14 +136,16 @@ def test_unit_of_the_present_phase(connection: Connection, old: str, new: str) -
     assert broken_invariants(connection) == []
 
 
-@pytest.mark.parametrize(("old", "new"), [move for move in IN_THE_PHASE if move[0] in ("todo", "doing")])
-def test_last_unit_of_the_phase_brings_the_coordinator(connection: Connection, old: str, new: str) -> None:
+@pytest.mark.parametrize(
+    ("old", "new"), [change_status for change_status in IN_CURRENT_PHASE if change_status[0] in ("todo", "doing")]
+)
+def test_last_unit_of_the_phase_defers_the_coordinator(connection: Connection, old: str, new: str) -> None:
     items = add_site(connection, documents=1)
     run = start(connection, phase=2)
-    hand = Worker(connection)
-    job = bring(hand, unit(connection, items[0])["job_id"], old)
+    worker = Worker(connection)
+    job = bring_to(worker, unit(connection, items[0])["job_id"], old)
 
-    move(hand, job, old, new)
+    change_status(worker, job, old, new)
 
     ended = new in ENDED or new == DELETED
     assert coordinators(connection, run, 2) == int(ended)
@@ -158,54 +160,56 @@ def test_last_unit_of_the_phase_brings_the_coordinator(connection: Connection, o
 @pytest.mark.parametrize("then", [*ENDED, DELETED])
 @pytest.mark.parametrize("old", ENDED)
 def test_unit_retried_by_hand_after_its_phase(connection: Connection, old: str, then: str, advanced: bool) -> None:
-    """Books stay as they are until it succeeds; then they are put right and the site is dirty."""
+    """The counters change only if it succeeds, which also makes the site dirty."""
     items = add_site(connection, documents=2)
     run = start(connection, phase=2)
-    hand = Worker(connection)
-    bring(hand, unit(connection, items[1])["job_id"], "succeeded")
-    job = bring(hand, unit(connection, items[0])["job_id"], old)
+    worker = Worker(connection)
+    bring_to(worker, unit(connection, items[1])["job_id"], "succeeded")
+    job = bring_to(worker, unit(connection, items[0])["job_id"], old)
     if advanced:
-        hand.coordinate(hand.take("coordinator"))
+        worker.coordinate(worker.take("coordinator"))
         assert site(connection)["phase"] == 3
     before, ledger_before = counters(connection, "ocr"), unit(connection, items[0])
 
-    move(hand, job, old, "todo")
+    change_status(worker, job, old, "todo")
     assert counters(connection, "ocr") == before
     assert unit(connection, items[0])["status"] == ledger_before["status"]
-    move(hand, known(connection, job.id), "todo", "doing")
+    change_status(worker, read_job(connection, job.id), "todo", "doing")
     assert unit(connection, items[0])["status"] == ledger_before["status"]
-    move(hand, known(connection, job.id), "doing", DELETED if then == "cancelled" else then)
+    change_status(worker, read_job(connection, job.id), "doing", DELETED if then == "cancelled" else then)
 
-    heals = old != "succeeded" and then == "succeeded"
-    assert counters(connection, "ocr") == ((2, 2, 0) if heals else before)
-    assert unit(connection, items[0])["status"] == ("processed" if heals else ledger_before["status"])
+    recovers = old != "succeeded" and then == "succeeded"
+    assert counters(connection, "ocr") == ((2, 2, 0) if recovers else before)
+    assert unit(connection, items[0])["status"] == ("processed" if recovers else ledger_before["status"])
     assert unit(connection, items[0])["reopened_at"] is None
-    assert site(connection)["dirty"] is heals
-    assert one(connection, "select count(*) from procrastinate_jobs where task_name = 'clerk.refresh'") == int(heals)
+    assert site(connection)["dirty"] is recovers
+    assert one(connection, "select count(*) from procrastinate_jobs where task_name = 'clerk.refresh'") == int(recovers)
     assert coordinators(connection, run, 2) == 1
-    # A unit that had been processed is not reopened: what its second time brings is ignored, and visibly so.
+    # A processed unit is not reopened: the result of its second attempt is ignored, and recorded as such.
     assert ignored(connection) == (["stale"] if old == "succeeded" else [])
     assert broken_invariants(connection) == []
 
 
-@pytest.mark.parametrize(("old", "new"), [move for move in IN_THE_PHASE if move != ("doing", "todo")])
+@pytest.mark.parametrize(
+    ("old", "new"), [change_status for change_status in IN_CURRENT_PHASE if change_status != ("doing", "todo")]
+)
 def test_job_of_a_superseded_run_changes_nothing(connection: Connection, old: str, new: str) -> None:
     items = add_site(connection, documents=2)
     start(connection, phase=2)
-    hand = Worker(connection)
+    worker = Worker(connection)
     job_id = unit(connection, items[0])["job_id"]
     if old == "doing":
-        bring(hand, job_id, "doing")
-    start(connection, phase=2)  # supersedes; cancels what waits, and takes the documents over
+        bring_to(worker, job_id, "doing")
+    start(connection, phase=2)  # supersedes the first run and takes over its documents
     assert unit(connection, items[0])["job_id"] != job_id
     if old not in ("doing", "cancelled"):
-        # As it is for a job whose row was locked while the new run began, and which was therefore passed over.
+        # As for a job that was skipped because its row was locked when the new run started.
         connection.execute("update procrastinate_jobs set status = 'todo' where id = %s", [job_id])
-        bring(hand, job_id, old)
+        bring_to(worker, job_id, old)
     before, ledger_before = site(connection), rows(connection, "select * from content_item_pipeline_state order by id")
     seen = len(ignored(connection))
 
-    move(hand, known(connection, job_id), old, new)
+    change_status(worker, read_job(connection, job_id), old, new)
 
     assert site(connection) == before
     assert rows(connection, "select * from content_item_pipeline_state order by id") == ledger_before
@@ -214,91 +218,91 @@ def test_job_of_a_superseded_run_changes_nothing(connection: Connection, old: st
     assert broken_invariants(connection) == []
 
 
-def test_retry_of_a_job_that_was_asked_to_stop_is_its_end(connection: Connection) -> None:
+def test_retry_of_a_job_with_an_abort_request_fails_it(connection: Connection) -> None:
     add_site(connection, documents=1)
     start(connection, phase=2)
-    hand = Worker(connection)
-    job = hand.take("ocr")
+    worker = Worker(connection)
+    job = worker.take("ocr")
     one(connection, "select clerk_cancel_run('town')")
 
-    assert hand.retry(job)
+    assert worker.retry(job)
 
     assert job_status(connection, job.id) == "failed"
     assert ignored(connection) == ["stale"]
     assert broken_invariants(connection) == []
 
 
-@pytest.mark.parametrize(("old", "new"), IN_THE_PHASE)
-def test_coordinator_has_a_claim_and_no_books(connection: Connection, old: str, new: str) -> None:
+@pytest.mark.parametrize(("old", "new"), IN_CURRENT_PHASE)
+def test_coordinator_has_a_claim_but_no_ledger_row(connection: Connection, old: str, new: str) -> None:
     items = add_site(connection, documents=1)
     start(connection, phase=2)
-    hand = Worker(connection)
-    bring(hand, unit(connection, items[0])["job_id"], "succeeded")
+    worker = Worker(connection)
+    bring_to(worker, unit(connection, items[0])["job_id"], "succeeded")
     job_id = one(
         connection, "select id from procrastinate_jobs where task_name = 'clerk.coordinate' and status = 'todo'"
     )
-    job = bring(hand, job_id, old)
+    job = bring_to(worker, job_id, old)
     before, ledger_before = site(connection), rows(connection, "select * from content_item_pipeline_state order by id")
 
-    move(hand, job, old, new)
+    change_status(worker, job, old, new)
 
-    assert claim_of(connection, job_id) == IN_THE_PHASE[old, new].claim
+    assert claim_of(connection, job_id) == IN_CURRENT_PHASE[old, new].claim
     assert site(connection) == before
     assert rows(connection, "select * from content_item_pipeline_state order by id") == ledger_before
     assert ignored(connection) == []
     assert broken_invariants(connection) == []
 
 
-def test_why_a_coordinator_failed_is_kept(connection: Connection) -> None:
+def test_error_of_a_coordinator_is_recorded(connection: Connection) -> None:
     items = add_site(connection, documents=1)
     run = start(connection, phase=2)
-    hand = Worker(connection)
-    bring(hand, unit(connection, items[0])["job_id"], "succeeded")
+    worker = Worker(connection)
+    bring_to(worker, unit(connection, items[0])["job_id"], "succeeded")
     errors = "select subdomain, run_id, phase, error_code, error_message, advanced_at is null from coordinator_errors"
     assert rows(connection, errors) == []
-    assert hand.retry(hand.take("coordinator"), code="RuntimeError", message="out of ideas")
-    assert rows(connection, errors) == [("town", run, 2, "RuntimeError", "out of ideas", True)]
-    job = hand.take("coordinator")
+    assert worker.retry(worker.take("coordinator"), code="RuntimeError", message="no memory")
+    assert rows(connection, errors) == [("town", run, 2, "RuntimeError", "no memory", True)]
+    job = worker.take("coordinator")
     expire(connection, job)
     assert engine.rescue_job(connection, job.id) == "rescued"
     assert rows(connection, errors)[0][3] == "WorkerLost"
-    hand.coordinate(hand.take("coordinator"))
+    worker.coordinate(worker.take("coordinator"))
     assert rows(connection, errors)[0][5] is False
 
 
 GOOD_ARGUMENTS = {"subdomain": "town", "run_id": 1, "stage": "ocr", "content_item_id": 1}
-_NO_NUMBERS: list[Any] = [None, True, "x", "", [], {}, -1, 1.5, 1e30, 99999999999999999999, "1; drop", "1\n", "1"]
-_NO_STAGES: list[Any] = [None, 7, [], {}, "nap", "completed"]
-_NO_SITES: list[Any] = [None, 7, [], {}, "nowhere"]
+_NOT_NUMBERS: list[Any] = [None, True, "x", "", [], {}, -1, 1.5, 1e30, 99999999999999999999, "1; drop", "1\n", "1"]
+_NOT_STAGES: list[Any] = [None, 7, [], {}, "nap", "completed"]
+_NOT_SITES: list[Any] = [None, 7, [], {}, "nowhere"]
 BAD_ARGUMENTS: list[Any] = [
     *[None, True, 7, "text", [], [1, 2], [{"run_id": 1}], {}],
-    *[GOOD_ARGUMENTS | {key: value} for key in ("run_id", "content_item_id") for value in _NO_NUMBERS],
-    *[GOOD_ARGUMENTS | {"stage": value} for value in _NO_STAGES],
-    *[GOOD_ARGUMENTS | {"subdomain": value} for value in _NO_SITES],
+    *[GOOD_ARGUMENTS | {key: value} for key in ("run_id", "content_item_id") for value in _NOT_NUMBERS],
+    *[GOOD_ARGUMENTS | {"stage": value} for value in _NOT_STAGES],
+    *[GOOD_ARGUMENTS | {"subdomain": value} for value in _NOT_SITES],
     *[{key: GOOD_ARGUMENTS[key] for key in GOOD_ARGUMENTS if key != left_out} for left_out in GOOD_ARGUMENTS],
 ]
 
 
 def test_bad_arguments_never_raise_and_change_nothing(connection: Connection) -> None:
-    """A trigger that raises leaves the job `doing` under a live worker, where no rescue looks; and one bad job at
-    the head of a queue would stop everybody who fetches."""
+    """A trigger that raises leaves the job `doing` under a live worker, where it is not rescued. One bad job at the
+    head of a queue would block every fetch."""
     add_site(connection, documents=1)
     start(connection, phase=2)
-    hand = Worker(connection)
+    worker = Worker(connection)
     connection.execute("update procrastinate_jobs set scheduled_at = now() + interval '1 day' where status = 'todo'")
     before, ledger_before = site(connection), rows(connection, "select * from content_item_pipeline_state order by id")
 
     for args in BAD_ARGUMENTS:
-        for old, new in IN_THE_PHASE:
+        for old, new in IN_CURRENT_PHASE:
             job_id = one(
                 connection,
                 "insert into procrastinate_jobs (queue_name, task_name, args) values ('odd', 'other', %s) returning id",
                 [Jsonb(args)],
             )
             if old == "todo" and new == "doing":
-                assert hand.take("odd").id == job_id, args
+                assert worker.take("odd").id == job_id, args
             else:
-                move(hand, bring(hand, job_id, old), old, new)
+                change_status(worker, bring_to(worker, job_id, old), old, new)
             one(connection, "select count(*) from clerk_renew_leases(array[%s::bigint])", [job_id])
             one(connection, "select clerk_check_rejected_result(%s, 0, 'failed')", [job_id])
             connection.execute("delete from procrastinate_jobs where id = %s", [job_id])
@@ -309,27 +313,27 @@ def test_bad_arguments_never_raise_and_change_nothing(connection: Connection) ->
     assert broken_invariants(connection) == []
 
 
-def test_site_that_is_gone(connection: Connection) -> None:
-    """Its jobs end without a word."""
+def test_job_of_a_deleted_site(connection: Connection) -> None:
+    """It ends without an error."""
     items = add_site(connection, documents=2)
     run = start(connection, phase=2)
-    hand = Worker(connection)
-    job = bring(hand, unit(connection, items[0])["job_id"], "doing")
+    worker = Worker(connection)
+    job = bring_to(worker, unit(connection, items[0])["job_id"], "doing")
     connection.execute("delete from sites")
 
-    assert hand.finish(job)
+    assert worker.finish(job)
     assert one(connection, "select clerk_advance_phase('town', %s, 2)", [run]) == "stale"
     assert ignored(connection) == ["stale"]
     assert broken_invariants(connection) == []
 
 
-def test_messages_are_class_and_message_cut_to_500(connection: Connection) -> None:
+def test_error_messages_are_cut_to_500_characters(connection: Connection) -> None:
     items = add_site(connection, documents=1)
     start(connection, phase=2)
-    hand = Worker(connection)
-    job = hand.take("ocr")
+    worker = Worker(connection)
+    job = worker.take("ocr")
 
-    hand.finish(job, "failed", "PdfEncrypted", "é" * 600)
+    worker.finish(job, "failed", "PdfEncrypted", "é" * 600)
 
     ledger = unit(connection, items[0])
     assert (ledger["error_code"], ledger["error_message"]) == ("PdfEncrypted", "é" * 500)
@@ -338,37 +342,37 @@ def test_messages_are_class_and_message_cut_to_500(connection: Connection) -> No
     assert site(connection)["last_error_at"] is not None
 
 
-def test_attempts_and_errors_are_true_in_the_ledger(connection: Connection) -> None:
-    """Also when Procrastinate's own retry of a failed job counts `attempts` up twice."""
+def test_ledger_counts_attempts_and_keeps_the_last_error(connection: Connection) -> None:
+    """Also if Procrastinate's own retry of a failed job counts the attempt twice."""
     items = add_site(connection, documents=2)
     start(connection, phase=2)
-    hand = Worker(connection)
+    worker = Worker(connection)
     job_id = unit(connection, items[0])["job_id"]
-    job = bring(hand, job_id, "doing")
+    job = bring_to(worker, job_id, "doing")
     assert unit(connection, items[0])["attempt_count"] == 1
     assert unit(connection, items[0])["last_attempt_at"] is not None
 
-    hand.retry(job, code="Timeout", message="slow")
+    worker.retry(job, code="Timeout", message="slow")
     ledger = unit(connection, items[0])
     assert (ledger["status"], ledger["error_code"], ledger["error_message"]) == ("failed_retryable", "Timeout", "slow")
-    job = bring(hand, job_id, "doing")
+    job = bring_to(worker, job_id, "doing")
     assert unit(connection, items[0])["attempt_count"] == 2
-    hand.finish(job, "failed", "PdfBroken", "no trailer")
+    worker.finish(job, "failed", "PdfBroken", "no trailer")
     connection.execute("select procrastinate_retry_job_v2(%s, null, null, null, null)", [job_id])
-    job = bring(hand, job_id, "doing")
+    job = bring_to(worker, job_id, "doing")
     assert unit(connection, items[0])["attempt_count"] == 3
-    hand.finish(job)
+    worker.finish(job)
     ledger = unit(connection, items[0])
     assert (ledger["status"], ledger["error_code"], ledger["error_message"]) == ("processed", None, None)
     assert ledger["processed_at"] is not None
 
 
-def test_deleting_when_done_looks_like_failure(connection: Connection) -> None:
-    """`--delete-jobs` of a worker that is not ours: success and failure look alike, so the unit did not succeed."""
+def test_a_job_deleted_when_done_counts_as_failed(connection: Connection) -> None:
+    """`--delete-jobs` of a foreign worker: success and failure cannot be distinguished."""
     items = add_site(connection, documents=1)
     run = start(connection, phase=2)
-    hand = Worker(connection)
-    job = hand.take("ocr")
+    worker = Worker(connection)
+    job = worker.take("ocr")
 
     connection.execute("select procrastinate_finish_job_v1(%s, 'succeeded', true)", [job.id])
 
@@ -376,22 +380,22 @@ def test_deleting_when_done_looks_like_failure(connection: Connection) -> None:
     assert coordinators(connection, run, 2) == 1
 
 
-@pytest.mark.parametrize("finder", ["zombie", "stranger"])
-def test_refused_results_are_told_apart(
-    connection: Connection, new_worker: Callable[[str], Worker], finder: str
+@pytest.mark.parametrize("rejected_worker", ["zombie", "other process"])
+def test_rejected_results_are_distinguished(
+    connection: Connection, new_worker: Callable[[str], Worker], rejected_worker: str
 ) -> None:
     items = add_site(connection, documents=1)
     start(connection, phase=2)
     holder, other = new_worker("holder"), new_worker("other")
     job = holder.take("ocr")
-    if finder == "stranger":
+    if rejected_worker == "other process":
         assert not other.finish(job), "another process"
-        assert other.whose(job, "succeeded") == "fenced"
+        assert other.check_rejected(job, "succeeded") == "fenced"
         assert holder.finish(job)
     else:
         assert holder.finish(job)
-        assert not holder.finish(job), "finished already"
-        assert holder.whose(job, "succeeded") == "mine"
-        assert holder.whose(job, "failed") == "fenced", "that is not how it ended"
+        assert not holder.finish(job), "already finished"
+        assert holder.check_rejected(job, "succeeded") == "mine"
+        assert holder.check_rejected(job, "failed") == "fenced", "another result"
     assert unit(connection, items[0])["status"] == "processed"
     assert ignored(connection) == ["fenced"]

@@ -1,4 +1,4 @@
-"""What the views say, of rows that the engine itself has made."""
+"""The views, with rows created by the engine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
-def hand(new_worker: NewWorker) -> Worker:
+def worker(new_worker: NewWorker) -> Worker:
     return new_worker("0123456789ab clerk 4711 machine-a")
 
 
@@ -46,11 +46,11 @@ def overview(connection: Connection, subdomain: str = "town") -> dict[str, Any]:
 
 
 def at(connection: Connection, moment: datetime) -> None:
-    """The clock of this session, for good."""
+    """Set the clock of this session."""
     connection.execute("select set_config('clerk.now', %s, false)", [moment.isoformat()])
 
 
-def test_every_view_says_what_it_is_for(connection: Connection, folder: SqlFolder) -> None:
+def test_every_view_has_a_comment(connection: Connection, folder: SqlFolder) -> None:
     commented = {
         name
         for (name,) in rows(
@@ -61,19 +61,19 @@ def test_every_view_says_what_it_is_for(connection: Connection, folder: SqlFolde
     assert {item.name for item in folder.objects if item.kind == "view"} <= commented
 
 
-# pipeline_overview and what stands on it
+# pipeline_overview and views based on it
 
 
-def test_overview_of_a_run(connection: Connection, hand: Worker) -> None:
+def test_overview_of_a_run(connection: Connection, worker: Worker) -> None:
     at(connection, NOON)
-    at(hand.connection, NOON)
+    at(worker.connection, NOON)
     add_site(connection, documents=4)
     before = overview(connection)
     assert (before["phase"], before["percent"], before["stuck"], before["idle_for"]) == (None, None, False, None)
 
     start(connection, phase=2)
     assert (overview(connection)["percent"], overview(connection)["eta"]) == (25, None)
-    hand.finish(hand.take("ocr"))
+    worker.finish(worker.take("ocr"))
     at(connection, NOON + HOUR)
     seen = overview(connection)
     assert (seen["phase"], seen["phase_ended"], seen["phase_total"], seen["phase_began_at"]) == (2, 1, 4, NOON)
@@ -84,12 +84,12 @@ def test_overview_of_a_run(connection: Connection, hand: Worker) -> None:
     assert (overview(connection)["paused"], overview(connection)["paused_by"]) == (True, "me")
     assert overview(connection)["eta"] is None
     engine.resume_site(connection, "town")
-    drain(hand)
+    drain(worker)
     seen = overview(connection)
     assert (seen["percent"], seen["phase"], seen["rate_per_hour"], seen["eta"]) == (100, None, None, None)
 
 
-def test_a_phase_without_units_is_a_whole_quarter(connection: Connection) -> None:
+def test_a_phase_without_units_counts_as_a_quarter(connection: Connection) -> None:
     add_site(connection, documents=0)
     start(connection, phase=2)
     assert overview(connection)["percent"] == 50
@@ -101,7 +101,7 @@ def idle(connection: Connection, subdomain: str = "town", hours: int = 3) -> Non
     )
 
 
-def test_stuck(connection: Connection, hand: Worker) -> None:
+def test_stuck(connection: Connection, worker: Worker) -> None:
     add_site(connection)
     start(connection, phase=2)
     assert view(connection, "stuck_sites") == []
@@ -116,68 +116,68 @@ def test_stuck(connection: Connection, hand: Worker) -> None:
     assert stuck["idle_for"] > 2 * HOUR
 
 
-def test_stuck_when_nobody_knows_since_when(connection: Connection) -> None:
-    """Sites of the older system may have a stage and no time at all."""
+def test_stuck_without_any_time(connection: Connection) -> None:
+    """Legacy sites may have a stage and no time."""
     connection.execute("insert into sites (subdomain, current_stage) values ('town', 'ocr')")
     assert overview(connection)["stuck"]
 
 
-def _pause(connection: Connection, hand: Worker) -> None:
+def _pause(connection: Connection, worker: Worker) -> None:
     engine.pause_site(connection, "town", "me")
 
 
-def _progress(connection: Connection, hand: Worker) -> None:
+def _progress(connection: Connection, worker: Worker) -> None:
     idle(connection, hours=1)
 
 
-def _work(connection: Connection, hand: Worker) -> None:
-    hand.take("ocr")
+def _work(connection: Connection, worker: Worker) -> None:
+    worker.take("ocr")
 
 
-def _complete(connection: Connection, hand: Worker) -> None:
-    drain(hand)
+def _complete(connection: Connection, worker: Worker) -> None:
+    drain(worker)
     idle(connection)
 
 
 @pytest.mark.parametrize("reason", [_pause, _progress, _work, _complete])
-def test_not_stuck(connection: Connection, hand: Worker, reason: Callable[[Connection, Worker], None]) -> None:
+def test_not_stuck(connection: Connection, worker: Worker, reason: Callable[[Connection, Worker], None]) -> None:
     add_site(connection)
     start(connection, phase=2)
     idle(connection)
     assert overview(connection)["stuck"]
-    reason(connection, hand)
+    reason(connection, worker)
     assert not overview(connection)["stuck"]
 
 
-def test_a_lease_that_is_over_keeps_nobody_from_being_stuck(connection: Connection, hand: Worker) -> None:
+def test_stuck_with_an_expired_lease(connection: Connection, worker: Worker) -> None:
     add_site(connection)
     start(connection, phase=2)
-    job = hand.take("ocr")
+    job = worker.take("ocr")
     idle(connection)
     assert not overview(connection)["stuck"]
     expire(connection, job)
     assert overview(connection)["stuck"]
 
 
-def test_jobs_without_a_site_leave_the_others_stuck(connection: Connection, hand: Worker) -> None:
-    """A null in "not in" would make every site's answer unknown."""
+def test_stuck_beside_jobs_without_a_site(connection: Connection, worker: Worker) -> None:
+    """A NULL in `not in` would make the result NULL for every site."""
     add_site(connection)
     start(connection, phase=2)
     idle(connection)
     connection.execute("insert into procrastinate_jobs (queue_name, task_name) values ('other', 'x')")
-    hand.take("other")
+    worker.take("other")
     assert overview(connection)["stuck"]
 
 
-def test_health(connection: Connection, hand: Worker) -> None:
+def test_health(connection: Connection, worker: Worker) -> None:
     (nothing,) = view(connection, "pipeline_health")
     assert (nothing["sites"], nothing["health_score"], nothing["stuck_percent"]) == (0, 100, 0)
     for name in ("a", "b", "c"):
         (broken, *_) = add_site(connection, name, documents=4)
         start(connection, name, phase=2)
-        finish_phase(hand, failing=(broken,))
+        finish_phase(worker, failing=(broken,))
         if name == "a":
-            drain(hand)
+            drain(worker)
     connection.execute("insert into sites (subdomain) values ('d')")
     idle(connection, "b")
     (health,) = view(connection, "pipeline_health")
@@ -197,14 +197,14 @@ def test_health(connection: Connection, hand: Worker) -> None:
 # Queues, workers, times
 
 
-def test_queue_backlog(connection: Connection, hand: Worker) -> None:
+def test_queue_backlog(connection: Connection, worker: Worker) -> None:
     assert view(connection, "queue_backlog") == []
     add_site(connection, documents=6)
     start(connection, phase=2)
-    hand.finish(hand.take("ocr"))
-    hand.finish(hand.take("ocr"), "failed")
-    hand.retry(hand.take("ocr"), at=datetime.now(UTC) + HOUR)
-    job = hand.take("ocr")
+    worker.finish(worker.take("ocr"))
+    worker.finish(worker.take("ocr"), "failed")
+    worker.retry(worker.take("ocr"), at=datetime.now(UTC) + HOUR)
+    job = worker.take("ocr")
     connection.execute("update procrastinate_events set at = at - interval '30 minutes' where type = 'deferred'")
     (oldest,) = rows(
         connection,
@@ -213,7 +213,7 @@ def test_queue_backlog(connection: Connection, hand: Worker) -> None:
     )[0]
     at(connection, datetime.now(UTC) + 2 * HOUR)
     (ocr,) = view(connection, "queue_backlog")
-    assert (ocr["rate_per_hour"], ocr["eta"]) == (0, None), "nothing ended in the hour before that"
+    assert (ocr["rate_per_hour"], ocr["eta"]) == (0, None), "no job ended in the hour before"
     connection.execute("select set_config('clerk.now', '', false)")
     (ocr,) = view(connection, "queue_backlog")
     assert [ocr[key] for key in ("queue", "waiting", "scheduled", "on_hold", "running", "paused")] == [
@@ -230,27 +230,28 @@ def test_queue_backlog(connection: Connection, hand: Worker) -> None:
     assert (ocr["waiting"], ocr["scheduled"], ocr["on_hold"], ocr["running"]) == (0, 0, 3, 1)
     assert (ocr["paused"], ocr["paused_by"], ocr["eta"], ocr["oldest_waiting_since"]) == (True, "me", None, None)
     assert (deploy["queue"], deploy["paused"], deploy["waiting"]) == ("deploy", True, 0)
-    hand.finish(job)
+    worker.finish(job)
 
 
-def test_worker_status(connection: Connection, hand: Worker, new_worker: NewWorker) -> None:
+def test_worker_status(connection: Connection, worker: Worker, new_worker: NewWorker) -> None:
     (idle_worker,) = view(connection, "worker_status")
-    assert (idle_worker["worker_id"], idle_worker["alive"], idle_worker["running"]) == (hand.number, True, 0)
-    assert (idle_worker["holder"], idle_worker["host"]) == (None, None), "it has not said who it is"
+    assert (idle_worker["worker_id"], idle_worker["alive"], idle_worker["running"]) == (worker.number, True, 0)
+    assert (idle_worker["holder"], idle_worker["host"]) == (None, None), "it has not registered its process"
 
     add_site(connection)
     start(connection, phase=2)
-    job = hand.take("ocr")
-    engine.report_progress(hand.connection, job.id, job.attempts, 17, 40)
+    job = worker.take("ocr")
+    engine.report_progress(worker.connection, job.id, job.attempts, 17, 40)
     connection.execute(
-        "insert into worker_processes (worker_id, holder, queues) values (%s, %s, '{ocr}')", [hand.number, hand.name]
+        "insert into worker_processes (worker_id, holder, queues) values (%s, %s, '{ocr}')",
+        [worker.number, worker.name],
     )
-    other = new_worker("somebody else's")
+    other = new_worker("foreign")
     connection.execute(
         "update procrastinate_workers set last_heartbeat = now() - interval '5 minutes' where id = %s", [other.number]
     )
     known = {row["worker_id"]: row for row in view(connection, "worker_status")}
-    ours, theirs = known[hand.number], known[other.number]
+    ours, theirs = known[worker.number], known[other.number]
     assert (ours["host"], ours["pid"], ours["queues"], ours["running"]) == ("machine-a", "4711", ["ocr"], 1)
     assert ours["doing"] == "ocr town 17/40"
     assert (theirs["alive"], theirs["doing"]) == (False, None)
@@ -262,10 +263,10 @@ def test_worker_status(connection: Connection, hand: Worker, new_worker: NewWork
     assert [row["has_lease"] for row in view(connection, "running_jobs")] == [False]
 
 
-def test_stage_durations(connection: Connection, hand: Worker) -> None:
+def test_stage_durations(connection: Connection, worker: Worker) -> None:
     add_site(connection, documents=1)
     start(connection)
-    drain(hand)
+    drain(worker)
     (run,) = rows(connection, "select run_id, ended_at from pipeline_runs")
     connection.execute("update pipeline_runs set started_at = ended_at - interval '10 hours'")
     connection.execute(
@@ -286,14 +287,14 @@ def test_stage_durations(connection: Connection, hand: Worker) -> None:
     assert {(row["runs"], row["jobs"], row["median"]) for row in view(connection, "stage_durations")} == {(0, 0, None)}
 
 
-def test_completions_per_hour(connection: Connection, hand: Worker) -> None:
+def test_completions_per_hour(connection: Connection, worker: Worker) -> None:
     at(connection, NOON)
-    at(hand.connection, NOON)
+    at(worker.connection, NOON)
     for name in ("a", "b"):
         (broken, *_) = add_site(connection, name, documents=3)
         start(connection, name, phase=2)
-        finish_phase(hand, failing=(broken,))
-        drain(hand)
+        finish_phase(worker, failing=(broken,))
+        drain(worker)
     at(connection, NOON + 5 * HOUR)
     found = {
         row["stage"]: (row["hour"], row["completed"], row["failed"]) for row in view(connection, "completions_per_hour")
@@ -304,15 +305,19 @@ def test_completions_per_hour(connection: Connection, hand: Worker) -> None:
     assert view(connection, "completions_per_hour") == []
 
 
-# What went wrong
+# Errors
 
 
-def test_recent_errors(connection: Connection, hand: Worker) -> None:
+def test_recent_errors(connection: Connection, worker: Worker) -> None:
     first, second, third = add_site(connection, documents=3)
     start(connection, phase=2)
     for code in ("PdfBroken", "PdfTimeout"):
-        job = hand.take("ocr")
-        (hand.finish(job, "failed", code, "no") if code == "PdfBroken" else hand.retry(job, code=code, message="slow"))
+        job = worker.take("ocr")
+        (
+            worker.finish(job, "failed", code, "no")
+            if code == "PdfBroken"
+            else worker.retry(job, code=code, message="slow")
+        )
     connection.execute(
         "update content_items set fetch_error_code = 'NotFound', fetch_error_message = '404',"
         " fetch_failed_at = now() + interval '1 second' where id = %s",
@@ -330,36 +335,36 @@ def test_recent_errors(connection: Connection, hand: Worker) -> None:
     assert {row["content_item_id"] for row in view(connection, "failing_documents")} == {first, second}
     connection.execute("update content_items set fetch_failed_at = now() - interval '1 minute' where id = %s", [third])
     for _ in (second, third):
-        hand.finish(hand.take("ocr"), "failed", "NotFound", "404")
+        worker.finish(worker.take("ocr"), "failed", "NotFound", "404")
     assert [row["stage"] for row in view(connection, "recent_errors") if row["content_item_id"] == third] == ["ocr"]
     at(connection, datetime.now(UTC) + timedelta(days=8))
     assert view(connection, "recent_errors") == []
 
 
-def test_recent_repairs_and_ignored_results(connection: Connection, hand: Worker, new_worker: NewWorker) -> None:
+def test_recent_repairs_and_ignored_results(connection: Connection, worker: Worker, new_worker: NewWorker) -> None:
     add_site(connection)
     start(connection, phase=2)
-    job = hand.take("ocr")
+    job = worker.take("ocr")
     expire(connection, job)
     assert rescue_expired(connection) == 1
-    assert not hand.finish(job)
-    assert hand.whose(job, "succeeded") == "fenced"
+    assert not worker.finish(job)
+    assert worker.check_rejected(job, "succeeded") == "fenced"
     (repair,) = view(connection, "recent_repairs")
     assert (repair["subdomain"], repair["stage"]) == ("town", "ocr")
     (ignored,) = view(connection, "recent_ignored_results")
-    assert (ignored["why"], ignored["holder"], ignored["job_id"]) == ("fenced", hand.name, job.id)
+    assert (ignored["why"], ignored["holder"], ignored["job_id"]) == ("fenced", worker.name, job.id)
     at(connection, datetime.now(UTC) + timedelta(days=8))
     assert view(connection, "recent_repairs") == view(connection, "recent_ignored_results") == []
 
 
-# The books
+# Invariants
 
 
-def at_rest(connection: Connection, hand: Worker) -> None:
-    """A town whose run ended four hours ago."""
+def idle_site(connection: Connection, worker: Worker) -> None:
+    """A site whose run ended four hours ago."""
     add_site(connection)
     start(connection)
-    drain(hand)
+    drain(worker)
     idle(connection, hours=4)
 
 
@@ -367,8 +372,8 @@ def full(connection: Connection) -> list[str]:
     return [str(row["invariant"]) for row in view(connection, "invariant_violations_full")]
 
 
-def test_counters_of_a_site_at_rest_are_watched(connection: Connection, hand: Worker) -> None:
-    at_rest(connection, hand)
+def test_counters_of_an_idle_site_are_checked(connection: Connection, worker: Worker) -> None:
+    idle_site(connection, worker)
     assert broken_invariants(connection) == []
     connection.execute("update sites set ocr_completed = 1, ocr_failed = 1")
     assert [row[0] for row in broken_invariants(connection)] == ["I2"]
@@ -376,8 +381,8 @@ def test_counters_of_a_site_at_rest_are_watched(connection: Connection, hand: Wo
     assert broken_invariants(connection) == []
 
 
-def test_units_of_a_site_at_rest_are_for_the_full_check(connection: Connection, hand: Worker) -> None:
-    at_rest(connection, hand)
+def test_units_of_an_idle_site_are_checked_in_full_only(connection: Connection, worker: Worker) -> None:
+    idle_site(connection, worker)
     assert full(connection) == []
     connection.execute("delete from content_item_pipeline_state where pipeline = 'ocr'")
     assert broken_invariants(connection) == []
@@ -387,26 +392,26 @@ def test_units_of_a_site_at_rest_are_for_the_full_check(connection: Connection, 
     assert full(connection) == ["I2"]
 
 
-def test_open_units_of_a_site_at_rest_are_watched(connection: Connection, hand: Worker) -> None:
-    at_rest(connection, hand)
+def test_open_units_of_an_idle_site_are_checked(connection: Connection, worker: Worker) -> None:
+    idle_site(connection, worker)
     connection.execute("update content_item_pipeline_state set status = 'pending' where pipeline = 'deploy'")
     assert [row[0] for row in broken_invariants(connection)] == ["I1"]
     assert sorted(full(connection)) == ["I1", "I2"]
 
 
-def test_contradicted_results(connection: Connection, hand: Worker) -> None:
-    at_rest(connection, hand)
+def test_claims_that_contradict_their_job(connection: Connection, worker: Worker) -> None:
+    idle_site(connection, worker)
     connection.execute(
         "update job_claims set settled_as = 'failed' where job_id = (select min(job_id) from job_claims)"
     )
     assert [row[0] for row in broken_invariants(connection)] == ["I8"]
     at(connection, datetime.now(UTC) + timedelta(minutes=20))
-    assert broken_invariants(connection) == [], "by then it has been said twenty times"
+    assert broken_invariants(connection) == [], "only recent jobs are checked"
     assert full(connection) == ["I8"]
 
 
-def test_runs_that_contradict_their_site(connection: Connection, hand: Worker) -> None:
-    at_rest(connection, hand)
+def test_runs_that_contradict_their_site(connection: Connection, worker: Worker) -> None:
+    idle_site(connection, worker)
     connection.execute("insert into pipeline_runs (subdomain, reason) values ('town', 'by hand')")
     assert "is open but is not the current run of its site" in broken_invariants(connection)[0][4]
     connection.execute("delete from pipeline_runs where reason = 'by hand'")
@@ -417,7 +422,7 @@ def test_runs_that_contradict_their_site(connection: Connection, hand: Worker) -
 
 
 def test_first_event_since(connection: Connection) -> None:
-    """Against the plain question, at every event and between, with gaps and events that bear another time."""
+    """Compared with a plain query, at every event and between, with gaps and events of type scheduled."""
     with connection.transaction():
         connection.execute("set local session_replication_role = replica")
         connection.execute(
@@ -442,9 +447,9 @@ def test_first_event_since(connection: Connection) -> None:
     assert one(connection, "select clerk_first_event_since(now())") == 0
 
 
-# The older system's own questions, word for word
+# Queries that users of legacy clerk run, literally
 
-OLDER: list[tuple[str, list[tuple[Any, ...]]]] = [
+LEGACY_QUERIES: list[tuple[str, list[tuple[Any, ...]]]] = [
     (
         (
             "SELECT current_stage, COUNT(*) FROM sites WHERE current_stage IS NOT NULL GROUP BY current_stage"
@@ -471,22 +476,22 @@ OLDER: list[tuple[str, list[tuple[Any, ...]]]] = [
 ]
 
 
-def test_the_older_systems_questions(connection: Connection, hand: Worker) -> None:
+def test_legacy_queries(connection: Connection, worker: Worker) -> None:
     for name in ("a", "b", "c"):
         (broken, *_) = add_site(connection, name, documents=2)
         start(connection, name, phase=2)
         if name != "c":
-            finish_phase(hand, failing=(broken,) if name == "a" else ())
-            drain(hand)
+            finish_phase(worker, failing=(broken,) if name == "a" else ())
+            drain(worker)
     connection.execute("insert into sites (subdomain) values ('never')")
     idle(connection, "b")
     idle(connection, "c")
-    for question, answer in OLDER:
-        found = [tuple(float(v) if not isinstance(v, str) else v for v in row) for row in rows(connection, question)]
-        assert found == answer, question
+    for query, expected in LEGACY_QUERIES:
+        found = [tuple(float(v) if not isinstance(v, str) else v for v in row) for row in rows(connection, query)]
+        assert found == expected, query
 
 
-def test_the_page_says_what_the_database_says(connection: Connection, folder: SqlFolder) -> None:
+def test_docs_views_page_is_current(connection: Connection, folder: SqlFolder) -> None:
     assert PAGE.read_text(encoding="utf-8") == page(folder), "run: python -m tests.docs.views_page"
     text = PAGE.read_text(encoding="utf-8").replace("\\|", "|")
     public = [item.name for item in folder.objects if item.file.startswith("sql/views/public/")]

@@ -5,7 +5,7 @@ from starlette.testclient import TestClient
 
 from clerk.pipeline.engine import QUEUES
 from tests.conftest import Url
-from tests.engine.helpers import add_site, worker
+from tests.engine.helpers import add_site, connect_worker
 from tests.web.conftest import fetch
 
 
@@ -23,7 +23,7 @@ def test_queues_workers_and_jobs(client: TestClient, connection: psycopg.Connect
     connection.execute("select clerk_start_run('springfield', p_first_phase => 2)")
     page = fetch(client, "/queues")
     assert "no worker</span>" in page
-    with worker(database, "0123456789ab clerk 4711 desk") as ocr_worker:
+    with connect_worker(database, "0123456789ab clerk 4711 desk") as ocr_worker:
         connection.execute(
             "insert into worker_processes (worker_id, holder, queues) values (%s, %s, array['ocr'])",
             [ocr_worker.number, "0123456789ab clerk 4711 desk"],
