@@ -1,4 +1,4 @@
--- The schema of `public` as text, one fact per line; the same on Postgres 14 to 18 and for any order in which columns
+-- The schema of `public` as text, one item per line; the same on Postgres 14 to 18 and for any order in which columns
 -- were added. clerk/db/migrations/schema_snapshot.py writes the rows to schema.snapshot.sql.
 
 with relation as (

@@ -234,8 +234,10 @@ def remove(subdomain: str, files: bool, yes: bool, dry_run: bool, as_json: bool)
     if as_json:
         print_json({"removed": subdomain, **counts, "files": folder, "files_deleted": deleted, "dry_run": dry_run})
     else:
-        kept = f"{folder} deleted" if deleted else f"files in {folder} kept" if folder.is_dir() else "it had no files"
-        click.echo(dry_run_prefix(dry_run, f"{subdomain}: removed with {counts['documents']} documents; {kept}"))
+        files_text = (
+            f"{folder} deleted" if deleted else f"files in {folder} kept" if folder.is_dir() else "it had no files"
+        )
+        click.echo(dry_run_prefix(dry_run, f"{subdomain}: removed with {counts['documents']} documents; {files_text}"))
 
 
 def _delete(folder: Path) -> None:

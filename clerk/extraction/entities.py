@@ -31,6 +31,7 @@ from clerk.extraction.person_names import (
     title_at,
 )
 
+# Confidence of a mention, by how it was recognised.
 VOTED = 0.9
 _ROLE_AND_FULL_NAME, _NAME_THEN_ROLE, _ROLE_AND_SURNAME, _LISTED, _HONORIFIC = 0.95, 0.9, 0.85, 0.8, 0.7
 _REPEATED_PENALTY = 0.05
@@ -297,14 +298,14 @@ def find_places(text: str) -> list[Mention]:
 
 def _before_generic_word(words: list[str]) -> list[str]:
     """Return the words before the first generic one: `San José` of `San José Enacting an`."""
-    kept: list[str] = []
+    result: list[str] = []
     for word in words:
-        if word.lower() in _GENERIC_WORDS - _AMBIGUOUS_PLACE_WORDS or (kept and word.endswith("ing")):
+        if word.lower() in _GENERIC_WORDS - _AMBIGUOUS_PLACE_WORDS or (result and word.endswith("ing")):
             break
-        kept.append(word.removesuffix("'s"))
-        if kept[-1] != word:
+        result.append(word.removesuffix("'s"))
+        if result[-1] != word:
             break
-    return kept
+    return result
 
 
 def merge(mentions: Iterable[Mention]) -> list[Mention]:

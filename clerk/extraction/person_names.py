@@ -38,7 +38,7 @@ _MARKS = r",;:()\[\]{}|•·<>*_=\"/"
 # A dash between a name and a vote ("Smith-Aye") is a token; a dash inside a name is not.
 _TOKEN = re.compile(rf"(?:(?!-{BALLOT}\b)[^\s{_MARKS}])+|[{_MARKS}]|-|\n", re.IGNORECASE)
 _TITLE_STARTS = frozenset(title.split()[0] for title in TITLES)
-_LONGEST_TITLE = max(len(title.split()) for title in TITLES)
+_MAX_TITLE_WORDS = max(len(title.split()) for title in TITLES)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def title_at(words: list[Token], at: int) -> tuple[str, int] | None:
         return _ABBREVIATED[first], at + 1
     if first not in _TITLE_STARTS or not words[at].text[0].isupper():
         return None
-    for length in range(_LONGEST_TITLE, 0, -1):
+    for length in range(_MAX_TITLE_WORDS, 0, -1):
         parts: list[str] = []
         index = at
         while index < len(words) and len(parts) < length:

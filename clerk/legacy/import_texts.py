@@ -118,9 +118,9 @@ def import_document(
     if state is DocumentState.NOTHING:
         message = f"the PDF is missing, and {problem}; the next fetch may restore it"
         return replace(imported, status="failed_terminal", error_code=TextLost.code, error_message=message)
-    made = Manifest(imported.sha256, len(pages), "", pages, NOTE)
+    new_manifest = Manifest(imported.sha256, len(pages), "", pages, NOTE)
     if not dry_run:
-        _link_texts(storage, document, source, made)
+        _link_texts(storage, document, source, new_manifest)
     written_at = min(datetime.now(UTC).timestamp(), max(path.stat().st_mtime for path in source.texts.values()))
     processed_at = datetime.fromtimestamp(written_at, UTC).isoformat()
     return replace(imported, status="processed", page_count=len(pages), processed_at=processed_at)
@@ -138,7 +138,7 @@ def _pages(source: LegacyDocument) -> tuple[Page, ...]:
     return tuple(pages)
 
 
-def _link_texts(storage: SiteStorage, document: Document, source: LegacyDocument, made: Manifest) -> None:
+def _link_texts(storage: SiteStorage, document: Document, source: LegacyDocument, new: Manifest) -> None:
     """Link the texts, then write the manifest, unless an existing one matches the texts: it has more details."""
     if source.texts != source.pages:
         _clear_first_page(storage, document, source.texts[1])
@@ -146,11 +146,11 @@ def _link_texts(storage: SiteStorage, document: Document, source: LegacyDocument
         _link(storage, path, storage.page_text(document, number))
     path = storage.manifest(document)
     try:
-        known = manifest.load(path)
+        existing = manifest.load(path)
     except ManifestUnreadable:
-        known = None
-    if known is None or [page.sha256 for page in known.pages] != [page.sha256 for page in made.pages]:
-        manifest.save(path, made)
+        existing = None
+    if existing is None or [page.sha256 for page in existing.pages] != [page.sha256 for page in new.pages]:
+        manifest.save(path, new)
 
 
 def _clear_first_page(storage: SiteStorage, document: Document, whole_text: Path) -> None:

@@ -10,7 +10,7 @@ from clerk.monitoring.status import PipelineStatus
 
 _MAX_NAMES = 3
 _MIN_FAILURES = 10
-_INCREASE = 3
+_INCREASE_FACTOR = 3
 """Failures of the last hour count as an increase when they exceed this multiple of the average hour before."""
 
 
@@ -93,7 +93,7 @@ def _violations(status: PipelineStatus) -> list[Alert]:
 
 def _increasing_failures(status: PipelineStatus) -> list[Alert]:
     count, before = status.failures_last_hour, status.failures_per_hour_before
-    if count < _MIN_FAILURES or count <= _INCREASE * before:
+    if count < _MIN_FAILURES or count <= _INCREASE_FACTOR * before:
         return []
     what = f"failures increase: {count:,} in the last hour, {before:,.0f} per hour in the day before"
     return [Alert("failures", what, "see clerk failures")]

@@ -200,8 +200,8 @@ def _read_stages(connection: Connection, durations: dict[str, Row]) -> list[Row]
 
 def _add_rate(queue: Row, rate: int, now: datetime) -> Row:
     """Add the rate and the time at which the queue is empty at that rate, as the view queue_backlog computes it."""
-    left = queue["waiting"] + queue["running"]
-    eta = now + timedelta(hours=left / rate) if rate and not queue["paused"] else None
+    open_jobs = queue["waiting"] + queue["running"]
+    eta = now + timedelta(hours=open_jobs / rate) if rate and not queue["paused"] else None
     return {**queue, "rate_per_hour": rate, "eta": eta}
 
 

@@ -7,7 +7,7 @@ from clerk.publish.versions import DATABASE, SiteVersions
 from clerk.reconcile.repair import Connection, Repair
 from clerk.reconcile.site_check import SiteCheck
 
-_LOCAL = "local"
+_LOCAL_DEPLOYER = "local"
 
 
 def find(check: SiteCheck) -> list[Repair]:
@@ -39,7 +39,11 @@ def published_problem(check: SiteCheck) -> str | None:
 
 def _deploys_locally(check: SiteCheck) -> bool:
     deployers = check.site.extra_values.get("deploy")
-    return deployers is None or deployers == _LOCAL or (isinstance(deployers, list) and _LOCAL in deployers)
+    return (
+        deployers is None
+        or deployers == _LOCAL_DEPLOYER
+        or (isinstance(deployers, list) and _LOCAL_DEPLOYER in deployers)
+    )
 
 
 def _repair(check: SiteCheck, kind: str, stage: str, problem: str, action: str) -> Repair:

@@ -55,11 +55,11 @@ where (%(site)s::text is null or s.subdomain = %(site)s)
 order by coalesce(k.attempted_at > coalesce(r.ended_at, s.updated_at), false), k.attempted_at nulls first, s.subdomain
 limit %(limit)s
 """
-_ATTEMPTED = """
+_RECORD_ATTEMPT = """
 insert into storage_scans (subdomain, attempted_at) select s.subdomain, clerk_now() from sites s where s.subdomain = %s
 on conflict (subdomain) do update set attempted_at = excluded.attempted_at
 """
-_CLEAN = """
+_RECORD_CLEAN_SCAN = """
 update storage_scans k
 set clean_at = scanned.at, full_scan_at = case when %(full)s then scanned.at else k.full_scan_at end
 from unnest(%(sites)s::text[], %(times)s::timestamptz[]) scanned (subdomain, at)
@@ -108,7 +108,7 @@ class StorageScan:
         deadline = time.monotonic() + _TIME_LIMIT
         for number, state in enumerate(sites, 1):
             if not dry_run:  # before the scan: one that hangs has had its turn as well
-                connection.execute(_ATTEMPTED, [state.subdomain])
+                connection.execute(_RECORD_ATTEMPT, [state.subdomain])
             started_at = engine.now(connection)
             of_site = check_site(connection, SiteCheck(state, self.settings, self.full, can_see_published))
             repairs += of_site
@@ -121,7 +121,7 @@ class StorageScan:
 
     def record(self, connection: Connection) -> None:
         sites, times = list(self.clean), list(self.clean.values())
-        connection.execute(_CLEAN, {"sites": sites, "times": times, "full": self.full})
+        connection.execute(_RECORD_CLEAN_SCAN, {"sites": sites, "times": times, "full": self.full})
 
 
 def read_sites(

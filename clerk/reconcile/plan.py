@@ -71,7 +71,7 @@ def _active_sites(connection: Connection, threshold: timedelta) -> set[str | Non
 
 def _without_duplicates(repairs: list[Repair]) -> list[Repair]:
     """Without repairs of what an earlier one corrects as well, which would then have nothing to do."""
-    kept: list[Repair] = []
+    result: list[Repair] = []
     recounted: set[str | None] = set()
     units: set[tuple[str | None, int]] = set()
     for repair in repairs:
@@ -83,5 +83,5 @@ def _without_duplicates(repairs: list[Repair]) -> list[Repair]:
             units.add((repair.stage, repair.content_item_id))
         if repair.recounts:
             recounted.add(repair.subdomain)
-        kept.append(repair)
-    return kept
+        result.append(repair)
+    return result

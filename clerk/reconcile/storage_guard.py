@@ -10,7 +10,7 @@ from clerk.errors import ClerkError
 from clerk.reconcile.repair import Connection, Repair
 
 STORAGE_MISSING = "storage-missing"
-_KNOWN = """
+_SITES = """
 select s.subdomain, exists (
     select from content_items i
     left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
@@ -33,7 +33,7 @@ class StorageMissing(ClerkError):
 def require_storage(connection: Connection, settings: Settings) -> list[str]:
     """Raise StorageMissing, or return the folders that belong to no site."""
     folders = _folders(settings.storage_dir, "storage")
-    known = dict(connection.execute(_KNOWN).fetchall())
+    known = dict(connection.execute(_SITES).fetchall())
     with_documents = {name for name, has_documents in known.items() if has_documents}
     if with_documents and not with_documents & folders:
         raise StorageMissing(

@@ -18,7 +18,7 @@ NAME = "I6"
 _TITLE = "no partial file under a final name, every published database is intact"
 _MAX_SITES = 10
 """Limit of the quick check, which runs every minute."""
-_ALL = """
+_ALL_SITES = """
 select s.subdomain, p.id is not null or coalesce(c.status = 'processed', false), coalesce(p.here, false)
 from sites s
 left join lateral (
@@ -30,7 +30,7 @@ left join content_items a on a.subdomain = s.subdomain and a.kind = 'archive'
 left join content_item_pipeline_state c on c.content_item_id = a.id and c.pipeline = 'compilation'
 order by p.id desc nulls last, s.subdomain
 """
-_NEWEST = """
+_NEWEST_PUBLICATIONS = """
 select p.subdomain, true, bool_or(t.publication_id is not null)
 from (select p.id, p.subdomain from publications p where p.deployed_at is not null order by p.id desc limit %(limit)s) p
 left join publication_steps t on t.publication_id = p.id and t.step = 'deploy' and t.name = 'local'
@@ -61,7 +61,7 @@ def verify_files(
         require_publish_dir(connection, settings)
     except StorageMissing as missing:
         return Check(NAME, _TITLE, unknown=str(missing))
-    sites = connection.execute(_ALL if full else _NEWEST, {"limit": _MAX_SITES}).fetchall()
+    sites = connection.execute(_ALL_SITES if full else _NEWEST_PUBLICATIONS, {"limit": _MAX_SITES}).fetchall()
     problems = []
     try:
         for number, (subdomain, compiled, published_here) in enumerate(sites, 1):

@@ -12,7 +12,7 @@ from clerk.cli import cli
 PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 _WIDTH = 100
 
-_PREFACE = """\
+_HEADER = """\
 # Commands
 
 Generated from `clerk COMMAND --help`. Commands that report have `--json`, commands that change something have
@@ -22,7 +22,7 @@ anywhere on the line, shows the traceback of an error. Plugins may add commands.
 
 
 def page() -> str:
-    return _PREFACE + "".join(f"\n## {name}\n\n```\n{text}\n```\n" for name, text in _help_texts(cli, "clerk", None))
+    return _HEADER + "".join(f"\n## {name}\n\n```\n{text}\n```\n" for name, text in _help_texts(cli, "clerk", None))
 
 
 def _help_texts(command: click.Command, name: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from clerk.errors import JOB_ERRORS
 
 PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
 
-_PREFACE = """\
+_HEADER = """\
 # Errors
 
 What a job can fail with: `error_code` in the ledger, in `failing_documents` and in `clerk failures`. The message names
@@ -22,7 +22,7 @@ used up; the others fail permanently. `clerk failures --error CODE --retry` retr
 
 
 def page() -> str:
-    return _PREFACE + "".join(
+    return _HEADER + "".join(
         f"| `{code}` | {_first_line(error)} | {_retried(error.retryable, error.retry_helps)} | {error.remedy} |\n"
         for code, error in JOB_ERRORS.items()
     )

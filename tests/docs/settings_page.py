@@ -8,7 +8,7 @@ from clerk.config import SETTINGS
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
-_PREFACE = """\
+_HEADER = """\
 # Settings
 
 Settings are read, in this order of precedence, from environment variables, from the folder `CREDENTIALS_DIRECTORY` (one
@@ -25,7 +25,7 @@ An invalid value ends the command with exit code 2. In the user name and passwor
 
 
 def page() -> str:
-    return _PREFACE + "".join(f"| `{setting.name}` | {setting.default} | {setting.help} |\n" for setting in SETTINGS)
+    return _HEADER + "".join(f"| `{setting.name}` | {setting.default} | {setting.help} |\n" for setting in SETTINGS)
 
 
 if __name__ == "__main__":

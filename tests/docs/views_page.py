@@ -10,7 +10,7 @@ from clerk.db.migrations.sqlfiles import SqlFolder, default_folder
 PAGE = Path(__file__).parents[2] / "docs" / "views.md"
 _COMMENT = re.compile(r"comment on (?:view|column) (\w+)(?:\.(\w+))? is\s+'((?:[^']|'')*)';")
 
-_PREFACE = """\
+_HEADER = """\
 # Views
 
 The interface for dashboards and queries: Grafana, Metabase, `psql`, and clerk's own dashboard. Names and columns are
@@ -36,7 +36,7 @@ def page(folder: SqlFolder) -> str:
         if columns:
             lines += ["", f"## {name}", "", "| column | meaning |", "| --- | --- |"]
             lines += [f"| {column} | {_plain(meaning)} |" for _, column, meaning in columns]
-    return _PREFACE + "\n".join(lines) + "\n"
+    return _HEADER + "\n".join(lines) + "\n"
 
 
 def _plain(comment: str) -> str:

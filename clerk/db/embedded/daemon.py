@@ -58,7 +58,7 @@ def _acquire_daemon_lock(embedded: EmbeddedPostgres, lock: IO[str]) -> bool:
             return False
         if time.monotonic() > deadline:
             raise EmbeddedServerError(
-                f"the embedded Postgres in {embedded.folder} does not start (its daemon gave up)",
+                f"the embedded Postgres in {embedded.folder} did not start within {START_TIMEOUT:g} s",
                 f"read {embedded.folder}/postgres.log and postgres.daemon.log",
             )
     # The process whose pid is in the file has ended: `stop` must not signal whichever process has that pid now.
