@@ -59,12 +59,12 @@ def build(
     if final.exists() and not from_scratch:
         try:
             return _build(final, *steps, from_scratch=False)
-        except (sqlite3.DatabaseError, ArchiveDamaged, _SchemaMismatch):
+        except (sqlite3.DatabaseError, ArchiveDamaged, _DifferentSchema):
             pass  # the existing file is unusable; a build from scratch does not read it
     return _build(final, *steps, from_scratch=True)
 
 
-class _SchemaMismatch(Exception):
+class _DifferentSchema(Exception):
     """The existing file has another schema."""
 
 
@@ -85,7 +85,7 @@ def _build(
             if from_scratch:
                 connection.executescript(schema)
             elif not _has_schema(connection, schema):
-                raise _SchemaMismatch
+                raise _DifferentSchema
             connection.execute("begin")
             fill(connection)
             connection.execute("commit")

@@ -53,7 +53,7 @@ def carry_over(
             return
         if integrity.find_problem(copy) is not None:
             continue
-        with content_hash.open_readonly(copy) as source, contextlib.suppress(_SchemaMismatch):
+        with content_hash.open_readonly(copy) as source, contextlib.suppress(_TableOrColumnMissing):
             for document in list(missing):
                 if rows := _rows(source, document):
                     connection.executemany(_PAGES[document.table][1], rows)
@@ -63,11 +63,11 @@ def carry_over(
         first = min(missing, key=lambda document: (document.date, document.meeting))
         raise PagesWouldVanish(
             f"the texts of {len(missing)} documents are lost (the first: {first.meeting} {first.date}), meetings.db"
-            " is lost too, and there is no intact published version on this machine: restore one of them from a backup"
+            " is lost too, and there is no intact published version on this machine"
         )
 
 
-class _SchemaMismatch(Exception):
+class _TableOrColumnMissing(Exception):
     """The database lacks a table or column of meetings.db."""
 
 
@@ -76,5 +76,5 @@ def _rows(connection: sqlite3.Connection, document: CarriedOver) -> list[tuple[o
         return connection.execute(_PAGES[document.table][0], [document.meeting, document.date]).fetchall()
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:  # no such table, no such column
-            raise _SchemaMismatch from error
+            raise _TableOrColumnMissing from error
         raise

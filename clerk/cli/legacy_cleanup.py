@@ -16,7 +16,7 @@ from clerk.db.migrations.sqlfiles import default_folder
 from clerk.errors import EXIT_FAILURE, EXIT_OK
 from clerk.humanize import pluralize
 from clerk.legacy import cleanup
-from clerk.legacy.cleanup import Check, CleanupScope
+from clerk.legacy.cleanup import CleanupCheck, CleanupScope
 
 
 @click.command("cleanup")
@@ -87,6 +87,6 @@ def _plan(scope: CleanupScope, undo: bool) -> str:
     return dry_run_prefix(True, f"Would remove {objects}.")
 
 
-def _print_checks(checks: list[Check]) -> None:
+def _print_checks(checks: list[CleanupCheck]) -> None:
     for check in checks:
         click.echo(f"{'ok  ' if check.holds else 'NO  '} {check.name:<14} {check.value} (required: {check.required})")

@@ -8,7 +8,7 @@ from clerk import config
 from clerk.cli.output import json_option, print_json
 from clerk.db.connection import connect
 from clerk.errors import EXIT_UNKNOWN
-from clerk.legacy.inspect import Inspection, inspect
+from clerk.legacy.inspect import LegacyInspection, inspect
 
 
 @click.command("inspect")
@@ -35,7 +35,7 @@ def inspect_command(as_json: bool) -> None:
         click.get_current_context().exit(EXIT_UNKNOWN)
 
 
-def _print(inspection: Inspection) -> None:
+def _print(inspection: LegacyInspection) -> None:
     database, disk, redis = inspection.database, inspection.disk, inspection.redis
     click.echo(f"database  {database['description']}; {database['sites']} sites, {database['stuck']} stuck")
     for source, stages in database["stuck_by"].items():

@@ -52,7 +52,7 @@ where v.subdomain is null
 
 
 @dataclass(frozen=True)
-class Check:
+class CleanupCheck:
     name: str
     """The argument of --force."""
     holds: bool
@@ -84,7 +84,7 @@ class AlreadyCleanedUp(ClerkError):
     code = "AlreadyCleanedUp"
 
 
-def run_checks(connection: Connection, backup: Path | None) -> list[Check]:
+def run_checks(connection: Connection, backup: Path | None) -> list[CleanupCheck]:
     stuck, health = connection.execute("select stuck_percent, health_score from pipeline_health").fetchone() or (0, 100)
     unmigrated = len(tables.read(connection).stuck)
     reconciliations, repairs = connection.execute(_RECONCILIATIONS).fetchone() or (0, 0)
@@ -92,23 +92,23 @@ def run_checks(connection: Connection, backup: Path | None) -> list[Check]:
     hours = _hours_since_progress(connection)
     backup_problem = _backup_problem(backup)
     return [
-        Check("stuck", stuck < 1, f"{stuck} % of the running sites are stuck", "less than 1 %"),
-        Check("health", health >= 95, f"the health score is {health} %", "at least 95 %"),
-        Check("migrated", unmigrated == 0, f"{unmigrated} sites are stuck in legacy clerk", "none"),
-        Check(
+        CleanupCheck("stuck", stuck < 1, f"{stuck} % of the running sites are stuck", "less than 1 %"),
+        CleanupCheck("health", health >= 95, f"the health score is {health} %", "at least 95 %"),
+        CleanupCheck("migrated", unmigrated == 0, f"{unmigrated} sites are stuck in legacy clerk", "none"),
+        CleanupCheck(
             "repairs",
             reconciliations == 10 and repairs < 5,
             f"{reconciliations} of the last 10 reconciliations on record, up to {repairs} repairs in one",
             "fewer than 5 in each of 10",
         ),
-        Check("operators", by_operators == 0, f"{by_operators} repairs by operators within 7 days", "none"),
-        Check(
+        CleanupCheck("operators", by_operators == 0, f"{by_operators} repairs by operators within 7 days", "none"),
+        CleanupCheck(
             "site_progress",
             hours is None or hours >= 24,
             "site_progress was never written" if hours is None else f"site_progress was written {hours:.0f} hours ago",
             "not within 24 hours",
         ),
-        Check(
+        CleanupCheck(
             "backup",
             backup_problem is None,
             backup_problem or f"{backup} is a recent backup",
@@ -117,7 +117,7 @@ def run_checks(connection: Connection, backup: Path | None) -> list[Check]:
     ]
 
 
-def failed(checks: list[Check], forced: frozenset[str]) -> list[str]:
+def failed(checks: list[CleanupCheck], forced: frozenset[str]) -> list[str]:
     """Names of the checks that do not hold and are not overridden."""
     return [check.name for check in checks if not check.holds and check.name not in forced]
 
@@ -148,7 +148,7 @@ def read_scope(connection: Connection) -> CleanupScope:
     )
 
 
-def apply(migrator: Migrator, checks: list[Check], forced: frozenset[str]) -> bool:
+def apply(migrator: Migrator, checks: list[CleanupCheck], forced: frozenset[str]) -> bool:
     """Remove them; False if they were removed before."""
     overridden = {check.name: check.value for check in checks if not check.holds and check.name in forced}
     passed = {check.name: check.value for check in checks if check.holds}

@@ -25,7 +25,7 @@ class Disk:
 
 
 @dataclass
-class Inspection:
+class LegacyInspection:
     database: dict[str, Any]
     disk: Disk
     redis: dict[str, Any] | None
@@ -36,7 +36,7 @@ class Inspection:
         return asdict(self)
 
 
-def inspect(connection: Connection, root: Path, redis_url: str | None) -> Inspection:
+def inspect(connection: Connection, root: Path, redis_url: str | None) -> LegacyInspection:
     """Compare the database, the disk and Redis. What cannot be read is listed among the disagreements."""
     legacy = tables.read(connection)
     problems = [] if (missing := disk.missing_pdf_tool()) is None else [f"{missing}; pages of PDFs were not counted"]
@@ -46,7 +46,7 @@ def inspect(connection: Connection, root: Path, redis_url: str | None) -> Inspec
         on_disk = {}
         if legacy.sites or not isinstance(error, FileNotFoundError):
             problems.append(f"{root} cannot be read ({error.strerror})")
-    return Inspection(
+    return LegacyInspection(
         _database(legacy), _disk(root, on_disk), _redis(redis_url), problems + _disagreements(legacy, on_disk)
     )
 

@@ -25,7 +25,7 @@ _MAX_RUNS = 10
 
 
 @dataclass(frozen=True)
-class Run:
+class SiteRun:
     """A site and its current run, or its last one."""
 
     subdomain: str
@@ -149,7 +149,7 @@ class ThrottledHost:
 
 
 @dataclass(frozen=True)
-class Repair:
+class LoggedRepair:
     at: datetime
     found: str
     done: str
@@ -159,7 +159,7 @@ class Repair:
 @dataclass(frozen=True)
 class SiteState:
     now: datetime
-    run: Run
+    run: SiteRun
     groups: list[UnitGroup]
     coordinator: Job | None
     """Coordinator of the finished phase whose successor has not started. Its job_id is None if the job is missing."""
@@ -172,7 +172,7 @@ class SiteState:
     workers: list[Worker]
     pauses: dict[str, Pause]
     hosts: list[ThrottledHost]
-    repairs: list[Repair]
+    repairs: list[LoggedRepair]
     trigger_problems: list[str] = field(default_factory=list)
     """Accounting triggers that are missing or disabled."""
 
@@ -296,7 +296,7 @@ _RUN_COUNT = "select count(*) as runs from pipeline_runs where subdomain = %(sit
 def read_site_state(connection: Connection, subdomain: str) -> SiteState | None:
     """None if the site does not exist."""
     values: dict[str, Any] = {"site": subdomain, "limit": MAX_UNITS}
-    runs = _read(connection, Run, "select * from current_runs where subdomain = %(site)s", values)
+    runs = _read(connection, SiteRun, "select * from current_runs where subdomain = %(site)s", values)
     if not runs:
         return None
     run = runs[0]
@@ -318,7 +318,7 @@ def read_site_state(connection: Connection, subdomain: str) -> SiteState | None:
         read_workers(connection),
         {pause.queue: pause for pause in _read(connection, Pause, _PAUSES, values)},
         _read(connection, ThrottledHost, _HOSTS, values) if run.current_stage == "fetch" else [],
-        _read(connection, Repair, _REPAIRS, values),
+        _read(connection, LoggedRepair, _REPAIRS, values),
         [problem for (problem,) in connection.execute(_TRIGGERS, {}).fetchall()],
     )
 

@@ -37,7 +37,7 @@ class Inspection:
     is_truncated: bool = False
 
 
-def inspect(run: poppler.Run, pdf: Path, scratch: Path, max_pages: int, cpu_seconds: float) -> Inspection:
+def inspect(run: poppler.ToolRunner, pdf: Path, scratch: Path, max_pages: int, cpu_seconds: float) -> Inspection:
     head, tail = _head_and_tail(pdf)
     require_pdf(head)
     is_truncated = b"%%EOF" not in tail and b"startxref" not in tail

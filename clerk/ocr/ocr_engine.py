@@ -47,7 +47,7 @@ class Engine(Protocol):
 
 
 class PopplerAndTesseract:
-    def __init__(self, pdf: Path, run: poppler.Run, tesseract: Tesseract, scratch: Path) -> None:
+    def __init__(self, pdf: Path, run: poppler.ToolRunner, tesseract: Tesseract, scratch: Path) -> None:
         self.pdf = pdf
         self.run = run
         self.scratch = scratch
@@ -71,7 +71,7 @@ class PopplerAndTesseract:
         return poppler.render(self.run, self.pdf, page, dpi, image, cpu_seconds).stderr
 
 
-def limited_runner(limits: Limits, scratch: Path, parent_pipe: int | None) -> poppler.Run:
+def limited_runner(limits: Limits, scratch: Path, parent_pipe: int | None) -> poppler.ToolRunner:
     """Build a function that runs a program in the sandbox and waits for it."""
     return functools.partial(_run, limits, scratch, parent_pipe)
 

@@ -17,7 +17,7 @@ _SIZE = re.compile(r"^Page +(\d+) size: +(\S+) x (\S+) pts", re.MULTILINE)
 _ROTATION = re.compile(r"^Page +(\d+) rot: +(\d+)", re.MULTILINE)
 
 
-class Run(Protocol):
+class ToolRunner(Protocol):
     """`sandbox.run` with limits, folder and environment already given."""
 
     def __call__(self, *arguments: str | Path, cpu_seconds: float, stdout: Path | None = None) -> Completed: ...
@@ -63,7 +63,7 @@ def version() -> str:
     return completed.stderr.splitlines()[0].rpartition(" ")[2]
 
 
-def pdf_info(run: Run, pdf: Path, output: Path, last: int, cpu_seconds: float) -> PdfInfo:
+def pdf_info(run: ToolRunner, pdf: Path, output: Path, last: int, cpu_seconds: float) -> PdfInfo:
     """The number of pages, and the boxes of the pages up to `last`."""
     completed = run("pdfinfo", "-f", "1", "-l", str(last), pdf, cpu_seconds=cpu_seconds, stdout=output)
     if "incorrect password" in completed.stderr.lower():
@@ -89,7 +89,7 @@ def page_errors(stderr: str, document_messages: frozenset[str]) -> list[str]:
     return [line for line in lines if line.strip() and line not in document_messages and "Warning" not in line]
 
 
-def text(run: Run, pdf: Path, first: int, last: int, output: Path, cpu_seconds: float) -> list[str] | None:
+def text(run: ToolRunner, pdf: Path, first: int, last: int, output: Path, cpu_seconds: float) -> list[str] | None:
     """The text layers of pages `first` to `last`; None if the output cannot be split into pages."""
     output.unlink(missing_ok=True)
     run("pdftotext", "-q", "-enc", "UTF-8", "-eol", "unix", "-f", str(first), "-l", str(last), pdf, output,
@@ -103,7 +103,7 @@ def text(run: Run, pdf: Path, first: int, last: int, output: Path, cpu_seconds: 
     return pages[:-1] if len(pages) == last - first + 2 else None
 
 
-def image_coverage(run: Run, pdf: Path, page: int, box: Box, output: Path, cpu_seconds: float) -> float:
+def image_coverage(run: ToolRunner, pdf: Path, page: int, box: Box, output: Path, cpu_seconds: float) -> float:
     """The share of the page that its images cover as drawn: 1 for a scan, also if it consists of strips."""
     run("pdfimages", "-list", "-f", str(page), "-l", str(page), pdf, cpu_seconds=cpu_seconds, stdout=output)
     covered = 0.0
@@ -116,7 +116,7 @@ def image_coverage(run: Run, pdf: Path, page: int, box: Box, output: Path, cpu_s
     return covered / (box.width * box.height / 72**2)
 
 
-def render(run: Run, pdf: Path, page: int, dpi: float, target: Path, cpu_seconds: float) -> Completed:
+def render(run: ToolRunner, pdf: Path, page: int, dpi: float, target: Path, cpu_seconds: float) -> Completed:
     """Render the crop box of a page in grey to `target` (.pgm). The caller must check the file, not the exit code."""
     assert target.suffix == ".pgm"
     target.unlink(missing_ok=True)
@@ -124,7 +124,7 @@ def render(run: Run, pdf: Path, page: int, dpi: float, target: Path, cpu_seconds
                pdf, target.with_suffix(""), cpu_seconds=cpu_seconds)  # fmt: skip
 
 
-def render_png(run: Run, pdf: Path, page: int, longest_side: int, target: Path, cpu_seconds: float) -> Completed:
+def render_png(run: ToolRunner, pdf: Path, page: int, longest_side: int, target: Path, cpu_seconds: float) -> Completed:
     """Render a page in colour to `target` (.png), scaled to a longest side of that many pixels.
 
     The caller must check the file, not the exit code.

@@ -17,14 +17,14 @@ from clerk.documents.storage import SiteStorage
 from clerk.errors import ClaimLost
 from clerk.sources.fetcher import Fetcher, Site
 from clerk.sources.http.body import Sink
-from clerk.sources.http.client import FetchResult, Limits, RateLimitedClient, Validators
+from clerk.sources.http.client import FetchResult, HttpLimits, RateLimitedClient, Validators
 from clerk.sources.sync import SourceSync, SyncResult
 from clerk.sources.vendors import BUILT_IN
 from tests.conftest import Databases
 from tests.sources.web import Web, run_server
 
 Result = TypeVar("Result")
-QUICK = Limits("clerk tests", interval=0.0, concurrency=8, timeout=5.0, allow_loopback=True, retry_delay=0.01)
+QUICK = HttpLimits("clerk tests", interval=0.0, concurrency=8, timeout=5.0, allow_loopback=True, retry_delay=0.01)
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ class HttpClient:
     """The rate-limited client, for tests without an event loop."""
 
     pool: psycopg_pool.ConnectionPool[Any]
-    limits: Limits = QUICK
+    limits: HttpLimits = QUICK
 
     def connect(self) -> AbstractContextManager[psycopg.Connection[Any]]:
         return self.pool.connection()

@@ -19,7 +19,7 @@ from clerk.pipeline.job_context import JobContext
 from clerk.plugins import manager
 from clerk.plugins.isolation import Heartbeat, call_with_timeout
 from clerk.sources.fetcher import Fetcher, Site
-from clerk.sources.http.client import Limits, RateLimitedClient
+from clerk.sources.http.client import HttpLimits, RateLimitedClient
 from clerk.sources.sync import SourceSync, SyncResult
 
 logger = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ class _Fetch:
         with self.job.connection() as connection:
             run_start = run_started_at(connection, self.job.run_id)
         async with RateLimitedClient(
-            Limits.from_settings(settings), self.job.connection, self.plugin_heartbeat.beat
+            HttpLimits.from_settings(settings), self.job.connection, self.plugin_heartbeat.beat
         ) as client:
             sync = SourceSync(
                 self.plugin,

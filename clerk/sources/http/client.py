@@ -33,7 +33,7 @@ from clerk.sources.http.body import Decoder, Sink
 from clerk.sources.http.rate_limit import Connect, HostRateLimiter, Slot
 from clerk.sources.http.ssrf import PublicOnlyBackend
 
-__all__ = ["FetchResult", "HttpResponse", "Limits", "RateLimitedClient", "Sink", "Validators"]
+__all__ = ["FetchResult", "HttpLimits", "HttpResponse", "RateLimitedClient", "Sink", "Validators"]
 
 logger = logging.getLogger(__name__)
 # At level INFO httpx logs complete URLs, including tokens.
@@ -53,7 +53,7 @@ _MAX_RETRY_AFTER = 7 * 86_400.0
 
 
 @dataclass(frozen=True)
-class Limits:
+class HttpLimits:
     user_agent: str
     interval: float = 0.5
     concurrency: int = 2
@@ -68,7 +68,7 @@ class Limits:
     """If a host asks for a longer pause, the request fails instead of waiting."""
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> Limits:
+    def from_settings(cls, settings: Settings) -> HttpLimits:
         return cls(
             user_agent=settings.user_agent,
             interval=settings.host_interval,
@@ -151,7 +151,7 @@ def _tls_context() -> ssl.SSLContext:
 class _Transport(httpx.AsyncHTTPTransport):
     """Transport of httpx whose connection pool uses the SSRF guard."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: HttpLimits) -> None:
         super().__init__(verify=_tls_context(), trust_env=False)
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=_tls_context(),
@@ -164,7 +164,7 @@ class _Transport(httpx.AsyncHTTPTransport):
 class RateLimitedClient:
     """HTTP client for use with `async with`. It calls `heartbeat` repeatedly during a request, also while it waits."""
 
-    def __init__(self, limits: Limits, connect: Connect, heartbeat: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, limits: HttpLimits, connect: Connect, heartbeat: Callable[[], None] = lambda: None) -> None:
         self.limits = limits
         self.heartbeat = heartbeat
         self.rate_limiter = HostRateLimiter(connect, limits.interval, limits.concurrency, limits.timeout)

@@ -72,7 +72,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Repair:
+class RepairView:
     row: DictRow
     changes: list[Change]
 
@@ -102,7 +102,7 @@ def read_log(pool: ReadOnlyPool, params: RepairParams) -> Log:
         latest = {"site": params.site, "limit": _MAX_ROWS}
         reconciliations = fetch_rows(connection, _RECONCILIATIONS, latest)
         actions = fetch_rows(connection, _ACTIONS, latest)
-    repairs = [Repair(row, diff(row["before"], row["after"])) for row in rows]
+    repairs = [RepairView(row, diff(row["before"], row["after"])) for row in rows]
     return Log(kinds, ResultPage(repairs, total, page, pages), reconciliations, actions)
 
 

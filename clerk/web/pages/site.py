@@ -58,7 +58,7 @@ QUERIES: list[SampleQuery] = [
 
 
 @dataclass(frozen=True)
-class Run:
+class RunView:
     """A run, and how it differs from the run before. A difference is None if one of the two has not ended."""
 
     row: DictRow
@@ -72,12 +72,12 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Site:
+class SiteView:
     row: DictRow
     source: DictRow
     explanation: Explanation
     flow: dict[str, Node]
-    runs: list[Run]
+    runs: list[RunView]
     publications: list[DictRow]
     current: DictRow | None
     """The publication that is online."""
@@ -95,7 +95,7 @@ def show(request: Request) -> Response:
     return render("site.html", site=site, params=params, link=lambda **changes: f"{link(**changes)}#documents")
 
 
-def read_site(pool: ReadOnlyPool, subdomain: str, params: DocumentParams) -> Site | None:
+def read_site(pool: ReadOnlyPool, subdomain: str, params: DocumentParams) -> SiteView | None:
     subdomain = subdomain.replace("\0", "")
     values = {"subdomain": subdomain, **_LIMITS}
     with pool.transaction() as connection:
@@ -106,7 +106,7 @@ def read_site(pool: ReadOnlyPool, subdomain: str, params: DocumentParams) -> Sit
         row = rows[0]
         publications = fetch_rows(connection, _PUBLICATIONS, values)
         current = next((row for row in publications if row["deployed_at"] and not row["withdrawn_at"]), None)
-        return Site(
+        return SiteView(
             row,
             fetch_rows(connection, _SOURCE, values)[0],
             explanation,
@@ -124,7 +124,7 @@ def _explain(connection: psycopg.Connection, subdomain: str) -> Explanation | No
     return None if state is None else explain(replace(state, now=state.now.astimezone(UTC)))
 
 
-def _compare_runs(runs: list[DictRow], site: DictRow) -> list[Run]:
+def _compare_runs(runs: list[DictRow], site: DictRow) -> list[RunView]:
     """The latest first, each compared with the run before it. The counters of the active run are in the site's row."""
     if runs and runs[0]["run_id"] == site["run_id"] and runs[0]["ended_at"] is None:
         runs[0].update({name: site[name] for name, value in runs[0].items() if value is None and name in site})
@@ -132,10 +132,10 @@ def _compare_runs(runs: list[DictRow], site: DictRow) -> list[Run]:
     return [_compare(run, previous) for run, previous in pairs]
 
 
-def _compare(run: DictRow, previous: DictRow | None) -> Run:
+def _compare(run: DictRow, previous: DictRow | None) -> RunView:
     if previous is None or run["ended_at"] is None or previous["ended_at"] is None:
-        return Run(run, None, None, None)
-    return Run(
+        return RunView(run, None, None, None)
+    return RunView(
         run,
         run["took"] - previous["took"],
         _difference(run["ocr_completed"], previous["ocr_completed"]),
