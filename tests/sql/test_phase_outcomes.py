@@ -19,7 +19,7 @@ from tests.engine.helpers import Connection, Worker, add_documents, add_site, fi
         (2, ("extraction",), "partial: 2 documents without people and votes"),
         (2, ("compilation",), "failed: compilation failed; the published archive stays as it was"),
         (2, ("compilation", "extraction"), "failed: compilation failed; the published archive stays as it was"),
-        (2, ("deploy",), "failed: deploying failed, or what is done after it"),
+        (2, ("deploy",), "failed: deploy or a post-deploy hook failed"),
         (2, ("fetch", "extraction"), "partial: fetching failed, 2 documents without people and votes"),
     ],
 )

@@ -1,5 +1,5 @@
 -- needs: 0018
--- A job for a unit whose phase is over. The unit counts as failed until the job succeeds, which makes the site dirty,
+-- A job for a unit whose phase has ended. The unit counts as failed until the job succeeds, which makes the site dirty,
 -- as after an operator's late retry. Called with the site's row locked.
 create or replace function clerk_defer_late_unit(
     p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint
@@ -20,7 +20,7 @@ begin
 
     insert into content_item_pipeline_state as l
         (content_item_id, pipeline, status, error_code, error_message, run_id, job_id, reopened_at)
-    values (p_content_item_id, p_stage, 'failed_terminal', 'JobLost', 'its job or its ledger row was lost, and its phase is over',
+    values (p_content_item_id, p_stage, 'failed_terminal', 'JobLost', 'its job or its ledger row was lost, and its phase has ended',
             p_run_id, v_job_id, clerk_now())
     on conflict (content_item_id, pipeline) do update
     set status = 'failed_terminal', error_code = coalesce(l.error_code, excluded.error_code),

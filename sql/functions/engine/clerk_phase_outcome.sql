@@ -52,7 +52,7 @@ begin
         outcome := 'failed'; reason := 'compilation failed; the published archive stays as it was';
     elsif p_phase = 4 then
         if v_site.deploy_completed = 0 then
-            outcome := 'failed'; reason := 'deploying failed, or what is done after it';
+            outcome := 'failed'; reason := 'deploy or a post-deploy hook failed';
         elsif v_site.fetch_failed + v_site.ocr_failed + v_site.extraction_failed > 0 then
             outcome := 'partial';
             reason := concat_ws(', ', case when v_site.fetch_failed > 0 then 'fetching failed' end,

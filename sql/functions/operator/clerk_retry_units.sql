@@ -1,6 +1,6 @@
 -- needs: 0018
 -- Retries documents that failed in a stage; documents that have not failed are skipped. If the stage is current, their
--- units are opened again. If it is still to come, the active run includes them. If it is over, a new run processes only
+-- units are opened again. If it is still to come, the active run includes them. If it has ended, a new run processes only
 -- them and what depends on them; it begins with fetch if their file is missing or altered.
 create or replace function clerk_retry_units(
     p_subdomain text, p_stage text, p_items bigint[], out run_id bigint, out units integer

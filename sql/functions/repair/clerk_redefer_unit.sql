@@ -1,5 +1,5 @@
 -- needs: 0018
--- Gives an orphaned unit a new job. If its phase is over the unit is late, and the run does not wait for it. False if
+-- Gives an orphaned unit a new job. If its phase has ended, the unit is late, and the run does not wait for it. False if
 -- it is not orphaned.
 create or replace function clerk_redefer_unit(p_content_item_id bigint, p_stage text) returns boolean
 language plpgsql volatile

@@ -17,4 +17,4 @@ where l.reopened_at is not null and l.status = 'failed_terminal'
 
 comment on view orphaned_units is
     'Open units of active runs, and late units, whose job is neither waiting nor running.';
-comment on column orphaned_units.late is 'The phase of the unit is over, so the run does not wait for it.';
+comment on column orphaned_units.late is 'The phase of the unit has ended, so the run does not wait for it.';
