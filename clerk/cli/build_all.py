@@ -21,7 +21,7 @@ from clerk.errors import EXIT_FAILURE
 @dry_run_option
 @json_option
 def build_all(output: Path | None, quiet: bool, dry_run: bool, as_json: bool) -> None:
-    """Build one database of all sites, with the additional columns subdomain and municipality.
+    """Build one database of all sites. It has the additional columns subdomain and municipality.
 
     A site whose archive is damaged is left out and reported, and the exit code is 1.
 

@@ -11,7 +11,7 @@ from clerk.cli.output import json_option, print_json, show, table
 @click.command()
 @json_option
 def config(as_json: bool) -> None:
-    """Show every setting, its value and where the value comes from. Passwords are redacted.
+    """Show every setting, its value and its origin. Passwords are redacted.
 
     \b
     Examples:

@@ -18,7 +18,13 @@ from clerk.web.auth import is_loopback
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8010, show_default=True, help="0: any free port.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8010,
+    show_default=True,
+    help="The port to listen on; 0: any free port.",
+)
 @click.option(
     "--token",
     help="Password that visitors must enter, with any user name. Other users of this machine can read command lines:"
@@ -30,7 +36,7 @@ from clerk.web.auth import is_loopback
     help="Let visitors retry, cancel, pause, resume, start runs and reconcile. Each action is recorded.",
 )
 def dashboard(host: str, port: int, token: str | None, allow_actions: bool) -> None:
-    """Serve the dashboard, which shows the pipeline in a browser. Read-only without --allow-actions.
+    """Serve the web page that shows the pipeline. Read-only without --allow-actions.
 
     A --host other than this machine needs a token, and an HTTPS proxy in front.
 

@@ -32,7 +32,7 @@ _KINDS = {
 
 @click.group()
 def db() -> None:
-    """Migrate and check the database; start and stop the embedded Postgres.
+    """Migrate and check the database. Start and stop the embedded Postgres.
 
     \b
     Examples:
@@ -58,7 +58,7 @@ def _report(steps: list[Step], as_json: bool, dry_run: bool, no_steps: str) -> N
 @dry_run_option
 @json_option
 def up(to: int | None, dry_run: bool, as_json: bool) -> None:
-    """Migrate the database to the newest schema, including Procrastinate's.
+    """Migrate the database to the newest schema. Includes the schema of Procrastinate.
 
     Accepts an empty database and one of legacy clerk; a database of another application is refused.
 
@@ -169,7 +169,7 @@ def verify_command(apply_migration: bool, as_json: bool) -> None:
 @db.command()
 @json_option
 def url(as_json: bool) -> None:
-    """Print the URL of the database, for psql and other clients, including the password.
+    """Print the URL of the database, including the password.
 
     Starts the embedded Postgres if it is used; it runs as long as a client is connected.
 
@@ -192,7 +192,7 @@ def url(as_json: bool) -> None:
 @db.command()
 @dry_run_option
 def start(dry_run: bool) -> None:
-    """Start the embedded Postgres and keep it running until `clerk db stop`.
+    """Start the embedded Postgres. It runs until `clerk db stop`.
 
     \b
     Example:

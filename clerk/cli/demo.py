@@ -37,10 +37,10 @@ _TIMEOUT = 900.0
 @click.argument("path", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @quiet_option
 def demo(path: Path | None, quiet: bool) -> None:
-    """Run the whole pipeline on generated documents of five towns, or on the PDFs of a folder.
+    """Run the pipeline on samples, or on a folder of PDFs.
 
-    `bin/demo` runs it with a database of its own. A second run finds no new documents. Exit code 0 if every site
-    ended with the expected outcome.
+    The sample documents are generated for five towns. `bin/demo` runs the command with its own database. A second run
+    finds no new documents. Exit code 0 if every site ended with the expected outcome.
 
     \b
     Examples:

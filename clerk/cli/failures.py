@@ -24,7 +24,7 @@ _MAX_SITES = 20
 @dry_run_option
 @json_option
 def failures(site: str | None, stage: str | None, error: str | None, retry: bool, dry_run: bool, as_json: bool) -> None:
-    """Show failed units by error code and age, with examples and a remedy.
+    """Show failed units by error code, with a remedy. Counts them by age and lists examples.
 
     --retry retries the selected units, one transaction per site. While the stage is running they are retried within
     it; otherwise a new run processes only these units and what depends on them. Exit code 1: a site could not be

@@ -11,7 +11,9 @@ from clerk.cli.legacy_redis import redis_command
 
 @click.group()
 def legacy() -> None:
-    """Migrate from legacy clerk: inspect it, empty its Redis, remove its tables. docs/legacy.md is the guide.
+    """Migrate from legacy clerk.
+
+    docs/legacy.md is the guide.
 
     \b
     Examples:

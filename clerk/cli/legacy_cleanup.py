@@ -28,10 +28,11 @@ from clerk.legacy.cleanup import CleanupCheck, CleanupScope
 @dry_run_option
 @json_option
 def cleanup_command(mode: str, backup: Path | None, forced: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
-    """Remove site_progress, job_tracking, the five legacy columns of sites and the trigger that updates them.
+    """Remove the tables and columns of legacy clerk.
 
-    Programs that select those columns break. Everything is saved, and --undo restores it. The action and the
-    overridden checks are recorded in operator_actions. Exit code 1: a check does not hold.
+    They are site_progress, job_tracking, five columns of sites and the trigger that updates them. Programs that select
+    those columns break. Everything is saved, and --undo restores it. The action and the overridden checks are recorded
+    in operator_actions. Exit code 1: a check does not hold.
 
     \b
     Examples:

@@ -14,10 +14,10 @@ from clerk.legacy.inspect import LegacyInspection, inspect
 @click.command("inspect")
 @json_option
 def inspect_command(as_json: bool) -> None:
-    """Show the data of legacy clerk in the database, on disk and in Redis (REDIS_URL), and where they disagree.
+    """Show the data of legacy clerk, and where they disagree.
 
-    Changes nothing, and works before and after `clerk db up`. What cannot be read is reported, and the rest is shown.
-    Exit code 3: Redis cannot be read.
+    Reads the database, the disk and Redis (REDIS_URL). Changes nothing, and works before and after `clerk db up`. What
+    cannot be read is reported, and the rest is shown. Exit code 3: Redis cannot be read.
 
     \b
     Examples:

@@ -28,11 +28,11 @@ _MAX_LINES = 20
 @dry_run_option
 @json_option
 def redis_command(file: Path | None, restore: Path | None, force: bool, dry_run: bool, as_json: bool) -> None:
-    """Empty the Redis of legacy clerk (REDIS_URL): waiting and scheduled jobs become runs.
+    """Empty the Redis of legacy clerk (REDIS_URL).
 
-    Deferred coordinators are cancelled and failed OCR jobs deleted. All removed jobs are first written to a file (a
-    JSON object per line), from which --restore restores them. Jobs of other programs stay. Exit code 1: some jobs
-    could not be handled; they are listed.
+    Waiting and scheduled jobs become runs. Deferred coordinators are cancelled and failed OCR jobs deleted. All removed
+    jobs are first written to a file (a JSON object per line), from which --restore restores them. Jobs of other
+    programs stay. Exit code 1: some jobs could not be handled; they are listed.
 
     \b
     Examples:

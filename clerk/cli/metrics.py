@@ -18,7 +18,7 @@ from clerk.monitoring.metrics import read_metrics, render
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file.")
 @json_option
 def metrics(output: Path | None, as_json: bool) -> None:
-    """Print the pipeline's metrics in the Prometheus text format. The dashboard serves the same at /metrics.
+    """Print metrics in the Prometheus text format. The dashboard serves the same at /metrics.
 
     --output is for the textfile collector of node_exporter: the file is replaced atomically. If the database cannot
     be reached the file is not changed, so its age shows the problem.

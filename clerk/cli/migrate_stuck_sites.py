@@ -22,7 +22,7 @@ from clerk.legacy.migrate import MigratedSite
 @dry_run_option
 @json_option
 def migrate_stuck_sites(every_site: bool, quiet: bool, dry_run: bool, as_json: bool) -> None:
-    """Import the sites that are stuck in legacy clerk from their files, and open a run for each.
+    """Import the sites that are stuck in legacy clerk. Each gets a run.
 
     A document with all of its text becomes processed, one with only its PDF pending, one with neither failed.
     No document is processed again and no file is lost. Reconciliation (`clerk reconcile-pipeline`, or a worker) then

@@ -34,7 +34,8 @@ from clerk.reconcile.storage_guard import STORAGE_MISSING
     type=click.Choice(["quick", "all", "none"]),
     default="quick",
     show_default=True,
-    help="Files to check: those of the sites whose turn it is, every file by its hash, or none.",
+    help="Files to check. quick: those of a limited number of sites, least recently checked first. all: every file, by"
+    " its hash.",
 )
 @quiet_option
 @dry_run_option

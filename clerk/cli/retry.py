@@ -19,7 +19,7 @@ from clerk.pipeline.engine import STAGES
 @dry_run_option
 @json_option
 def retry(site: str, stage: str | None, failed_only: bool, dry_run: bool, as_json: bool) -> None:
-    """Retry the failed units of a site, and run scheduled retries now.
+    """Retry the failed units of a site. Scheduled retries become due immediately.
 
     While the stage is running they are retried within it. Afterwards a new run processes only these units and what
     depends on them; documents that were processed before are not processed again.

@@ -16,7 +16,7 @@ from clerk.pipeline.engine import STAGES
 @dry_run_option
 @json_option
 def rewind(site: str, stage: str, dry_run: bool, as_json: bool) -> None:
-    """Repeat a stage and all stages after it, for every document. An active run is superseded.
+    """Repeat a stage and all stages after it. Applies to every document of the site. An active run is superseded.
 
     \b
     Example:

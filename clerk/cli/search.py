@@ -22,7 +22,9 @@ from clerk.publish.versions import published_archives
 @click.command("search")
 @click.argument("words")
 @click.option("--site", help="Search only the archive of this site.")
-@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), help="Search only meetings from this day on.")
+@click.option(
+    "--since", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Search only meetings from this day on."
+)
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of pages.")
 @json_option
 def search_command(words: str, site: str | None, since: datetime | None, limit: int, as_json: bool) -> None:

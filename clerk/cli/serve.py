@@ -32,9 +32,15 @@ class NothingPublished(ClerkError):
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8011, show_default=True, help="0: any free port.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8011,
+    show_default=True,
+    help="The port to listen on; 0: any free port.",
+)
 def serve(host: str, port: int) -> None:
-    """Serve the published archives with Datasette: facets, full-text search, JSON.
+    """Serve the published archives with Datasette. It has facets, full-text search and JSON.
 
     A version that is published later is served from the next request on. The archives are public, so there is no
     token. A --host other than this machine needs an HTTPS proxy in front.

@@ -146,7 +146,7 @@ def list_command(scraper: str | None, state: str | None, as_json: bool) -> None:
 @click.argument("subdomain")
 @json_option
 def show_command(subdomain: str, as_json: bool) -> None:
-    """Show a site's columns, the number of its documents, and the folder of its files.
+    """Show a site's columns, number of documents, and folder.
 
     \b
     Example:

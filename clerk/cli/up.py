@@ -18,7 +18,7 @@ from clerk.cli.output import info, make_console
 from clerk.cli.progress_reporter import quiet_option
 from clerk.cli.status_poller import StatusPoller
 from clerk.cli.up_display import Display, Endpoints, LineDisplay, NullDisplay, SupervisorLogHandler, TerminalDisplay
-from clerk.cli.worker import log_format_option, plan_processes, until_idle_option, worker_specs
+from clerk.cli.worker import log_format_option, plan_processes, processes_option, until_idle_option, worker_specs
 from clerk.config import redact_url
 from clerk.db.connection import connect, database_url
 from clerk.errors import ClerkError, SettingError
@@ -33,15 +33,15 @@ _MAX_NAMES = 5
 
 
 @click.command()
-@click.option(
-    "--workers",
-    "--processes",
-    "processes",
-    type=click.IntRange(min=1),
-    help="Number of worker processes. Default: one per CPU, and one for coordination.",
-)
+@processes_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address the dashboard listens on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8010, show_default=True, help="0: any free port.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8010,
+    show_default=True,
+    help="Port of the dashboard; 0: any free port.",
+)
 @click.option("--allow-actions", is_flag=True, help="Allow operator actions in the dashboard; see clerk dashboard.")
 @click.option("--no-dashboard", is_flag=True, help="Do not start the dashboard.")
 @quiet_option
@@ -57,7 +57,7 @@ def up(
     until_idle: bool,
     log_format: str,
 ) -> None:
-    """Run everything on this machine: database, workers and dashboard.
+    """Run database, workers and dashboard on this machine.
 
     Creates or migrates the database (an embedded Postgres without DATABASE_URL), starts workers for all queues and
     the dashboard, starts every site that is due, and shows the status. A process that dies or hangs is restarted.
@@ -69,7 +69,7 @@ def up(
     \b
     Examples:
       clerk up
-      clerk up --workers 2 --port 9000
+      clerk up --processes 2 --port 9000
       clerk up --until-idle --no-dashboard
     """
     settings = config.load()

@@ -16,13 +16,15 @@ apply_migration_option = click.option("--apply-migration", is_flag=True, help="M
 
 
 @click.command()
-@click.option("--full", is_flag=True, help="Check every row and hash every file: for nights, and after a restore.")
+@click.option(
+    "--full", is_flag=True, help="Check every row and hash every file. Slow: for nightly checks, and after a restore."
+)
 @click.option("--no-files", is_flag=True, help="Check the database only: for a machine without the storage.")
 @apply_migration_option
 @quiet_option
 @json_option
 def verify(full: bool, no_files: bool, apply_migration: bool, quiet: bool, as_json: bool) -> None:
-    """Check the invariants of the pipeline in the database and in the files. `clerk db verify` checks the schema.
+    """Check the invariants of the pipeline. Reads the database and the files; `clerk db verify` checks the schema.
 
     Without --full it checks the active runs and the databases published last, which is quick enough for every minute.
 

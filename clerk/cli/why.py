@@ -16,7 +16,7 @@ from clerk.monitoring.site_state import read_site_state
 @click.argument("site")
 @json_option
 def why(site: str, as_json: bool) -> None:
-    """Explain in one sentence why a site is in its current state, with a remedy and the evidence.
+    """Explain the state of a site in one sentence. Adds a remedy and the evidence.
 
     \b
     Examples:

@@ -28,6 +28,11 @@ IO_QUEUES = tuple(queue for queue in QUEUES if queue not in CPU_QUEUES)
 """Their jobs wait for the network most of the time: one process runs many."""
 _IO_CONCURRENCY = 10
 
+processes_option = click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    help="Number of worker processes. Default: one per CPU, and one for I/O bound queues.",
+)
 until_idle_option = click.option("--until-idle", is_flag=True, help="Stop when no job waits or runs.")
 log_format_option = click.option(
     "--log-format",
@@ -72,11 +77,7 @@ def worker_specs(plans: list[ProcessPlan], options: list[str]) -> list[ProcessSp
 
 @click.command()
 @click.option("--queues", metavar="A,B", help=f"Queues to process: {', '.join(QUEUES)}, or all, the default.")
-@click.option(
-    "--processes",
-    type=click.IntRange(min=1),
-    help="Number of processes. Default: one per CPU, and one for the queues that wait for the network.",
-)
+@processes_option
 @click.option("--concurrency", type=click.IntRange(min=1), help="Number of concurrent jobs in each process.")
 @until_idle_option
 @log_format_option

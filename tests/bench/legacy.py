@@ -25,9 +25,9 @@ PAGE = "The council met at seven. Member Ortega moved to approve the budget. The
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bin/bench legacy", description=__doc__)
-    parser.add_argument("--sites", type=int, default=400)
-    parser.add_argument("--documents", type=int, default=50, help="per site")
-    parser.add_argument("--pages", type=int, default=5, help="per document")
+    parser.add_argument("--sites", type=int, default=400, help="number of sites (default: 400)")
+    parser.add_argument("--documents", type=int, default=50, help="per site (default: 50)")
+    parser.add_argument("--pages", type=int, default=5, help="per document (default: 5)")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="clerk-bench-") as folder, ProgressReporter(options.quiet) as progress:

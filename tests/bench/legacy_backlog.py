@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 import time
@@ -18,19 +19,20 @@ from clerk.reconcile.plan import make_plan
 from tests.conftest import Databases, running
 from tests.engine.helpers import Connection, Worker, add_site, start
 
-STUCK, HEADLESS, FAILED = 105, 82, 2_695
+STUCK, WITHOUT_COORDINATOR, FAILED = 105, 82, 2_695
 
 
-def break_down(connection: Connection, stuck: int, headless: int, failed: int) -> None:
+def create_backlog(connection: Connection, stuck: int, without_coordinator: int, failed: int) -> None:
     """Create stuck sites without progress for three hours.
 
-    `headless` of them have a complete phase and no coordinator; the others have `failed` uncounted failed jobs.
+    `without_coordinator` of them have a complete phase and no coordinator; the others have `failed` uncounted failed
+    jobs.
     """
     worker = Worker(connection)
-    others = stuck - headless
-    for number in range(headless):
-        add_site(connection, f"headless{number}", documents=2)
-        start(connection, f"headless{number}", phase=2)
+    others = stuck - without_coordinator
+    for number in range(without_coordinator):
+        add_site(connection, f"complete{number}", documents=2)
+        start(connection, f"complete{number}", phase=2)
         while job := worker.fetch("ocr"):
             worker.finish(job)
     for number in range(others):
@@ -46,22 +48,25 @@ def break_down(connection: Connection, stuck: int, headless: int, failed: int) -
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(prog="bin/bench legacy-backlog", description=__doc__)
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory() as folder,
         running(Server(Path(folder) / "postgres")) as url,
-        ProgressReporter("--quiet" in sys.argv) as progress,
+        ProgressReporter(options.quiet) as progress,
     ):
         databases = Databases(url)
         with connect_to(databases.create()) as connection:
             Migrator(connection, default_folder()).up()
-            break_down(connection, STUCK, HEADLESS, FAILED)
+            create_backlog(connection, STUCK, WITHOUT_COORDINATOR, FAILED)
             connection.execute("analyze")
             started = time.monotonic()
             plan = make_plan(connection, None)
             planned = time.monotonic()
             done = reconcile(connection, None, progress=progress.callback("repairs")).done
             ended = time.monotonic()
-            assert len(plan) == len(done) == HEADLESS + FAILED
+            assert len(plan) == len(done) == WITHOUT_COORDINATOR + FAILED
             assert make_plan(connection, None, threshold=timedelta(0)) == []
         databases.drop_all()
     sys.stdout.write(

@@ -462,10 +462,17 @@ def resumed(clerk: Clerk, scratch: Path, pages: int = 200) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bin/bench ocr", description=__doc__)
     parser.add_argument("--civic", type=Path, default=CIVIC, help="folder of born-digital PDFs")
-    parser.add_argument("--pages", type=int, default=48)
-    parser.add_argument("--naive-documents", type=int, default=2, help="the naive loop takes ten times as long")
-    parser.add_argument("--only", nargs="*", default=["scanned", "digital", "resumed"])
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--pages", type=int, default=48, help="scanned pages (default: 48)")
+    parser.add_argument(
+        "--naive-documents",
+        type=int,
+        default=2,
+        help="documents for the naive loop, which takes ten times as long (default: 2)",
+    )
+    parser.add_argument(
+        "--only", nargs="*", default=["scanned", "digital", "resumed"], help="scanned, digital, resumed (default: all)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON for programs")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     options = parser.parse_args()
     if not options.civic.is_dir():

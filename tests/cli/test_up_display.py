@@ -42,7 +42,7 @@ def test_the_terminal_is_redrawn_in_place_and_the_log_goes_to_a_file(
     engine.start_run(connection, "town", first_phase=2)
     home = tmp_path / "home"
     environment = {"DATABASE_URL": database, "CLERK_HOME": str(home)}
-    command = ("-m", "clerk", "up", "--workers", "1", "--no-dashboard")
+    command = ("-m", "clerk", "up", "--processes", "1", "--no-dashboard")
     with run_on_terminal(*command, environment=environment, size=(WIDTH, HEIGHT)) as terminal:
         # The documents have no files: they fail, and the run ends.
         terminal.wait_for("town: run ended: failed")

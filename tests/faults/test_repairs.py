@@ -39,7 +39,7 @@ def _run_concurrently(url: str, *tasks: Callable[[psycopg.Connection[Any]], None
 
 def _corrupt_four_sites(pipeline: Pipeline) -> list[int]:
     """A dead worker's job, a unit without a job, wrong counters, and a missing coordinator; one site each."""
-    for site in ("dead", "orphaned", "miscounted", "headless"):
+    for site in ("dead", "orphaned", "miscounted", "uncoordinated"):
         pipeline.add_site(site, documents=2)
     pipeline.set_plan(ocr="wait:never")
     runs = [pipeline.start_run("dead", first_phase=2)]
@@ -58,8 +58,8 @@ def _corrupt_four_sites(pipeline: Pipeline) -> list[int]:
     )
     pipeline.connection.execute("set session_replication_role = origin")
 
-    runs.append(pipeline.start_run("headless", first_phase=2))
-    for (job,) in pipeline.rows("select id from procrastinate_jobs where args ->> 'subdomain' = 'headless'"):
+    runs.append(pipeline.start_run("uncoordinated", first_phase=2))
+    for (job,) in pipeline.rows("select id from procrastinate_jobs where args ->> 'subdomain' = 'uncoordinated'"):
         pipeline.connection.execute("delete from procrastinate_jobs where id = %s", [job])
     pipeline.connection.execute("delete from procrastinate_jobs where queue_name = 'coordinator'")
     return runs
@@ -81,7 +81,7 @@ def test_two_concurrent_reconciliations(pipeline: Pipeline) -> None:
     reconcile(pipeline.connection)
     repairs = pipeline.rows("select subdomain, found, count(*) from reconcile_log group by 1, 2 order by 1, 2")
     assert [count for _, _, count in repairs] == [1] * len(repairs)
-    assert [site for site, _, _ in repairs] == ["dead", "dead", "headless", "miscounted", "orphaned", "orphaned"]
+    assert [site for site, _, _ in repairs] == ["dead", "dead", "miscounted", "orphaned", "orphaned", "uncoordinated"]
     assert pipeline.scalar("select count(*) from procrastinate_jobs where queue_name = 'coordinator'") == 1
     assert repair_all(pipeline.connection) == []
 

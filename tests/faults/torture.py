@@ -186,9 +186,9 @@ def torture(url: str, folder: Path, options: argparse.Namespace, progress: Progr
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bin/torture", description=__doc__)
     parser.add_argument("--minutes", type=float, default=1.0, help="how long faults are injected (default: 1)")
-    parser.add_argument("--sites", type=int, default=5)
-    parser.add_argument("--documents", type=int, default=30, help="per site (default: 30)")
-    parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))  # noqa: S311 (not for secrets)
+    parser.add_argument("--sites", type=int, default=5, help="number of sites (default: 5)")
+    parser.add_argument("--documents", type=int, default=30, help="documents per site (default: 30)")
+    parser.add_argument("--seed", type=int, default=random.randrange(1_000_000), help="default: random")  # noqa: S311 (not for secrets)
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     options = parser.parse_args()
     out = sys.stdout.write

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_from_an_empty_folder_to_an_archive_and_shutdown(start: Start, tmp_path: Path) -> None:
     """No database and no site. A site is added, and nothing else is done."""
     folder = write_documents(tmp_path / "documents")
-    up = start("--workers", "2", "--port", "0", CLERK_POSTGRES_IDLE_TIMEOUT="1")
+    up = start("--processes", "2", "--port", "0", CLERK_POSTGRES_IDLE_TIMEOUT="1")
     address = up.dashboard()
     assert httpx2.get(address).status_code == 200
     assert "--allow-actions" not in up.children("dashboard")[0].cmdline()
@@ -58,7 +58,7 @@ def test_killed_processes_are_restarted_and_the_site_completes(
     start: Start, database: Url, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
     add(connection, "springfield", write_documents(tmp_path / "documents", scans=4))
-    up = start("--workers", "2", "--port", "0", DATABASE_URL=database)
+    up = start("--processes", "2", "--port", "0", DATABASE_URL=database)
     address = up.dashboard()
     running_ocr = "select pid from running_jobs where queue = 'ocr' and progress is not null"
     (worker, *_) = until(lambda: connection.execute(running_ocr).fetchall())
@@ -126,14 +126,14 @@ def deploying(start: Start, database: Url, connection: psycopg.Connection, tmp_p
     """`clerk up` with a running deploy command, which waits for a file named `go`."""
     add(connection, "springfield", write_documents(tmp_path / "documents"), deploy=["command"])
     script = f"touch '{tmp_path}/started'; while [ ! -e '{tmp_path}/go' ]; do sleep 0.1; done"
-    up = start("--workers", "2", "--no-dashboard", DATABASE_URL=database, CLERK_DEPLOY_COMMAND=f'sh -c "{script}"')
+    up = start("--processes", "2", "--no-dashboard", DATABASE_URL=database, CLERK_DEPLOY_COMMAND=f'sh -c "{script}"')
     until(lambda: Path(tmp_path, "started").exists())
     (command,) = [process for process in up.descendants() if process.name() == "sh"]
     return up, command
 
 
 def test_children_exit_after_the_supervisor_is_killed(start: Start, database: Url) -> None:
-    up = start("--workers", "2", "--port", "0", "--allow-actions", DATABASE_URL=database)
+    up = start("--processes", "2", "--port", "0", "--allow-actions", DATABASE_URL=database)
     up.dashboard()
     assert [child.cmdline()[-1] for child in up.children("dashboard")] == ["--allow-actions"]
     started = up.descendants()
@@ -145,13 +145,13 @@ def test_children_exit_after_the_supervisor_is_killed(start: Start, database: Ur
 
 def test_until_idle_and_quiet(start: Start, database: Url, connection: psycopg.Connection, tmp_path: Path) -> None:
     add(connection, "springfield", write_documents(tmp_path / "documents"))
-    up = start("--workers", "2", "--no-dashboard", "--quiet", "--until-idle", DATABASE_URL=database)
+    up = start("--processes", "2", "--no-dashboard", "--quiet", "--until-idle", DATABASE_URL=database)
     assert up.wait() == 0
     assert up.output == ""
     assert outcome(connection, "springfield") == "succeeded"
     assert "phase 4 has ended" in Path(tmp_path, "home", "up.log").read_text()
     add(connection, "shelbyville", tmp_path / "nowhere")
-    up = start("--workers", "2", "--no-dashboard", "--quiet", "--until-idle", DATABASE_URL=database)
+    up = start("--processes", "2", "--no-dashboard", "--quiet", "--until-idle", DATABASE_URL=database)
     assert up.wait() == EXIT_FAILURE
     assert "the run of shelbyville failed" in up.output
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from clerk.db.migrations.verify import verify_invariants
-from tests.bench.legacy_backlog import break_down
+from tests.bench.legacy_backlog import create_backlog
 from tests.conftest import Databases, Url
 from tests.engine.helpers import Connection, Worker, drain, rows
 from tests.faults.pipeline import Pipeline, pipeline_on, until
@@ -106,7 +106,7 @@ def test_worker_whose_clock_is_off_by_an_hour(pipeline: Pipeline, clock: float) 
 
 def test_the_backlog_of_legacy_clerk(connection: Connection) -> None:
     """Missing coordinators and failed jobs without accounting: one reconciliation continues all of them."""
-    break_down(connection, stuck=10, headless=7, failed=100)
+    create_backlog(connection, stuck=10, without_coordinator=7, failed=100)
     assert failed_checks(connection) == {"waiting"}
     assert len(repair_all(connection)) == 107
     assert repair_all(connection) == []
