@@ -543,7 +543,7 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- claim_mismatches (job_id bigint, subdomain text, stage text, problem text)
 -- completions_per_hour (hour timestamp with time zone, stage text, completed bigint, failed bigint)
 -- coordinator_errors (at timestamp with time zone, subdomain character varying, run_id bigint, phase smallint, error_code text, error_message text, deferred_count integer, advanced_at timestamp with time zone)
--- counter_mismatches (invariant text, subdomain character varying, run_id bigint, stage text, problem text, differs boolean, in_motion boolean)
+-- counter_mismatches (invariant text, subdomain character varying, run_id bigint, stage text, problem text, differs boolean, recently_changed boolean)
 -- current_runs (subdomain character varying, name character varying, current_stage character varying, phase integer, outcome character varying, updated_at timestamp with time zone, coordinator_enqueued boolean, dirty boolean, paused_at timestamp with time zone, paused_by text, run_interval interval, due_at timestamp with time zone, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, run_id bigint, reason text, started_at timestamp with time zone, ended_at timestamp with time zone, outcome_reason text, deployed_at timestamp with time zone, announced_at timestamp with time zone, skipped integer, skipped_examples text[])
 -- due_sites (subdomain character varying, updated_at timestamp with time zone, run_interval interval)
 -- duplicate_publications (subdomain character varying, run_id bigint, publication_id bigint, deployer text, content_hash text, site_updated_at timestamp with time zone)
@@ -611,7 +611,7 @@ comment on column content_items.storage_key is 'Path of the PDF below the site''
 comment on column content_items.superseded_at is 'Since when a later revision is known. The archive shows the newest of a series that could be read.';
 comment on column coordinator_errors.advanced_at is 'NULL: it has not succeeded since.';
 comment on column counter_mismatches.differs is 'False: counters and ledger agree on an impossible state, such as more units ended than there are. Counting again does not help.';
-comment on column counter_mismatches.in_motion is 'The run is active, the site changed within three hours, or its counters are not those with which its run ended. A filter on this avoids reading the ledger of idle sites.';
+comment on column counter_mismatches.recently_changed is 'The run is active, the site changed within three hours, or its counters are not those with which its run ended. A filter on this avoids reading the ledger of idle sites.';
 comment on column current_runs.deployed_at is 'When this run published; announced_at: when its post-deploy hooks were done.';
 comment on column current_runs.due_at is 'When the next run is due; NULL: now.';
 comment on column current_runs.skipped is 'Entries of the source that the fetch of this run skipped; skipped_examples: the first 20, with reasons.';
@@ -772,7 +772,7 @@ comment on view duplicate_publications is 'Sites whose newest publication repeat
 comment on view expected_counters is 'The counters that a site should have, counted from the ledger rows of its current run.';
 comment on view expired_claims is 'Running jobs without a live lease (invariant I7): their worker died, froze or exceeded the time limit.';
 comment on view failing_documents is 'Units whose last attempt failed, permanently or to be retried, and why.';
-comment on view invariant_violations is 'One row per violated invariant that SQL can see among active and recent rows; normally empty.';
+comment on view invariant_violations is 'One row per violated invariant that SQL can detect among active and recent rows; normally empty.';
 comment on view invariant_violations_full is 'Like invariant_violations, over all rows. Reads the whole ledger: for nightly checks and after a restore.';
 comment on view jobs_last_minute is 'Per stage: jobs that ended in the last minute.';
 comment on view missing_coordinators is 'Phases that are complete and not advanced, without a waiting or running coordinator.';

@@ -120,10 +120,10 @@ def highlight(text: str, words: str) -> str:
 def _search_archive(
     subdomain: str, database: Path, words: str, since: date | None, limit: int, deadline: float | None
 ) -> list[Hit]:
-    def is_over() -> bool:
+    def is_past_deadline() -> bool:
         return deadline is not None and time.monotonic() > deadline
 
-    if is_over():
+    if is_past_deadline():
         raise _TimeLimit
     parameters = {
         "words": words,
@@ -134,10 +134,10 @@ def _search_archive(
     }
     with open_readonly(database) as connection:
         prepare(connection)
-        connection.set_progress_handler(is_over, _OPCODES_PER_DEADLINE_CHECK)
+        connection.set_progress_handler(is_past_deadline, _OPCODES_PER_DEADLINE_CHECK)
         try:
             return [Hit(subdomain, *row) for row in connection.execute(SEARCH_SQL, parameters)]
         except sqlite3.OperationalError:
-            if is_over():
+            if is_past_deadline():
                 raise _TimeLimit from None
             raise

@@ -96,13 +96,13 @@ def _newest_processed(storage: SiteStorage, lineage: Sequence[Candidate]) -> tup
     for candidate in sorted(lineage, key=lambda candidate: (candidate.is_superseded, -candidate.document.id)):
         document = candidate.document
         try:
-            known = manifest.load(storage.manifest(document))
+            stored = manifest.load(storage.manifest(document))
         except manifest.ManifestUnreadable as error:
             logger.warning("document %s keeps its rows in the archive: %s", document.id, error)
             return document, True
-        if known is None and candidate.is_processed:
+        if stored is None and candidate.is_processed:
             logger.warning("document %s keeps its rows in the archive: its texts are missing", document.id)
             return document, True
-        if known is not None and known.is_complete and (candidate.is_processed or not known.failed):
+        if stored is not None and stored.is_complete and (candidate.is_processed or not stored.failed):
             return document, False
     return None

@@ -33,7 +33,7 @@ from clerk.web.auth import is_loopback
 @click.option(
     "--allow-actions",
     is_flag=True,
-    help="Let visitors retry, cancel, pause, resume, start runs and reconcile. Each action is recorded.",
+    help="Allow visitors to retry, cancel, pause, resume, start runs and reconcile. Each action is recorded.",
 )
 def dashboard(host: str, port: int, token: str | None, allow_actions: bool) -> None:
     """Serve the web page that shows the pipeline. Read-only without --allow-actions.

@@ -65,7 +65,7 @@ def site() -> None:
     """Add, list, show, edit, remove and import sites.
 
     A subdomain is the key of a site: 1 to 63 lower-case letters, digits, dots and hyphens, with a letter or
-    digit at both ends.
+    digit at both ends and no two dots in a row.
 
     \b
     Examples:

@@ -29,7 +29,7 @@ _RETRY_DELAY = 2.0
 
 
 class StatusPoller(threading.Thread):
-    """A thread of its own, so that the supervisor does not wait for a database that does not answer."""
+    """A thread of its own, so that the supervisor does not wait for a database that does not respond."""
 
     def __init__(self, settings: Settings, display: Display, supervisor: Supervisor) -> None:
         super().__init__(name="status-poller", daemon=True)

@@ -21,7 +21,7 @@ _TABLES = {
     "minutes": {"facets": ["meeting", "date"], "sort_desc": "date", "description": "A row per page of minutes."},
     "agendas": {"facets": ["meeting", "date"], "sort_desc": "date", "description": "A row per page of an agenda."},
 }
-# Datasette makes a form field of every parameter: only the words and the date are left to the reader.
+# Datasette makes a form field of every parameter: visitors should enter only the words and the date.
 _SEARCH = (
     search.SEARCH_SQL.replace(":mark_start", "'['")
     .replace(":mark_end", "']'")

@@ -67,10 +67,10 @@ def translate_errors(url: str) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        known = _as_clerk_error(error, url)
-        if known is None:
+        clerk_error = _as_clerk_error(error, url)
+        if clerk_error is None:
             raise
-        raise known from error
+        raise clerk_error from error
 
 
 def _as_clerk_error(error: psycopg.Error, url: str) -> ClerkError | None:

@@ -143,7 +143,7 @@ _CHECKS = (
         from (
             select subdomain, run_id, string_agg(stage || ': ' || problem, '; ' order by stage, problem) as found
             from counter_mismatches
-            where differs and case when %(site)s::text is null then in_motion else subdomain = %(site)s end
+            where differs and case when %(site)s::text is null then recently_changed else subdomain = %(site)s end
             group by subdomain, run_id
         ) m
         cross join lateral (select count(*) as units from clerk_missing_units(m.subdomain)) missing

@@ -76,12 +76,12 @@ def read_state(connection: psycopg.Connection) -> State:
         for kind, name, checksum in connection.execute("select kind, name, checksum from clerk_schema_objects"):
             objects[kind, name] = checksum
         kind = "ours"
-    elif not any(not table.startswith("procrastinate_") for table in tables):
+    elif all(table.startswith("procrastinate_") for table in tables):
         kind = "empty"
     else:
         kind = "legacy" if _has_legacy_sites(connection) else "foreign"
-    now = procrastinate_schema.installed(connection) if kind != "foreign" else None
-    return State(kind, applied, objects, now, tables)
+    procrastinate = procrastinate_schema.installed(connection) if kind != "foreign" else None
+    return State(kind, applied, objects, procrastinate, tables)
 
 
 def _has_legacy_sites(connection: psycopg.Connection) -> bool:
@@ -211,7 +211,7 @@ class Migrator:
             return steps
 
     def clean_up(self, and_then: Callable[[], None]) -> bool:
-        """Move legacy clerk's tables and columns out of the way, and call `and_then` in the same transaction.
+        """Rename the tables of legacy clerk, save and drop its columns, and call `and_then` in the same transaction.
 
         Return False if that was done before.
         """
@@ -231,7 +231,7 @@ class Migrator:
             return True
 
     def revert_cleanup(self, and_then: Callable[[], None]) -> bool:
-        """Restore what `clean_up` moved. Return False if there was no clean-up."""
+        """Restore what `clean_up` renamed or dropped. Return False if there was no clean-up."""
         with self._exclusive():
             if not is_cleaned_up(self.connection):
                 return False

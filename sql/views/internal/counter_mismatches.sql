@@ -1,12 +1,12 @@
 -- needs: 0018
--- The three hours are longer than the reconciler's threshold, so that it still sees the sites that it waited for.
+-- Three hours are more than reconciliation's threshold, so that the view still has the sites that it waited for.
 create view counter_mismatches as
 select 'I2' as invariant, s.subdomain, s.run_id, n.stage,
        format('the site counts %s/%s/%s (total, completed, failed), the ledger %s/%s/%s',
               n.total, n.completed, n.failed, n.ledger_total, n.ledger_completed, n.ledger_failed) as problem,
        (n.total, n.completed, n.failed) is distinct from (n.ledger_total, n.ledger_completed, n.ledger_failed) as differs,
        r.ended_at is null or coalesce(s.updated_at > clerk_now() - interval '3 hours', true)
-           or r.counters is distinct from clerk_counters(s) as in_motion
+           or r.counters is distinct from clerk_counters(s) as recently_changed
 from sites s
 join pipeline_runs r on r.run_id = s.run_id
 join expected_counters c on c.subdomain = s.subdomain
@@ -35,5 +35,5 @@ comment on view counter_mismatches is
     'Sites and stages whose counters differ from the ledger (invariant I2), or whose coordinator is claimed too early (I3). Counts the ledger of every site that is not filtered out.';
 comment on column counter_mismatches.differs is
     'False: counters and ledger agree on an impossible state, such as more units ended than there are. Counting again does not help.';
-comment on column counter_mismatches.in_motion is
+comment on column counter_mismatches.recently_changed is
     'The run is active, the site changed within three hours, or its counters are not those with which its run ended. A filter on this avoids reading the ledger of idle sites.';

@@ -8,7 +8,7 @@ from run_mismatches m
 union all
 select m.invariant, m.subdomain, m.run_id, m.stage, m.problem
 from counter_mismatches m
-where m.in_motion
+where m.recently_changed
 union all
 select 'waiting', j.subdomain, j.run_id, null, format('job %s is waiting although its run has ended', j.job_id)
 from stale_jobs j
@@ -39,4 +39,4 @@ where c.job_id in (select e.job_id from procrastinate_events e
                      and e.type in ('succeeded', 'failed', 'cancelled', 'aborted'));
 
 comment on view invariant_violations is
-    'One row per violated invariant that SQL can see among active and recent rows; normally empty.';
+    'One row per violated invariant that SQL can detect among active and recent rows; normally empty.';
