@@ -124,7 +124,7 @@ documents = st.lists(
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(documents, min_size=1, max_size=4))
-def test_any_order_of_changes_gives_what_a_fresh_build_gives(
+def test_any_order_of_changes_equals_a_fresh_build(
     tmp_path_factory: pytest.TempPathFactory, history: list[list[tuple[str, str, int, list[str]]]]
 ) -> None:
     folder = tmp_path_factory.mktemp("history")

@@ -25,10 +25,10 @@ def clerk_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 
     def run(*arguments: str) -> Result:
         monkeypatch.setattr(sys, "argv", ["clerk", *arguments])
-        with pytest.raises(SystemExit) as leaving:
+        with pytest.raises(SystemExit) as raised:
             clerk.cli.main()
         captured = capsys.readouterr()
-        code = leaving.value.code
+        code = raised.value.code
         return Result(code if isinstance(code, int) else 0, captured.out, captured.err)
 
     return run

@@ -46,7 +46,7 @@ class Machine(RuleBasedStateMachine):
         ]
         self.db = self.operator.connection
         self.claims: list[tuple[Worker, helpers.Job]] = []
-        """Attempts that some worker believes it holds, zombies included."""
+        """Attempts that workers have not finished, including those of frozen workers whose job was rescued."""
         with self.db.transaction():
             self.db.execute("set local session_replication_role = replica")
             for table in TABLES:

@@ -191,7 +191,7 @@ def test_worker_frozen_until_its_registration_was_deleted(pipeline: Pipeline) ->
     assert pipeline.wait_for_end(run) == "succeeded"
     assert {step.pid for step in pipeline.steps()} == {zombie.pid}
     assert pipeline.scalar("select pid from worker_status where queues @> '{ocr}'") == str(zombie.pid), (
-        "it says who it is"
+        "it has registered again"
     )
     assert zombie.stop() == 0
     pipeline.check_invariants()

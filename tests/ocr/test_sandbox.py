@@ -136,7 +136,7 @@ def test_a_line_server_that_fails_exits_with_the_reason(
         assert server.has_exited
 
 
-def test_the_whole_life_of_a_line_server_is_limited(tmp_path: Path) -> None:
+def test_the_total_cpu_time_of_a_line_server_is_limited(tmp_path: Path) -> None:
     busy_loop = (
         "import time\nwhile input():\n  until = time.process_time() + 0.7\n  while time.process_time() < until: pass\n"
     )

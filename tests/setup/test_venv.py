@@ -47,7 +47,7 @@ def test_help_and_wrong_usage(machine: Machine, checkout: Path) -> None:
     assert wrong.err == "bin/setup: unknown option --for-test; bin/setup --help lists them\n"
 
 
-def test_two_at_once_after_one_that_was_killed(prepared: Prepared) -> None:
+def test_two_concurrent_setups_after_a_killed_one(prepared: Prepared) -> None:
     assert [run.code for run in prepared.runs] == [0, 0], prepared.runs
     assert sum("setup: create .venv" in run.err for run in prepared.runs) == 1
     assert sum("waiting for another bin/setup" in run.err for run in prepared.runs) == 1

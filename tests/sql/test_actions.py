@@ -97,7 +97,7 @@ def test_the_pipeline_itself_writes_no_action(connection: Connection, worker: Wo
     drain(worker)
     connection.execute("update sites set dirty = true")
     engine.start_refresh_run(connection, "town")
-    engine.abandon_run(connection, "town", one(connection, "select run_id from sites"), "in vain")
+    engine.abandon_run(connection, "town", one(connection, "select run_id from sites"), "no progress")
     assert actions(connection) == []
 
 

@@ -93,7 +93,7 @@ def stock_fetch_reads_everything(url: Url) -> None:
     assert read["sequentially"] + read["by index"] > WAITING
 
 
-def test_fetch_gives_what_procrastinate_gives(connection: Connection) -> None:
+def test_fetch_returns_the_same_job_as_procrastinate(connection: Connection) -> None:
     """By priority, then age; not before its scheduled time; one job at a time per lock."""
     worker = Worker(connection)
     connection.execute(
@@ -114,7 +114,7 @@ def test_fetch_gives_what_procrastinate_gives(connection: Connection) -> None:
         assert ours == theirs, queues
 
 
-def whole_life_of_a_unit_reads_a_few_rows(url: Url) -> None:
+def all_changes_of_a_unit_read_a_few_rows(url: Url) -> None:
     """Fetch, progress, retry, fetch, finish; then the coordinator and the next phase."""
     with connect_worker(url, "worker") as worker, rolled_back(worker.connection):
         job = worker.take("compilation")
@@ -166,7 +166,7 @@ def test_behind_a_long_queue(server: Url, template: str) -> None:
             fetch_reads_a_few_rows(url, queues, analysed=True)
             fetch_reads_a_few_rows(url, queues, analysed=False)
         stock_fetch_reads_everything(url)
-        whole_life_of_a_unit_reads_a_few_rows(url)
+        all_changes_of_a_unit_read_a_few_rows(url)
         for view in ("expired_claims", "missing_coordinators", "orphaned_units"):
             reconciler_scans_no_big_table(url, view)
     finally:

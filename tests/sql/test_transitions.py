@@ -36,7 +36,7 @@ ENDED = ("succeeded", "failed", "aborted", "cancelled")
 
 
 def bring_to(worker: Worker, job_id: int, status: str) -> Job:
-    """Bring a waiting job to a status, as workers and operators do; returns the job as its worker knows it."""
+    """Bring a waiting job to a status, as workers and operators do; returns the job as its worker fetched it."""
     if status == "cancelled":
         one(worker.connection, "select procrastinate_cancel_job_v1(%s, false, false)", [job_id])
     elif status != "todo":

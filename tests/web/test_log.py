@@ -20,7 +20,7 @@ def repairs(connection: psycopg.Connection) -> None:
     connection.execute(
         """
         insert into reconcile_log (reconciliation, at, kind, subdomain, stage, found, done, why, before, after)
-        select gen_random_uuid(), now() - n * interval '1 minute', (array['lease', 'miscounted'])[1 + mod(n, 2)],
+        select gen_random_uuid(), now() - n * interval '1 minute', (array['lease', 'counters'])[1 + mod(n, 2)],
                'town-' || n, 'ocr', 'found ' || n, 'done ' || n, 'why ' || n, %(before)s, %(after)s
         from generate_series(1, 120) n
         """,
