@@ -14,7 +14,18 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from clerk.errors import JobError, PluginFailed, PluginRaised, PluginTimeout
+from clerk.errors import (
+    ArchiveDamaged,
+    ArchiveMissing,
+    CommandFailed,
+    CommandTimeout,
+    CommandUnset,
+    JobError,
+    PluginFailed,
+    PluginRaised,
+    PluginTimeout,
+    SpacyUnavailable,
+)
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -22,6 +33,8 @@ Result = TypeVar("Result")
 HOOK_TIMEOUT = 300.0
 """Default timeout of a hook call, in seconds."""
 _POLL_INTERVAL = 0.5
+_ERRORS_OF_BUILT_IN = (ArchiveDamaged, ArchiveMissing, CommandFailed, CommandTimeout, CommandUnset, SpacyUnavailable)
+"""Errors of built-in deployers and extractors. They are raised unchanged, so that units get their code and remedy."""
 
 
 class Heartbeat:
@@ -78,7 +91,7 @@ def call_with_timeout(
     match thread.error:
         case None:
             return thread.result
-        case error if isinstance(error, expected):
+        case error if isinstance(error, (*expected, *_ERRORS_OF_BUILT_IN)):
             raise error
         case JobError(retryable=False) as error:
             raise PluginFailed(f"plugin {plugin} failed in {hook}: {_describe(error)}") from error

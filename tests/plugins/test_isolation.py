@@ -12,7 +12,15 @@ from typing import Any
 
 import pytest
 
-from clerk.errors import PermanentError, PluginFailed, PluginRaised, PluginTimeout
+from clerk.errors import (
+    CommandFailed,
+    JobError,
+    PermanentError,
+    PluginFailed,
+    PluginRaised,
+    PluginTimeout,
+    SpacyUnavailable,
+)
 from clerk.plugins.isolation import Heartbeat, call_with_timeout
 
 
@@ -46,6 +54,15 @@ def test_a_permanent_error_of_a_plugin_is_not_retried() -> None:
     with pytest.raises(PluginFailed, match=r"plugin mine failed in hook: QuotaExceeded: no budget") as raised:
         call_with_timeout("mine", "hook", call)
     assert not raised.value.retryable
+
+
+@pytest.mark.parametrize("error", [CommandFailed("exit code 3"), SpacyUnavailable("not installed")])
+def test_errors_of_built_in_plugins_keep_their_code(error: JobError) -> None:
+    def call() -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        call_with_timeout("clerk.builtin", "hook", call)
 
 
 def test_a_hanging_plugin_times_out() -> None:

@@ -294,7 +294,7 @@ def test_a_site_without_deployers(town: Town) -> None:
         ('{"deploy": 42}', "SiteConfigError"),
         ('{"deploy": [{}]}', "SiteConfigError"),
         ("[", "SiteConfigError"),
-        ('{"deploy": ["command"]}', "PluginFailed"),
+        ('{"deploy": ["command"]}', "CommandUnset"),
     ],
 )
 def test_an_invalid_deploy_setting_fails_without_retries(town: Town, extra: str, code: str) -> None:
