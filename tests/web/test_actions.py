@@ -99,7 +99,7 @@ def test_update_now(action_client: TestClient, connection: psycopg.Connection, s
     assert (path, message) == ("/sites/springfield", f"Run {row[0]} of springfield started.")
     assert row[1] == "requested by dashboard testclient"
     assert run_outcomes(connection) == [None]
-    assert "is still going (fetch)" in preview(action_client, "update", 409, site=site)
+    assert "is in progress (fetch)" in preview(action_client, "update", 409, site=site)
 
 
 def test_update_of_a_paused_site_says_that_it_waits(
