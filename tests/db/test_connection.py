@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from clerk.db.embedded.server import Server
 from clerk.errors import EXIT_FAILURE, EXIT_UNKNOWN, ClerkError, DatabaseRefused, DatabaseUnreachable
 from tests.conftest import NO_FSYNC, Url
 from tests.db.conftest import copy_data_directory
+from tests.helpers import until
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +79,19 @@ def test_a_database_that_does_not_exist(strict_server: Server) -> None:
 
 def test_a_server_without_free_connections(strict_server: Server) -> None:
     url = url_for(strict_server, "guest:right")
-    held = [psycopg.connect(url) for _ in range(3)]
-    error = connection_error(url)
+    with contextlib.ExitStack() as held:
+
+        def hold_one() -> bool:
+            try:
+                return bool(held.enter_context(psycopg.connect(url)))
+            except psycopg.OperationalError:
+                return False  # A session of an earlier test is still ending.
+
+        for _ in range(3):
+            until(hold_one)
+        error = connection_error(url)
     assert error.remedy.startswith("close some connections")
     assert error.exit_code == EXIT_UNKNOWN
-    for connection in held:
-        connection.close()
 
 
 @pytest.mark.parametrize(

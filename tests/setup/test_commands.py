@@ -77,7 +77,7 @@ def test_test_runs_every_step(machine: Machine, checkout: Path) -> None:
     assert headings == [
         "setup", "ruff check", "ruff format", "mypy", "import contracts", "shellcheck", "uv.lock", "tests",
     ]  # fmt: skip
-    assert result.out.splitlines()[-1] == "pytest -n 2 --long tests/db"
+    assert result.out.splitlines()[-1] == "pytest -n 3 --long tests/db"
 
 
 def test_quick_runs_some_tests_only(machine: Machine, checkout: Path) -> None:
@@ -86,7 +86,7 @@ def test_quick_runs_some_tests_only(machine: Machine, checkout: Path) -> None:
     assert (result.code, result.err) == (0, "")
     assert "== mypy" in result.out
     command = result.out.splitlines()[-1].split()
-    assert command[:3] == ["pytest", "-n", "2"]
+    assert command[:3] == ["pytest", "-n", "3"]
     assert command[-2:] == ["-k", "x"]
     paths = [word.partition("=")[2] if "=" in word else word for word in command[3:-2]]
     assert "tests/sql" in paths
@@ -100,4 +100,4 @@ def test_test_stops_at_the_first_step_that_fails(machine: Machine, checkout: Pat
     assert result.err == "bin/test: failed at: mypy\n"
     assert "== import contracts" not in result.out
     alone = machine.run(checkout / "bin/test", "--no-lint", "--no-system", "-k", "x")
-    assert (alone.code, alone.out) == (0, "== setup\n== tests\npytest -n 2 -k x\n")
+    assert (alone.code, alone.out) == (0, "== setup\n== tests\npytest -n 3 -k x\n")
