@@ -196,6 +196,7 @@ def test_deleting_ended_jobs_and_the_last_open_job(pipeline: Pipeline) -> None:
     run = pipeline.start_run(first_phase=2)
     pipeline.worker(concurrency=2)
     until(lambda: pipeline.counters("ocr") == (3, 1, 1), "two ended")
+    until(lambda: pipeline.job_status(pipeline.job_id("ocr", last)) == "doing", "the last one started")
     for item in (succeeded, failed):
         pipeline.connection.execute("delete from procrastinate_jobs where id = %s", [pipeline.job_id("ocr", item)])
     assert pipeline.counters("ocr") == (3, 1, 1)
