@@ -8,6 +8,9 @@ from typing import Any
 import procrastinate
 from procrastinate import App
 
+from clerk.documents import repository
+from clerk.documents.storage import require_mounted
+from clerk.errors import StorageUnmounted
 from clerk.pipeline.connector import ClerkConnector
 from clerk.pipeline.job_context import JobContext
 from clerk.pipeline.job_manager import ClerkJobManager
@@ -38,12 +41,25 @@ class ClerkApp(App):
         """Register the task that processes the units of a stage."""
 
         def run(context: procrastinate.JobContext, /, **arguments: Any) -> Any:
-            return task(JobContext(context))
+            job = JobContext(context)
+            _require_storage(job)
+            return task(job)
 
         self.task(name=f"clerk.{stage}", queue=stage, retry=StageRetry(self.job_manager, stage), pass_context=True)(run)
 
     def _worker(self, **options: Any) -> ClerkWorker:
         return ClerkWorker(app=self, **{**self.worker_defaults, **options})
+
+
+def _require_storage(job: JobContext) -> None:
+    """Raise StorageUnmounted. Otherwise every document would fail because its PDF is missing, and a fetch would
+    download all documents to the disk under the mount point."""
+    try:
+        require_mounted(job.settings.storage_dir)
+    except StorageUnmounted:
+        with job.connection() as connection:
+            if repository.has_stored_documents(connection):
+                raise
 
 
 def create_app() -> ClerkApp:

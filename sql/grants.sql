@@ -3,10 +3,14 @@
 -- change of the schema, so that new and recreated objects are covered, and roles that were created later.
 --
 --   clerk_owner      owns everything here; members may migrate
---   clerk_worker     may read and write every table, read every view and call every function
+--   clerk_worker     may read and write every table, read every view and call every function; to audit tables it may
+--                    only add rows (clerk_delete_old_records deletes those that are old enough)
 --   clerk_dashboard  may select from the views only
 --
--- Skips roles that do not exist, and privileges that the migrating user may not grant.
+-- Nobody else may create objects in the schema public, as every user may before Postgres 15 and in databases that were
+-- upgraded from there: functions of clerk would use another user's operators. Whoever owns objects there keeps the right.
+--
+-- Skips roles that do not exist, and privileges that the migrating user may not grant or revoke.
 
 with role as (
     select r.oid, r.rolname as name, r.rolname = 'clerk_owner' as owns
@@ -21,18 +25,23 @@ with role as (
 ), relation as (
     select c.oid, c.oid::regclass::text as name, c.relkind as kind, c.relowner as owner,
            case when c.relkind = 'S' then array['usage']
+                -- A view that Postgres can update gives access to its table with the rights of the owner.
+                when c.relkind = 'v' then array['select']
                 -- The first run of a legacy site saves the overwritten values there.
                 when c.relname in ('legacy_sites', 'adopted_sites') then array['select', 'insert']
                 when c.relname like any (array['clerk\_%', 'legacy\_%', 'adopted\_%']) then array['select']
-                else array['select', 'insert', 'update', 'delete'] end as worker_privileges
+                when audit.is_audit then array['select', 'insert']
+                else array['select', 'insert', 'update', 'delete'] end as worker_privileges,
+           audit.is_audit
     from pg_class c
+    cross join lateral (select c.relname in ('operator_actions', 'reconcile_log', 'ignored_results') as is_audit) audit
     where c.relnamespace = 'public'::regnamespace
       and (c.relkind = 'r'
                and c.relname in (
                    'sites', 'content_items', 'content_item_pipeline_state', 'pipeline_runs', 'pipeline_transitions',
                    'job_claims', 'reconcile_log', 'stage_policy', 'paused_queues', 'ignored_results', 'worker_processes',
                    'fetch_hosts', 'fetch_slots', 'publications', 'publication_steps', 'storage_scans',
-                   'operator_actions', 'reconcile_runs',
+                   'operator_actions', 'reconcile_runs', 'host_problems',
                    'legacy_schema', 'legacy_values', 'legacy_sites', 'legacy_columns', 'legacy_column_parts',
                    'legacy_column_values',
                    -- Names before migration 0017, for a database at an earlier version.
@@ -55,7 +64,8 @@ with role as (
     select 'type', t.oid::regtype::text, t.typowner
     from pg_type t
     left join pg_class c on c.oid = t.typrelid
-    where t.typnamespace = 'public'::regnamespace and t.typname like 'procrastinate\_%'
+    where t.typnamespace = 'public'::regnamespace
+      and (t.typname like 'procrastinate\_%' or t.typname in ('clerk_job_change', 'clerk_unit_end'))
       and (t.typtype = 'e' or c.relkind = 'c')
 ), owner_change as (
     select object.*
@@ -67,6 +77,27 @@ with role as (
       and case when current_setting('server_version_num')::integer >= 160000
                then pg_has_role(role.oid, 'set') else true end
       and (select s.granted or s.grantable from schema_privilege s where s.role = role.name and s.privilege = 'create')
+), open_schema as (
+    select n.oid, n.nspacl as acl
+    from pg_namespace n
+    cross join aclexplode(n.nspacl) acl
+    where n.nspname = 'public' and acl.grantee = 0 and acl.privilege_type = 'CREATE'
+      and acl.grantor = n.nspowner and pg_has_role(n.nspowner, 'usage')
+), creator as (
+    select r.oid, r.rolname as name
+    from pg_roles r
+    where not r.rolsuper
+      and (r.rolname = 'clerk_owner'
+           or exists (select from pg_class c where c.relnamespace = 'public'::regnamespace and c.relowner = r.oid)
+           or exists (select from pg_proc p where p.pronamespace = 'public'::regnamespace and p.proowner = r.oid)
+           or exists (select from pg_database d where d.datname = current_database() and d.datdba = r.oid))
+), restricted_function as (
+    select p.oid::regprocedure::text as name, role.oid as worker,
+           coalesce(p.proacl, acldefault('f', p.proowner)) as acl
+    from pg_proc p
+    join role on role.name = 'clerk_worker'
+    where p.pronamespace = 'public'::regnamespace and p.proname = 'clerk_delete_old_records'
+      and pg_has_role(p.proowner, 'usage')
 ), command (position, text) as (
     select 1, format('grant %s on schema public to %I', s.privilege, s.role)
     from schema_privilege s
@@ -95,5 +126,32 @@ with role as (
     join role on role.name = 'clerk_dashboard'
     where relation.kind = 'v' and pg_has_role(relation.owner, 'usage')
       and not has_table_privilege(role.oid, relation.oid, 'select')
+    union all
+    select 6, format('revoke %s on %s from clerk_worker',
+                     string_agg(lower(acl.privilege_type), ', ' order by acl.privilege_type), relation.name)
+    from relation
+    join role on role.name = 'clerk_worker'
+    join pg_class c on c.oid = relation.oid
+    cross join aclexplode(c.relacl) acl
+    where acl.grantee = role.oid and acl.grantor = relation.owner
+      and pg_has_role(relation.owner, 'usage') and (relation.is_audit or relation.kind = 'v')
+      and not lower(acl.privilege_type) = any (relation.worker_privileges)
+    group by relation.name
+    union all
+    select 7, format('grant create on schema public to %I', creator.name)
+    from open_schema
+    cross join creator
+    where not exists (select from aclexplode(open_schema.acl) acl
+                      where acl.grantee = creator.oid and acl.privilege_type = 'CREATE')
+    union all
+    select 8, 'revoke create on schema public from public' from open_schema
+    union all
+    select 9, format('grant execute on function %s to clerk_worker', f.name)
+    from restricted_function f
+    where not exists (select from aclexplode(f.acl) acl where acl.grantee = f.worker)
+    union all
+    select 10, format('revoke execute on function %s from public', f.name)
+    from restricted_function f
+    where exists (select from aclexplode(f.acl) acl where acl.grantee = 0)
 )
 select command.text from command order by command.position, command.text;

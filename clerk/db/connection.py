@@ -44,8 +44,9 @@ def connect_to(url: str) -> Iterator[psycopg.Connection]:
         except psycopg.ProgrammingError as error:  # libpq's own message may contain the password
             raise DatabaseUnreachable(f"{redact_url(url)} is not a Postgres URL", "correct DATABASE_URL") from error
     with connection, translate_errors(url):
-        # The role may have another search_path; clerk's objects are in the schema public.
-        connection.execute("set search_path = public")
+        # The role may have another search_path; clerk's objects are in the schema public. JIT compilation takes seconds
+        # for the views, which Postgres believes to be expensive, and saves nothing.
+        connection.execute("select set_config('search_path', 'public', false), set_config('jit', 'off', false)")
         if connection.info.server_version < MIN_SERVER_VERSION * 10_000:
             raise DatabaseRefused(
                 f"the server runs Postgres {connection.info.server_version // 10_000}",

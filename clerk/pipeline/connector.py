@@ -1,8 +1,9 @@
 """Procrastinate connector: autocommit, no check at checkout, retries transient errors for ten minutes.
 
-Transient errors are those of a restarting server, a lost connection, a deadlock or a lock timeout. Any other database
-error ends the worker. Autocommit is set by the pool's `configure`: in `kwargs` it would stop Procrastinate's listener
-without an error.
+Transient errors are those of a restarting server, a lost connection, a deadlock or a timeout (`clerk.error_causes`).
+Any other database error ends the worker. Every statement has a deadline, because the response to a statement on a
+half-open connection never arrives: after it the connection is closed, and the error is transient. Autocommit is set by
+the pool's `configure`: in `kwargs` it would stop Procrastinate's listener without an error.
 
 Limitation: a statement whose response was lost may run twice. `clerk.pipeline.job_manager` makes that safe for
 finishing and fetching jobs; a `defer` is delivered at least once.
@@ -32,6 +33,8 @@ from clerk import config
 from clerk.db.connection import connect_to, database_url
 from clerk.db.migrations.sqlfiles import default_folder
 from clerk.db.migrations.verify import require_known_schema
+from clerk.error_causes import is_transient
+from clerk.pipeline.deadline import AsyncConnectionWithDeadline, ConnectionWithDeadline
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -40,27 +43,26 @@ RETRY_DEADLINE = 600.0
 """Seconds for which a statement is retried."""
 _INITIAL_BACKOFF, _MAX_BACKOFF = 0.05, 5.0
 _LISTENER_BACKOFF = 0.2
-_TRANSIENT_CODES = {"40P01", "40001", "55P03", "53300", "57014"}
-_TRANSIENT_CLASSES = ("08", "57P")
 # The kernel detects a half-open connection within a minute.
-_KEEPALIVE = {"keepalives_idle": 20, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 30_000}
+_KEEPALIVE = {
+    "keepalives_idle": 20,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+    "connect_timeout": 10,
+}
+_CHECK_DEADLINE = 5.0
 
-
-def is_transient(error: BaseException | None) -> bool:
-    """Whether the same statement may succeed if it is retried."""
-    if isinstance(error, psycopg_pool.PoolTimeout):
-        return True
-    if not isinstance(error, psycopg.Error):
-        return False
-    code = error.sqlstate
-    if code is None:
-        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
-    return code in _TRANSIENT_CODES or code.startswith(_TRANSIENT_CLASSES)
-
-
-def _set_search_path(connection: psycopg.Connection[Any]) -> None:
-    """With a statement, because PgBouncer rejects it as a startup option."""
-    connection.execute("set search_path = public")
+# By a statement, because PgBouncer rejects them as startup options. JIT compilation costs more than any of clerk's
+# queries, and Postgres chooses it for tables that it believes to be large. The others end a session whose client has
+# vanished or hangs, so that it does not keep its locks; each is shorter than the client's own deadline.
+_SESSION_SETTINGS = """
+select set_config('search_path', 'public', false), set_config('jit', 'off', false),
+       set_config('statement_timeout', (%(seconds)s * 900)::bigint::text, false),
+       set_config('idle_in_transaction_session_timeout', '10min', false),
+       set_config('tcp_keepalives_idle', '20', false), set_config('tcp_keepalives_interval', '10', false),
+       set_config('tcp_keepalives_count', '3', false), set_config('tcp_user_timeout', '30s', false)
+"""
 
 
 class ClerkConnector(PsycopgConnector):
@@ -84,6 +86,10 @@ class ClerkConnector(PsycopgConnector):
         self._job_pool: psycopg_pool.ConnectionPool[Any] | None = None
         self._job_pool_lock = threading.Lock()
         self._url: str | None = None
+        self.statement_deadline = 60.0
+        """Seconds after which a statement of the worker counts as lost."""
+        self.job_statement_deadline = 600.0
+        """The same for a statement of a task, which may start a phase of 100,000 documents."""
 
     @cached_property
     def settings(self) -> config.Settings:
@@ -100,12 +106,28 @@ class ClerkConnector(PsycopgConnector):
         # The unique part is first, because Postgres truncates names at 63 bytes.
         self.holder = f"{uuid.uuid4().hex[:12]} clerk {os.getpid()} {socket.gethostname()}"[:63]
         self._url = url
-        self._pool_args |= {"conninfo": url, "kwargs": {"application_name": self.holder, **_KEEPALIVE}}
+        self._pool_args |= {
+            "conninfo": url,
+            "kwargs": {"application_name": self.holder, **_KEEPALIVE},
+            "connection_class": AsyncConnectionWithDeadline,
+        }
 
-    @staticmethod
-    async def _configure(connection: psycopg.AsyncConnection[Any]) -> None:
+    async def _configure(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        assert isinstance(connection, AsyncConnectionWithDeadline)
+        connection.deadline = self.statement_deadline
         await connection.set_autocommit(True)
-        await connection.execute("set search_path = public")
+        await connection.execute(_SESSION_SETTINGS, {"seconds": connection.deadline})
+
+    def _configure_job_connection(self, connection: psycopg.Connection[Any]) -> None:
+        assert isinstance(connection, ConnectionWithDeadline)
+        connection.deadline = self.job_statement_deadline
+        connection.execute(_SESSION_SETTINGS, {"seconds": connection.deadline})
+
+    def _check_job_connection(self, connection: psycopg.Connection[Any]) -> None:
+        assert isinstance(connection, ConnectionWithDeadline)
+        deadline, connection.deadline = connection.deadline, min(connection.deadline, _CHECK_DEADLINE)
+        psycopg_pool.ConnectionPool.check_connection(connection)
+        connection.deadline = deadline
 
     async def open_async(self, pool: psycopg_pool.AsyncConnectionPool | None = None) -> None:
         if pool is None:
@@ -137,14 +159,17 @@ class ClerkConnector(PsycopgConnector):
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
-        """A connection for a task, which runs in a thread."""
+        """A connection for a task, which runs in a thread. It was checked: a restart of the server while the worker was
+        idle costs no job an attempt."""
         with self._job_pool_lock:
             if self._job_pool is None:
                 self._prepare()
                 self._job_pool = psycopg_pool.ConnectionPool(
                     str(self._url),
                     kwargs={**self._pool_args["kwargs"], "autocommit": True},
-                    configure=_set_search_path,
+                    connection_class=ConnectionWithDeadline,
+                    configure=self._configure_job_connection,
+                    check=self._check_job_connection,
                     min_size=0,
                     max_size=16,
                     open=True,
@@ -164,6 +189,15 @@ class ClerkConnector(PsycopgConnector):
         return await self._retry_transient(
             lambda: super(ClerkConnector, self).execute_query_all_async(query, **arguments)
         )
+
+    async def execute_once(self, query: LiteralString, **arguments: Any) -> list[dict[str, Any]]:
+        """Like execute_query_all_async, but never retried."""
+        try:
+            rows: list[dict[str, Any]] = await super().execute_query_all_async(query, **arguments)
+        except exceptions.ConnectorException as error:
+            self._count_unknown_outcome(error.__cause__)
+            raise
+        return rows
 
     async def _retry_transient(self, run: Callable[[], Awaitable[Result]]) -> Result:
         deadline = time.monotonic() + RETRY_DEADLINE
@@ -185,7 +219,12 @@ class ClerkConnector(PsycopgConnector):
 
     def _log_transient(self, error: BaseException | None) -> None:
         logger.warning("transient database error, retrying: %s", str(error).strip().splitlines()[:1])
-        if isinstance(error, psycopg.OperationalError) and not isinstance(error, psycopg_pool.PoolTimeout):
+        self._count_unknown_outcome(error)
+
+    def _count_unknown_outcome(self, error: BaseException | None) -> None:
+        if isinstance(error, psycopg_pool.PoolTimeout | psycopg.errors.LockNotAvailable):
+            return  # not executed, or rolled back
+        if isinstance(error, psycopg.OperationalError):
             self.unknown_outcomes += 1
 
     async def listen_notify(self, on_notification: Notify, channels: Iterable[str]) -> None:

@@ -30,7 +30,17 @@ QUEUES = (*STAGES, COORDINATOR_QUEUE)
 class Retried:
     run_id: int | None
     stage: str | None
+    """The stages, in order, separated by commas; None if only scheduled retries were expedited, or nothing was done."""
     units: int
+
+
+@dataclass(frozen=True)
+class Purged:
+    run_id: int | None
+    """The run that was ended."""
+    deleted_jobs: int
+    running_jobs: int
+    """Jobs that were asked to stop."""
 
 
 def now(connection: Connection) -> datetime:
@@ -90,7 +100,7 @@ def cancel_run(connection: Connection, subdomain: str, reason: str = "cancelled 
 def retry_failed(
     connection: Connection, subdomain: str, stage: str | None = None, failed_only: bool = False
 ) -> Retried:
-    """Retry failed units, in the active run or in a new one."""
+    """Retry the failed units of a stage, or of every stage, in the active run or in a new one."""
     run_id, stage, units = _call_row(connection, "clerk_retry_failed", locals())
     return Retried(run_id, stage, units)
 
@@ -104,6 +114,11 @@ def retry_units(connection: Connection, subdomain: str, stage: str, items: list[
 def rewind(connection: Connection, subdomain: str, stage: str) -> int:
     """Repeat a stage for every document, and all later stages, in a new run."""
     return int(_call(connection, "clerk_rewind", locals()))
+
+
+def purge_site(connection: Connection, subdomain: str) -> Purged:
+    """End the open run of a site and delete its jobs. Documents, ledger and files stay."""
+    return Purged(*_call_row(connection, "clerk_purge_site", locals()))
 
 
 def pause_site(connection: Connection, subdomain: str, by: str) -> bool:
@@ -202,6 +217,19 @@ def mark_files_lost(
 def remove_finished_jobs(connection: Connection, before: datetime, batch: int = 1000) -> int:
     """Delete one batch of old jobs; call until it returns 0."""
     return int(_call(connection, "clerk_remove_finished_jobs", locals()))
+
+
+def import_site(
+    connection: Connection,
+    subdomain: str,
+    documents: Jsonb,
+    phase: int | None,
+    reason: str,
+    started_at: datetime | None = None,
+    updated_at: datetime | None = None,
+) -> int | None:
+    """Import a site without a run: its documents and, with a phase, an open run. None if it has had a run."""
+    return _optional_int(_call(connection, "clerk_import_site", locals()))
 
 
 def import_legacy_site(

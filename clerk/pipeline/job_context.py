@@ -12,9 +12,10 @@ import psycopg
 from procrastinate import exceptions
 
 from clerk.config import Settings
+from clerk.error_causes import is_transient
 from clerk.errors import ClaimLost
 from clerk.pipeline import engine
-from clerk.pipeline.connector import ClerkConnector, is_transient
+from clerk.pipeline.connector import ClerkConnector
 
 logger = logging.getLogger(__name__)
 

@@ -1,14 +1,13 @@
 """Procrastinate job manager with fencing: every finish and retry passes the attempt that it is for.
 
-Handles lost responses: a finish that was committed is recognised as this worker's own, and a job that was claimed in a
-lost response is started.
+Handles lost responses: a finish that was committed is recognised as this worker's own, and jobs that were claimed in a
+lost response are found.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, LiteralString
@@ -34,6 +33,7 @@ select procrastinate_finish_job_v1(%(job_id)s, %(status)s, false) from result
 _RETRY = """
 with result as materialized (
     select set_config('clerk.attempt', %(attempt)s::text, true),
+           set_config('clerk.uncounted', %(uncounted)s::text, true),
            set_config('clerk.error_code', %(error_code)s::text, true),
            set_config('clerk.error_message', %(error_message)s::text, true)
 )
@@ -56,11 +56,11 @@ select c.job_id, c.attempt
 from clerk_renew_leases(%(job_ids)s) as renewed
 join job_claims c on c.job_id = renewed
 """
-# Procrastinate's own query scans the waiting jobs of all other queues.
-_FETCH = """
+_FINISH_AND_FETCH = """
 select id, status, task_name, priority, lock, queueing_lock, args, scheduled_at, queue_name, attempts, worker_id
-from clerk_fetch_jobs(%(queues)s::text[], %(worker_id)s, %(slots)s)
+from clerk_finish_and_fetch_jobs(%(jobs)s::bigint[], %(attempt)s, %(queues)s::text[], %(worker_id)s, %(slots)s)
 """
+_FINISH_JOBS = "select job_id from clerk_finish_jobs(%(jobs)s::bigint[], %(attempt)s) as job_id"
 # Also registers a worker again that was deleted as stalled while it had no connection.
 _HEARTBEAT = """
 with worker as (
@@ -72,10 +72,23 @@ insert into worker_processes (worker_id, holder, queues)
 select worker.id, %(holder)s, %(queues)s::text[] from worker
 on conflict do nothing
 """
+_UNCOUNTED_ATTEMPTS = "select uncounted_attempts from job_claims where job_id = %(job_id)s"
+_REPORT_PROBLEM = """
+insert into host_problems (worker_id, queue, error_code, message)
+select w.id, %(queue)s, %(error_code)s, %(message)s from procrastinate_workers w where w.id = %(worker_id)s
+on conflict (worker_id, queue) do update set error_code = excluded.error_code, message = excluded.message
+where (host_problems.error_code, host_problems.message) <> (excluded.error_code, excluded.message)
+"""
+_CLEAR_PROBLEM = "delete from host_problems where worker_id = %(worker_id)s and queue = %(queue)s"
 _RAISE_EXCEPTION = "P0001"
 """SQLSTATE of the fence's rejection."""
 Attempt = tuple[int, int]
 """Job id and attempt number. A process may run two attempts at a job, if the first one was rescued."""
+
+
+def attempt_of(job: jobs.Job) -> Attempt:
+    assert job.id is not None
+    return job.id, job.attempts
 
 
 @dataclass(frozen=True)
@@ -84,6 +97,10 @@ class Failure:
 
     code: str
     message: str
+    is_counted: bool = True
+    """Whether the attempt counts towards the maximum: False if database, host or a shutdown ended it."""
+    uncounted_before: int = 0
+    """Number of earlier attempts that do not count."""
 
 
 class ClerkJobManager(JobManager):
@@ -97,63 +114,47 @@ class ClerkJobManager(JobManager):
         """Stage → maximum number of attempts, from stage_policy."""
         self.renewal_interval = 20.0
         """Seconds between renewals of leases: a third of the shortest lease in stage_policy."""
-        self._running: dict[int, set[Attempt]] = {}
-        """Worker → attempts that it has claimed and not settled."""
-        self.free_slots: dict[int, Callable[[], int]] = {}
-        """Worker → number of jobs that it can start now. Set by the worker."""
         self._queues: dict[int, list[str] | None] = {}
         """Worker → its queues; None for all."""
-        self._fetched: dict[int, deque[jobs.Job]] = {}
-        """Worker → jobs that were claimed for its free slots and that it has not started."""
-        self._handled_unknown_outcomes = 0
 
-    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> jobs.Job | None:
-        fetched = self._fetched.setdefault(worker_id, deque())
-        if not fetched:
-            rows = await self._claimed_in_lost_response(worker_id) or await self._fetch(queues, worker_id)
-            fetched.extend(jobs.Job.from_row(row) for row in rows)
-            self._running.setdefault(worker_id, set()).update((row["id"], row["attempts"]) for row in rows)
-        return fetched.popleft() if fetched else None
+    async def finish_and_fetch_jobs(
+        self, succeeded: Sequence[jobs.Job], queues: list[str] | None, worker_id: int, slots: int
+    ) -> tuple[set[int], list[jobs.Job]]:
+        """Report successes of one attempt number and claim up to `slots` jobs, in one transaction. Returns the ids of
+        the jobs whose result was accepted, and the new jobs. Only a fetch without results is retried: whether a lost
+        batch was committed must be found out job by job."""
+        execute = self.connector.execute_once if succeeded else self.connector.execute_query_all_async
+        rows = await execute(
+            query=_FINISH_AND_FETCH,
+            jobs=[job.id for job in succeeded],
+            attempt=succeeded[0].attempts if succeeded else 0,
+            queues=queues,
+            worker_id=worker_id,
+            slots=slots,
+        )
+        accepted = {row["id"] for row in rows if row["status"] == jobs.Status.SUCCEEDED.value}
+        return accepted, [jobs.Job.from_row(row) for row in rows if row["status"] == jobs.Status.DOING.value]
 
-    async def _claimed_in_lost_response(self, worker_id: int) -> list[dict[str, Any]]:
-        """Jobs that this worker claimed in a statement whose response was lost."""
-        if self.connector.unknown_outcomes == self._handled_unknown_outcomes:
-            return []
-        self._handled_unknown_outcomes = self.connector.unknown_outcomes
-        # Copied before the query: a job may be settled, and removed from the set, while the query runs.
-        known = set(self._running.get(worker_id, ()))
+    async def finish_jobs(self, succeeded: Sequence[jobs.Job]) -> set[int]:
+        """Report successes of one attempt number; returns the ids of the jobs whose result was accepted."""
+        rows = await self.connector.execute_query_all_async(
+            query=_FINISH_JOBS, jobs=[job.id for job in succeeded], attempt=succeeded[0].attempts
+        )
+        return {row["job_id"] for row in rows}
+
+    async def claimed_jobs(self, worker_id: int) -> list[jobs.Job]:
+        """The running jobs that a worker of this process has claimed."""
         rows = await self.connector.execute_query_all_async(
             query=_CLAIMED_BY_WORKER, holder=self.connector.holder, worker_id=worker_id
         )
-        return [row for row in rows if (row["id"], row["attempts"]) not in known]
-
-    async def _fetch(self, queues: Iterable[str] | None, worker_id: int) -> list[dict[str, Any]]:
-        free_slots = self.free_slots.get(worker_id)
-        arguments = {
-            "queues": None if queues is None else list(queues),
-            "worker_id": worker_id,
-            "slots": free_slots() if free_slots else 1,
-        }
-        try:
-            return await self.connector.execute_query_all_async(query=_FETCH, **arguments)
-        except exceptions.ConnectorException as error:
-            if not isinstance(error.__cause__, psycopg.errors.ForeignKeyViolation):
-                raise
-            await self.update_heartbeat(worker_id)
-            return await self.connector.execute_query_all_async(query=_FETCH, **arguments)
-
-    async def release_unstarted(self, worker_id: int) -> None:
-        """Return claimed jobs to the queue, for other workers, when a worker stops."""
-        self.free_slots.pop(worker_id, None)
-        for job in self._fetched.pop(worker_id, ()):
-            await self.retry_job(job)
+        return [jobs.Job.from_row(row) for row in rows]
 
     async def finish_job(self, job: jobs.Job, status: jobs.Status, delete_job: bool) -> None:
         """Ignores `delete_job`: success and failure could not be told apart by the deletion. Retention deletes jobs."""
-        if status == jobs.Status.FAILED and job.id is not None:
+        if status == jobs.Status.FAILED:
             # The worker records every error of a task. Only a job without a task fails without one.
             not_found = Failure(TaskNotFound.code, f"this worker has no task {job.task_name}")
-            self.failures.setdefault((job.id, job.attempts), not_found)
+            self.failures.setdefault(attempt_of(job), not_found)
         await self._settle(job, status.value, _FINISH, {"status": status.value})
 
     async def retry_job(
@@ -164,9 +165,12 @@ class ClerkJobManager(JobManager):
         queue: str | None = None,
         lock: str | None = None,
     ) -> None:
+        failure = self.failures.get(attempt_of(job))
+        uncounted = failure is None or not failure.is_counted  # without a failure: released before it started
         # Passed as a delay, because this machine's clock may differ from the database's.
         delay = None if retry_at is None else (retry_at - datetime.now(UTC)).total_seconds()
-        arguments = {"delay": delay, "new_priority": priority, "new_queue_name": queue, "new_lock": lock}
+        arguments: dict[str, Any] = {"uncounted": str(int(uncounted)), "delay": delay}
+        arguments |= {"new_priority": priority, "new_queue_name": queue, "new_lock": lock}
         try:
             await self._settle(job, jobs.Status.TODO.value, _RETRY, arguments)
         except exceptions.UniqueViolation:
@@ -175,8 +179,7 @@ class ClerkJobManager(JobManager):
             await self._settle(job, jobs.Status.FAILED.value, _FINISH, {"status": jobs.Status.FAILED.value})
 
     async def _settle(self, job: jobs.Job, status: str, query: LiteralString, arguments: dict[str, Any]) -> None:
-        assert job.id is not None
-        attempt = (job.id, job.attempts)
+        attempt = attempt_of(job)
         failure = self.failures.get(attempt, Failure("", ""))
         try:
             await self.connector.execute_query_async(
@@ -190,12 +193,31 @@ class ClerkJobManager(JobManager):
         except exceptions.ConnectorException as error:
             if not isinstance(error.__cause__, psycopg.Error) or error.__cause__.sqlstate != _RAISE_EXCEPTION:
                 raise
-            await self._log_rejected(job, status)
+            await self.log_rejected(job, status)
         self.failures.pop(attempt, None)
-        for running in self._running.values():
-            running.discard(attempt)
 
-    async def _log_rejected(self, job: jobs.Job, status: str) -> None:
+    async def uncounted_attempts(self, job: jobs.Job) -> int:
+        """How many of the job's earlier attempts do not count towards the maximum."""
+        if not job.attempts:
+            return 0
+        rows = await self.connector.execute_query_all_async(query=_UNCOUNTED_ATTEMPTS, job_id=job.id)
+        return int(rows[0]["uncounted_attempts"]) if rows else 0
+
+    async def report_problem(self, worker_id: int, queue: str, error_code: str, message: str) -> None:
+        """Record why a worker takes no jobs of a queue. Deleted with the worker."""
+        await self.connector.execute_query_async(
+            query=_REPORT_PROBLEM,
+            worker_id=worker_id,
+            queue=queue,
+            error_code=error_code,
+            message=message,
+        )
+
+    async def clear_problem(self, worker_id: int, queue: str) -> None:
+        await self.connector.execute_query_async(query=_CLEAR_PROBLEM, worker_id=worker_id, queue=queue)
+
+    async def log_rejected(self, job: jobs.Job, status: str) -> None:
+        """Find out why a result was rejected, and log it unless it had been committed before."""
         row = await self.connector.execute_query_one_async(
             query=_CHECK_REJECTED_RESULT, job_id=job.id, attempt=job.attempts, status=status
         )

@@ -6,6 +6,7 @@ Every worker of `clerk.app.app` is one, including `procrastinate worker`.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import logging
 import os
 import threading
@@ -13,11 +14,14 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from procrastinate import exceptions, job_context, worker
+from procrastinate import exceptions, job_context, jobs, retry, utils, worker
 
 from clerk import errors, logs
+from clerk.error_causes import classify, code_and_message
+from clerk.pipeline.completer import BatchCompleter
 from clerk.pipeline.connector import RETRY_DEADLINE, ClerkConnector
-from clerk.pipeline.job_manager import Attempt, ClerkJobManager, Failure
+from clerk.pipeline.host_watch import HostWatch, find_problem
+from clerk.pipeline.job_manager import Attempt, ClerkJobManager, Failure, attempt_of
 from clerk.process import sd_notify
 
 logger = logging.getLogger(__name__)
@@ -27,6 +31,10 @@ EX_TEMPFAIL = 75
 _MAX_RENEWAL_INTERVAL = 20.0
 _WATCHDOG_INTERVAL = 5.0
 _ROUND_TRIP_TIMEOUT = 10.0
+_DEBUG_ACTIONS = {"loaded_job_info", "finish_task", "abort_job"}
+"""Procrastinate's log messages of level DEBUG."""
+_OTHER_THREADS = 4
+"""Threads for everything but tasks, such as opening the database."""
 _STARTUP_TIMEOUT = RETRY_DEADLINE + 60.0
 """Seconds. Longer than a database outage that the worker waits for."""
 
@@ -43,12 +51,12 @@ async def job_middleware(
         except (exceptions.JobAborted, asyncio.CancelledError) as error:
             if running_in.has_lost_claim(context):
                 timeout = errors.TimeLimitExceeded("the job exceeded the time limit of its stage")
-                running_in.record_failure(context, timeout)
+                await running_in.record_failure(context, timeout)
                 raise timeout from error
-            running_in.record_failure(context, errors.JobAborted("the job was asked to stop"))
+            await running_in.record_failure(context, errors.JobAborted("the job was asked to stop"))
             raise
         except BaseException as error:
-            running_in.record_failure(context, error)
+            await running_in.record_failure(context, error)
             raise
 
 
@@ -59,12 +67,14 @@ class ClerkWorker(worker.Worker):
         db_timeout: float = 300.0,
         unresponsive_after: float = 60.0,
         startup_timeout: float = _STARTUP_TIMEOUT,
+        probe_interval: float = 10.0,
         **options: Any,
     ) -> None:
         options["worker_middleware"] = [job_middleware, *(options.get("worker_middleware") or [])]
         super().__init__(*arguments, **options)
         self.db_timeout = db_timeout
         self.unresponsive_after = unresponsive_after
+        self.probe_interval = probe_interval
         self._startup_timer = threading.Timer(startup_timeout, _exit_unstarted)
         self._startup_timer.daemon = True
         self._lost_claims: dict[Attempt, float] = {}
@@ -79,7 +89,20 @@ class ClerkWorker(worker.Worker):
     async def _run_loop(self) -> None:
         assert self.worker_id is not None
         await self._manager.register_process(self.worker_id, self.queues)
-        await super()._run_loop()
+        # A queue that is open again may have waiting jobs.
+        self._host_watch = HostWatch(self._manager, self.worker_id, self.probe_interval, self._new_job_event.set)
+        self._completer = BatchCompleter(
+            self._manager,
+            self.worker_id,
+            self.queues,
+            self.concurrency,
+            start=self._start_job,
+            is_closed=self._host_watch.is_closed,
+        )
+        try:
+            await super()._run_loop()
+        finally:
+            self._host_watch.stop()
 
     def _start_side_tasks(self) -> list[asyncio.Task[Any]]:
         return [
@@ -89,12 +112,42 @@ class ClerkWorker(worker.Worker):
         ]
 
     async def _fetch_and_process_jobs(self) -> None:
-        assert self.worker_id is not None
-        self._manager.free_slots[self.worker_id] = lambda: self.concurrency - len(self._running_jobs)
-        try:
-            await super()._fetch_and_process_jobs()
-        finally:
-            await self._manager.release_unstarted(self.worker_id)
+        self._new_job_event.clear()
+        fetching = asyncio.create_task(self._completer.fetch(), name="fetch jobs")
+        await utils.wait_any(fetching, self._stop_event.wait())
+        if not fetching.cancelled():
+            fetching.result()
+
+    def _start_job(self, job: jobs.Job) -> None:
+        context = job_context.JobContext(
+            app=self.app,
+            worker_name=self.worker_name,
+            worker_queues=self.queues,
+            additional_context=dict(self.additional_context or {}),
+            job=job,
+            abort_reason=lambda: self._job_ids_to_abort.get(attempt_of(job)[0]),
+            start_timestamp=time.time(),
+        )
+        task = asyncio.create_task(self._process_job(context), name=f"process job {job.task_name}[{job.id}]")
+        self._running_jobs[task] = context
+        task.add_done_callback(self._end_job)
+
+    def _end_job(self, task: asyncio.Task[Any]) -> None:
+        context = self._running_jobs.pop(task)
+        self._completer.release_slot(attempt_of(context.job))
+
+    def _log_extra(
+        self,
+        action: str,
+        context: job_context.JobContext | None,
+        job_result: job_context.JobResult | None,
+        **fields: Any,
+    ) -> Any:
+        """Procrastinate builds this for every log call, four times per job, also if nothing is logged."""
+        level = logging.DEBUG if action in _DEBUG_ACTIONS else logging.INFO
+        if not self.logger.isEnabledFor(level):
+            return {}
+        return super()._log_extra(action, context, job_result, **fields)
 
     async def _shutdown(self, side_tasks: list[asyncio.Task[Any]]) -> None:
         """Procrastinate stops the heartbeat before it waits for running jobs. Without these tasks a worker that waits
@@ -105,6 +158,7 @@ class ClerkWorker(worker.Worker):
             asyncio.create_task(self._renew_leases(), name="renew_leases during shutdown"),
         ]
         try:
+            await self._completer.stop_fetching()
             await super()._shutdown(side_tasks)
         finally:
             for task in tasks:
@@ -113,20 +167,36 @@ class ClerkWorker(worker.Worker):
 
     def start_attempt(self, context: job_context.JobContext) -> None:
         """Discard an abort request for an earlier attempt: a rescued job can return to the same process."""
-        self._job_ids_to_abort.pop(_attempt(context)[0], None)
+        self._job_ids_to_abort.pop(attempt_of(context.job)[0], None)
 
     def has_lost_claim(self, context: job_context.JobContext) -> bool:
-        return _attempt(context) in self._lost_claims
+        return attempt_of(context.job) in self._lost_claims
 
-    def record_failure(self, context: job_context.JobContext, error: BaseException) -> None:
-        code, message = errors.code_and_message(error)
-        # Postgres cannot store NUL, which a malicious document can put into a message.
-        self._manager.failures[_attempt(context)] = Failure(code, message.replace("\0", "")[:500])
+    async def record_failure(self, context: job_context.JobContext, error: BaseException) -> None:
+        """Record for the ledger why an attempt failed. After an error of the host, take no more jobs of the queue."""
+        error_class = classify(error)
+        code, message = code_and_message(error)
+        if issubclass(error_class, errors.HostError):
+            # The exception of a write does not name the disk.
+            problem = await asyncio.to_thread(find_problem, error_class, self._manager.connector.settings)
+            if problem is not None and problem.code == code:
+                message = str(problem)
+        is_shutdown = context.abort_reason() == job_context.AbortReason.SHUTDOWN
+        failure = Failure(
+            code,
+            # Postgres cannot store NUL, which a malicious document can put into a message.
+            message.replace("\0", "")[:500],
+            is_counted=error_class.cause.is_counted and not is_shutdown,
+            uncounted_before=await self._manager.uncounted_attempts(context.job),
+        )
+        self._manager.failures[attempt_of(context.job)] = failure
+        if issubclass(error_class, errors.HostError):
+            await self._host_watch.close_queue(context.job.queue, error_class, failure)
 
     async def _renew_leases(self) -> None:
         while True:
             await asyncio.sleep(self._manager.renewal_interval)
-            running = {_attempt(context): task for task, context in self._running_jobs.items()}
+            running = {attempt_of(context.job): task for task, context in self._running_jobs.items()}
             renewed = await self._manager.renew_leases(list(running))
             for attempt, task in running.items():
                 # A job that finished in the meantime has no lease to renew.
@@ -141,7 +211,7 @@ class ClerkWorker(worker.Worker):
     def _exit_if_unresponsive(self) -> None:
         """Exit if a job ignores its abort request, once the other jobs have ended. A thread cannot be killed and would
         occupy its slot until the process ends. The job's claim is lost anyway."""
-        running = {_attempt(context) for context in self._running_jobs.values()}
+        running = {attempt_of(context.job) for context in self._running_jobs.values()}
         self._lost_claims = {attempt: since for attempt, since in self._lost_claims.items() if attempt in running}
         now = time.monotonic()
         unresponsive = {a for a, since in self._lost_claims.items() if now - since > self.unresponsive_after}
@@ -173,10 +243,22 @@ class ClerkWorker(worker.Worker):
                 _exit(f"the database has not responded for {elapsed:.0f} s")
             sd_notify.notify(sd_notify.ALIVE)
 
-    async def _persist_job_status(self, *arguments: Any, **options: Any) -> None:
-        """Stop the worker after an unexpected error. Procrastinate would discard the error and fail the next job."""
+    async def _persist_job_status(
+        self,
+        job: jobs.Job,
+        status: jobs.Status,
+        retry_decision: retry.RetryDecision | None,
+        context: job_context.JobContext,
+        job_result: job_context.JobResult | None,
+    ) -> None:
+        """Report a success in a batch, anything else on its own. Stop the worker after an unexpected error:
+        Procrastinate would discard the error and fail the next job."""
         try:
-            await super()._persist_job_status(*arguments, **options)
+            if status == jobs.Status.SUCCEEDED and retry_decision is None:
+                await self._completer.finish(job)
+                self._job_ids_to_abort.pop(attempt_of(job)[0], None)
+            else:
+                await super()._persist_job_status(job, status, retry_decision, context, job_result)
         except Exception as error:
             self._settle_error = error
             self.stop()
@@ -184,6 +266,9 @@ class ClerkWorker(worker.Worker):
 
     async def run(self) -> None:
         self._startup_timer.start()
+        # Tasks run in threads. The default number of threads depends on the cores and may be below the concurrency.
+        threads = concurrent.futures.ThreadPoolExecutor(self.concurrency + _OTHER_THREADS, "clerk")
+        asyncio.get_running_loop().set_default_executor(threads)
         try:
             await load_policy(self._manager)
             await super().run()
@@ -202,11 +287,6 @@ def _exit(reason: str) -> None:
     logger.critical("%s: exiting, so that the supervisor restarts this worker", reason)
     logging.shutdown()
     os._exit(EX_TEMPFAIL)
-
-
-def _attempt(context: job_context.JobContext) -> Attempt:
-    assert context.job.id is not None
-    return context.job.id, context.job.attempts
 
 
 async def load_policy(manager: ClerkJobManager) -> None:

@@ -1,5 +1,7 @@
--- needs: 0018
+-- needs: 0022
+-- Per statement. A trigger with transition tables cannot have a column list: the function ignores other columns.
 create or replace trigger clerk_record_change
-    after update of status on procrastinate_jobs
-    for each row when (old.status is distinct from new.status)
+    after update on procrastinate_jobs
+    referencing old table as old_jobs new table as new_jobs
+    for each statement
     execute function clerk_record_change();

@@ -1,5 +1,6 @@
--- needs: 0018
+-- needs: 0020
 create or replace trigger clerk_record_delete
     after delete on procrastinate_jobs
-    for each row
+    referencing old table as old_jobs
+    for each statement
     execute function clerk_record_delete();

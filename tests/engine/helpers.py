@@ -15,7 +15,7 @@ import psycopg
 from psycopg import errors
 
 from clerk.pipeline.engine import STAGES
-from clerk.pipeline.job_manager import _CHECK_REJECTED_RESULT, _FETCH, _FINISH, _RETRY
+from clerk.pipeline.job_manager import _CHECK_REJECTED_RESULT, _FINISH, _FINISH_AND_FETCH, _FINISH_JOBS, _RETRY
 
 Connection = psycopg.Connection[Any]
 PHASE_OF = {"fetch": 1, "ocr": 2, "compilation": 3, "extraction": 3, "deploy": 4}
@@ -44,12 +44,23 @@ class Worker:
         self.number = one(connection, "select worker_id from procrastinate_register_worker_v1()")
 
     def fetch(self, *queues: str) -> Job | None:
-        parameters = {"queues": list(queues) or None, "worker_id": self.number, "slots": 1}
-        row = self.connection.execute(_FETCH, parameters).fetchone()
-        if row is None:
-            return None
-        columns = dict(zip(_FETCHED, row, strict=True))
-        return Job(columns["id"], columns["attempts"], columns["queue_name"], columns["args"])
+        fetched = self.finish_and_fetch([], *queues)[1]
+        return fetched[0] if fetched else None
+
+    def finish_and_fetch(self, jobs: list[Job], *queues: str, slots: int = 1) -> tuple[set[int], list[Job]]:
+        """Report successes of one attempt number and claim new jobs; returns the accepted ids and the jobs."""
+        parameters = {
+            "jobs": [job.id for job in jobs],
+            "attempt": jobs[0].attempts if jobs else 0,
+            "queues": list(queues) or None,
+            "worker_id": self.number,
+            "slots": slots,
+        }
+        answer = self.connection.execute(_FINISH_AND_FETCH, parameters)
+        found = [dict(zip(_FETCHED, row, strict=True)) for row in answer]
+        accepted = {row["id"] for row in found if row["status"] == "succeeded"}
+        fetched = [row for row in found if row["status"] == "doing"]
+        return accepted, [Job(row["id"], row["attempts"], row["queue_name"], row["args"]) for row in fetched]
 
     def take(self, *queues: str) -> Job:
         job = self.fetch(*queues)
@@ -60,10 +71,23 @@ class Worker:
         """False if the database rejected it (P0001)."""
         return self._report(_FINISH, job, code, message, status=status)
 
+    def finish_all(self, jobs: list[Job]) -> set[int]:
+        """Report successes of one attempt number in one statement; returns the accepted ids."""
+        found = rows(self.connection, _FINISH_JOBS, {"jobs": [job.id for job in jobs], "attempt": jobs[0].attempts})
+        return {row[0] for row in found}
+
     def retry(self, job: Job, at: datetime | None = None, code: str = "", message: str = "") -> bool:
         delay = None if at is None else (at - datetime.now(UTC)).total_seconds()
         return self._report(
-            _RETRY, job, code, message, delay=delay, new_priority=None, new_queue_name=None, new_lock=None
+            _RETRY,
+            job,
+            code,
+            message,
+            delay=delay,
+            uncounted="0",
+            new_priority=None,
+            new_queue_name=None,
+            new_lock=None,
         )
 
     def check_rejected(self, job: Job, status: str) -> str:

@@ -276,8 +276,8 @@ class Model:
         failed = {stage: self.counters(name, stage)[2] for stage in PHASE_OF}
         completed = {stage: self.counters(name, stage)[1] for stage in PHASE_OF}
         if phase == 2:
-            units = [unit for item in site.documents if (unit := self.ledger.get((item, "ocr")))]
-            readable = [unit for unit in units if unit.status == "processed"]
+            units = {item: unit for item in site.documents if (unit := self.ledger.get((item, "ocr")))}
+            readable = {item: unit for item, unit in units.items() if unit.status == "processed"}
             if not site.documents:
                 return "failed" if failed["fetch"] else "no_documents"
             if not readable:
@@ -292,26 +292,40 @@ class Model:
             return "partial" if failed["fetch"] + failed["ocr"] + failed["extraction"] else "succeeded"
         return None
 
-    def _published_is_current(self, name: str, readable: list[Unit]) -> bool:
+    def _published_is_current(self, name: str, readable: dict[int, Unit]) -> bool:
         archive = self.sites[name].archive
         compiled, deployed = self.ledger.get((archive, "compilation")), self.ledger.get((archive, "deploy"))
         if not compiled or not deployed or not compiled.processed or not deployed.processed:
             return False
         return deployed.processed > compiled.processed and all(
-            (unit.processed or 0) < compiled.processed for unit in readable
+            (unit.processed or 0) < compiled.processed and self._is_extracted(item) for item, unit in readable.items()
         )
+
+    def _is_extracted(self, item: int) -> bool:
+        """Or permanently failed."""
+        unit = self.ledger.get((item, "extraction"))
+        return unit is not None and (unit.status == "processed" or unit.is_permanent_failure)
 
     # Operators and the reconciler
 
     def retry(self, name: str, stage: str | None) -> tuple[int | None, str | None, int]:
+        """Every failed stage, or one. The earliest decides how the run continues; the later ones follow in it."""
         site = self.sites[name]
         failed = [
             (PHASE_OF[s], s, item) for item, s, unit in self.units(name, stage) if unit.status == "failed_terminal"
         ]
-        if not failed:
-            return site.run, None, 0
-        phase, stage, _ = min(failed)
-        items = [item for _, s, item in failed if s == stage]
+        retried: dict[str, int] = {}
+        for phase, failed_stage in sorted({(phase, s) for phase, s, _ in failed}):
+            items = [
+                item for _, s, item in failed if s == failed_stage and self.ledger[item, s].status == "failed_terminal"
+            ]
+            if items:
+                self._retry_units(name, phase, failed_stage, items)
+                retried[failed_stage] = len(items)
+        return site.run, ", ".join(retried) or None, sum(retried.values())
+
+    def _retry_units(self, name: str, phase: int, stage: str, items: list[int]) -> None:
+        site = self.sites[name]
         if site.is_active and site.phase == phase and not site.claimed:
             assert site.run is not None
             for item in items:
@@ -324,7 +338,6 @@ class Model:
                 del self.ledger[item, stage]
         else:
             self.start(name, phase, items if stage in ("ocr", "extraction") else None)
-        return site.run, stage, len(items)
 
     def rewind(self, name: str, stage: str) -> None:
         documents = self.sites[name].documents

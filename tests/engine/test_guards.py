@@ -140,8 +140,8 @@ def test_ledger_counts_a_unit_once(connection: Connection, edit_function: Callab
     start(connection, phase=2)
     if not guarded:
         edit_function(
-            "clerk_settle_unit",
-            ("and l.job_id = p_job_id and l.status in ('pending', 'in_progress', 'failed_retryable')", ""),
+            "clerk_settle_units",
+            ("and l.job_id = e.job_id and l.status not in ('processed', 'failed_terminal')", ""),
         )
     worker = Worker(connection)
     job = worker.take("ocr")
@@ -161,9 +161,9 @@ def test_ledger_ignores_a_superseded_run(
     start(connection, phase=2)
     if not guarded:
         edit_function(
-            "clerk_settle_unit",
-            ("and l.run_id = p_run_id\n      and l.job_id = p_job_id", ""),
-            ("or v_site.run_id is distinct from p_run_id", ""),
+            "clerk_settle_units",
+            ("and l.run_id = e.run_id\n          and l.job_id = e.job_id", ""),
+            (" and s.run_id = u.run_id", ""),
         )
     worker = Worker(connection)
     old = worker.take("ocr")
@@ -183,7 +183,7 @@ def test_claim_is_made_once(connection: Connection, edit_function: Callable[...,
     add_site(connection, documents=2)
     run = start(connection, phase=2)
     if not guarded:
-        edit_function("clerk_settle_unit", ("and not v_site.coordinator_enqueued", ""))
+        edit_function("clerk_settle_units", ("not s.coordinator_enqueued\n                   and ", ""))
     worker = Worker(connection)
     first, second = worker.take("ocr"), worker.take("ocr")
     connection.execute("update sites set ocr_completed = 1")
@@ -198,11 +198,15 @@ def test_claim_is_made_once(connection: Connection, edit_function: Callable[...,
 def test_claim_is_of_the_current_phase(
     connection: Connection, edit_function: Callable[..., None], guarded: bool
 ) -> None:
-    """A late unit of OCR would claim the coordinator of the next phase, which then never gets one."""
+    """A late unit of OCR would claim the coordinator of the next phase before its units have ended."""
     add_site(connection, documents=2)
     run = start(connection, phase=2)
     if not guarded:
-        edit_function("clerk_settle_unit", (" and clerk_phase(v_site.current_stage) = v_phase", ""))
+        edit_function(
+            "clerk_settle_units",
+            ("count(*) filter (where clerk_phase(u.stage) = clerk_phase(s.current_stage))", "count(*)"),
+            ("greatest(clerk_units_left(s, clerk_phase(s.current_stage)), 1)", "clerk_units_left(s, 2)"),
+        )
     worker = Worker(connection)
     first, late = worker.take("ocr"), worker.take("ocr")
     connection.execute("update sites set ocr_completed = 1")
@@ -213,9 +217,7 @@ def test_claim_is_of_the_current_phase(
 
     assert site(connection)["phase"] == 3
     assert site(connection)["coordinator_enqueued"] is not guarded
-    while job := worker.fetch("compilation", "extraction"):
-        worker.finish(job)
-    assert coordinators(connection, run, 3) == (1 if guarded else 0)
+    assert coordinators(connection, run, 3) == (0 if guarded else 1)
 
 
 @guarded
@@ -247,15 +249,8 @@ def test_site_before_ledger(
     add_site(connection, documents=2)
     start(connection, phase=2)
     if not guarded:
-        locking = "    select * into v_site from sites s where s.subdomain = p_subdomain for no key update;\n"
-        edit_function(
-            "clerk_settle_unit",
-            (locking, ""),
-            (
-                "    if not found or v_site.run_id",
-                f"    perform 1 from sites limit 0;\n{locking}\n    if v_site.run_id",
-            ),
-        )
+        locking = "    order by s.subdomain\n    for no key update;\n"
+        edit_function("clerk_settle_units", (locking, "    order by s.subdomain;\n"))
     worker, operator = new_worker("worker"), new_worker("operator")
     worker.connection.execute("set deadlock_timeout = '100ms'")
     operator.connection.execute("set deadlock_timeout = '100ms'")
@@ -313,6 +308,56 @@ def test_locked_jobs_are_skipped(
     assert len(deadlocked) == (0 if guarded else 1)
 
 
+@guarded
+def test_sites_are_locked_in_order_of_their_key(
+    connection: Connection, new_worker: NewWorker, edit_function: Callable[..., None], guarded: bool
+) -> None:
+    """Two batches that lock the same sites in different orders would deadlock."""
+    for name in ("b", "a"):  # so that the job of b has the lower id
+        add_site(connection, name, documents=1)
+        start(connection, name, phase=2)
+    if not guarded:
+        edit_function("clerk_settle_units", ("    order by s.subdomain\n", "    order by s.subdomain desc\n"))
+    worker, operator = new_worker("worker"), new_worker("operator")
+    worker.connection.execute("set lock_timeout = 0")
+    jobs_of_both = [worker.take("ocr"), worker.take("ocr")]
+    locks_a_first: list[bool] = []
+
+    operator.connection.execute("begin")
+    one(operator.connection, "select 1 from sites where subdomain = 'b' for no key update")
+    with concurrently(lambda: worker.finish_all(jobs_of_both)):
+        until(lambda: waits_for(connection, "worker"))
+        free = rows(connection, "select subdomain from sites where subdomain = 'a' for no key update skip locked")
+        locks_a_first.append(free == [])
+        operator.connection.execute("rollback")
+    assert locks_a_first == [guarded]
+    assert broken_invariants(connection) == []
+
+
+@guarded
+def test_renewal_locks_claims_in_order_of_the_job(
+    connection: Connection, new_worker: NewWorker, edit_function: Callable[..., None], guarded: bool
+) -> None:
+    """A batch locks its claims in that order: another one would deadlock with it."""
+    add_site(connection, documents=2)
+    start(connection, phase=2)
+    if not guarded:
+        edit_function("clerk_renew_leases", ("    order by c.job_id\n", "    order by c.job_id desc\n"))
+    worker, other = new_worker("worker"), new_worker("other")
+    first, second = worker.take("ocr"), worker.take("ocr")
+    claim = "select job_id from job_claims where job_id = %s for no key update"
+    locks_the_first: list[bool] = []
+
+    other.connection.execute("begin")
+    one(other.connection, claim, [second.id])
+    renew = "select count(*) from clerk_renew_leases(%s::bigint[])"
+    with concurrently(lambda: one(worker.connection, renew, [[second.id, first.id]])):
+        until(lambda: waits_for(connection, "worker"))
+        locks_the_first.append(rows(connection, claim + " skip locked", [first.id]) == [])
+        other.connection.execute("rollback")
+    assert locks_the_first == [guarded]
+
+
 # P0001: rejected, or committed although the response was lost
 
 
@@ -367,8 +412,7 @@ def test_a_fenced_worker_continues(
         manager = ClerkJobManager(connector)
         await connector.open_async()
         try:
-            job = await manager.fetch_job(["ocr"], await manager.register_worker())
-            assert job is not None
+            _, (job,) = await manager.finish_and_fetch_jobs([], ["ocr"], await manager.register_worker(), 1)
             connection.execute("update job_claims set lease_until = now() - interval '1 s'")
             assert len(repair_all(connection)) == 1
             await manager.finish_job(job, jobs.Status.SUCCEEDED, False)

@@ -1,7 +1,8 @@
 """The last two units of a phase end at the same time, thousands of times: exactly one coordinator each time.
 
 Two threads with a connection each wait at a barrier before every finish. In half of the cases the two units are of one
-stage, in the other half they are the last of compilation and the last of extraction.
+stage, in the other half they are the last of compilation and the last of extraction. They are reported one by one,
+and in batches in which the last units of several sites end in one transaction.
 """
 
 from __future__ import annotations
@@ -58,9 +59,31 @@ def pairs(connection: Connection, first: Worker, second: Worker) -> list[tuple[J
     return [(Job(ids[0], 0, "ocr", {}), Job(ids[1], 0, "ocr", {})) for (ids,) in found]
 
 
+def one_by_one(worker: Worker, jobs: list[Job], number: int) -> list[int]:
+    rejected = []
+    for place, job in enumerate(jobs, number):
+        # Every combination of failures and successes.
+        status = "failed" if place % (5 if worker.name == "first" else 3) == 0 else "succeeded"
+        if not worker.finish(job, status):
+            rejected.append(job.id)
+    return rejected
+
+
+def in_a_batch(worker: Worker, jobs: list[Job], number: int) -> list[int]:
+    # The two batches name the sites in opposite orders.
+    ordered = jobs if worker.name == "first" else jobs[::-1]
+    accepted = worker.finish_all(ordered)
+    return [job.id for job in jobs if job.id not in accepted]
+
+
 @pytest.mark.timeout(3600)  # with --long
+@pytest.mark.parametrize(("report", "size"), [(one_by_one, 1), (in_a_batch, 7)], ids=["one by one", "in batches"])
 def test_one_coordinator_each_time(
-    connection: Connection, new_worker: Callable[[str], Worker], request: pytest.FixtureRequest
+    connection: Connection,
+    new_worker: Callable[[str], Worker],
+    request: pytest.FixtureRequest,
+    report: Callable[[Worker, list[Job], int], list[int]],
+    size: int,
 ) -> None:
     rounds = ROUNDS_LONG if request.config.getoption("--long") else ROUNDS
     first, second = new_worker("first"), new_worker("second")
@@ -68,12 +91,9 @@ def test_one_coordinator_each_time(
     rejected: list[int] = []
 
     def finish_all(worker: Worker, jobs: list[Job]) -> None:
-        for number, job in enumerate(jobs):
-            # Every combination of failures and successes.
-            status = "failed" if number % (5 if worker is first else 3) == 0 else "succeeded"
+        for number in range(0, len(jobs), size):
             barrier.wait()
-            if not worker.finish(job, status):
-                rejected.append(job.id)
+            rejected.extend(report(worker, jobs[number : number + size], number))
 
     for chunk in range(rounds // CHUNK):
         prepare(connection, chunk, CHUNK)

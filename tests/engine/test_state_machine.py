@@ -74,6 +74,7 @@ class Machine(RuleBasedStateMachine):
     def compare_with_model(self) -> None:
         type(self).steps += 1
         self._match_new_jobs()
+        self._keep_leases()
         model = self.model
         assert self._ledger() == {
             key: (unit.status, unit.run, unit.job.id, unit.code, unit.late) for key, unit in model.ledger.items()
@@ -101,6 +102,15 @@ class Machine(RuleBasedStateMachine):
         broken = broken_invariants(self.db)
         assert [row for row in broken if row[0] != "I7"] == []
         assert len(broken) == len(expired)
+
+    def _keep_leases(self) -> None:
+        """Leases end by the rules only. On a loaded machine an example may take longer than a lease."""
+        expired = [job.id for job in self.model.jobs.values() if job.expired]
+        self.db.execute(
+            "update job_claims set lease_until = now() + interval '1 hour' where settled_as is null"
+            " and job_id <> all (%s)",
+            [expired],
+        )
 
     def _match_new_jobs(self) -> None:
         """Match new jobs of the model with those in the database, and take over their ids."""
@@ -211,6 +221,32 @@ class Machine(RuleBasedStateMachine):
             self.model.end_job(known, status, "PdfBroken")
         else:
             assert worker.check_rejected(job, status) == "fenced"
+
+    @rule(pick=PICK, slots=st.integers(0, 3))
+    def finish_batch(self, pick: int, slots: int) -> None:
+        """All successes of one worker and attempt number in one statement, some of them of jobs that were rescued."""
+        if not self.claims:
+            return
+        worker, picked = self.claims[pick % len(self.claims)]
+        batch = [job for holder, job in self.claims if holder is worker and job.attempts == picked.attempts]
+        # A job may be held twice by this process, if it was rescued and claimed again with the same attempt number.
+        batch = list({job.id: job for job in batch}.values())
+        self.claims = [(holder, job) for holder, job in self.claims if holder is not worker or job not in batch]
+        known = [self.model.jobs.get(job.id) for job in batch]
+        mine = [k for k, job in zip(known, batch, strict=True) if k and self.model.holds(k, worker.name, job.attempts)]
+        accepted, fetched = worker.finish_and_fetch(batch, "ocr", "extraction", slots=slots)
+        assert accepted == {job.id for job in mine}
+        for ended in sorted(mine, key=lambda job: job.id):
+            self.model.end_job(ended, "succeeded", "")
+        for job in batch:
+            if job.id not in accepted:
+                assert worker.check_rejected(job, "succeeded") == "fenced"
+        self._match_new_jobs()
+        for fetched_job in fetched:
+            claimed = self.model.jobs[fetched_job.id]
+            assert (claimed.status, claimed.attempts, claimed.on_hold) == ("todo", fetched_job.attempts, False)
+            self.model.claim(claimed, worker.name)
+            self.claims.append((worker, fetched_job))
 
     @rule(pick=PICK)
     def give_back(self, pick: int) -> None:

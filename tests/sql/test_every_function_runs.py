@@ -9,6 +9,7 @@ from psycopg.types.json import Jsonb
 
 from clerk.db.migrations.sqlfiles import SqlFolder
 from clerk.pipeline import engine
+from clerk.reconcile import log
 from tests.engine.helpers import (
     Connection,
     Worker,
@@ -84,9 +85,24 @@ def call_everything(worker: Worker) -> None:
     slot = rows(connection, "select slot_id from clerk_reserve_host_slot('town.example', '1 s', 2, '1 minute')")[0][0]
     connection.execute("select clerk_renew_host_slot(%s, '1 minute'), clerk_release_host_slot(%s)", [slot, slot])
     connection.execute("select clerk_back_off_host('town.example', '1 minute', 'it asked us to')")
-    connection.execute("insert into sites (subdomain) values ('oldtown')")
+    connection.execute("insert into sites (subdomain) values ('oldtown'), ('newtown')")
     engine.import_legacy_site(connection, "oldtown", Jsonb([]), 1)
+    engine.purge_site(connection, "newtown")
+    engine.import_site(connection, "newtown", Jsonb([]), 1, "counters without a run")
     engine.defer_reconciliation(connection)
+    connection.execute("insert into procrastinate_jobs (queue_name, task_name, lock) values ('other', 'x', 'lock')")
+    worker.finish_and_fetch([worker.take("other")], "other")
+    engine.settle_unit(
+        connection,
+        0,
+        "town",
+        run_id=0,
+        stage="ocr",
+        content_item_id=0,
+        succeeded=True,
+        error_code=None,
+        error_message=None,
+    )
 
 
 def corrupt_and_repair(connection: Connection, worker: Worker, items: list[int]) -> None:
@@ -115,6 +131,7 @@ def corrupt_and_repair(connection: Connection, worker: Worker, items: list[int])
     connection.execute(log_three, [run])
     connection.execute("update sites set fetch_total = 9")
     repair_all(connection)
+    log.delete_old(connection)
 
 
 def test_every_function_runs(database: str, folder: SqlFolder) -> None:

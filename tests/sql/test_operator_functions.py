@@ -196,6 +196,46 @@ def test_cancel_between_coordinator_and_advance(connection: Connection) -> None:
     assert broken_invariants(connection) == []
 
 
+def test_purge_ends_the_run_and_deletes_its_jobs(connection: Connection) -> None:
+    items = add_site(connection, documents=3)
+    worker = Worker(connection)
+    run_with(worker)
+    new = add_documents(connection, "town", 2)
+    run = start(connection, phase=2)
+    running = worker.take("ocr")
+
+    assert engine.purge_site(connection, "town") == engine.Purged(
+        run, one(connection, "select (detail ->> 'deleted_jobs')::integer from operator_actions"), 1
+    )
+
+    assert rows(connection, "select id, abort_requested from procrastinate_jobs") == [(running.id, True)]
+    assert (site(connection)["current_stage"], site(connection)["outcome"]) == ("completed", "cancelled")
+    assert [unit(connection, item)["status"] for item in items] == ["processed"] * 3, "nothing is processed again"
+    assert broken_invariants(connection) == []
+    assert worker.finish(running, "aborted")
+    assert ignored(connection) == ["stale"]
+    engine.purge_site(connection, "town")
+    assert repair_all(connection) == []
+    engine.start_run(connection, "town")
+    finish_phase(worker)
+    assert waiting(connection, "ocr") == new
+    drain(worker)
+    assert site(connection)["outcome"] == "succeeded"
+    assert broken_invariants(connection) == []
+
+
+def test_purge_resets_counters_without_a_run(connection: Connection) -> None:
+    add_site(connection)
+    engine.initialize_stage(connection, "town", "ocr", 2)
+    engine.increment_completed(connection, "town", "ocr")
+    assert engine.purge_site(connection, "town") == engine.Purged(None, 0, 0)
+    assert (site(connection)["current_stage"], counters(connection, "ocr")) == (None, (0, 0, 0))
+    assert engine.purge_site(connection, "town") == engine.Purged(None, 0, 0)
+    assert one(connection, "select count(*) from operator_actions where action = 'purge'") == 1
+    with pytest.raises(SiteNotFound):
+        engine.purge_site(connection, "nowhere")
+
+
 def test_retry_within_the_phase(connection: Connection) -> None:
     items = add_site(connection, documents=3)
     run = start(connection, phase=2)
@@ -323,6 +363,65 @@ def test_retry_of_site_level_stages(connection: Connection) -> None:
         drain(worker)
         assert site(connection)["outcome"] == "succeeded"
         add_documents(connection, "town", 1)
+    assert broken_invariants(connection) == []
+
+
+def test_retry_includes_every_failed_stage(connection: Connection) -> None:
+    items = add_site(connection, documents=3)
+    worker = Worker(connection)
+    run_with(worker, "ocr", items=(items[0],))
+    run_with(worker)
+    connection.execute(
+        "update content_item_pipeline_state set status = 'failed_terminal', error_code = 'PluginFailed'"
+        " where content_item_id = %s and pipeline = 'extraction' or pipeline = 'deploy'",
+        [items[1]],
+    )
+
+    retried = engine.retry_failed(connection, "town")
+
+    assert (retried.stage, retried.units) == ("ocr, extraction, deploy", 3)
+    assert waiting(connection, "ocr") == [items[0]]
+    finish_phase(worker)
+    assert waiting(connection, "extraction") == items[:2], "the retried ones, and no more"
+    drain(worker)
+    assert site(connection)["outcome"] == "succeeded"
+    assert engine.retry_failed(connection, "town").units == 0
+    assert rows(connection, "select detail ->> 'stage' from operator_actions where action = 'retry' order by id") == [
+        ("ocr",), ("extraction",), ("deploy",)
+    ]  # fmt: skip
+    assert broken_invariants(connection) == []
+
+
+def test_retry_includes_both_stages_of_a_phase(connection: Connection) -> None:
+    items = add_site(connection, documents=2)
+    worker = Worker(connection)
+    assert run_with(worker, "compilation", "extraction").startswith("failed: ")
+    retried = engine.retry_failed(connection, "town")
+    assert (retried.stage, retried.units) == ("compilation, extraction", 3)
+    assert waiting(connection, "compilation") == [archive(connection)]
+    assert waiting(connection, "extraction") == items
+    drain(worker)
+    assert site(connection)["outcome"] == "succeeded"
+    assert broken_invariants(connection) == []
+
+
+def test_a_later_stage_is_retried_even_if_the_earlier_one_fails_again(connection: Connection) -> None:
+    """Without new text the run would otherwise end after OCR, as nothing seems to have changed."""
+    items = add_site(connection, documents=3)
+    worker = Worker(connection)
+    run_with(worker, "ocr", "extraction", items=(items[0], items[1]))
+    run_with(worker)
+    connection.execute(
+        "update content_item_pipeline_state set status = 'failed_terminal', error_code = 'PluginFailed'"
+        " where content_item_id = %s and pipeline = 'extraction'",
+        [items[2]],
+    )
+    assert engine.retry_failed(connection, "town").stage == "ocr, extraction"
+    finish_phase(worker, failing=tuple(items))
+    assert waiting(connection, "extraction") == [items[2]]
+    drain(worker)
+    assert site(connection)["outcome"] == "partial"
+    assert unit(connection, items[2], "extraction")["status"] == "processed"
     assert broken_invariants(connection) == []
 
 

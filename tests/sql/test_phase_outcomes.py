@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clerk.pipeline import engine
-from tests.engine.helpers import Connection, Worker, add_documents, add_site, finish_phase, run_with, start, unit
+from tests.engine.helpers import Connection, Worker, add_documents, add_site, finish_phase, run_with, site, start, unit
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,18 @@ from tests.engine.helpers import Connection, Worker, add_documents, add_site, fi
 def test_first_run(connection: Connection, documents: int, failing: tuple[str, ...], outcome: str) -> None:
     add_site(connection, documents=documents)
     assert run_with(Worker(connection), *failing) == outcome
+
+
+def test_a_source_without_documents_is_recorded_as_an_error_of_fetch(connection: Connection) -> None:
+    add_site(connection, documents=0)
+    run_with(Worker(connection))
+    row = site(connection)
+    assert (row["last_error_stage"], row["last_error_message"]) == ("fetch", "NoDocuments: the source has no documents")
+    assert row["last_error_at"] >= row["started_at"]
+
+    add_documents(connection, "town", 1)
+    assert run_with(Worker(connection)) == "succeeded: all done"
+    assert site(connection)["last_error_at"] == row["last_error_at"], "other outcomes change nothing"
 
 
 def test_later_runs(connection: Connection) -> None:
@@ -60,4 +72,22 @@ def test_processed_documents_are_published_by_the_next_run(connection: Connectio
         engine.cancel_run(connection, "town")
         connection.execute("delete from procrastinate_jobs where status = 'todo'")
     assert run_with(worker) == "succeeded: all done"
+    assert run_with(worker) == "unchanged: no new documents"
+
+
+def test_a_deleted_extraction_is_repeated_by_the_next_run(connection: Connection) -> None:
+    items = add_site(connection, documents=2)
+    worker = Worker(connection)
+    start(connection, phase=2)
+    finish_phase(worker)
+    connection.execute(
+        "delete from procrastinate_jobs where queue_name = 'extraction' and args ->> 'content_item_id' = %s",
+        [str(items[0])],
+    )
+    finish_phase(worker)
+    finish_phase(worker)
+    assert unit(connection, items[0], "extraction")["error_code"] == "JobDeleted"
+
+    assert run_with(worker) == "succeeded: all done"
+    assert unit(connection, items[0], "extraction")["status"] == "processed"
     assert run_with(worker) == "unchanged: no new documents"

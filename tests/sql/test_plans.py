@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
+import pytest
 
+from clerk.db.migrations.sqlfiles import SqlFolder
 from tests.conftest import Databases, Url
 from tests.engine.helpers import Connection, Worker, add_site, connect_worker, one, rows
 
@@ -84,7 +86,7 @@ def fetch_reads_a_few_rows(url: Url, queues: list[str], analysed: bool) -> None:
 
 
 def stock_fetch_reads_everything(url: Url) -> None:
-    """The reason for clerk_fetch_job. If this fails, Procrastinate has improved, and clerk_fetch_job can be removed."""
+    """The reason for clerk_fetch_jobs. If this fails, Procrastinate has improved."""
     with connect_worker(url, "stock") as worker, rolled_back(worker.connection):
         stock = "select id from procrastinate_fetch_job_v2(array['coordinator'], %s)"
         for _ in range(8):
@@ -171,3 +173,56 @@ def test_behind_a_long_queue(server: Url, template: str) -> None:
             reconciler_scans_no_big_table(url, view)
     finally:
         databases.drop_all()
+
+
+LARGE = 20_000
+BATCH = 50
+
+
+@pytest.mark.parametrize("guarded", [True, False], ids=["with the guard", "without it"])
+def test_plans_cached_on_empty_tables_are_good_for_large_ones(
+    connection: Connection, database: Url, folder: SqlFolder, guarded: bool
+) -> None:
+    """A worker's first batch plans its statements when claims and ledger are empty, and no ANALYZE follows."""
+    if not guarded:
+        text = next(item.sql for item in folder.objects if item.name == "clerk_settle_units")
+        # Then an index on open units matches, and is as cheap as any on an empty table.
+        without = text.replace(
+            "l.status not in ('processed', 'failed_terminal')", "l.status in ('pending', 'in_progress')"
+        )
+        assert without != text
+        connection.execute(without.encode())
+    # An ANALYZE by autovacuum would discard the cached plans.
+    for table in (*TABLES, "job_claims", "sites"):
+        connection.execute(f"alter table {table} set (autovacuum_enabled = false)".encode())
+    add_site(connection, "first", documents=2)
+    connection.execute("select clerk_start_run('first', p_first_phase => 2)")
+    with connect_worker(database, "worker") as worker:
+        _, held = worker.finish_and_fetch([], "ocr", slots=2)
+        assert len(worker.finish_and_fetch(held, "ocr", slots=2)[0]) == 2
+
+        add_site(connection, "large", documents=LARGE)
+        connection.execute("select clerk_start_run('large', p_first_phase => 2)")
+        connection.execute(
+            "insert into job_claims (job_id, holder, attempt, lease_until, settled_as)"
+            " select -n, 'history', 0, now(), 'succeeded' from generate_series(1, %s) n",
+            [LARGE],
+        )
+        with rolled_back(worker.connection):
+            _, held = worker.finish_and_fetch([], "ocr", slots=BATCH)
+            accepted, _ = worker.finish_and_fetch(held, "ocr", slots=BATCH)
+            assert len(accepted) == BATCH
+            read = {table: sum(rows_read(worker.connection, table).values()) for table in (*TABLES, "job_claims")}
+    assert read["procrastinate_jobs"] < 20 * BATCH
+    assert read["job_claims"] < 20 * BATCH
+    assert (read["content_item_pipeline_state"] < 20 * BATCH) is guarded
+
+
+def test_functions_of_every_job_are_never_compiled(connection: Connection) -> None:
+    """After an ANALYZE of a long queue Postgres would compile the fetch at every call, for ten times its cost."""
+    hot = ["clerk_fetch_jobs", "clerk_finish_jobs", "clerk_settle_units", "clerk_record_change", "clerk_record_insert"]
+    settings = "select proname::text, proconfig from pg_proc where proname = any (%s)"
+    found = dict(rows(connection, settings, [hot]))
+    assert sorted(found) == sorted(hot)
+    for name, config in found.items():
+        assert {"jit=off", "enable_seqscan=off", "plan_cache_mode=force_generic_plan"} <= set(config), name

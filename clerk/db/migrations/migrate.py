@@ -128,9 +128,9 @@ class Migrator:
             elif state.objects[key] != wanted_object.checksum:
                 steps.append(Step("replace", f"{key[0]} {key[1]}"))
         steps += [Step("drop", f"{kind} {name}") for kind, name in state.objects if (kind, name) not in wanted]
-        # Which grants are missing is known only once the database is at its final version.
+        # Which of these commands are pending is known only once the database is at its final version.
         if not steps:
-            steps += [Step("execute", command) for command in self._objects.missing_grants(state.version)]
+            steps += [Step("execute", command) for command in self._objects.pending_commands(state.version)]
         return steps
 
     def up(self, to: int | None = None) -> list[Step]:

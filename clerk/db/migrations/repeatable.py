@@ -110,7 +110,7 @@ class RepeatableObjects:
             for view, command in self._view_grants:
                 if ("view", view) in names:
                     self._execute(command)
-        for command in self.missing_grants(version):
+        for command in self.pending_commands(version):
             self._execute(command)
 
     def missing(self) -> set[tuple[str, str]]:
@@ -145,11 +145,14 @@ class RepeatableObjects:
             ) from error
         self.connection.execute("delete from clerk_schema_objects where kind = 'view'")
 
-    def missing_grants(self, version: int) -> list[str]:
-        """The commands of sql/grants.sql that are not in force."""
-        if self.folder.grants.needs > version:
-            return []
-        return [command for (command,) in self.connection.execute(self.folder.grants.sql.encode())]
+    def pending_commands(self, version: int) -> list[str]:
+        """The commands of sql/replaced_triggers.sql and sql/grants.sql that are not in force."""
+        return [
+            command
+            for query in (self.folder.replaced_triggers, self.folder.grants)
+            if query.needs <= version
+            for (command,) in self.connection.execute(query.sql.encode())
+        ]
 
     def _recorded(self) -> list[Recorded]:
         rows = self.connection.execute("select kind, name, needs, checksum from clerk_schema_objects")

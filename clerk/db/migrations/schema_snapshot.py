@@ -61,5 +61,9 @@ def missing(live: Sections, wanted: Sections) -> Sections:
 
 
 def _normalized(line: str) -> str:
-    """Without casts and parentheses: Postgres casts a list of strings as a whole, and after a restore one by one."""
+    """Without casts and parentheses: Postgres casts a list of strings as a whole, and after a restore one by one.
+
+    `sites.last_error_message` is varchar in databases that legacy clerk made with `create_all`, and so in views.
+    """
+    line = line.replace("last_error_message character varying", "last_error_message text")
     return re.sub(r"::(?:character varying|text)(?:\[\])?|[()]", "", line)

@@ -132,6 +132,11 @@ class SqlFolder:
     def grants(self) -> SqlObject:
         return SqlObject("grants", "grants", self.read("grants.sql"), "sql/grants.sql")
 
+    @property
+    def replaced_triggers(self) -> SqlObject:
+        name = "replaced_triggers"
+        return SqlObject("triggers", name, self.read(f"{name}.sql"), f"sql/{name}.sql")
+
     def read(self, name: str) -> str:
         return (self.root / name).read_text(encoding="utf-8")
 

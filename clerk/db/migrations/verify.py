@@ -57,6 +57,7 @@ def verify_schema(connection: psycopg.Connection, folder: SqlFolder) -> list[Che
             _object_problems(connection, folder) + _trigger_problems(connection),
         ),
         Check("procrastinate", "Procrastinate's schema matches its package", _procrastinate_problems(connection)),
+        Check("privileges", "only owners may create objects in schema public", _schema_privileges(connection)),
         Check("ledger_key", "each unit has one ledger row", _ledger_duplicates(connection, missing)),
         Check("ledger_status", "every ledger status is one of the five", _ledger_statuses(connection, missing)),
     ]
@@ -92,11 +93,11 @@ def verify_invariants(connection: psycopg.Connection, *, full: bool = False) -> 
 
 
 def require_triggers(connection: psycopg.Connection) -> None:
-    """Raise if an accounting trigger is missing or disabled: the next job would break any repaired state again."""
+    """Raise if a trigger is missing, disabled or wrongly enabled: the next job would break any repaired state again."""
     if problems := _trigger_problems(connection):
         raise SchemaMismatch(
-            f"an accounting trigger is missing or disabled in database {connection.info.dbname} ({problems[0]})",
-            'run "clerk db up", and enable the triggers that "clerk verify" lists',
+            f"the triggers of database {connection.info.dbname} are not those of this clerk ({problems[0]})",
+            'run "clerk db up"; "clerk verify" lists all differences',
         )
 
 
@@ -177,6 +178,18 @@ def _procrastinate_problems(connection: psycopg.Connection) -> list[str]:
     recorded: dict[str, str] = row[0] if row else {}
     live = procrastinate_schema.function_checksums(connection)
     return [f"{name} is missing or was changed by hand" for name, md5 in recorded.items() if live.get(name) != md5]
+
+
+def _schema_privileges(connection: psycopg.Connection) -> list[str]:
+    """Every user may create objects in `public` before Postgres 15, and in databases that were upgraded from there."""
+    return [
+        "every user may create objects in schema public, also operators that clerk's functions would use;"
+        f' as {owner}, run "revoke create on schema public from public"'
+        for (owner,) in connection.execute(
+            "select pg_get_userbyid(n.nspowner) from pg_namespace n cross join aclexplode(n.nspacl) acl"
+            " where n.nspname = 'public' and acl.grantee = 0 and acl.privilege_type = 'CREATE'"
+        )
+    ]
 
 
 def _ledger_duplicates(connection: psycopg.Connection, missing: schema_snapshot.Sections) -> list[str]:

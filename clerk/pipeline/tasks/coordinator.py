@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 
 import procrastinate
-from procrastinate import App, RetryStrategy
+from procrastinate import App
 
 from clerk.pipeline import engine
 from clerk.pipeline.engine import COORDINATOR_QUEUE
 from clerk.pipeline.job_context import JobContext
+from clerk.pipeline.job_manager import ClerkJobManager
+from clerk.pipeline.retry import CoordinatorRetry
 
 logger = logging.getLogger(__name__)
-
-_RETRY = RetryStrategy(max_attempts=10, exponential_wait=2)
 
 
 def coordinate(context: procrastinate.JobContext, subdomain: str, run_id: int, phase: int) -> str:
@@ -31,5 +31,7 @@ def refresh(context: procrastinate.JobContext, subdomain: str) -> int | None:
 
 
 def register(app: App) -> None:
-    app.task(name="clerk.coordinate", queue=COORDINATOR_QUEUE, retry=_RETRY, pass_context=True)(coordinate)
-    app.task(name="clerk.refresh", queue=COORDINATOR_QUEUE, retry=_RETRY, pass_context=True)(refresh)
+    assert isinstance(app.job_manager, ClerkJobManager)
+    retry = CoordinatorRetry(app.job_manager)
+    app.task(name="clerk.coordinate", queue=COORDINATOR_QUEUE, retry=retry, pass_context=True)(coordinate)
+    app.task(name="clerk.refresh", queue=COORDINATOR_QUEUE, retry=retry, pass_context=True)(refresh)

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import psycopg
+from procrastinate import exceptions
 
 from clerk.archive.atomic_build import BuildResult
 from clerk.db.sites import read_site
-from clerk.errors import DeployerUnknown, SiteConfigError
+from clerk.errors import ClaimLost, DeployerUnknown, SiteConfigError
 from clerk.pipeline.job_context import JobContext
 from clerk.pipeline.tasks.compilation import build
 from clerk.plugins import manager
@@ -39,6 +40,10 @@ def deploy(job: JobContext) -> str:
     with job.connection() as connection:
         publications.record_pages(connection, job.subdomain, job.run_id, built.pages)
         due = [name for name in deployers if not _is_published(job, connection, name, built)]
+    if due:
+        # Also before the row of the publication: it must not be newer than that of the worker that has the job now.
+        job.heartbeat(0, len(due))
+    with job.connection() as connection:
         if due:
             last_local = publications.last_deployed(connection, job.subdomain, LOCAL)
             lost_copy = last_local == built.content_hash and LOCAL in due
@@ -53,7 +58,12 @@ def deploy(job: JobContext) -> str:
             job.heartbeat(position, len(due))
             limit = max(job.settings.plugin_time_limit, job.settings.deploy_time_limit + _COMMAND_MARGIN)
             result = call_with_timeout(
-                name, "deploy_municipality", deployers[name], timeout=limit, while_waiting=job.raise_if_cancelled
+                name,
+                "deploy_municipality",
+                deployers[name],
+                timeout=limit,
+                while_waiting=job.raise_if_cancelled,
+                expected=(ClaimLost, exceptions.JobAborted),
             )
             with job.connection() as connection:
                 publications.record_step(
@@ -69,7 +79,9 @@ def _select_deployers(job: JobContext, plugins: manager.Plugins) -> dict[str, Ca
     """Deployers by name. The default is `local` and every plugin that is not clerk's own."""
     available = {
         name.removeprefix(_BUILT_IN): call
-        for name, call in plugins.implementations("deploy_municipality", subdomain=job.subdomain)
+        for name, call in plugins.implementations(
+            "deploy_municipality", subdomain=job.subdomain, check_claim=job.heartbeat
+        )
     }
     built_in = {loaded.name.removeprefix(_BUILT_IN) for loaded in plugins.loaded if loaded.name.startswith(_BUILT_IN)}
     with job.connection() as connection:

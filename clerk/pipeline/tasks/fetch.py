@@ -14,7 +14,7 @@ from procrastinate import exceptions
 from clerk.db.sites import SiteRow, read_site
 from clerk.documents.repository import record_skipped, run_started_at
 from clerk.documents.storage import SiteStorage
-from clerk.errors import ClaimLost, FetchError, InvalidPluginResult, PdfError, SiteConfigError
+from clerk.errors import ClaimLost, FetchError, InvalidPluginResult, ParserCrashed, PdfError, SiteConfigError
 from clerk.pipeline.job_context import JobContext
 from clerk.plugins import manager
 from clerk.plugins.isolation import Heartbeat, call_with_timeout
@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 _NOT_FROM_PLUGIN = (
     FetchError,
+    ParserCrashed,
     PdfError,
     ClaimLost,
     InvalidPluginResult,
@@ -119,9 +120,9 @@ class _Fetch:
         except ValueError as error:
             raise SiteConfigError(f"{self.site.subdomain}: {error}") from error
 
-    def _record_skipped(self, reasons: list[str]) -> None:
+    def _record_skipped(self, count: int, reasons: list[str]) -> None:
         with self.job.connection() as connection:
-            record_skipped(connection, self.job.run_id, reasons)
+            record_skipped(connection, self.job.run_id, count, reasons)
 
     def _raise_if_cancelled(self) -> None:
         try:

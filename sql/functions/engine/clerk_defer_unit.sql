@@ -7,16 +7,8 @@ language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
 as $$
 declare
-    v_job_id bigint;
+    v_job_id bigint := clerk_defer_job(p_subdomain, p_run_id, p_stage, p_content_item_id);
 begin
-    insert into procrastinate_jobs (queue_name, task_name, args)
-    select p_stage, p.task_name,
-           jsonb_build_object('subdomain', p_subdomain, 'run_id', p_run_id, 'stage', p_stage,
-                              'content_item_id', p_content_item_id)
-    from stage_policy p
-    where p.stage = p_stage
-    returning id into v_job_id;
-
     update content_item_pipeline_state l
     set status = 'pending', processed_at = null, reopened_at = null, job_id = v_job_id,
         run_id = p_run_id, updated_at = clerk_now()

@@ -39,6 +39,11 @@ begin
 
     update sites s
     set current_stage = 'completed', outcome = p_outcome, coordinator_enqueued = false,
+        -- Legacy clerk recorded an empty source as an error of fetch, and people look for it there.
+        last_error_stage = case p_outcome when 'no_documents' then 'fetch' else s.last_error_stage end,
+        last_error_message = case p_outcome when 'no_documents' then 'NoDocuments' || ': the source has no documents'
+                                            else s.last_error_message end,
+        last_error_at = case p_outcome when 'no_documents' then clerk_now() else s.last_error_at end,
         updated_at = date_trunc('second', clerk_now())
     where s.subdomain = p_subdomain and s.run_id = p_run_id;
 

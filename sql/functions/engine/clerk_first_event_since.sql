@@ -4,14 +4,14 @@
 -- job would have to maintain. Events of type scheduled have the planned time and are ignored.
 --
 -- The high cost keeps the planner from calling it in a filter for every row. Security definer, because views call it
--- for users who may not read the table.
+-- for users who may not read the table; hence no schema in its search_path in which another user could create an operator.
 create or replace function clerk_first_event_since(p_since timestamptz) returns bigint
 language plpgsql stable security definer cost 10000
-set search_path = pg_catalog, public, pg_temp
+set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_low bigint := (select min(e.id) from procrastinate_events e);
-    v_high bigint := (select max(e.id) + 1 from procrastinate_events e);
+    v_low bigint := (select min(e.id) from public.procrastinate_events e);
+    v_high bigint := (select max(e.id) + 1 from public.procrastinate_events e);
     v_middle bigint;
     v_id bigint;
     v_at timestamptz;
@@ -19,7 +19,7 @@ begin
     while v_low < v_high loop
         v_middle := v_low + (v_high - v_low) / 2;
         select e.id, e.at into v_id, v_at
-        from procrastinate_events e
+        from public.procrastinate_events e
         where e.id >= v_middle and e.type is distinct from 'scheduled'
         order by e.id
         limit 1;

@@ -18,8 +18,9 @@ begin
         from content_items i
         left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
         where i.subdomain = p_subdomain and i.kind in ('minutes', 'agenda');
-        -- The published archive contains every processed document. A run that was cancelled or failed between OCR
-        -- and deploy leaves one that does not.
+        -- The published archive contains every processed document, with its extraction. A run that was cancelled or
+        -- failed between OCR and deploy leaves one that does not; a retry of an extraction deletes its row, and one
+        -- whose job was deleted or cancelled is due again.
         select exists (
             select from content_items i
             join content_item_pipeline_state d on d.content_item_id = i.id and d.pipeline = 'deploy'
@@ -29,7 +30,10 @@ begin
               and not exists (
                   select from content_items document
                   join content_item_pipeline_state l on l.content_item_id = document.id and l.pipeline = 'ocr'
-                  where document.subdomain = p_subdomain and l.status = 'processed' and l.processed_at > c.processed_at
+                  left join content_item_pipeline_state e on e.content_item_id = document.id and e.pipeline = 'extraction'
+                  where document.subdomain = p_subdomain and l.status = 'processed'
+                    and (l.processed_at > c.processed_at or e.content_item_id is null
+                         or e.status <> 'processed' and not clerk_is_permanent_failure(e.status, e.error_code))
               )
         ) into v_current;
         if v_documents = 0 and v_site.fetch_failed > 0 then

@@ -1,4 +1,4 @@
--- needs: 0018
+-- needs: 0022
 -- Takes a job from a worker whose lease has expired: another attempt, or failed if there are none left. The lease is
 -- read again after the job is locked, because its holder may have renewed it. Returns 'rescued', 'failed' or 'left
 -- alone'.
@@ -23,7 +23,7 @@ begin
         return 'left alone';
     end if;
     v_max_attempts := coalesce((select p.max_attempts from stage_policy p where p.stage = v_job.args ->> 'stage'), 10);
-    if not v_job.abort_requested and v_job.attempts + 1 < v_max_attempts then
+    if not v_job.abort_requested and v_job.attempts + 1 - coalesce(v_claim.uncounted_attempts, 0) < v_max_attempts then
         begin
             update procrastinate_jobs j
             set status = 'todo', attempts = j.attempts + 1, scheduled_at = null

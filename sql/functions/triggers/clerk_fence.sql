@@ -13,7 +13,12 @@ declare
     v_actor text := coalesce(current_setting('clerk.actor', true), '');
     v_attempt text := coalesce(current_setting('clerk.attempt', true), '');
 begin
-    if v_actor <> '' or new.status = 'doing' then
+    if new.status = 'doing' then
+        return new;
+    end if;
+    -- Only a running job has a worker. Otherwise every job that a worker ever ran would be updated when it unregisters.
+    new.worker_id := null;
+    if v_actor <> '' then
         return new;
     end if;
     -- A worker that settles a job which is not running was frozen while its job was rescued.

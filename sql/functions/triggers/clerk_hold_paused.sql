@@ -1,6 +1,6 @@
 -- needs: 0018
--- Schedules jobs of a paused queue or site for the distant future. Resuming schedules them now. Also fires when a job
--- returns to `todo`, so that a retry stays paused.
+-- Keeps a retried job on hold while its queue or site is paused: it is scheduled for the distant future, and resuming
+-- schedules it now. clerk_record_insert does the same for new jobs.
 create or replace function clerk_hold_paused() returns trigger
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
