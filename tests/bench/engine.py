@@ -1,212 +1,207 @@
-"""Cost of the accounting: no-op jobs per second of one worker process in three variants.
+"""Throughput of the engine: no-op jobs per second of two worker processes at concurrency 10, fsync on.
 
-stock      Procrastinate with default settings, in a database with only its schema
-connector  the same database, clerk's connector
-complete   clerk's worker in clerk's database: claims, ledger, counters, coordinators
+stock     Procrastinate with default settings, in a database with only its schema; no fan-in
+clerk     clerk's worker in clerk's database: claims, ledger, counters, and a real coordinator per site
 
-Also measures the time from the end of the last unit to the start of the coordinator. Only ratios within one run are
-meaningful.
+The jobs are of 20 sites with 100 documents each, and of one site with 5,000; their bodies are coroutines, or plain
+functions in threads, as the real stages are. Also measures CPU time and WAL per job, the fan-out of a phase,
+latencies on an idle system, throughput behind a large history, and throughput while a snapshot is held open. Only
+ratios within one run are meaningful.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import procrastinate
 import psycopg
 
 from clerk.cli.progress_reporter import ProgressReporter
 from clerk.db.connection import connect_to
 from clerk.db.embedded.server import Server
-from clerk.db.migrations.migrate import Migrator
-from clerk.db.migrations.sqlfiles import default_folder
-from clerk.pipeline import engine
-from clerk.pipeline.engine import STAGES
-from tests.conftest import Databases, Url, running
+from tests.bench import peers
+from tests.bench.engine_measure import (
+    CONCURRENCY,
+    PROCESSES,
+    add_jobs,
+    create_schema,
+    fan_out,
+    idle_latencies,
+    measure,
+    measure_once,
+    work,
+    workers,
+)
+from tests.conftest import Databases, running
 
-VARIANTS = ("stock", "connector", "complete")
-SETTINGS = {"fsync": "on", "max_wal_size": "2GB", "checkpoint_timeout": "30min"}
-
-
-async def no_op(**_: Any) -> None:
-    """The job itself does nothing."""
-
-
-def make_app(variant: str, url: Url) -> procrastinate.App:
-    if variant == "stock":
-        return procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=url, max_size=12))
-    if variant == "connector":
-        from clerk.pipeline import connector
-
-        # This database intentionally lacks clerk's schema.
-        connector.require_known_schema = lambda *_: None  # type: ignore[attr-defined]
-        return procrastinate.App(connector=connector.ClerkConnector())
-    from clerk.app import ClerkApp
-
-    return ClerkApp()
+SETTINGS = {"fsync": "on", "max_wal_size": "4GB", "checkpoint_timeout": "30min", "shared_buffers": "512MB"}
+SIZES = ((20, 100), (1, 5000))
+BODIES = ("async", "threads")
+PARTS = ("throughput", "fan-out", "latency", "history", "snapshot")
+Log = Callable[[str], None]
+Figures = dict[str, Any]
 
 
-def work(variant: str, url: Url) -> None:
-    """One worker process: runs until the queue is empty."""
-    os.environ["DATABASE_URL"] = url
-    app = make_app(variant, url)
-    for stage in STAGES:
-        app.task(name=f"clerk.{stage}", queue=stage)(no_op)
-
-    async def run() -> None:
-        async with app.open_async():
-            await app.run_worker_async(queues=["ocr"], concurrency=10, wait=False, listen_notify=False)
-
-    asyncio.run(run())
-
-
-def prepare(url: Url, variant: str, sites: int, units: int) -> None:
-    """Insert `units` jobs into the queue ocr, distributed over `sites`."""
-    if variant != "complete":
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(procrastinate.schema.SchemaManager.get_schema())
-            connection.execute(
-                "insert into procrastinate_jobs (queue_name, task_name, args) select 'ocr', 'clerk.ocr',"
-                " jsonb_build_object('subdomain', 'site' || n %% %s, 'run_id', 1, 'stage', 'ocr', 'content_item_id', n)"
-                " from generate_series(1, %s) n",
-                [sites, units],
-            )
-            connection.execute("analyze")
-        return
-    with connect_to(url) as connection:
-        Migrator(connection, default_folder()).up()
-        for number in range(sites):
-            subdomain = f"site{number}"
-            connection.execute("insert into sites (subdomain) values (%s)", [subdomain])
-            connection.execute(
-                "insert into content_items (subdomain, kind, meeting, date)"
-                " select %s, 'minutes', 'Council', date '2000-01-01' + n from generate_series(1, %s) n",
-                [subdomain, units // sites],
-            )
-            engine.start_run(connection, subdomain, first_phase=2)
-        connection.execute("analyze")
-
-
-def jobs_per_second(url: Url, units: int) -> float:
-    with psycopg.connect(url) as connection:
-        row = connection.execute(
-            "select count(*) filter (where e.type = 'succeeded'), extract(epoch from max(e.at) - min(e.at))"
-            " from procrastinate_events e join procrastinate_jobs j on j.id = e.job_id"
-            " where j.queue_name = 'ocr' and e.type in ('started', 'succeeded')"
-        ).fetchone()
-    assert row is not None
-    if row[0] != units:
-        raise SystemExit(f"only {row[0]} of {units} jobs succeeded")
-    return units / float(row[1])
-
-
-def measure(databases: Databases, variant: str, sites: int, units: int) -> float:
-    url = databases.create()
-    prepare(url, variant, sites, units)
-    subprocess.run([sys.executable, "-m", "tests.bench.engine", "--work", variant, url], check=True)
-    if variant == "complete":
-        with psycopg.connect(url) as connection:
-            violations = connection.execute("select * from invariant_violations").fetchall()
-            waiting = connection.execute("select count(*) from pipeline_transitions").fetchone()
-        if violations or waiting != (sites,):
-            raise SystemExit(f"invariants are violated: {violations}; {waiting} transitions instead of {sites}")
-    result = jobs_per_second(url, units)
-    databases.drop_all()
-    return result
-
-
-def coordinator_latency(databases: Databases, rounds: int) -> list[float]:
-    """Milliseconds from the end of the last unit to the start of the coordinator, with a listening worker."""
-    url = databases.create()
-    with connect_to(url) as connection:
-        Migrator(connection, default_folder()).up()
-        for number in range(rounds):
-            # Recently updated, so that the scheduler does not start them.
-            connection.execute("insert into sites (subdomain, updated_at) values (%s, now())", [f"site{number}"])
-        worker = subprocess.Popen([sys.executable, "-m", "tests.bench.engine", "--work", "listen", url])
-        try:
+def throughput(databases: Databases, rounds: int, names: list[str], log: Log) -> dict[str, Any]:
+    """Interleaved, so that a disturbance hits all variants alike."""
+    results: dict[str, Any] = {}
+    for sites, units in SIZES:
+        for body in BODIES:
+            case = f"{sites} x {units}, {body}"
+            measured: dict[str, list[Figures]] = {}
             for number in range(rounds):
-                run_id = engine.start_run(connection, f"site{number}")
-                while not connection.execute(
-                    "select 1 from pipeline_transitions where run_id = %s and phase = 1 and advanced_at is not null",
-                    [run_id],
-                ).fetchone():
-                    pass
-            rows = connection.execute(
-                "select 1000 * extract(epoch from started.at - ended.at) from pipeline_transitions t"
-                " join procrastinate_jobs c on c.id = t.coordinator_job_id"
-                " join procrastinate_events started on started.job_id = c.id and started.type = 'started'"
-                " join procrastinate_jobs m on m.args ->> 'run_id' = t.run_id::text and m.queue_name = 'fetch'"
-                " join procrastinate_events ended on ended.job_id = m.id and ended.type = 'succeeded'"
-                " where t.phase = 1"
-            ).fetchall()
-        finally:
-            worker.terminate()
-            worker.wait()
+                for name in ("stock", "clerk", *names):
+                    if name in peers.PEERS:
+                        found = measure_peer(databases, name, body, sites, units)
+                    else:
+                        found = asdict(measure(databases, name, body, sites, units))
+                    measured.setdefault(name, []).append(found)
+                    log(f"{case}, round {number + 1}, {name}: {found['jobs_per_second']:.0f}/s")
+            results[case] = {name: _medians(found) for name, found in measured.items()}
+    return results
+
+
+def measure_peer(databases: Databases, name: str, body: str, sites: int, units: int) -> Figures:
+    with peers.empty_store(peers.PEERS[name].needs, databases) as url:
+        found = peers.measure(name, url, sites, units, PROCESSES, CONCURRENCY, threads=body == "threads")
+    return {"jobs_per_second": found.jobs_per_second, "worker_cpu_ms": found.worker_cpu_ms_per_job}
+
+
+def _medians(measurements: list[Figures]) -> Figures:
+    return {
+        name: statistics.median(measurement[name] for measurement in measurements)
+        for name, value in measurements[0].items()
+        if value is not None
+    }
+
+
+def history(databases: Databases, rounds: int, log: Log) -> dict[str, Any]:
+    """Jobs per second with 1,000 and with 1,000,000 earlier units in the ledger, each with its finished job."""
+    found: dict[int, list[float]] = {1_000: [], 1_000_000: []}
+    for number in range(rounds):
+        for units, rates in found.items():
+            rates.append(measure(databases, "clerk", "async", 20, 100, history=units).jobs_per_second)
+            log(f"history of {units} units, round {number + 1}: {rates[-1]:.0f}/s")
+    medians = {f"{units} units": statistics.median(rates) for units, rates in found.items()}
+    return medians | {"ratio": medians["1000 units"] / medians["1000000 units"]}
+
+
+def snapshot(databases: Databases, minutes: float, log: Log) -> dict[str, Any]:
+    """Jobs per second of successive runs while another session holds a snapshot, which keeps dead rows."""
+    url = databases.create()
+    rates: list[float] = []
+    with connect_to(url) as connection, psycopg.connect(url) as holder:
+        create_schema(connection, "clerk")
+        holder.execute("begin isolation level repeatable read")
+        holder.execute("select count(*) from procrastinate_jobs")
+        end = time.monotonic() + 60 * minutes
+        with workers("clerk", "async", url, "ocr,coordinator", PROCESSES) as processes:
+            while time.monotonic() < end:
+                add_jobs(connection, "clerk", 20, 100)
+                rates.append(measure_once(connection, "clerk", processes, 20, 100).jobs_per_second)
+                log(f"snapshot held, {2000 * len(rates)} jobs: {rates[-1]:.0f}/s")
+            holder.rollback()
+            connection.execute("vacuum")
+            add_jobs(connection, "clerk", 20, 100)
+            after = measure_once(connection, "clerk", processes, 20, 100).jobs_per_second
     databases.drop_all()
-    return [float(milliseconds) for (milliseconds,) in rows]
+    return {"first": rates[0], "last": rates[-1], "jobs": 2000 * len(rates), "after the snapshot and a vacuum": after}
 
 
-def listen(url: Url) -> None:
-    os.environ["DATABASE_URL"] = url
-    app = make_app("complete", url)
-    app.task(name="clerk.fetch", queue="fetch")(no_op)
-    app.run_worker(queues=["fetch", "coordinator"], concurrency=10)
+def latency(databases: Databases, rounds: int) -> dict[str, Any]:
+    stock, _ = idle_latencies(databases, "stock", rounds)
+    clerk, coordinators = idle_latencies(databases, "clerk", rounds)
+    return {
+        "a single job, ms": {"stock": statistics.median(stock), "clerk": statistics.median(clerk)},
+        "end of the last unit to the coordinator, ms": {
+            "median": statistics.median(coordinators),
+            "p95": statistics.quantiles(coordinators, n=20)[-1],
+        },
+    }
+
+
+def print_table(results: dict[str, Any]) -> None:
+    for part, found in results.items():
+        print(f"\n{part}")  # noqa: T201
+        for title, figures in found.items():
+            if part == "throughput":
+                _print_throughput(title, figures)
+            else:
+                print(f"  {title}: {_in_a_line(figures)}")  # noqa: T201
+
+
+def _print_throughput(title: str, variants: dict[str, dict[str, float]]) -> None:
+    clerk = variants["clerk"]["jobs_per_second"]
+    for variant, figures in variants.items():
+        rate = figures["jobs_per_second"]
+        others = {name: value for name, value in figures.items() if name != "jobs_per_second"}
+        print(f"  {title:<20} {variant:<10} {rate:7.0f}/s   clerk / it {clerk / rate:5.2f}   {_in_a_line(others)}")  # noqa: T201
+
+
+def _in_a_line(figures: Any) -> str:
+    if isinstance(figures, dict):
+        return ", ".join(f"{name} {_in_a_line(value)}" for name, value in figures.items())
+    return f"{figures:.3g}" if abs(figures) < 100 else f"{figures:.0f}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="bin/bench engine", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--units", type=int, default=3000, help="jobs per measurement (default: 3000)")
     parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (default: 3)")
+    parser.add_argument("--only", choices=PARTS, nargs="+", default=list(PARTS[:4]), help="default: all but snapshot")
+    parser.add_argument(
+        "--peers",
+        action="store_true",
+        help="also measure PGQueuer, awa-pg, Celery and Huey,\neach installed from PyPI into an environment of its own",
+    )
+    parser.add_argument("--minutes", type=float, default=10, help="how long the snapshot is held (default: 10)")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
-    parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--work", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
-        variant, url = arguments.work
-        listen(url) if variant == "listen" else work(variant, url)
+        variant, body, url, queues = arguments.work
+        work(variant, body, url, queues.split(","))
         return
-
-    results: dict[str, dict[str, float]] = {}
-    done, of = 0, 2 * arguments.rounds * len(VARIANTS) + 1
+    results: dict[str, Any] = {}
     with (
         tempfile.TemporaryDirectory() as folder,
         running(Server(Path(folder) / "postgres", options=SETTINGS)) as url,
         ProgressReporter(arguments.quiet) as progress,
     ):
+        # Reconciliation, which runs in every worker, must not look at the storage of this checkout.
+        os.environ["STORAGE_DIR"] = f"{folder}/storage"
         databases = Databases(url)
-        progress.update("measurements", done, of)
-        for sites in (1, 40):
-            measured: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
-            for number in range(arguments.rounds):
-                for variant in VARIANTS:
-                    measured[variant].append(measure(databases, variant, sites, arguments.units // sites * sites))
-                    progress.note(f"{sites} sites, round {number + 1}, {variant}: {measured[variant][-1]:.0f}/s")
-                    progress.update("measurements", done := done + 1, of)
-            medians = {variant: statistics.median(values) for variant, values in measured.items()}
-            results[f"{sites} sites"] = medians | {"complete / stock": medians["complete"] / medians["stock"]}
-        times = coordinator_latency(databases, 100)
-        progress.update("measurements", of, of)
-    results["end of the last unit to start of the coordinator, ms"] = {
-        "median": statistics.median(times),
-        "p95": statistics.quantiles(times, n=20)[-1],
-    }
+        names = list(peers.PEERS) if arguments.peers else []
+        peers.prepare_environments(peers.DEFAULT_CACHE, names)
+        parts: dict[str, Callable[[], dict[str, Any]]] = {
+            "throughput": lambda: throughput(databases, arguments.rounds, names, progress.note),
+            "fan-out": lambda: {
+                f"{units} documents, seconds": dict(
+                    zip(("clerk_start_phase", "stock batch_defer"), fan_out(databases, units), strict=True)
+                )
+                for units in (2_000, 100_000)
+            },
+            "latency": lambda: latency(databases, 100),
+            "history": lambda: history(databases, arguments.rounds, progress.note),
+            "snapshot": lambda: snapshot(databases, arguments.minutes, progress.note),
+        }
+        for number, part in enumerate(arguments.only):
+            progress.update("parts", number, len(arguments.only))
+            results[part] = parts[part]()
     if arguments.json:
         print(json.dumps(results, indent=2))  # noqa: T201
-        return
-    for title, figures in results.items():
-        print(title + ": " + ", ".join(f"{name} {value:.2f}" for name, value in figures.items()))  # noqa: T201
+    else:
+        print_table(results)
 
 
 if __name__ == "__main__":
