@@ -6,6 +6,7 @@ or comes from a library; it is recorded as UnexpectedError.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import ClassVar
 
 EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_UNKNOWN = 0, 1, 2, 3
@@ -116,14 +117,35 @@ class UnknownStage(PipelineError):
 PIPELINE_ERRORS = {error.sqlstate: error for error in (SiteNotFound, RunInProgress, RunSuperseded, UnknownStage)}
 
 
+class Cause(StrEnum):
+    """What an error is attributed to. `clerk.error_causes` attributes the exceptions of libraries."""
+
+    DOCUMENT = "document"
+    """The unit: its document, its site, a plugin, or a bug."""
+    SOURCE = "source"
+    """The server that publishes the documents, or the network between it and clerk."""
+    DATABASE = "database"
+    """The database, or the network between it and the worker."""
+    HOST = "host"
+    """The worker's machine."""
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether a failed attempt counts towards the stage's maximum. Otherwise it is repeated until it ends in
+        another way, because no number of attempts says anything about the unit."""
+        return self in (Cause.DOCUMENT, Cause.SOURCE)
+
+
 class JobError(Exception):
     """Base of errors that a job can end with. Classes without a `code` are bases and are not raised by clerk."""
 
     code: str
+    cause: ClassVar[Cause] = Cause.DOCUMENT
     remedy: ClassVar[str]
     """What to do, for a person: a sentence without capital and full stop."""
     retryable: ClassVar[bool] = False
-    """The worker retries automatically, as often as the stage's policy allows."""
+    """The worker retries automatically: as often as the stage's policy allows, or without a limit if the attempt is not
+    counted."""
     retry_helps: ClassVar[bool] = True
     """An operator's retry can succeed, possibly after the remedy was applied."""
 
@@ -247,14 +269,6 @@ class ReaderStalled(JobError):
     retryable = True
 
 
-class ToolMissing(JobError):
-    """A program or model is not installed."""
-
-    code = "ToolMissing"
-    remedy = "install the program that the message names (bin/setup does), then retry"
-    retryable = True
-
-
 class TextLost(JobError):
     """Legacy clerk's text of the document is missing or incomplete, and so is its PDF."""
 
@@ -269,6 +283,7 @@ class TextLost(JobError):
 class FetchError(JobError):
     """Base of errors of a source or server: neither clerk nor a plugin is the cause."""
 
+    cause = Cause.SOURCE
     retryable = True
 
 
@@ -288,11 +303,12 @@ class DownloadRefused(FetchError):
 
 
 class AddressForbidden(FetchError):
-    """The address is not a public http or https address."""
+    """The address is not a public http or https address, or its port is not one of web servers."""
 
     code = "AddressForbidden"
     remedy = (
-        "correct the address in the site's extra, then retry: clerk downloads from public http and https addresses only"
+        "correct the address in the site's extra, then retry; to fetch from this machine or a private network, set"
+        " CLERK_ALLOW_LOOPBACK or CLERK_ALLOW_NETWORKS on the workers"
     )
     retryable = False
 
@@ -306,11 +322,19 @@ class CertificateRefused(FetchError):
 
 
 class SourceUnreadable(FetchError):
-    """The page or API that lists the documents is not in the form that the fetcher expects."""
+    """The page or API that lists the documents is too large or complex, or not in the form that the fetcher expects."""
 
     code = "SourceUnreadable"
-    remedy = "the source changed its format: correct the site's scraper or extra (clerk plugins --fetcher), then retry"
+    remedy = "open the address in a browser; correct the site's scraper or extra (clerk plugins --fetcher), then retry"
     retryable = False
+
+
+class ParserCrashed(JobError):
+    """The process that parses the HTML of a source ended without a result: killed, out of memory, or a bug."""
+
+    code = "ParserCrashed"
+    remedy = "check that machine's log for the kernel's out-of-memory killer, then retry"
+    retryable = True
 
 
 class NotFetched(JobError):
@@ -470,6 +494,86 @@ class CommandUnset(JobError):
     remedy = "set CLERK_DEPLOY_COMMAND on the machines that deploy, then retry"
 
 
+# --- The database, and the worker's machine. These attempts do not count: the job is retried until the cause is gone.
+
+_NO_RETRY_NEEDED = "the jobs continue by themselves"
+
+
+class DatabaseFailed(JobError):
+    """A statement of the job failed because of the database: a restart, a lost connection, a full disk there …"""
+
+    code = "DatabaseFailed"
+    cause = Cause.DATABASE
+    remedy = f"see the message and the server's log; when the database works again, {_NO_RETRY_NEEDED}"
+    retryable = True
+
+
+class HostError(JobError):
+    """Base of errors of the worker's machine. The worker takes no jobs of the queue until the problem is solved."""
+
+    cause = Cause.HOST
+    retryable = True
+
+
+class DiskFull(HostError):
+    """A disk of the worker's machine is full, or the user's quota on it."""
+
+    code = "DiskFull"
+    remedy = f"free space on the disk that the message names; then {_NO_RETRY_NEEDED}"
+
+
+class DiskReadOnly(HostError):
+    """A disk of the worker's machine is mounted read-only."""
+
+    code = "DiskReadOnly"
+    remedy = f"check the disk that the message names and mount it writable; then {_NO_RETRY_NEEDED}"
+
+
+class DiskFailed(HostError):
+    """A disk or network file system of the worker's machine fails: input/output error, lost connection …"""
+
+    code = "DiskFailed"
+    remedy = f"check the disk that the message names and the machine's log; then {_NO_RETRY_NEEDED}"
+
+
+class DiskForbidden(HostError):
+    """The worker's user may not read or write in a folder of clerk."""
+
+    code = "DiskForbidden"
+    remedy = f"correct owner and mode of the folder that the message names; then {_NO_RETRY_NEEDED}"
+
+
+class StorageUnmounted(HostError):
+    """STORAGE_DIR has no folder of any site, although documents are stored: probably a disk is not mounted."""
+
+    code = "StorageUnmounted"
+    remedy = (
+        f"mount STORAGE_DIR on the worker's machine, or correct it; then {_NO_RETRY_NEEDED};"
+        " if all files are lost, create the folder of a site there: the next fetch downloads what it can"
+    )
+
+
+class ToolMissing(HostError):
+    """A program or model is not installed."""
+
+    code = "ToolMissing"
+    remedy = f"install the program that the message names (bin/setup does); then {_NO_RETRY_NEEDED}"
+
+
+class HostOutOfMemory(HostError):
+    """The worker's machine, or its container, ran out of memory."""
+
+    code = "HostOutOfMemory"
+    remedy = f"run fewer workers on that machine, or lower CLERK_OCR_MEMORY_MB; then {_NO_RETRY_NEEDED}"
+
+
+class HostOutOfResources(HostError):
+    """The worker's machine allows no more open files, processes or threads."""
+
+    code = "HostOutOfResources"
+    remedy = f"run fewer workers on that machine, or raise the limit that the message names; then {_NO_RETRY_NEEDED}"
+
+
 # --- The job itself. SQL functions write most of these codes.
 
 
@@ -551,6 +655,14 @@ class FilesLost(JobError):
     retry_helps = False
 
 
+class NoDocuments(JobError):
+    """The source listed no document, and none is known from before. The run ends as `no_documents`."""
+
+    code = "NoDocuments"
+    remedy = "look at the source with a browser, and correct the scraper or `extra` with `clerk site edit`"
+    retry_helps = False
+
+
 class RunCancelled(JobError):
     """An operator cancelled the run."""
 
@@ -585,11 +697,3 @@ JOB_ERRORS: dict[str, type[JobError]] = {
 def job_error_class(code: str | None) -> type[JobError]:
     """The class with this code. A code that this version does not know counts as unexpected."""
     return JOB_ERRORS.get(code or "", UnexpectedError)
-
-
-def code_and_message(error: BaseException) -> tuple[str, str]:
-    """What is recorded about an error that ended a job."""
-    code = getattr(error, "code", None) if isinstance(error, JobError | ClerkError) else None
-    if code is None:
-        return UnexpectedError.code, f"{type(error).__name__}: {error}"
-    return code, str(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from clerk.errors import job_error_class
 from clerk.humanize import format_duration, format_relative, format_timestamp, join_words, pluralize
 from clerk.monitoring import worker_text
 from clerk.monitoring.status import PipelineStatus
@@ -26,6 +27,7 @@ def find_alerts(status: PipelineStatus) -> list[Alert]:
     return [
         *_triggers(status),
         *_unprocessed_queues(status),
+        *_host_problems(status),
         *_stuck_sites(status),
         *_dead_workers(status),
         *_violations(status),
@@ -52,6 +54,17 @@ def _unprocessed_queues(status: PipelineStatus) -> list[Alert]:
         )
         for queue in status.queues
         if queue["waiting"] and not worker_text.workers_of(status, queue["queue"])
+    ]
+
+
+def _host_problems(status: PipelineStatus) -> list[Alert]:
+    return [
+        Alert(
+            "host_problem",
+            worker_text.takes_no_jobs(status, queue),
+            next(job_error_class(w.problems[queue].error_code).remedy for w in status.workers if queue in w.problems),
+        )
+        for queue in sorted({queue for worker in status.workers for queue in worker.problems})
     ]
 
 
@@ -88,7 +101,12 @@ def _violations(status: PipelineStatus) -> list[Alert]:
         return []
     kinds = ", ".join(f"{invariant}: {count:,}" for invariant, count in status.violations.items())
     what = f"{pluralize(sum(status.violations.values()), 'invariant violation')} ({kinds})"
-    return [Alert("violations", what, "see clerk verify; repair them: clerk reconcile-pipeline")]
+    # By default reconciliation leaves a site alone that has changed within two hours.
+    remedy = (
+        "see clerk verify; reconciliation repairs a site once it has made no progress for 2 hours;"
+        " now: clerk reconcile-pipeline --threshold-hours 0"
+    )
+    return [Alert("violations", what, remedy)]
 
 
 def _increasing_failures(status: PipelineStatus) -> list[Alert]:

@@ -47,7 +47,7 @@ def _missing_triggers(state: SiteState) -> Reason | None:
     return Reason(
         "triggers",
         f"{' and '.join(state.trigger_problems)}, so finished jobs are not recorded and no run advances",
-        remedy="restore it: clerk db up; then clerk reconcile-pipeline",
+        remedy="restore it: clerk db up; then clerk reconcile-pipeline --threshold-hours 0",
     )
 
 
@@ -104,6 +104,12 @@ def _no_active_run(state: SiteState) -> Reason:
         return _dirty(state)
     if run.run_id is None and run.current_stage in (None, "completed"):
         return Reason("never_run", f"it has never run; {_next_run(state)}", remedy=_start_run(state))
+    if run.run_id is None:
+        text = (
+            f"it is in stage {run.current_stage} and has no run, because its counters were set by a script, by hand or"
+            " by legacy clerk: reconciliation opens one and counts the texts on disk"
+        )
+        return Reason("no_run", reasons.will_be_repaired(state, text), remedy=reasons.repair_now(state))
     ended = _ended(state)
     return Reason(ended.because, f"{ended.text}; {_next_run(state)}", remedy=ended.remedy)
 

@@ -6,6 +6,7 @@ process started. No label names a site or a document, so the number of series do
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -28,6 +29,9 @@ from recent_repairs where at >= clerk_now() - interval '1 hour' group by 1, 2
 _IGNORED_RESULTS = """
 select why, count(*) as results
 from recent_ignored_results where at >= clerk_now() - interval '1 hour' group by 1
+"""
+_RECONCILIATION = """
+select clerk_now() - max(ended_at) as age from recent_reconciliations where subdomain is null
 """
 
 Samples = Iterable[tuple[Mapping[str, str], Any]]
@@ -146,7 +150,13 @@ def _workers(status: PipelineStatus) -> Iterator[Metric]:
     yield _gauge(
         "clerk_workers",
         "Live workers that process a queue.",
-        [({"queue": queue}, sum(worker.processes(queue) for worker in status.workers)) for queue in QUEUES],
+        [({"queue": queue}, sum(worker.takes_jobs(queue) for worker in status.workers)) for queue in QUEUES],
+    )
+    problems = Counter((p.queue, p.error_code) for worker in status.workers for p in worker.problems.values())
+    yield _gauge(
+        "clerk_host_problems",
+        "Live workers that take no jobs of a queue because of a problem of their machine, such as a full disk.",
+        [({"queue": queue, "error_code": code}, count) for (queue, code), count in sorted(problems.items())],
     )
     yield _gauge(
         "clerk_worker_heartbeat_age_seconds",
@@ -175,6 +185,11 @@ def _repairs(connection: Connection) -> Iterator[Metric]:
         "clerk_repairs_failed_last_hour",
         "Repairs by reconciliation that failed.",
         sum(row["repairs"] for row in repairs if row["failed"]),
+    )
+    yield _single(
+        "clerk_reconciliation_age_seconds",
+        "Time since a reconciliation of all sites finished. Absent if none did in the last seven days.",
+        fetch_rows(connection, _RECONCILIATION)[0]["age"],
     )
     yield _gauge(
         "clerk_ignored_results_last_hour",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from clerk.errors import Cause, job_error_class
 from clerk.humanize import format_relative, format_time, format_timestamp, join_words, pluralize
 from clerk.monitoring import worker_text
 from clerk.monitoring.site_state import Job, SiteState, UnitGroup
@@ -100,6 +101,9 @@ def _queued(state: SiteState, group: UnitGroup, subject: _Subject) -> Reason:
     if not worker_text.workers_of(state, queue):
         remedy = f"start a worker: clerk worker --queues {queue}"
         return Reason("no_worker", worker_text.no_worker(state, queue), is_cause=True, remedy=remedy)
+    if (problem := worker_text.host_problem(state, queue)) is not None:
+        remedy = job_error_class(problem.error_code).remedy
+        return Reason("host_problem", worker_text.takes_no_jobs(state, queue), is_cause=True, remedy=remedy)
     ahead = next((state.jobs_ahead[job.job_id] for job in group.jobs if job.job_id in state.jobs_ahead), 0)
     position = f" behind {pluralize(ahead, 'other')}" if ahead else ", next in line"
     return Reason("queued", f"{subject.wait} in queue {queue}{position} ({worker_text.processed_by(state, queue)})")
@@ -117,11 +121,17 @@ def _scheduled(state: SiteState, group: UnitGroup, subject: _Subject) -> Reason:
         return Reason("dirty", f"the run starts at {at}")
     when = f"at {at}" if group.count == 1 else f"from {at} on"
     text = f"{subject.be} retried {when}{f' after {first.error_code}' if first.error_code else ''}"
+    cause = job_error_class(first.error_code).cause if first.error_code else Cause.DOCUMENT
+    if not cause.is_counted:
+        text += f", which is an error of the {cause} and does not count as an attempt"
     if group.stage == "deploy" and run.deployed_at and not run.announced_at:
         text += "; the archive is published, but a step after publication fails"
     queue = first.queue or group.stage
     if not worker_text.workers_of(state, queue):
         text += f", but {worker_text.no_worker(state, queue)}"
+    elif (problem := worker_text.host_problem(state, queue)) is not None:
+        text += f", but {worker_text.takes_no_jobs(state, queue)}"
+        return Reason("host_problem", text, remedy=job_error_class(problem.error_code).remedy)
     return Reason("retry", text)
 
 
@@ -145,7 +155,8 @@ def _on_hold(state: SiteState, group: UnitGroup, subject: _Subject) -> Reason:
         return Reason("queue_paused", text, is_cause=True, remedy=f"clerk resume --queue {queue}")
     them = "them" if subject.plural else "it"
     text = f"{subject.be} on hold although neither site nor queue is paused: reconciliation releases {them}"
-    return Reason("wrongly_paused", will_be_repaired(state, text), remedy=repair_now(state))
+    text = _join(f"{text} within 15 minutes", coordinator_blocked(state))
+    return Reason("wrongly_paused", text, remedy=repair_now(state))
 
 
 def site_paused(state: SiteState) -> str:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from clerk.humanize import format_duration, format_relative, join_words, pluralize
 from clerk.monitoring.site_state import Job, SiteState
-from clerk.monitoring.workers import Worker
+from clerk.monitoring.workers import Problem, Worker
 
 _HOLDER = re.compile(r"[0-9a-f]{12} clerk (\d+) (.+)")
 
@@ -60,6 +60,26 @@ def no_worker(model: HasWorkers, queue: str) -> str:
 
 def _ago(model: HasWorkers, worker: Worker) -> str:
     return format_relative(worker.last_heartbeat, model.now)
+
+
+def host_problem(model: HasWorkers, queue: str) -> Problem | None:
+    """The problem of the machine because of which no worker takes jobs of a queue; None if a worker takes them."""
+    workers = workers_of(model, queue)
+    if any(worker.takes_jobs(queue) for worker in workers):
+        return None
+    return next((worker.problems[queue] for worker in workers), None)
+
+
+def takes_no_jobs(model: HasWorkers, queue: str) -> str:
+    """Say which workers take no jobs of a queue because of their machine, and why."""
+    names: dict[str, list[str]] = {}
+    for worker in workers_of(model, queue):
+        if (problem := worker.problems.get(queue)) is not None:
+            names.setdefault(f"{problem.error_code}: {problem.message}", []).append(worker_name(worker))
+    return "; ".join(
+        f"{join_words(workers)} {'takes' if len(workers) == 1 else 'take'} no jobs of queue {queue} ({problem})"
+        for problem, workers in names.items()
+    )
 
 
 def processed_by(model: HasWorkers, queue: str) -> str:

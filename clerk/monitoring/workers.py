@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from psycopg.rows import class_row
 
 from clerk.monitoring.query import Connection
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A problem of a worker's machine, such as a full disk."""
+
+    queue: str
+    error_code: str
+    message: str
+    since: datetime
 
 
 @dataclass(frozen=True)
@@ -24,11 +34,18 @@ class Worker:
     alive: bool
     running: int
     current_jobs: str | None
+    problems: dict[str, Problem] = field(default_factory=dict)
+    """Queue → problem of its machine, because of which it takes no jobs of the queue."""
 
     def processes(self, queue: str) -> bool:
+        """Whether it takes jobs of the queue, or would without a problem of its machine."""
         return self.alive and self.registered and (self.queues is None or queue in self.queues)
 
+    def takes_jobs(self, queue: str) -> bool:
+        return self.processes(queue) and queue not in self.problems
 
+
+_PROBLEMS = "select worker_id, queue, error_code, message, since from worker_problems order by worker_id, queue"
 _WORKERS = """
 select worker_id, holder, host, pid, queues, registered_at is not null as registered, last_heartbeat, alive,
        running::integer, doing as current_jobs
@@ -47,7 +64,12 @@ where application_name ~ '^[0-9a-f]{12} clerk [0-9]+ '
 def read_workers(connection: Connection) -> list[Worker]:
     """Dead workers come first."""
     with connection.cursor(row_factory=class_row(Worker)) as cursor:
-        return cursor.execute(_WORKERS).fetchall()
+        workers = {worker.worker_id: worker for worker in cursor.execute(_WORKERS).fetchall()}
+    for worker_id, *columns in connection.execute(_PROBLEMS).fetchall():
+        if worker_id in workers:
+            problem = Problem(*columns)
+            workers[worker_id].problems[problem.queue] = problem
+    return list(workers.values())
 
 
 def count_active_processes(connection: Connection, host: str) -> int:

@@ -13,7 +13,7 @@ import os
 from dataclasses import asdict
 
 from clerk.documents.manifest import Manifest, Page, digest
-from clerk.documents.storage import Document, SiteStorage, fsync_dir
+from clerk.documents.storage import Document, SiteStorage, fsync, write
 
 _NAME = ".reading.jsonl"
 
@@ -51,11 +51,8 @@ class Journal:
 
     def begin(self, pages: dict[int, Page]) -> None:
         """Rewrite the journal with the finished pages, so that no line follows an incomplete one."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         lines = [json.dumps(self.head), *(json.dumps(asdict(page)) for page in pages.values())]
-        temporary = self.path.with_suffix(".part")
-        temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        temporary.replace(self.path)
+        write(self.path, "".join(f"{line}\n" for line in lines))
 
     def add(self, pages: list[Page]) -> None:
         with self.path.open("a", encoding="utf-8") as file:
@@ -65,4 +62,4 @@ class Journal:
 
     def end(self) -> None:
         self.path.unlink(missing_ok=True)
-        fsync_dir(self.path.parent)
+        fsync(self.path.parent)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from clerk import host
 from clerk.ocr import poppler, sandbox
 from clerk.ocr.poppler import Box
 from clerk.ocr.sandbox import Limits, LineServer
@@ -85,7 +86,11 @@ def _run(
     cpu_seconds: float,
     stdout: Path | None = None,
 ) -> sandbox.Completed:
-    return sandbox.run(arguments, limits, cpu_seconds, scratch, environment(scratch), parent_pipe, stdout)
+    try:
+        return sandbox.run(arguments, limits, cpu_seconds, scratch, environment(scratch), parent_pipe, stdout)
+    finally:
+        # Whatever the program reports: its output may be incomplete, and the document is not the cause.
+        host.require_free_space(scratch)
 
 
 def limited_server(limits: Limits, cpu_seconds: float, scratch: Path, parent_pipe: int | None) -> Start:

@@ -13,13 +13,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-from clerk.errors import ToolMissing
+from clerk.errors import HostError
 from clerk.ocr import poppler
 from clerk.ocr.ocr_engine import environment, import_path, limited_runner
 from clerk.ocr.sandbox import Limits, ParentGone, ToolFailed, set_own_limits
+from clerk.ocr.scratch import scratch_folder
 
 PROGRAM = "pdftoppm"
 _MAX_SIDE = 1100
@@ -43,8 +43,7 @@ def can_render() -> bool:
 
 def render_page(pdf: Path, page: int) -> bytes:
     """Render the page as a PNG, or raise RenderFailed. Most pages take less than a second."""
-    with tempfile.TemporaryDirectory(prefix="clerk-page.") as name:
-        scratch = Path(name)
+    with scratch_folder("page") as scratch:
         stderr_file = scratch / "stderr"
         with stderr_file.open("wb") as stderr:
             # Nothing is written to its standard input. If this process dies, the pipe closes and the child exits.
@@ -92,7 +91,7 @@ def main() -> None:
     set_own_limits(Limits(_OWN_MEMORY), _MEMORY, 2 * _CPU_SECONDS)
     try:
         _render(pdf, page, scratch, sys.stdin.fileno())
-    except (ToolFailed, ToolMissing) as error:
+    except (ToolFailed, HostError) as error:
         sys.exit(str(error).replace(str(pdf), "the file"))
     except ParentGone:
         shutil.rmtree(scratch, ignore_errors=True)

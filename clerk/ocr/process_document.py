@@ -11,7 +11,6 @@ import json
 import os
 import re
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,11 +21,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from clerk import host
 from clerk.documents import integrity, legacy_backup, manifest
 from clerk.documents.manifest import FAILED, Manifest, Page, digest
-from clerk.documents.storage import Document, SiteStorage, fsync_dir, sha256_file, write
+from clerk.documents.storage import Document, SiteStorage, sha256_file, write, write_files
 from clerk.errors import (
     JOB_ERRORS,
+    HostError,
+    HostOutOfMemory,
     JobError,
     PdfAltered,
     PdfBroken,
@@ -38,11 +40,11 @@ from clerk.errors import (
     PdfTruncated,
     ReaderCrashed,
     ReaderStalled,
-    ToolMissing,
 )
 from clerk.ocr import protocol
 from clerk.ocr.journal import Journal
 from clerk.ocr.ocr_engine import environment, import_path
+from clerk.ocr.scratch import scratch_folder
 
 _MAX_OUTPUT_LINE = 256 << 20
 _POLL_INTERVAL = 1.0
@@ -85,7 +87,7 @@ def process(
         del done[number]
     journal.begin(done)
     with (
-        _scratch(document) as scratch,
+        scratch_folder(f"ocr-{document.id}") as scratch,
         ReaderProcess(_task(pdf, scratch, options, done), options, check_cancelled) as reader,
     ):
         inspected = next(reader.events)
@@ -191,26 +193,8 @@ def _store(storage: SiteStorage, document: Document, scratch: Path, results: lis
             error=result["error"],
         )
         pages.append(page)
-    _write_batch(storage.texts(document), texts)
+    write_files(storage.texts(document), texts)
     return pages
-
-
-def _write_batch(folder: Path, files: dict[str, bytes]) -> None:
-    """Like storage.write for several files, with one fsync of the folder instead of one per file."""
-    folder.mkdir(parents=True, exist_ok=True)
-    temporary = {name: folder / f".{name}.{os.getpid()}.part" for name in files}
-    try:
-        for name, content in files.items():
-            temporary[name].write_bytes(content)
-        for path in temporary.values():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-        for name, path in temporary.items():
-            path.replace(folder / name)
-    finally:
-        for path in temporary.values():
-            path.unlink(missing_ok=True)
-    fsync_dir(folder)
 
 
 def _check_failed_share(pages: tuple[Page, ...], is_truncated: bool, max_failed_share: float) -> None:
@@ -247,16 +231,7 @@ def _raise_failure(event: dict[str, Any]) -> None:
 def _reported_error(code: str) -> type[JobError]:
     """The error that the reader process reported. The process is not trusted: any other code becomes PdfBroken."""
     error = JOB_ERRORS.get(code, PdfBroken)
-    return error if issubclass(error, (PdfError, ToolMissing)) else PdfBroken
-
-
-@contextlib.contextmanager
-def _scratch(document: Document) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix=f"clerk-reading-{document.id}-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    return error if issubclass(error, (PdfError, HostError)) else PdfBroken
 
 
 class ReaderProcess:
@@ -271,6 +246,7 @@ class ReaderProcess:
     def __enter__(self) -> ReaderProcess:
         # stderr goes to a file: nothing reads it while the process runs, and a full pipe would block the process.
         self.stderr = tempfile.TemporaryFile()
+        self.oom_kills_before = host.count_oom_kills()
         self.process = subprocess.Popen(
             [sys.executable, "-s", "-m", protocol.READER_MODULE],
             stdin=subprocess.PIPE,
@@ -335,6 +311,8 @@ class ReaderProcess:
         code = self.process.wait()
         if -code == signal.SIGXCPU:
             raise PdfTimeout("OCR used more CPU time than a document may use")
+        if -code == signal.SIGKILL and host.count_oom_kills() > self.oom_kills_before:
+            raise HostOutOfMemory("the kernel killed the OCR process because the machine ran out of memory")
         self.stderr.seek(0, os.SEEK_END)
         self.stderr.seek(max(0, self.stderr.tell() - 2000))
         lines = self.stderr.read().decode(errors="replace").strip().splitlines()

@@ -21,8 +21,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from clerk import host
 from clerk.documents.manifest import EMPTY, FAILED, OCR, TEXT_LAYER
-from clerk.errors import PdfError, PdfTimeout, ToolMissing
+from clerk.error_causes import classify
+from clerk.errors import DiskFailed, DiskFull, DiskReadOnly, HostError, PdfError, PdfTimeout, ToolMissing
 from clerk.ocr import image as page_image
 from clerk.ocr import poppler, quality
 from clerk.ocr.inspection import Inspection, inspect
@@ -365,8 +367,14 @@ def process_document(task: Task, parent_pipe: int | None = None) -> Iterator[dic
         with contextlib.closing(engine):
             for results in PageProcessor(task, engine, inspection).pages():
                 yield {"event": "pages", "pages": [asdict(result) for result in results]}
-    except (PdfError, ToolMissing) as error:
+    except (PdfError, HostError) as error:
         yield {"event": "failed", "error": error.code, "message": str(error)}
+    except OSError as error:
+        # Not a lack of memory or descriptors: both are limited for this process.
+        if classify(error) not in (DiskFull, DiskReadOnly, DiskFailed):
+            raise
+        problem = host.disk_problem(scratch) or classify(error)(f"{scratch} cannot be written: {error.strerror}")
+        yield {"event": "failed", "error": problem.code, "message": str(problem)}
     except ToolFailed as error:
         code, _, message = _error_text(error).partition(": ")
         yield {"event": "failed", "error": code, "message": message}

@@ -21,7 +21,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from clerk.errors import ToolMissing
+from clerk import host
+from clerk.errors import HostOutOfMemory, ToolMissing
 
 _WALL_PER_CPU_SECOND = 8.0
 _MAX_STDERR = 16 * 1024
@@ -68,6 +69,8 @@ class Completed:
     code: int
     stderr: str
     cpu_seconds: float
+    oom_kills_before: int
+    """Number of processes that the kernel's out-of-memory killer had killed when the program was started."""
 
     @property
     def last_message(self) -> str:
@@ -115,7 +118,7 @@ def run(
         if output >= 0:
             os.close(output)
     assert process.stderr is not None
-    before = _children_cpu_seconds()
+    before, oom_kills = _children_cpu_seconds(), host.count_oom_kills()
     try:
         stderr, in_time = _read_stderr(process.stderr.fileno(), cpu_seconds * _WALL_PER_CPU_SECOND, parent_pipe)
         if not in_time:
@@ -127,7 +130,7 @@ def run(
         raise
     finally:
         process.stderr.close()
-    completed = Completed(program, code, stderr, _children_cpu_seconds() - before)
+    completed = Completed(program, code, stderr, _children_cpu_seconds() - before, oom_kills)
     _raise_for_failure(completed, cpu_seconds, in_time)
     return completed
 
@@ -215,7 +218,7 @@ class LineServer:
     def request(self, line: bytes, cpu_seconds: float, used_before: float = 0.0) -> bytes:
         """Send one line and return the response. `used_before` is the CPU time that it reported until now."""
         assert self.process.stdin is not None
-        before = _children_cpu_seconds()
+        before, oom_kills = _children_cpu_seconds(), host.count_oom_kills()
         in_time, response = True, None
         try:
             # If it has exited already, no response arrives.
@@ -229,7 +232,8 @@ class LineServer:
         if response is not None:
             return response
         used = _children_cpu_seconds() - before - used_before
-        completed = Completed(self.name, self.process.returncode, self.stderr.decode(errors="replace"), used)
+        stderr = self.stderr.decode(errors="replace")
+        completed = Completed(self.name, self.process.returncode, stderr, used, oom_kills)
         _raise_for_failure(completed, cpu_seconds, in_time)
         raise Crashed(f"{self.name} ended with exit code {completed.code} ({completed.last_message})")
 
@@ -281,6 +285,9 @@ def _raise_for_failure(completed: Completed, cpu_seconds: float, in_time: bool) 
         raise OutOfMemory(f"{program} ran out of memory ({completed.last_message})")
     if -code == signal.SIGXFSZ or "file too large" in completed.stderr.lower():
         raise OutputTooLarge(f"a file of {program} exceeded the size limit")
+    if -code == signal.SIGKILL and host.count_oom_kills() > completed.oom_kills_before:
+        # The program was within its own limit, which it would have noticed itself.
+        raise HostOutOfMemory(f"the kernel killed {program} because the machine ran out of memory")
     if code < 0:
         raise Crashed(f"{program} was ended by {signal.Signals(-code).name} ({completed.last_message})")
 

@@ -6,7 +6,7 @@ it does not need. A hook with a `label` returns None for labels of other plugins
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,11 +37,14 @@ def extractor(label: str) -> Any:
 
 
 @hookspec
-def deploy_municipality(subdomain: str) -> Any:
+def deploy_municipality(subdomain: str, check_claim: Callable[[], None]) -> Any:
     """Publish a site's archive, STORAGE_DIR/{subdomain}/meetings.db. Raising fails the deploy.
 
     Called for each new content of a site whose `extra` names this plugin as deployer or names no deployer. After a
     crash it may be called again for the same content. The result is stored as text: return where the archive went.
+
+    A worker that was frozen may continue when another worker has its job. A deployer that takes long calls
+    `check_claim()` just before the archive becomes visible: it raises ClaimLost if the job belongs to another worker.
     """
 
 

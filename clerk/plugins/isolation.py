@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from clerk.error_causes import is_host_error
 from clerk.errors import (
     ArchiveDamaged,
     ArchiveMissing,
@@ -76,7 +77,8 @@ def call_with_timeout(
     """Return the result of `call`, or raise one of the plugin errors.
 
     The timeout counts from the start of the call or from the last beat of `heartbeat`. Errors of the `expected` types
-    are raised unchanged, because they are clerk's and not the plugin's. `while_waiting` is called in the caller's
+    are raised unchanged, because they are clerk's and not the plugin's; so are those of the host, such as a full disk,
+    but not missing permissions, which may be those of the plugin's own files. `while_waiting` is called in the caller's
     thread every half second and may raise to abandon the call.
     """
     heartbeat = heartbeat or Heartbeat()
@@ -92,6 +94,8 @@ def call_with_timeout(
         case None:
             return thread.result
         case error if isinstance(error, (*expected, *_ERRORS_OF_BUILT_IN)):
+            raise error
+        case OSError() as error if is_host_error(error) and not isinstance(error, PermissionError):
             raise error
         case JobError(retryable=False) as error:
             raise PluginFailed(f"plugin {plugin} failed in {hook}: {_describe(error)}") from error

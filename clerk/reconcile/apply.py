@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 
 _DATABASE_LOCK = 0x7265636F6E  # "recon"
 _FILES_LOCK = 0x66696C6573  # "files"
+_DATABASE_LEASE = timedelta(minutes=2)
+_FILES_LEASE = timedelta(minutes=30)
+"""Between two statements, the files of a whole site may be hashed."""
 _LOCK_TIMEOUT = "10s"
 
 
@@ -49,10 +52,12 @@ def reconcile(
 ) -> Result:
     """Make a plan and apply it, unless another reconciler is running. Without a scan, the files are left out.
 
-    The locks belong to the session, so `connection` must not be pooled per transaction.
+    The locks belong to the session, so `connection` must not be pooled per transaction. If the process is frozen or its
+    disk hangs, so that it sends no statement for the length of a lease, the server ends the session. That releases the
+    lock for other reconcilers, and this one fails at its next statement: it can change nothing without the lock.
     """
     reconciliation, result = uuid.uuid4(), Result()
-    with _try_lock(connection, _DATABASE_LOCK) as locked:
+    with _try_lock(connection, _DATABASE_LOCK, _DATABASE_LEASE) as locked:
         if not locked:
             return Result(busy=True)
         log.record_start(connection, reconciliation, site)
@@ -61,7 +66,7 @@ def reconcile(
         log.record_end(connection, reconciliation, len(plan), result.done, len(result.failed))
     if scan is None:
         return result
-    with _try_lock(connection, _FILES_LOCK) as locked:
+    with _try_lock(connection, _FILES_LOCK, _FILES_LEASE) as locked:
         if not locked:
             result.files_busy = True
             return result
@@ -94,15 +99,37 @@ def _log_reports(reports: list[Repair]) -> None:
 
 
 @contextlib.contextmanager
-def _try_lock(connection: Connection, lock: int) -> Iterator[bool]:
+def _try_lock(connection: Connection, lock: int, lease: timedelta) -> Iterator[bool]:
     row = connection.execute("select pg_try_advisory_lock(%s)", [lock]).fetchone()
     if not (row and row[0]):
         yield False
         return
+    before = _set_idle_timeouts(connection, *[f"{lease // timedelta(milliseconds=1)}ms"] * 2)
     try:
         yield True
     finally:
-        connection.execute("select pg_advisory_unlock(%s)", [lock])
+        if not connection.broken:
+            _set_idle_timeouts(connection, *before)
+            connection.execute("select pg_advisory_unlock(%s)", [lock])
+
+
+def _set_idle_timeouts(connection: Connection, session: str, transaction: str) -> tuple[str, str]:
+    """Set after how long the server ends the session if it is idle, and if it is idle in a transaction. Returns the
+    values before."""
+    row = connection.execute(
+        """
+        with before as materialized (
+            select current_setting('idle_session_timeout') as session,
+                   current_setting('idle_in_transaction_session_timeout') as transaction
+        )
+        select session, transaction, set_config('idle_session_timeout', %s, false),
+               set_config('idle_in_transaction_session_timeout', %s, false)
+        from before
+        """,
+        [session, transaction],
+    ).fetchone()
+    assert row is not None
+    return row[0], row[1]
 
 
 def _apply(

@@ -17,7 +17,14 @@ from psycopg.rows import class_row
 
 from clerk.config import Settings
 from clerk.pipeline import engine
-from clerk.reconcile import archive_checks, document_checks, storage_guard, temp_files, untracked_documents
+from clerk.reconcile import (
+    archive_checks,
+    document_checks,
+    sites_without_run,
+    storage_guard,
+    temp_files,
+    untracked_documents,
+)
 from clerk.reconcile.repair import Connection, Repair
 from clerk.reconcile.site_check import RUN, SiteCheck, SiteState
 from clerk.reconcile.storage_guard import StorageMissing
@@ -134,6 +141,8 @@ def read_sites(
 
 def check_site(connection: Connection, check: SiteCheck) -> list[Repair]:
     try:
+        if sites_without_run.is_without_run(check):
+            return sites_without_run.find(check)
         return [
             *untracked_documents.find(connection, check),
             *document_checks.find(connection, check),

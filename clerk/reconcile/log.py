@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 from psycopg.types.json import Jsonb
@@ -12,8 +11,6 @@ from psycopg.types.json import Jsonb
 from clerk.reconcile.repair import ABANDONED, Connection, Repair
 
 RowSnapshot = dict[str, Any] | None
-
-RETENTION = timedelta(days=90)
 
 _INSERT = (
     "insert into reconcile_log (reconciliation, kind, subdomain, run_id, stage, found, done, why, error, before, after)"
@@ -58,9 +55,8 @@ def record_failure(connection: Connection, reconciliation: uuid.UUID, repair: Re
 
 def delete_old(connection: Connection) -> int:
     """Retention of repairs, reconciliations and operator actions. Returns the number of deleted repairs."""
-    connection.execute("delete from reconcile_runs where started_at < clerk_now() - %s::interval", [RETENTION])
-    connection.execute("delete from operator_actions where at < clerk_now() - %s::interval", [RETENTION])
-    return connection.execute("delete from reconcile_log where at < clerk_now() - %s::interval", [RETENTION]).rowcount
+    row = connection.execute("select clerk_delete_old_records()").fetchone()
+    return int(row[0]) if row else 0
 
 
 def _insert(

@@ -20,10 +20,7 @@ from clerk.reconcile.repair import Connection, Repair
 from clerk.reconcile.site_check import SiteCheck
 
 _HEAD_SIZE = 1024
-_MEETING_NAMES = (
-    "select distinct meeting from minutes where page_image like ? escape '\\'"
-    " union select distinct meeting from agendas where page_image like ? escape '\\' order by 1"
-)
+_MEETING_NAMES = "select meeting from minutes union select meeting from agendas order by 1"
 
 
 def find(connection: Connection, check: SiteCheck) -> list[Repair]:
@@ -70,12 +67,10 @@ def _is_pdf(path: Path) -> bool:
 
 
 def _name_in_archive(storage: SiteStorage, folder: str) -> str | None:
-    """The meeting's name as the source spells it. The compiled archive has it next to the path of each page image."""
-    escaped = folder.replace("\\", "\\\\").replace("_", "\\_").replace("%", "\\%")
+    """The meeting's name as the source spells it. The compiled archive has it."""
     try:
         with content_hash.open_readonly(storage.database) as connection:
-            rows = connection.execute(_MEETING_NAMES, [f"/{escaped}/%", f"/\\_agendas/{escaped}/%"])
-            return next((name for (name,) in rows if folder_name(name) == folder), None)
+            return next((name for (name,) in connection.execute(_MEETING_NAMES) if folder_name(name) == folder), None)
     except sqlite3.DatabaseError:
         return None
 

@@ -8,7 +8,6 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, LiteralString
 
 import psycopg
 import pytest
@@ -19,7 +18,9 @@ from clerk.db.connection import connect_to
 from clerk.db.embedded.server import Server
 from clerk.db.migrations.migrate import Migrator
 from clerk.db.migrations.sqlfiles import SqlFolder
+from clerk.pipeline.completer import BatchCompleter
 from clerk.pipeline.connector import ClerkConnector
+from clerk.pipeline.job_manager import ClerkJobManager, attempt_of
 from clerk.pipeline.worker import EX_TEMPFAIL
 from tests.conftest import NO_FSYNC, running
 from tests.faults.pipeline import Pipeline, pipeline_on, until
@@ -27,7 +28,8 @@ from tests.faults.proxy import Proxy
 
 _FINISH = b"procrastinate_finish_job_v1"
 _RETRY = b"procrastinate_retry_job_v2"
-_FETCH = b"clerk_fetch_job"
+_EXCHANGE = b"clerk_finish_and_fetch_jobs"
+_NO_POLLING = ("--fetch-job-polling-interval=600",)
 
 
 @pytest.fixture
@@ -121,11 +123,15 @@ def test_worker_exits_if_its_start_hangs(pipeline: Pipeline) -> None:
 @pytest.mark.parametrize("lost", ["request", "response"])
 def test_finish_is_lost(pipeline: Pipeline, proxy: Proxy, lost: str) -> None:
     """It is sent again. If the first was committed, the second is rejected and recognised as the worker's own."""
-    _, failing = pipeline.add_site(documents=2)
-    pipeline.plan_item("ocr", failing, "permanent")
+    succeeding, failing = pipeline.add_site(documents=2)
+    pipeline.plan_item("ocr", succeeding, "wait:cut")
+    pipeline.plan_item("ocr", failing, "wait:cut,permanent")
     run = pipeline.start_run(first_phase=2)
-    cuts = [proxy.lose_request(_FINISH) if lost == "request" else proxy.lose_response(_FINISH) for _ in range(2)]
-    worker = pipeline.worker("ocr", url=proxy.url)
+    worker = pipeline.worker("ocr", url=proxy.url, concurrency=2, options=_NO_POLLING)
+    until(lambda: pipeline.steps("wait:cut") and pipeline.steps("wait:cut,permanent"), "both at work")
+    lose = proxy.lose_request if lost == "request" else proxy.lose_response
+    cuts = [lose(_EXCHANGE), lose(_FINISH)]
+    pipeline.open_gate("cut")
     until(lambda: pipeline.counters("ocr") == (2, 1, 1), "both counted")
     assert all(cut.done.is_set() for cut in cuts)
     pipeline.worker()
@@ -179,7 +185,7 @@ def test_retry_of_a_job_that_was_asked_to_stop_is_lost(pipeline: Pipeline, proxy
 def test_response_to_a_fetch_is_lost(pipeline: Pipeline, proxy: Proxy, concurrency: int) -> None:
     """The worker finds the job that it claimed, and runs it at its first attempt."""
     documents = pipeline.add_site(documents=3)
-    cut = proxy.lose_response(_FETCH, b"clerk.ocr")
+    cut = proxy.lose_response(_EXCHANGE, b"clerk.ocr")
     run = pipeline.start_run(first_phase=2)
     worker = pipeline.worker("ocr", url=proxy.url, concurrency=concurrency)
     until(lambda: pipeline.counters("ocr") == (3, 3, 0), "all counted")
@@ -200,24 +206,28 @@ def test_job_that_ends_during_the_query_for_lost_jobs_is_not_repeated(
     monkeypatch.setenv("DATABASE_URL", pipeline.url)
     pipeline.add_site(documents=1)
     pipeline.start_run(first_phase=2)
+    started: list[jobs.Job] = []
 
     async def scenario() -> None:
         async with ClerkApp().open_async() as app:
             manager, connector = app.job_manager, app.connector
             assert isinstance(connector, ClerkConnector)
-            worker = await manager.register_worker()
-            job = await manager.fetch_job(["ocr"], worker)
-            assert job is not None
-            query_all = connector.execute_query_all_async
+            assert isinstance(manager, ClerkJobManager)
+            completer = BatchCompleter(manager, await manager.register_worker(), ["ocr"], 2, started.append)
+            await completer.fetch()
+            (job,) = started
+            claimed_jobs = manager.claimed_jobs
 
-            async def finish_during_query(query: LiteralString, **arguments: Any) -> list[dict[str, Any]]:
-                rows = await query_all(query, **arguments)
+            async def finish_during_query(worker_id: int) -> list[jobs.Job]:
+                found = await claimed_jobs(worker_id)
                 await manager.finish_job(job, jobs.Status.SUCCEEDED, delete_job=False)
-                return rows
+                completer.release_slot(attempt_of(job))
+                return found
 
-            monkeypatch.setattr(connector, "execute_query_all_async", finish_during_query)
+            monkeypatch.setattr(manager, "claimed_jobs", finish_during_query)
             connector.unknown_outcomes += 1
-            assert await manager.fetch_job(["ocr"], worker) is None
+            await completer.fetch()
+            assert started == [job]
 
     asyncio.run(scenario())
     pipeline.worker()
@@ -228,10 +238,10 @@ def test_job_that_ends_during_the_query_for_lost_jobs_is_not_repeated(
 def test_responses_to_a_coordinators_fetch_and_finish_are_lost(pipeline: Pipeline, proxy: Proxy) -> None:
     pipeline.add_site(documents=1)
     run = pipeline.start_run(first_phase=2)
-    fetch = proxy.lose_response(_FETCH, b"clerk.coordinate")
+    fetch = proxy.lose_response(_EXCHANGE, b"clerk.coordinate")
     worker = pipeline.worker(url=proxy.url)
     until(fetch.done.is_set, "the coordinator fetched")
-    finish = proxy.lose_response(_FINISH)
+    finish = proxy.lose_response(_EXCHANGE, b"succeeded")
     assert pipeline.wait_for_end(run) == "succeeded"
     assert finish.done.is_set()
     assert pipeline.scalar("select max(attempts) from procrastinate_jobs where queue_name = 'coordinator'") == 1
@@ -243,7 +253,7 @@ def _sessions_in_finish(pipeline: Pipeline) -> list[int]:
     """Sessions that wait for a lock in finish."""
     query = (
         "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-        " and query like '%procrastinate_finish_job%'"
+        " and query like '%clerk_finish_jobs%'"
     )
     return [pid for (pid,) in pipeline.rows(query)]
 
@@ -255,8 +265,7 @@ def test_session_is_terminated_during_finish(pipeline: Pipeline) -> None:
     with psycopg.connect(pipeline.url) as holder:
         holder.execute("select from sites for update")
         worker = pipeline.worker("ocr", concurrency=2)
-        until(lambda: len(_sessions_in_finish(pipeline)) == 2, "two sessions in finish")
-        for session in _sessions_in_finish(pipeline):
+        for session in until(lambda: _sessions_in_finish(pipeline), "a session in finish"):
             pipeline.connection.execute("select pg_terminate_backend(%s)", [session])
         until(lambda: worker.has_logged("transient database error"), "the worker noticed")
         assert pipeline.counters("ocr") == (2, 0, 0)
@@ -324,3 +333,176 @@ def test_an_idle_listener_counts_as_alive(database: str) -> None:
                 await listener
 
     asyncio.run(scenario())
+
+
+def test_server_restart_under_an_idle_worker_costs_no_attempt(own_server: Server, tmp_path: Path) -> None:
+    """Issue 13: the pool of the tasks had connections to the old server, and each failed one attempt."""
+    with pipeline_on(own_server.url(), tmp_path) as pipeline:
+        pipeline.add_site(documents=4)
+        pipeline.set_plan(ocr="query,wait:used,query")
+        run = pipeline.start_run(first_phase=2)
+        worker = pipeline.worker("ocr", concurrency=4)
+        other = pipeline.worker("compilation", "extraction", "deploy", "coordinator")
+        until(lambda: len(pipeline.steps("query,wait:used,query")) == 4, "four tasks with a connection each")
+        pipeline.open_gate("used")
+        assert pipeline.wait_for_end(run) == "succeeded"
+
+        own_server.stop()
+        own_server.start()
+        pipeline.reconnect()
+        new = pipeline.add_documents("anytown", 4, since="2025-01-01")
+        run = pipeline.start_run(first_phase=2)
+        assert pipeline.wait_for_end(run) == "succeeded"
+        for document in new:
+            assert pipeline.ledger("ocr", document) == ("processed", None, 1)
+            assert {step.attempt for step in pipeline.steps(item=document, stage="ocr")} == {0}
+        assert worker.stop() == other.stop() == 0
+        pipeline.check_invariants()
+
+
+def test_server_restart_during_a_tasks_query_does_not_count(own_server: Server, tmp_path: Path) -> None:
+    """Four restarts, and a stage that allows three attempts."""
+    with pipeline_on(own_server.url(), tmp_path) as pipeline:
+        (document,) = pipeline.add_site(documents=1)
+        pipeline.plan_item("ocr", document, *["transaction"] * 4, "ok")
+        run = pipeline.start_run(first_phase=2)
+        worker = pipeline.worker()
+        for number in range(1, 5):
+            until(lambda number=number: len(pipeline.steps("in transaction")) == number, "a transaction")  # type: ignore[misc]
+            own_server.stop()
+            own_server.start()
+            pipeline.reconnect()
+            pipeline.open_gate(f"restarted-{number - 1}")
+        assert pipeline.wait_for_end(run) == "succeeded"
+        assert worker.is_alive()
+        assert pipeline.ledger("ocr", document) == ("processed", None, 1)
+        assert [step.attempt for step in pipeline.steps("done", item=document, stage="ocr")] == [4]
+        pipeline.check_invariants()
+
+
+def test_only_the_documents_own_errors_count(pipeline: Pipeline) -> None:
+    """Seven attempts with errors of the database in between: the third error of the document is the last."""
+    (document, other) = pipeline.add_site(documents=2)
+    full, invalid = "sqlstate:53100", "sqlstate:22023"
+    pipeline.plan_item("ocr", document, full, invalid, full, full, invalid, full, invalid)
+    pipeline.plan_item("ocr", other, *[full] * 5, "ok")
+    run = pipeline.start_run(first_phase=2)
+    worker = pipeline.worker()
+    assert pipeline.wait_for_end(run) == "partial"
+    assert pipeline.ledger("ocr", document) == ("failed_terminal", "UnexpectedError", 3)
+    assert len(pipeline.steps(item=document, stage="ocr")) == 7
+    assert pipeline.ledger("ocr", other) == ("processed", None, 1)
+    assert worker.stop() == 0
+    pipeline.check_invariants()
+
+
+def test_error_of_the_database_has_its_own_code(pipeline: Pipeline) -> None:
+    """It is retried, not failed, and the ledger names the database."""
+    (document,) = pipeline.add_site(documents=1)
+    pipeline.plan_item("ocr", document, "sqlstate:53100", "wait:seen")
+    run = pipeline.start_run(first_phase=2)
+    pipeline.worker()
+    until(lambda: pipeline.steps("wait:seen"), "the second attempt")
+    code, message = pipeline.rows(
+        "select error_code, error_message from content_item_pipeline_state where pipeline = 'ocr'"
+    )[0]
+    assert code == "DatabaseFailed"
+    assert message.startswith("DiskFull: planned")
+    pipeline.open_gate("seen")
+    assert pipeline.wait_for_end(run) == "succeeded"
+    pipeline.check_invariants()
+
+
+def test_rescue_counts_and_errors_of_the_database_do_not(pipeline: Pipeline) -> None:
+    """A document that kills its worker fails after three of these attempts, whatever happened in between."""
+    (document,) = pipeline.add_site(documents=1)
+    pipeline.plan_item("ocr", document, "kill", *["sqlstate:57P01"] * 3, "kill", "sqlstate:57P01", "kill")
+    run = pipeline.start_run(first_phase=2)
+    worker = pipeline.worker()
+
+    def restart_worker() -> str | None:
+        nonlocal worker
+        if not worker.is_alive():
+            pipeline.expire_leases(pipeline.job_id("ocr", document))
+            pipeline.rescue()
+            worker = pipeline.worker()
+        return pipeline.outcome(run)
+
+    assert until(restart_worker, "the end of the run") == "failed"
+    assert pipeline.ledger("ocr", document) == ("failed_terminal", "WorkerLost", 3)
+    assert len(pipeline.steps(item=document, stage="ocr")) == 7
+    pipeline.check_invariants()
+
+
+def test_errors_of_the_database_do_not_count_for_coordinators(pipeline: Pipeline) -> None:
+    """Eleven errors, and ten attempts."""
+    pipeline.add_site(documents=1)
+    pipeline.plan_item("coordinate", 2, *["sqlstate:57P01"] * 11, "ok")
+    run = pipeline.start_run(first_phase=2)
+    worker = pipeline.worker()
+
+    def outcome() -> str | None:
+        pipeline.clear_schedule("clerk.coordinate")
+        return pipeline.outcome(run)
+
+    assert until(outcome, "the end of the run") == "succeeded"
+    assert len(pipeline.steps("sqlstate:57P01")) == 11
+    assert worker.stop() == 0
+    pipeline.check_invariants()
+
+
+_DEADLINES = (1.0, 3.0)
+
+
+def test_response_to_a_finish_never_arrives(pipeline: Pipeline, proxy: Proxy) -> None:
+    """The connection stays open, so only the deadline of the statement ends the wait."""
+    succeeding, failing = pipeline.add_site(documents=2)
+    pipeline.plan_item("ocr", succeeding, "wait:cut")
+    pipeline.plan_item("ocr", failing, "wait:cut,permanent")
+    run = pipeline.start_run(first_phase=2)
+    worker = pipeline.worker("ocr", url=proxy.url, concurrency=2, options=_NO_POLLING, deadlines=_DEADLINES)
+    until(lambda: pipeline.steps("wait:cut") and pipeline.steps("wait:cut,permanent"), "both at work")
+    holes = [proxy.black_hole(_EXCHANGE), proxy.black_hole(_FINISH)]
+    pipeline.open_gate("cut")
+    until(lambda: worker.has_logged("within 1 s"), "the deadline")
+    until(lambda: pipeline.counters("ocr") == (2, 1, 1), "both counted")
+    assert all(hole.done.is_set() for hole in holes)
+    pipeline.worker()
+    assert pipeline.wait_for_end(run) == "partial"
+    assert pipeline.ignored_results("fenced") == []
+    assert worker.stop() == 0
+    pipeline.check_invariants()
+
+
+def test_response_to_a_fetch_never_arrives(pipeline: Pipeline, proxy: Proxy) -> None:
+    """The jobs that were claimed with it are found and run, at their first attempt."""
+    documents = pipeline.add_site(documents=2)
+    worker = pipeline.worker("ocr", url=proxy.url, concurrency=2, deadlines=_DEADLINES)
+    until(lambda: worker.has_logged("Starting worker"), "the worker at work")
+    hole = proxy.black_hole(_EXCHANGE)
+    until(hole.done.is_set, "a fetch without a response")
+    run = pipeline.start_run(first_phase=2)
+    until(lambda: pipeline.counters("ocr") == (2, 2, 0), "both counted")
+    for document in documents:
+        assert pipeline.ledger("ocr", document) == ("processed", None, 1)
+    pipeline.worker()
+    assert pipeline.wait_for_end(run) == "succeeded"
+    assert worker.stop() == 0
+    pipeline.check_invariants()
+
+
+def test_response_to_a_tasks_query_never_arrives(pipeline: Pipeline, proxy: Proxy) -> None:
+    """The attempt ends at the deadline and does not count."""
+    (document,) = pipeline.add_site(documents=1)
+    pipeline.plan_item("ocr", document, "query")
+    run = pipeline.start_run(first_phase=2)
+    hole = proxy.black_hole(b"query of a task")
+    worker = pipeline.worker("ocr", url=proxy.url, deadlines=_DEADLINES)
+    until(lambda: pipeline.counters("ocr") == (1, 1, 0), "counted")
+    assert hole.done.is_set()
+    assert pipeline.ledger("ocr", document) == ("processed", None, 1)
+    assert [step.attempt for step in pipeline.steps("done", item=document)] == [1]
+    pipeline.worker()
+    assert pipeline.wait_for_end(run) == "succeeded"
+    assert worker.stop() == 0
+    pipeline.check_invariants()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import psycopg
 import pytest
@@ -12,6 +13,7 @@ from clerk.monitoring.alerts import Alert, find_alerts
 from clerk.monitoring.status import read_status
 from clerk.pipeline import engine
 from clerk.pipeline.engine import QUEUES
+from clerk.reconcile import plan
 from tests.engine.helpers import Worker, add_site, expire, run_with, start
 from tests.monitoring.workers import die, in_phase, register
 
@@ -71,6 +73,19 @@ def test_invariant_violations(connection: psycopg.Connection, items: list[int], 
     in_phase(connection, 2)
     expire(connection, worker.take("ocr"))
     assert alerts(connection)["violations"].what == "1 invariant violation (I7: 1)"
+
+
+def test_the_remedy_of_violations_repairs_an_active_site(
+    connection: psycopg.Connection, items: list[int], worker: Worker
+) -> None:
+    """The threshold would hold back the repair of a site that has just changed."""
+    in_phase(connection, 2)
+    connection.execute("update sites set ocr_failed = ocr_failed + 2")
+    alert = alerts(connection)["violations"]
+    assert alert.remedy.endswith("now: clerk reconcile-pipeline --threshold-hours 0")
+    assert "once it has made no progress for 2 hours" in alert.remedy
+    assert plan.make_plan(connection, None) == []
+    assert {repair.kind for repair in plan.make_plan(connection, None, threshold=timedelta(0))} == {"counters"}
 
 
 def test_increasing_failures(connection: psycopg.Connection, items: list[int], worker: Worker) -> None:

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from clerk.monitoring.metrics import read_metrics, render
 from clerk.pipeline import engine
-from clerk.reconcile.apply import rescue_expired
+from clerk.reconcile.apply import reconcile, rescue_expired
 from clerk.web import db
 from clerk.web.app import create_app
 from clerk.web.db import ReadOnlyPool
@@ -91,6 +91,18 @@ def test_a_working_pipeline(connection: psycopg.Connection, database: Url) -> No
     assert samples['clerk_sites{stage="ocr"}'] == 1
     assert samples["clerk_sites_stuck{}"] == 0, "one of its jobs is running"
     assert "town" not in render(read_metrics(connection)), "no label names a site"
+
+
+def test_the_age_of_the_last_finished_reconciliation(connection: psycopg.Connection) -> None:
+    name = "clerk_reconciliation_age_seconds{}"
+    connection.execute("insert into reconcile_runs (reconciliation) values (gen_random_uuid())")
+    assert name not in read(connection), "the only one has not finished"
+    reconcile(connection, None)
+    assert 0 <= read(connection)[name] < 7200
+    connection.execute("update reconcile_runs set ended_at = now() - interval '2 hours' where ended_at is not null")
+    add_site(connection)
+    reconcile(connection, None, site="town")
+    assert read(connection)[name] >= 7200, "that of one site does not count"
 
 
 def test_missing_and_disabled_triggers_are_counted(

@@ -282,7 +282,10 @@ def test_on_hold_although_nothing_is_paused(
     connection.execute("update procrastinate_jobs set scheduled_at = clerk_paused_until() where status = 'todo'")
     explanation = why()
     assert explanation.because == "wrongly_paused"
-    assert "3 are on hold although neither site nor queue is paused: reconciliation" in explanation.sentence
+    assert (
+        "3 are on hold although neither site nor queue is paused: reconciliation releases them within 15 minutes"
+        in explanation.sentence
+    ), "the threshold does not apply to this repair"
     assert explanation.remedy == "repair it now: clerk reconcile-pipeline --site town --threshold-hours 0"
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,9 +17,22 @@ from PIL import Image
 
 from clerk.documents import manifest
 from clerk.documents.manifest import EMPTY, FAILED, OCR, TEXT_LAYER, page_texts
-from clerk.documents.storage import Document, SiteStorage
-from clerk.errors import NotAPdf, PdfAltered, PdfBroken, PdfEmpty, PdfMissing, PdfTooLarge, PdfTruncated, ReaderCrashed
+from clerk.documents.storage import Document, SiteStorage, write
+from clerk.error_causes import classify
+from clerk.errors import (
+    DiskFull,
+    NotAPdf,
+    PdfAltered,
+    PdfBroken,
+    PdfEmpty,
+    PdfMissing,
+    PdfTooLarge,
+    PdfTruncated,
+    ReaderCrashed,
+)
+from clerk.ocr import process_document
 from clerk.ocr.process_document import Options
+from tests import disks
 from tests.helpers import until
 from tests.ocr import pdfs
 from tests.ocr.conftest import ProcessPdf
@@ -47,6 +62,32 @@ def test_scanned_pages_get_text_and_image(storage: SiteStorage, document: Docume
     assert "Member Ortega moved to approve the budget of the water department." in page_texts(storage, document)[0][1]
     with Image.open(storage.page_image(document, 1)) as image:
         assert image.size == (1275, 1650)
+
+
+@pytest.mark.parametrize("kind", ["digital", "scanned"])
+def test_scratch_disk_is_full(
+    process_pdf: ProcessPdf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The host is the cause, not the document. pdftotext writes a part of its output and exits with 0."""
+    content = pdfs.digital(3) if kind == "digital" else pdfs.scanned([pdfs.page_image()])
+    with disks.small_disk(tmp_path / "scratch") as disk:
+        if kind == "digital":
+            (disk / "ballast").write_bytes(b"x" * (shutil.disk_usage(disk).free - 12_288))
+        with monkeypatch.context() as patch:
+            patch.setattr(tempfile, "tempdir", str(disk))
+            with pytest.raises(DiskFull, match=rf"the disk of {disk}/\S+ is full"):
+                process_pdf(content)
+    assert not process_pdf(content).failed
+
+
+def test_storage_is_full(document: Document, tmp_path: Path) -> None:
+    with disks.small_disk(tmp_path / "disk") as disk:
+        storage = SiteStorage(disk, "springfield")
+        write(storage.pdf(document), pdfs.digital(3))
+        (disk / "ballast").write_bytes(b"x" * shutil.disk_usage(disk).free)
+        with pytest.raises(OSError, match="No space left on device") as caught:
+            process_document.process(storage, document, Options(), lambda done, total: None, lambda: None)
+    assert classify(caught.value) is DiskFull
 
 
 def test_text_pages_and_a_blank_page(storage: SiteStorage, document: Document, process_pdf: ProcessPdf) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clerk.errors import ToolMissing
+from clerk.errors import HostOutOfMemory, ToolMissing
 from clerk.ocr.sandbox import (
     Completed,
     Crashed,
@@ -23,6 +23,7 @@ from clerk.ocr.sandbox import (
     ParentGone,
     run,
 )
+from tests import disks
 
 LIMITS = Limits(memory=256 << 20, file_size=1 << 20)
 
@@ -51,6 +52,20 @@ def test_memory_limit(tmp_path: Path) -> None:
         run(["sh", "-c", "echo 'Out of memory' >&2"], LIMITS, 5, tmp_path)
     with pytest.raises(OutOfMemory):
         python("bytearray(1 << 30)", tmp_path)
+
+
+def test_host_runs_out_of_memory(tmp_path: Path) -> None:
+    """The kernel kills the program within its own limit: the document is not the cause."""
+    code = "memory = bytearray(200 << 20); memory[::4096] = bytes(len(memory[::4096]))"
+    with disks.memory_group(64 << 20) as group:
+        join = f"echo $$ > {group}/cgroup.procs && exec {sys.executable} -S -c '{code}'"
+        with pytest.raises(HostOutOfMemory, match="the kernel killed sh because the machine ran out of memory"):
+            run(["sh", "-c", join], Limits(memory=1 << 30), 20, tmp_path)
+
+
+def test_program_that_is_killed_otherwise_has_crashed(tmp_path: Path) -> None:
+    with pytest.raises(Crashed, match="SIGKILL"):
+        run(["sh", "-c", "kill -KILL $$"], LIMITS, 5, tmp_path)
 
 
 def test_file_size_limit(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -42,6 +43,21 @@ def test_a_plugin_that_raises_is_named(error: BaseException) -> None:
 
     with pytest.raises(PluginRaised, match=rf"plugin mine raised in hook: {type(error).__name__}"):
         call_with_timeout("mine", "hook", call)
+
+
+def test_full_disk_is_not_the_plugins_error() -> None:
+    """Missing permissions may be: its own files."""
+
+    def fill() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def read() -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    with pytest.raises(OSError, match="No space left on device"):
+        call_with_timeout("mine", "hook", fill)
+    with pytest.raises(PluginRaised, match="Permission denied"):
+        call_with_timeout("mine", "hook", read)
 
 
 def test_a_permanent_error_of_a_plugin_is_not_retried() -> None:

@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from clerk.db.migrations.migrate import Migrator
+from clerk.db.migrations.sqlfiles import default_folder
 from clerk.db.migrations.verify import verify_invariants
 from tests.bench.legacy_backlog import create_backlog
 from tests.conftest import Databases, Url
@@ -41,7 +43,9 @@ def test_triggers_disabled_while_workers_run(pipeline: Pipeline) -> None:
     pipeline.open_gate("gate")
     job = pipeline.job_id("ocr", documents[0])
     until(lambda: pipeline.job_status(job) == "succeeded", "the end without accounting")
+    # Enables Procrastinate's triggers too, which clerk replaces.
     pipeline.connection.execute("alter table procrastinate_jobs enable trigger user")
+    Migrator(pipeline.connection, default_folder()).up()
     # The trigger that writes events was disabled too, and the quick check of I8 starts from events.
     assert "waiting" in failed_checks(pipeline.connection)
     assert {"I8", "waiting"} <= failed_checks(pipeline.connection, full=True)
