@@ -7,10 +7,8 @@ schema, the draft starts empty.
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import sqlite3
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 
 from clerk.archive import content_hash
-from clerk.documents.storage import fsync_dir
+from clerk.documents.storage import install, make_folder, temporary_file
 from clerk.errors import ArchiveDamaged
 
 _SIDECARS = ("-wal", "-shm", "-journal")
@@ -53,7 +51,7 @@ def build(
 
     `from_scratch`: do not start from a copy of the existing file.
     """
-    final.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(final.parent)
     remove_stale_drafts(final)
     steps = (schema, fill, finish, before_rename)
     if final.exists() and not from_scratch:
@@ -77,7 +75,7 @@ def _build(
     *,
     from_scratch: bool,
 ) -> BuildResult:
-    with temporary_path(final) as draft:
+    with _draft_file(final) as draft:
         if not from_scratch:
             shutil.copyfile(final, draft)
         before = _change_counter(draft)
@@ -97,9 +95,14 @@ def _build(
             result = BuildResult(content_hash.hash_content(connection), content_hash.count_pages(connection), changed)
         _remove_sidecars(draft)
         if changed:
-            if before_rename is not None:
-                before_rename()
-            install(draft, final)
+
+            def prepare() -> None:
+                if before_rename is not None:
+                    before_rename()
+                # SQLite would replay a journal left beside the old file into the new one.
+                _remove_sidecars(final)
+
+            install((draft, final), before_rename=prepare)
     return result
 
 
@@ -135,30 +138,12 @@ def _change_counter(path: Path) -> bytes:
 
 
 @contextlib.contextmanager
-def temporary_path(final: Path) -> Iterator[Path]:
-    """A temporary file beside `final`, deleted at the end unless it was renamed."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{final.name}.", suffix=".part", dir=final.parent)
-    os.close(descriptor)
-    path = Path(name)
-    try:
-        yield path
-    finally:
-        path.unlink(missing_ok=True)
-        _remove_sidecars(path)
-
-
-def make_durable(path: Path) -> None:
-    with path.open("rb+") as file:
-        os.fchmod(file.fileno(), 0o644)
-        os.fsync(file.fileno())
-
-
-def install(draft: Path, final: Path) -> None:
-    make_durable(draft)
-    # SQLite would replay a journal left beside the old file into the new one.
-    _remove_sidecars(final)
-    draft.replace(final)
-    fsync_dir(final.parent)
+def _draft_file(final: Path) -> Iterator[Path]:
+    with temporary_file(final) as draft:
+        try:
+            yield draft
+        finally:
+            _remove_sidecars(draft)
 
 
 def _remove_sidecars(path: Path) -> None:

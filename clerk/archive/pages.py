@@ -27,7 +27,8 @@ class Page:
     date: str
     page: int
     text: str
-    page_image: str
+    page_image: str | None
+    """None if no image of the page is kept."""
     entities_json: str | None = None
     votes_json: str | None = None
 
@@ -65,6 +66,7 @@ def read_pages(storage: SiteStorage, selected: Iterable[SelectedDocument]) -> It
             yield carried_over
             continue
         findings = cache.findings_for(storage.extracted(document), texts)
+        images = storage.kept_images(document)
         for number, text in texts:
             finding = findings.get(number)
             yield Page(
@@ -73,7 +75,7 @@ def read_pages(storage: SiteStorage, selected: Iterable[SelectedDocument]) -> It
                 document.date.isoformat(),
                 number,
                 text,
-                storage.page_image_url(document, number),
+                storage.page_image_url(document, number) if number in images else None,
                 finding.entities_json if finding else None,
                 finding.votes_json if finding else None,
             )

@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from clerk.documents.storage import Document, SiteStorage, fsync_dir, write
+from clerk.documents.storage import Document, SiteStorage, fsync, install, make_folder, write
 
 FOLDER = "before-clerk"
 
@@ -32,11 +32,15 @@ def back_up_database(storage: SiteStorage) -> None:
     target = storage.folder / FOLDER / storage.database.name
     if storage.database.is_file() and not target.exists():
         hardlink_or_copy(storage.database, target)
+        fsync(target.parent)
 
 
 def hardlink_or_copy(path: Path, target: Path) -> None:
-    """Create a hard link to a file, or copy it where hard links are not possible. The target must not exist."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    """Create a hard link to a file, or copy it where hard links are not possible. The target must not exist.
+
+    The caller makes the new name durable with an fsync of its folder: one for several files.
+    """
+    make_folder(target.parent)
     try:
         # A relative symbolic link would point elsewhere from another folder.
         os.link(path.resolve() if path.is_symlink() else path, target)
@@ -64,15 +68,14 @@ def _contains(backup: Path, files: list[Path]) -> bool:
 
 def _back_up(files: list[Path], target: Path) -> None:
     """Back up all files or none."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
     try:
         for file in files:
             hardlink_or_copy(file, draft / file.name)
         draft.chmod(0o755)
         existing = len(_list_backups(target))
-        draft.rename(target.with_name(f"{target.name}.{existing + 1}") if existing else target)
+        install((draft, target.with_name(f"{target.name}.{existing + 1}") if existing else target))
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
-    fsync_dir(target.parent)

@@ -125,6 +125,12 @@ def require_fetched(document: Document) -> None:
         raise NotFetched(document.fetch_error_message or "the document was not downloaded", document.fetch_error_code)
 
 
+def has_stored_documents(connection: Connection) -> bool:
+    """Whether any site has a document in storage."""
+    row = connection.execute("select exists (select from content_items where sha256 is not null)").fetchone()
+    return row is not None and bool(row[0])
+
+
 def list_tracked(connection: Connection, subdomain: str) -> list[TrackedDocument]:
     """Return the latest revision of each document that the site's source has listed."""
     with connection.cursor(row_factory=class_row(TrackedDocument)) as cursor:
@@ -149,12 +155,12 @@ def run_started_at(connection: Connection, run_id: int) -> datetime | None:
     return None if row is None else row[0]
 
 
-def record_skipped(connection: Connection, run_id: int, reasons: Sequence[str]) -> None:
+def record_skipped(connection: Connection, run_id: int, count: int, reasons: Sequence[str]) -> None:
     """Store how many entries of a run's listing were skipped, with the first reasons."""
     examples = [clean_text(str(reason), _MAX_REASON_LENGTH) for reason in reasons[:_MAX_SKIPPED_EXAMPLES]]
     connection.execute(
         "update pipeline_runs r set skipped = %s, skipped_examples = %s::text[] where r.run_id = %s",
-        [len(reasons), examples or None, run_id],
+        [count, examples or None, run_id],
     )
 
 

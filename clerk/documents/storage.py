@@ -1,4 +1,4 @@
-"""Paths of a site's files, and atomic writing: files get a temporary name, are synced, then renamed.
+"""Paths of a site's files, and atomic writing: every file gets a temporary name, is synced, then renamed (`install`).
 
 STORAGE_DIR/{subdomain}/pdfs/{Meeting}/{date}.pdf           PDF as downloaded
                         txt/{Meeting}/{date}/{n}.txt        text of a page
@@ -18,13 +18,14 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import BinaryIO
 
 from clerk.documents.sanitize import folder_name, is_subdomain
+from clerk.errors import StorageUnmounted
 
 _PAGE_IMAGE = re.compile(r"/(_agendas/)?([^/.\0][^/\0]*)/([^/.\0][^/\0]*)/([0-9]+\.png)")
 
@@ -94,6 +95,14 @@ class SiteStorage:
     def page_image(self, document: Document, page: int) -> Path:
         return self._base(document) / "images" / folder_name(document.meeting) / document.stem / f"{page}.png"
 
+    def kept_images(self, document: Document) -> set[int]:
+        """The pages of which an image is stored."""
+        try:
+            names = os.listdir(self.page_image(document, 1).parent)  # noqa: PTH208 (names only, without a Path for each)
+        except FileNotFoundError:
+            return set()
+        return {int(name[:-4]) for name in names if re.fullmatch(r"[1-9][0-9]*\.png", name)}
+
     def page_image_url(self, document: Document, page: int) -> str:
         """Value of page_image in meetings.db: `/{Meeting}/{date}/{n}.png`, with the prefix `/_agendas` for agendas."""
         prefix = "/_agendas" if document.kind == "agenda" else ""
@@ -111,22 +120,87 @@ class SiteStorage:
         return self.folder / "_agendas" if document.kind == "agenda" else self.folder
 
 
+def require_mounted(root: Path) -> None:
+    """Raise StorageUnmounted if the storage has no folder of any site."""
+    try:
+        with os.scandir(root) as entries:
+            if any(entry.is_dir() and is_subdomain(entry.name) for entry in entries):
+                return
+    except FileNotFoundError:
+        pass
+    raise StorageUnmounted(f"{root} has no folder of any site, although documents are stored")
+
+
+@contextlib.contextmanager
+def temporary_file(final: Path) -> Iterator[Path]:
+    """An empty file with a temporary name beside `final`, deleted at the end unless it was renamed."""
+    make_folder(final.parent)
+    descriptor, name = tempfile.mkstemp(prefix=f".{final.name}.", suffix=".part", dir=final.parent)
+    os.fchmod(descriptor, 0o644)  # mkstemp makes it private
+    os.close(descriptor)
+    try:
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def install(*files: tuple[Path, Path], before_rename: Callable[[], None] | None = None) -> None:
+    """Rename each (temporary, final) path, so that a final path never names an incomplete file, not even after a power
+    failure. When this returns, the final paths are durable.
+
+    A path may also be a folder, whose files are durable already, or a symbolic link to one. `before_rename` may raise
+    to leave the final paths as they are.
+    """
+    for temporary, _ in files:
+        fsync(temporary)
+    if before_rename is not None:
+        before_rename()
+    for temporary, final in files:
+        temporary.replace(final)
+    for folder in {final.parent for _, final in files}:
+        fsync(folder)
+
+
+def fsync(path: Path) -> None:
+    """Make the content of a file durable, or the names in a folder: after a power failure a renamed file may otherwise
+    be empty, or have its old name."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and its missing parents, durably."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    fsync(folder.parent)
+
+
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
     """Open a file for writing that appears at `path` complete or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
+    with temporary_file(path) as temporary:
+        with temporary.open("wb") as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)  # noqa: PTH101 (mkstemp makes it private)
-        os.replace(temporary, path)  # noqa: PTH105
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    fsync_dir(path.parent)
+        install((temporary, path))
+
+
+def write(path: Path, content: bytes | str) -> None:
+    with atomic_write(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Like `write` for several files of a folder, with one fsync of the folder instead of one per file."""
+    with contextlib.ExitStack() as stack:
+        paths = [(stack.enter_context(temporary_file(folder / name)), folder / name) for name in files]
+        for (temporary, _), content in zip(paths, files.values(), strict=True):
+            temporary.write_bytes(content)
+        install(*paths)
 
 
 @dataclass(frozen=True)
@@ -139,20 +213,18 @@ class PendingDownload:
     def move_to(self, final: Path) -> None:
         """Move the file to its final path. A different file at that path is kept under another name."""
         self.file.flush()
-        os.fsync(self.file.fileno())
-        final.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(final.parent)
         if final.exists() and sha256_file(final) != sha256_file(self.path):
             quarantine(final, "replaced")
         self.path.chmod(0o644)
-        self.path.replace(final)
-        fsync_dir(final.parent)
+        install((self.path, final))
 
 
 @contextlib.contextmanager
 def pending_download(folder: Path) -> Iterator[PendingDownload]:
     """Create a temporary file on the file system of the site's folder."""
     incoming = folder / ".incoming"
-    incoming.mkdir(parents=True, exist_ok=True)
+    make_folder(incoming)
     descriptor, temporary = tempfile.mkstemp(suffix=".part", dir=incoming)
     try:
         with os.fdopen(descriptor, "w+b") as file:
@@ -169,28 +241,14 @@ def delete_stale(folder: Path, older_than: float) -> None:
                 path.unlink()
 
 
-def write(path: Path, content: bytes | str) -> None:
-    with atomic_write(path) as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-
-
 def quarantine(path: Path, suffix: str) -> None:
     """Rename a file to `{name}.{suffix}`, with a number if that exists."""
     suffixes = itertools.chain([suffix], (f"{suffix}-{number}" for number in itertools.count(2)))
     candidates = (path.with_name(f"{path.name}.{candidate}") for candidate in suffixes)
     path.rename(next(candidate for candidate in candidates if not candidate.exists()))
-    fsync_dir(path.parent)
+    fsync(path.parent)
 
 
 def sha256_file(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def fsync_dir(folder: Path) -> None:
-    """Make a rename in the folder durable: without this, a power failure may undo it."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

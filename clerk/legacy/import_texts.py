@@ -7,7 +7,7 @@ the expected path, and the original stays. Text files are never modified; a repl
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from filecmp import cmp
@@ -17,7 +17,7 @@ from typing import Any
 from clerk.documents import legacy_backup, manifest
 from clerk.documents.manifest import Manifest, ManifestUnreadable, Page
 from clerk.documents.sanitize import clean_text, folder_name
-from clerk.documents.storage import Document, SiteStorage, sha256_file
+from clerk.documents.storage import Document, SiteStorage, fsync, make_folder, sha256_file
 from clerk.errors import TextLost
 from clerk.legacy.disk import DocumentState, LegacyDocument
 
@@ -107,7 +107,7 @@ def import_document(
             storage_key=storage.storage_key(document),
         )
         if not dry_run:
-            _link(storage, source.pdf, storage.pdf(document))
+            _link(storage, {storage.pdf(document): source.pdf})
     if state is DocumentState.TEXT:
         try:
             pages = _pages(source)
@@ -142,8 +142,7 @@ def _link_texts(storage: SiteStorage, document: Document, source: LegacyDocument
     """Link the texts, then write the manifest, unless an existing one matches the texts: it has more details."""
     if source.texts != source.pages:
         _clear_first_page(storage, document, source.texts[1])
-    for number, path in source.texts.items():
-        _link(storage, path, storage.page_text(document, number))
+    _link(storage, {storage.page_text(document, number): path for number, path in source.texts.items()})
     path = storage.manifest(document)
     try:
         existing = manifest.load(path)
@@ -161,13 +160,24 @@ def _clear_first_page(storage: SiteStorage, document: Document, whole_text: Path
         first.unlink()
 
 
-def _link(storage: SiteStorage, path: Path, wanted: Path) -> None:
-    """Link `path` to `wanted`, listed in LINK_LIST first: legacy clerk would take the link for another document."""
-    if not wanted.exists():
-        names = storage.folder / legacy_backup.FOLDER / LINK_LIST
-        names.parent.mkdir(exist_ok=True)
-        with names.open("a", encoding="utf-8") as file:
-            file.write(f"{wanted.relative_to(storage.folder)}\n")
+def _link(storage: SiteStorage, links: Mapping[Path, Path]) -> None:
+    """Link existing files (values) to the wanted paths (keys) in one folder.
+
+    New links are added to LINK_LIST first: legacy clerk would take them for further documents.
+    """
+    for wanted, path in links.items():
+        if wanted.exists() and not wanted.samefile(path) and not cmp(wanted, path, shallow=False):
+            raise FileExistsError(errno.EEXIST, f"blocks the link to {path}", str(wanted))
+    new = {wanted: path for wanted, path in links.items() if not wanted.exists()}
+    if not new:
+        return
+    names = storage.folder / legacy_backup.FOLDER / LINK_LIST
+    make_folder(names.parent)
+    with names.open("a", encoding="utf-8") as file:
+        file.writelines(f"{wanted.relative_to(storage.folder)}\n" for wanted in new)
+    fsync(names)
+    fsync(names.parent)
+    for wanted, path in new.items():
         legacy_backup.hardlink_or_copy(path, wanted)
-    elif not wanted.samefile(path) and not cmp(wanted, path, shallow=False):
-        raise FileExistsError(errno.EEXIST, f"blocks the link to {path}", str(wanted))
+    for folder in {wanted.parent for wanted in new}:
+        fsync(folder)

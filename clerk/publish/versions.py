@@ -16,6 +16,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +24,7 @@ from pathlib import Path
 from clerk.archive import atomic_build, integrity
 from clerk.archive.content_hash import check_integrity, count_pages, hash_content
 from clerk.documents.sanitize import is_subdomain
-from clerk.documents.storage import fsync_dir, write
+from clerk.documents.storage import fsync, install, make_folder, write
 from clerk.errors import ArchiveMissing, ClerkError
 
 DATABASE = "meetings.db"
@@ -98,12 +99,15 @@ class SiteVersions:
         paths = (path for path in sorted(self.versions_folder.iterdir()) if not path.name.startswith("."))
         return [version for path in paths if (version := _read(path)) is not None]
 
-    def publish(self, database: Path, keep: int) -> Version:
-        """Make a copy of the database the current version, unless the current one has the same content."""
-        self.versions_folder.mkdir(parents=True, exist_ok=True)
+    def publish(self, database: Path, keep: int, before_switch: Callable[[], None] | None = None) -> Version:
+        """Make a copy of the database the current version, unless the current one has the same content.
+
+        `before_switch` may raise to keep the current version, for example if the worker lost its claim.
+        """
+        make_folder(self.versions_folder)
         self._remove_stale_drafts()
         version = self._add(database)
-        self.switch_to(version)
+        self.switch_to(version, before_switch)
         self._prune(keep)
         return version
 
@@ -126,15 +130,15 @@ class SiteVersions:
             ]
             if existing:  # publishing was killed before the switch, or the content is that of an earlier version
                 return existing[-1]
-            atomic_build.make_durable(copy)
+            copy.chmod(0o644)
+            fsync(copy)
             now = datetime.now(UTC)
             published_at = now.isoformat(timespec="seconds")
             metadata = {"content_hash": content_hash, "pages": pages, "published_at": published_at}
             write(draft / _METADATA, json.dumps(metadata) + "\n")
             draft.chmod(0o755)
             final = self.versions_folder / f"{self._stamp(now)}-{content_hash[:12]}"
-            draft.rename(final)
-            fsync_dir(self.versions_folder)
+            install((draft, final))
             return Version(final, content_hash, pages, published_at)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
@@ -145,7 +149,7 @@ class SiteVersions:
         newest = max((version.name.partition("-")[0] for version in self.versions()), default="")
         return stamp if stamp > newest else f"{newest}a"
 
-    def switch_to(self, version: Version) -> None:
+    def switch_to(self, version: Version, before_switch: Callable[[], None] | None = None) -> None:
         """Replace the link in one rename: readers see the old version or the new one."""
         target = f"versions/{version.name}"
         with contextlib.suppress(OSError):
@@ -153,8 +157,10 @@ class SiteVersions:
                 return
         temporary = self.folder / f".current.{os.getpid()}.{time.monotonic_ns()}.part"
         temporary.symlink_to(target, target_is_directory=True)
-        temporary.replace(self.link)
-        fsync_dir(self.folder)
+        try:
+            install((temporary, self.link), before_rename=before_switch)
+        finally:
+            temporary.unlink(missing_ok=True)
 
     def previous(self) -> Version:
         versions, current = self.versions(), self.current

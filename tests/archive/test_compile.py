@@ -19,6 +19,7 @@ from clerk.archive.carry_over import NOT_PUBLISHED, PublishedCopies
 from clerk.archive.compile import compile_site
 from clerk.archive.pages import Page, with_ids
 from clerk.archive.selection import select
+from clerk.documents.storage import write
 from clerk.errors import AllTextsMissing, PagesWouldVanish
 from clerk.extraction import cache
 from clerk.extraction.schema import Findings
@@ -41,8 +42,10 @@ def compile_from_scratch(site: SiteDocuments, tmp_path: Path) -> BuildResult:
 
 
 def test_page_ids_and_image_paths_follow_the_design(site: SiteDocuments) -> None:
-    site.add("Call to order.", "Adjourned.")
-    site.add("1. Roll call", kind="agenda", meeting="Parks & Recreation")
+    minutes = site.add("Call to order.", "Adjourned.")
+    agenda = site.add("1. Roll call", kind="agenda", meeting="Parks & Recreation")
+    write(site.storage.page_image(minutes, 2), b"PNG")
+    write(site.storage.page_image(agenda, 1), b"PNG")
     built = compile_documents(site)
     facts = {"kind": "minutes", "meeting": "City Council", "date": "2024-03-05", "page": 2, "text": "Adjourned."}
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
@@ -54,6 +57,19 @@ def test_page_ids_and_image_paths_follow_the_design(site: SiteDocuments) -> None
     ]
     assert built.pages == 3
     assert is_intact(site.storage.database)
+
+
+def test_page_image_is_null_if_no_image_is_kept(site: SiteDocuments) -> None:
+    document = site.add("Text layer.", "Scanned.")
+    image = site.storage.page_image(document, 2)
+    write(image, b"PNG")
+    write(image.with_name(".1.png.abc.part"), b"")
+    compile_documents(site)
+    pages = "select page, page_image from minutes order by page"
+    assert rows(site.storage.database, pages) == [(1, None), (2, "/CityCouncil/2024-03-05/2.png")]
+    image.unlink()
+    compile_documents(site)
+    assert rows(site.storage.database, pages) == [(1, None), (2, None)]
 
 
 def test_the_text_can_be_searched_and_datasette_finds_the_index(site: SiteDocuments) -> None:
@@ -140,9 +156,12 @@ def test_any_order_of_changes_equals_a_fresh_build(
 
 
 def test_two_meetings_on_one_day_with_equal_text_are_both_shown(site: SiteDocuments) -> None:
-    site.add("the same")
-    site.add("the same", occurrence=2)
-    site.add("the same", meeting="City Council (2)")
+    for document in (
+        site.add("the same"),
+        site.add("the same", occurrence=2),
+        site.add("the same", meeting="City Council (2)"),
+    ):
+        write(site.storage.page_image(document, 1), b"PNG")
     compile_documents(site)
     assert rows(site.storage.database, "select meeting, page_image from minutes order by meeting") == [
         ("City Council", "/CityCouncil/2024-03-05/1.png"),

@@ -168,11 +168,15 @@ class Pipeline:
         self,
         *queues: str,
         url: str | None = None,
+        app: str = "tests.faults.worker_app.app",
         concurrency: int = 1,
         options: tuple[str, ...] = (),
         unresponsive_after: float = 60.0,
         db_timeout: float = 300.0,
         startup_timeout: float = 600.0,
+        probe_interval: float = 0.1,
+        deadlines: tuple[float, float] | None = None,
+        variables: dict[str, str] | None = None,
         clock: float = 0.0,
     ) -> Worker:
         """A `procrastinate worker`; without queues, for all of them."""
@@ -183,12 +187,19 @@ class Pipeline:
             "FAULTS_FOLDER": str(self.folder),
             "FAULTS_CLOCK": str(clock),
             "PYTHONPATH": str(ROOT),
+            "FAULTS_DEADLINES": json.dumps(deadlines),
             "FAULTS_WORKER": json.dumps(
-                {"unresponsive_after": unresponsive_after, "db_timeout": db_timeout, "startup_timeout": startup_timeout}
+                {
+                    "unresponsive_after": unresponsive_after,
+                    "db_timeout": db_timeout,
+                    "startup_timeout": startup_timeout,
+                    "probe_interval": probe_interval,
+                }
             ),
+            **(variables or {}),
         }
         command = [
-            *[sys.executable, "-m", "procrastinate", "--app=tests.faults.worker_app.app", "worker"],
+            *[sys.executable, "-m", "procrastinate", f"--app={app}", "worker"],
             *[f"--queues={','.join(queues)}", f"--concurrency={concurrency}"],
             *["--fetch-job-polling-interval=0.1", "--abort-job-polling-interval=0.1", *options],
         ]

@@ -93,7 +93,7 @@ def test_worker_exits_if_an_unresponsive_job_occupies_its_only_slot(pipeline: Pi
     pipeline.check_invariants()
 
 
-@pytest.mark.parametrize("death", ["kill", "segfault", "memory"])
+@pytest.mark.parametrize("death", ["kill", "segfault"])
 def test_unit_that_kills_its_worker_at_every_attempt(pipeline: Pipeline, death: str) -> None:
     """Scenario 8. The worker is restarted each time. The unit fails in the end, and other units are not affected."""
     before, fatal, after = pipeline.add_site()
@@ -111,9 +111,8 @@ def test_unit_that_kills_its_worker_at_every_attempt(pipeline: Pipeline, death: 
 
     assert until(restart_worker, "the end of the run") == "partial"
     assert len(pipeline.steps(death, item=fatal)) == 3
-    assert len(pipeline.workers) == (1 if death == "memory" else 4)
-    error = "UnexpectedError" if death == "memory" else "WorkerLost"
-    assert pipeline.ledger("ocr", fatal) == ("failed_terminal", error, 3)
+    assert len(pipeline.workers) == 4
+    assert pipeline.ledger("ocr", fatal) == ("failed_terminal", "WorkerLost", 3)
     assert pipeline.ledger("ocr", before) == ("processed", None, 1)
     assert pipeline.ledger("ocr", after) == ("processed", None, 1)
     pipeline.check_invariants()

@@ -6,10 +6,12 @@ import asyncio
 import signal
 import socket
 
+import psycopg
 import pytest
 from procrastinate import jobs
 
 from clerk.app import ClerkApp
+from clerk.pipeline.completer import BatchCompleter
 from clerk.pipeline.job_manager import ClerkJobManager
 from tests.faults.pipeline import Pipeline, until
 
@@ -55,28 +57,37 @@ def test_worker_registers_its_process_and_queues(pipeline: Pipeline) -> None:
     assert pipeline.scalar("select count(*) from worker_processes") == 0
 
 
-def test_all_free_slots_are_filled_and_unstarted_jobs_are_released(
+def test_jobs_of_a_fetch_in_flight_are_released_when_a_worker_stops(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", pipeline.url)
     pipeline.add_site(documents=5)
     run = pipeline.start_run(first_phase=2)
-    by_status = "select status::text, count(*) from procrastinate_jobs where queue_name = 'ocr' group by 1 order by 1"
+    started: list[jobs.Job] = []
 
     async def scenario() -> None:
         async with ClerkApp().open_async() as app:
             manager = app.job_manager
             assert isinstance(manager, ClerkJobManager)
-            worker = await manager.register_worker()
-            manager.free_slots[worker] = lambda: 3
-            job = await manager.fetch_job(["ocr"], worker)
-            assert job is not None
-            assert pipeline.rows(by_status) == [("doing", 3), ("todo", 2)]
-            await manager.release_unstarted(worker)
-            assert pipeline.rows(by_status) == [("doing", 1), ("todo", 4)]
-            await manager.finish_job(job, jobs.Status.SUCCEEDED, delete_job=False)
+            completer = BatchCompleter(manager, await manager.register_worker(), ["ocr"], 3, started.append)
+            with psycopg.connect(pipeline.url) as holder:
+                holder.execute("lock table job_claims")
+                fetching = asyncio.create_task(completer.fetch())
+                waiting = (
+                    "select count(*) from pg_stat_activity where datname = current_database()"
+                    " and wait_event_type = 'Lock' and query like '%clerk_finish_and_fetch_jobs%'"
+                )
+                while not pipeline.scalar(waiting):
+                    await asyncio.sleep(0.01)
+                stopping = asyncio.create_task(completer.stop_fetching())
+                await asyncio.sleep(0)
+            await stopping
+            fetching.cancel()
 
     asyncio.run(scenario())
+    assert started == []
+    jobs_by_status = "select status::text, attempts, count(*) from procrastinate_jobs group by 1, 2 order by 2"
+    assert pipeline.rows(jobs_by_status) == [("todo", 0, 2), ("todo", 1, 3)]
     pipeline.worker()
     assert pipeline.wait_for_end(run) == "succeeded"
     assert pipeline.counters("ocr") == (5, 5, 0)
@@ -101,9 +112,9 @@ def test_a_worker_claims_no_more_jobs_than_it_has_slots(pipeline: Pipeline) -> N
 def test_unexpected_error_at_fetch_ends_the_worker(pipeline: Pipeline) -> None:
     worker = pipeline.worker()
     until(lambda: worker.has_logged("Starting worker"), "a running job")
-    pipeline.connection.execute("drop function clerk_fetch_job")
+    pipeline.connection.execute("drop function clerk_fetch_jobs")
     assert worker.wait() not in (0, None)
-    assert worker.has_logged("clerk_fetch_job")
+    assert worker.has_logged("clerk_fetch_jobs")
 
 
 def test_unexpected_error_at_finish_ends_the_worker(pipeline: Pipeline) -> None:

@@ -7,7 +7,8 @@ Tests and tasks share only the folder FAULTS_FOLDER, so that it works during a d
 - `steps` has a line for each step of a task: what it is about to do, for which unit, in which process.
 - any other file opens a gate: `wait:NAME` waits until the file NAME exists.
 
-FAULTS_CLOCK shifts the clock of this process by so many seconds.
+FAULTS_CLOCK shifts the clock of this process by so many seconds. FAULTS_DEADLINES has the deadlines of the worker's and
+of the tasks' statements.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from procrastinate import JobContext, exceptions
 
 from clerk.pipeline.engine import STAGES
 from clerk.app import ClerkApp
+from clerk.documents import storage as storage_files
 from clerk.errors import DownloadFailed, NotAPdf, PdfEncrypted, PdfTruncated
+from clerk.ocr import poppler
 from clerk.pipeline import engine
 from clerk.pipeline.connector import ClerkConnector
 from clerk.pipeline.job_manager import ClerkJobManager
@@ -83,8 +86,40 @@ def _run_step(step: str, context: JobContext) -> None:
             ctypes.string_at(0)
         case "memory":
             _run_out_of_memory()
+        case "query":
+            _query(context, "select 'query of a task'")
+        case "sqlstate":
+            _query(context, f"do $$ begin raise exception 'planned' using errcode = '{argument}'; end $$")
+        case "transaction":
+            _transaction(context)
+        case "write":
+            _write(context, int(argument))
+        case "tools":
+            poppler.version()
         case _:
             raise AssertionError(f"no such step: {step}")
+
+
+def _query(context: JobContext, query: str) -> None:
+    assert isinstance(context.app.connector, ClerkConnector)
+    with context.app.connector.connection() as connection:
+        connection.execute(query.encode())
+
+
+def _transaction(context: JobContext) -> None:
+    """A transaction during which the server is restarted."""
+    assert isinstance(context.app.connector, ClerkConnector)
+    with context.app.connector.connection() as connection, connection.transaction():
+        connection.execute("select 1")
+        _record("in transaction", context)
+        _wait_for(f"restarted-{context.job.attempts}", context, stops=False)
+        connection.execute("select 1")
+
+
+def _write(context: JobContext, kilobytes: int) -> None:
+    assert isinstance(context.app.connector, ClerkConnector)
+    storage = context.app.connector.settings.storage_dir
+    storage_files.write(storage / "anytown" / f"{context.job.id}", b"x" * 1000 * kilobytes)
 
 
 def _wait_for(gate: str, context: JobContext, *, stops: bool) -> None:
@@ -133,6 +168,9 @@ def _stage_task(context: JobContext, subdomain: str, run_id: int, stage: str, co
 app = ClerkApp()
 app.worker_defaults = json.loads(os.environ.get("FAULTS_WORKER", "{}"))
 assert isinstance(app.job_manager, ClerkJobManager)
+assert isinstance(app.connector, ClerkConnector)
+if _deadlines := json.loads(os.environ.get("FAULTS_DEADLINES", "null")):
+    app.connector.statement_deadline, app.connector.job_statement_deadline = _deadlines
 for _stage in STAGES:
     app.task(
         name=f"clerk.{_stage}",

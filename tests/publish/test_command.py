@@ -24,6 +24,18 @@ def test_the_path_is_passed_as_an_argument_without_a_shell(tmp_path: Path) -> No
     assert not list(tmp_path.iterdir())
 
 
+def test_the_environment_has_no_credentials_of_clerk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = "postgresql://clerk:s3cret@db/clerk"
+    for name in ("DATABASE_URL", "REDIS_URL", "PGPASSWORD", "PGSERVICEFILE", "CLERK_DASHBOARD_TOKEN"):
+        monkeypatch.setenv(name, url)
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", url)
+    monkeypatch.setenv("DEPLOY_KEY", "the command's own")
+    names = "[name for name, value in os.environ.items() if 's3cret' in value]"
+    assert run(python(f"import os; print({names})"), "s", tmp_path, 30) == "[]"
+    output = run(python("import os; print(os.environ['DEPLOY_KEY'], os.environ['CLERK_SITE'])"), "s", tmp_path, 30)
+    assert output == "the command's own s"
+
+
 def test_a_failure_reports_the_exit_code_and_the_last_output(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match=r"(?s)code 3: .*the disk is full") as caught:
         run(python("import sys; print('x' * 10**7); print('the disk is full'); sys.exit(3)"), "s", tmp_path, 30)

@@ -1,8 +1,9 @@
 """Runs the operator's command, CLERK_DEPLOY_COMMAND, with the path of the database as its last argument.
 
 The command comes only from the worker's environment: a database row must not be able to run programs. No shell is used.
-The environment variables CLERK_SITE and CLERK_DATABASE name the site and the file; stdin is empty. The command runs in
-its own process group, which is killed when the command exits or exceeds its time limit.
+The environment variables CLERK_SITE and CLERK_DATABASE name the site and the file; stdin is empty. Of the worker's
+environment it gets all but clerk's own credentials. The command runs in its own process group, which is killed when the
+command exits or exceeds its time limit.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from clerk.plugins.hookspecs import hookimpl
 _KILL_DELAY = 5.0
 """Seconds between SIGTERM and SIGKILL."""
 _MAX_OUTPUT = 400
+_CREDENTIALS = frozenset({"DATABASE_URL", "REDIS_URL", "CLERK_DASHBOARD_TOKEN", "CREDENTIALS_DIRECTORY"})
 
 
 @hookimpl
@@ -37,7 +39,8 @@ def deploy_municipality(subdomain: str) -> str:
 
 def run(command: tuple[str, ...], subdomain: str, database: Path, limit: float) -> str:
     """Run the command and return the last line of its output."""
-    environment = {**os.environ, "CLERK_SITE": subdomain, "CLERK_DATABASE": str(database)}
+    environment = {name: value for name, value in os.environ.items() if not _is_credential(name)}
+    environment |= {"CLERK_SITE": subdomain, "CLERK_DATABASE": str(database)}
     try:
         process = subprocess.Popen(
             [*command, str(database)],
@@ -70,6 +73,11 @@ def run(command: tuple[str, ...], subdomain: str, database: Path, limit: float) 
     if code != 0:
         raise CommandFailed(f"{command[0]} exited with code {code}" + (f": {output}" if output else ""))
     return output.splitlines()[-1] if output else ""
+
+
+def _is_credential(name: str) -> bool:
+    """Whether a variable is a credential of clerk itself, or names its file. PGPASSWORD and others are libpq's."""
+    return name in _CREDENTIALS or name.startswith("PG")
 
 
 def _read_output(stream: IO[bytes], chunks: deque[bytes]) -> None:

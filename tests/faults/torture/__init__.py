@@ -1,0 +1,1 @@
+"""Fault injection (bin/torture): seeded faults against a pipeline, then checks against an independent record."""
