@@ -6,20 +6,25 @@ A fetcher writes no files, does not use the database, and accesses the network t
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from clerk.documents.repository import DocumentRef, TrackedDocument
+from clerk.sources.link_parser import LinkPage, LinkParser
 
 if TYPE_CHECKING:
-    from clerk.sources.http.client import FetchResult, RateLimitedClient, Sink, Validators
+    from clerk.sources.http.client import FetchResult, HttpResponse, RateLimitedClient, Sink, Validators
 
 logger = logging.getLogger(__name__)
 
 KINDS = ("minutes", "agenda")
+_MAX_REASONS = 20
+"""As many as a run stores. A hostile listing can have millions of entries, so further ones are only counted."""
+_MAX_REASON_LENGTH = 300
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,9 @@ class Fetcher:
         self.site = site
         self.client = client
         self.skipped: list[str] = []
-        """Why entries of the listing were skipped, one sentence each. See `skip`."""
+        """Why entries of the listing were skipped, one sentence each, for the first 20. See `skip`."""
+        self.skipped_count = 0
+        self._link_parser = LinkParser()
 
     @classmethod
     def check(cls, extra: Mapping[str, Any]) -> None:
@@ -61,10 +68,34 @@ class Fetcher:
         """
         raise NotImplementedError
 
-    def skip(self, reason: str) -> None:
-        """Skip an entry of the listing; the run stores the reason. If all entries are skipped, the fetch fails."""
-        logger.warning("%s: %s", self.site.subdomain, reason)
-        self.skipped.append(reason)
+    def skip(self, reason: str, count: int = 1) -> None:
+        """Skip an entry of the listing; the run stores the reason. If all entries are skipped, the fetch fails.
+
+        `count`: the number of entries that are skipped for this reason.
+        """
+        self.skipped_count += count
+        if len(self.skipped) < _MAX_REASONS:
+            reason = str(reason)[:_MAX_REASON_LENGTH]
+            logger.warning("%s: %s", self.site.subdomain, reason)
+            self.skipped.append(reason)
+            if len(self.skipped) == _MAX_REASONS:
+                logger.warning("%s: further skipped entries are counted, not logged", self.site.subdomain)
+
+    async def parse_links(self, page: HttpResponse, patterns: Sequence[str] = ()) -> LinkPage:
+        """The title and links of an HTML page, parsed in a process with limits. Links with an address of more than
+        2,000 bytes are skipped. `patterns` are regular expressions for addresses: see `Link.matches`."""
+        try:
+            parsed = await asyncio.to_thread(self._link_parser.parse, page.url, page.text, patterns)
+        except asyncio.CancelledError:
+            self._link_parser.kill()
+            raise
+        if count := parsed.too_long:
+            self.skip(f"{page.url[:200]} has {count:,} links with an address that is too long", count)
+        return parsed
+
+    def close(self) -> None:
+        """Called when the listing has ended."""
+        self._link_parser.close()
 
     def covers(self, tracked: TrackedDocument) -> bool:
         """Whether the listing would include this document if the source still had it.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import hashlib
 import logging
 from collections import Counter
@@ -22,6 +21,7 @@ from clerk.documents import repository, storage_scan
 from clerk.documents.repository import DocumentRef, Download, FetchOutcome, TrackedDocument
 from clerk.documents.sanitize import clean_text
 from clerk.documents.storage import Document, PendingDownload, SiteStorage, delete_stale, pending_download, sha256_file
+from clerk.error_causes import is_host_error
 from clerk.errors import (
     DownloadFailed,
     FetchError,
@@ -40,7 +40,6 @@ logger = logging.getLogger(__name__)
 
 _CONCURRENT_DOWNLOADS = 6
 """Per site. The limit per host is lower."""
-_LOCAL_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 _MAX_DOCUMENTS = 500_000
 _MAX_URL_BYTES = 2000
 _MAX_KEY_LENGTH = 500
@@ -107,7 +106,7 @@ class SourceSync:
         connect: Connect,
         max_bytes: int,
         report: Callable[[int, int], None],
-        record_skipped: Callable[[list[str]], None],
+        record_skipped: Callable[[int, list[str]], None],
         run_started_at: datetime | None = None,
     ) -> None:
         self.plugin = plugin
@@ -125,7 +124,7 @@ class SourceSync:
         await asyncio.to_thread(delete_stale, self.storage.folder, _STALE_AFTER)
         listed: list[DocumentRef] = []
         error = await self._list_documents(listed)
-        await asyncio.to_thread(self.record_skipped, self.fetcher.skipped)
+        await asyncio.to_thread(self.record_skipped, self.fetcher.skipped_count, self.fetcher.skipped)
         plan = diff(listed, await asyncio.to_thread(self._list_tracked), complete=error is None)
         await self._process_all(plan.items)
         if error is not None:
@@ -133,7 +132,7 @@ class SourceSync:
         await asyncio.to_thread(self._record_removed, plan.removed)
         if self.fetcher.skipped and not listed:
             raise SourceUnreadable(
-                f"all {len(self.fetcher.skipped)} entries of the listing were skipped; "
+                f"all {self.fetcher.skipped_count:,} entries of the listing were skipped; "
                 f"the first: {self.fetcher.skipped[0]}"
             )
         return self.result
@@ -157,6 +156,8 @@ class SourceSync:
                     raise InvalidPluginResult(f"plugin {self.plugin} listed more than {_MAX_DOCUMENTS:,} documents")
         except Exception as error:  # noqa: BLE001 (raised after the listed documents are downloaded)
             return error
+        finally:
+            self.fetcher.close()
         return None
 
     def _clean(self, ref: object) -> DocumentRef:
@@ -239,7 +240,7 @@ class SourceSync:
         except Exception as error:
             if isinstance(error, FetchError | PdfError) and hasattr(error, "code"):
                 raise
-            if isinstance(error, OSError) and error.errno in _LOCAL_DISK_ERRORS:
+            if isinstance(error, OSError) and is_host_error(error) and not isinstance(error, PermissionError):
                 raise
             raise DownloadFailed(f"plugin {self.plugin} raised {type(error).__name__}: {error}") from error
         if not isinstance(result, FetchResult):

@@ -88,6 +88,7 @@ class Town:
     progress: list[tuple[int, int]] = field(default_factory=list)
     claim_lost: bool = False
     skipped: list[str] = field(default_factory=list)
+    skipped_count: int = 0
 
     def fetch(
         self, fetcher: str | type[Fetcher], extra: Mapping[str, Any], run_started_at: datetime | None = None
@@ -116,8 +117,8 @@ class Town:
         if self.claim_lost:
             raise ClaimLost("another worker holds the job")
 
-    def _record_skipped(self, reasons: list[str]) -> None:
-        self.skipped = reasons
+    def _record_skipped(self, count: int, reasons: list[str]) -> None:
+        self.skipped_count, self.skipped = count, reasons
 
     def rows(self, columns: str = "kind, meeting, date::text, occurrence, revision") -> list[tuple[Any, ...]]:
         return self.connection.execute(

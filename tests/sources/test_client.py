@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import ipaddress
 import shutil
 import ssl
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 
 from clerk.errors import AddressForbidden, CertificateRefused, DownloadFailed, DownloadRefused, FetchError, PdfTooLarge
 from clerk.sources.http.client import Validators, redact_url
+from clerk.sources.http.ssrf import PublicOnlyBackend
 from tests.sources.conftest import HttpClient
 from tests.sources.web import Reply, Request, Web, pdf
 
@@ -166,6 +168,14 @@ def test_every_slot_is_released(web: Web, http: HttpClient) -> None:
         "http://[2002:7f00:1::]/a.pdf",
         "http://[fe80::1]/a.pdf",
         "http://[fd00::1]/a.pdf",
+        "http://168.63.129.16/metadata",
+        "http://[::ffff:168.63.129.16]/metadata",
+        "http://192.0.0.192/opc/v1/instance",
+        "http://[fec0::1]/a.pdf",
+        "http://[64:ff9b:1::a00:1]/a.pdf",
+        "http://93.184.216.34:22/a.pdf",
+        "http://93.184.216.34:5432/a.pdf",
+        "https://93.184.216.34:6379/a.pdf",
         "ftp://example.org/a.pdf",
         "file:///etc/passwd",
         "gopher://example.org/",
@@ -182,6 +192,35 @@ def test_every_slot_is_released(web: Web, http: HttpClient) -> None:
 def test_addresses_that_are_not_public_are_forbidden(http: HttpClient, url: str) -> None:
     with pytest.raises(AddressForbidden):
         http.with_limits(allow_loopback=False).download(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "setting"),
+    [
+        ("http://127.0.0.1/", r"CLERK_ALLOW_LOOPBACK=yes"),
+        ("http://localhost/", r"localhost resolves to (127\.0\.0\.1|::1), .*CLERK_ALLOW_LOOPBACK=yes"),
+        ("http://10.0.0.1/", r"CLERK_ALLOW_NETWORKS=10\.0\.0\.1"),
+        ("http://93.184.216.34:22/", r"port 22 .*80, 443, 8000 to 8999.*CLERK_ALLOW_NETWORKS=93\.184\.216\.34"),
+    ],
+)
+def test_the_refusal_names_the_setting(http: HttpClient, url: str, setting: str) -> None:
+    with pytest.raises(AddressForbidden, match=setting):
+        http.with_limits(allow_loopback=False).download(url)
+    for name in ("CLERK_ALLOW_LOOPBACK", "CLERK_ALLOW_NETWORKS"):
+        assert name in AddressForbidden.remedy
+
+
+def test_a_network_can_be_allowed(web: Web, http: HttpClient) -> None:
+    web.serve_pdf("/a.pdf", "found")
+    allowing = http.with_limits(allow_loopback=False, allow_networks=(ipaddress.ip_network("127.0.0.0/30"),))
+    assert allowing.download(f"{web.url}/a.pdf")[0] == pdf("found")
+    with pytest.raises(AddressForbidden):
+        allowing.download("http://127.0.0.9/a.pdf")
+
+
+@pytest.mark.parametrize("port", [80, 443, 8000, 8080, 8443, 8999])
+def test_ports_of_web_servers_are_allowed(port: int) -> None:
+    PublicOnlyBackend(allow_loopback=False).check("town.example", ipaddress.ip_address("93.184.216.34"), port)
 
 
 def test_allowing_loopback_allows_no_other_private_address(http: HttpClient) -> None:

@@ -400,9 +400,9 @@ def test_civicplus_on_a_page_of_another_system(web: Web, town: Town) -> None:
 
 
 def test_civicplus_with_a_recorded_page() -> None:
-    html = recording("civicplus-search-results.html")
+    _, links = parse_links("https://lc.example/AgendaCenter/Search/", recording("civicplus-search-results.html"))
     fetcher = CivicPlus(Site("lc", "Las Cruces", {"site": "https://lc.example"}), None)  # type: ignore[arg-type]
-    refs = {ref.key: ref for ref in fetcher.parse("https://lc.example/AgendaCenter/Search/", html)}
+    refs = {ref.key: ref for ref in fetcher._documents(links)}
     assert len(refs) == 32
     assert sum(ref.kind == "minutes" for ref in refs.values()) == 4
     ref = refs["civicplus 791 minutes"]

@@ -153,13 +153,13 @@ def test_skip_reasons_are_cleaned_shortened_and_stored_per_run(connection: psyco
     connection.execute("insert into sites (subdomain) values ('town')")
     older = engine.start_run(connection, "town")
     newer = engine.start_run(connection, "town", supersede=True)
-    record_skipped(connection, newer, ["first"])
-    record_skipped(connection, older, [f"{n}\0\udcff{'x' * 400}" for n in range(25)])
+    record_skipped(connection, newer, 1, ["first"])
+    record_skipped(connection, older, 25, [f"{n}\0\udcff{'x' * 400}" for n in range(25)])
     (run, count, reasons), after = connection.execute(SKIPPED).fetchall()
     assert (run, count, len(reasons)) == (older, 25, 20)
     assert reasons[19] == f"19 {'x' * 297}"
     assert after == (newer, 1, ["first"])
-    record_skipped(connection, newer, [])
+    record_skipped(connection, newer, 0, [])
     assert connection.execute(SKIPPED).fetchall()[1] == (newer, 0, None)
 
 
@@ -276,7 +276,7 @@ def _call_the_other_hooks(loaded: manager.Plugins, storage: Path) -> None:
     list(loaded.call_each("pre_compilation", subdomain="town", run_id=1))
     list(loaded.call_each("post_compilation", subdomain="town", database_path=database, run_id=1))
     assert (folder / "pages.txt").read_text() == "1 pages after run 1\n"
-    calls = dict(loaded.implementations("deploy_municipality", subdomain="town"))
+    calls = dict(loaded.implementations("deploy_municipality", subdomain="town", check_claim=lambda: None))
     assert calls["clerk_example"]() == str(folder / "meetings.db")
     list(loaded.call_each("upload_static_file", file_path=database, storage_path="/a/b.db"))
     assert (storage / "_example/static/a/b.db").is_file()

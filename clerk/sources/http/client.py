@@ -9,6 +9,7 @@ Limitation: proxy settings of the environment are ignored, because behind a prox
 from __future__ import annotations
 
 import asyncio
+import codecs
 import io
 import json
 import logging
@@ -27,11 +28,19 @@ import certifi
 import httpcore
 import httpx
 
-from clerk.config import Settings
-from clerk.errors import AddressForbidden, CertificateRefused, DownloadFailed, DownloadRefused, PdfTooLarge
+from clerk.config import Network, Settings
+from clerk.errors import (
+    AddressForbidden,
+    CertificateRefused,
+    DownloadFailed,
+    DownloadRefused,
+    PdfTooLarge,
+    SourceUnreadable,
+)
 from clerk.sources.http.body import Decoder, Sink
 from clerk.sources.http.rate_limit import Connect, HostRateLimiter, Slot
 from clerk.sources.http.ssrf import PublicOnlyBackend
+from clerk.sources.parser_process import MAX_PAGE_BYTES
 
 __all__ = ["FetchResult", "HttpLimits", "HttpResponse", "RateLimitedClient", "Sink", "Validators"]
 
@@ -43,6 +52,10 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _RETRYABLE_STATUSES = {408, 423, 425, 429}
 _BACKOFF_STATUSES = {429, 503}
 _SECRET = re.compile(r"(?i)([?&](?:[a-z_-]*token|[a-z_-]*key|sig|signature|secret|password))=[^&#]*")
+_WEB_CHARSET = re.compile(
+    r"ascii|utf-(?:8(?:-sig)?|16(?:-[bl]e)?)|iso8859-\d+|cp(?:125\d|866|874|932|936|949|950)|koi8-[ru]|mac-\w+"
+    r"|gb(?:k|2312|18030)|big5(?:hkscs)?|euc_(?:jp|kr)|shift_jis|iso2022_jp"
+)
 _HOST = re.compile(rb"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 _HEARTBEAT_INTERVAL = 0.5
 _MAX_VALIDATOR_LENGTH = 500
@@ -61,6 +74,7 @@ class HttpLimits:
     time_limit: float = 900.0
     max_bytes: int = 500_000_000
     allow_loopback: bool = False
+    allow_networks: tuple[Network, ...] = ()
     attempts: int = 4
     retry_delay: float = 1.0
     """Seconds before the second attempt; four times as long before each further one."""
@@ -77,6 +91,7 @@ class HttpLimits:
             time_limit=settings.download_time_limit,
             max_bytes=settings.max_download_bytes,
             allow_loopback=settings.allow_loopback,
+            allow_networks=settings.allow_networks,
         )
 
 
@@ -119,17 +134,22 @@ class HttpResponse:
     @property
     def text(self) -> str:
         _, _, parameter = self.content_type.lower().partition("charset=")
-        charset = parameter.split(";")[0].strip(" \"'") or "utf-8"
-        try:
-            return self.content.decode(charset, "replace")
-        except LookupError:
-            return self.content.decode("utf-8", "replace")
+        charset = parameter.split(";")[0].strip(" \"'")
+        return self.content.decode(charset if _is_web_charset(charset) else "utf-8", "replace")
 
     def json(self) -> Any:
         try:
             return json.loads(self.content)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # nested too deeply
             raise DownloadFailed(f"{redact_url(self.url)} did not return JSON but {self.text[:80]!r}") from error
+
+
+def _is_web_charset(charset: str) -> bool:
+    """Whether pages may use it. Not every codec of Python: `punycode` needs quadratic time."""
+    try:
+        return _WEB_CHARSET.fullmatch(codecs.lookup(charset).name) is not None
+    except (LookupError, ValueError):  # ValueError: a NUL in its name
+        return False
 
 
 class _Retryable(Exception):
@@ -157,7 +177,7 @@ class _Transport(httpx.AsyncHTTPTransport):
             ssl_context=_tls_context(),
             max_connections=20,
             keepalive_expiry=5.0,
-            network_backend=PublicOnlyBackend(limits.allow_loopback),
+            network_backend=PublicOnlyBackend(limits.allow_loopback, limits.allow_networks),
         )
 
 
@@ -184,13 +204,22 @@ class RateLimitedClient:
     ) -> None:
         await self._http.aclose()
 
-    async def get(self, url: str, params: Mapping[str, str | int] | None = None) -> HttpResponse:
-        """Get a page or the result of an API, of at most 50 MB."""
+    async def get(
+        self, url: str, params: Mapping[str, str | int] | None = None, max_bytes: int = _MAX_RESPONSE_BYTES
+    ) -> HttpResponse:
+        """Get the result of an API, of at most 50 MB."""
         buffer = io.BytesIO()
         full_url = str(httpx.URL(url).copy_merge_params(dict(params))) if params else url
-        sink = Sink(buffer, min(self.limits.max_bytes, _MAX_RESPONSE_BYTES))
-        result = await self.download(full_url, Validators(), sink)
+        sink = Sink(buffer, min(self.limits.max_bytes, max_bytes))
+        try:
+            result = await self.download(full_url, Validators(), sink)
+        except PdfTooLarge as error:
+            raise SourceUnreadable(f"{redact_url(full_url)}: {error}") from error
         return HttpResponse(result.url, buffer.getvalue(), result.content_type)
+
+    async def get_page(self, url: str, params: Mapping[str, str | int] | None = None) -> HttpResponse:
+        """Get an HTML page, of at most 5 MB. `Fetcher.parse_links` extracts its links."""
+        return await self.get(url, params, MAX_PAGE_BYTES)
 
     async def get_json(self, url: str, params: Mapping[str, str | int] | None = None) -> Any:
         return (await self.get(url, params)).json()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from datetime import date, timedelta
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from clerk.documents.repository import DocumentRef, TrackedDocument
 from clerk.errors import SourceUnreadable
 from clerk.sources.fetcher import Fetcher, check_since
-from clerk.sources.parse import parse_links
+from clerk.sources.parse import Link
 
 _FILE = re.compile(r"/AgendaCenter/ViewFile/(?P<kind>Agenda|Minutes)/_(?P<day>\d{8})-(?P<number>\d+)", re.IGNORECASE)
 _LOOKAHEAD = timedelta(days=90)
@@ -46,7 +46,7 @@ class CivicPlus(Fetcher):
                     yield ref
 
     async def _search(self, first: date, last: date) -> list[DocumentRef]:
-        page = await self.client.get(
+        page = await self.client.get_page(
             f"{str(self.site.extra['site']).rstrip('/')}/AgendaCenter/Search/",
             {
                 "term": "",
@@ -59,11 +59,10 @@ class CivicPlus(Fetcher):
         )
         if "AgendaCenter" not in page.text:
             raise SourceUnreadable(f"{page.url} is not an AgendaCenter page")
-        return list(self.parse(page.url, page.text))
+        return list(self._documents((await self.parse_links(page)).links))
 
-    def parse(self, url: str, html: str) -> Iterator[DocumentRef]:
+    def _documents(self, links: Iterable[Link]) -> Iterator[DocumentRef]:
         """Yield the documents of a page of search results, without packets, HTML versions and previous versions."""
-        _, links = parse_links(url, html)
         for link in links:
             if (match := _FILE.search(urlsplit(link.url).path)) is None:
                 continue

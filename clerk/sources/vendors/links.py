@@ -9,9 +9,10 @@ from urllib.parse import unquote, urlsplit
 
 from clerk.documents.repository import DocumentRef
 from clerk.sources.fetcher import KINDS, Fetcher
-from clerk.sources.parse import Link, find_date, find_kind, parse_links
+from clerk.sources.parse import Link, find_date, find_kind
 
 _PDF = r"\.pdf(?:$|[?#])"
+_NOTHING = r"(?!)"
 _MAX_PAGES = 500
 
 
@@ -44,24 +45,23 @@ class Links(Fetcher):
 
     async def documents(self) -> AsyncIterator[DocumentRef]:
         extra = self.site.extra
-        document_pattern = re.compile(str(extra.get("link") or _PDF), re.IGNORECASE)
-        follow_pattern = re.compile(str(extra["follow"]), re.IGNORECASE) if extra.get("follow") else None
+        patterns = [str(extra.get("link") or _PDF), str(extra.get("follow") or _NOTHING)]
         pages = extra["pages"]
         queue = [pages] if isinstance(pages, str) else list(pages)
         queued = set(queue)
         listed: set[str] = set()
         while queue:
-            page = await self.client.get(queue.pop(0))
-            title, links = parse_links(page.url, page.text)
-            for link in links:
+            page = await self.parse_links(await self.client.get_page(queue.pop(0)), patterns)
+            for link in page.links:
                 url = link.url.partition("#")[0]
                 if not url.startswith(("http://", "https://")):
                     continue
-                if document_pattern.search(link.url):
-                    if url not in listed and (ref := self._parse(url, link, title)) is not None:
+                is_document, is_page = link.matches
+                if is_document:
+                    if url not in listed and (ref := self._parse(url, link, page.title)) is not None:
                         listed.add(url)
                         yield ref
-                elif follow_pattern and follow_pattern.search(url) and url not in queued and len(queued) < _MAX_PAGES:
+                elif is_page and url not in queued and len(queued) < _MAX_PAGES:
                     queued.add(url)
                     queue.append(url)
 
