@@ -26,7 +26,13 @@ class SqlFolderBuilder:
 
     def __init__(self, root: Path, source: SqlFolder) -> None:
         self.root = root
-        for name in ("migrator_tables.sql", "grants.sql", "schema_query.sql", "procrastinate.down.sql"):
+        for name in (
+            "migrator_tables.sql",
+            "grants.sql",
+            "replaced_triggers.sql",
+            "schema_query.sql",
+            "procrastinate.down.sql",
+        ):
             self.write(name, source.read(name))
 
     @property

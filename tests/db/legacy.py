@@ -28,13 +28,19 @@ _PIPELINE = """
         {counters},
         add column coordinator_enqueued boolean {flag},
         add column last_error_stage varchar,
-        add column last_error_message text,
+        add column last_error_message {message},
         add column last_error_at {time};
 """
 _INDEXES = """
     create index idx_sites_current_stage on sites (current_stage);
     create index idx_sites_updated_at on sites (updated_at);
-    create index idx_sites_coordinator_enqueued on sites (coordinator_enqueued) where coordinator_enqueued = false;
+    create index idx_sites_coordinator_enqueued on sites (subdomain, coordinator_enqueued)
+        where coordinator_enqueued = false;
+"""
+# The raw script also documents two of its columns.
+_RAW_SCRIPT_COMMENTS = """
+    comment on column sites.current_stage is 'fetch, ocr, compilation, extraction, deploy or completed';
+    comment on column sites.coordinator_enqueued is 'claimed by the last job of a stage';
 """
 _FINANCE = """
     alter table sites
@@ -132,9 +138,9 @@ def _sites(*, extraction_default: str) -> str:
     return _SITES.format(extraction_default=extraction_default)
 
 
-def _pipeline(*, time: str, counter: str, flag: str) -> str:
+def _pipeline(*, time: str, counter: str, flag: str, message: str = "text") -> str:
     counters = ", ".join(f"add column {name} integer {counter}" for name in COUNTERS)
-    return _PIPELINE.format(time=time, counters=counters, flag=flag)
+    return _PIPELINE.format(time=time, counters=counters, flag=flag, message=message)
 
 
 ALEMBIC = Baseline(
@@ -164,7 +170,7 @@ EARLY_ALEMBIC = Baseline(
 CREATE_ALL = Baseline(
     "create_all",
     _sites(extraction_default="")
-    + _pipeline(time="timestamptz", counter="", flag="")
+    + _pipeline(time="timestamptz", counter="", flag="", message="varchar")
     + _FINANCE
     + _SQLITE_ERA
     + _PROGRESS.format(key="subdomain")
@@ -177,6 +183,8 @@ RAW_SCRIPT = Baseline(
     "raw script",
     _sites(extraction_default="default 'pending'")
     + _pipeline(time="timestamp", counter="default 0", flag="default false")
+    + _INDEXES
+    + _RAW_SCRIPT_COMMENTS
     + _SQLITE_ERA
     + _PROGRESS.format(key="subdomain")
     + _ROWS

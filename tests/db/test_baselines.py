@@ -82,7 +82,7 @@ def test_up_creates_the_current_schema_and_keeps_additional_objects(
     expected = re.compile(
         r"alter table sites (set \(fillfactor=90\);|add column (\w+_(total|completed|failed)"
         r"|coordinator_enqueued|extraction_status|started_at|updated_at|last_error_at) )"
-        r"|comment on (table sites|column sites.status) "
+        r"|comment on (table sites|column sites.(status|current_stage|coordinator_enqueued)) "
     )
     assert [line for line in replaced if not expected.match(line)] == []
     assert all(check.ok for check in verify_schema(legacy_database, folder))
@@ -171,3 +171,15 @@ def test_a_view_that_blocks_a_column_change_is_named(
     after = schema_snapshot.take(legacy_database, folder)
     assert not any(schema_snapshot.missing(after, before).values())
     assert [line for line in after["columns"] if line not in before["columns"] and "table sites" in line] == []
+
+
+@pytest.mark.parametrize("baseline", [legacy.CREATE_ALL], ids=["create_all"])
+def test_an_index_of_another_form_is_replaced_and_restored(
+    baseline: Baseline, legacy_database: psycopg.Connection, folder: SqlFolder
+) -> None:
+    legacy_database.execute("create index idx_sites_coordinator_enqueued on sites (coordinator_enqueued, name)")
+    before = schema_lines(legacy_database, folder)
+    Migrator(legacy_database, folder).up()
+    assert [check for check in verify_schema(legacy_database, folder) if not check.ok] == []
+    Migrator(legacy_database, folder).down(0)
+    assert schema_lines(legacy_database, folder) == before

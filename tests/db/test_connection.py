@@ -25,11 +25,15 @@ def strict_server(data_directory: Path, tmp_path_factory: pytest.TempPathFactory
         options={**NO_FSYNC, "max_connections": "4", "superuser_reserved_connections": "1", "max_wal_senders": "0"},
     )
     copy_data_directory(data_directory, server.data)
+    server.start()
+    # After the start, which writes this file.
     hba = server.data / "pg_hba.conf"
     hba.write_text("local all guest scram-sha-256\nlocal all rejected reject\n" + hba.read_text())
-    server.start()
     with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
         connection.execute("create role guest login password 'right'; create role rejected login")
+        loaded = connection.execute("select pg_conf_load_time()").fetchone()
+        connection.execute("select pg_reload_conf()")
+        until(lambda: connection.execute("select pg_conf_load_time()").fetchone() != loaded)
     yield server
     server.stop()
 
@@ -128,6 +132,12 @@ def test_a_read_only_database(database: Url) -> None:
     with pytest.raises(DatabaseRefused, match="is read-only") as caught, connect_to(read_only) as connection:
         connection.execute("create table x (id int)")
     assert caught.value.exit_code == EXIT_FAILURE
+
+
+def test_jit_is_off(database: Url) -> None:
+    """With it, Debian's default, the view of the invariants takes seconds at a million rows."""
+    with connect_to(with_options(database, "-cjit%3Don")) as connection:
+        assert connection.execute("show jit").fetchone() == ("off",)
 
 
 def test_the_search_path_is_set_to_public(database: Url) -> None:

