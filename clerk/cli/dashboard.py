@@ -15,6 +15,9 @@ from clerk.errors import SettingError
 from clerk.process import sd_notify
 from clerk.web.auth import is_loopback
 
+_MIN_TOKEN_LENGTH = 16
+"""Of a token that protects actions."""
+
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
@@ -33,23 +36,25 @@ from clerk.web.auth import is_loopback
 @click.option(
     "--allow-actions",
     is_flag=True,
-    help="Allow visitors to retry, cancel, pause, resume, start runs and reconcile. Each action is recorded.",
+    help="Allow visitors to retry, cancel, pause, resume, start runs and reconcile. Each action is recorded."
+    " Needs a token of at least 16 characters.",
 )
 def dashboard(host: str, port: int, token: str | None, allow_actions: bool) -> None:
     """Serve the web page that shows the pipeline. Read-only without --allow-actions.
 
-    A --host other than this machine needs a token, and an HTTPS proxy in front.
+    A --host other than this machine needs a token, and an HTTPS proxy in front. Without a token, requests that a proxy
+    forwarded are refused.
 
     \b
     Examples:
       clerk dashboard
       clerk dashboard --port 9000
-      clerk dashboard --allow-actions
+      CLERK_DASHBOARD_TOKEN=... clerk dashboard --allow-actions
       CLERK_DASHBOARD_TOKEN=... clerk dashboard --host 0.0.0.0
     """
     settings = config.load()
     token = (token or "").strip() or settings.dashboard_token
-    require_token(host, token)
+    require_token(host, token, allow_actions)
     # Imported here because the import of a web server is slow.
     from clerk.web.action_executor import ActionExecutor
     from clerk.web.app import QUERIES, create_app
@@ -73,7 +78,13 @@ def dashboard(host: str, port: int, token: str | None, allow_actions: bool) -> N
             return
 
 
-def require_token(host: str, token: str | None) -> None:
+def require_token(host: str, token: str | None, allow_actions: bool) -> None:
+    if allow_actions and len(token or "") < _MIN_TOKEN_LENGTH:
+        has = f"a token of {len(token)} characters" if token else "no token"
+        raise SettingError(
+            f"--allow-actions needs a token of at least {_MIN_TOKEN_LENGTH} characters; there is {has}",
+            "set CLERK_DASHBOARD_TOKEN to a random one, such as the output of `openssl rand -hex 16`",
+        )
     if token is None and not is_loopback(host):
         raise SettingError(
             f"a dashboard on {host or 'every address'} can be read by others",

@@ -39,7 +39,8 @@ class NothingPublished(ClerkError):
     show_default=True,
     help="The port to listen on; 0: any free port.",
 )
-def serve(host: str, port: int) -> None:
+@click.option("--allow-sql", is_flag=True, help="Allow visitors to run their own read-only SQL queries, within limits.")
+def serve(host: str, port: int, allow_sql: bool) -> None:
     """Serve the published archives with Datasette. It has facets, full-text search and JSON.
 
     A version that is published later is served from the next request on. The archives are public, so there is no
@@ -48,6 +49,7 @@ def serve(host: str, port: int) -> None:
     \b
     Examples:
       clerk serve
+      clerk serve --allow-sql
       clerk serve --host 0.0.0.0 --port 8080
     """
     settings = config.load()
@@ -71,7 +73,7 @@ def serve(host: str, port: int) -> None:
     with database_url(settings) as url, listen(host, port) as listener:
         metadata = SiteMetadata.from_postgres(url)
         with metadata.refreshed_in_background():
-            app = create_app(settings.publish_dir, settings.storage_dir, metadata)
+            app = create_app(settings.publish_dir, settings.storage_dir, metadata, allow_sql)
             info(f"{pluralize(published, 'archive')} at {address(host, listener.getsockname()[1])} (stop with Ctrl-C).")
             server = uvicorn.Server(
                 uvicorn.Config(

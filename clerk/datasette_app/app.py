@@ -19,12 +19,13 @@ from clerk.datasette_app.site_metadata import SiteMetadata
 _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
-def create_app(publish_dir: Path, storage_dir: Path, site_metadata: SiteMetadata) -> ASGIApp:
+def create_app(publish_dir: Path, storage_dir: Path, site_metadata: SiteMetadata, allow_sql: bool = False) -> ASGIApp:
+    """`allow_sql`: visitors may run their own queries. Tables, facets and search work without."""
     if not pm.is_registered(hooks):
         pm.register(hooks, name="clerk")
     # Otherwise Datasette logs every 404 as a traceback with the variables of the request.
     pm.get_plugin("datasette.handle_exception").rich = None
-    app: ASGIApp = ArchiveDatasette(publish_dir, storage_dir, site_metadata).app()
+    app: ASGIApp = ArchiveDatasette(publish_dir, storage_dir, site_metadata, allow_sql).app()
     return _SecurityHeaders(app)
 
 

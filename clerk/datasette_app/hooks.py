@@ -12,6 +12,7 @@ from datasette.utils.asgi import NotFound, Request, Response, asgi_send_file
 from markupsafe import Markup
 
 from clerk.archive import search
+from clerk.datasette_app import query_limits
 from clerk.datasette_app.lazy_datasette import ArchiveDatasette
 
 _MAX_SITES = 500
@@ -62,6 +63,7 @@ def get_metadata(datasette: ArchiveDatasette) -> dict[str, Any]:
 
 @hookimpl
 def prepare_connection(conn: sqlite3.Connection) -> None:
+    query_limits.limit(conn)
     search.prepare(conn)
 
 

@@ -19,6 +19,7 @@ from datasette.app import Datasette
 from datasette.database import Database
 
 from clerk.archive.content_hash import open_readonly
+from clerk.datasette_app import query_limits
 from clerk.datasette_app.site_metadata import SiteMetadata
 from clerk.documents.sanitize import is_subdomain
 from clerk.documents.storage import SiteStorage
@@ -43,7 +44,10 @@ class Archive(Database):  # type: ignore[misc]
         uri = f"{Path(self.path).as_uri()}?immutable=1"
         with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as connection:
             self.ds._prepare_connection(connection, self.name)
-            return fn(connection)
+            try:
+                return fn(connection)
+            except sqlite3.DataError as error:  # a value is too long; Datasette shows an OperationalError as status 400
+                raise sqlite3.OperationalError(str(error)) from error
 
 
 class _Databases(Mapping[str, Database]):
@@ -65,13 +69,13 @@ class _Databases(Mapping[str, Database]):
 class ArchiveDatasette(Datasette):  # type: ignore[misc]
     databases: Mapping[str, Database]
 
-    def __init__(self, publish_dir: Path, storage_dir: Path, site_metadata: SiteMetadata) -> None:
+    def __init__(self, publish_dir: Path, storage_dir: Path, site_metadata: SiteMetadata, allow_sql: bool) -> None:
         self.publish_dir, self.storage_dir, self.site_metadata = publish_dir, storage_dir, site_metadata
         self._archives: dict[str, Archive] = {}
         super().__init__(
             [],
             # A cached page would show an earlier version.
-            settings={"default_cache_ttl": 0},
+            settings={"default_cache_ttl": 0, "default_allow_sql": allow_sql},
             template_dir=str(Path(__file__).parent / "templates"),
         )
         self.remove_database("_memory")
@@ -138,4 +142,5 @@ def _has_page_image(database: Path, page_image: str) -> bool:
     # The folder's name begins with the date, which is indexed.
     day = page_image.split("/")[-2][: len("2024-03-05")]
     with open_readonly(database) as connection:
+        query_limits.limit(connection)
         return connection.execute(_PAGE_WITH_IMAGE, [day, page_image]).fetchone() is not None

@@ -71,7 +71,7 @@ def create_app(
     app.state.overview = overview.cached_overview(pool)
     app.state.storage_dir, app.state.publish_dir = storage_dir, publish_dir
     app.state.render_slots = asyncio.Semaphore(_MAX_RENDER_PROCESSES)
-    app.state.check = partial(pool.check, QUERIES)
+    app.state.readiness = probes.Readiness(partial(pool.check, QUERIES))
     app.state.broadcaster = Broadcaster(app, _LIVE_PAGES)
     app.router.routes.append(Route("/events", app.state.broadcaster.events))
     if executor is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hmac
@@ -15,6 +16,11 @@ from starlette.types import Message, Receive, Scope, Send
 
 PUBLIC_PATHS = ("/livez", "/readyz")
 """Probes send no token, and their responses contain no data."""
+FAILURE_DELAY, MAX_FAILURE_DELAY = 0.5, 8.0
+"""Seconds that the response to a wrong token is delayed: doubled by each one since the last correct token."""
+_FORWARDING_HEADERS = frozenset(
+    {"forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip", "cf-connecting-ip"}
+)
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]{1,5})?")
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self';"
@@ -37,6 +43,8 @@ class AuthMiddleware:
     def __init__(self, app: Starlette, token: str | None) -> None:
         self.app = app
         self.token = token
+        self.failures = 0
+        """Wrong tokens since the last correct one."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -48,19 +56,30 @@ class AuthMiddleware:
                 MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
-        denial = None if scope["path"] in PUBLIC_PATHS else self._deny(scope)
+        denial = None if scope["path"] in PUBLIC_PATHS else await self._deny(scope)
         await (denial or self.app)(scope, receive, send_with_headers)
 
-    def _deny(self, scope: Scope) -> PlainTextResponse | None:
+    async def _deny(self, scope: Scope) -> PlainTextResponse | None:
         """The response to a request that is not allowed; None if it is."""
         headers = Headers(scope=scope)
         if self.token is not None:
-            if _has_token(headers.get("authorization", ""), self.token):
+            authorization = headers.get("authorization", "")
+            if _has_token(authorization, self.token):
+                self.failures = 0
                 return None
+            if authorization:  # not for the first request of a browser, which has no token yet
+                await self._delay()
             return PlainTextResponse(
                 "This dashboard needs a token: send it as the password, with any user name, or as a bearer token.\n",
                 401,
                 {"WWW-Authenticate": 'Basic realm="clerk", charset="UTF-8"'},
+            )
+        # A proxy makes every visitor look local, and may send `localhost` as the host.
+        if forwarding := next((name for name in headers if _is_forwarding(name)), None):
+            return PlainTextResponse(
+                "This dashboard has no token, so it does not answer requests that a proxy forwarded (header"
+                f" {forwarding}). Start it with CLERK_DASHBOARD_TOKEN set.\n",
+                403,
             )
         # DNS rebinding: a hostile web page could make its own host name resolve to 127.0.0.1 and read the dashboard.
         if is_loopback(_host_name(headers.get("host", ""))):
@@ -70,6 +89,16 @@ class AuthMiddleware:
             " it with CLERK_DASHBOARD_TOKEN set.\n",
             403,
         )
+
+    async def _delay(self) -> None:
+        """Makes guessing slow. A correct token is never delayed, so nobody can lock others out."""
+        delay = min(FAILURE_DELAY * 2 ** min(self.failures, 10), MAX_FAILURE_DELAY)
+        self.failures += 1
+        await asyncio.sleep(delay)
+
+
+def _is_forwarding(header: str) -> bool:
+    return header in _FORWARDING_HEADERS or header.startswith("x-forwarded")
 
 
 def _host_name(header: str) -> str:

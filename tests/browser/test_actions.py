@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 from clerk.db.connection import connect_to
 from tests.browser.conftest import Installation, Window, open_window
 
-TOKEN = "open sesame"  # noqa: S105 (of the tests only)
+TOKEN = "open sesame, open"  # noqa: S105 (of the tests only)
 
 
 def test_actions_need_allow_actions(window: Window) -> None:
@@ -19,7 +19,11 @@ def test_actions_need_allow_actions(window: Window) -> None:
 
 
 def test_pause_a_site_after_confirmation(browser: Browser, published: Installation) -> None:
-    with published.dashboard("--allow-actions") as base_url, open_window(browser, base_url) as window:
+    credentials = {"username": "anna", "password": TOKEN}
+    with (
+        published.dashboard("--allow-actions", token=TOKEN) as base_url,
+        open_window(browser, base_url, http_credentials=credentials) as window,
+    ):
         page = window.open("/sites/springfield")
         page.get_by_role("link", name=re.compile("^Pause")).click()
         page.get_by_role("button").filter(has_text=re.compile("pause", re.IGNORECASE)).click()

@@ -90,6 +90,64 @@ def test_facets_search_and_json(archives: Archives, client: TestClient) -> None:
     assert client.get('/springfield/search?words="bike+AND').status_code == 200
 
 
+SQL = (
+    "/springfield?sql={}",
+    "/springfield.json?sql={}",
+    "/springfield.csv?sql={}",
+    "/springfield/minutes?_where=({})",
+    "/springfield/minutes.json?_where=({})",
+)
+
+
+@pytest.mark.parametrize("path", SQL)
+def test_visitors_may_not_run_their_own_sql(archives: Archives, client: TestClient, path: str) -> None:
+    archives.publish("springfield", "one")
+    answer = client.get(path.format("select+'their'||'sql'"))
+    assert answer.status_code == 403
+    assert "theirsql" not in answer.text
+    assert "<textarea" not in client.get("/springfield").text, "the box for SQL"
+
+
+@pytest.fixture
+def sql_client(archives: Archives, site_metadata: SiteMetadata) -> Iterator[TestClient]:
+    """With --allow-sql."""
+    archives.publish("springfield", *["one"] * 20)
+    app = create_app(archives.published, archives.storage, site_metadata, allow_sql=True)
+    with TestClient(app) as client:
+        yield client
+
+
+def test_sql_can_be_allowed(sql_client: TestClient) -> None:
+    query = "select count(*) as pages from minutes"
+    assert sql_client.get("/springfield.json", params={"sql": query, "_shape": "array"}).json() == [{"pages": 20}]
+    assert "<textarea" in sql_client.get("/springfield").text
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("select length(hex(zeroblob(400000000)))", "string or blob too big"),
+        ("select replace(hex(zeroblob(40000)), '0', hex(zeroblob(40000)))", "string or blob too big"),
+        ("select group_concat(hex(zeroblob(1000000))) from minutes", "string or blob too big"),
+        ("select zeroblob(9000000) from minutes", "the result has more than 50,000,000 bytes"),
+        ("select hex(zeroblob(4000000)) from minutes", "the result has more than 50,000,000 bytes"),
+        (f"select {'+'.join(['1'] * 200)}", "Expression tree is too large"),
+        (" union all ".join(["select 1"] * 50), "too many terms in compound SELECT"),
+        (f"select 'a' like '{'%a' * 400}'", "LIKE or GLOB pattern too complex"),
+    ],
+)
+def test_queries_are_limited(sql_client: TestClient, query: str, message: str) -> None:
+    answer = sql_client.get("/springfield.json", params={"sql": query})
+    assert answer.status_code == 400, answer.text
+    assert message in answer.json()["error"]
+
+
+def test_filters_are_limited_too(archives: Archives, client: TestClient) -> None:
+    archives.publish("springfield", "one")
+    assert client.get("/springfield/minutes.json", params={"text__like": "%a" * 400}).status_code == 400
+    assert client.get("/springfield/minutes.json?text__contains=on&_shape=array").json()[0]["text"] == "one"
+
+
 def test_a_name_with_a_dot_is_served(archives: Archives, client: TestClient) -> None:
     archives.publish("north.haven", "four", kind="agenda")
     assert client.get("/north~2Ehaven/agendas.json?_shape=array").json()[0]["text"] == "four"

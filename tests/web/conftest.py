@@ -7,10 +7,11 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
+from clerk.web import auth
 from clerk.web.action_executor import ActionExecutor
 from clerk.web.app import create_app
 from clerk.web.db import ReadOnlyPool
-from clerk.web.pages import overview
+from clerk.web.pages import overview, probes
 from tests.conftest import Url
 
 HOSTILE = "<script>alert(1)</script>"
@@ -26,6 +27,13 @@ def _disable_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages show what the test has just changed, not a cached overview."""
     monkeypatch.setattr(overview, "OVERVIEW_TTL", (0.0, 0.0))
     monkeypatch.setattr(overview, "HOURLY_STATS_TTL", (0.0, 0.0))
+    monkeypatch.setattr(probes, "READINESS_TTL", 0.0)
+
+
+@pytest.fixture(autouse=True)
+def _no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong token is answered at once."""
+    monkeypatch.setattr(auth, "FAILURE_DELAY", 0.0)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import hmac
 import re
 from base64 import b64encode
@@ -9,6 +10,7 @@ from urllib.parse import quote
 import psycopg
 import pytest
 from starlette.testclient import TestClient
+from starlette.types import Message
 
 from clerk.web import auth
 from clerk.web.app import create_app
@@ -75,6 +77,77 @@ def test_token_is_compared_in_constant_time(token_client: TestClient, monkeypatc
 def test_without_a_token_only_loopback_hosts_are_accepted(client: TestClient, host: str, status: int) -> None:
     """DNS rebinding: a hostile page that resolves its own name to 127.0.0.1 still sends that name."""
     assert client.get("/", headers={"Host": host}).status_code == status
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Via"),
+        *("CF-Connecting-IP", "True-Client-IP", "X-Forwarded"),
+    ],
+)
+def test_without_a_token_forwarded_requests_are_refused(
+    client: TestClient, token_client: TestClient, header: str
+) -> None:
+    """Behind a proxy on this machine every visitor looks local."""
+    response = client.get("/", headers={header: "203.0.113.7"})
+    assert response.status_code == 403
+    assert header.lower() in response.text
+    assert "CLERK_DASHBOARD_TOKEN" in response.text
+    assert client.get("/livez", headers={header: "203.0.113.7"}).status_code == 200
+    with_token = {b"Authorization": f"Bearer {TOKEN}".encode(), header.encode(): b"203.0.113.7"}
+    assert token_client.get("/", headers=with_token).status_code == 200
+
+
+def test_wrong_tokens_are_delayed_and_correct_ones_are_not(pool: ReadOnlyPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auth, "FAILURE_DELAY", 3600.0)
+    monkeypatch.setattr(auth, "MAX_FAILURE_DELAY", 3600.0)
+    app = create_app(pool, TOKEN)
+
+    async def request(authorization: bytes | None) -> int:
+        sent: list[Message] = []
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        headers = [(b"host", b"localhost")] + ([(b"authorization", authorization)] if authorization else [])
+        scope = {"type": "http", "method": "GET", "path": "/livez/", "headers": headers, "query_string": b""}
+        await app(scope, receive, send)
+        return int(sent[0]["status"])
+
+    async def run() -> None:
+        guesses = [asyncio.create_task(request(b"Bearer guess")) for _ in range(3)]
+        while app.failures < 3:
+            await asyncio.sleep(0)
+        assert await request(None) == 401, "a browser that has not asked for the token yet"
+        assert await request(f"Bearer {TOKEN}".encode()) != 401
+        assert app.failures == 0
+        assert not any(guess.done() for guess in guesses)
+        for guess in guesses:
+            guess.cancel()
+
+    asyncio.run(run())
+
+
+def test_the_delay_grows_to_its_maximum(pool: ReadOnlyPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    delays: list[float] = []
+
+    async def record(seconds: float) -> None:
+        delays.append(seconds)
+
+    monkeypatch.setattr(auth, "FAILURE_DELAY", 0.5)
+    monkeypatch.setattr(asyncio, "sleep", record)
+    middleware = create_app(pool, TOKEN)
+    asyncio.run(_fail(middleware, 7))
+    assert delays == [0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
+
+
+async def _fail(middleware: auth.AuthMiddleware, times: int) -> None:
+    for _ in range(times):
+        await middleware._delay()
 
 
 def test_every_response_has_security_headers(client: TestClient, token_client: TestClient) -> None:

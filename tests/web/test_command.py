@@ -21,6 +21,7 @@ from tests.helpers import TIMEOUT
 
 ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 (the test is about the access check)
 TOKEN = "open sesame"  # noqa: S105 (of the tests only)
+LONG_TOKEN = "open sesame, open"  # noqa: S105 (of the tests only)
 COMMAND = [sys.executable, "-m", "clerk", "dashboard"]
 
 
@@ -60,8 +61,20 @@ def test_serves_until_a_signal(database: Url, number: signal.Signals) -> None:
 
 @pytest.mark.parametrize(("options", "status"), [((), 404), (("--allow-actions",), 200)])
 def test_actions_need_allow_actions(database: Url, options: tuple[str, ...], status: int) -> None:
-    with dashboard(database, *options) as (_, url):
-        assert httpx2.get(url + "actions/reconcile").status_code == status
+    with dashboard(database, *options, token=LONG_TOKEN) as (_, url):
+        assert httpx2.get(url + "actions/reconcile").status_code == 401
+        assert httpx2.get(url + "actions/reconcile", auth=("anna", LONG_TOKEN)).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("command", "token"), [("dashboard", ""), ("dashboard", "x" * 15), ("up", ""), ("up", "x" * 15)]
+)
+def test_actions_need_a_token_of_16_characters(monkeypatch: pytest.MonkeyPatch, command: str, token: str) -> None:
+    monkeypatch.setenv("CLERK_DASHBOARD_TOKEN", token)
+    with pytest.raises(SettingError, match=r"needs a token of at least 16 .*: set CLERK_DASHBOARD_TOKEN") as raised:
+        cli.main([command, "--allow-actions"], standalone_mode=False)
+    assert raised.value.exit_code == EXIT_USAGE
+    assert token not in str(raised.value) or not token
 
 
 def test_listens_on_all_addresses_with_a_token(database: Url) -> None:

@@ -13,6 +13,7 @@ from clerk.errors import DatabaseRefused
 from clerk.web import db
 from clerk.web.app import QUERIES, create_app
 from clerk.web.db import ROLE, ReadOnlyPool
+from clerk.web.pages import probes
 from tests.conftest import Databases, Url, with_database
 from tests.helpers import until
 
@@ -90,6 +91,20 @@ def readiness(url: Url) -> tuple[int, str]:
 def test_ready(client: TestClient) -> None:
     assert client.get("/readyz").text == "ready\n"
     assert client.get("/livez").text == "alive\n"
+
+
+def test_readiness_is_cached(
+    client: TestClient, pool: ReadOnlyPool, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anyone may request it without a token: that must not load the database."""
+    monkeypatch.setattr(probes, "READINESS_TTL", 3600.0)
+    assert client.get("/readyz").status_code == 200
+    connection.execute("drop view site_documents")
+    assert client.get("/readyz").status_code == 200, "not checked again"
+    later = TestClient(create_app(pool), base_url="http://localhost")
+    assert later.get("/readyz").status_code == 503
+    connection.execute("create view site_documents as select 1")
+    assert later.get("/readyz").status_code == 503, "failures are cached too"
 
 
 def test_not_ready_without_the_views(database: Url, connection: psycopg.Connection, server: Url) -> None:

@@ -51,6 +51,28 @@ def test_a_hit_links_to_its_page_and_to_the_source(client: TestClient, connectio
     assert "1 page in 1 archive." in page
 
 
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [("Council", "Council 1 r2"), ("Council (2)", "Council 2 r1"), ("Council (3)", "Council (3) 1 r1"),
+     ("Council (4)", "Council 2 r1"), ("Parks", None)],
+)  # fmt: skip
+def test_a_page_without_an_image_is_found_by_its_meeting(
+    client: TestClient, connection: Connection, tmp_path: Path, shown: str, expected: str | None
+) -> None:
+    """`Council (4)` is a second meeting whose name was taken; it has no document of its own."""
+    connection.execute("insert into sites (subdomain) values ('town')")
+    connection.execute(
+        "insert into content_items (subdomain, kind, meeting, date, occurrence, revision, source_url)"
+        " select 'town', 'minutes', meeting, '2024-03-05', occurrence, revision,"
+        " format('https://town.example/%s %s r%s', meeting, occurrence, revision)"
+        " from (values ('Council', 1, 1), ('Council', 1, 2), ('Council', 2, 1), ('Council (3)', 1, 1))"
+        " as d (meeting, occurrence, revision)"
+    )
+    publish(tmp_path, "town", {"text": "bike", "meeting": shown})
+    page = html.unescape(fetch(client, "q=bike"))
+    assert re.findall(r'href="https://town.example/([^"]*)"', page) == ([expected] if expected else [])
+
+
 def test_a_document_that_is_not_in_the_database(client: TestClient, tmp_path: Path) -> None:
     publish(tmp_path, "town", {"text": "bike", "page_image": "/nonsense"}, {"text": "bike", "page_image": "/A/b/1.png"})
     page = fetch(client, "q=bike")

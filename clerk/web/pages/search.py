@@ -22,13 +22,34 @@ from clerk.web.rendering import render
 
 _MAX_HITS = 50
 _TIMEOUT = 8.0
-# By the storage key of the PDF, which follows from the path of the page's image and is unique in a site.
+# By the storage key of the PDF, which follows from the path of the page's image and is unique in a site. A page without
+# an image is found by the meeting: `Council (2)` is a body of that name or the second meeting of `Council` on that day.
 _DOCUMENTS = sql.SQL("""
-    select d.subdomain, d.storage_key, d.id, d.source_url
-    from unnest(%(sites)s::text[], %(keys)s::text[]) as wanted (subdomain, storage_key)
-    join site_documents d on d.subdomain = wanted.subdomain and d.storage_key = wanted.storage_key
+    with wanted as (
+        select *
+        from unnest(%(sites)s::text[], %(keys)s::text[], %(kinds)s::text[], %(meetings)s::text[], %(dates)s::date[])
+        with ordinality as w (subdomain, storage_key, kind, meeting, date, number)
+    )
+    select w.number, d.id, d.source_url
+    from wanted w
+    join site_documents d on d.subdomain = w.subdomain and d.storage_key = w.storage_key
+    union all
+    select w.number, d.id, d.source_url
+    from wanted w
+    cross join lateral (
+        select d.id, d.source_url
+        from site_documents d
+        where d.subdomain = w.subdomain and d.kind = w.kind and d.date = w.date
+          and d.meeting in (w.meeting, regexp_replace(w.meeting, ' \\([0-9]+\\)$', ''))
+          and (d.meeting = w.meeting or d.occurrence > 1)
+        order by d.meeting = w.meeting and d.occurrence = 1 desc,
+                 w.meeting = format('%%s (%%s)', d.meeting, d.occurrence) desc,
+                 d.ocr_status = 'processed' desc nulls last, d.revision desc
+        limit 1
+    ) d
+    where w.storage_key is null
 """)
-QUERIES: list[SampleQuery] = [(_DOCUMENTS, {"sites": [], "keys": []})]
+QUERIES: list[SampleQuery] = [(_DOCUMENTS, {"sites": [], "keys": [], "kinds": [], "meetings": [], "dates": []})]
 
 
 @dataclass(frozen=True)
@@ -85,18 +106,18 @@ def show(request: Request) -> Response:
 
 
 def _link_hits(pool: ReadOnlyPool, result: SearchResult, text: str) -> list[LinkedHit]:
-    keys = [(hit.subdomain, storage_key(hit.page_image)) for hit in result.hits]
-    documents: dict[tuple[str, str], DictRow] = {}
+    documents: dict[int, DictRow] = {}
     if result.hits:
+        values = {
+            "sites": [hit.subdomain for hit in result.hits],
+            "keys": [storage_key(hit.page_image) for hit in result.hits],
+            "kinds": [hit.kind for hit in result.hits],
+            "meetings": [hit.meeting for hit in result.hits],
+            "dates": [_parse_date(hit.date) for hit in result.hits],
+        }
         with pool.transaction() as connection:
-            values = {"sites": [site for site, _ in keys], "keys": [key for _, key in keys]}
-            documents = {
-                (row["subdomain"], row["storage_key"]): row for row in fetch_rows(connection, _DOCUMENTS, values)
-            }
-    return [
-        _link_hit(hit, documents.get((site, key or "")), text)
-        for hit, (site, key) in zip(result.hits, keys, strict=True)
-    ]
+            documents = {row["number"]: row for row in fetch_rows(connection, _DOCUMENTS, values)}
+    return [_link_hit(hit, documents.get(number), text) for number, hit in enumerate(result.hits, 1)]
 
 
 def _link_hit(hit: Hit, document: DictRow | None, text: str) -> LinkedHit:
