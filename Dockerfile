@@ -41,9 +41,8 @@ RUN apt-get update \
     # A new volume inherits the owner of its mount point.
     && install -d -o clerk -g clerk /var/lib/clerk /var/lib/clerk/storage
 COPY --from=build /opt/clerk /opt/clerk
-# DATABASE_URL, because the image has no embedded Postgres.
-ENV PATH=/opt/clerk/bin:$PATH PYTHONUNBUFFERED=1 CLERK_HOME=/var/lib/clerk \
-    DATABASE_URL=postgresql://clerk@postgres:5432/clerk
+# It needs DATABASE_URL, because the image has no embedded Postgres.
+ENV PATH=/opt/clerk/bin:$PATH PYTHONUNBUFFERED=1 CLERK_HOME=/var/lib/clerk
 USER 10001
 WORKDIR /var/lib/clerk
 CMD ["clerk", "--help"]

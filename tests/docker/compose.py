@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shlex
+import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import click
 import jsonschema
@@ -23,11 +27,12 @@ from clerk.web.auth import is_loopback
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.yml"
-SECRETS = {"POSTGRES_PASSWORD": "p@ss/w:rd?", "CLERK_DASHBOARD_TOKEN": "token"}
-"""Required variables, with characters that are special in URLs."""
-OF_LIBPQ = {"PGPASSWORD"}
-OF_POSTGRES_IMAGE = {"POSTGRES_DB", "POSTGRES_INITDB_ARGS", "POSTGRES_PASSWORD", "POSTGRES_USER"}
+OF_SYSTEMD = {"CREDENTIALS_DIRECTORY"}
+OF_POSTGRES_IMAGE = {"POSTGRES_DB", "POSTGRES_INITDB_ARGS", "POSTGRES_PASSWORD_FILE", "POSTGRES_USER"}
 """Variables in the documentation of the image; it ignores others."""
+MOUNTED_SECRETS = "/run/secrets"
+ISOLATED = ("ocr", "compilation", "extraction", "coordinator")
+"""Queues whose workers parse untrusted documents or need no network but the database."""
 
 _VARIABLE = re.compile(r"\$(?:(?P<escaped>\$)|\{(?P<name>\w+)(?:(?P<operator>:[-?])(?P<rest>[^}]*))?\}|(?P<bare>.?))")
 
@@ -56,7 +61,34 @@ def _value(match: re.Match[str], environment: Mapping[str, str]) -> str:
     return given or (match["rest"] or "" if match["operator"] == ":-" else "")
 
 
-def load(text: str, environment: Mapping[str, str] = SECRETS) -> dict[str, Any]:
+@functools.cache
+def secrets() -> Mapping[str, str]:
+    """The files that bin/docker-secrets creates, with a password that has characters that are special in URLs."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "worker").write_text("p@ss/w:rd?\n", encoding="utf-8")
+        subprocess.run([ROOT / "bin" / "docker-secrets", folder], check=True, capture_output=True)
+        return {path.name: path.read_text(encoding="utf-8") for path in Path(folder).iterdir()}
+
+
+def mounted_secrets(service: dict[str, Any]) -> dict[str, str]:
+    """Name in /run/secrets → name of the secret."""
+    both = [{"source": each, "target": each} if isinstance(each, str) else each for each in service.get("secrets", [])]
+    return {each["target"]: each["source"] for each in both}
+
+
+def settings_of(service: dict[str, Any]) -> config.Settings:
+    """The settings that clerk loads in this service."""
+    environment = dict(service["environment"])
+    with tempfile.TemporaryDirectory() as folder:
+        for target, source in mounted_secrets(service).items():
+            if source in secrets():
+                (Path(folder) / target).write_text(secrets()[source], encoding="utf-8")
+        if environment.get("CREDENTIALS_DIRECTORY") == MOUNTED_SECRETS:
+            environment["CREDENTIALS_DIRECTORY"] = folder
+        return config.load(environment, Path("/nowhere"))
+
+
+def load(text: str, environment: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
     compose = interpolated(yaml.safe_load(text), environment)
     assert isinstance(compose, dict)
     return compose
@@ -76,7 +108,8 @@ def problems(text: str) -> list[str]:
         *_references(compose),
         *(problem for name, service in compose["services"].items() for problem in _service(name, service)),
         *_queues(compose),
-        *_secrets(text),
+        *_secrets(compose),
+        *_networks(compose),
     ]
 
 
@@ -126,8 +159,12 @@ def _service(name: str, service: dict[str, Any]) -> Iterator[str]:
     for port in service.get("ports", []):
         if not is_loopback(port.rpartition(":")[0].rpartition(":")[0]):
             yield f"{name}: is open to other machines by default ({port})"
+    if name != "postgres" and "mem_limit" not in service:
+        yield f"{name}: has no memory limit"
     if not _is_clerk(service):
-        yield from (f"{name}: {key} is unknown" for key in service["environment"] if key not in OF_POSTGRES_IMAGE)
+        for key in service.get("environment", {}):
+            if key not in OF_POSTGRES_IMAGE:
+                yield f"{name}: {key} is unknown"
         return
     try:
         context = parsed(service["command"])
@@ -155,21 +192,22 @@ def _check(name: str, service: dict[str, Any]) -> Iterator[str]:
 
 def _environment(name: str, service: dict[str, Any], context: click.Context) -> Iterator[str]:
     of_options = {option.envvar for option in context.command.params if option.envvar}
-    known = {setting.name for setting in config.SETTINGS} | of_options | OF_LIBPQ
+    known = {setting.name for setting in config.SETTINGS} | of_options | OF_SYSTEMD
     yield from (f"{name}: {key} is unknown" for key in service["environment"] if key not in known)
     try:
-        settings = config.load(service["environment"], Path("/nowhere"))
+        settings = settings_of(service)
     except ClerkError as error:
         yield f"{name}: {error}"
         return
     if settings.database_url is None:
         yield f"{name}: has no DATABASE_URL"
-    for volume in service.get("volumes", []):
-        if volume.split(":")[1] != str(settings.storage_dir):
-            yield f"{name}: mounts {volume}, but stores in {settings.storage_dir}"
-    if not is_loopback(context.params.get("host", "localhost")) and not service["environment"].get(
-        "CLERK_DASHBOARD_TOKEN"
-    ):
+    is_dashboard = context.info_name == "dashboard"
+    mode = ":ro" if is_dashboard else ""
+    if context.info_name in ("worker", "dashboard") and service.get("volumes") != [
+        f"storage:{settings.storage_dir}{mode}"
+    ]:
+        yield f"{name}: mounts {service.get('volumes')}, but its storage is storage:{settings.storage_dir}{mode}"
+    if not is_loopback(context.params.get("host", "localhost")) and settings.dashboard_token is None:
         yield f"{name}: is reachable from other machines without a token"
 
 
@@ -205,18 +243,41 @@ def _queues(compose: dict[str, Any]) -> Iterator[str]:
     yield from (f"{queue} is not a queue" for queue in served if queue not in QUEUES)
 
 
-def _secrets(text: str) -> Iterator[str]:
-    for key, value in re.findall(r"^\s*(\w*(?:PASSWORD|TOKEN)\w*):\s*(.*)$", text, re.MULTILINE):
-        if not re.fullmatch(r"\$\{\w+:\?[^}]+\}", value):
-            yield f"{key} is not taken from the environment with an error message"
-    database = load(text)["services"]["postgres"]["environment"]
-    for name, service in load(text)["services"].items():
-        if url := service["environment"].get("DATABASE_URL"):
-            parts = urlsplit(url)
-            actual = (parts.hostname, parts.username, parts.path[1:], service["environment"].get("PGPASSWORD"))
-            expected = ("postgres", *(database.get(f"POSTGRES_{key}") for key in ("USER", "DB", "PASSWORD")))
-            if actual != expected:
-                yield f"{name}: DATABASE_URL or PGPASSWORD do not match the service postgres"
+def _secrets(compose: dict[str, Any]) -> Iterator[str]:
+    """Secrets are files, each service has only its own, and only the migration has the owner's."""
+    files = {name: secret["file"] for name, secret in compose["secrets"].items()}
+    for name, file in files.items():
+        if file != f"./secrets/{name}" or name not in secrets():
+            yield f"the secret {name} is not a file that bin/docker-secrets creates"
+    database = compose["services"]["postgres"]["environment"]
+    for name, service in compose["services"].items():
+        for key in service.get("environment", {}):
+            if re.search("PASSWORD|TOKEN", key) and not key.endswith("_FILE"):
+                yield f"{name}: {key} is in the environment, which child processes inherit"
+        mounted = mounted_secrets(service)
+        yield from (f"{name}: {secret} is not a secret" for secret in mounted.values() if secret not in files)
+        if not _is_clerk(service) or not set(mounted.values()) <= files.keys():
+            continue
+        url = urlsplit(settings_of(service).database_url or "")
+        role = {"migrate": "owner", "dashboard": "dashboard"}.get(name, "worker")
+        user = database.get("POSTGRES_USER") if role == "owner" else f"clerk_{role}"
+        expected = ("postgres", user, database.get("POSTGRES_DB"), secrets()[role].strip())
+        if (url.hostname, url.username, url.path[1:], unquote(url.password or "")) != expected:
+            yield f"{name}: DATABASE_URL is not that of the user {user}"
+
+
+def _networks(compose: dict[str, Any]) -> Iterator[str]:
+    internal = {name for name, network in compose["networks"].items() if (network or {}).get("internal")}
+    for name, service in compose["services"].items():
+        if not service.get("networks"):
+            yield f"{name}: is in the default network, which reaches the internet"
+        for network in service.get("networks", []):
+            if network not in compose["networks"]:
+                yield f"{name}: {network} is not a network"
+            if network not in internal and name in (*ISOLATED, "postgres", "migrate", "roles"):
+                yield f"{name}: can reach the internet"
+        if not internal & set(service.get("networks", [])):
+            yield f"{name}: cannot reach the database"
 
 
 def _seconds(duration: str) -> int:

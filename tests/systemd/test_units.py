@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ from clerk import config
 from clerk.ocr.sandbox import _WALL_PER_CPU_SECOND as WALL_PER_CPU_SECOND
 from clerk.pipeline.engine import QUEUES
 from clerk.pipeline.worker import ClerkWorker
-from tests.docker.compose import parsed
+from tests.docker.compose import ISOLATED, parsed
 from tests.systemd.units import (
     FOLDER,
     INSTALLED,
@@ -27,6 +28,7 @@ from tests.systemd.units import (
     UNITS,
     install,
     instance,
+    limits,
     read,
     seconds,
     service,
@@ -35,6 +37,7 @@ from tests.systemd.units import (
 
 MAX_EXPOSURE = 2.0
 WORKER, DASHBOARD, RECONCILE = "clerk-worker@.service", "clerk-dashboard.service", "clerk-reconcile.service"
+SERVE = "clerk-serve.service"
 
 needs_systemd = pytest.mark.skipif(
     shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed (bin/setup --for-tests, on Linux)"
@@ -52,7 +55,7 @@ def analyze(units: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_these_are_the_units() -> None:
-    assert sorted([WORKER, DASHBOARD, RECONCILE, "clerk-reconcile.timer", "clerk.target"]) == UNITS
+    assert sorted([WORKER, DASHBOARD, RECONCILE, SERVE, "clerk-reconcile.timer", "clerk.target"]) == UNITS
 
 
 @needs_systemd
@@ -61,6 +64,17 @@ def test_systemd_accepts_every_unit(unit: str, tmp_path: Path) -> None:
     units = install(tmp_path / "units")
     result = analyze(units, "verify", "--man=no", instance(unit))
     assert (result.returncode, result.stderr) == (0, "")
+
+
+@needs_systemd
+@pytest.mark.parametrize("queue", [*QUEUES, "all"])
+def test_systemd_accepts_the_worker_of_every_queue(queue: str, tmp_path: Path) -> None:
+    units = install(tmp_path / "units")
+    result = analyze(units, "verify", "--man=no", instance(WORKER, queue))
+    assert (result.returncode, result.stderr) == (0, "")
+    if queue in ISOLATED:
+        (units / f"clerk-worker@{queue}.service.d" / "10-limits.conf").write_text("[Service]\nIPAddressDeny=none\n")
+        assert "10-limits.conf" in analyze(units, "verify", "--man=no", instance(WORKER, queue)).stderr, "it is used"
 
 
 @needs_systemd
@@ -115,16 +129,24 @@ def test_a_worker_of_every_queue_can_be_started(queue: str) -> None:
 
 def test_the_commands_of_the_others_exist() -> None:
     assert parsed(command(DASHBOARD)).info_name == "dashboard"
+    assert parsed(command(SERVE)).info_name == "serve"
+    assert not parsed(command(SERVE)).params["allow_sql"]
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
     assert command(RECONCILE) in scripts
     with pytest.raises(click.UsageError):
         parsed("clerk dash")
 
 
-@pytest.mark.parametrize("unit", [WORKER, DASHBOARD])
+@pytest.mark.parametrize("unit", [WORKER, DASHBOARD, SERVE])
 def test_long_running_services_restart_always_and_without_limit(unit: str) -> None:
     assert single(service(unit), "Service", "Restart") == "always"
     assert single(service(unit), "Unit", "StartLimitIntervalSec") == "0"
+
+
+def test_anonymous_requests_have_limits_and_write_nothing() -> None:
+    settings = service(SERVE)["Service"]
+    assert {"MemoryMax", "MemoryHigh", "TasksMax"} <= settings.keys()
+    assert settings["ReadOnlyPaths"] == ["/var/lib/clerk"]
 
 
 def test_a_stopping_worker_has_time_for_the_longest_step_of_a_job() -> None:
@@ -150,6 +172,10 @@ def test_a_worker_notifies_more_often_than_the_watchdog_requires() -> None:
     assert single(service(WORKER), "Service", "KillMode") == "mixed"
 
 
+ROLES = {WORKER: "worker", RECONCILE: "worker", DASHBOARD: "dashboard", SERVE: "dashboard"}
+"""The folder of the credentials of each service; no service has those of the owner."""
+
+
 @pytest.mark.parametrize("unit", SERVICES)
 def test_no_unit_contains_a_secret(unit: str) -> None:
     settings = service(unit)["Service"]
@@ -157,7 +183,8 @@ def test_no_unit_contains_a_secret(unit: str) -> None:
         assert not re.match(r"DATABASE_URL|\w*(PASSWORD|TOKEN)", assignment)
     known = {setting.name for setting in config.SETTINGS}
     loaded = dict(value.split(":", 1) for value in settings["LoadCredential"])
-    assert loaded["DATABASE_URL"] == "/etc/clerk/credentials/DATABASE_URL"
+    assert loaded == {name: f"/etc/clerk/credentials/{ROLES[unit]}/{name}" for name in loaded}
+    assert "DATABASE_URL" in loaded
     assert loaded.keys() <= known
     assert {assignment.partition("=")[0] for assignment in settings["Environment"]} <= known
     for credential in settings.get("SetCredential", []):
@@ -173,6 +200,59 @@ def test_the_sandbox_permits_writing_where_clerk_writes() -> None:
         assert Path(home) in [folder, *folder.parents]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "role"),
+    [
+        ("db up", "owner"),
+        ("--debug db verify", "owner"),
+        ("legacy inspect", "owner"),
+        ("migrate-stuck-sites --dry-run", "owner"),
+        ("status", "worker"),
+        ("search db", "worker"),
+        ("", "worker"),
+    ],
+)
+def test_the_command_connects_as_owner_for_migrations_only(arguments: str, role: str, tmp_path: Path) -> None:
+    """With a systemd-run that prints its arguments."""
+    (tmp_path / "systemd-run").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (tmp_path / "systemd-run").chmod(0o755)
+    done = subprocess.run(
+        [FOLDER / "clerk", *arguments.split()],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *options, program = (
+        done.stdout.split(arguments.replace(" ", "\n"))[0].splitlines() if arguments else (done.stdout.splitlines())
+    )
+    assert program == f"{INSTALLED}/clerk"
+    assert f"--property=LoadCredential=DATABASE_URL:/etc/clerk/credentials/{role}/DATABASE_URL" in options
+    assert done.stdout.split()[len(options) + 1 :] == arguments.split()
+
+
+def test_the_dashboard_reads_the_storage_and_cannot_change_it() -> None:
+    dashboard = service(DASHBOARD)["Service"]
+    assert dashboard["ReadOnlyPaths"] == ["-/var/lib/clerk/storage"]
+    assert "InaccessiblePaths" not in dashboard
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_every_queue_has_a_memory_limit(queue: str) -> None:
+    assert re.fullmatch(r"\d+(G|%)", single(limits(queue), "Service", "MemoryMax"))
+
+
+@pytest.mark.parametrize("unit", SERVICES)
+def test_every_service_has_a_memory_limit(unit: str) -> None:
+    assert re.fullmatch(r"\d+(G|%)", single(service(unit), "Service", "MemoryMax"))
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_workers_that_parse_documents_reach_this_machine_only(queue: str) -> None:
+    network = {key: values for key, values in limits(queue)["Service"].items() if key.startswith("IP")}
+    assert network == ({"IPAddressDeny": ["any"], "IPAddressAllow": ["localhost"]} if queue in ISOLATED else {})
+
+
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
 DROP_INS = [textwrap.dedent(block) for block in re.findall(r"(?m)(?:^    .*\n)+", README) if block.startswith("    [")]
 
@@ -185,9 +265,12 @@ def test_the_readme_names_exactly_the_units() -> None:
 @needs_systemd
 def test_the_readme_states_the_exposure_that_systemd_computes(tmp_path: Path) -> None:
     level = re.search(r"rates each service at ([0-9.]+)", README)
+    without_network = re.search(r"those without a network at ([0-9]\.[0-9])", README)
     assert level is not None
+    assert without_network is not None
     units = install(tmp_path / "units")
-    assert {exposure(units, unit) for unit in SERVICES} == {float(level[1])}
+    assert {exposure(units, instance(unit, "all")) for unit in SERVICES} == {float(level[1])}
+    assert {exposure(units, instance(WORKER, queue)) for queue in ISOLATED} == {float(without_network[1])}
 
 
 @needs_systemd
@@ -195,11 +278,31 @@ def test_the_readme_states_the_exposure_that_systemd_computes(tmp_path: Path) ->
 def test_systemd_accepts_the_drop_ins_of_the_readme(drop_in: str, tmp_path: Path) -> None:
     units = install(tmp_path / "units")
     unit = instance(WORKER) if "[Service]" in drop_in else "clerk-reconcile.timer"
-    (units / f"{unit}.d").mkdir()
+    (units / f"{unit}.d").mkdir(exist_ok=True)
     (units / f"{unit}.d" / "override.conf").write_text(drop_in.replace(INSTALLED, str(Path(sys.executable).parent)))
     result = analyze(units, "verify", "--man=no", unit)
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_the_readme_has_five_drop_ins() -> None:
-    assert len(DROP_INS) == 5
+def test_the_readme_has_seven_drop_ins() -> None:
+    assert len(DROP_INS) == 7
+
+
+def test_cron_uses_the_settings_and_the_storage_of_the_units(tmp_path: Path) -> None:
+    """Runs the line of the crontab with `clerk config` in place of `clerk-reconcile`, below another root folder."""
+    recipe = re.search(r"(?m)^    CREDENTIALS_DIRECTORY=(?:.*\n)+?\n", README)
+    assert recipe is not None
+    text = textwrap.dedent(recipe[0]).replace("/etc/clerk", f"{tmp_path}/etc").replace("/var/lib", f"{tmp_path}/lib")
+    *variables, line = text.strip().splitlines()
+    script = line.removeprefix("*/15 * * * *").replace(">/dev/null", "--json")
+    script = script.replace(f"{INSTALLED}/clerk-reconcile", f"{Path(sys.executable).parent}/clerk config")
+    (tmp_path / "lib" / "clerk").mkdir(parents=True)
+    (tmp_path / "etc" / "credentials" / "worker").mkdir(parents=True)
+    (tmp_path / "etc" / "credentials" / "worker" / "DATABASE_URL").write_text("postgresql://clerk_worker@db/clerk")
+    for settings, storage in (("", "lib/clerk/storage"), (f"STORAGE_DIR={tmp_path}/srv\n", "srv")):
+        (tmp_path / "etc" / "clerk.env").write_text(settings)
+        environment = dict(variable.split("=", 1) for variable in variables) | {"PATH": os.environ["PATH"]}
+        done = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True, check=True)
+        shown = {row["name"]: row["value"] for row in json.loads(done.stdout)}
+        assert shown["STORAGE_DIR"] == str(tmp_path / storage)
+        assert shown["DATABASE_URL"] == "postgresql://clerk_worker@db/clerk"

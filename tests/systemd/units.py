@@ -37,6 +37,11 @@ def service(name: str) -> Unit:
     return read(FOLDER / name, SANDBOX)
 
 
+def limits(queue: str) -> Unit:
+    """The drop-in of a queue's worker."""
+    return read(FOLDER / f"clerk-worker@{queue}.service.d" / "10-limits.conf")
+
+
 def single(unit: Unit, section: str, key: str) -> str:
     values = unit[section][key]
     assert len(values) == 1, f"{key} is given {len(values)} times"
