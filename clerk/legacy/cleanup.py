@@ -34,7 +34,7 @@ from (select p.repaired + p.abandoned as repairs
 _OPERATOR_REPAIRS = """
 select (select count(*) from operator_actions a
         where a.at > clerk_now() - interval '7 days'
-          and a.action in ('retry', 'cancel', 'rewind', 'supersede', 'rollback', 'reconcile'))
+          and a.action in ('retry', 'cancel', 'purge', 'rewind', 'supersede', 'rollback', 'reconcile'))
      -- Only an operator reconciles a single site.
      + (select count(*) from reconcile_runs p
         where p.started_at > clerk_now() - interval '7 days' and p.subdomain is not null

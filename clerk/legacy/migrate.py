@@ -20,6 +20,7 @@ from clerk.documents.sanitize import is_subdomain
 from clerk.documents.storage import SiteStorage
 from clerk.errors import ClerkError, SettingError
 from clerk.legacy import disk, import_texts, tables
+from clerk.legacy.import_texts import ImportedDocument
 from clerk.legacy.tables import Connection, LegacyRow
 from clerk.pipeline import engine
 
@@ -105,6 +106,49 @@ def _has_documents(connection: Connection, subdomain: str) -> bool:
     return connection.execute(query, [subdomain]).fetchone() is not None
 
 
+@dataclass
+class StoredDocuments:
+    """The documents of a site's folder, with their files where clerk expects them."""
+
+    documents: list[ImportedDocument] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    is_complete: bool = True
+    """All files could be used."""
+
+    @property
+    def statuses(self) -> Counter[str]:
+        """Ledger status → number of documents."""
+        return Counter(document.status for document in self.documents)
+
+    def first_phase(self, stage: str) -> int:
+        """The phase in which a site that stopped in this stage continues. Without a document, it fetches first."""
+        return 1 if stage == "fetch" or not self.documents else 2
+
+
+def import_files(storage: SiteStorage, dry_run: bool) -> StoredDocuments:
+    """Put the files of every document in their places. The manifests then list the texts that are complete."""
+    legacy = disk.scan(storage.folder)
+    stored = StoredDocuments(problems=list(legacy.problems), is_complete=legacy.is_complete)
+    try:
+        placed = import_texts.place(storage, legacy.documents)
+    except OSError as error:
+        placed, stored.is_complete = [], False
+        stored.problems.append(f"its documents cannot be compared ({error})")
+    for document, source in placed:
+        try:
+            stored.documents.append(import_texts.import_document(storage, document, source, dry_run))
+        except OSError as error:
+            stored.is_complete = False
+            stored.problems.append(f"{source.name} cannot be imported ({error})")
+    if not dry_run and stored.is_complete:
+        try:
+            legacy_backup.back_up_database(storage)
+        except OSError as error:
+            stored.is_complete = False
+            stored.problems.append(f"its archive cannot be backed up ({error})")
+    return stored
+
+
 def migrate_site(connection: Connection, root: Path, row: LegacyRow, dry_run: bool = False) -> MigratedSite:
     migrated = MigratedSite(row.subdomain, row.stuck_in if row.is_stuck else None)
     if not is_subdomain(row.subdomain):
@@ -113,34 +157,16 @@ def migrate_site(connection: Connection, root: Path, row: LegacyRow, dry_run: bo
             " (lower-case letters, digits, dots, hyphens)"
         )
         return migrated
-    storage = SiteStorage(root, row.subdomain)
-    legacy = disk.scan(storage.folder)
-    migrated.problems += legacy.problems
-    imported, is_complete = [], legacy.is_complete
-    try:
-        placed = import_texts.place(storage, legacy.documents)
-    except OSError as error:
-        placed, is_complete = [], False
-        migrated.problems.append(f"its documents cannot be compared ({error})")
-    for document, source in placed:
-        try:
-            imported.append(import_texts.import_document(storage, document, source, dry_run).as_dict())
-        except OSError as error:
-            is_complete = False
-            migrated.problems.append(f"{source.name} cannot be imported ({error})")
-    if not dry_run and is_complete:
-        try:
-            legacy_backup.back_up_database(storage)
-        except OSError as error:
-            is_complete = False
-            migrated.problems.append(f"its archive cannot be backed up ({error})")
-    if not is_complete:
+    stored = import_files(SiteStorage(root, row.subdomain), dry_run)
+    migrated.problems += stored.problems
+    if not stored.is_complete:
         # A partly imported site would never be completed: its folder is not scanned again.
         migrated.skipped = "not all of its files can be used; correct the listed problems and repeat"
         return migrated
-    migrated.documents.update(document["status"] for document in imported)
+    imported = [document.as_dict() for document in stored.documents]
+    migrated.documents.update(stored.statuses)
     if row.is_stuck:
-        migrated.phase = 1 if row.stuck_in == "fetch" or not imported else 2
+        migrated.phase = stored.first_phase(row.stuck_in)
     if not dry_run:
         times = (row.progress.started_at, row.progress.updated_at) if row.progress else (None, None)
         try:

@@ -29,6 +29,8 @@ WAITING, SCHEDULED, DEFERRED, STARTED, FAILED = "waiting", "scheduled", "deferre
 STATUSES = (WAITING, SCHEDULED, DEFERRED, STARTED, FAILED)
 """The statuses of jobs that matter here; finished and cancelled jobs are ignored."""
 _BATCH_SIZE = 500
+_MAX_CONTENT_BYTES = 16_000_000
+"""Of one decompressed value. Jobs of legacy clerk have some kilobytes; a malicious value could be a bomb."""
 _SAFE_CLASSES = {("datetime", "datetime"), ("datetime", "date"), ("datetime", "timezone"), ("datetime", "timedelta"),
           ("uuid", "UUID"), ("pathlib", "PosixPath"), ("pathlib", "PurePosixPath"), ("decimal", "Decimal")}  # fmt: skip
 
@@ -262,13 +264,17 @@ def _decode_job(job_id: str, queue: str, status: str, score: float | None, job: 
     elif not job.content.get(b"data"):
         problem = "it has no content"
     else:
+        created_at = _time(job.content.get(b"created_at"))
         try:
-            function, kwargs = _decode_call(job.content[b"data"])
+            data, traceback = (_decompress(job.content.get(name) or b"") for name in (b"data", b"exc_info"))
+            lines = traceback.decode("utf-8", "replace").strip().splitlines()
+            error = lines[-1][:500] if lines and status == FAILED else None
+            function, kwargs = _decode_call(data)
+        except _TooLarge:
+            # RQ would decompress it completely; a job with a problem is left alone.
+            problem = f"its content has more than {_MAX_CONTENT_BYTES:,} bytes"
         except _UndecodableJob:
             problem = "its content cannot be decoded"
-        created_at = _time(job.content.get(b"created_at"))
-        traceback = _decompress(job.content.get(b"exc_info") or b"").decode("utf-8", "replace").strip().splitlines()
-        error = traceback[-1][:500] if traceback and status == FAILED else None
     site = kwargs.get("subdomain")
     return LegacyJob(
         id=job_id,
@@ -290,10 +296,14 @@ class _UndecodableJob(Exception):
     pass
 
 
+class _TooLarge(Exception):
+    pass
+
+
 def _decode_call(data: bytes) -> tuple[str, dict[str, Any]]:
     """The function's name without its module, and its keyword arguments as JSON values."""
     try:
-        name, _, _, kwargs = SafePickleSerializer.loads(_decompress(data))
+        name, _, _, kwargs = SafePickleSerializer.loads(data)
     except Exception as error:  # an invalid or malicious pickle can raise anything
         raise _UndecodableJob from error
     if not isinstance(name, str) or not isinstance(kwargs, dict):
@@ -303,10 +313,14 @@ def _decode_call(data: bytes) -> tuple[str, dict[str, Any]]:
 
 
 def _decompress(data: bytes) -> bytes:
+    decompressor = zlib.decompressobj()
     try:
-        return zlib.decompress(data)
+        content = decompressor.decompress(data, _MAX_CONTENT_BYTES + 1)
     except zlib.error:  # RQ stores some values uncompressed
-        return data
+        content = data
+    if len(content) > _MAX_CONTENT_BYTES:
+        raise _TooLarge
+    return content
 
 
 def _time(value: bytes | None) -> datetime | None:

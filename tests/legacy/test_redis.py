@@ -265,6 +265,16 @@ def test_a_malicious_pickle_is_not_loaded(legacy_rq: LegacyRq, clerk_command: Cl
     assert in_queue(legacy_rq, "ocr")["waiting"] == [job.id]
 
 
+@pytest.mark.parametrize("name", ["data", "exc_info"])
+def test_a_decompression_bomb_is_reported_and_stays(legacy_rq: LegacyRq, clerk_command: Clerk, name: str) -> None:
+    """RQ would decompress it completely, so it is not given to RQ either."""
+    job = legacy_rq.waiting("ocr", "ocr_page_job", subdomain="town")
+    legacy_rq.connection.hset(job.key, name, zlib.compress(bytes(20_000_000)))
+    outcome = clerk_command("legacy", "redis")
+    assert "1 left in ocr waiting: its content has more than 16,000,000 bytes" in outcome.out
+    assert in_queue(legacy_rq, "ocr")["waiting"] == [job.id]
+
+
 def test_an_unreachable_redis_is_exit_code_3(clerk_command: Clerk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDIS_URL", "redis://:s3cret@localhost:1/0")
     outcome = clerk_command("legacy", "redis")

@@ -1,0 +1,66 @@
+"""`clerk new`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from clerk import config
+from clerk.cli.output import dry_run_option, json_option
+from clerk.cli.site import column_options, create_site, given_columns
+from clerk.sources.site_validation import check_subdomain
+
+_QUESTIONS = {
+    "name": "Name of the municipality",
+    "state": "State, such as CA",
+    "country": "Country, such as US",
+    "kind": "Kind, such as city, county or school-board",
+    "start_year": "First year to fetch",
+    "lat": "Latitude in degrees",
+    "lng": "Longitude in degrees",
+    "scraper": "Fetcher, such as legistar or links (`clerk plugins` lists them)",
+    "extra": "JSON for the fetcher (`clerk plugins --fetcher NAME` lists its keys)",
+}
+
+
+@click.command()
+@click.argument("subdomain", required=False)
+@column_options
+@click.option("--yes", is_flag=True, help="Ask nothing: what is not given as an option stays empty.")
+@dry_run_option
+@json_option
+def new(subdomain: str | None, yes: bool, dry_run: bool, as_json: bool, **values: Any) -> None:
+    """Add a site and start its first run. Asks for what is not given as an option.
+
+    `clerk site add` is the same for scripts: it asks nothing, and leaves the first run to the workers.
+
+    \b
+    Examples:
+      clerk new
+      clerk new springfield --name Springfield --state IL --scraper legistar --extra '{"client": "springfield"}' --yes
+    """
+    settings = config.load()
+    given = given_columns(values)
+    if subdomain is None:
+        if yes:
+            raise click.UsageError("Give a SUBDOMAIN, or leave --yes out.")
+        subdomain = str(click.prompt("Subdomain, such as springfield", err=True))
+    check_subdomain(subdomain)
+    if not yes:
+        given = {**given, **_ask(subdomain, given)}
+        if not dry_run:
+            click.confirm(f"Add {subdomain} and start its first run?", default=True, abort=True, err=True)
+    create_site(settings, subdomain, given, dry_run, as_json, start=True)
+
+
+def _ask(subdomain: str, given: dict[str, Any]) -> dict[str, str]:
+    """The answers to the questions whose column is not given. An empty answer leaves the column empty."""
+    answers = {
+        column: click.prompt(
+            question, default=subdomain if column == "name" else "", show_default=column == "name", err=True
+        )
+        for column, question in _QUESTIONS.items()
+        if column not in given
+    }
+    return {column: answer for column, answer in answers.items() if answer}
