@@ -1,11 +1,14 @@
 """Settings, from environment variables, systemd credentials and a `.env` file in the current folder, in that order.
 
+Settings that run programs (`executes_code`) are not read from `.env`.
+
 To add a setting, add a row to `SETTINGS` and a field to `Settings`. `clerk config` and docs/settings.md are generated
 from the rows.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 import shlex
@@ -13,13 +16,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote, urlencode
 
 import psycopg
 from dotenv import dotenv_values
 from psycopg import conninfo
 
 from clerk.errors import SettingError
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 @dataclass(frozen=True)
@@ -32,8 +37,12 @@ class Setting:
     """As a user would write it, or `none`. If computed: its description for the documentation."""
     help: str
     show: Callable[[Any], str] = str
+    empty: Any = None
+    """The value if the default is `none`."""
     is_computed: bool = False
     """`load` computes the default from other settings."""
+    executes_code: bool = False
+    """Not read from `.env`: whoever can write to the current folder could otherwise run programs as its user."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,7 @@ class Settings:
     download_time_limit: float
     max_download_bytes: int
     allow_loopback: bool
+    allow_networks: tuple[Network, ...]
     keep_images: str
     ocr_dpi: float
     ocr_memory_bytes: int
@@ -74,9 +84,15 @@ class Settings:
 
 
 def database_url(text: str) -> str:
+    """A Postgres URL. libpq's other form, "host=… dbname=…", becomes one, so that its password is hidden too."""
+    if re.match(r"\w+\s*=", text):
+        return _url_from_keywords(text)
     scheme, separator, rest = text.partition("://")
     if not separator or scheme not in ("postgres", "postgresql"):
-        raise ValueError("is not a Postgres URL", "write postgresql://user:password@host:5432/name")
+        raise ValueError(
+            "is not a Postgres URL",
+            'write postgresql://user:password@host:5432/name, or "host=… user=… password=… dbname=…"',
+        )
     url = f"postgresql://{rest}"
     # libpq's error message for an invalid URL may contain a part of the password, so it is not shown.
     credentials = rest.partition("?")[0].rpartition("@")[0]
@@ -84,6 +100,21 @@ def database_url(text: str) -> str:
         raise ValueError(
             "is not a valid Postgres URL",
             "write postgresql://user:password@host:5432/name, with special characters as %XX (@ is %40, / is %2F)",
+        )
+    return url
+
+
+def _url_from_keywords(text: str) -> str:
+    try:
+        keywords = conninfo.conninfo_to_dict(text)
+    except psycopg.ProgrammingError:
+        keywords = {}
+    url = "postgresql:///?" + urlencode({key: str(value) for key, value in keywords.items()}, quote_via=quote)
+    if not keywords or not _is_valid(url):
+        # libpq's own message may contain the password.
+        raise ValueError(
+            "is not a valid connection string of libpq",
+            "write host=… port=5432 user=… password=… dbname=…, with values that contain spaces in single quotes",
         )
     return url
 
@@ -156,6 +187,16 @@ def yes_or_no(text: str) -> bool:
     if text.lower() not in ("1", "true", "yes", "on", "0", "false", "no", "off"):
         raise ValueError(f"is {text!r}", "write yes or no")
     return text.lower() in ("1", "true", "yes", "on")
+
+
+def networks(text: str) -> tuple[Network, ...]:
+    try:
+        parsed = tuple(ipaddress.ip_network(part) for part in text.replace(",", " ").split())
+    except ValueError as error:
+        raise ValueError(f"is {text!r} ({error})", "write networks such as 10.1.2.0/24, separated by commas") from error
+    if any(network.prefixlen == 0 for network in parsed):
+        raise ValueError(f"is {text!r}, which has every address", "name the networks of your sources only")
+    return parsed
 
 
 def image_policy(text: str) -> str:
@@ -238,7 +279,7 @@ SETTINGS = (
         "database_url",
         database_url,
         "an embedded Postgres under CLERK_HOME",
-        "The database: postgresql://user:password@host:5432/name (postgres:// is accepted too).",
+        'The database: postgresql://user:password@host:5432/name, or libpq\'s "host=… user=… password=… dbname=…".',
         redact_url,
         is_computed=True,
     ),
@@ -294,6 +335,7 @@ SETTINGS = (
         "none",
         "A folder of plugins: Python files and packages directly in it. Also --plugins-dir.",
         lambda path: "(none)" if path is None else str(path),
+        executes_code=True,
     ),
     Setting(
         "CLERK_PLUGIN_TIME_LIMIT",
@@ -352,6 +394,15 @@ SETTINGS = (
         "no",
         "Whether fetchers may download from this machine (127.0.0.1, ::1). For tests and demonstrations.",
         lambda allowed: "yes" if allowed else "no",
+    ),
+    Setting(
+        "CLERK_ALLOW_NETWORKS",
+        "allow_networks",
+        networks,
+        "none",
+        "Networks that fetchers may download from although they are private, on any port: 10.1.2.0/24, fd12:3456::/64.",
+        lambda allowed: ", ".join(map(str, allowed)) or "(none)",
+        empty=(),
     ),
     Setting(
         "CLERK_KEEP_IMAGES",
@@ -425,6 +476,7 @@ SETTINGS = (
         "none",
         "The command of the deployer `command`, split into words as by a shell; the database's path is appended.",
         lambda words: "(none)" if words is None else shlex.join(words),
+        executes_code=True,
     ),
     Setting(
         "CLERK_DEPLOY_TIME_LIMIT",
@@ -457,11 +509,16 @@ def load(environ: Mapping[str, str] = os.environ, current_folder: Path | None = 
     for setting in SETTINGS:
         origins[setting.name] = "default"
         if not setting.is_computed:
-            parsed[setting.field] = None if setting.default == "none" else setting.parse(setting.default)
+            parsed[setting.field] = setting.empty if setting.default == "none" else setting.parse(setting.default)
         for origin, source in sources.items():
             text = (source.get(setting.name) or "").strip()
             if not text:
                 continue
+            if setting.executes_code and origin == str(file):
+                raise SettingError(
+                    f"{setting.name} is in {file}, and is not read from there because it runs programs",
+                    "remove it there, and set it in the environment if you trust its value",
+                )
             try:
                 parsed[setting.field] = setting.parse(text)
             except ValueError as error:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from clerk import config
 from clerk.config import SETTINGS, Settings, redact_url
@@ -50,6 +51,25 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     assert settings.storage_dir == Path("/sto rage")
     assert settings.origins["CLERK_HOME"] == "environment"
     assert settings.origins["STORAGE_DIR"] == str(tmp_path / ".env")
+
+
+@pytest.mark.parametrize(("name", "value"), [("CLERK_PLUGINS_DIR", "."), ("CLERK_DEPLOY_COMMAND", "touch /tmp/x")])
+def test_settings_that_run_programs_are_not_read_from_the_file(tmp_path: Path, name: str, value: str) -> None:
+    """Whoever can write to the current folder could otherwise run programs as the user of clerk."""
+    assert load(tmp_path, **{name: value}).origins[name] == "environment"
+    write_env(tmp_path, f"{name}={value}\n")
+    with pytest.raises(SettingError, match=rf"{name} is in .*\.env, and is not read from there .*: remove it there"):
+        load(tmp_path)
+    assert load(tmp_path, **{name: value}).origins[name] == "environment", "the environment wins"
+
+
+def test_networks(tmp_path: Path) -> None:
+    assert load(tmp_path).allow_networks == ()
+    allowed = load(tmp_path, CLERK_ALLOW_NETWORKS="10.1.2.0/24, fd12::/64,192.168.0.7").allow_networks
+    assert [str(network) for network in allowed] == ["10.1.2.0/24", "fd12::/64", "192.168.0.7/32"]
+    for wrong in ("10.1.2.3/24", "here", "0.0.0.0/0", "::/0"):
+        with pytest.raises(SettingError, match="CLERK_ALLOW_NETWORKS"):
+            load(tmp_path, CLERK_ALLOW_NETWORKS=wrong)
 
 
 def test_credentials_have_precedence_over_the_file_only(tmp_path: Path) -> None:
@@ -104,12 +124,23 @@ def test_both_schemes_are_accepted(tmp_path: Path, scheme: str) -> None:
     assert url == "postgresql://me:p%40ss@db:5432,db2:5433/clerk?sslmode=require"
 
 
+def test_the_keyword_form_of_libpq_is_accepted(tmp_path: Path) -> None:
+    text = r" host=/run/pg,db2 port = 5432 user=me password='p@s s/?&\'%s' dbname='my db' sslmode=prefer "
+    url = load(tmp_path, DATABASE_URL=text).database_url
+    assert url is not None
+    assert conninfo_to_dict(url) == conninfo_to_dict(text)
+    assert "p%40s" in url
+    assert "p%40s" not in redact_url(url)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
         ("DATABASE_URL", "mysql://me:s3cret@db/clerk", "is not a Postgres URL: write postgresql://"),
         ("DATABASE_URL", "s3cret", "is not a Postgres URL"),
-        ("DATABASE_URL", "host=db password=s3cret", "is not a Postgres URL"),
+        ("DATABASE_URL", "host=db password=s3cret more", "is not a valid connection string of libpq"),
+        ("DATABASE_URL", "host=db pasword=s3cret", "is not a valid connection string of libpq"),
+        ("DATABASE_URL", "host=db port=s3cret", "is not a valid connection string of libpq"),
         ("DATABASE_URL", "postgresql://me:s3c%zzret@db/clerk", "is not a valid Postgres URL"),
         ("DATABASE_URL", "postgresql://me:s3cret/more@db/clerk", "special characters as %XX"),
         ("DATABASE_URL", "postgresql://me:123/s3cret@db/clerk", "special characters as %XX"),

@@ -50,6 +50,7 @@ def test_the_wheel_contains_all_sql_files(unpacked: Path) -> None:
     for name in (
         "migrator_tables.sql",
         "grants.sql",
+        "replaced_triggers.sql",
         "schema_query.sql",
         "schema.snapshot.sql",
         "procrastinate.down.sql",

@@ -6,6 +6,7 @@ import io
 import sys
 import traceback
 from importlib import metadata
+from typing import Any, NoReturn
 
 import click
 
@@ -33,9 +34,11 @@ _COMMANDS = {
     "legacy": "clerk.cli.legacy:legacy",
     "metrics": "clerk.cli.metrics:metrics",
     "migrate-stuck-sites": "clerk.cli.migrate_stuck_sites:migrate_stuck_sites",
+    "new": "clerk.cli.new:new",
     "pause": "clerk.cli.pause:pause",
     "pipeline-status": "clerk.cli.status:pipeline_status",
     "plugins": "clerk.cli.plugins:plugins",
+    "purge": "clerk.cli.purge:purge",
     "reconcile-pipeline": "clerk.cli.reconcile_pipeline:reconcile_pipeline",
     "resume": "clerk.cli.pause:resume",
     "retry": "clerk.cli.retry:retry",
@@ -52,11 +55,13 @@ _COMMANDS = {
     "worker": "clerk.cli.worker:worker",
 }
 
+_CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
 
 @click.group(
     cls=GroupWithPlugins,
     built_in=_COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings=_CONTEXT,
 )
 @click.version_option(_version())
 @click.option("--debug", is_flag=True, help="Show the traceback of an error. Accepted anywhere on the command line.")
@@ -76,6 +81,11 @@ def cli(debug: bool) -> None:
 
 
 def main() -> None:
+    run(cli)
+
+
+def run(command: click.Command, name: str | None = None) -> NoReturn:
+    """Run a command as the program `name`. An error becomes a sentence and an exit code."""
     parent_death.exit_with_parent()
     # Accepted anywhere, because people add it at the end of the command that failed.
     debug = "--debug" in sys.argv
@@ -84,7 +94,8 @@ def main() -> None:
             # A character that the terminal's encoding lacks must not end a command.
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = cli.main([argument for argument in sys.argv[1:] if argument != "--debug"], standalone_mode=False)
+        arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+        code = command.main(arguments, name, standalone_mode=False, **_CONTEXT)
         # Without standalone mode Click returns the argument of ctx.exit().
         sys.exit(code if isinstance(code, int) else EXIT_OK)
     except click.ClickException as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import timedelta
 
 import click
@@ -127,7 +126,6 @@ def _row(repair: Repair) -> dict[str, object]:
 
 def main() -> None:
     """Entry point of `clerk-reconcile`, the name that timers and cron tables use."""
-    from clerk.cli import main as clerk
+    from clerk.cli import run
 
-    sys.argv.insert(1, reconcile_pipeline.name or "")
-    clerk()
+    run(reconcile_pipeline, "clerk-reconcile")

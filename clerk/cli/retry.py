@@ -14,15 +14,16 @@ from clerk.pipeline.engine import STAGES
 
 @click.command()
 @click.argument("site")
-@click.option("--stage", type=click.Choice(STAGES), help="Default: the first stage that has failures.")
+@click.option("--stage", type=click.Choice(STAGES), help="Only this stage. Default: every stage that has failures.")
 @click.option("--failed-only", is_flag=True, help="Leave units alone that are scheduled for an automatic retry.")
 @dry_run_option
 @json_option
 def retry(site: str, stage: str | None, failed_only: bool, dry_run: bool, as_json: bool) -> None:
-    """Retry the failed units of a site. Scheduled retries become due immediately.
+    """Retry the failed units of a site, in every stage. Scheduled retries become due immediately.
 
-    While the stage is running they are retried within it. Afterwards a new run processes only these units and what
-    depends on them; documents that were processed before are not processed again.
+    While their stage is running they are retried within it, and units of later stages when the run gets there.
+    Otherwise a new run begins with the earliest of these stages. It processes only these units and what depends on
+    them; documents that were processed before are not processed again.
 
     \b
     Examples:

@@ -32,7 +32,7 @@ from clerk.sources.site_validation import InvalidSite, ValidatedSite, check_subd
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def _column_options(command: Command) -> Command:
+def column_options(command: Command) -> Command:
     """The options that describe a site."""
     for option in (
         click.option("--lng", help="Longitude in degrees."),
@@ -49,7 +49,7 @@ def _column_options(command: Command) -> Command:
     return command
 
 
-def _given(values: dict[str, Any]) -> dict[str, Any]:
+def given_columns(values: dict[str, Any]) -> dict[str, Any]:
     return {column: value for column, value in values.items() if column in EDITABLE and value is not None}
 
 
@@ -76,7 +76,7 @@ def site() -> None:
 
 @site.command()
 @click.argument("subdomain")
-@_column_options
+@column_options
 @dry_run_option
 @json_option
 def add(subdomain: str, dry_run: bool, as_json: bool, **values: Any) -> None:
@@ -88,17 +88,25 @@ def add(subdomain: str, dry_run: bool, as_json: bool, **values: Any) -> None:
           --extra '{"client": "springfield"}'
       clerk site add scans --name "Scanned minutes" --scraper directory --extra '{"path": "/srv/scans"}'
     """
-    settings = config.load()
+    create_site(config.load(), subdomain, given_columns(values), dry_run, as_json, start=False)
+
+
+def create_site(
+    settings: config.Settings, subdomain: str, values: dict[str, Any], dry_run: bool, as_json: bool, *, start: bool
+) -> None:
+    """Add a site, start its first run if asked to, call the plugins, and report."""
     plugins = manager.load(settings)
-    validated = validate_site(plugins, subdomain, {"name": subdomain, **_given(values)}, {})
+    validated = validate_site(plugins, subdomain, {"name": subdomain, **values}, {})
     with open_pipeline(settings, create=True) as connection, connection.transaction(force_rollback=dry_run):
         if not add_site(connection, subdomain, validated.values):
             raise InvalidSite(f"there is already a site {subdomain}", f"change it with `clerk site edit {subdomain}`")
+        run_id = engine.start_run(connection, subdomain, "new site") if start else None
         row = _require_site(connection, subdomain)
+    started = {"run_id": None if dry_run else run_id} if start else {}
     if as_json:
-        print_json({"added": row.as_dict(), "dry_run": dry_run})
+        print_json({"added": row.as_dict(), **started, "dry_run": dry_run})
     else:
-        click.echo(dry_run_prefix(dry_run, f"{subdomain}: added"))
+        click.echo(dry_run_prefix(dry_run, f"{subdomain}: added{', its first run is started' if start else ''}"))
     if not dry_run:
         _call_post_create(plugins, [subdomain])
 
@@ -168,7 +176,7 @@ def show_command(subdomain: str, as_json: bool) -> None:
 
 @site.command()
 @click.argument("subdomain")
-@_column_options
+@column_options
 @dry_run_option
 @json_option
 def edit(subdomain: str, dry_run: bool, as_json: bool, **values: Any) -> None:
@@ -179,7 +187,7 @@ def edit(subdomain: str, dry_run: bool, as_json: bool, **values: Any) -> None:
       clerk site edit springfield --name "City of Springfield"
       clerk site edit springfield --extra '{"client": "springfield", "since": "2020-01-01"}' --dry-run
     """
-    changes = _given(values)
+    changes = given_columns(values)
     if not changes:
         raise click.UsageError("Give at least one option, such as --name.")
     settings = config.load()

@@ -114,4 +114,5 @@ def _watch(read: Callable[[], View], interval: float, as_json: bool) -> None:
 pipeline_status = copy.copy(status)
 """The name of the command in legacy clerk."""
 pipeline_status.name = "pipeline-status"
-pipeline_status.hidden = True
+pipeline_status.help = (status.help or "").replace("clerk status", "clerk pipeline-status")
+pipeline_status.short_help = "The same as status, under the name that it had in legacy clerk."

@@ -42,7 +42,9 @@ _MAX_NAMES = 5
     show_default=True,
     help="Port of the dashboard; 0: any free port.",
 )
-@click.option("--allow-actions", is_flag=True, help="Allow operator actions in the dashboard; see clerk dashboard.")
+@click.option(
+    "--allow-actions", is_flag=True, help="Allow operator actions in the dashboard, with a token; see clerk dashboard."
+)
 @click.option("--no-dashboard", is_flag=True, help="Do not start the dashboard.")
 @quiet_option
 @until_idle_option
@@ -76,7 +78,7 @@ def up(
     specs = worker_specs(plan_processes(QUEUES, processes, None), ["--log-format", log_format])
     address = None
     if not no_dashboard:
-        dashboard.require_token(host, settings.dashboard_token)
+        dashboard.require_token(host, settings.dashboard_token, allow_actions)
         with dashboard.listen(host, port) as listener:
             port = listener.getsockname()[1]
         address = dashboard.address(host, port)

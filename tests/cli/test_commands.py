@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from clerk.cli import cli
+from clerk.cli import cli, reconcile_pipeline
 from tests.cli.conftest import Clerk
 from tests.conftest import Url
 from tests.docs.commands_page import PAGE, page
@@ -27,6 +27,7 @@ REPORTS = {
     "clerk db verify",
     "clerk legacy inspect",
     "clerk metrics",
+    "clerk pipeline-status",
     "clerk plugins",
     "clerk search",
     "clerk site list",
@@ -105,6 +106,8 @@ def test_an_invalid_setting_has_exit_code_2(
     monkeypatch.setenv("DATABASE_URL", "mysql://me:s3cret@db/clerk")
     needed = {
         "clerk cancel": ["x"],
+        "clerk new": ["x", "--yes"],
+        "clerk purge": ["x"],
         "clerk retry": ["x"],
         "clerk rewind": ["x", "ocr"],
         "clerk pause": ["x"],
@@ -186,3 +189,26 @@ def test_version(clerk_command: Clerk) -> None:
     outcome = clerk_command("--version")
     assert outcome.code == 0
     assert "version" in outcome.out
+
+
+def test_clerk_reconcile_shows_its_own_usage(
+    clerk_command: Clerk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*arguments: str) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["/usr/bin/clerk-reconcile", *arguments])
+        with pytest.raises(SystemExit) as raised:
+            reconcile_pipeline.main()
+        captured = capsys.readouterr()
+        return raised.value.code, captured.out, captured.err
+
+    for option in ("--help", "-h"):
+        code, out, _ = run(option)
+        assert (code, out.splitlines()[0]) == (0, "Usage: clerk-reconcile [OPTIONS]")
+        assert "--threshold-hours" in out
+    code, _, err = run("--nonsense")
+    assert code == 2
+    assert "Usage: clerk-reconcile [OPTIONS]" in err
+    monkeypatch.setenv("DATABASE_URL", "postgresql:///?host=/nowhere")
+    code, _, err = run("--dry-run")
+    assert code == 3
+    assert err.startswith("clerk: the database at ")

@@ -8,12 +8,16 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from clerk.db.connection import connect_to
 from clerk.db.migrations import schema_snapshot
 from clerk.db.migrations.procrastinate_schema import package_version
 from clerk.db.migrations.sqlfiles import SqlFolder
 from tests.cli.conftest import Clerk
 from tests.conftest import Url
+from tests.db.legacy import ALEMBIC, CREATE_ALL, RAW_SCRIPT, Baseline
+from tests.db.schema import schema_lines
 
 
 @pytest.fixture
@@ -65,6 +69,44 @@ def test_up_and_down_from_an_empty_database(clerk_command: Clerk, empty: Url, fo
     assert "note: " not in done.err + taken_back.err, "notices of Postgres are not printed"
     assert "is empty" in clerk_command("db", "status").out
     assert clerk_command("db", "down").out == "There is no migration to revert.\n"
+
+
+@pytest.mark.parametrize("baseline", [ALEMBIC, CREATE_ALL, RAW_SCRIPT], ids=lambda baseline: baseline.name)
+def test_up_verify_and_down_of_a_legacy_database(
+    clerk_command: Clerk, empty: Url, folder: SqlFolder, baseline: Baseline
+) -> None:
+    with connect_to(empty) as connection:
+        baseline.build(connection)
+        before = schema_lines(connection, folder)
+        assert clerk_command("db", "up").code == 0
+        verified = clerk_command("db", "verify")
+        assert verified.code == 0, verified.out
+        index = connection.execute("select pg_get_indexdef('idx_sites_coordinator_enqueued'::regclass)").fetchone()
+        assert index is not None
+        assert index[0].endswith("(subdomain, coordinator_enqueued) WHERE (coordinator_enqueued = false)")
+        assert clerk_command("db", "down", "--to", "0", "--yes").code == 0
+        assert schema_lines(connection, folder) == before
+
+
+def test_a_database_with_the_earlier_index_gets_the_documented_one(
+    clerk_command: Clerk, migrated: Url, folder: SqlFolder
+) -> None:
+    earlier = "(coordinator_enqueued) WHERE (coordinator_enqueued = false)"
+    with connect_to(migrated) as connection:
+        assert clerk_command("db", "down", "--to", "20", "--yes").code == 0
+        index = connection.execute("select pg_get_indexdef('idx_sites_coordinator_enqueued'::regclass)").fetchone()
+        assert index is not None
+        assert index[0].endswith(earlier)
+    assert clerk_command("db", "up").code == 0
+    assert clerk_command("db", "verify").code == 0
+
+
+def test_the_keyword_form_of_libpq(clerk_command: Clerk, migrated: Url, monkeypatch: pytest.MonkeyPatch) -> None:
+    keywords = make_conninfo("", **{key: str(value) for key, value in conninfo_to_dict(migrated).items()})
+    assert "://" not in keywords
+    monkeypatch.setenv("DATABASE_URL", keywords)
+    assert clerk_command("db", "verify").code == 0
+    assert clerk_command("config").code == 0
 
 
 def test_down_reverts_the_newest_migration(clerk_command: Clerk, migrated: Url, folder: SqlFolder) -> None:

@@ -259,3 +259,60 @@ def test_every_column_of_a_site_is_documented() -> None:
     from clerk.db.sites import EDITABLE
 
     assert [column for column in EDITABLE if column not in page] == []
+
+
+def test_new_asks_for_what_is_not_given_and_starts_the_first_run(clerk: Clerk, database: str) -> None:
+    answers = "springfield\nSpringfield\nIL\nUS\n\n\n" + '{"client": "springfield"}' + "\ny\n"
+    result = clerk("new", "--kind", "city", "--scraper", "legistar", "--start-year", "2019", input=answers)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "springfield: added, its first run is started\n"
+    assert "Name of the municipality [springfield]: " in result.stderr
+    assert "Kind" not in result.stderr
+    row = json.loads(clerk("site", "show", "springfield", "--json").output)
+    assert (row["name"], row["state"], row["country"], row["kind"]) == ("Springfield", "IL", "US", "city")
+    assert (row["scraper"], row["start_year"], row["lat"]) == ("legistar", 2019, None)
+    assert row["extra"] == {"client": "springfield"}
+    assert row["current_stage"] == "fetch"
+    with psycopg.connect(database) as connection:
+        reasons = connection.execute("select reason from pipeline_runs where subdomain = 'springfield'").fetchall()
+    assert reasons == [("new site",)]
+
+
+def test_new_without_questions(clerk: Clerk) -> None:
+    options = ["new", "springfield", *ADD[3:], *EXTRA, "--yes"]
+    planned = json.loads(clerk(*options, "--dry-run", "--json").stdout)
+    assert (planned["added"]["name"], planned["run_id"], planned["dry_run"]) == ("Springfield", None, True)
+    assert json.loads(clerk("site", "list", "--json").output) == []
+    added = json.loads(clerk(*options, "--json").stdout)
+    assert added["run_id"] > 0
+    assert "already" in error_of(clerk(*options))
+    assert clerk("new", "--yes").exit_code == 2
+    assert "not a valid subdomain" in error_of(clerk("new", "No Way", "--yes"))
+
+
+def test_new_adds_nothing_without_confirmation(clerk: Clerk) -> None:
+    assert clerk("new", "springfield", input="\n" * 9 + "n\n").exit_code == 1
+    assert json.loads(clerk("site", "list", "--json").output) == []
+
+
+def test_purge(clerk: Clerk, database: str) -> None:
+    clerk("new", "springfield", *ADD[3:], *EXTRA, "--yes")
+    jobs = "select count(*) from procrastinate_jobs where args ->> 'subdomain' = 'springfield'"
+    with psycopg.connect(database, autocommit=True) as connection:
+        plan = json.loads(clerk("purge", "springfield", "--dry-run", "--json").stdout)
+        run_id = plan["run_id"]
+        assert plan == {"site": "springfield", "run_id": run_id, "deleted_jobs": 1, "running_jobs": 0, "dry_run": True}
+        refused = clerk("purge", "springfield", input="n\n")
+        assert refused.exit_code == 1
+        assert f"End run {run_id} of springfield and delete 1 job? [y/N]: " in refused.stderr
+        assert connection.execute(jobs).fetchone() == (1,)
+
+        assert (
+            clerk("purge", "-s", "springfield", "--yes").stdout == f"springfield: run {run_id} ended, 1 job deleted\n"
+        )
+
+        assert connection.execute(jobs).fetchone() == (0,)
+    assert json.loads(clerk("site", "show", "springfield", "--json").output)["outcome"] == "cancelled"
+    assert clerk("purge", "springfield", "--yes").stdout == "springfield: 0 jobs deleted\n"
+    assert "there is no site" in error_of(clerk("purge", "nowhere", "--yes"))
+    assert clerk("purge").exit_code == 2

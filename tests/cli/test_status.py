@@ -49,6 +49,7 @@ def test_alerts_come_first_then_stages(connection: psycopg.Connection, clerk_com
 def test_pipeline_status_is_the_same_command(connection: psycopg.Connection, clerk_command: Clerk) -> None:
     add_site(connection)
     assert clerk_command("pipeline-status").out == clerk_command("status").out
+    assert "\n  pipeline-status " in clerk_command("--help").out
 
 
 def test_json_has_everything(connection: psycopg.Connection, worker: Worker, clerk_command: Clerk) -> None:

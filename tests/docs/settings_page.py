@@ -14,7 +14,7 @@ _HEADER = """\
 Settings are read, in this order of precedence, from environment variables, from the folder `CREDENTIALS_DIRECTORY` (one
 file per setting, as made by systemd's `LoadCredential=`), and from a file `.env` in the current folder (one
 `NAME=value` per line). An empty value counts as not set. `clerk config` shows each setting with its value and origin,
-without passwords.
+without passwords. {code} run programs and are not read from `.env`.
 
 An invalid value ends the command with exit code 2. In the user name and password of a URL, write special characters as
 `%XX`: `@` as `%40`, `/` as `%2F`.
@@ -25,7 +25,10 @@ An invalid value ends the command with exit code 2. In the user name and passwor
 
 
 def page() -> str:
-    return _HEADER + "".join(f"| `{setting.name}` | {setting.default} | {setting.help} |\n" for setting in SETTINGS)
+    code = " and ".join(f"`{setting.name}`" for setting in SETTINGS if setting.executes_code)
+    return _HEADER.replace("{code}", code) + "".join(
+        f"| `{setting.name}` | {setting.default} | {setting.help} |\n" for setting in SETTINGS
+    )
 
 
 if __name__ == "__main__":

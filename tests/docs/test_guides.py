@@ -13,7 +13,7 @@ from fpdf import FPDF
 
 from clerk.cli import cli
 from tests.conftest import Url
-from tests.docs import errors_page
+from tests.docs import errors_page, reliability_page
 from tests.runbooks.conftest import Installation
 from tests.runbooks.pages import DOCS, ROOT, blocks, commands
 
@@ -37,6 +37,11 @@ def test_the_index_links_every_page() -> None:
 
 def test_the_errors_page_is_current() -> None:
     assert errors_page.PAGE.read_text(encoding="utf-8") == errors_page.page(), "run: python -m tests.docs.errors_page"
+
+
+def test_the_table_of_guards_is_current() -> None:
+    page = reliability_page.PAGE.read_text(encoding="utf-8")
+    assert page == reliability_page.with_table(page), "run: python -m tests.docs.reliability_page"
 
 
 @pytest.mark.parametrize("page", [*PAGES, *TOP_LEVEL, "../systemd/README.md"])
@@ -67,6 +72,19 @@ def test_the_architecture_names_every_package() -> None:
         if (path.suffix == ".py" or path.is_dir()) and not path.name.startswith(("_", "."))
     ]
     assert [module for module in modules if f"`{module}`" not in page] == []
+
+
+def test_every_claim_about_security_names_tests_that_exist() -> None:
+    claims = read("security.md").partition("## Claims")[2].partition("## Dependencies")[0]
+    rows = [line for line in claims.splitlines() if re.match(r"\| (?!claim|---)", line)]
+    assert rows
+    assert [row for row in rows if "::test_" not in row] == [], "a claim without a test"
+    missing = [
+        f"{file}::{test}"
+        for file, test in re.findall(r"`(tests/[^`:]+)::(\w+)`", read("security.md"))
+        if not re.search(rf"(?m)^ *def {test}\(", (ROOT / file).read_text(encoding="utf-8"))
+    ]
+    assert missing == []
 
 
 COMMANDS = sorted(

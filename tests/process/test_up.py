@@ -133,7 +133,9 @@ def deploying(start: Start, database: Url, connection: psycopg.Connection, tmp_p
 
 
 def test_children_exit_after_the_supervisor_is_killed(start: Start, database: Url) -> None:
-    up = start("--processes", "2", "--port", "0", "--allow-actions", DATABASE_URL=database)
+    up = start(
+        "--processes", "2", "--port", "0", "--allow-actions", DATABASE_URL=database, CLERK_DASHBOARD_TOKEN="x" * 16
+    )
     up.dashboard()
     assert [child.cmdline()[-1] for child in up.children("dashboard")] == ["--allow-actions"]
     started = up.descendants()

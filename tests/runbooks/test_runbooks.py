@@ -13,6 +13,9 @@ import psycopg
 import pytest
 import yaml
 
+from clerk.db.connection import connect_to
+from clerk.db.migrations.migrate import Migrator
+from clerk.db.migrations.sqlfiles import SqlFolder
 from tests.docker.compose import parsed
 from tests.runbooks.conftest import Installation
 from tests.runbooks.pages import DOCS, PAGES, ROOT, RUNBOOKS, all_blocks, blocks, commands
@@ -140,3 +143,19 @@ def test_an_alert_uses_existing_metrics(rule: dict[str, str]) -> None:
     for name, label in used:
         assert name in existing
         assert not label or label in existing[name]
+
+
+def test_the_runbooks_say_when_to_go_back_and_to_keep_the_ledger(database: str, folder: SqlFolder) -> None:
+    for page in ("runbooks/deployment.md", "legacy.md"):
+        text = (DOCS / page).read_text(encoding="utf-8")
+        assert re.search(r"^##+ When to (go back|revert)$", text, re.MULTILINE), page
+        assert "**Keep the ledger" in text, page
+        assert "--table=content_items --table=content_item_pipeline_state" in text, page
+    with connect_to(database) as connection:
+        connection.execute("insert into sites (subdomain) values ('town')")
+        connection.execute("insert into content_items (subdomain, kind) values ('town', 'archive')")
+        connection.execute(
+            "insert into content_item_pipeline_state (content_item_id, pipeline) select id, 'fetch' from content_items"
+        )
+        assert "content_item_pipeline_state" not in Migrator(connection, folder).data_loss(3)
+        assert "content_item_pipeline_state" in Migrator(connection, folder).data_loss(2)
