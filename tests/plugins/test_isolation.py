@@ -92,7 +92,7 @@ def test_a_hanging_plugin_times_out() -> None:
 
 def test_heartbeats_extend_the_timeout() -> None:
     heartbeat = Heartbeat()
-    end = time.monotonic() + 1.5
+    end = time.monotonic() + 3.5
 
     def call() -> str:
         while time.monotonic() < end:
@@ -100,7 +100,7 @@ def test_heartbeats_extend_the_timeout() -> None:
             heartbeat.beat()
         return "done"
 
-    assert call_with_timeout("mine", "hook", call, timeout=1.0, heartbeat=heartbeat) == "done"
+    assert call_with_timeout("mine", "hook", call, timeout=3.0, heartbeat=heartbeat) == "done"
 
 
 def test_the_caller_may_abandon_the_call() -> None:
@@ -132,10 +132,8 @@ def test_an_abandoned_thread_does_not_keep_the_process_alive() -> None:
         "try:\n    call_with_timeout('mine', 'hook', threading.Event().wait, timeout=0.05)\n"
         "except PluginTimeout:\n    print('timeout')\n"
     )
-    began = time.monotonic()
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, env=environment
     )
     assert result.stdout == "timeout\n"
-    assert time.monotonic() - began < 60

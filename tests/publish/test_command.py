@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from clerk.errors import CommandFailed, CommandTimeout
 from clerk.publish.deployers.command import run
+from tests.helpers import until
 
 
 def python(code: str) -> tuple[str, ...]:
@@ -86,10 +86,7 @@ def test_child_processes_left_running_are_killed(tmp_path: Path) -> None:
     run(python(code), "s", tmp_path, 60)
     pid = int(pids.read_text())
     # SIGKILL was sent before run returned, but the process may take a moment to exit.
-    deadline = time.monotonic() + 10
-    while is_running(pid) and time.monotonic() < deadline:
-        os.sched_yield()
-    assert not is_running(pid)
+    until(lambda: not is_running(pid))
 
 
 def test_stdin_is_empty(tmp_path: Path) -> None:
