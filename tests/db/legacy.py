@@ -54,7 +54,9 @@ _FINANCE = """
 """
 _FINANCE_INDEXES = """
     create index idx_sites_has_finance_data on sites (has_finance_data);
-    create index idx_sites_finance_metadata on sites (finance_source, finance_last_updated);
+    create index idx_sites_finance_metadata on sites (has_finance_data, finance_last_updated, state);
+    comment on column sites.finance_source is 'where the finance data comes from';
+    comment on column sites.finance_record_count is 'number of finance records';
 """
 _SQLITE_ERA = """
     alter table sites
@@ -71,11 +73,16 @@ _PROGRESS = """
     );
     insert into site_progress values ('springfield', 'ocr', 12, 11, '2024-05-01 10:00+00', '2024-05-02 10:00+00');
     create table job_tracking (
-        rq_job_id varchar primary key, subdomain varchar not null, job_type varchar not null, stage varchar,
+        rq_job_id varchar primary key, {key} varchar not null, job_type varchar not null, stage varchar,
         created_at timestamptz default now()
     );
-    create index ix_job_tracking_subdomain on job_tracking (subdomain);
+    create index ix_job_tracking_{key} on job_tracking ({key});
     insert into job_tracking values ('a1', 'springfield', 'ocr-page', 'ocr', '2024-05-01 10:00+00');
+"""
+# The last revisions add a column to job_tracking, and then drop the table.
+_RUN_ID = """
+    alter table job_tracking add column run_id varchar;
+    create index ix_job_tracking_run_id on job_tracking (run_id);
 """
 _ALEMBIC_VERSION = """
     create table alembic_version (version_num varchar(32) primary key);
@@ -167,6 +174,25 @@ EARLY_ALEMBIC = Baseline(
     + _ROWS
     + _ADMINISTRATOR_CHANGES,
 )
+LATE_ALEMBIC = Baseline(
+    "alembic with run ids",
+    _sites(extraction_default="default 'pending'")
+    + _pipeline(time="timestamptz", counter="not null default 0", flag="not null default false")
+    + _INDEXES
+    + _FINANCE
+    + _FINANCE_INDEXES
+    + _SQLITE_ERA
+    + _PROGRESS.format(key="subdomain")
+    + _RUN_ID
+    + _ALEMBIC_VERSION.format(revision="bf2f44a2e00c")
+    + _ROWS
+    + _PIPELINE_ROWS
+    + _FINANCE_ROWS,
+)
+LAST_ALEMBIC = Baseline(
+    "alembic without job_tracking",
+    LATE_ALEMBIC.sql + "drop table job_tracking; update alembic_version set version_num = 'f33eeb46479b';",
+)
 CREATE_ALL = Baseline(
     "create_all",
     _sites(extraction_default="")
@@ -201,4 +227,4 @@ ALEMBIC_EMPTY = Baseline(
     + _ALEMBIC_VERSION.format(revision="f3d4e5b6c7a8")
     + "delete from site_progress; delete from job_tracking;",
 )
-BASELINES = (ALEMBIC, EARLY_ALEMBIC, CREATE_ALL, RAW_SCRIPT)
+BASELINES = (ALEMBIC, EARLY_ALEMBIC, LATE_ALEMBIC, LAST_ALEMBIC, CREATE_ALL, RAW_SCRIPT)
