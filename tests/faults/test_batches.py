@@ -182,7 +182,7 @@ def test_a_claim_lost_in_a_crash(own_server: Server, tmp_path: Path) -> None:  #
         pipeline.worker()
         assert pipeline.wait_for_end(run) == "succeeded"
         assert was_lost, "the claim was not written before the crash"
-        assert len(pipeline.ignored_results("fenced")) == 1
+        until(lambda: len(pipeline.ignored_results("fenced")) == 1, "the late result was rejected")
         assert pipeline.counters("ocr", "a") == (1, 1, 0)
         pipeline.check_invariants()
 
