@@ -36,6 +36,8 @@ class Page:
     """Hash of the text file; None for a failed page."""
     error: str | None = None
     """`Code: message` of a failed page."""
+    reason: str | None = None
+    """Why this method was used. None in manifests that were written before it was recorded."""
 
     @property
     def has_text(self) -> bool:

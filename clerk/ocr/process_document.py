@@ -191,6 +191,7 @@ def _store(storage: SiteStorage, document: Document, scratch: Path, results: lis
             rotation=int(result["rotation"]),
             sha256=digest(text) if is_read else None,
             error=result["error"],
+            reason=result["reason"],
         )
         pages.append(page)
     write_files(storage.texts(document), texts)
