@@ -53,6 +53,8 @@ class Manifest:
     pages: tuple[Page, ...] = field(default=())
     note: str | None = None
     version: int = VERSION
+    forced_by_run: int | None = None
+    """The run in which every page was processed by OCR, whatever its text layer."""
 
     @property
     def failed(self) -> tuple[Page, ...]:

@@ -121,7 +121,7 @@ def _find_gutter(part: Image.Image, page: tuple[int, int]) -> _Gutter | None:
 
 
 def _white_strips(part: Image.Image, page: tuple[int, int]) -> list[_Gutter]:
-    """The highest strip of each group of neighbouring strips."""
+    """The highest strip of each group of neighbouring strips that begin and end at about the same height."""
     height = max(round(_MIN_GUTTER_HEIGHT * page[1]), 1)
     margin = round(_MIN_COLUMN_WIDTH * page[0])
     # In the widened ink, the white left is the middle of gaps that are wide enough.
@@ -129,13 +129,17 @@ def _white_strips(part: Image.Image, page: tuple[int, int]) -> list[_Gutter]:
     columns = widened.tobytes()
     pattern = re.compile(rb"\x00{%d,}" % height)
     groups: list[list[_Gutter]] = []
+    bounds = part.getbbox()
+    assert bounds is not None, "a part without ink is not split"
     for x in range(margin, part.width - margin):
+        if not bounds[0] < x < bounds[2]:
+            continue
         column = columns[x * part.height : (x + 1) * part.height]
         for run in pattern.finditer(column):
             strip = _Gutter(x, *run.span())
             for group in groups:
                 last = group[-1]
-                if last.x >= x - 1 and last.top < strip.bottom and strip.top < last.bottom:
+                if last.x >= x - 1 and max(abs(last.top - strip.top), abs(last.bottom - strip.bottom)) <= height / 3:
                     group.append(strip)
                     break
             else:

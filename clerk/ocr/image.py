@@ -92,7 +92,7 @@ def skew(path: Path) -> float:
         return 0.0
     contrasts = {angle: _row_contrast(small, angle) for angle in _steps(-_MAX_SKEW, _MAX_SKEW, 1.0)}
     best = max(contrasts, key=lambda angle: contrasts[angle])
-    if abs(best) < _MIN_SKEW or contrasts[best] < _CLEAR_CONTRAST * straight:
+    if abs(best) < _MIN_SKEW or contrasts[best] <= _CLEAR_CONTRAST * straight:
         return 0.0
     return max(_steps(best - 0.8, best + 0.8, 0.2), key=lambda angle: _row_contrast(medium, angle))
 

@@ -170,22 +170,22 @@ class PageProcessor:
         """Render the page and check the image: poppler's exit code does not show whether it is complete."""
         box = self.inspection.boxes.get(page)
         if box is None:
-            raise PageFailed("PdfBroken", "poppler cannot find the page")
+            raise PageFailed("PdfBroken", "the file lists the page, but it cannot be found")
         dpi = _limited_dpi(box, wanted_dpi)
         image = self.scratch / f"{page}-{dpi:.0f}.pgm"
         stderr = self.engine.render(page, dpi, image, seconds)
         size = page_image.size(image)
         errors = poppler.page_errors(stderr, self.inspection.document_messages)
-        message = (errors or ["no message"])[-1][:200]
+        message = poppler.describe_message((errors or ["no message"])[-1])
         if size is None:
-            raise PageFailed("PdfBroken", f"it was not rendered ({message})")
+            raise PageFailed("PdfBroken", f"the page cannot be displayed ({message})")
         expected = box.width * dpi / 72, box.height * dpi / 72
         if any(abs(got - want) > 2 for got, want in zip(size, expected, strict=True)):
             raise PageFailed(
-                "PdfBroken", f"its image has {size[0]} x {size[1]} pixels, which its page box does not allow"
+                "PdfBroken", f"its image has {size[0]} x {size[1]} pixels, which is not the size of the page"
             )
         if errors and page_image.is_blank(image):
-            raise PageFailed("PdfBroken", f"it was rendered blank ({message})")
+            raise PageFailed("PdfBroken", f"the page was displayed blank ({message})")
         return image, dpi
 
     def _prepare(self, page: int, image: Path, dpi: float, budget: PageCpu) -> tuple[Path, float, float]:

@@ -15,6 +15,7 @@ from clerk.ocr.sandbox import Completed, ToolFailed
 PROGRAMS = ("pdfinfo", "pdftotext", "pdfimages", "pdftoppm")
 _PAGES = re.compile(r"^Pages: +(\d+)", re.MULTILINE)
 _SIZE = re.compile(r"^Page +(\d+) size: +(\S+) x (\S+) pts", re.MULTILINE)
+_MESSAGE_PREFIX = re.compile(r"^[\w/ ]+ (?:Error|Warning)(?: \(\d+\))?: ")
 _ROTATION = re.compile(r"^Page +(\d+) rot: +(\d+)", re.MULTILINE)
 
 
@@ -72,7 +73,7 @@ def pdf_info(run: ToolRunner, pdf: Path, output: Path, last: int, cpu_seconds: f
     info = output.read_text(errors="replace")
     pages = _PAGES.search(info)
     if pages is None:
-        raise Unreadable(completed.last_message)
+        raise Unreadable(describe_message(completed.last_message))
     rotations = {int(page): int(degrees) for page, degrees in _ROTATION.findall(info)}
     boxes = {}
     for page, width, height in _SIZE.findall(info):
@@ -82,6 +83,13 @@ def pdf_info(run: ToolRunner, pdf: Path, output: Path, last: int, cpu_seconds: f
         if box.width > 0 and box.height > 0:
             boxes[int(page)] = box
     return PdfInfo(int(pages[1]), boxes, frozenset(completed.stderr.splitlines()))
+
+
+def describe_message(message: str) -> str:
+    """A message of poppler's programs without the parts that mean nothing to users."""
+    if "Wrong page range" in message:
+        return "poppler finds none"
+    return f"poppler: {_MESSAGE_PREFIX.sub('', message)[:200]}"
 
 
 def page_errors(stderr: str, document_messages: frozenset[str]) -> list[str]:
