@@ -26,6 +26,8 @@ from clerk.ocr.text_layers import MAX_CHARACTERS, TextLayers
 from clerk.ocr.word_list import WordList
 
 _TEXT_BATCH_PAGES = 50
+_MAX_TEXT_BATCH_PAGES = 400
+_FAST_BATCH_SECONDS = 1.0
 _HIGH_DPI = 300.0
 _MIN_DPI = 50.0
 _MAX_PIXELS = 36_000_000
@@ -75,11 +77,15 @@ class PageProcessor:
         """Yield results as they are finished: pages that need no OCR in batches, others one by one."""
         done = set(self.task.done)
         todo = [page for page in range(1, self.inspection.page_count + 1) if page not in done]
-        for start in range(0, len(todo), _TEXT_BATCH_PAGES):
-            batch = todo[start : start + _TEXT_BATCH_PAGES]
-            started = time.monotonic()
+        size = _TEXT_BATCH_PAGES
+        while todo:
+            batch, todo = todo[:size], todo[size:]
+            started, used = time.monotonic(), self.cpu.used()
             layers = self.text_layers.read(batch)
             classified = self.text_layers.classify(batch, layers)
+            # Programs walk through all pages before the first of a batch, so long documents need large batches.
+            is_fast = self.cpu.used() - used < _FAST_BATCH_SECONDS
+            size = min(2 * size, _MAX_TEXT_BATCH_PAGES) if is_fast else _TEXT_BATCH_PAGES
             per_page = round((time.monotonic() - started) * 1000 / len(batch))
             finished = [
                 PageResult(page, TEXT_LAYER if layers[page] else EMPTY, layers[page], reason=result.reason)
