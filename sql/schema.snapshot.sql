@@ -153,6 +153,7 @@ alter table paused_queues add column paused_by text not null;
 alter table paused_queues add column queue_name text not null;
 alter table pipeline_runs add column counters jsonb;
 alter table pipeline_runs add column ended_at timestamp with time zone;
+alter table pipeline_runs add column force_ocr boolean not null default false;
 alter table pipeline_runs add column outcome text;
 alter table pipeline_runs add column outcome_reason text;
 alter table pipeline_runs add column reason text not null;
@@ -510,7 +511,7 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- clerk_resume_site(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 a4dbfe57052a6009e07eded6093e4faf
 -- clerk_retry_failed(p_subdomain text, p_stage text, p_failed_only boolean, OUT run_id bigint, OUT stage text, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp, md5 f1c7fc8b0afb95dc1c6657fc190605cb
 -- clerk_retry_units(p_subdomain text, p_stage text, p_items bigint[], OUT run_id bigint, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp, md5 1783218fcb1a5af02561120818deed90
--- clerk_rewind(p_subdomain text, p_stage text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 c75315063a8e735e61d1f4a82ea6912f
+-- clerk_rewind(p_subdomain text, p_stage text, p_force_ocr boolean) returns bigint set search_path=pg_catalog, public, pg_temp, md5 e5e9ee9e2e1baf9a6cb25cdd697354a0
 -- clerk_run_is_active(p_run_id bigint) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 03385cc3d6421b2efeaeb981ccc55ab5
 -- clerk_run_phase(p_subdomain text, p_run_id bigint) returns integer stable set search_path=pg_catalog, public, pg_temp, md5 d4e6bd2590f08eb884ee8f7f14a2e2cc
 -- clerk_save_legacy_site() returns trigger set search_path=pg_catalog, public, pg_temp, md5 68d041ed2243b8eee062ba5e1397114c
@@ -673,6 +674,7 @@ comment on column pipeline_overview.phase_ended is 'Units of the current phase t
 comment on column pipeline_overview.rate_per_hour is 'Units ended per hour since the current phase began.';
 comment on column pipeline_overview.stuck is 'A run is active, the site is not paused, there was no progress for two hours, and none of its jobs has a live lease.';
 comment on column pipeline_runs.counters is 'Counters of the site when the run ended: {stage: {total, completed, failed}}. NULL: the run is open, or was superseded without them.';
+comment on column pipeline_runs.force_ocr is 'The OCR stage of this run processes every page again by OCR and ignores text layers.';
 comment on column pipeline_runs.reason is 'Why the run was started, for a person: "scheduled", "late documents processed", …';
 comment on column pipeline_runs.run_id is 'The fencing token: it only grows, so a job of an older run is recognised.';
 comment on column pipeline_runs.skipped is 'Entries of the source that this run''s fetch skipped because they are not documents.';

@@ -36,6 +36,8 @@ class Page:
     """Hash of the text file; None for a failed page."""
     error: str | None = None
     """`Code: message` of a failed page."""
+    reason: str | None = None
+    """Why this method was used. None in manifests that were written before it was recorded."""
 
     @property
     def has_text(self) -> bool:
@@ -51,6 +53,8 @@ class Manifest:
     pages: tuple[Page, ...] = field(default=())
     note: str | None = None
     version: int = VERSION
+    forced_by_run: int | None = None
+    """The run in which every page was processed by OCR, whatever its text layer."""
 
     @property
     def failed(self) -> tuple[Page, ...]:

@@ -13,7 +13,14 @@ _MIN_CONTRAST = 32
 _GREYS = 4
 _MAX_SKEW = 15.0
 """Degrees."""
+_MIN_SKEW = 1.0
+"""Degrees. Tesseract reads lines that are skewed less."""
+_CLEAR_CONTRAST = 1.3
+"""The contrast between rows must be this much higher at the angle than without rotation."""
+_SHARP_CONTRAST = 1.5
+"""If the contrast is this much higher than at 2 degrees to both sides, the lines are horizontal."""
 _SKEW_IMAGE_SIDE = 1000
+_COARSE_SKEW_IMAGE_SIDE = 500
 
 
 def size(path: Path) -> tuple[int, int] | None:
@@ -44,6 +51,18 @@ def _extrema(image: Image.Image) -> tuple[int, int]:
     return darkest, lightest
 
 
+def ink(path: Path) -> float:
+    """The share of the image that is ink: 0 for a white one, 1 for a black one."""
+    with Image.open(path) as image:
+        histogram = image.convert("L").histogram()
+    return sum((255 - value) * count for value, count in enumerate(histogram)) / (255 * sum(histogram))
+
+
+def crop(source: Path, box: tuple[int, int, int, int], target: Path) -> None:
+    with Image.open(source) as image:
+        image.crop(box).save(target)
+
+
 def rotate(source: Path, degrees: int, target: Path) -> None:
     """Rotate clockwise by 90, 180 or 270 degrees."""
     transpositions = {90: Image.Transpose.ROTATE_270, 180: Image.Transpose.ROTATE_180, 270: Image.Transpose.ROTATE_90}
@@ -59,15 +78,23 @@ def deskew(source: Path, degrees: float, target: Path) -> None:
 def skew(path: Path) -> float:
     """The angle in degrees, counter-clockwise, by which the page must be rotated to make its lines horizontal.
 
-    With horizontal lines the brightness differs most from pixel row to pixel row. The search uses a small copy, first
-    with coarse steps, then with fine ones.
+    0 if the lines are horizontal to within a degree, or if there are no lines. With horizontal lines the brightness
+    differs most from pixel row to pixel row. The search uses small copies: first coarse steps, then fine ones.
     """
     with Image.open(path) as image:
-        small = image.convert("L")
-        small.thumbnail((_SKEW_IMAGE_SIDE, _SKEW_IMAGE_SIDE))
-    small = small.point([255 - value for value in range(256)])
-    best = max(_steps(-_MAX_SKEW, _MAX_SKEW, 1.0), key=lambda angle: _row_contrast(small, angle))
-    return max(_steps(best - 0.8, best + 0.8, 0.2), key=lambda angle: _row_contrast(small, angle))
+        medium = image.convert("L")
+        medium.thumbnail((_SKEW_IMAGE_SIDE, _SKEW_IMAGE_SIDE), resample=Image.Resampling.BOX)
+    medium = medium.point([255 - value for value in range(256)])
+    small = medium.copy()
+    small.thumbnail((_COARSE_SKEW_IMAGE_SIDE, _COARSE_SKEW_IMAGE_SIDE), resample=Image.Resampling.BOX)
+    straight = _row_contrast(small, 0.0)
+    if straight > _SHARP_CONTRAST * max(_row_contrast(small, -2.0), _row_contrast(small, 2.0)):
+        return 0.0
+    contrasts = {angle: _row_contrast(small, angle) for angle in _steps(-_MAX_SKEW, _MAX_SKEW, 1.0)}
+    best = max(contrasts, key=lambda angle: contrasts[angle])
+    if abs(best) < _MIN_SKEW or contrasts[best] <= _CLEAR_CONTRAST * straight:
+        return 0.0
+    return max(_steps(best - 0.8, best + 0.8, 0.2), key=lambda angle: _row_contrast(medium, angle))
 
 
 def _steps(first: float, last: float, step: float) -> Sequence[float]:

@@ -2,7 +2,7 @@
 
 Both poppler and pypdf count the pages. Poppler, which renders the pages later, opens more damaged files and reports
 the page boxes; pypdf walks the page tree, so it finds pages that poppler skips without a message. A page exists if
-either finds it.
+poppler finds it, or if pypdf finds it with contents. Files declare further pages that do not exist; those are ignored.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import pypdf
 from pypdf.errors import LimitReachedError
@@ -39,9 +39,8 @@ class Inspection:
 
 def inspect(run: poppler.ToolRunner, pdf: Path, scratch: Path, max_pages: int, cpu_seconds: float) -> Inspection:
     head, tail = _head_and_tail(pdf)
-    require_pdf(head)
+    has_header = check_type(head)
     is_truncated = b"%%EOF" not in tail and b"startxref" not in tail
-    broken = PdfTruncated if is_truncated else PdfBroken
     try:
         info = poppler.pdf_info(run, pdf, scratch / "info", max_pages, cpu_seconds)
         message = "poppler finds none"
@@ -52,10 +51,10 @@ def inspect(run: poppler.ToolRunner, pdf: Path, scratch: Path, max_pages: int, c
     if info.page_count > max_pages:
         raise PdfTooLarge(f"{info.page_count} pages; at most {max_pages} are allowed")
 
-    inspection = Inspection(0, info.boxes, info.document_messages, is_truncated=is_truncated)
-    pypdf_count: int | None = None
+    found = max(info.boxes, default=0)
+    counted: _PageTree | None = None
     try:
-        pypdf_count = run_with_cpu_limit(cpu_seconds, lambda: _count_pages(pdf, max_pages))
+        counted = run_with_cpu_limit(cpu_seconds, lambda: _walk_page_tree(pdf, max_pages, found))
     except PdfTooLarge:
         raise
     except LimitReachedError as error:
@@ -63,33 +62,43 @@ def inspect(run: poppler.ToolRunner, pdf: Path, scratch: Path, max_pages: int, c
             raise PdfTooLarge(f"it exceeds a limit of pypdf ({error})") from error
     except Exception:  # noqa: BLE001, S110 (pypdf raises any exception for damaged files, and poppler may still open them)
         pass
-    poppler_count = max(info.boxes, default=0)
-    # A document can declare pages that it does not have. Only pypdf detects that, since it walks the page tree.
-    inspection.page_count = info.page_count if pypdf_count is None else max(pypdf_count, poppler_count)
-    if inspection.page_count == 0:
-        if pypdf_count == 0 and not is_truncated:
+    listed = info.page_count if counted is None else max(counted.pages, found)
+    if listed == 0:
+        if not has_header:
+            raise NotAPdf("it does not begin with %PDF")
+        if counted is not None and not is_truncated:
             raise PdfEmpty("the document has no page")
-        raise broken(f"no page was found ({message})")
-    if pypdf_count not in (None, poppler_count):
-        inspection.notes.append(f"poppler finds {poppler_count} pages, pypdf {pypdf_count}")
+        broken = PdfTruncated if is_truncated else PdfBroken
+        raise broken(f"no page can be displayed ({message})")
+    with_contents = found if counted is None else max(found, counted.last_with_contents)
+    # The missing pages of a truncated file existed. A file that lacks most of its pages is damaged.
+    page_count = listed if is_truncated or 2 * with_contents < listed else with_contents
+    inspection = Inspection(page_count, info.boxes, info.document_messages, is_truncated=is_truncated)
+    if listed > found:
+        inspection.notes.append(f"the file lists {listed} pages, of which {len(info.boxes)} can be displayed")
     if is_truncated:
         inspection.notes.append("the file has no end mark")
+    if not has_header:
+        inspection.notes.append("the file does not begin with %PDF")
     return inspection
 
 
-def require_pdf(head: bytes) -> None:
-    """Raise NotAPdf or PdfEmpty, with the actual file type, if these first bytes are not those of a PDF."""
+def check_type(head: bytes) -> bool:
+    """Whether these first bytes have the header of a PDF. Raises PdfEmpty or NotAPdf if they are of another type.
+
+    The header can be damaged: poppler opens such files too.
+    """
     if not head:
         raise PdfEmpty("the file is empty")
-    if b"%PDF-" in head:
-        return
+    if b"%PDF" in head:
+        return True
     start = head.lstrip().lower()
     if start.startswith((b"<!doctype", b"<html", b"<?xml", b"<head", b"<body", b"<!--")):
         raise NotAPdf("it is a web page")
     for signature, name in _OTHER_TYPES.items():
         if head.startswith(signature):
             raise NotAPdf(f"it is {name}")
-    raise NotAPdf("it does not begin with %PDF-")
+    return False
 
 
 _OTHER_TYPES = {
@@ -113,8 +122,13 @@ def _head_and_tail(pdf: Path) -> tuple[bytes, bytes]:
         return head, file.read()
 
 
-def _count_pages(pdf: Path, max_pages: int) -> int:
-    """Walk the page tree and count its pages."""
+class _PageTree(NamedTuple):
+    pages: int
+    last_with_contents: int
+    """The last page with contents among those that poppler did not find; 0 if there is none."""
+
+
+def _walk_page_tree(pdf: Path, max_pages: int, found_by_poppler: int) -> _PageTree:
     with pdf.open("rb") as file:
         reader = pypdf.PdfReader(file)
         if reader.is_encrypted:
@@ -124,9 +138,11 @@ def _count_pages(pdf: Path, max_pages: int) -> int:
         if isinstance(declared, int) and declared > max_pages and len(kids) > max_pages:
             raise PdfTooLarge(f"{declared} pages; at most {max_pages} are allowed")
         pages = len(reader.pages)
-    if pages > max_pages:
-        raise PdfTooLarge(f"{pages} pages; at most {max_pages} are allowed")
-    return pages
+        if pages > max_pages:
+            raise PdfTooLarge(f"{pages} pages; at most {max_pages} are allowed")
+        missing = range(found_by_poppler + 1, pages + 1)
+        last = max((page for page in missing if "/Contents" in reader.pages[page - 1]), default=0)
+    return _PageTree(pages, last)
 
 
 def run_with_cpu_limit(cpu_seconds: float, work: Callable[[], Result]) -> Result:

@@ -1,8 +1,8 @@
 """Checkpoint file of a document that is being processed: one line of JSON per finished page.
 
-A job that was killed after page 190 continues with page 191. The first line names the PDF and the languages; the
-journal is ignored for others. A page is processed again if its line is incomplete or its text is missing. The journal
-is deleted when the manifest is written.
+A job that was killed after page 190 continues with page 191. The first line names the PDF, the languages and the run
+that forces OCR; the journal is ignored for others. A page is processed again if its line is incomplete or its text is
+missing. The journal is deleted when the manifest is written.
 """
 
 from __future__ import annotations
@@ -19,18 +19,34 @@ _NAME = ".reading.jsonl"
 
 
 class Journal:
-    def __init__(self, storage: SiteStorage, document: Document, pdf_sha256: str, languages: str) -> None:
+    def __init__(
+        self,
+        storage: SiteStorage,
+        document: Document,
+        pdf_sha256: str,
+        languages: str,
+        forced_by_run: int | None = None,
+    ) -> None:
         self.storage = storage
         self.document = document
         self.path = storage.texts(document) / _NAME
+        self.pdf_sha256 = pdf_sha256
+        self.languages = languages
+        self.forced_by_run = forced_by_run
         self.head = {"pdf_sha256": pdf_sha256, "languages": languages}
+        if forced_by_run is not None:
+            self.head["forced_by_run"] = str(forced_by_run)
 
     def pages(self, manifest: Manifest | None) -> dict[int, Page]:
         """The finished pages, from the journal and from a manifest of the same PDF and languages."""
         known = {page.page: page for page in self._lines()}
-        if manifest and self.head == {"pdf_sha256": manifest.pdf_sha256, "languages": manifest.languages}:
+        if manifest and self.accepts(manifest) and self.languages == manifest.languages:
             known = {page.page: page for page in manifest.pages} | known
         return {number: page for number, page in known.items() if page.has_text and self._has_text(page)}
+
+    def accepts(self, manifest: Manifest) -> bool:
+        """Whether the manifest is of the same PDF and, if OCR is forced, of the run that forces it."""
+        return manifest.pdf_sha256 == self.pdf_sha256 and self.forced_by_run in (None, manifest.forced_by_run)
 
     def _lines(self) -> list[Page]:
         try:

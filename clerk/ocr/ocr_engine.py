@@ -29,8 +29,11 @@ class Engine(Protocol):
     def text_layer(self, first: int, last: int, cpu_seconds: float) -> list[str] | None:
         """The text layers of pages `first` to `last`; None if they cannot be told apart."""
 
-    def image_coverage(self, page: int, box: Box, cpu_seconds: float) -> float:
-        """The share of the page that images cover; more than 1 if they overlap."""
+    def image_coverages(self, first: int, last: int, boxes: Mapping[int, Box], cpu_seconds: float) -> dict[int, float]:
+        """The share of each page with images that they cover; more than 1 if they overlap."""
+
+    def thumbnails(self, first: int, last: int, longest_side: int, cpu_seconds: float) -> tuple[dict[int, Path], str]:
+        """Small grey images of the pages, and the renderer's error output. An image may be missing."""
 
     def render(self, page: int, dpi: float, image: Path, cpu_seconds: float) -> str:
         """Write `image`, and return the renderer's error output. The caller must check the image."""
@@ -65,8 +68,12 @@ class PopplerAndTesseract:
     def text_layer(self, first: int, last: int, cpu_seconds: float) -> list[str] | None:
         return poppler.text(self.run, self.pdf, first, last, self.scratch / "layer.txt", cpu_seconds)
 
-    def image_coverage(self, page: int, box: Box, cpu_seconds: float) -> float:
-        return poppler.image_coverage(self.run, self.pdf, page, box, self.scratch / "images.txt", cpu_seconds)
+    def image_coverages(self, first: int, last: int, boxes: Mapping[int, Box], cpu_seconds: float) -> dict[int, float]:
+        output = self.scratch / "images.txt"
+        return poppler.image_coverages(self.run, self.pdf, first, last, boxes, output, cpu_seconds)
+
+    def thumbnails(self, first: int, last: int, longest_side: int, cpu_seconds: float) -> tuple[dict[int, Path], str]:
+        return poppler.thumbnails(self.run, self.pdf, first, last, longest_side, self.scratch, cpu_seconds)
 
     def render(self, page: int, dpi: float, image: Path, cpu_seconds: float) -> str:
         return poppler.render(self.run, self.pdf, page, dpi, image, cpu_seconds).stderr

@@ -6,33 +6,35 @@ An error in a page fails that page. CPU time is limited per page, per document, 
 from __future__ import annotations
 
 import math
-import resource
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from clerk.documents.manifest import EMPTY, FAILED, OCR, TEXT_LAYER
-from clerk.errors import PdfTimeout, ToolMissing
+from clerk.errors import ToolMissing
+from clerk.ocr import columns, poppler, quality, word_list
 from clerk.ocr import image as page_image
-from clerk.ocr import poppler, quality
+from clerk.ocr.cpu_limits import DocumentCpu, PageCpu
 from clerk.ocr.inspection import Inspection
 from clerk.ocr.ocr_engine import Engine
 from clerk.ocr.protocol import PageResult, Task
+from clerk.ocr.quality import Classification, Verdict
 from clerk.ocr.sandbox import OutOfMemory, OutOfTime, OutputTooLarge, ToolFailed
-from clerk.ocr.tesseract import OcrResult
+from clerk.ocr.tesseract import OcrResult, models
+from clerk.ocr.text_layers import MAX_CHARACTERS, TextLayers
+from clerk.ocr.word_list import WordList
 
-_TEXT_SECONDS = 8.0
-_IMAGE_SECONDS = 2.0
-_LARGE_IMAGE_COVERAGE = 0.5
 _TEXT_BATCH_PAGES = 50
+_MAX_TEXT_BATCH_PAGES = 400
+_FAST_BATCH_SECONDS = 1.0
 _HIGH_DPI = 300.0
 _MIN_DPI = 50.0
 _MAX_PIXELS = 36_000_000
-_MAX_CHARACTERS = 1_000_000
 _POOR_CONFIDENCE = 70.0
 """If the mean confidence is lower, OCR is repeated on a rotated, deskewed or larger image."""
-_MIN_SKEW = 0.5
+_SAMPLE_PAGES = 3
+"""If OCR was not better on this many pages with unknown words, further pages like them are not compared."""
 _SMALL_WORD_HEIGHT = 13
 """Pixels. Words below this height are recognized better at a higher resolution. Newspaper columns have 10 at 150 dpi,
 usual documents 15 and more. Confidence does not show it: tesseract reports 90 and more for them."""
@@ -54,6 +56,9 @@ class OcrAttempt:
     result: OcrResult
     image: Path
     rotation: int
+    """Degrees clockwise by which the page was rotated."""
+    skew: float
+    """Degrees counter-clockwise by which the page was deskewed."""
 
 
 class PageProcessor:
@@ -62,64 +67,36 @@ class PageProcessor:
         self.engine = engine
         self.inspection = inspection
         self.scratch = Path(task.scratch)
-        self.failed_cpu = 0.0
-        self.cpu_limit = document_cpu_limit(task, inspection)
+        self.words = _load_words(task.languages)
+        self.unknown_words_accepted: list[float] = []
+        """Shares of known words of text layers that were doubtful, but not worse than OCR, since one was worse."""
+        self.cpu = DocumentCpu(task, inspection, lambda: engine.cpu_seconds)
+        self.text_layers = TextLayers(task, engine, inspection, self.words, self.cpu)
 
     def pages(self) -> Iterator[list[PageResult]]:
-        """Yield results as they are finished: pages with a good text layer in batches, others one by one."""
+        """Yield results as they are finished: pages that need no OCR in batches, others one by one."""
         done = set(self.task.done)
         todo = [page for page in range(1, self.inspection.page_count + 1) if page not in done]
-        for start in range(0, len(todo), _TEXT_BATCH_PAGES):
-            batch = todo[start : start + _TEXT_BATCH_PAGES]
-            started = time.monotonic()
-            layers = self._text_layers(batch)
+        size = _TEXT_BATCH_PAGES
+        while todo:
+            batch, todo = todo[:size], todo[size:]
+            started, used = time.monotonic(), self.cpu.used()
+            layers = self.text_layers.read(batch)
+            classified = self.text_layers.classify(batch, layers)
+            # Programs walk through all pages before the first of a batch, so long documents need large batches.
+            is_fast = self.cpu.used() - used < _FAST_BATCH_SECONDS
+            size = min(2 * size, _MAX_TEXT_BATCH_PAGES) if is_fast else _TEXT_BATCH_PAGES
             per_page = round((time.monotonic() - started) * 1000 / len(batch))
-            verdicts = {page: self._classify(page, layers[page]) for page in batch}
-            usable = [page for page in batch if verdicts[page] is quality.Verdict.USE_TEXT]
-            if usable:
-                results = [PageResult(page, TEXT_LAYER, layers[page], milliseconds=per_page) for page in usable]
-                yield [self._with_image(result) for result in results]
-            for page in batch:
-                if verdicts[page] is not quality.Verdict.USE_TEXT:
-                    yield [self._ocr_page(page, layers[page], verdicts[page])]
-
-    # --- text layer
-
-    def _text_layers(self, batch: list[int]) -> dict[int, str]:
-        """The text layers of these pages: with one call if the pages are consecutive and it succeeds, else per page."""
-        first, last = batch[0], batch[-1]
-        if last - first + 1 == len(batch) and len(batch) > 1:
-            texts = self._text_layer(first, last)
-            if texts is not None:
-                return dict(zip(batch, texts, strict=True))
-        return {page: (self._text_layer(page, page) or [""])[0] for page in batch}
-
-    def _text_layer(self, first: int, last: int) -> list[str] | None:
-        seconds = min(_TEXT_SECONDS, self._remaining_cpu())
-        before = self._cpu()
-        try:
-            texts = self.engine.text_layer(first, last, seconds)
-        except ToolFailed:
-            self.failed_cpu += self._cpu() - before
-            return None
-        if texts is None or any(len(text) > _MAX_CHARACTERS for text in texts):
-            return None
-        return [quality.normalize(text) for text in texts]
-
-    def _classify(self, page: int, layer: str) -> quality.Verdict:
-        """Classify the text layer. The image coverage is determined last: a page full of text does not need it."""
-        verdict = quality.classify(layer, has_large_image=False)
-        if verdict is quality.Verdict.USE_TEXT and quality.count_letters(layer) < quality.FULL_PAGE_LETTERS:
-            return quality.classify(layer, self._is_mostly_image(page))
-        return verdict
-
-    def _is_mostly_image(self, page: int) -> bool:
-        """Whether images cover most of the page. Also true if unknown, so that OCR is run."""
-        box = self.inspection.boxes.get(page)
-        try:
-            return box is None or self.engine.image_coverage(page, box, _IMAGE_SECONDS) >= _LARGE_IMAGE_COVERAGE
-        except (ToolFailed, ValueError):
-            return True
+            finished = [
+                PageResult(page, TEXT_LAYER if layers[page] else EMPTY, layers[page], reason=result.reason)
+                for page, result in classified.items()
+                if result.verdict is Verdict.USE_TEXT
+            ]
+            if finished:
+                yield [self._with_image(replace(result, milliseconds=per_page)) for result in finished]
+            for page, result in classified.items():
+                if result.verdict is not Verdict.USE_TEXT:
+                    yield [self._ocr_page(page, layers[page], result)]
 
     def _with_image(self, result: PageResult) -> PageResult:
         """Add an image of a page that needs no OCR, if images of all pages are wanted. Without one if that fails."""
@@ -133,38 +110,58 @@ class PageProcessor:
 
     # --- OCR
 
-    def _ocr_page(self, page: int, layer: str, verdict: quality.Verdict) -> PageResult:
-        started, before = time.monotonic(), self._cpu()
-        budget = CpuBudget(min(self.task.page_seconds, self._remaining_cpu()), self._cpu)
-        usable = layer if verdict is quality.Verdict.COMPARE else ""
+    def _ocr_page(self, page: int, layer: str, classified: Classification) -> PageResult:
+        if self._is_trusted(classified):
+            reason = f"{classified.reason}, but OCR was not better on {_SAMPLE_PAGES} pages like this"
+            return self._with_image(PageResult(page, TEXT_LAYER, layer, reason=reason))
+        started = time.monotonic()
+        budget = PageCpu(self.task.page_seconds, self.cpu)
         try:
-            result = self._render_and_recognize(page, usable, budget)
+            with self.cpu.counting_failure(PageFailed, ToolFailed):
+                result = self._render_and_recognize(page, layer, classified, budget)
         except (PageFailed, ToolFailed) as error:
-            self.failed_cpu += self._cpu() - before
-            if usable:
-                result = PageResult(page, TEXT_LAYER, usable)
+            message = str(error) if isinstance(error, PageFailed) else error_text(error)
+            if quality.find_problem(layer) is None:
+                result = PageResult(page, TEXT_LAYER, layer, reason=f"OCR failed ({message})")
             else:
-                result = PageResult(
-                    page, FAILED, error=str(error) if isinstance(error, PageFailed) else error_text(error)
-                )
+                result = PageResult(page, FAILED, error=message)
         self._delete_temp_images(result)
         return replace(result, milliseconds=round((time.monotonic() - started) * 1000))
 
-    def _render_and_recognize(self, page: int, layer: str, budget: CpuBudget) -> PageResult:
-        image, dpi = self._render(page, self.task.dpi, budget.remaining())
-        if page_image.is_blank(image):
-            return PageResult(page, TEXT_LAYER if layer else EMPTY, layer, image=self._save_image(page, image))
-        image, dpi = self._ensure_resolution(page, image, dpi, budget)
-        attempt = self._recognize(page, image, dpi, budget)
-        saved = self._save_image(page, attempt.image)
+    def _is_trusted(self, classified: Classification) -> bool:
+        """Whether OCR was not better on enough pages of the document with as many unknown words."""
+        samples = self.unknown_words_accepted
+        return (
+            classified.is_doubtful
+            and len(samples) >= _SAMPLE_PAGES
+            and classified.words is not None
+            and classified.words.share >= min(samples)
+        )
+
+    def _render_and_recognize(self, page: int, layer: str, classified: Classification, budget: PageCpu) -> PageResult:
+        layer = layer if classified.verdict is Verdict.COMPARE else ""
+        rendered, dpi = self._render(page, self.task.dpi, budget.remaining())
+        if page_image.is_blank(rendered):
+            saved, reason = self._save_image(page, rendered), "nothing is visible on the page"
+            return PageResult(page, TEXT_LAYER if layer else EMPTY, layer, image=saved, reason=reason)
+        image, dpi, skew = self._prepare(page, rendered, dpi, budget)
+        attempt = self._recognize(page, image, dpi, skew, budget)
         text = quality.normalize(attempt.result.text)
-        if len(text) > _MAX_CHARACTERS:
-            raise PageFailed("PdfTooLarge", f"more than {_MAX_CHARACTERS} characters on a page")
-        confidence = attempt.result.confidence
-        if layer and not quality.ocr_is_better(text, confidence, layer):
-            return PageResult(page, TEXT_LAYER, layer, image=saved)
+        if len(text) > MAX_CHARACTERS:
+            raise PageFailed("PdfTooLarge", f"more than {MAX_CHARACTERS} characters on a page")
+        confidence, reason = attempt.result.confidence, classified.reason
+        if layer:
+            is_better, reason = quality.compare(text, confidence, layer, self.words)
+            if classified.is_doubtful and classified.words is not None:
+                self.unknown_words_accepted = (
+                    [] if is_better else [*self.unknown_words_accepted, classified.words.share]
+                )
+            if not is_better:
+                # The image as the PDF shows it, like the boxes of the text layer's words.
+                return PageResult(page, TEXT_LAYER, layer, image=self._save_image(page, rendered), reason=reason)
+        saved = self._save_image(page, attempt.image)
         if not text:
-            return PageResult(page, EMPTY, image=saved)
+            return PageResult(page, EMPTY, image=saved, reason="OCR found no text")
         return PageResult(
             page,
             OCR,
@@ -172,52 +169,58 @@ class PageProcessor:
             confidence=None if confidence is None else round(confidence, 1),
             rotation=attempt.rotation,
             image=saved,
+            reason=reason,
         )
 
     def _render(self, page: int, wanted_dpi: float, seconds: float) -> tuple[Path, float]:
         """Render the page and check the image: poppler's exit code does not show whether it is complete."""
         box = self.inspection.boxes.get(page)
         if box is None:
-            raise PageFailed("PdfBroken", "poppler cannot find the page")
+            raise PageFailed("PdfBroken", "the file lists the page, but it cannot be found")
         dpi = _limited_dpi(box, wanted_dpi)
         image = self.scratch / f"{page}-{dpi:.0f}.pgm"
         stderr = self.engine.render(page, dpi, image, seconds)
         size = page_image.size(image)
         errors = poppler.page_errors(stderr, self.inspection.document_messages)
-        message = (errors or ["no message"])[-1][:200]
+        message = poppler.describe_message((errors or ["no message"])[-1])
         if size is None:
-            raise PageFailed("PdfBroken", f"it was not rendered ({message})")
+            raise PageFailed("PdfBroken", f"the page cannot be displayed ({message})")
         expected = box.width * dpi / 72, box.height * dpi / 72
         if any(abs(got - want) > 2 for got, want in zip(size, expected, strict=True)):
             raise PageFailed(
-                "PdfBroken", f"its image has {size[0]} x {size[1]} pixels, which its page box does not allow"
+                "PdfBroken", f"its image has {size[0]} x {size[1]} pixels, which is not the size of the page"
             )
         if errors and page_image.is_blank(image):
-            raise PageFailed("PdfBroken", f"it was rendered blank ({message})")
+            raise PageFailed("PdfBroken", f"the page was displayed blank ({message})")
         return image, dpi
 
-    def _ensure_resolution(self, page: int, image: Path, dpi: float, budget: CpuBudget) -> tuple[Path, float]:
-        """The same image, or one with a higher resolution for small print. Decided before OCR, which is expensive."""
+    def _prepare(self, page: int, image: Path, dpi: float, budget: PageCpu) -> tuple[Path, float, float]:
+        """Deskew the image, and render small print with a higher resolution. Before OCR, which is expensive.
+
+        Returns the image, its resolution and the angle by which it was rotated.
+        """
+        skew = page_image.skew(image)
+        image = _deskew(image, skew)
         height = self.engine.word_height(image, dpi, self.task.languages, budget.remaining())
         if height is None or height >= _SMALL_WORD_HEIGHT:
-            return image, dpi
+            return image, dpi, skew
         wanted = min(dpi * _NORMAL_WORD_HEIGHT / height, _HIGH_DPI)
         if _limited_dpi(self.inspection.boxes[page], wanted) <= dpi:
-            return image, dpi
+            return image, dpi, skew
         try:
-            return self._render(page, wanted, budget.remaining())
+            larger, high_dpi = self._render(page, wanted, budget.remaining())
         except (ToolFailed, PageFailed):
             # Rendering with a higher resolution failed: use the image that exists.
-            return image, dpi
+            return image, dpi, skew
+        return _deskew(larger, skew), high_dpi, skew
 
-    def _recognize(self, page: int, image: Path, dpi: float, budget: CpuBudget) -> OcrAttempt:
+    def _recognize(self, page: int, image: Path, dpi: float, skew: float, budget: PageCpu) -> OcrAttempt:
         """Run OCR, and repeat it on improved images only if the result is poor: each repetition costs as much again."""
-        result = self.engine.recognize(image, dpi, self.task.languages, budget.remaining())
-        best = OcrAttempt(result, image, 0)
+        best = OcrAttempt(self._read(image, dpi, budget), image, 0, skew)
         try:
             if _is_poor(best.result) or best.result.is_sideways:
                 best = self._rotated(best, dpi, budget)
-            if _is_poor(best.result):
+            if _is_poor(best.result) and best.rotation:
                 best = self._deskewed(best, dpi, budget)
             if _is_poor(best.result) and not best.rotation:
                 best = self._higher_dpi(best, page, dpi, budget)
@@ -226,51 +229,50 @@ class PageProcessor:
             return best
         return best
 
-    def _rotated(self, best: OcrAttempt, dpi: float, budget: CpuBudget) -> OcrAttempt:
+    def _read(self, image: Path, dpi: float, budget: PageCpu) -> OcrResult:
+        """OCR of an image, column by column."""
+        regions = columns.find_regions(image, dpi)
+        if len(regions) == 1:
+            return self.engine.recognize(image, dpi, self.task.languages, budget.remaining())
+        results = []
+        for number, region in enumerate(regions):
+            part = image.with_suffix(f".region{number}.pgm")
+            page_image.crop(image, region, part)
+            results.append(self.engine.recognize(part, dpi, self.task.languages, budget.remaining()))
+        return join_results(results)
+
+    def _rotated(self, best: OcrAttempt, dpi: float, budget: PageCpu) -> OcrAttempt:
         degrees, confidence = self.engine.orientation(best.image, dpi, budget.remaining())
         if degrees not in (90, 180, 270) or confidence < 0.5:
             return best
         image = best.image.with_suffix(f".rotated{degrees}.pgm")
         page_image.rotate(best.image, degrees, image)
-        result = self.engine.recognize(image, dpi, self.task.languages, budget.remaining())
-        rotated = OcrAttempt(result, image, degrees)
+        result = self._read(image, dpi, budget)
+        rotated = OcrAttempt(result, image, degrees, best.skew)
         if best.result.is_sideways and result.score > 0.9 * best.result.score:
             return rotated
         return max(best, rotated, key=lambda attempt: attempt.result.score)
 
-    def _deskewed(self, best: OcrAttempt, dpi: float, budget: CpuBudget) -> OcrAttempt:
-        angle = page_image.skew(best.image)
-        if abs(angle) < _MIN_SKEW:
+    def _deskewed(self, best: OcrAttempt, dpi: float, budget: PageCpu) -> OcrAttempt:
+        """Deskew again: on the lines of a page that lay on its side the angle could not be measured."""
+        skew = page_image.skew(best.image)
+        if not skew:
             return best
-        image = best.image.with_suffix(".deskewed.pgm")
-        page_image.deskew(best.image, angle, image)
-        result = self.engine.recognize(image, dpi, self.task.languages, budget.remaining())
-        return max(best, OcrAttempt(result, image, best.rotation), key=lambda attempt: attempt.result.score)
+        image = _deskew(best.image, skew)
+        result = self._read(image, dpi, budget)
+        deskewed = OcrAttempt(result, image, best.rotation, best.skew + skew)
+        return max(best, deskewed, key=lambda attempt: attempt.result.score)
 
-    def _higher_dpi(self, best: OcrAttempt, page: int, dpi: float, budget: CpuBudget) -> OcrAttempt:
+    def _higher_dpi(self, best: OcrAttempt, page: int, dpi: float, budget: PageCpu) -> OcrAttempt:
         """The better of two results: for tables in small print a higher resolution can be worse."""
         box = self.inspection.boxes[page]
         if _limited_dpi(box, _HIGH_DPI) < 1.2 * dpi:
             return best
         image, high_dpi = self._render(page, _HIGH_DPI, budget.remaining())
-        result = self.engine.recognize(image, high_dpi, self.task.languages, budget.remaining())
+        result = self._read(_deskew(image, best.skew), high_dpi, budget)
         return max(best, replace(best, result=result), key=lambda attempt: attempt.result.score)
 
-    # --- CPU time and scratch files
-
-    def _remaining_cpu(self) -> float:
-        """CPU seconds until the document's limit, and until the limit for failed pages, whichever is less."""
-        used = self._cpu()
-        if used >= self.cpu_limit:
-            raise PdfTimeout(f"OCR used more than {self.cpu_limit:.0f} s of CPU time")
-        if self.failed_cpu >= self.task.failed_seconds:
-            raise PdfTimeout(f"failed pages used more than {self.task.failed_seconds:.0f} s of CPU time")
-        return min(self.cpu_limit - used, self.task.failed_seconds - self.failed_cpu)
-
-    def _cpu(self) -> float:
-        """CPU seconds of this process, of its ended children, and of the engine's running processes."""
-        own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-        return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime + self.engine.cpu_seconds
+    # --- scratch files
 
     def _save_image(self, page: int, image: Path) -> str | None:
         if self.task.images == "none":
@@ -284,18 +286,29 @@ class PageProcessor:
             path.unlink()
 
 
-class CpuBudget:
-    """The CPU limit of one page, over all programs that are run for it."""
+def join_results(results: Sequence[OcrResult]) -> OcrResult:
+    """The result of a page from those of its regions."""
+    letters = sum(result.letters for result in results)
+    confidence = sum((result.confidence or 0.0) * result.letters for result in results)
+    sideways = sum(result.letters for result in results if result.is_sideways)
+    text = "\n".join(result.text.strip("\n") + "\n" for result in results if result.text.strip())
+    return OcrResult(text, confidence / letters if letters else None, letters, sideways > letters / 2)
 
-    def __init__(self, seconds: float, used: Callable[[], float]) -> None:
-        self.used = used
-        self.limit = used() + seconds
 
-    def remaining(self) -> float:
-        remaining = self.limit - self.used()
-        if remaining <= 0:
-            raise OutOfTime("the page used more CPU time than a page may use")
-        return remaining
+def _load_words(languages: str) -> WordList | None:
+    try:
+        return word_list.load(models(), languages)
+    except ToolMissing:
+        # An engine that is a plugin may need no models. Text layers are then judged by their characters only.
+        return None
+
+
+def _deskew(image: Path, angle: float) -> Path:
+    if not angle:
+        return image
+    deskewed = image.with_suffix(".deskewed.pgm")
+    page_image.deskew(image, angle, deskewed)
+    return deskewed
 
 
 def _is_poor(result: OcrResult) -> bool:
@@ -315,7 +328,3 @@ def _limited_dpi(box: poppler.Box, dpi: float) -> float:
 def error_text(error: ToolFailed) -> str:
     codes = {OutOfTime: "PdfTimeout", OutOfMemory: "PdfMemory", OutputTooLarge: "PdfTooLarge"}
     return f"{codes.get(type(error), 'PdfBroken')}: {error}"
-
-
-def document_cpu_limit(task: Task, inspection: Inspection) -> float:
-    return task.document_seconds + task.extra_page_seconds * (inspection.page_count - 1)

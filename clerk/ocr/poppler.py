@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +15,7 @@ from clerk.ocr.sandbox import Completed, ToolFailed
 PROGRAMS = ("pdfinfo", "pdftotext", "pdfimages", "pdftoppm")
 _PAGES = re.compile(r"^Pages: +(\d+)", re.MULTILINE)
 _SIZE = re.compile(r"^Page +(\d+) size: +(\S+) x (\S+) pts", re.MULTILINE)
+_MESSAGE_PREFIX = re.compile(r"^[\w/ ]+ (?:Error|Warning)(?: \(\d+\))?: ")
 _ROTATION = re.compile(r"^Page +(\d+) rot: +(\d+)", re.MULTILINE)
 
 
@@ -71,7 +73,7 @@ def pdf_info(run: ToolRunner, pdf: Path, output: Path, last: int, cpu_seconds: f
     info = output.read_text(errors="replace")
     pages = _PAGES.search(info)
     if pages is None:
-        raise Unreadable(completed.last_message)
+        raise Unreadable(describe_message(completed.last_message))
     rotations = {int(page): int(degrees) for page, degrees in _ROTATION.findall(info)}
     boxes = {}
     for page, width, height in _SIZE.findall(info):
@@ -81,6 +83,13 @@ def pdf_info(run: ToolRunner, pdf: Path, output: Path, last: int, cpu_seconds: f
         if box.width > 0 and box.height > 0:
             boxes[int(page)] = box
     return PdfInfo(int(pages[1]), boxes, frozenset(completed.stderr.splitlines()))
+
+
+def describe_message(message: str) -> str:
+    """A message of poppler's programs without the parts that mean nothing to users."""
+    if "Wrong page range" in message:
+        return "poppler finds none"
+    return f"poppler: {_MESSAGE_PREFIX.sub('', message)[:200]}"
 
 
 def page_errors(stderr: str, document_messages: frozenset[str]) -> list[str]:
@@ -103,17 +112,35 @@ def text(run: ToolRunner, pdf: Path, first: int, last: int, output: Path, cpu_se
     return pages[:-1] if len(pages) == last - first + 2 else None
 
 
-def image_coverage(run: ToolRunner, pdf: Path, page: int, box: Box, output: Path, cpu_seconds: float) -> float:
-    """The share of the page that its images cover as drawn: 1 for a scan, also if it consists of strips."""
-    run("pdfimages", "-list", "-f", str(page), "-l", str(page), pdf, cpu_seconds=cpu_seconds, stdout=output)
-    covered = 0.0
+def image_coverages(
+    run: ToolRunner, pdf: Path, first: int, last: int, boxes: Mapping[int, Box], output: Path, cpu_seconds: float
+) -> dict[int, float]:
+    """The share of each page that its images cover as drawn: 1 for a scan, also if it consists of strips.
+
+    Pages without images are left out.
+    """
+    run("pdfimages", "-list", "-f", str(first), "-l", str(last), pdf, cpu_seconds=cpu_seconds, stdout=output)
+    covered: dict[int, float] = {}
     for line in output.read_text(errors="replace").splitlines()[2:]:
         cells = line.split()
-        if len(cells) >= 14 and cells[2] in ("image", "stencil"):
+        if len(cells) >= 14 and cells[2] in ("image", "stencil") and int(cells[0]) in boxes:
             width, height, x_ppi, y_ppi = (float(cells[column]) for column in (3, 4, -4, -3))
-            if x_ppi > 0 and y_ppi > 0:
-                covered += width / x_ppi * height / y_ppi
-    return covered / (box.width * box.height / 72**2)
+            box = boxes[int(cells[0])]
+            area = width / x_ppi * height / y_ppi if x_ppi > 0 and y_ppi > 0 else 0.0
+            covered[int(cells[0])] = covered.get(int(cells[0]), 0.0) + area / (box.width * box.height / 72**2)
+    return covered
+
+
+def thumbnails(
+    run: ToolRunner, pdf: Path, first: int, last: int, longest_side: int, folder: Path, cpu_seconds: float
+) -> tuple[dict[int, Path], str]:
+    """Render pages in grey, small, with one call. Returns the images by page, and the error output."""
+    for old in folder.glob("thumbnail-*.pgm"):
+        old.unlink()
+    completed = run("pdftoppm", "-gray", "-cropbox", "-scale-to", str(longest_side), "-f", str(first), "-l", str(last),
+                    pdf, folder / "thumbnail", cpu_seconds=cpu_seconds)  # fmt: skip
+    images = {int(path.stem.rpartition("-")[2]): path for path in folder.glob("thumbnail-*.pgm")}
+    return images, completed.stderr
 
 
 def render(run: ToolRunner, pdf: Path, page: int, dpi: float, target: Path, cpu_seconds: float) -> Completed:

@@ -65,6 +65,8 @@ class Options:
     max_pages: int = 10_000
     max_failed_share: float = 0.1
     """A document with at most this share of failed pages counts as processed, with a note."""
+    forced_by_run: int | None = None
+    """The run in which every page is processed again, by OCR, and text layers are ignored."""
 
 
 Report = Callable[[int, int], None]
@@ -81,7 +83,7 @@ def process(
     """
     pdf = storage.pdf(document)
     sha256 = _checked_sha256(pdf, document)
-    journal = Journal(storage, document, sha256, options.languages)
+    journal = Journal(storage, document, sha256, options.languages, options.forced_by_run)
     done = journal.pages(_usable_manifest(storage, document, journal))
     for number in integrity.missing_images(storage, document, done.values(), options.images):
         del done[number]
@@ -115,7 +117,9 @@ def process(
     _check_failed_share(ordered, bool(inspected["is_truncated"]), options.max_failed_share)
     if failed:
         notes.insert(0, f"{len(failed)} of {count} pages failed")
-    result = Manifest(sha256, count, options.languages, ordered, "; ".join(notes) or None)
+    result = Manifest(
+        sha256, count, options.languages, ordered, "; ".join(notes) or None, forced_by_run=options.forced_by_run
+    )
     _delete_stale_files(storage, document, result)
     manifest.save(storage.manifest(document), result)
     journal.end()
@@ -133,7 +137,7 @@ def _checked_sha256(pdf: Path, document: Document) -> str:
 
 
 def _usable_manifest(storage: SiteStorage, document: Document, journal: Journal) -> Manifest | None:
-    """The manifest of an earlier run for the same PDF, or None.
+    """The manifest of an earlier run for the same PDF, or None. If OCR is forced, it must be of the same run.
 
     Any other manifest is deleted, since its texts will be replaced. Texts of legacy clerk are backed up first: they
     have a manifest of legacy clerk, or neither manifest nor journal.
@@ -145,7 +149,7 @@ def _usable_manifest(storage: SiteStorage, document: Document, journal: Journal)
         existing = None
     if existing.is_legacy if existing is not None else not journal.path.exists():
         legacy_backup.back_up_files(storage, document)
-    if existing is None or existing.is_legacy or existing.pdf_sha256 != journal.head["pdf_sha256"]:
+    if existing is None or existing.is_legacy or not journal.accepts(existing):
         path.unlink(missing_ok=True)
         return None
     return existing
@@ -165,6 +169,7 @@ def _task(pdf: Path, scratch: Path, options: Options, done: dict[int, Page]) -> 
         document_seconds=options.document_seconds,
         extra_page_seconds=options.extra_page_seconds,
         max_pages=options.max_pages,
+        force_ocr=options.forced_by_run is not None,
     )
 
 
@@ -191,6 +196,7 @@ def _store(storage: SiteStorage, document: Document, scratch: Path, results: lis
             rotation=int(result["rotation"]),
             sha256=digest(text) if is_read else None,
             error=result["error"],
+            reason=result["reason"],
         )
         pages.append(page)
     write_files(storage.texts(document), texts)

@@ -40,6 +40,8 @@ class Task:
     extra_page_seconds: float
     """Additional CPU seconds for each further page."""
     max_pages: int
+    force_ocr: bool = False
+    """Ignore text layers."""
 
 
 @dataclass(frozen=True)
@@ -52,3 +54,5 @@ class PageResult:
     rotation: int = 0
     error: str | None = None
     image: str | None = None
+    reason: str | None = None
+    """Why this method was used."""

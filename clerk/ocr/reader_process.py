@@ -21,9 +21,10 @@ from typing import Any
 from clerk import host
 from clerk.error_causes import classify
 from clerk.errors import DiskFailed, DiskFull, DiskReadOnly, HostError, PdfError
+from clerk.ocr.cpu_limits import document_cpu_limit
 from clerk.ocr.inspection import inspect
 from clerk.ocr.ocr_engine import PopplerAndTesseract, limited_runner, limited_server
-from clerk.ocr.page_processor import PageProcessor, document_cpu_limit, error_text
+from clerk.ocr.page_processor import PageProcessor, error_text
 from clerk.ocr.protocol import Task
 from clerk.ocr.sandbox import Limits, ParentGone, ToolFailed, set_own_cpu_limit, set_own_limits
 from clerk.ocr.tesseract import Tesseract

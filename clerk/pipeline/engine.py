@@ -111,8 +111,11 @@ def retry_units(connection: Connection, subdomain: str, stage: str, items: list[
     return Retried(run_id, stage, units)
 
 
-def rewind(connection: Connection, subdomain: str, stage: str) -> int:
-    """Repeat a stage for every document, and all later stages, in a new run."""
+def rewind(connection: Connection, subdomain: str, stage: str, force_ocr: bool = False) -> int:
+    """Repeat a stage for every document, and all later stages, in a new run.
+
+    `force_ocr`: the OCR stage processes every page again and ignores text layers.
+    """
     return int(_call(connection, "clerk_rewind", locals()))
 
 

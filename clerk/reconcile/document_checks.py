@@ -22,12 +22,14 @@ select i.id, i.subdomain, i.kind, i.meeting, i.date, i.occurrence, i.revision, i
        i.fetch_error_code, i.fetch_error_message,
        i.size_bytes, i.source_key is not null and i.removed_at_source is null, i.pdf_missing_since is not null,
        r.status, r.error_code, r.run_id is not distinct from s.run_id, j.status::text,
-       coalesce(x.status = 'processed', false)
+       coalesce(x.status = 'processed', false),
+       case when p.force_ocr then p.run_id end
 from content_items i
 join sites s on s.subdomain = i.subdomain
 left join content_item_pipeline_state r on r.content_item_id = i.id and r.pipeline = 'ocr'
 left join content_item_pipeline_state x on x.content_item_id = i.id and x.pipeline = 'extraction'
 left join procrastinate_jobs j on j.id = r.job_id
+left join pipeline_runs p on p.run_id = r.run_id
 where i.subdomain = %s and i.kind in ('minutes', 'agenda') and i.superseded_at is null
 order by i.id
 """
@@ -47,6 +49,8 @@ class Row:
     in_current_run: bool
     job_status: str | None
     is_extracted: bool
+    forced_by_run: int | None
+    """The run of the unit, if it processes every page again by OCR."""
 
     @property
     def is_waiting(self) -> bool:
@@ -113,7 +117,7 @@ def _find(check: SiteCheck, row: Row) -> Iterator[Repair]:
             observed = PdfObservation.of(check, row)
             if observed.pdf is PdfStatus.INTACT:
                 yield _texts_lost(check, row, "its PDF is available again", 2, observed)
-    elif row.is_waiting and not images and texts.are_complete and _has_site_languages(check, texts):
+    elif row.is_waiting and not images and texts.are_complete and _is_up_to_date(check, row, texts):
         yield _texts_complete(check, row, texts)
 
 
@@ -148,10 +152,13 @@ def _missing_images(check: SiteCheck, row: Row, texts: TextsStatus) -> int:
     return len(integrity.missing_images(check.storage, row.document, texts.manifest.pages, policy))
 
 
-def _has_site_languages(check: SiteCheck, texts: TextsStatus) -> bool:
-    """False: the languages of the site were changed, and the document should be processed again."""
+def _is_up_to_date(check: SiteCheck, row: Row, texts: TextsStatus) -> bool:
+    """False: the document should be processed again, since the site's languages changed or its run forces OCR."""
     languages = check.site.extra_values.get("languages", DEFAULT_LANGUAGES)
-    return texts.manifest is not None and texts.manifest.languages == languages
+    manifest = texts.manifest
+    return (
+        manifest is not None and manifest.languages == languages and row.forced_by_run in (None, manifest.forced_by_run)
+    )
 
 
 def _texts_complete(check: SiteCheck, row: Row, texts: TextsStatus) -> Repair:

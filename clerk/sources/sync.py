@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -42,6 +43,7 @@ _CONCURRENT_DOWNLOADS = 6
 """Per site. The limit per host is lower."""
 _MAX_DOCUMENTS = 500_000
 _MAX_URL_BYTES = 2000
+_PDF_OBJECT = re.compile(rb"\b\d+ \d+ obj\b")
 _MAX_KEY_LENGTH = 500
 """URLs and keys are indexed, and a Postgres index entry holds at most 2,700 bytes."""
 _STALE_AFTER = 86_400.0
@@ -315,10 +317,10 @@ def _shorten(key: str) -> str:
 
 
 def require_pdf(sink: Sink, content_type: str = "") -> None:
-    """Raise unless the content has a PDF header within its first kilobyte, as PDF readers accept it."""
+    """Raise unless the first kilobyte has a PDF header, as PDF readers accept it, or an object of a PDF without one."""
     if sink.size == 0:
         raise PdfEmpty("the response is empty")
-    if b"%PDF-" not in sink.head:
+    if b"%PDF" not in sink.head and not _PDF_OBJECT.search(sink.head):
         start = sink.head.lstrip()[:200].lower()
         is_html = any(tag in start for tag in (b"<!doctype", b"<html", b"<head", b"<?xml"))
         description = "a web page" if is_html else f"{content_type or 'content of unknown type'}"

@@ -27,9 +27,9 @@ def test_a_saved_manifest_is_loaded_unchanged(storage: SiteStorage, document: Do
 def test_keys_of_the_manifest_file(storage: SiteStorage, document: Document) -> None:
     manifest.save(storage.manifest(document), Manifest("0" * 64, 1, "eng", (make_page(1, "x"),)))
     content = json.loads(storage.manifest(document).read_text())
-    assert set(content) == {"version", "pdf_sha256", "page_count", "languages", "pages", "note"}
+    assert set(content) == {"version", "pdf_sha256", "page_count", "languages", "pages", "note", "forced_by_run"}
     assert set(content["pages"][0]) == {
-        "page", "method", "characters", "confidence", "milliseconds", "rotation", "sha256", "error"
+        "page", "method", "characters", "confidence", "milliseconds", "rotation", "sha256", "error", "reason"
     }  # fmt: skip
 
 

@@ -107,3 +107,66 @@ def numbered(pages: int) -> bytes:
     """Scanned pages for which OCR is fast: three lines each, the first with the page number."""
     lines = ("The clerk read a letter about the bridge.", "The motion carried.")
     return scanned([page_image((f"This is page number {page}", *lines), dpi=100) for page in range(1, pages + 1)], 100)
+
+
+def with_layer(scan: Image.Image, layer: Sequence[str], dpi: int = 150) -> bytes:
+    """A scan whose text layer, drawn invisibly over the image, consists of these lines."""
+    pdf = Pdf()
+    image = pdf.stream(
+        scan.tobytes(),
+        f"/Type /XObject /Subtype /Image /Width {scan.width} /Height {scan.height}"
+        " /ColorSpace /DeviceGray /BitsPerComponent 8",
+    )
+    font = pdf.add("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
+    width, height = scan.width * 72 / dpi, scan.height * 72 / dpi
+    contents = pdf.stream(f"q {width} 0 0 {height} 0 0 cm /Im Do Q 3 Tr ".encode() + lines_of_text(layer, 8))
+    page = pdf.add(
+        f"<< /Type /Page /Parent 5 0 R /MediaBox [0 0 {width} {height}] /Contents {contents} 0 R"
+        f" /Resources << /Font << /F1 {font} 0 R >> /XObject << /Im {image} 0 R >> >> >>"
+    )
+    tree = pdf.add(f"<< /Type /Pages /Count 1 /Kids [{page} 0 R] >>")
+    assert tree == 5
+    return pdf.write(pdf.add(f"<< /Type /Catalog /Pages {tree} 0 R >>"))
+
+
+def blocks_image(blocks: Sequence[tuple[float, float, Sequence[str]]], dpi: int = 150, size: float = 9) -> Image.Image:
+    """A letter page with lines of text at (left, top) in inches. The lines are a sixth of an inch apart."""
+    image = Image.new("L", (round(8.5 * dpi), 11 * dpi), 255)
+    draw = ImageDraw.Draw(image)
+    font = ImageFont.load_default(size=dpi * size / 72)
+    for left, top, lines in blocks:
+        for number, line in enumerate(lines):
+            draw.text((left * dpi, (top + number / 6) * dpi), line, fill=0, font=font)
+    return image
+
+
+LEFT_COLUMN = (
+    "The town council met in the library at seven in the",
+    "evening. Present were the mayor and four members of",
+    "the council. The clerk read a letter about the bridge",
+    "over the creek, which the county closed after the flood",
+    "of last spring. Member Ortega asked when the work on",
+    "the bridge would begin. The engineer answered that the",
+    "state must first approve the drawings, and that nobody",
+    "should expect the work to begin before the next summer.",
+    "Member Blum moved to write a letter to the governor and",
+    "to ask for help. The motion carried with four ayes and",
+    "no nays. The mayor will sign the letter this week, and",
+    "the clerk will send copies of it to the newspapers.",
+)
+RIGHT_COLUMN = (
+    "The council then turned to the budget of the water",
+    "department. The treasurer explained that the pumps",
+    "are thirty years old and that the cost of repairs has",
+    "doubled since the last budget was adopted. Member",
+    "Castellano proposed to buy two new pumps in place of",
+    "three, and to pay for them with the money that was",
+    "meant for the roof of the garage. The treasurer said",
+    "that the roof could wait for another year if the snow",
+    "is removed in time. After a long discussion the",
+    "proposal was adopted with three ayes and one nay, and",
+    "the meeting was adjourned at nine in the evening by",
+    "the mayor, who thanked the members for their patience.",
+)
+TWO_COLUMNS = ((0.7, 1.0, LEFT_COLUMN), (4.42, 1.03, RIGHT_COLUMN))
+"""The gutter is narrow, and the lines of the columns are not quite level: tesseract joins them."""

@@ -31,11 +31,26 @@ def test_an_image_without_ink_is_blank(page: Path, tmp_path: Path) -> None:
     assert image.is_blank(white)
 
 
-@pytest.mark.parametrize("angle", [-7.0, -2.0, 0.0, 3.0])
+@pytest.mark.parametrize("angle", [-12.0, -7.0, -4.0, -2.0, 3.0, 5.5])
 def test_skew_is_measured(tmp_path: Path, angle: float) -> None:
     path = tmp_path / "skewed.pgm"
     page_image(skew=angle).save(path)
     assert image.skew(path) == pytest.approx(-angle, abs=0.4)
+
+
+def test_pages_without_skew_are_not_rotated(tmp_path: Path, page: Path) -> None:
+    assert image.skew(page) == 0
+    page_image(turned=90).save(tmp_path / "turned.pgm")
+    assert image.skew(tmp_path / "turned.pgm") == 0
+    Image.new("L", (500, 700), 255).save(tmp_path / "white.pgm")
+    assert image.skew(tmp_path / "white.pgm") == 0
+
+
+def test_ink_is_the_share_of_black(tmp_path: Path) -> None:
+    half = Image.new("L", (100, 100), 255)
+    half.paste(0, (0, 0, 50, 100))
+    half.save(tmp_path / "half.pgm")
+    assert image.ink(tmp_path / "half.pgm") == pytest.approx(0.5)
 
 
 def test_rotating_back_restores_the_image(page: Path, tmp_path: Path) -> None:

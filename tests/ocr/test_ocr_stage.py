@@ -112,6 +112,26 @@ def test_good_and_bad_documents(site: Site) -> None:
     assert pages == (3,)
 
 
+def test_a_forced_run_processes_complete_documents_again_by_ocr(site: Site) -> None:
+    document = site.add(pdfs.digital(2))
+    site.start()
+    site.work()
+    path = site.storage.manifest(document)
+    loaded = manifest.load(path)
+    assert loaded is not None
+    assert [page.method for page in loaded.pages] == [manifest.TEXT_LAYER] * 2
+    engine.rewind(site.connection, "springfield", "ocr")
+    site.work()
+    assert manifest.load(path) == loaded, "complete documents are not processed again"
+    run = engine.rewind(site.connection, "springfield", "ocr", force_ocr=True)
+    site.work()
+    assert site.state(document)[0] == "processed"
+    forced = manifest.load(path)
+    assert forced is not None
+    assert [page.method for page in forced.pages] == [manifest.OCR] * 2
+    assert forced.forced_by_run == run
+
+
 def test_languages_come_from_the_site(site: Site) -> None:
     document = site.add(pdfs.numbered(1))
     site.connection.execute("""update sites set extra = '{"languages": "osd+eng"}'""")

@@ -311,7 +311,7 @@ def test_a_failed_page_is_counted_in_the_note(
     result = process_pdf(broken_page(12, 5))
     assert result.note == "1 of 12 pages failed"
     assert result.pages[4].method == FAILED
-    assert (result.pages[4].error or "").startswith("PdfBroken: it was rendered blank")
+    assert (result.pages[4].error or "").startswith("PdfBroken: the page was displayed blank (poppler: ")
     assert not storage.page_text(document, 5).exists()
     assert len(page_texts(storage, document)) == 11
 
@@ -348,12 +348,25 @@ def test_a_missing_or_altered_file_is_refused(
         (b"<!DOCTYPE html><title>Not found</title>", NotAPdf, "web page"),
         (b"PK\x03\x04" + b"x" * 100, NotAPdf, "Office"),
         (b"plain text", NotAPdf, "does not begin"),
+        (b"%PDF", PdfTruncated, "no page can be displayed"),
+        (b"%PDF\x00\x01 something else startxref", PdfBroken, "no page can be displayed"),
         (pdfs.digital(4)[:700], PdfTruncated, "no page"),
         (b"%PDF-1.4\n%%EOF\n", PdfBroken, "no page"),
         (pdfs.document([]), PdfEmpty, "no page"),
         (pdfs.document([(b"0 0 m 9 9 l S", "")], box="0 0 200000 200000"), PdfTooLarge, "200000 x 200000 points"),
     ],
-    ids=["empty", "html", "docx", "text", "truncated", "nothing", "no pages", "huge box"],
+    ids=[
+        "empty",
+        "html",
+        "docx",
+        "text",
+        "header only",
+        "header and garbage",
+        "truncated",
+        "nothing",
+        "no pages",
+        "huge box",
+    ],
 )
 def test_unusable_files_are_refused(
     process_pdf: ProcessPdf, content: bytes, error: type[Exception], message: str

@@ -6,6 +6,7 @@ import getpass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
 
 from clerk.db.audit import set_actor
@@ -50,6 +51,7 @@ def test_ending_and_replacing_a_run(connection: Connection) -> None:
     assert actions(connection) == [], "starting a run is not an operator action"
     second = engine.start_run(connection, "town", "again", supersede=True)
     third = engine.rewind(connection, "town", "ocr")
+    assert one(connection, f"select force_ocr from pipeline_runs where run_id = {third}") is False
     assert engine.cancel_run(connection, "town", "enough") == third
     assert engine.cancel_run(connection, "town", "enough") is None
     assert actions(connection) == [
@@ -59,6 +61,28 @@ def test_ending_and_replacing_a_run(connection: Connection) -> None:
     ]
     engine.start_run(connection, "town", "again", supersede=True)
     assert actions(connection) == [], "there was none to supersede"
+
+
+def test_forced_ocr(connection: Connection) -> None:
+    add_site(connection)
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="when rewinding to compilation"):
+        engine.rewind(connection, "town", "compilation", force_ocr=True)
+    run = engine.rewind(connection, "town", "ocr", force_ocr=True)
+    assert rows(connection, "select run_id, force_ocr from pipeline_runs") == [(run, True)]
+    assert actions(connection) == [("rewind", "town", run, {"stage": "ocr", "force_ocr": True})]
+
+
+def test_option_force_ocr(
+    connection: Connection, database: Url, monkeypatch: pytest.MonkeyPatch, clerk_command: Clerk
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", database)
+    add_site(connection)
+    outcome = clerk_command("rewind", "town", "--to", "deploy", "--force-ocr")
+    assert (outcome.code, "--force-ocr needs --to ocr" in outcome.err) == (2, True)
+    outcome = clerk_command("rewind", "town", "--to", "ocr", "--force-ocr")
+    assert outcome.code == 0
+    assert "starts with ocr, every page by OCR" in outcome.out
+    assert rows(connection, "select force_ocr from pipeline_runs") == [(True,)]
 
 
 def test_a_retry_within_the_stage_and_after_it(connection: Connection, worker: Worker) -> None:

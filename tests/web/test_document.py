@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
+from clerk.documents import manifest
 from clerk.documents.storage import Document, SiteStorage, write
 from clerk.errors import PdfEncrypted
 from clerk.ocr import page_render
@@ -67,6 +68,18 @@ def add_document(connection: Connection, **values: Any) -> Document:
 
 def document_url(document: Document, rest: str = "") -> str:
     return f"/sites/town/documents/{document.id}{rest}"
+
+
+def test_the_page_tells_why_its_text_layer_or_ocr_was_used(
+    client: TestClient, document: Document, storage: SiteStorage
+) -> None:
+    text = b"The text"
+    write(storage.page_text(document, 1), text)
+    reason = "98 % of the words by OCR are known, 69 % of the <i>text layer's</i>"
+    page = manifest.Page(1, manifest.OCR, 8, 93.0, 1, 0, manifest.digest(text), reason=reason)
+    manifest.save(storage.manifest(document), manifest.Manifest(document.sha256, 1, "eng", (page,)))
+    shown = fetch(client, document)
+    assert f"OCR, confidence 93 %: <bdi>{html.escape(reason)}</bdi>." in shown.replace("&#39;", "&#x27;")
 
 
 def fetch(client: TestClient, document: Document, query: str = "") -> str:

@@ -19,6 +19,7 @@ from clerk.plugins import manager
 
 logger = logging.getLogger(__name__)
 
+_FORCE_OCR = "select force_ocr from pipeline_runs where run_id = %s"
 _RECORD_PAGE_COUNT = "update content_items set page_count = %s where id = %s and page_count is distinct from %s"
 
 
@@ -27,8 +28,9 @@ def ocr(job: JobContext) -> dict[str, Any]:
     with job.connection() as connection:
         document = document_by_id(connection, job.content_item_id)
         site = read_site(connection, document.subdomain)
+        run = connection.execute(_FORCE_OCR, [job.run_id]).fetchone()
     require_fetched(document)
-    options = _options(job.settings, _languages(site))
+    options = _options(job.settings, _languages(site), job.run_id if run and run[0] else None)
     storage = SiteStorage(job.settings.storage_dir, document.subdomain)
     manifest = process_document.process(storage, document, options, job.report_progress, job.raise_if_cancelled)
     _upload_files(job.settings, storage, document, manifest)
@@ -50,8 +52,9 @@ def _upload_files(settings: Settings, storage: SiteStorage, document: Document, 
             pass
 
 
-def _options(settings: Settings, languages: str) -> Options:
+def _options(settings: Settings, languages: str, forced_by_run: int | None) -> Options:
     return Options(
+        forced_by_run=forced_by_run,
         languages=languages,
         images=settings.keep_images,
         dpi=settings.ocr_dpi,

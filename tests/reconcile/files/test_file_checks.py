@@ -214,6 +214,14 @@ def test_database_and_files_are_repaired_in_one_reconciliation_as_planned(site: 
     assert site.all_processed
 
 
+def test_complete_texts_do_not_end_a_run_that_forces_ocr(site: StoredSite) -> None:
+    run = engine.rewind(site.connection, "springfield", "ocr", force_ocr=True)
+    site.connection.execute("update sites set updated_at = now() - interval '3 hours'")
+    assert [repair.kind for repair in make_plan(site.connection, site.scan())] == []
+    site.connection.execute("update pipeline_runs set force_ocr = false where run_id = %s", [run])
+    assert [repair.kind for repair in make_plan(site.connection, site.scan())] == ["texts-complete"] * 3
+
+
 def test_options_of_reconcile_pipeline(site: StoredSite) -> None:
     site.storage.page_text(site.document("2024-01-02"), 1).unlink()
     run = CliRunner().invoke
