@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from clerk.documents import word_boxes
 from clerk.documents.manifest import EMPTY, FAILED, OCR, TEXT_LAYER
+from clerk.documents.word_boxes import WordBoxes
 from clerk.errors import PdfTimeout, ToolMissing
 from clerk.ocr import image as page_image
 from clerk.ocr import poppler, quality
@@ -54,6 +56,7 @@ class OcrAttempt:
     result: OcrResult
     image: Path
     rotation: int
+    skew: float = 0.0
 
 
 class PageProcessor:
@@ -162,7 +165,8 @@ class PageProcessor:
             raise PageFailed("PdfTooLarge", f"more than {_MAX_CHARACTERS} characters on a page")
         confidence = attempt.result.confidence
         if layer and not quality.ocr_is_better(text, confidence, layer):
-            return PageResult(page, TEXT_LAYER, layer, image=saved)
+            # As the PDF shows it, like the boxes of its text layer.
+            return PageResult(page, TEXT_LAYER, layer, image=self._save_image(page, image))
         if not text:
             return PageResult(page, EMPTY, image=saved)
         return PageResult(
@@ -172,6 +176,7 @@ class PageProcessor:
             confidence=None if confidence is None else round(confidence, 1),
             rotation=attempt.rotation,
             image=saved,
+            words=_dump_words(attempt),
         )
 
     def _render(self, page: int, wanted_dpi: float, seconds: float) -> tuple[Path, float]:
@@ -245,7 +250,7 @@ class PageProcessor:
         image = best.image.with_suffix(".deskewed.pgm")
         page_image.deskew(best.image, angle, image)
         result = self.engine.recognize(image, dpi, self.task.languages, budget.remaining())
-        return max(best, OcrAttempt(result, image, best.rotation), key=lambda attempt: attempt.result.score)
+        return max(best, OcrAttempt(result, image, best.rotation, angle), key=lambda attempt: attempt.result.score)
 
     def _higher_dpi(self, best: OcrAttempt, page: int, dpi: float, budget: CpuBudget) -> OcrAttempt:
         """The better of two results: for tables in small print a higher resolution can be worse."""
@@ -300,6 +305,14 @@ class CpuBudget:
 
 def _is_poor(result: OcrResult) -> bool:
     return result.confidence is None or result.confidence < _POOR_CONFIDENCE
+
+
+def _dump_words(attempt: OcrAttempt) -> str | None:
+    size = page_image.size(attempt.image)
+    if size is None or not attempt.result.lines:
+        return None
+    boxes = WordBoxes(attempt.result.lines, attempt.rotation, attempt.skew, size[1] / size[0])
+    return word_boxes.dumps(boxes)
 
 
 def _limited_dpi(box: poppler.Box, dpi: float) -> float:
