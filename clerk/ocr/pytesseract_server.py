@@ -21,7 +21,6 @@ from pdf2image.exceptions import PDFPageCountError, PDFPopplerTimeoutError, PDFS
 
 from clerk.ocr import image as page_image
 from clerk.ocr.ocr_server import ModelsMissing, serve
-from clerk.ocr.sandbox import wall_timeout
 from clerk.ocr.tesseract import Request
 from clerk.ocr.tsv import ocr_result, word_height
 
@@ -68,7 +67,7 @@ class PytesseractServer:
         if missing := [name for name in languages if not (self.models / f"{name}.traineddata").is_file()]:
             raise ModelsMissing("+".join(missing))
         config = f"--dpi {request.dpi:.0f} --tessdata-dir {shlex.quote(str(self.models))}"
-        timeout = _timeout(request)
+        timeout = _TIMEOUT_SHARE * request.timeout
         try:
             return function(request.image, lang=request.languages, config=config, timeout=timeout, **options)
         except pytesseract.TesseractError as error:
@@ -100,15 +99,11 @@ def _render(request: Request) -> str | None:
             single_file=True,
             strict=True,
             paths_only=True,
-            timeout=_timeout(request),  # type: ignore[arg-type]
+            timeout=_TIMEOUT_SHARE * request.timeout,  # type: ignore[arg-type]
         )
     except (PDFSyntaxError, PDFPageCountError, PDFPopplerTimeoutError) as error:
         messages = str(error)
     return None if page_image.size(image) is None or page_image.is_blank(image) else messages
-
-
-def _timeout(request: Request) -> float:
-    return _TIMEOUT_SHARE * wall_timeout(request.cpu_seconds)
 
 
 def _is_same_image(first: Request, second: Request) -> bool:

