@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import math
 import re
 import zlib
 from collections.abc import Iterable, Sequence
@@ -63,7 +64,7 @@ class WordBoxes:
 def make_word(text: str, left: float, top: float, right: float, bottom: float, width: float, height: float) -> Word:
     """A word from coordinates on an image, or page, of this width and height. What is outside of it is cut off."""
     return Word(
-        "".join(text.split()),
+        "".join(character for character in text if character.isprintable() and not character.isspace()),
         *(
             min(SCALE, max(0, round(value * SCALE / side)))
             for value, side in ((left, width), (top, height), (right, width), (bottom, height))
@@ -98,7 +99,7 @@ def loads(text: str) -> WordBoxes:
             lines.append([])
             continue
         values = _WORD.fullmatch(row)
-        if values is None:
+        if values is None or not values[5].isprintable():
             raise WordBoxesInvalid(f"a line is {row[:60]!r}")
         left, top = right + int(values[1]), top + int(values[2])
         right = left + int(values[3])
@@ -132,6 +133,30 @@ def parse(compressed: bytes) -> WordBoxes:
         return loads(content.decode())
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise WordBoxesInvalid(str(error)) from error
+
+
+# --- from the stored image to the page as the PDF shows it
+
+
+def page_point(boxes: WordBoxes, x: float, y: float) -> tuple[float, float]:
+    """A point of the stored image (0 to SCALE) on the page, as shares of the page's width and height."""
+    # About the centre, in units of the image's width.
+    across, down = x / SCALE - 0.5, (y / SCALE - 0.5) * boxes.proportion
+    angle = math.radians(boxes.skew)
+    across, down = (
+        across * math.cos(angle) - down * math.sin(angle),
+        across * math.sin(angle) + down * math.cos(angle),
+    )
+    across, down = across + 0.5, down / boxes.proportion + 0.5
+    turned = {0: (across, down), 90: (down, 1 - across), 180: (1 - across, 1 - down), 270: (1 - down, across)}
+    return turned[boxes.rotation]
+
+
+def page_word(boxes: WordBoxes, word: Word) -> Word:
+    """The smallest box on the page that contains the word, parallel to its edges."""
+    corners = [page_point(boxes, x, y) for x in (word.left, word.right) for y in (word.top, word.bottom)]
+    across, down = zip(*corners, strict=True)
+    return make_word(word.text, min(across), min(down), max(across), max(down), 1, 1)
 
 
 def group_lines(words: Iterable[tuple[object, Word]]) -> list[list[Word]]:
