@@ -93,7 +93,10 @@ def pdf(document_id: int, output: Path | None, force: bool, as_json: bool) -> No
         click.echo(f"{target}: {_describe(loaded, texts)}.")
     if texts.without_boxes:
         pages = pluralize(len(texts.without_boxes), "page")
-        info(f"{pages} without searchable text: no word boxes are stored, as by earlier versions of clerk.")
+        info(
+            f"{pages} without searchable text: no word boxes are stored, as by earlier versions of clerk."
+            f" `clerk rewind {row.subdomain} --to ocr --force-ocr` adds them."
+        )
 
 
 def _load_manifest(storage: SiteStorage, document: Document) -> Manifest:

@@ -11,7 +11,6 @@ import os
 import resource
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 from clerk.ocr.sandbox import set_own_cpu_limit
@@ -35,7 +34,7 @@ def serve(handle: Callable[[Request], Any]) -> None:
             result = handle(request)
         except ModelsMissing as error:
             missing_languages = str(error)
-        responses.write(json.dumps(asdict(Response(result, missing_languages, *_usage()))) + "\n")
+        responses.write(json.dumps(vars(Response(result, missing_languages, *_usage()))) + "\n")
         responses.flush()
 
 

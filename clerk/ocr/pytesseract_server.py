@@ -11,7 +11,6 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -43,7 +42,7 @@ class PytesseractServer:
             self.recognized = request, tsv
             return word_height(tsv)
         if request.operation == "recognize":
-            return asdict(ocr_result(self._tsv(request)))
+            return vars(ocr_result(self._tsv(request)))
         return self._orientation(request)
 
     def _tsv(self, request: Request) -> str:

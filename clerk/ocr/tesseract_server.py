@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ class TesseractServer:
         if request.operation == "word_height":
             return self._word_height(request)
         if request.operation == "recognize":
-            return asdict(self._recognize(request))
+            return vars(self._recognize(request))
         return self._orientation(request)
 
     def _word_height(self, request: Request) -> float | None:

@@ -12,11 +12,13 @@ import pytest
 from PIL import Image
 
 from clerk import config
-from clerk.documents import word_boxes
+from clerk.documents import integrity, word_boxes
 from clerk.documents.manifest import EMPTY, FAILED, OCR, TEXT_LAYER, page_texts
 from clerk.documents.storage import Document, SiteStorage
+from clerk.documents.storage_scan import find_documents
 from clerk.documents.word_boxes import SCALE, Word, WordBoxes
-from clerk.errors import PdfError, PdfTimeout, PluginMissing, ToolMissing
+from clerk.errors import PdfError, PdfTimeout, PluginMissing, ReaderCrashed, ToolMissing
+from clerk.ocr import process_document
 from clerk.ocr.engines import engine_classes, find_engine
 from clerk.ocr.ocr_engine import EngineReference
 from clerk.ocr.process_document import Options
@@ -226,3 +228,26 @@ def test_the_program_tesseract_is_needed_by_pytesseract_only(tmp_path: Path, mon
     TesserocrEngine.require_installed()
     with pytest.raises(ToolMissing, match="tesseract is not installed"):
         PytesseractEngine.require_installed()
+
+
+def test_a_document_without_word_boxes_is_complete(
+    storage: SiteStorage, document: Document, process_pdf: ProcessPdf
+) -> None:
+    """Neither missing nor damaged boxes make a document incomplete; it is not processed again for them."""
+    process_pdf(pdfs.numbered(2))
+    storage.word_boxes(document, 1).unlink()
+    storage.word_boxes(document, 2).write_bytes(b"damaged")
+    assert integrity.texts_status(storage, document, full=True).are_complete
+    assert [found.stem for found in find_documents(storage)] == [document.stem]
+    written = storage.page_text(document, 1).stat().st_mtime_ns
+    process_pdf(None)
+    assert storage.page_text(document, 1).stat().st_mtime_ns == written
+    assert not storage.word_boxes(document, 1).exists()
+
+
+def test_a_reader_that_returns_invalid_word_boxes_is_refused(storage: SiteStorage, document: Document) -> None:
+    result = {"page": 1, "method": OCR, "text": "a", "image": None, "confidence": 90.0, "milliseconds": 1,
+              "rotation": 0, "error": None, "words": "clerk-words 1 0 0.00 1.0000\n0 0 99999 1 wide\n"}  # fmt: skip
+    with pytest.raises(ReaderCrashed, match="invalid word boxes"):
+        process_document._store(storage, document, storage.root, [result])
+    assert not storage.texts(document).exists()
