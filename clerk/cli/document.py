@@ -95,7 +95,7 @@ def pdf(document_id: int, output: Path | None, force: bool, as_json: bool) -> No
         pages = pluralize(len(texts.without_boxes), "page")
         info(
             f"{pages} without searchable text: no word boxes are stored, as by earlier versions of clerk."
-            f" `clerk rewind {row.subdomain} --to ocr --force-ocr` adds them."
+            " If OCR is repeated, it adds them."
         )
 
 
