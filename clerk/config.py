@@ -8,6 +8,7 @@ from the rows.
 
 from __future__ import annotations
 
+import importlib.util
 import ipaddress
 import os
 import re
@@ -65,6 +66,7 @@ class Settings:
     allow_loopback: bool
     allow_networks: tuple[Network, ...]
     keep_images: str
+    ocr_engine: str
     ocr_dpi: float
     ocr_memory_bytes: int
     ocr_page_seconds: float
@@ -236,8 +238,16 @@ def header_value(text: str) -> str:
 
 
 def label(text: str) -> str:
+    return _label(text, "an extractor, such as rules")
+
+
+def engine_label(text: str) -> str:
+    return _label(text, "an OCR engine, such as pytesseract")
+
+
+def _label(text: str, what: str) -> str:
     if not text.replace("-", "").replace("_", "").isalnum():
-        raise ValueError(f"is {text!r}", "write the name of an extractor, such as rules")
+        raise ValueError(f"is {text!r}", f"write the name of {what}")
     return text
 
 
@@ -412,6 +422,14 @@ SETTINGS = (
         "Pages whose image is kept: scanned (those that needed OCR), all or none.",
     ),
     Setting(
+        "CLERK_OCR_ENGINE",
+        "ocr_engine",
+        engine_label,
+        "tesserocr, or pytesseract where tesserocr is not installed",
+        "The OCR engine: tesserocr, pytesseract, or one of a plugin.",
+        is_computed=True,
+    ),
+    Setting(
         "CLERK_OCR_DPI",
         "ocr_dpi",
         dpi,
@@ -527,6 +545,7 @@ def load(environ: Mapping[str, str] = os.environ, current_folder: Path | None = 
             origins[setting.name] = origin
             break
     parsed.setdefault("database_url", None)
+    parsed.setdefault("ocr_engine", "tesserocr" if importlib.util.find_spec("tesserocr") else "pytesseract")
     home = parsed.setdefault("home", current_folder.absolute() / ".clerk")
     storage = parsed.setdefault("storage_dir", home / "storage")
     parsed.setdefault("publish_dir", storage / "_published")

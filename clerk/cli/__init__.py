@@ -30,6 +30,7 @@ _COMMANDS = {
     "dashboard": "clerk.cli.dashboard:dashboard",
     "db": "clerk.cli.db:db",
     "demo": "clerk.cli.demo:demo",
+    "document": "clerk.cli.document:document",
     "failures": "clerk.cli.failures:failures",
     "legacy": "clerk.cli.legacy:legacy",
     "metrics": "clerk.cli.metrics:metrics",

@@ -18,7 +18,14 @@ from clerk.cli.output import info, make_console
 from clerk.cli.progress_reporter import quiet_option
 from clerk.cli.status_poller import StatusPoller
 from clerk.cli.up_display import Display, Endpoints, LineDisplay, NullDisplay, SupervisorLogHandler, TerminalDisplay
-from clerk.cli.worker import log_format_option, plan_processes, processes_option, until_idle_option, worker_specs
+from clerk.cli.worker import (
+    log_format_option,
+    plan_processes,
+    processes_option,
+    require_ocr,
+    until_idle_option,
+    worker_specs,
+)
 from clerk.config import redact_url
 from clerk.db.connection import connect, database_url
 from clerk.errors import ClerkError, SettingError
@@ -75,6 +82,7 @@ def up(
       clerk up --until-idle --no-dashboard
     """
     settings = config.load()
+    require_ocr(settings, QUEUES)
     specs = worker_specs(plan_processes(QUEUES, processes, None), ["--log-format", log_format])
     address = None
     if not no_dashboard:

@@ -15,11 +15,13 @@ from clerk import config, logs
 from clerk.app import app
 from clerk.cli.connection import open_pipeline
 from clerk.db.connection import connect, database_url
-from clerk.errors import EXIT_FAILURE, EXIT_OK
+from clerk.errors import EXIT_FAILURE, EXIT_OK, ClerkError, InvalidPluginResult, PluginMissing, ToolMissing
 from clerk.humanize import pluralize
 from clerk.monitoring.status import read_queues
 from clerk.monitoring.workers import count_active_processes
+from clerk.ocr.engines import find_engine
 from clerk.pipeline.engine import QUEUES
+from clerk.process import parent_death
 from clerk.process.supervisor import ProcessSpec, Supervisor
 
 CPU_QUEUES = ("ocr", "compilation", "extraction")
@@ -119,6 +121,8 @@ def worker(
         count = pluralize(alive, "worker process", "worker processes")
         click.echo(f"{count} of this machine used the database within the last minute.")
         click.get_current_context().exit(EXIT_OK if alive else EXIT_FAILURE)
+    if not parent_death.is_child():
+        require_ocr(settings, selected)
     with database_url(settings):
         with open_pipeline(settings):
             pass  # only checks the schema
@@ -129,6 +133,23 @@ def worker(
         options = ["--log-format", log_format, *([] if grace is None else ["--grace", str(grace)])]
         supervisor = Supervisor(worker_specs(plans, options))
         supervisor.run(partial(_is_idle, settings, selected) if until_idle else None)
+
+
+def require_ocr(settings: config.Settings, queues: tuple[str, ...]) -> None:
+    """Stop a command that would run OCR on a machine without its programs: every document would fail to start.
+
+    If they are removed later, the workers stop taking OCR jobs until they are back.
+    """
+    if "ocr" not in queues:
+        return
+    others = ",".join(queue for queue in QUEUES if queue != "ocr")
+    try:
+        find_engine(settings).require_installed()
+    except ToolMissing as error:
+        remedy = f"install it, or leave OCR to other machines: clerk worker --queues {others}"
+        raise ClerkError(f"OCR is not possible on this machine, {error}", remedy) from error
+    except (PluginMissing, InvalidPluginResult) as error:
+        raise ClerkError(str(error), "correct CLERK_OCR_ENGINE, or install the plugin") from error
 
 
 def _parse_queues(value: str | None) -> tuple[str, ...]:

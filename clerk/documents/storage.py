@@ -2,6 +2,7 @@
 
 STORAGE_DIR/{subdomain}/pdfs/{Meeting}/{date}.pdf           PDF as downloaded
                         txt/{Meeting}/{date}/{n}.txt        text of a page
+                        txt/{Meeting}/{date}/{n}.words.gz   word boxes of a page, see word_boxes.py
                         txt/{Meeting}/{date}/manifest.json  result of OCR for each page
                         txt/{Meeting}/{date}/extracted.json people, organisations, places and votes
                         images/{Meeting}/{date}/{n}.png     image of a page
@@ -85,6 +86,9 @@ class SiteStorage:
 
     def page_text(self, document: Document, page: int) -> Path:
         return self.texts(document) / f"{page}.txt"
+
+    def word_boxes(self, document: Document, page: int) -> Path:
+        return self.texts(document) / f"{page}.words.gz"
 
     def manifest(self, document: Document) -> Path:
         return self.texts(document) / "manifest.json"

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from clerk.documents import word_boxes
 from clerk.documents.manifest import EMPTY, FAILED, OCR, TEXT_LAYER
+from clerk.documents.word_boxes import SCALE, Word, WordBoxes, make_word
 from clerk.errors import ToolMissing
 from clerk.ocr import columns, poppler, quality, word_list
 from clerk.ocr import image as page_image
@@ -170,6 +172,7 @@ class PageProcessor:
             rotation=attempt.rotation,
             image=saved,
             reason=reason,
+            words=_dump_words(attempt),
         )
 
     def _render(self, page: int, wanted_dpi: float, seconds: float) -> tuple[Path, float]:
@@ -232,13 +235,15 @@ class PageProcessor:
     def _read(self, image: Path, dpi: float, budget: PageCpu) -> OcrResult:
         """OCR of an image, column by column."""
         regions = columns.find_regions(image, dpi)
-        if len(regions) == 1:
+        size = page_image.size(image)
+        if len(regions) == 1 or size is None:
             return self.engine.recognize(image, dpi, self.task.languages, budget.remaining())
         results = []
         for number, region in enumerate(regions):
             part = image.with_suffix(f".region{number}.pgm")
             page_image.crop(image, region, part)
-            results.append(self.engine.recognize(part, dpi, self.task.languages, budget.remaining()))
+            result = self.engine.recognize(part, dpi, self.task.languages, budget.remaining())
+            results.append(replace(result, lines=place_words(result.lines, region, size)))
         return join_results(results)
 
     def _rotated(self, best: OcrAttempt, dpi: float, budget: PageCpu) -> OcrAttempt:
@@ -292,7 +297,27 @@ def join_results(results: Sequence[OcrResult]) -> OcrResult:
     confidence = sum((result.confidence or 0.0) * result.letters for result in results)
     sideways = sum(result.letters for result in results if result.is_sideways)
     text = "\n".join(result.text.strip("\n") + "\n" for result in results if result.text.strip())
-    return OcrResult(text, confidence / letters if letters else None, letters, sideways > letters / 2)
+    lines = [line for result in results for line in result.lines]
+    return OcrResult(text, confidence / letters if letters else None, letters, sideways > letters / 2, lines)
+
+
+def place_words(
+    lines: Sequence[Sequence[Word]], region: columns.Region, size: tuple[int, int]
+) -> Sequence[Sequence[Word]]:
+    """Word boxes on the image of this size, from those on a region of it."""
+    width, height = region.right - region.left, region.bottom - region.top
+
+    def place(word: Word) -> Word:
+        return make_word(
+            word.text,
+            region.left + word.left * width / SCALE,
+            region.top + word.top * height / SCALE,
+            region.left + word.right * width / SCALE,
+            region.top + word.bottom * height / SCALE,
+            *size,
+        )
+
+    return [[place(word) for word in line] for line in lines]
 
 
 def _load_words(languages: str) -> WordList | None:
@@ -313,6 +338,14 @@ def _deskew(image: Path, angle: float) -> Path:
 
 def _is_poor(result: OcrResult) -> bool:
     return result.confidence is None or result.confidence < _POOR_CONFIDENCE
+
+
+def _dump_words(attempt: OcrAttempt) -> str | None:
+    size = page_image.size(attempt.image)
+    if size is None or not attempt.result.lines:
+        return None
+    boxes = WordBoxes(attempt.result.lines, attempt.rotation, attempt.skew, size[1] / size[0])
+    return word_boxes.dumps(boxes)
 
 
 def _limited_dpi(box: poppler.Box, dpi: float) -> float:

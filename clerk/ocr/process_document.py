@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from clerk import host
-from clerk.documents import integrity, legacy_backup, manifest
+from clerk.documents import integrity, legacy_backup, manifest, word_boxes
 from clerk.documents.manifest import FAILED, Manifest, Page, digest
 from clerk.documents.storage import Document, SiteStorage, sha256_file, write, write_files
 from clerk.errors import (
@@ -43,7 +43,7 @@ from clerk.errors import (
 )
 from clerk.ocr import protocol
 from clerk.ocr.journal import Journal
-from clerk.ocr.ocr_engine import environment, import_path
+from clerk.ocr.ocr_engine import TESSEROCR, EngineReference, environment, import_path
 from clerk.ocr.scratch import scratch_folder
 
 _MAX_OUTPUT_LINE = 256 << 20
@@ -54,6 +54,7 @@ _STALL_FACTOR = 10
 
 @dataclass(frozen=True)
 class Options:
+    engine: EngineReference = TESSEROCR
     languages: str = "eng"
     images: str = "scanned"
     dpi: float = 150.0
@@ -159,6 +160,7 @@ def _task(pdf: Path, scratch: Path, options: Options, done: dict[int, Page]) -> 
     return protocol.Task(
         pdf=str(pdf.absolute()),
         scratch=str(scratch),
+        engine=asdict(options.engine),
         languages=options.languages,
         done=sorted(done),
         images=options.images,
@@ -183,6 +185,11 @@ def _store(storage: SiteStorage, document: Document, scratch: Path, results: lis
         is_read = result["method"] != FAILED
         if is_read:
             texts[f"{number}.txt"] = text
+        boxes = storage.word_boxes(document, number)
+        if result["words"] is None:
+            boxes.unlink(missing_ok=True)
+        else:
+            texts[boxes.name] = _checked_word_boxes(str(result["words"]))
         image = scratch / f"{number}.png"
         if result["image"] is not None and image.is_file():
             write(storage.page_image(document, number), image.read_bytes())
@@ -203,6 +210,13 @@ def _store(storage: SiteStorage, document: Document, scratch: Path, results: lis
     return pages
 
 
+def _checked_word_boxes(text: str) -> bytes:
+    try:
+        return word_boxes.compress(word_boxes.dumps(word_boxes.loads(text)))
+    except word_boxes.WordBoxesInvalid as error:
+        raise ReaderCrashed(f"the OCR process returned invalid word boxes: {error}") from error
+
+
 def _check_failed_share(pages: tuple[Page, ...], is_truncated: bool, max_failed_share: float) -> None:
     """Raise the error of the document if too many of its pages failed."""
     failed = [page for page in pages if page.method == FAILED]
@@ -219,11 +233,11 @@ def _check_failed_share(pages: tuple[Page, ...], is_truncated: bool, max_failed_
 
 
 def _delete_stale_files(storage: SiteStorage, document: Document, result: Manifest) -> None:
-    """Delete texts and images that an earlier PDF left for pages that this one lacks or that failed."""
+    """Delete texts, word boxes and images that an earlier PDF left for pages that this one lacks or that failed."""
     pages_with_text = {page.page for page in result.pages if page.has_text}
     for folder in (storage.texts(document), storage.page_image(document, 1).parent):
         for path in folder.glob("*") if folder.is_dir() else ():
-            number = re.fullmatch(r"(\d+)\.(?:txt|png)", path.name)
+            number = re.fullmatch(r"(\d+)\.(?:txt|words\.gz|png)", path.name)
             if number and int(number[1]) not in pages_with_text:
                 path.unlink()
 

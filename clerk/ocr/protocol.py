@@ -5,7 +5,7 @@ process (`clerk.ocr.reader_process`) and keeps that pipe open. If the worker die
 process exits. It writes events as lines of JSON to standard output:
 
     {"event": "inspected", "page_count": 12, "is_truncated": false, "notes": [...]}
-    {"event": "pages", "pages": [{"page": 1, "method": "ocr", "text": "...", "image": "1.png", ...}]}
+    {"event": "pages", "pages": [{"page": 1, "method": "ocr", "text": "...", "image": "1.png", "words": "...", ...}]}
     {"event": "failed", "error": "PdfEncrypted", "message": "..."}
     {"event": "done"}
 
@@ -14,8 +14,9 @@ A separate module, so that the worker never imports a PDF parser.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 READER_MODULE = "clerk.ocr.reader_process"
 
@@ -24,6 +25,8 @@ READER_MODULE = "clerk.ocr.reader_process"
 class Task:
     pdf: str
     scratch: str
+    engine: Mapping[str, Any]
+    """The fields of an `EngineReference`."""
     languages: str
     done: Sequence[int]
     """Pages that are finished already."""
@@ -56,3 +59,5 @@ class PageResult:
     image: str | None = None
     reason: str | None = None
     """Why this method was used."""
+    words: str | None = None
+    """Word boxes on the image, as `clerk.documents.word_boxes.dumps` writes them."""

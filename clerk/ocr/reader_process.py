@@ -23,11 +23,10 @@ from clerk.error_causes import classify
 from clerk.errors import DiskFailed, DiskFull, DiskReadOnly, HostError, PdfError
 from clerk.ocr.cpu_limits import document_cpu_limit
 from clerk.ocr.inspection import inspect
-from clerk.ocr.ocr_engine import PopplerAndTesseract, limited_runner, limited_server
+from clerk.ocr.ocr_engine import EngineReference, Tools, limited_runner, limited_server
 from clerk.ocr.page_processor import PageProcessor, error_text
 from clerk.ocr.protocol import Task
 from clerk.ocr.sandbox import Limits, ParentGone, ToolFailed, set_own_cpu_limit, set_own_limits
-from clerk.ocr.tesseract import Tesseract
 
 _INSPECTION_SECONDS = 8.0
 _OWN_MEMORY_SHARE = 0.3
@@ -53,7 +52,7 @@ def process_document(task: Task, parent_pipe: int | None = None) -> Iterator[dic
             "notes": inspection.notes,
         }
         start = limited_server(limits, document_cpu_limit(task, inspection), scratch, parent_pipe)
-        engine = PopplerAndTesseract(Path(task.pdf), run, Tesseract(start, idle), scratch)
+        engine = EngineReference(**task.engine).load()(Tools(Path(task.pdf), scratch, run, start, idle))
         with contextlib.closing(engine):
             for results in PageProcessor(task, engine, inspection).pages():
                 yield {"event": "pages", "pages": [asdict(result) for result in results]}

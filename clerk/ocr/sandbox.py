@@ -61,6 +61,8 @@ class Limits:
     """Bytes of address space."""
     file_size: int = 96 << 20
     files: int = 64
+    runs_programs: bool = False
+    """The program may start others, which have the same limits."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,11 @@ def set_own_cpu_limit(seconds: float) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     soft = math.ceil(seconds)
     resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+
+
+def wall_timeout(cpu_seconds: float) -> float:
+    """Seconds after which a program that may use this much CPU time is killed."""
+    return cpu_seconds * _WALL_PER_CPU_SECOND
 
 
 def run(
@@ -150,7 +157,8 @@ def _start(
         # A second after SIGXCPU the kernel sends SIGKILL, for programs that ignore SIGXCPU.
         _limit(resource.RLIMIT_CPU, math.ceil(cpu_seconds), math.ceil(cpu_seconds) + 1)
         # Neither poppler nor tesseract (with OMP_THREAD_LIMIT=1) starts processes. Root is exempt from this limit.
-        _limit(resource.RLIMIT_NPROC, 0)
+        if not limits.runs_programs:
+            _limit(resource.RLIMIT_NPROC, 0)
 
     try:
         return subprocess.Popen(

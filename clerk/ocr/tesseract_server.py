@@ -1,33 +1,20 @@
-"""Tesseract process: handles OCR requests of the reader process, one after another.
+"""Tesseract process: handles OCR requests of the reader process, one after another, with the tesseract library.
 
-Run as `python -m clerk.ocr.tesseract_server MODELS`. It reads one `Request` per line from standard input and writes
-one `Response` per line to standard output (see `clerk.ocr.tesseract`). The sandbox limits the process; the process
-itself limits the CPU time of each request. It does not handle errors: it exits, and its traceback names the cause.
+Run as `python -m clerk.ocr.tesseract_server MODELS`. See `clerk.ocr.ocr_server` for the requests.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import resource
-import statistics
 import sys
-from dataclasses import asdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import tesserocr
 
-from clerk.ocr.sandbox import set_own_cpu_limit
-from clerk.ocr.tesseract import OcrResult, Request, Response
-
-_TSV_WORD_LEVEL = "5"
-_MIN_WORD_ASPECT = 2
-"""Words at least this many times as wide as high are measured; others may be initials, specks or lines."""
-
-
-class ModelsMissing(Exception):
-    """The message is the list of languages whose models could not be loaded."""
+from clerk.ocr.ocr_server import ModelsMissing, serve
+from clerk.ocr.tesseract import OcrResult, Request
+from clerk.ocr.tsv import median_height, ocr_result
 
 
 class TesseractServer:
@@ -41,20 +28,13 @@ class TesseractServer:
         if request.operation == "word_height":
             return self._word_height(request)
         if request.operation == "recognize":
-            return asdict(self._recognize(request))
+            return vars(self._recognize(request))
         return self._orientation(request)
 
     def _word_height(self, request: Request) -> float | None:
         iterator = self._open_image(request).AnalyseLayout()
         self.analysed = (request.image, request.languages)
-        heights = []
-        while iterator is not None:
-            left, top, right, bottom = iterator.BoundingBox(tesserocr.RIL.WORD)
-            if right - left > _MIN_WORD_ASPECT * (bottom - top):
-                heights.append(bottom - top)
-            if not iterator.Next(tesserocr.RIL.WORD):
-                break
-        return statistics.median(heights) if heights else None
+        return median_height(_word_sizes(iterator))
 
     def _recognize(self, request: Request) -> OcrResult:
         if self.analysed == (request.image, request.languages):
@@ -62,7 +42,8 @@ class TesseractServer:
         else:
             tesseract = self._open_image(request)
         self.analysed = None
-        return _ocr_result(tesseract.GetUTF8Text(), tesseract.GetTSVText(0))
+        text = tesseract.GetUTF8Text()  # first: the TSV of a layout that is only analysed crashes
+        return ocr_result(tesseract.GetTSVText(0), text)
 
     def _orientation(self, request: Request) -> tuple[int, float]:
         detected = self._open_image(request, tesserocr.PSM.OSD_ONLY).DetectOrientationScript()
@@ -72,7 +53,7 @@ class TesseractServer:
         self.analysed = None
         tesseract = self._loaded(request.languages, mode)
         tesseract.SetImageFile(request.image)
-        tesseract.SetSourceResolution(request.dpi)
+        tesseract.SetSourceResolution(round(request.dpi))
         return tesseract
 
     def _loaded(self, languages: str, mode: int) -> tesserocr.PyTessBaseAPI:
@@ -85,45 +66,16 @@ class TesseractServer:
         return self.loaded[languages, mode]
 
 
-def _ocr_result(text: str, tsv: str) -> OcrResult:
-    letters = 0
-    sum_of_confidence = 0.0
-    vertical = horizontal = 0
-    for line in tsv.splitlines():
-        cells = line.split("\t")
-        if len(cells) == 12 and cells[0] == _TSV_WORD_LEVEL:
-            length = sum(character.isalnum() for character in cells[11])
-            letters += length
-            sum_of_confidence += length * float(cells[10])
-            if length >= 4:
-                width, height = int(cells[8]), int(cells[9])
-                horizontal += width > height
-                vertical += height > width
-    confidence = sum_of_confidence / letters if letters else None
-    return OcrResult(text, confidence, letters, vertical > horizontal)
-
-
-def _usage() -> tuple[float, int]:
-    """CPU seconds and peak memory of this process."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+def _word_sizes(iterator: tesserocr.PyPageIterator | None) -> Iterator[tuple[int, int]]:
+    while iterator is not None:
+        left, top, right, bottom = iterator.BoundingBox(tesserocr.RIL.WORD)
+        yield right - left, bottom - top
+        if not iterator.Next(tesserocr.RIL.WORD):
+            return
 
 
 def main() -> None:
-    # Output of libraries goes to standard error, so that it cannot be mistaken for a response.
-    responses = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    server = TesseractServer(Path(sys.argv[1]))
-    for line in sys.stdin:
-        request = Request(**json.loads(line))
-        set_own_cpu_limit(_usage()[0] + request.cpu_seconds)
-        result, missing_languages = None, None
-        try:
-            result = server.handle(request)
-        except ModelsMissing as error:
-            missing_languages = str(error)
-        responses.write(json.dumps(asdict(Response(result, missing_languages, *_usage()))) + "\n")
-        responses.flush()
+    serve(TesseractServer(Path(sys.argv[1])).handle)
 
 
 if __name__ == "__main__":

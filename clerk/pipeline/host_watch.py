@@ -15,7 +15,7 @@ from clerk import host
 from clerk.config import Settings
 from clerk.documents.storage import require_mounted
 from clerk.errors import HostError, StorageUnmounted, ToolMissing
-from clerk.ocr import poppler, tesseract
+from clerk.ocr.engines import find_engine
 from clerk.pipeline.engine import STAGES
 from clerk.pipeline.job_manager import ClerkJobManager, Failure
 
@@ -68,8 +68,7 @@ def find_problem(error: type[HostError], settings: Settings) -> HostError | None
     """The problem of this machine that a job failed with, if it lasts."""
     try:
         if error is ToolMissing:
-            poppler.version()
-            tesseract.models()
+            find_engine(settings).require_installed()
         elif error is StorageUnmounted:
             require_mounted(settings.storage_dir)
         else:

@@ -99,10 +99,20 @@ class ClerkWorker(worker.Worker):
             start=self._start_job,
             is_closed=self._host_watch.is_closed,
         )
+        await self._check_ocr()
         try:
             await super()._run_loop()
         finally:
             self._host_watch.stop()
+
+    async def _check_ocr(self) -> None:
+        """Close the OCR queue before the first job if a program that every document needs is not installed."""
+        if self.queues and "ocr" not in self.queues:
+            return
+        problem = await asyncio.to_thread(find_problem, errors.ToolMissing, self._manager.connector.settings)
+        if problem is not None:
+            failure = Failure(problem.code, str(problem), is_counted=False, uncounted_before=0)
+            await self._host_watch.close_queue("ocr", type(problem), failure)
 
     def _start_side_tasks(self) -> list[asyncio.Task[Any]]:
         return [

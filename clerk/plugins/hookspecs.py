@@ -1,4 +1,4 @@
-"""Hook specifications. clerk's own fetchers, extractors and deployers implement them like any plugin.
+"""Hook specifications. clerk's own fetchers, OCR engines, extractors and deployers implement them like any plugin.
 
 A plugin is a module (or an object) with functions of these names, marked with `@hookimpl`. It may omit arguments that
 it does not need. A hook with a `label` returns None for labels of other plugins. See docs/plugins.md.
@@ -14,6 +14,7 @@ import click
 import pluggy
 
 if TYPE_CHECKING:
+    from clerk.ocr.ocr_engine import OcrEngine
     from clerk.sources.fetcher import Fetcher
 
 PROJECT = "clerk"
@@ -34,6 +35,14 @@ def fetcher_extra(label: str) -> Mapping[str, Any] | None:
 @hookspec(firstresult=True)
 def extractor(label: str) -> Any:
     """Return the extractor with this label: an object like `clerk.extraction.schema.Extractor`."""
+
+
+@hookspec
+def ocr_engines() -> Mapping[str, type[OcrEngine]] | None:
+    """Return OCR engines by the names that CLERK_OCR_ENGINE can have. They replace built-in ones of the same name.
+
+    Each is a class of a module that can be imported: it runs in a process that loads no plugins.
+    """
 
 
 @hookspec

@@ -12,12 +12,10 @@ import importlib.metadata
 import importlib.util
 import inspect
 import logging
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pluggy
@@ -25,6 +23,7 @@ import pluggy
 from clerk.config import Settings
 from clerk.errors import InvalidPluginResult, PluginMissing
 from clerk.plugins import hookspecs
+from clerk.plugins.folder import import_file, module_name, plugin_files
 from clerk.plugins.isolation import HOOK_TIMEOUT, call_with_timeout
 
 logger = logging.getLogger(__name__)
@@ -33,6 +32,7 @@ GROUP = "clerk.plugins"
 BUILT_IN = (
     "clerk.sources.vendors",
     "clerk.extraction.builtin",
+    "clerk.ocr.builtin",
     "clerk.publish.deployers.local",
     "clerk.publish.deployers.command",
 )
@@ -150,39 +150,6 @@ def _load(folder: Path | None) -> Plugins:
     for entry in importlib.metadata.entry_points(group=GROUP):
         package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an installed package"
         plugins.load(entry.name, package, entry.load)
-    for file in _plugin_files(folder) if folder else []:
-        plugins.load(_module_name(file), str(file), partial(_import_file, file))
+    for file in plugin_files(folder) if folder else []:
+        plugins.load(module_name(file), str(file), partial(import_file, file))
     return plugins
-
-
-def _plugin_files(folder: Path) -> list[Path]:
-    """Modules and packages directly in the folder, sorted by name. Names that begin with _ or . are ignored."""
-    if not folder.is_dir():
-        return []
-    return sorted(
-        path / "__init__.py" if path.is_dir() else path
-        for path in folder.iterdir()
-        if not path.name.startswith(("_", "."))
-        and (path.suffix == ".py" if path.is_file() else (path / "__init__.py").is_file())
-    )
-
-
-def _module_name(file: Path) -> str:
-    return file.parent.name if file.name == "__init__.py" else file.stem
-
-
-def _import_file(file: Path) -> ModuleType:
-    """Import under a prefixed name, so that a plugin called `json.py` does not replace the standard module."""
-    name = f"clerk_plugins_dir_{_module_name(file)}"
-    package = [str(file.parent)] if file.name == "__init__.py" else None
-    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=package)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{file} is not a Python module")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module

@@ -37,6 +37,7 @@ _ROUTES = [
     Route("/search", search.show),
     Route("/sites/{subdomain:path}/documents/{document:int}", document.show),
     Route("/sites/{subdomain:path}/documents/{document:int}/pages/{page:int}.png", document.image),
+    Route("/sites/{subdomain:path}/documents/{document:int}/pages/{page:int}.svg", document.matches),
     Route("/sites/{subdomain:path}/documents/{document:int}/document.pdf", document.original),
     Route("/sites/{subdomain:path}", site.show),
     Route("/metrics", probes.metrics),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from clerk.documents import manifest
+from clerk.documents import manifest, word_boxes
 from clerk.documents.sanitize import is_subdomain
 from clerk.documents.storage import Document, SiteStorage
+from clerk.documents.word_boxes import WordBoxes, WordBoxesInvalid
 from clerk.web.sanitize import sanitize_text
+
+logger = logging.getLogger(__name__)
 
 MAX_TEXT_BYTES = 100_000
 """Of one page's text: many times what fits on paper."""
@@ -55,6 +59,24 @@ class DocumentFiles:
             self._file(self.storage.page_image(self.document, number)) is not None,
             ocr,
         )
+
+    def stored_words(self, number: int) -> WordBoxes | None:
+        """The stored word boxes of a page with OCR, with boxes on the image that is shown; None if there are none."""
+        path = self._file(self.storage.word_boxes(self.document, number))
+        try:
+            boxes = word_boxes.load(path) if path else None
+        except WordBoxesInvalid:
+            logger.warning("document %s: the word boxes of page %s are damaged", self.document.id, number)
+            return None
+        if boxes is None or self._file(self.storage.page_image(self.document, number)) is not None:
+            return boxes
+        # The image is rendered from the PDF now.
+        return WordBoxes([[word_boxes.page_word(boxes, word) for word in line] for line in boxes.lines])
+
+    def has_text_layer(self, number: int) -> bool:
+        """Whether the text of the page is that of the PDF, as far as known."""
+        ocr = self.page(number).ocr
+        return self.pdf is not None and (ocr is None or ocr.method == manifest.TEXT_LAYER)
 
     def image(self, number: int) -> bytes | None:
         """The stored image; None if there is none or it is not a PNG."""

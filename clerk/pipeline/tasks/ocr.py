@@ -13,6 +13,8 @@ from clerk.documents.repository import document_by_id, require_fetched
 from clerk.documents.storage import Document, SiteStorage
 from clerk.errors import LanguageMissing
 from clerk.ocr import process_document, tesseract
+from clerk.ocr.engines import find_engine
+from clerk.ocr.ocr_engine import EngineReference, OcrEngine
 from clerk.ocr.process_document import Options
 from clerk.pipeline.job_context import JobContext
 from clerk.plugins import manager
@@ -30,7 +32,9 @@ def ocr(job: JobContext) -> dict[str, Any]:
         site = read_site(connection, document.subdomain)
         run = connection.execute(_FORCE_OCR, [job.run_id]).fetchone()
     require_fetched(document)
-    options = _options(job.settings, _languages(site), job.run_id if run and run[0] else None)
+    engine = find_engine(job.settings)
+    forced_by_run = job.run_id if run and run[0] else None
+    options = _options(job.settings, engine, _languages(site, engine), forced_by_run)
     storage = SiteStorage(job.settings.storage_dir, document.subdomain)
     manifest = process_document.process(storage, document, options, job.report_progress, job.raise_if_cancelled)
     _upload_files(job.settings, storage, document, manifest)
@@ -52,8 +56,9 @@ def _upload_files(settings: Settings, storage: SiteStorage, document: Document, 
             pass
 
 
-def _options(settings: Settings, languages: str, forced_by_run: int | None) -> Options:
+def _options(settings: Settings, engine: type[OcrEngine], languages: str, forced_by_run: int | None) -> Options:
     return Options(
+        engine=EngineReference.of(engine),
         forced_by_run=forced_by_run,
         languages=languages,
         images=settings.keep_images,
@@ -67,7 +72,7 @@ def _options(settings: Settings, languages: str, forced_by_run: int | None) -> O
     )
 
 
-def _languages(site: SiteRow | None) -> str:
+def _languages(site: SiteRow | None, engine: type[OcrEngine]) -> str:
     """`{"languages": "eng+spa"}` in the site's extra."""
     languages: object = tesseract.DEFAULT_LANGUAGES
     try:
@@ -77,8 +82,8 @@ def _languages(site: SiteRow | None) -> str:
         pass  # The fetch stage reports an extra that is not JSON. Sites of legacy clerk may have one.
     if not isinstance(languages, str) or not tesseract.LANGUAGES.fullmatch(languages):
         raise LanguageMissing(f"the site's languages are {str(languages)[:60]!r}; write them as eng+spa")
-    if missing := set(languages.split("+")) - tesseract.installed_languages():
+    if missing := engine.missing_languages(languages):
         packages = " ".join(f"tesseract-ocr-{language}" for language in sorted(missing))
         names = ", ".join(sorted(missing))
-        raise LanguageMissing(f"tesseract has no model for {names}; on Debian: apt install {packages}")
+        raise LanguageMissing(f"there is no model for {names}; for tesseract on Debian: apt install {packages}")
     return languages

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +17,21 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
-from clerk.archive.search import highlight
+from clerk.archive.search import HIGHLIGHT, highlight
 from clerk.documents.sanitize import folder_name
 from clerk.documents.storage import Document
+from clerk.documents.word_boxes import WordBoxes
 from clerk.errors import job_error_class
+from clerk.ocr.layer_words import layer_words
+from clerk.ocr.limited_child import ChildFailed
 from clerk.ocr.page_render import RenderFailed, can_render, render_page
 from clerk.web import paging
 from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
 from clerk.web.files import DocumentFiles, PageView, document_files
+from clerk.web.matches import draw_boxes, find_matches
 from clerk.web.rendering import render
+
+logger = logging.getLogger(__name__)
 
 _MAX_ID = 2**63 - 1
 _CACHE_HEADERS = {"Cache-Control": "private, max-age=300"}
@@ -64,6 +71,7 @@ def show(request: Request) -> Response:
     files, page_count = _read_files(request.app.state.storage_dir, row)
     number = min(paging.parse_page(request.query_params.get("page", "")), max(page_count, 1))
     page = _read_page(files, number) if page_count else None
+    text = highlight(page.text, search_text) if page and page.text else None
     return render(
         "document.html",
         row=row,
@@ -75,7 +83,8 @@ def show(request: Request) -> Response:
         page=page,
         has_pdf=_pdf(files) is not None,
         can_render=can_render(),
-        text=highlight(page.text, search_text) if page and page.text else None,
+        text=text,
+        has_matches=text is not None and HIGHLIGHT[0] in text,
         search_text=search_text,
         link=_link_to(row, search_text),
     )
@@ -97,6 +106,35 @@ async def image(request: Request) -> Response:
     except (RenderFailed, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise HTTPException(503, f"The page could not be rendered: {reason}.") from error
+
+
+async def matches(request: Request) -> Response:
+    """The boxes of the words that a search found on a page, as an SVG that is laid over the page's image."""
+    number = request.path_params["page"]
+    search_text = paging.parse_text(request.query_params.get("q", ""), 200)
+    boxes = await run_in_threadpool(_read_words, request, number)
+    if isinstance(boxes, Path):
+        render_slots: asyncio.Semaphore = request.app.state.render_slots
+        try:
+            async with render_slots:
+                boxes = await run_in_threadpool(layer_words, boxes, number)
+        except (ChildFailed, OSError) as error:
+            logger.warning("document %s: no word boxes of page %s: %s", request.path_params["document"], number, error)
+            boxes = None
+    found = await run_in_threadpool(find_matches, boxes.words, search_text) if boxes else []
+    return Response(draw_boxes(found), media_type="image/svg+xml", headers=_CACHE_HEADERS)
+
+
+def _read_words(request: Request, number: int) -> WordBoxes | Path | None:
+    """The stored word boxes, or the PDF that they can be computed from."""
+    row, _ = _read(request)
+    files, page_count = _read_files(request.app.state.storage_dir, row)
+    if not files or not 1 <= number <= page_count:
+        return None
+    try:
+        return files.stored_words(number) or (files.pdf if files.has_text_layer(number) else None)
+    except OSError:
+        return None
 
 
 def original(request: Request) -> Response:

@@ -11,7 +11,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-for (const image of document.querySelectorAll(".page-view img")) {
+for (const image of document.querySelectorAll(".page-view img:not(.matches)")) {
   const showMessage = () => {
     image.closest("a").hidden = true;
     image.closest("figure").querySelector("p").hidden = false;

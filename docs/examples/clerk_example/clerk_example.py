@@ -1,4 +1,4 @@
-"""Example plugin that implements every hook: a fetcher for an imaginary vendor, an extractor, a deployer, a command."""
+"""Example plugin that implements every hook: a fetcher, an OCR engine, an extractor, a deployer, a command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import click
 
-from clerk import DocumentRef, Fetcher, config, hookimpl
+from clerk import DocumentRef, Fetcher, OcrEngine, OcrResult, config, hookimpl
 from clerk.documents.storage import SiteStorage
 
 
@@ -40,6 +40,17 @@ class ExamplePortal(Fetcher):
                     yield DocumentRef(f"{portal}{path}", meeting["board"], day, kind, key, edition)
 
 
+class CommandEngine(OcrEngine):
+    """Runs the program tesseract on each page's image. Word boxes would be the result's `lines`."""
+
+    def recognize(self, image: Path, dpi: float, languages: str, cpu_seconds: float) -> OcrResult:
+        output = self.tools.scratch / "recognized.txt"
+        self.tools.run("tesseract", image, "-", "-l", languages, cpu_seconds=cpu_seconds, stdout=output)
+        text = output.read_text(encoding="utf-8")
+        letters = sum(character.isalnum() for character in text)
+        return OcrResult(text, 80.0 if letters else None, letters)
+
+
 class CapitalsExtractor:
     """Takes every word in capitals for a person."""
 
@@ -61,6 +72,11 @@ def fetcher_class(label: str) -> type[Fetcher] | None:
 def fetcher_extra(label: str) -> Mapping[str, Any] | None:
     """Default: all boards."""
     return {"boards": []} if label == "example" else None
+
+
+@hookimpl
+def ocr_engines() -> Mapping[str, type[OcrEngine]]:
+    return {"example": CommandEngine}
 
 
 @hookimpl
