@@ -6,48 +6,32 @@ file names itself, and accepts only known error codes.
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 import re
-import select
-import signal
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clerk import host
 from clerk.documents import integrity, legacy_backup, manifest
 from clerk.documents.manifest import FAILED, Manifest, Page, digest
 from clerk.documents.storage import Document, SiteStorage, sha256_file, write, write_files
 from clerk.errors import (
     JOB_ERRORS,
     HostError,
-    HostOutOfMemory,
     JobError,
     PdfAltered,
     PdfBroken,
     PdfEmpty,
     PdfError,
-    PdfMemory,
     PdfMissing,
-    PdfTimeout,
     PdfTruncated,
     ReaderCrashed,
-    ReaderStalled,
 )
 from clerk.ocr import protocol
 from clerk.ocr.journal import Journal
-from clerk.ocr.ocr_engine import environment, import_path
+from clerk.ocr.reader_client import ReaderProcess
 from clerk.ocr.scratch import scratch_folder
 
-_MAX_OUTPUT_LINE = 256 << 20
-_POLL_INTERVAL = 1.0
 _STALL_FACTOR = 10
 """The wall-clock timeout without output, as a multiple of the CPU seconds for one page."""
 
@@ -88,7 +72,9 @@ def process(
     journal.begin(done)
     with (
         scratch_folder(f"ocr-{document.id}") as scratch,
-        ReaderProcess(_task(pdf, scratch, options, done), options, check_cancelled) as reader,
+        ReaderProcess(
+            _task(pdf, scratch, options, done), _STALL_FACTOR * options.page_seconds, check_cancelled
+        ) as reader,
     ):
         inspected = next(reader.events)
         _raise_failure(inspected)
@@ -232,91 +218,3 @@ def _reported_error(code: str) -> type[JobError]:
     """The error that the reader process reported. The process is not trusted: any other code becomes PdfBroken."""
     error = JOB_ERRORS.get(code, PdfBroken)
     return error if issubclass(error, (PdfError, HostError)) else PdfBroken
-
-
-class ReaderProcess:
-    """The worker's side of the reader process, which has its own process group. On exit the whole group is killed."""
-
-    def __init__(self, task: protocol.Task, options: Options, check_cancelled: Callable[[], None]) -> None:
-        self.task = task
-        self.check_cancelled = check_cancelled
-        self.stall_timeout = _STALL_FACTOR * options.page_seconds
-        self.events = self._events()
-
-    def __enter__(self) -> ReaderProcess:
-        # stderr goes to a file: nothing reads it while the process runs, and a full pipe would block the process.
-        self.stderr = tempfile.TemporaryFile()
-        self.oom_kills_before = host.count_oom_kills()
-        self.process = subprocess.Popen(
-            [sys.executable, "-s", "-m", protocol.READER_MODULE],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.stderr,
-            cwd=self.task.scratch,
-            env={**environment(Path(self.task.scratch)), **import_path()},
-            start_new_session=True,
-        )
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            with contextlib.suppress(BrokenPipeError):
-                assert pipe is not None
-                pipe.close()
-        self.stderr.close()
-
-    def _events(self) -> Iterator[dict[str, Any]]:
-        assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(json.dumps(asdict(self.task)).encode() + b"\n")
-            self.process.stdin.flush()
-        for line in self._lines():
-            try:
-                yield json.loads(line)
-            except ValueError as error:
-                raise ReaderCrashed("the OCR process wrote a line that is not JSON") from error
-        self._raise_exit_error()
-
-    def _lines(self) -> Iterator[bytes]:
-        assert self.process.stdout is not None
-        stdout = self.process.stdout.fileno()
-        chunks: list[bytes] = []
-        length = 0
-        last_output = time.monotonic()
-        while True:
-            ready, _, _ = select.select([stdout], [], [], _POLL_INTERVAL)
-            if not ready:
-                self.check_cancelled()
-                if time.monotonic() - last_output > self.stall_timeout:
-                    raise ReaderStalled(f"the OCR process wrote no output for {self.stall_timeout:.0f} s")
-                continue
-            last_output = time.monotonic()
-            chunk = os.read(stdout, 1 << 20)
-            if not chunk:
-                return
-            *complete, rest = chunk.split(b"\n")
-            for end in complete:
-                yield b"".join([*chunks, end])
-                chunks, length = [], 0
-            chunks.append(rest)
-            length += len(rest)
-            if length > _MAX_OUTPUT_LINE:
-                raise ReaderCrashed(f"a line of the OCR process exceeded {_MAX_OUTPUT_LINE >> 20} MiB")
-
-    def _raise_exit_error(self) -> None:
-        """Raise the error of a process that exited without a `done` or `failed` event."""
-        code = self.process.wait()
-        if -code == signal.SIGXCPU:
-            raise PdfTimeout("OCR used more CPU time than a document may use")
-        if -code == signal.SIGKILL and host.count_oom_kills() > self.oom_kills_before:
-            raise HostOutOfMemory("the kernel killed the OCR process because the machine ran out of memory")
-        self.stderr.seek(0, os.SEEK_END)
-        self.stderr.seek(max(0, self.stderr.tell() - 2000))
-        lines = self.stderr.read().decode(errors="replace").strip().splitlines()
-        if lines and "MemoryError" in lines[-1]:
-            raise PdfMemory("the OCR process ran out of memory")
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        raise ReaderCrashed(f"the OCR process ended with {how} ({lines[-1][:200] if lines else 'no message'})")

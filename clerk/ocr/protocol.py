@@ -14,10 +14,15 @@ A separate module, so that the worker never imports a PDF parser.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-READER_MODULE = "clerk.ocr.reader_process"
+FORK_SERVER_MODULE = "clerk.ocr.fork_server"
+PROCESS_ID = struct.Struct("<i")
+"""Response of the fork server: the id of the reader process, or a negative error number."""
+EXIT_STATUS = struct.Struct("<i")
+"""What the fork server writes to the status socket: the exit code, or the negative number of a signal."""
 
 
 @dataclass(frozen=True)

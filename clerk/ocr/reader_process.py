@@ -1,14 +1,15 @@
 """Reader process: the only process that parses an untrusted PDF. One process per document, with one thread.
 
-`clerk.ocr.protocol` describes how the worker talks to it. An error in a page fails that page; an error in the document
-ends the process. It writes only to its scratch folder; the worker stores the results.
+`clerk.ocr.fork_server` forks it; `clerk.ocr.protocol` describes how the worker talks to it. An error in a page fails
+that page; an error in the document ends the process. It writes only to its scratch folder; the worker stores the
+results.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
-import logging
 import os
 import shutil
 import signal
@@ -21,12 +22,13 @@ from typing import Any
 from clerk import host
 from clerk.error_causes import classify
 from clerk.errors import DiskFailed, DiskFull, DiskReadOnly, HostError, PdfError
+from clerk.ocr import tesseract_server
 from clerk.ocr.inspection import inspect
-from clerk.ocr.ocr_engine import PopplerAndTesseract, limited_runner, limited_server
+from clerk.ocr.ocr_engine import PopplerAndTesseract, environment, limited_runner
 from clerk.ocr.page_processor import PageProcessor, document_cpu_limit, error_text
 from clerk.ocr.protocol import Task
-from clerk.ocr.sandbox import Limits, ParentGone, ToolFailed, set_own_cpu_limit, set_own_limits
-from clerk.ocr.tesseract import Tesseract
+from clerk.ocr.sandbox import ForkedLineServer, Limits, ParentGone, ToolFailed, set_own_cpu_limit, set_own_limits
+from clerk.ocr.tesseract import Start, Tesseract
 
 _INSPECTION_SECONDS = 8.0
 _OWN_MEMORY_SHARE = 0.3
@@ -51,7 +53,7 @@ def process_document(task: Task, parent_pipe: int | None = None) -> Iterator[dic
             "is_truncated": inspection.is_truncated,
             "notes": inspection.notes,
         }
-        start = limited_server(limits, document_cpu_limit(task, inspection), scratch, parent_pipe)
+        start = _forked_tesseract(limits, document_cpu_limit(task, inspection), parent_pipe)
         engine = PopplerAndTesseract(Path(task.pdf), run, Tesseract(start, idle), scratch)
         with contextlib.closing(engine):
             for results in PageProcessor(task, engine, inspection).pages():
@@ -73,10 +75,21 @@ def process_document(task: Task, parent_pipe: int | None = None) -> Iterator[dic
         yield {"event": "done"}
 
 
+def _forked_tesseract(limits: Limits, cpu_seconds: float, parent_pipe: int | None) -> Start:
+    """Build a function that forks a tesseract process, which has the models that the fork server loaded."""
+
+    def start(name: str, *arguments: str | Path) -> ForkedLineServer:
+        work = functools.partial(tesseract_server.main, Path(arguments[-1]))
+        return ForkedLineServer(name, work, limits, cpu_seconds, parent_pipe)
+
+    return start
+
+
 def main() -> None:
-    logging.disable()  # pypdf logs many warnings that no operator can act on
     parent_pipe = sys.stdin.fileno()
     task = Task(**json.loads(_first_line(parent_pipe)))
+    os.chdir(task.scratch)
+    os.environ.update(environment(Path(task.scratch)))
     try:
         for event in process_document(task, parent_pipe):
             sys.stdout.write(json.dumps(event) + "\n")
@@ -94,7 +107,3 @@ def _first_line(descriptor: int) -> bytes:
             sys.exit(1)
         line += chunk
     return line
-
-
-if __name__ == "__main__":
-    main()

@@ -10,6 +10,7 @@ Limitation: memory is limited as address space, which macOS does not enforce; th
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import os
 import resource
@@ -17,12 +18,13 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from clerk import host
 from clerk.errors import HostOutOfMemory, ToolMissing
+from clerk.ocr.process_control import ForkedProcess
 
 _WALL_PER_CPU_SECOND = 8.0
 _MAX_STDERR = 16 * 1024
@@ -144,14 +146,6 @@ def _start(
     stdin: int,
     stdout: int,
 ) -> subprocess.Popen[bytes]:
-    def limit() -> None:
-        _limit(resource.RLIMIT_AS, limits.memory)
-        _limit(resource.RLIMIT_FSIZE, limits.file_size)
-        # A second after SIGXCPU the kernel sends SIGKILL, for programs that ignore SIGXCPU.
-        _limit(resource.RLIMIT_CPU, math.ceil(cpu_seconds), math.ceil(cpu_seconds) + 1)
-        # Neither poppler nor tesseract (with OMP_THREAD_LIMIT=1) starts processes. Root is exempt from this limit.
-        _limit(resource.RLIMIT_NPROC, 0)
-
     try:
         return subprocess.Popen(
             arguments,
@@ -160,11 +154,20 @@ def _start(
             stderr=subprocess.PIPE,
             cwd=folder,
             env=environment,
-            preexec_fn=limit,
+            preexec_fn=functools.partial(_set_child_limits, limits, cpu_seconds),
         )
     except FileNotFoundError as error:
         program = Path(arguments[0]).name
         raise ToolMissing(f"{program} is not installed; on Debian: apt install poppler-utils tesseract-ocr") from error
+
+
+def _set_child_limits(limits: Limits, cpu_seconds: float) -> None:
+    _limit(resource.RLIMIT_AS, limits.memory)
+    _limit(resource.RLIMIT_FSIZE, limits.file_size)
+    # A second after SIGXCPU the kernel sends SIGKILL, for programs that ignore SIGXCPU.
+    _limit(resource.RLIMIT_CPU, math.ceil(cpu_seconds), math.ceil(cpu_seconds) + 1)
+    # Neither poppler nor tesseract (with OMP_THREAD_LIMIT=1) starts processes. Root is exempt from this limit.
+    _limit(resource.RLIMIT_NPROC, 0)
 
 
 def _children_cpu_seconds() -> float:
@@ -205,11 +208,14 @@ class LineServer:
         environment: Mapping[str, str],
         parent_pipe: int | None = None,
     ) -> None:
+        pipe = subprocess.PIPE
+        self._attach(name, _start(arguments, limits, cpu_seconds, folder, environment, pipe, pipe), parent_pipe)
+
+    def _attach(self, name: str, process: subprocess.Popen[bytes] | ForkedProcess, parent_pipe: int | None) -> None:
         self.name = name
+        self.process = process
         self.parent_pipe = parent_pipe
         self.stderr = b""
-        pipe = subprocess.PIPE
-        self.process = _start(arguments, limits, cpu_seconds, folder, environment, pipe, pipe)
 
     @property
     def has_exited(self) -> bool:
@@ -233,7 +239,7 @@ class LineServer:
             return response
         used = _children_cpu_seconds() - before - used_before
         stderr = self.stderr.decode(errors="replace")
-        completed = Completed(self.name, self.process.returncode, stderr, used, oom_kills)
+        completed = Completed(self.name, self.process.wait(), stderr, used, oom_kills)
         _raise_for_failure(completed, cpu_seconds, in_time)
         raise Crashed(f"{self.name} ended with exit code {completed.code} ({completed.last_message})")
 
@@ -272,6 +278,19 @@ class LineServer:
             assert pipe is not None
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()
+
+
+class ForkedLineServer(LineServer):
+    """A LineServer that is forked from the calling process, whose modules and models it shares."""
+
+    def __init__(
+        self, name: str, work: Callable[[], None], limits: Limits, cpu_seconds: float, parent_pipe: int | None = None
+    ) -> None:
+        def limit_and_work() -> None:
+            _set_child_limits(limits, cpu_seconds)
+            work()
+
+        self._attach(name, ForkedProcess(f"clerk-{name}", limit_and_work), parent_pipe)
 
 
 def _raise_for_failure(completed: Completed, cpu_seconds: float, in_time: bool) -> None:

@@ -30,10 +30,20 @@ class ModelsMissing(Exception):
     """The message is the list of languages whose models could not be loaded."""
 
 
+_preloaded: dict[tuple[Path, str, int], tesserocr.PyTessBaseAPI] = {}
+"""Models that were loaded before this process was forked."""
+
+
+def preload(models: Path, languages: str) -> None:
+    """Load models in the fork server, so that the tesseract processes of all documents have them."""
+    mode = tesserocr.PSM.AUTO
+    _preloaded[models, languages, mode] = tesserocr.PyTessBaseAPI(path=f"{models}/", lang=languages, psm=mode)
+
+
 class TesseractServer:
     def __init__(self, models: Path) -> None:
         self.models = models
-        self.loaded: dict[tuple[str, int], tesserocr.PyTessBaseAPI] = {}
+        self.loaded = {(languages, mode): api for (path, languages, mode), api in _preloaded.items() if path == models}
         self.analysed: tuple[str, str] | None = None
         """The image and languages of the last layout analysis."""
 
@@ -109,11 +119,11 @@ def _usage() -> tuple[float, int]:
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def main() -> None:
+def main(models: Path) -> None:
     # Output of libraries goes to standard error, so that it cannot be mistaken for a response.
     responses = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    server = TesseractServer(Path(sys.argv[1]))
+    server = TesseractServer(models)
     for line in sys.stdin:
         request = Request(**json.loads(line))
         set_own_cpu_limit(_usage()[0] + request.cpu_seconds)
@@ -127,4 +137,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))
