@@ -22,8 +22,10 @@ import socket
 import sys
 import traceback
 
-from clerk.ocr import process_control, reader_process, tesseract, tesseract_server
+from clerk.ocr import reader_process, tesseract, tesseract_server
+from clerk.ocr.forked_process import run_forked
 from clerk.ocr.protocol import EXIT_STATUS, PROCESS_ID
+from clerk.process import prctl
 
 _DESCRIPTORS = 4
 
@@ -33,6 +35,8 @@ class ForkServer:
         self.control = control
         self.status_sockets: dict[int, socket.socket] = {}
         """Process id → status socket of each reader process."""
+        self.exit_codes: dict[int, int] = {}
+        """Process id → exit code of reader processes that have ended, but programs of their group have not."""
         self.selector = selectors.DefaultSelector()
         self.pid = os.getpid()
 
@@ -87,7 +91,7 @@ class ForkServer:
     def _become_reader(self, standard: list[int]) -> None:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        process_control.run_forked("clerk-reader", self.pid, standard, reader_process.main, new_session=True)
+        run_forked("clerk-reader", self.pid, standard, reader_process.main, new_session=True)
 
     def _kill(self, pid: int) -> None:
         """Kill the process group. `_reap` then sends the status."""
@@ -99,18 +103,34 @@ class ForkServer:
 
     def _reap(self) -> None:
         """Collect ended processes: reader processes, and programs that outlived theirs (this is their subreaper)."""
-        while (ended := _ended_child()) is not None:
-            status_socket = self.status_sockets.pop(ended, None)
-            if status_socket is not None:
+        while (pid := _ended_child()) is not None:
+            if pid in self.status_sockets:
                 # Before `waitpid`: until then the process group cannot be that of another process.
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(ended, signal.SIGKILL)
-            _, status = os.waitpid(ended, 0)
-            if status_socket is not None:
-                with contextlib.suppress(KeyError):  # `_kill` has unregistered it
-                    self.selector.unregister(status_socket)
-                with status_socket, contextlib.suppress(OSError):  # the worker has died
-                    status_socket.sendall(EXIT_STATUS.pack(os.waitstatus_to_exitcode(status)))
+                    os.killpg(pid, signal.SIGKILL)
+            _, status = os.waitpid(pid, 0)
+            if pid in self.status_sockets:
+                self.exit_codes[pid] = os.waitstatus_to_exitcode(status)
+        for pid in [pid for pid in self.exit_codes if not _has_group(pid)]:
+            self._send_status(pid)
+
+    def _send_status(self, pid: int) -> None:
+        status_socket, exit_code = self.status_sockets.pop(pid), self.exit_codes.pop(pid)
+        with contextlib.suppress(KeyError):  # `_kill` has unregistered it
+            self.selector.unregister(status_socket)
+        with status_socket, contextlib.suppress(OSError):  # the worker has died
+            status_socket.sendall(EXIT_STATUS.pack(exit_code))
+
+
+def _has_group(pid: int) -> bool:
+    """Whether programs that an ended reader process started still run. Only a subreaper is told when they end."""
+    if sys.platform != "linux":
+        return False
+    try:
+        os.killpg(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _ended_child() -> int | None:
@@ -124,8 +144,8 @@ def _ended_child() -> int | None:
 def main() -> None:
     logging.disable()  # pypdf logs many warnings that no operator can act on
     control = socket.socket(fileno=os.dup(0))
-    process_control.set_name("clerk-fork")
-    process_control.become_subreaper()
+    prctl.set_name("clerk-fork")
+    prctl.become_subreaper()
     try:
         tesseract_server.preload(tesseract.models(), tesseract.DEFAULT_LANGUAGES)
     except Exception:  # noqa: BLE001 (a scanned page reports what is missing; other pages need no model)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -30,15 +30,17 @@ _TRAILER_BYTES = 2048
 @dataclass
 class Inspection:
     page_count: int
-    boxes: dict[int, poppler.Box]
+    boxes: Mapping[int, poppler.Box]
     document_messages: frozenset[str]
     """Poppler's messages about the document as a whole."""
     notes: list[str] = field(default_factory=list)
     is_truncated: bool = False
+    text_layers: Sequence[str] = ()
+    """The text layers of all pages, if the inspection read them."""
 
 
 def inspect(run: poppler.ToolRunner, pdf: Path, scratch: Path, max_pages: int, cpu_seconds: float) -> Inspection:
-    head, tail = _head_and_tail(pdf)
+    head, tail = head_and_tail(pdf)
     require_pdf(head)
     is_truncated = b"%%EOF" not in tail and b"startxref" not in tail
     broken = PdfTruncated if is_truncated else PdfBroken
@@ -55,7 +57,7 @@ def inspect(run: poppler.ToolRunner, pdf: Path, scratch: Path, max_pages: int, c
     inspection = Inspection(0, info.boxes, info.document_messages, is_truncated=is_truncated)
     pypdf_count: int | None = None
     try:
-        pypdf_count = run_with_cpu_limit(cpu_seconds, lambda: _count_pages(pdf, max_pages))
+        pypdf_count = run_with_cpu_limit(cpu_seconds, lambda: count_pages(pdf, max_pages))
     except PdfTooLarge:
         raise
     except LimitReachedError as error:
@@ -105,7 +107,7 @@ _OTHER_TYPES = {
 }
 
 
-def _head_and_tail(pdf: Path) -> tuple[bytes, bytes]:
+def head_and_tail(pdf: Path) -> tuple[bytes, bytes]:
     with pdf.open("rb") as file:
         head = file.read(_HEADER_BYTES)
         length = file.seek(0, 2)
@@ -113,7 +115,7 @@ def _head_and_tail(pdf: Path) -> tuple[bytes, bytes]:
         return head, file.read()
 
 
-def _count_pages(pdf: Path, max_pages: int) -> int:
+def count_pages(pdf: Path, max_pages: int) -> int:
     """Walk the page tree and count its pages."""
     with pdf.open("rb") as file:
         reader = pypdf.PdfReader(file)

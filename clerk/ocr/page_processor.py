@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import resource
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from clerk.ocr import image as page_image
 from clerk.ocr import poppler, quality
 from clerk.ocr.inspection import Inspection
 from clerk.ocr.ocr_engine import Engine
-from clerk.ocr.protocol import PageResult, Task
+from clerk.ocr.protocol import MAX_CHARACTERS, PageResult, Task
 from clerk.ocr.sandbox import OutOfMemory, OutOfTime, OutputTooLarge, ToolFailed
 from clerk.ocr.tesseract import OcrResult
 
@@ -29,7 +29,6 @@ _TEXT_BATCH_PAGES = 50
 _HIGH_DPI = 300.0
 _MIN_DPI = 50.0
 _MAX_PIXELS = 36_000_000
-_MAX_CHARACTERS = 1_000_000
 _POOR_CONFIDENCE = 70.0
 """If the mean confidence is lower, OCR is repeated on a rotated, deskewed or larger image."""
 _MIN_SKEW = 0.5
@@ -65,10 +64,8 @@ class PageProcessor:
         self.failed_cpu = 0.0
         self.cpu_limit = document_cpu_limit(task, inspection)
 
-    def pages(self) -> Iterator[list[PageResult]]:
+    def pages(self, todo: Sequence[int]) -> Iterator[list[PageResult]]:
         """Yield results as they are finished: pages with a good text layer in batches, others one by one."""
-        done = set(self.task.done)
-        todo = [page for page in range(1, self.inspection.page_count + 1) if page not in done]
         for start in range(0, len(todo), _TEXT_BATCH_PAGES):
             batch = todo[start : start + _TEXT_BATCH_PAGES]
             started = time.monotonic()
@@ -85,7 +82,7 @@ class PageProcessor:
 
     # --- text layer
 
-    def _text_layers(self, batch: list[int]) -> dict[int, str]:
+    def _text_layers(self, batch: Sequence[int]) -> dict[int, str]:
         """The text layers of these pages: with one call if the pages are consecutive and it succeeds, else per page."""
         first, last = batch[0], batch[-1]
         if last - first + 1 == len(batch) and len(batch) > 1:
@@ -98,11 +95,14 @@ class PageProcessor:
         seconds = min(_TEXT_SECONDS, self._remaining_cpu())
         before = self._cpu()
         try:
-            texts = self.engine.text_layer(first, last, seconds)
+            if self.inspection.text_layers:
+                texts: list[str] | None = list(self.inspection.text_layers[first - 1 : last])
+            else:
+                texts = self.engine.text_layer(first, last, seconds)
         except ToolFailed:
             self.failed_cpu += self._cpu() - before
             return None
-        if texts is None or any(len(text) > _MAX_CHARACTERS for text in texts):
+        if texts is None or any(len(text) > MAX_CHARACTERS for text in texts):
             return None
         return [quality.normalize(text) for text in texts]
 
@@ -158,8 +158,8 @@ class PageProcessor:
         attempt = self._recognize(page, image, dpi, budget)
         saved = self._save_image(page, attempt.image)
         text = quality.normalize(attempt.result.text)
-        if len(text) > _MAX_CHARACTERS:
-            raise PageFailed("PdfTooLarge", f"more than {_MAX_CHARACTERS} characters on a page")
+        if len(text) > MAX_CHARACTERS:
+            raise PageFailed("PdfTooLarge", f"more than {MAX_CHARACTERS} characters on a page")
         confidence = attempt.result.confidence
         if layer and not quality.ocr_is_better(text, confidence, layer):
             return PageResult(page, TEXT_LAYER, layer, image=saved)
@@ -318,4 +318,4 @@ def error_text(error: ToolFailed) -> str:
 
 
 def document_cpu_limit(task: Task, inspection: Inspection) -> float:
-    return task.document_seconds + task.extra_page_seconds * (inspection.page_count - 1)
+    return task.cpu_limit(inspection.page_count)

@@ -18,6 +18,7 @@ from pathlib import Path
 from clerk.errors import HostError
 from clerk.ocr import poppler
 from clerk.ocr.ocr_engine import environment, import_path, limited_runner
+from clerk.ocr.restrictions import restrict_process
 from clerk.ocr.sandbox import Limits, ParentGone, ToolFailed, set_own_limits
 from clerk.ocr.scratch import scratch_folder
 
@@ -48,7 +49,7 @@ def render_page(pdf: Path, page: int) -> bytes:
         with stderr_file.open("wb") as stderr:
             # Nothing is written to its standard input. If this process dies, the pipe closes and the child exits.
             process = subprocess.Popen(
-                [sys.executable, "-s", "-m", __name__, pdf.resolve(), str(page), scratch],
+                [sys.executable, "-P", "-s", "-m", __name__, pdf.resolve(), str(page), scratch],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
@@ -89,6 +90,7 @@ def _render(pdf: Path, page: int, scratch: Path, parent_pipe: int) -> None:
 def main() -> None:
     pdf, page, scratch = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     set_own_limits(Limits(_OWN_MEMORY), _MEMORY, 2 * _CPU_SECONDS)
+    restrict_process([pdf], [scratch])
     try:
         _render(pdf, page, scratch, sys.stdin.fileno())
     except (ToolFailed, HostError) as error:

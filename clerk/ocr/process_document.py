@@ -10,30 +10,22 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from clerk.documents import integrity, legacy_backup, manifest
 from clerk.documents.manifest import FAILED, Manifest, Page, digest
 from clerk.documents.storage import Document, SiteStorage, sha256_file, write, write_files
 from clerk.errors import (
-    JOB_ERRORS,
-    HostError,
-    JobError,
     PdfAltered,
     PdfBroken,
-    PdfEmpty,
-    PdfError,
     PdfMissing,
     PdfTruncated,
-    ReaderCrashed,
 )
 from clerk.ocr import protocol
+from clerk.ocr.document_readers import DocumentReaders
 from clerk.ocr.journal import Journal
-from clerk.ocr.reader_client import ReaderProcess
+from clerk.ocr.protocol import PageResult
+from clerk.ocr.reader_output import read_image, reported_error
 from clerk.ocr.scratch import scratch_folder
-
-_STALL_FACTOR = 10
-"""The wall-clock timeout without output, as a multiple of the CPU seconds for one page."""
 
 
 @dataclass(frozen=True)
@@ -70,35 +62,24 @@ def process(
     for number in integrity.missing_images(storage, document, done.values(), options.images):
         del done[number]
     journal.begin(done)
+    failed: dict[int, Page] = {}
     with (
         scratch_folder(f"ocr-{document.id}") as scratch,
-        ReaderProcess(
-            _task(pdf, scratch, options, done), _STALL_FACTOR * options.page_seconds, check_cancelled
-        ) as reader,
+        DocumentReaders(_task(pdf, options), scratch, check_cancelled) as readers,
     ):
-        inspected = next(reader.events)
-        _raise_failure(inspected)
-        count, notes = int(inspected["page_count"]), [str(note) for note in inspected["notes"]]
-        if count < 1:
-            raise PdfEmpty("the document has no page")
+        inspected = readers.inspect()
+        count, notes = inspected.page_count, list(inspected.notes)
         done = {number: page for number, page in done.items() if number <= count}
         report(len(done), count)
-        failed: dict[int, Page] = {}
-        for event in reader.events:
-            _raise_failure(event)
-            if event["event"] == "done":
-                break
-            pages = _store(storage, document, scratch, event["pages"])
+        for folder, results in readers.results([number for number in range(1, count + 1) if number not in done]):
+            pages = _store(storage, document, folder, results)
             journal.add([page for page in pages if page.has_text])
             for page in pages:
                 (done if page.has_text else failed)[page.page] = page
             report(len(done) + len(failed), count)
     by_number = done | failed
-    missing = [number for number in range(1, count + 1) if number not in by_number]
-    if missing:
-        raise ReaderCrashed(f"the OCR process returned no result for page {missing[0]}")
     ordered = tuple(by_number[number] for number in range(1, count + 1))
-    _check_failed_share(ordered, bool(inspected["is_truncated"]), options.max_failed_share)
+    _check_failed_share(ordered, inspected.is_truncated, options.max_failed_share)
     if failed:
         notes.insert(0, f"{len(failed)} of {count} pages failed")
     result = Manifest(sha256, count, options.languages, ordered, "; ".join(notes) or None)
@@ -137,12 +118,11 @@ def _usable_manifest(storage: SiteStorage, document: Document, journal: Journal)
     return existing
 
 
-def _task(pdf: Path, scratch: Path, options: Options, done: dict[int, Page]) -> protocol.Task:
+def _task(pdf: Path, options: Options) -> protocol.Task:
     return protocol.Task(
         pdf=str(pdf.absolute()),
-        scratch=str(scratch),
+        scratch="",
         languages=options.languages,
-        done=sorted(done),
         images=options.images,
         dpi=options.dpi,
         memory=options.memory,
@@ -154,29 +134,28 @@ def _task(pdf: Path, scratch: Path, options: Options, done: dict[int, Page]) -> 
     )
 
 
-def _store(storage: SiteStorage, document: Document, scratch: Path, results: list[dict[str, Any]]) -> list[Page]:
+def _store(storage: SiteStorage, document: Document, scratch: Path, results: list[PageResult]) -> list[Page]:
     """Store texts and images by rename. Journal and manifest are written later, so they name only existing files."""
     texts: dict[str, bytes] = {}
     pages = []
     for result in results:
-        number = int(result["page"])
-        text = str(result["text"]).encode(errors="replace")
-        is_read = result["method"] != FAILED
+        text = result.text.encode(errors="replace")
+        is_read = result.method != FAILED
         if is_read:
-            texts[f"{number}.txt"] = text
-        image = scratch / f"{number}.png"
-        if result["image"] is not None and image.is_file():
-            write(storage.page_image(document, number), image.read_bytes())
+            texts[f"{result.page}.txt"] = text
+        if result.image is not None:
+            image = scratch / f"{result.page}.png"
+            write(storage.page_image(document, result.page), read_image(image))
             image.unlink()
         page = Page(
-            page=number,
-            method=str(result["method"]),
+            page=result.page,
+            method=result.method,
             characters=len(text.decode()),
-            confidence=result["confidence"],
-            milliseconds=int(result["milliseconds"]),
-            rotation=int(result["rotation"]),
+            confidence=result.confidence,
+            milliseconds=result.milliseconds,
+            rotation=result.rotation,
             sha256=digest(text) if is_read else None,
-            error=result["error"],
+            error=result.error,
         )
         pages.append(page)
     write_files(storage.texts(document), texts)
@@ -190,7 +169,7 @@ def _check_failed_share(pages: tuple[Page, ...], is_truncated: bool, max_failed_
         return
     first = str(failed[0].error)
     codes = {str(page.error).partition(":")[0] for page in failed}
-    error_class = _reported_error(codes.pop()) if len(codes) == 1 else PdfBroken
+    error_class = reported_error(codes.pop()) if len(codes) == 1 else PdfBroken
     if is_truncated and error_class is PdfBroken:
         error_class = PdfTruncated
     if len(pages) == 1:
@@ -206,15 +185,3 @@ def _delete_stale_files(storage: SiteStorage, document: Document, result: Manife
             number = re.fullmatch(r"(\d+)\.(?:txt|png)", path.name)
             if number and int(number[1]) not in pages_with_text:
                 path.unlink()
-
-
-def _raise_failure(event: dict[str, Any]) -> None:
-    if event["event"] != "failed":
-        return
-    raise _reported_error(event["error"])(event["message"])
-
-
-def _reported_error(code: str) -> type[JobError]:
-    """The error that the reader process reported. The process is not trusted: any other code becomes PdfBroken."""
-    error = JOB_ERRORS.get(code, PdfBroken)
-    return error if issubclass(error, (PdfError, HostError)) else PdfBroken

@@ -6,26 +6,22 @@ import atexit
 import contextlib
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from clerk import host
-from clerk.errors import HostOutOfMemory, PdfMemory, PdfTimeout, ReaderCrashed, ReaderStalled
+from clerk.errors import HostOutOfMemory, PdfMemory, PdfTimeout, ReaderCrashed, ReaderOutputInvalid
 from clerk.ocr import protocol
 from clerk.ocr.ocr_engine import environment, import_path
 
 _MAX_OUTPUT_LINE = 256 << 20
-_POLL_INTERVAL = 1.0
 _FORK_TIMEOUT = 120.0
 """Seconds. The first fork waits until the fork server has imported everything, which takes long on a busy machine."""
 _KILL_TIMEOUT = 30.0
@@ -138,11 +134,10 @@ def close() -> None:
 class ReaderProcess:
     """A reader process, which has its own process group. On exit the whole group is killed."""
 
-    def __init__(self, task: protocol.Task, stall_timeout: float, check_cancelled: Callable[[], None]) -> None:
+    def __init__(self, task: protocol.Task) -> None:
         self.task = task
-        self.check_cancelled = check_cancelled
-        self.stall_timeout = stall_timeout
-        self.events = self._events()
+        self.exit_code: int | None = None
+        self._chunks: list[bytes] = []
 
     def __enter__(self) -> ReaderProcess:
         self.oom_kills_before = host.count_oom_kills()
@@ -160,13 +155,36 @@ class ReaderProcess:
             self.status = stack.enter_context(own_status)
             self.pid = _fork([stdin, stdout, self.stderr.fileno(), status.fileno()])
             self._resources = stack.pop_all()
-        self.exit_code: int | None = None
+        self.send(asdict(self.task))
         return self
 
     def __exit__(self, *_: object) -> None:
         with self._resources:
             self.status.shutdown(socket.SHUT_WR)
             self._wait()
+
+    def fileno(self) -> int:
+        """The descriptor that is readable when `receive` does not wait."""
+        return self.stdout.fileno()
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send the task or a request. The process must have answered the last one: see `clerk.ocr.protocol`."""
+        with contextlib.suppress(BrokenPipeError):  # it has ended; `receive` raises the reason
+            self.stdin.write(json.dumps(message).encode() + b"\n")
+
+    def receive(self) -> list[Any]:
+        """The events of the next piece of output, which may be none. Raises the reason if the process has ended."""
+        chunk = os.read(self.stdout.fileno(), 1 << 20)
+        if not chunk:
+            self._raise_exit_error()
+        *complete, rest = b"".join([*self._chunks, chunk]).split(b"\n") if b"\n" in chunk else [chunk]
+        self._chunks = [rest] if complete else [*self._chunks, rest]
+        if sum(map(len, self._chunks)) > _MAX_OUTPUT_LINE:
+            raise ReaderOutputInvalid(f"a line of the OCR process exceeded {_MAX_OUTPUT_LINE >> 20} MiB")
+        try:
+            return [json.loads(line) for line in complete]
+        except (ValueError, RecursionError) as error:
+            raise ReaderOutputInvalid("the OCR process wrote a line that is not JSON") from error
 
     def _wait(self) -> int | None:
         """Wait for the exit code that the fork server sends; None if the server has ended."""
@@ -183,43 +201,8 @@ class ReaderProcess:
                     os.killpg(self.pid, signal.SIGKILL)
         return self.exit_code
 
-    def _events(self) -> Iterator[dict[str, Any]]:
-        with contextlib.suppress(BrokenPipeError):
-            self.stdin.write(json.dumps(asdict(self.task)).encode() + b"\n")
-        for line in self._lines():
-            try:
-                yield json.loads(line)
-            except ValueError as error:
-                raise ReaderCrashed("the OCR process wrote a line that is not JSON") from error
-        self._raise_exit_error()
-
-    def _lines(self) -> Iterator[bytes]:
-        stdout = self.stdout.fileno()
-        chunks: list[bytes] = []
-        length = 0
-        last_output = time.monotonic()
-        while True:
-            ready, _, _ = select.select([stdout], [], [], _POLL_INTERVAL)
-            if not ready:
-                self.check_cancelled()
-                if time.monotonic() - last_output > self.stall_timeout:
-                    raise ReaderStalled(f"the OCR process wrote no output for {self.stall_timeout:.0f} s")
-                continue
-            last_output = time.monotonic()
-            chunk = os.read(stdout, 1 << 20)
-            if not chunk:
-                return
-            *complete, rest = chunk.split(b"\n")
-            for end in complete:
-                yield b"".join([*chunks, end])
-                chunks, length = [], 0
-            chunks.append(rest)
-            length += len(rest)
-            if length > _MAX_OUTPUT_LINE:
-                raise ReaderCrashed(f"a line of the OCR process exceeded {_MAX_OUTPUT_LINE >> 20} MiB")
-
-    def _raise_exit_error(self) -> None:
-        """Raise the error of a process that exited without a `done` or `failed` event."""
+    def _raise_exit_error(self) -> NoReturn:
+        """Raise the error of a process that has ended without a `failed` event."""
         code = self._wait()
         if code == -signal.SIGXCPU:
             raise PdfTimeout("OCR used more CPU time than a document may use")

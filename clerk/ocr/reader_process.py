@@ -14,21 +14,31 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from clerk import host
 from clerk.error_causes import classify
-from clerk.errors import DiskFailed, DiskFull, DiskReadOnly, HostError, PdfError
-from clerk.ocr import tesseract_server
+from clerk.errors import DiskFailed, DiskFull, DiskReadOnly, HostError, PdfError, ToolMissing
+from clerk.ocr import tesseract, tesseract_server
+from clerk.ocr.fast_inspection import inspect_undamaged
 from clerk.ocr.inspection import inspect
-from clerk.ocr.ocr_engine import PopplerAndTesseract, environment, limited_runner
+from clerk.ocr.ocr_engine import PopplerAndTesseract, limited_runner, limited_server
 from clerk.ocr.page_processor import PageProcessor, document_cpu_limit, error_text
-from clerk.ocr.protocol import Task
-from clerk.ocr.sandbox import ForkedLineServer, Limits, ParentGone, ToolFailed, set_own_cpu_limit, set_own_limits
-from clerk.ocr.tesseract import Start, Tesseract
+from clerk.ocr.protocol import Request, Task
+from clerk.ocr.restrictions import restrict_process
+from clerk.ocr.sandbox import (
+    ForkedLineServer,
+    Limits,
+    LineServer,
+    ParentGone,
+    ToolFailed,
+    set_own_cpu_limit,
+    set_own_limits,
+)
+from clerk.ocr.tesseract import Tesseract, models
 
 _INSPECTION_SECONDS = 8.0
 _OWN_MEMORY_SHARE = 0.3
@@ -36,7 +46,7 @@ _IDLE_TESSERACT_MEMORY_SHARE = 0.15
 """Memory for the idle tesseract process while another program runs. The running program gets the rest."""
 
 
-def process_document(task: Task, parent_pipe: int | None = None) -> Iterator[dict[str, Any]]:
+def process_document(task: Task, requests: Iterable[Request], parent_pipe: int) -> Iterator[dict[str, Any]]:
     """Yield the events of the protocol. Sets the limits before it opens the file."""
     scratch = Path(task.scratch)
     own = int(task.memory * _OWN_MEMORY_SHARE)
@@ -45,7 +55,8 @@ def process_document(task: Task, parent_pipe: int | None = None) -> Iterator[dic
     set_own_limits(Limits(own), task.memory - own, 3 * _INSPECTION_SECONDS)
     run = limited_runner(limits, scratch, parent_pipe)
     try:
-        inspection = inspect(run, Path(task.pdf), scratch, task.max_pages, _INSPECTION_SECONDS)
+        arguments = (run, Path(task.pdf), scratch, task.max_pages, _INSPECTION_SECONDS)
+        inspection = inspect_undamaged(*arguments) or inspect(*arguments)
         set_own_cpu_limit(3 * _INSPECTION_SECONDS + task.extra_page_seconds * inspection.page_count)
         yield {
             "event": "inspected",
@@ -53,11 +64,16 @@ def process_document(task: Task, parent_pipe: int | None = None) -> Iterator[dic
             "is_truncated": inspection.is_truncated,
             "notes": inspection.notes,
         }
-        start = _forked_tesseract(limits, document_cpu_limit(task, inspection), parent_pipe)
+        cpu_limit = document_cpu_limit(task, inspection)
+        start = functools.partial(_start_forked, limits, cpu_limit, scratch, parent_pipe)
         engine = PopplerAndTesseract(Path(task.pdf), run, Tesseract(start, idle), scratch)
+        processor = PageProcessor(task, engine, inspection)
         with contextlib.closing(engine):
-            for results in PageProcessor(task, engine, inspection).pages():
-                yield {"event": "pages", "pages": [asdict(result) for result in results]}
+            for request in requests:
+                processor.cpu_limit = request.share * document_cpu_limit(task, inspection)
+                for results in processor.pages(request.pages):
+                    yield {"event": "pages", "pages": [asdict(result) for result in results]}
+                yield {"event": "done"}
     except (PdfError, HostError) as error:
         yield {"event": "failed", "error": error.code, "message": str(error)}
     except OSError as error:
@@ -71,27 +87,26 @@ def process_document(task: Task, parent_pipe: int | None = None) -> Iterator[dic
         yield {"event": "failed", "error": code, "message": message}
     except MemoryError:
         yield {"event": "failed", "error": "PdfMemory", "message": "the OCR process ran out of memory"}
-    else:
-        yield {"event": "done"}
 
 
-def _forked_tesseract(limits: Limits, cpu_seconds: float, parent_pipe: int | None) -> Start:
-    """Build a function that forks a tesseract process, which has the models that the fork server loaded."""
-
-    def start(name: str, *arguments: str | Path) -> ForkedLineServer:
+def _start_forked(
+    limits: Limits, cpu_seconds: float, scratch: Path, parent_pipe: int, name: str, *arguments: str | Path
+) -> LineServer:
+    """Start a process that answers requests. A tesseract process is forked, to have the models that the fork server
+    loaded; its arguments end with the folder of the models."""
+    if tesseract.SERVER_MODULE in arguments:
         work = functools.partial(tesseract_server.main, Path(arguments[-1]))
         return ForkedLineServer(name, work, limits, cpu_seconds, parent_pipe)
-
-    return start
+    return limited_server(limits, cpu_seconds, scratch, parent_pipe)(name, *arguments)
 
 
 def main() -> None:
     parent_pipe = sys.stdin.fileno()
-    task = Task(**json.loads(_first_line(parent_pipe)))
+    task = Task(**json.loads(_read_line(parent_pipe)))
     os.chdir(task.scratch)
-    os.environ.update(environment(Path(task.scratch)))
+    restrict_process([Path(task.pdf), *_model_folders()], [Path(task.scratch)])
     try:
-        for event in process_document(task, parent_pipe):
+        for event in process_document(task, _requests(parent_pipe), parent_pipe):
             sys.stdout.write(json.dumps(event) + "\n")
             sys.stdout.flush()
     except (ParentGone, BrokenPipeError):
@@ -99,11 +114,24 @@ def main() -> None:
         os.killpg(0, signal.SIGKILL)
 
 
-def _first_line(descriptor: int) -> bytes:
+def _model_folders() -> list[Path]:
+    try:
+        return [models()]
+    except ToolMissing:
+        return []  # the first page that needs OCR reports it
+
+
+def _requests(descriptor: int) -> Iterator[Request]:
+    while line := _read_line(descriptor):
+        yield Request(**json.loads(line))
+
+
+def _read_line(descriptor: int) -> bytes:
+    """The next line; empty at end-of-file."""
     line = b""
     while not line.endswith(b"\n"):
         chunk = os.read(descriptor, 65536)
         if not chunk:
-            sys.exit(1)
+            return b""
         line += chunk
     return line

@@ -2,7 +2,8 @@
 
 The main limit is CPU time, so that good documents do not fail on a busy machine. A wall-clock timeout, several times as
 long, ends programs that wait instead of computing. Only single-threaded processes may use this module
-(`clerk.ocr.reader_process`, `clerk.ocr.page_render`): between fork and exec a process with several threads could hang.
+(`clerk.ocr.reader_process`, `clerk.ocr.page_render`): where the program `prlimit` is not installed, limits are set
+between fork and exec, where a process with several threads could hang.
 
 Limitation: memory is limited as address space, which macOS does not enforce; there only the time limits apply.
 """
@@ -15,6 +16,7 @@ import math
 import os
 import resource
 import select
+import shutil
 import signal
 import subprocess
 import time
@@ -24,8 +26,11 @@ from pathlib import Path
 
 from clerk import host
 from clerk.errors import HostOutOfMemory, ToolMissing
-from clerk.ocr.process_control import ForkedProcess
+from clerk.ocr.forked_process import ForkedProcess
 
+_PRLIMIT_OPTIONS = {
+    resource.RLIMIT_AS: "as", resource.RLIMIT_FSIZE: "fsize", resource.RLIMIT_CPU: "cpu", resource.RLIMIT_NPROC: "nproc"
+}  # fmt: skip
 _WALL_PER_CPU_SECOND = 8.0
 _MAX_STDERR = 16 * 1024
 _MAX_RESPONSE = 16 << 20
@@ -146,28 +151,52 @@ def _start(
     stdin: int,
     stdout: int,
 ) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(
-            arguments,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-            cwd=folder,
-            env=environment,
-            preexec_fn=functools.partial(_set_child_limits, limits, cpu_seconds),
-        )
-    except FileNotFoundError as error:
-        program = Path(arguments[0]).name
-        raise ToolMissing(f"{program} is not installed; on Debian: apt install poppler-utils tesseract-ocr") from error
+    variables = os.environ if environment is None else environment
+    program = shutil.which(arguments[0], path=variables.get("PATH"))
+    if program is None:
+        name = Path(arguments[0]).name
+        raise ToolMissing(f"{name} is not installed; on Debian: apt install poppler-utils tesseract-ocr")
+    # Without a function between fork and exec, Python uses vfork, which does not copy this process's page tables.
+    prlimit = shutil.which("prlimit", path=variables.get("PATH"))
+    limit = functools.partial(_set_child_limits, limits, cpu_seconds) if prlimit is None else None
+    return subprocess.Popen(
+        [*_prlimit_command(prlimit, limits, cpu_seconds), program, *arguments[1:]],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        cwd=folder,
+        env=environment,
+        preexec_fn=limit,
+    )
+
+
+def _prlimit_command(prlimit: str | None, limits: Limits, cpu_seconds: float) -> list[str]:
+    """The command of util-linux that sets limits and executes a program; empty if it is not installed."""
+    if prlimit is None:
+        return []
+    command = [prlimit]
+    for kind, soft, hard in _child_limits(limits, cpu_seconds):
+        soft, hard = _at_most_hard(kind, soft, hard)
+        command.append(f"--{_PRLIMIT_OPTIONS[kind]}={soft}:{hard}")
+    return [*command, "--"]
 
 
 def _set_child_limits(limits: Limits, cpu_seconds: float) -> None:
-    _limit(resource.RLIMIT_AS, limits.memory)
-    _limit(resource.RLIMIT_FSIZE, limits.file_size)
-    # A second after SIGXCPU the kernel sends SIGKILL, for programs that ignore SIGXCPU.
-    _limit(resource.RLIMIT_CPU, math.ceil(cpu_seconds), math.ceil(cpu_seconds) + 1)
-    # Neither poppler nor tesseract (with OMP_THREAD_LIMIT=1) starts processes. Root is exempt from this limit.
-    _limit(resource.RLIMIT_NPROC, 0)
+    for kind, soft, hard in _child_limits(limits, cpu_seconds):
+        _limit(kind, soft, hard)
+
+
+def _child_limits(limits: Limits, cpu_seconds: float) -> list[tuple[int, int, int]]:
+    """Soft and hard limits of a program."""
+    seconds = math.ceil(cpu_seconds)
+    return [
+        (resource.RLIMIT_AS, limits.memory, limits.memory),
+        (resource.RLIMIT_FSIZE, limits.file_size, limits.file_size),
+        # A second after SIGXCPU the kernel sends SIGKILL, for programs that ignore SIGXCPU.
+        (resource.RLIMIT_CPU, seconds, seconds + 1),
+        # Neither poppler nor tesseract (with OMP_THREAD_LIMIT=1) starts processes. Root is exempt from this limit.
+        (resource.RLIMIT_NPROC, 0, 0),
+    ]
 
 
 def _children_cpu_seconds() -> float:
@@ -312,10 +341,14 @@ def _raise_for_failure(completed: Completed, cpu_seconds: float, in_time: bool) 
 
 
 def _limit(kind: int, soft: int, hard: int | None = None) -> None:
-    _, current_hard = resource.getrlimit(kind)
-    hard = soft if hard is None else hard
-    if current_hard != resource.RLIM_INFINITY:
-        soft, hard = min(soft, current_hard), min(hard, current_hard)
     # macOS does not support RLIMIT_AS.
     with contextlib.suppress(ValueError, OSError) if kind == resource.RLIMIT_AS else contextlib.nullcontext():
-        resource.setrlimit(kind, (soft, hard))
+        resource.setrlimit(kind, _at_most_hard(kind, soft, soft if hard is None else hard))
+
+
+def _at_most_hard(kind: int, soft: int, hard: int) -> tuple[int, int]:
+    """These limits, or the hard limit of this process, which it cannot exceed."""
+    _, current_hard = resource.getrlimit(kind)
+    if current_hard == resource.RLIM_INFINITY:
+        return soft, hard
+    return min(soft, current_hard), min(hard, current_hard)

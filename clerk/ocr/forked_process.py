@@ -1,8 +1,7 @@
-"""Forked processes: what a child process does first, and Linux's `prctl` calls. Other systems lack those."""
+"""Processes that are forked from a single-threaded process and call a function."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 import signal
@@ -11,36 +10,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_DUMPABLE = 4
-_PR_SET_NAME = 15
-_PR_SET_CHILD_SUBREAPER = 36
-
-
-def _prctl(option: int, value: int | bytes) -> None:
-    if sys.platform != "linux":
-        return
-    library = ctypes.CDLL(None, use_errno=True)
-    argument = ctypes.c_char_p(value) if isinstance(value, bytes) else ctypes.c_ulong(value)
-    if library.prctl(option, argument, 0, 0, 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"prctl({option}): {os.strerror(number)}")
-
-
-def set_name(name: str) -> None:
-    """The name that `ps` and `top` show; at most 15 characters."""
-    _prctl(_PR_SET_NAME, name.encode())
-
-
-def become_subreaper() -> None:
-    """Become the parent of descendants whose own parent ends, so that they are reaped and their CPU time is counted."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
-def disable_dumps() -> None:
-    """Make this process's environment and memory unreadable for other processes of the same user. They contain the
-    database URL. Also disables core dumps and debuggers, except for root."""
-    _prctl(_PR_SET_DUMPABLE, 0)
+from clerk.process import prctl
 
 
 def run_forked(
@@ -57,13 +27,13 @@ def run_forked(
     try:
         if new_session:
             os.setsid()
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        prctl.kill_with_parent()
         if os.getppid() != parent:
             os._exit(1)
         for target, descriptor in enumerate(standard):
             os.dup2(descriptor, target)
         os.closerange(len(standard), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-        set_name(name)
+        prctl.set_name(name)
         work()
         sys.stdout.flush()
         code = 0
