@@ -150,6 +150,7 @@ def main() -> None:
         tesseract_server.preload(tesseract.models(), tesseract.DEFAULT_LANGUAGES)
     except Exception:  # noqa: BLE001 (a scanned page reports what is missing; other pages need no model)
         traceback.print_exc(file=sys.stderr)
+    reader_process.prepare()
     # Reader processes share the memory of these objects as long as nothing writes to them.
     gc.collect()
     gc.freeze()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import stat
 import sys
@@ -87,6 +88,7 @@ def _add_rule(ruleset: int, path: Path, access: int) -> None:
         os.close(descriptor)
 
 
+@functools.cache
 def _library() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 

@@ -73,9 +73,10 @@ def process(
         report(len(done), count)
         for folder, results in readers.results([number for number in range(1, count + 1) if number not in done]):
             pages = _store(storage, document, folder, results)
-            journal.add([page for page in pages if page.has_text])
             for page in pages:
                 (done if page.has_text else failed)[page.page] = page
+            if len(done) + len(failed) < count:  # else the manifest follows
+                journal.add([page for page in pages if page.has_text])
             report(len(done) + len(failed), count)
     by_number = done | failed
     ordered = tuple(by_number[number] for number in range(1, count + 1))

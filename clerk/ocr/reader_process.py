@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import json
 import os
 import shutil
@@ -22,13 +23,12 @@ from typing import Any
 from clerk import host
 from clerk.error_causes import classify
 from clerk.errors import DiskFailed, DiskFull, DiskReadOnly, HostError, PdfError, ToolMissing
-from clerk.ocr import tesseract, tesseract_server
+from clerk.ocr import restrictions, tesseract, tesseract_server
 from clerk.ocr.fast_inspection import inspect_undamaged
 from clerk.ocr.inspection import inspect
 from clerk.ocr.ocr_engine import PopplerAndTesseract, limited_runner, limited_server
 from clerk.ocr.page_processor import PageProcessor, document_cpu_limit, error_text
 from clerk.ocr.protocol import Request, Task
-from clerk.ocr.restrictions import restrict_process
 from clerk.ocr.sandbox import (
     ForkedLineServer,
     Limits,
@@ -104,7 +104,7 @@ def main() -> None:
     parent_pipe = sys.stdin.fileno()
     task = Task(**json.loads(_read_line(parent_pipe)))
     os.chdir(task.scratch)
-    restrict_process([Path(task.pdf), *_model_folders()], [Path(task.scratch)])
+    restrictions.restrict_process([Path(task.pdf), *_model_folders()], [Path(task.scratch)])
     try:
         for event in process_document(task, _requests(parent_pipe), parent_pipe):
             sys.stdout.write(json.dumps(event) + "\n")
@@ -114,6 +114,16 @@ def main() -> None:
         os.killpg(0, signal.SIGKILL)
 
 
+def prepare() -> None:
+    """Do in the fork server what every reader process would do."""
+    restrictions.prepare()
+    _model_folders()
+    # pypdf imports these when it needs them.
+    for module in ("pypdf.filters", "pypdf._codecs._codecs"):
+        importlib.import_module(module)
+
+
+@functools.cache
 def _model_folders() -> list[Path]:
     try:
         return [models()]

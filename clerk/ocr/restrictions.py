@@ -7,6 +7,7 @@ without Landlock or seccomp are reported by `clerk config` and `clerk status`; w
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import sys
@@ -39,6 +40,13 @@ def restrict_process(readable: Iterable[Path] = (), writable: Iterable[Path] = (
         seccomp.restrict()
 
 
+def prepare() -> None:
+    """Do in a fork server what every process that it forks would do in `restrict_process`."""
+    _system()
+    if seccomp.is_supported():
+        seccomp.own_filter()
+
+
 def describe() -> str:
     """The restrictions that this kernel supports, for `clerk config`."""
     version = landlock.version()
@@ -58,7 +66,12 @@ def find_problem() -> str | None:
     return f"this machine's kernel lacks {' and '.join(missing)}: OCR processes {' and '.join(missing.values())}"
 
 
-def _system() -> Iterator[Path]:
+@functools.cache
+def _system() -> tuple[Path, ...]:
+    return tuple(dict.fromkeys(path for path in _find_system() if path.exists()))
+
+
+def _find_system() -> Iterator[Path]:
     yield from map(Path, _SYSTEM)
     yield from (Path(sys.prefix), Path(sys.base_prefix), _PACKAGE)
     # Packages of a user. Not every folder of sys.path: the folder that contains clerk's package may contain its data.

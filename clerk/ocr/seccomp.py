@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import os
 import platform
 import struct
@@ -88,12 +89,17 @@ def is_supported() -> bool:
 
 def restrict() -> None:
     """Deny the calls. The process must have `no_new_privs` (see `clerk.ocr.restrictions`)."""
-    instructions = build_filter(ARCHITECTURES[platform.machine()])
+    instructions = own_filter()
     program = ctypes.create_string_buffer(instructions, len(instructions))
     header = struct.pack("HxxxxxxP", len(instructions) // 8, ctypes.addressof(program))
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_SECCOMP, _MODE_FILTER, header, 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"seccomp: {os.strerror(number)}")
+
+
+@functools.cache
+def own_filter() -> bytes:
+    return build_filter(ARCHITECTURES[platform.machine()])
 
 
 def build_filter(architecture: Architecture) -> bytes:

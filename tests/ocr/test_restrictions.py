@@ -82,7 +82,7 @@ def test_the_process_that_parses_html_is_restricted() -> None:
 
 def test_the_folder_of_the_package_is_not_readable_as_a_whole() -> None:
     """In a checkout it contains the .env file and perhaps the storage."""
-    readable = list(restrictions._system())
+    readable = list(restrictions._find_system())
     assert ROOT / "clerk" in readable
     assert not [folder for folder in readable if ROOT.is_relative_to(folder)]
     assert any(Path(sysconfig.get_path("purelib")).is_relative_to(folder) for folder in readable)
@@ -93,7 +93,7 @@ def test_a_program_outside_of_usr(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     program.parent.mkdir(parents=True)
     program.touch(0o755)
     monkeypatch.setenv("PATH", str(program.parent))
-    readable = list(restrictions._system())
+    readable = list(restrictions._find_system())
     assert {program.parent, tmp_path / "prefix" / "lib", tmp_path / "prefix" / "share"} <= set(readable)
     assert tmp_path / "prefix" not in readable
 
