@@ -6,12 +6,11 @@ the process that holds them. Limitation: the load of other programs is not consi
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import logging
 import os
+import stat
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -46,28 +45,23 @@ def take() -> Core | None:
 
 
 def _take() -> Core | None:
-    with _folder() as folder:
-        for number in range(count()):
-            # Other users can create files in the folder for temporary files: a link is never followed.
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(str(number), flags, 0o600, dir_fd=folder)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                os.close(descriptor)
-            else:
-                return Core(descriptor)
+    folder = _own_folder()
+    for number in range(count()):
+        descriptor = os.open(folder / str(number), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+        else:
+            return Core(descriptor)
     return None
 
 
-@contextlib.contextmanager
-def _folder() -> Iterator[int]:
-    path = Path(tempfile.gettempdir()) / f"{_FOLDER}-{os.geteuid()}"
-    path.mkdir(mode=0o700, exist_ok=True)
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        if os.fstat(descriptor).st_uid != os.geteuid():
-            raise PermissionError(f"{path} belongs to another user")
-        yield descriptor
-    finally:
-        os.close(descriptor)
+def _own_folder() -> Path:
+    """The folder of the locks. Other users can create files in the folder for temporary files, but not in this one."""
+    folder = Path(tempfile.gettempdir()) / f"{_FOLDER}-{os.geteuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        raise PermissionError(f"{folder} is not a folder of this user")
+    return folder
