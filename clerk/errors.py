@@ -269,6 +269,13 @@ class ReaderStalled(JobError):
     retryable = True
 
 
+class ReaderOutputInvalid(JobError):
+    """The OCR process returned something that it cannot return unless the document controls it."""
+
+    code = "ReaderOutputInvalid"
+    remedy = "the PDF may exploit an error of poppler or tesseract: update both, and inspect the file before a retry"
+
+
 class TextLost(JobError):
     """Legacy clerk's text of the document is missing or incomplete, and so is its PDF."""
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import click
 
 from clerk import config as configuration
-from clerk.cli.output import json_option, print_json, show, table
+from clerk.cli.output import info, json_option, print_json, show, table
+from clerk.ocr import restrictions
 
 
 @click.command()
 @json_option
 def config(as_json: bool) -> None:
     """Show every setting, its value and its origin. Passwords are redacted.
+
+    The last line is not a setting: it names what this machine's kernel offers to restrict processes that read PDFs.
 
     \b
     Examples:
@@ -23,8 +26,11 @@ def config(as_json: bool) -> None:
         (setting.name, setting.show(getattr(settings, setting.field)), settings.origins[setting.name])
         for setting in configuration.SETTINGS
     ]
+    rows.append(("sandbox", restrictions.describe(), "kernel"))
     if as_json:
         print_json([{"name": name, "value": value, "origin": origin} for name, value, origin in rows])
     else:
         cells = [(name, value or "(embedded)", origin) for name, value, origin in rows]
         show(table(cells, ("setting", "value", "from")))
+        if (problem := restrictions.find_problem()) is not None:
+            info(f"Limitation: {problem}.")

@@ -20,10 +20,11 @@ from clerk.cli.output import json_option, make_console, print_json, show
 from clerk.db.connection import read_only_snapshot
 from clerk.db.sites import site_not_found
 from clerk.errors import EXIT_OK
-from clerk.monitoring.alerts import find_alerts
+from clerk.monitoring.alerts import Alert, find_alerts
 from clerk.monitoring.explain import explain
 from clerk.monitoring.site_state import read_site_history, read_site_state
 from clerk.monitoring.status import read_status
+from clerk.ocr import restrictions
 
 
 @click.command()
@@ -74,9 +75,16 @@ class View:
 def _read_pipeline(connection: Connection) -> View:
     with read_only_snapshot(connection):
         pipeline = read_status(connection)
-    alerts = find_alerts(pipeline)
+    alerts = [*find_alerts(pipeline), *_kernel_alerts()]
     as_dict = {"attention": [vars(alert) for alert in alerts], **pipeline.as_dict()}
     return View(as_dict, status_view.render(pipeline, alerts), status_view.one_line(pipeline, alerts))
+
+
+def _kernel_alerts() -> list[Alert]:
+    """Whether this machine's kernel cannot restrict the processes that read PDFs."""
+    problem = restrictions.find_problem()
+    remedy = "run workers on Linux 5.13 or newer with Landlock enabled; until then, as a user that owns nothing else"
+    return [] if problem is None else [Alert("sandbox", problem, remedy)]
 
 
 def _read_site(connection: Connection, subdomain: str, everything: bool) -> View:

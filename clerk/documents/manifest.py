@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +92,9 @@ def load(path: Path) -> Manifest | None:
 
 
 def save(path: Path, manifest: Manifest) -> None:
-    write(path, json.dumps(asdict(manifest), ensure_ascii=False, indent=1) + "\n")
+    # Not asdict, which copies every value.
+    values = {**vars(manifest), "pages": [vars(page) for page in manifest.pages]}
+    write(path, json.dumps(values, ensure_ascii=False, indent=1) + "\n")
 
 
 def page_texts(storage: SiteStorage, document: Document) -> list[tuple[int, str]]:

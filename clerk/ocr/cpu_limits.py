@@ -62,4 +62,4 @@ class PageCpu:
 
 
 def document_cpu_limit(task: Task, inspection: Inspection) -> float:
-    return task.document_seconds + task.extra_page_seconds * (inspection.page_count - 1)
+    return task.cpu_limit(inspection.page_count)

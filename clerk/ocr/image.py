@@ -114,4 +114,4 @@ def save_png(source: Path, target: Path) -> None:
     with Image.open(source) as image:
         reduced = image.convert("L").point([min(_GREYS - 1, (value + step // 2) // step) for value in range(256)])
     reduced.putpalette([level * step for level in range(_GREYS) for _ in "rgb"])
-    reduced.save(target, format="PNG", bits=2, compress_level=6)
+    reduced.save(target, format="PNG", bits=2, compress_level=4)

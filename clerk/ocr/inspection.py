@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -30,15 +30,17 @@ _TRAILER_BYTES = 2048
 @dataclass
 class Inspection:
     page_count: int
-    boxes: dict[int, poppler.Box]
+    boxes: Mapping[int, poppler.Box]
     document_messages: frozenset[str]
     """Poppler's messages about the document as a whole."""
     notes: list[str] = field(default_factory=list)
     is_truncated: bool = False
+    text_layers: Sequence[str] = ()
+    """The text layers of all pages, if the inspection read them."""
 
 
 def inspect(run: poppler.ToolRunner, pdf: Path, scratch: Path, max_pages: int, cpu_seconds: float) -> Inspection:
-    head, tail = _head_and_tail(pdf)
+    head, tail = head_and_tail(pdf)
     has_header = check_type(head)
     is_truncated = b"%%EOF" not in tail and b"startxref" not in tail
     try:
@@ -54,7 +56,7 @@ def inspect(run: poppler.ToolRunner, pdf: Path, scratch: Path, max_pages: int, c
     found = max(info.boxes, default=0)
     counted: _PageTree | None = None
     try:
-        counted = run_with_cpu_limit(cpu_seconds, lambda: _walk_page_tree(pdf, max_pages, found))
+        counted = run_with_cpu_limit(cpu_seconds, lambda: walk_page_tree(pdf, max_pages, found))
     except PdfTooLarge:
         raise
     except LimitReachedError as error:
@@ -114,7 +116,7 @@ _OTHER_TYPES = {
 }
 
 
-def _head_and_tail(pdf: Path) -> tuple[bytes, bytes]:
+def head_and_tail(pdf: Path) -> tuple[bytes, bytes]:
     with pdf.open("rb") as file:
         head = file.read(_HEADER_BYTES)
         length = file.seek(0, 2)
@@ -128,7 +130,7 @@ class _PageTree(NamedTuple):
     """The last page with contents among those that poppler did not find; 0 if there is none."""
 
 
-def _walk_page_tree(pdf: Path, max_pages: int, found_by_poppler: int) -> _PageTree:
+def walk_page_tree(pdf: Path, max_pages: int, found_by_poppler: int) -> _PageTree:
     with pdf.open("rb") as file:
         reader = pypdf.PdfReader(file)
         if reader.is_encrypted:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from dataclasses import asdict
 
 from clerk.documents.manifest import Manifest, Page, digest
 from clerk.documents.storage import Document, SiteStorage, fsync, write
@@ -67,12 +66,12 @@ class Journal:
 
     def begin(self, pages: dict[int, Page]) -> None:
         """Rewrite the journal with the finished pages, so that no line follows an incomplete one."""
-        lines = [json.dumps(self.head), *(json.dumps(asdict(page)) for page in pages.values())]
+        lines = [json.dumps(self.head), *(json.dumps(vars(page)) for page in pages.values())]
         write(self.path, "".join(f"{line}\n" for line in lines))
 
     def add(self, pages: list[Page]) -> None:
         with self.path.open("a", encoding="utf-8") as file:
-            file.writelines(f"{json.dumps(asdict(page))}\n" for page in pages)
+            file.writelines(f"{json.dumps(vars(page))}\n" for page in pages)
             file.flush()
             os.fsync(file.fileno())
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from clerk.errors import HostError
 from clerk.ocr.ocr_engine import environment, import_path
+from clerk.ocr.restrictions import restrict_process
 from clerk.ocr.sandbox import Limits, ParentGone, ToolFailed, set_own_limits
 
 
@@ -30,7 +31,7 @@ def run_child(module: str, arguments: list[str | Path], scratch: Path, timeout: 
     with stderr_file.open("wb") as stderr:
         # Nothing is written to its standard input. If this process dies, the pipe closes and the child exits.
         process = subprocess.Popen(
-            [sys.executable, "-s", "-m", module, *arguments],
+            [sys.executable, "-P", "-s", "-m", module, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=stderr,
@@ -59,6 +60,7 @@ def run_limited(work: Callable[[int], None], pdf: Path, scratch: Path, limits: L
     `limits` are those of this process; programs that it runs may have the double amount of memory.
     """
     set_own_limits(limits, 2 * limits.memory, cpu_seconds)
+    restrict_process([pdf], [scratch])
     try:
         work(sys.stdin.fileno())
     except (ToolFailed, HostError) as error:

@@ -20,11 +20,11 @@ from clerk.ocr import image as page_image
 from clerk.ocr.cpu_limits import DocumentCpu, PageCpu
 from clerk.ocr.inspection import Inspection
 from clerk.ocr.ocr_engine import Engine
-from clerk.ocr.protocol import PageResult, Task
+from clerk.ocr.protocol import MAX_CHARACTERS, PageResult, Task
 from clerk.ocr.quality import Classification, Verdict
 from clerk.ocr.sandbox import OutOfMemory, OutOfTime, OutputTooLarge, ToolFailed
 from clerk.ocr.tesseract import OcrResult, models
-from clerk.ocr.text_layers import MAX_CHARACTERS, TextLayers
+from clerk.ocr.text_layers import TextLayers
 from clerk.ocr.word_list import WordList
 
 _TEXT_BATCH_PAGES = 50
@@ -75,10 +75,8 @@ class PageProcessor:
         self.cpu = DocumentCpu(task, inspection, lambda: engine.cpu_seconds)
         self.text_layers = TextLayers(task, engine, inspection, self.words, self.cpu)
 
-    def pages(self) -> Iterator[list[PageResult]]:
+    def pages(self, todo: Sequence[int]) -> Iterator[list[PageResult]]:
         """Yield results as they are finished: pages that need no OCR in batches, others one by one."""
-        done = set(self.task.done)
-        todo = [page for page in range(1, self.inspection.page_count + 1) if page not in done]
         size = _TEXT_BATCH_PAGES
         while todo:
             batch, todo = todo[:size], todo[size:]

@@ -6,50 +6,28 @@ file names itself, and accepts only known error codes.
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 import re
-import select
-import signal
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from clerk import host
 from clerk.documents import integrity, legacy_backup, manifest, word_boxes
 from clerk.documents.manifest import FAILED, Manifest, Page, digest
 from clerk.documents.storage import Document, SiteStorage, sha256_file, write, write_files
 from clerk.errors import (
-    JOB_ERRORS,
-    HostError,
-    HostOutOfMemory,
-    JobError,
     PdfAltered,
     PdfBroken,
-    PdfEmpty,
-    PdfError,
-    PdfMemory,
     PdfMissing,
-    PdfTimeout,
     PdfTruncated,
-    ReaderCrashed,
-    ReaderStalled,
+    ReaderOutputInvalid,
 )
 from clerk.ocr import protocol
+from clerk.ocr.document_readers import DocumentReaders
 from clerk.ocr.journal import Journal
-from clerk.ocr.ocr_engine import TESSEROCR, EngineReference, environment, import_path
+from clerk.ocr.ocr_engine import TESSEROCR, EngineReference
+from clerk.ocr.protocol import PageResult
+from clerk.ocr.reader_output import read_image, reported_error
 from clerk.ocr.scratch import scratch_folder
-
-_MAX_OUTPUT_LINE = 256 << 20
-_POLL_INTERVAL = 1.0
-_STALL_FACTOR = 10
-"""The wall-clock timeout without output, as a multiple of the CPU seconds for one page."""
 
 
 @dataclass(frozen=True)
@@ -89,33 +67,25 @@ def process(
     for number in integrity.missing_images(storage, document, done.values(), options.images):
         del done[number]
     journal.begin(done)
+    failed: dict[int, Page] = {}
     with (
         scratch_folder(f"ocr-{document.id}") as scratch,
-        ReaderProcess(_task(pdf, scratch, options, done), options, check_cancelled) as reader,
+        DocumentReaders(_task(pdf, options), scratch, check_cancelled) as readers,
     ):
-        inspected = next(reader.events)
-        _raise_failure(inspected)
-        count, notes = int(inspected["page_count"]), [str(note) for note in inspected["notes"]]
-        if count < 1:
-            raise PdfEmpty("the document has no page")
+        inspected = readers.inspect()
+        count, notes = inspected.page_count, list(inspected.notes)
         done = {number: page for number, page in done.items() if number <= count}
         report(len(done), count)
-        failed: dict[int, Page] = {}
-        for event in reader.events:
-            _raise_failure(event)
-            if event["event"] == "done":
-                break
-            pages = _store(storage, document, scratch, event["pages"])
-            journal.add([page for page in pages if page.has_text])
+        for folder, results in readers.results([number for number in range(1, count + 1) if number not in done]):
+            pages = _store(storage, document, folder, results)
             for page in pages:
                 (done if page.has_text else failed)[page.page] = page
+            if len(done) + len(failed) < count:  # else the manifest follows
+                journal.add([page for page in pages if page.has_text])
             report(len(done) + len(failed), count)
     by_number = done | failed
-    missing = [number for number in range(1, count + 1) if number not in by_number]
-    if missing:
-        raise ReaderCrashed(f"the OCR process returned no result for page {missing[0]}")
     ordered = tuple(by_number[number] for number in range(1, count + 1))
-    _check_failed_share(ordered, bool(inspected["is_truncated"]), options.max_failed_share)
+    _check_failed_share(ordered, inspected.is_truncated, options.max_failed_share)
     if failed:
         notes.insert(0, f"{len(failed)} of {count} pages failed")
     result = Manifest(
@@ -156,13 +126,12 @@ def _usable_manifest(storage: SiteStorage, document: Document, journal: Journal)
     return existing
 
 
-def _task(pdf: Path, scratch: Path, options: Options, done: dict[int, Page]) -> protocol.Task:
+def _task(pdf: Path, options: Options) -> protocol.Task:
     return protocol.Task(
         pdf=str(pdf.absolute()),
-        scratch=str(scratch),
+        scratch="",
         engine=asdict(options.engine),
         languages=options.languages,
-        done=sorted(done),
         images=options.images,
         dpi=options.dpi,
         memory=options.memory,
@@ -175,35 +144,34 @@ def _task(pdf: Path, scratch: Path, options: Options, done: dict[int, Page]) -> 
     )
 
 
-def _store(storage: SiteStorage, document: Document, scratch: Path, results: list[dict[str, Any]]) -> list[Page]:
+def _store(storage: SiteStorage, document: Document, scratch: Path, results: list[PageResult]) -> list[Page]:
     """Store texts and images by rename. Journal and manifest are written later, so they name only existing files."""
     texts: dict[str, bytes] = {}
     pages = []
     for result in results:
-        number = int(result["page"])
-        text = str(result["text"]).encode(errors="replace")
-        is_read = result["method"] != FAILED
+        text = result.text.encode(errors="replace")
+        is_read = result.method != FAILED
         if is_read:
-            texts[f"{number}.txt"] = text
-        boxes = storage.word_boxes(document, number)
-        if result["words"] is None:
+            texts[f"{result.page}.txt"] = text
+        boxes = storage.word_boxes(document, result.page)
+        if result.words is None:
             boxes.unlink(missing_ok=True)
         else:
-            texts[boxes.name] = _checked_word_boxes(str(result["words"]))
-        image = scratch / f"{number}.png"
-        if result["image"] is not None and image.is_file():
-            write(storage.page_image(document, number), image.read_bytes())
+            texts[boxes.name] = _checked_word_boxes(result.words)
+        if result.image is not None:
+            image = scratch / f"{result.page}.png"
+            write(storage.page_image(document, result.page), read_image(image))
             image.unlink()
         page = Page(
-            page=number,
-            method=str(result["method"]),
+            page=result.page,
+            method=result.method,
             characters=len(text.decode()),
-            confidence=result["confidence"],
-            milliseconds=int(result["milliseconds"]),
-            rotation=int(result["rotation"]),
+            confidence=result.confidence,
+            milliseconds=result.milliseconds,
+            rotation=result.rotation,
             sha256=digest(text) if is_read else None,
-            error=result["error"],
-            reason=result["reason"],
+            error=result.error,
+            reason=result.reason,
         )
         pages.append(page)
     write_files(storage.texts(document), texts)
@@ -214,7 +182,7 @@ def _checked_word_boxes(text: str) -> bytes:
     try:
         return word_boxes.compress(word_boxes.dumps(word_boxes.loads(text)))
     except word_boxes.WordBoxesInvalid as error:
-        raise ReaderCrashed(f"the OCR process returned invalid word boxes: {error}") from error
+        raise ReaderOutputInvalid(f"the OCR process returned invalid word boxes: {error}") from error
 
 
 def _check_failed_share(pages: tuple[Page, ...], is_truncated: bool, max_failed_share: float) -> None:
@@ -224,7 +192,7 @@ def _check_failed_share(pages: tuple[Page, ...], is_truncated: bool, max_failed_
         return
     first = str(failed[0].error)
     codes = {str(page.error).partition(":")[0] for page in failed}
-    error_class = _reported_error(codes.pop()) if len(codes) == 1 else PdfBroken
+    error_class = reported_error(codes.pop()) if len(codes) == 1 else PdfBroken
     if is_truncated and error_class is PdfBroken:
         error_class = PdfTruncated
     if len(pages) == 1:
@@ -240,103 +208,3 @@ def _delete_stale_files(storage: SiteStorage, document: Document, result: Manife
             number = re.fullmatch(r"(\d+)\.(?:txt|words\.gz|png)", path.name)
             if number and int(number[1]) not in pages_with_text:
                 path.unlink()
-
-
-def _raise_failure(event: dict[str, Any]) -> None:
-    if event["event"] != "failed":
-        return
-    raise _reported_error(event["error"])(event["message"])
-
-
-def _reported_error(code: str) -> type[JobError]:
-    """The error that the reader process reported. The process is not trusted: any other code becomes PdfBroken."""
-    error = JOB_ERRORS.get(code, PdfBroken)
-    return error if issubclass(error, (PdfError, HostError)) else PdfBroken
-
-
-class ReaderProcess:
-    """The worker's side of the reader process, which has its own process group. On exit the whole group is killed."""
-
-    def __init__(self, task: protocol.Task, options: Options, check_cancelled: Callable[[], None]) -> None:
-        self.task = task
-        self.check_cancelled = check_cancelled
-        self.stall_timeout = _STALL_FACTOR * options.page_seconds
-        self.events = self._events()
-
-    def __enter__(self) -> ReaderProcess:
-        # stderr goes to a file: nothing reads it while the process runs, and a full pipe would block the process.
-        self.stderr = tempfile.TemporaryFile()
-        self.oom_kills_before = host.count_oom_kills()
-        self.process = subprocess.Popen(
-            [sys.executable, "-s", "-m", protocol.READER_MODULE],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.stderr,
-            cwd=self.task.scratch,
-            env={**environment(Path(self.task.scratch)), **import_path()},
-            start_new_session=True,
-        )
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            with contextlib.suppress(BrokenPipeError):
-                assert pipe is not None
-                pipe.close()
-        self.stderr.close()
-
-    def _events(self) -> Iterator[dict[str, Any]]:
-        assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(json.dumps(asdict(self.task)).encode() + b"\n")
-            self.process.stdin.flush()
-        for line in self._lines():
-            try:
-                yield json.loads(line)
-            except ValueError as error:
-                raise ReaderCrashed("the OCR process wrote a line that is not JSON") from error
-        self._raise_exit_error()
-
-    def _lines(self) -> Iterator[bytes]:
-        assert self.process.stdout is not None
-        stdout = self.process.stdout.fileno()
-        chunks: list[bytes] = []
-        length = 0
-        last_output = time.monotonic()
-        while True:
-            ready, _, _ = select.select([stdout], [], [], _POLL_INTERVAL)
-            if not ready:
-                self.check_cancelled()
-                if time.monotonic() - last_output > self.stall_timeout:
-                    raise ReaderStalled(f"the OCR process wrote no output for {self.stall_timeout:.0f} s")
-                continue
-            last_output = time.monotonic()
-            chunk = os.read(stdout, 1 << 20)
-            if not chunk:
-                return
-            *complete, rest = chunk.split(b"\n")
-            for end in complete:
-                yield b"".join([*chunks, end])
-                chunks, length = [], 0
-            chunks.append(rest)
-            length += len(rest)
-            if length > _MAX_OUTPUT_LINE:
-                raise ReaderCrashed(f"a line of the OCR process exceeded {_MAX_OUTPUT_LINE >> 20} MiB")
-
-    def _raise_exit_error(self) -> None:
-        """Raise the error of a process that exited without a `done` or `failed` event."""
-        code = self.process.wait()
-        if -code == signal.SIGXCPU:
-            raise PdfTimeout("OCR used more CPU time than a document may use")
-        if -code == signal.SIGKILL and host.count_oom_kills() > self.oom_kills_before:
-            raise HostOutOfMemory("the kernel killed the OCR process because the machine ran out of memory")
-        self.stderr.seek(0, os.SEEK_END)
-        self.stderr.seek(max(0, self.stderr.tell() - 2000))
-        lines = self.stderr.read().decode(errors="replace").strip().splitlines()
-        if lines and "MemoryError" in lines[-1]:
-            raise PdfMemory("the OCR process ran out of memory")
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        raise ReaderCrashed(f"the OCR process ended with {how} ({lines[-1][:200] if lines else 'no message'})")

@@ -1,24 +1,34 @@
 """Protocol between the worker and the reader process.
 
-The worker (`clerk.ocr.process_document`) writes the task as one line of JSON to the standard input of the reader
-process (`clerk.ocr.reader_process`) and keeps that pipe open. If the worker dies, the pipe closes and the reader
-process exits. It writes events as lines of JSON to standard output:
+The worker (`clerk.ocr.document_readers`) writes the task as one line of JSON to the standard input of the reader
+process (`clerk.ocr.reader_process`), and a request for pages after each `inspected` and `done`, never earlier: in
+between, input means that the worker has died and the pipe is closed. The reader process writes events as lines of JSON
+to standard output:
 
     {"event": "inspected", "page_count": 12, "is_truncated": false, "notes": [...]}
     {"event": "pages", "pages": [{"page": 1, "method": "ocr", "text": "...", "image": "1.png", "words": "...", ...}]}
-    {"event": "failed", "error": "PdfEncrypted", "message": "..."}
     {"event": "done"}
+    {"event": "failed", "error": "PdfEncrypted", "message": "..."}
 
 A separate module, so that the worker never imports a PDF parser.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-READER_MODULE = "clerk.ocr.reader_process"
+FORK_SERVER_MODULE = "clerk.ocr.fork_server"
+PROCESS_ID = struct.Struct("<i")
+"""Response of the fork server: the id of the reader process, or a negative error number."""
+EXIT_STATUS = struct.Struct("<i")
+"""What the fork server writes to the status socket: the exit code, or the negative number of a signal."""
+
+
+MAX_CHARACTERS = 1_000_000
+"""Of one page."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +38,6 @@ class Task:
     engine: Mapping[str, Any]
     """The fields of an `EngineReference`."""
     languages: str
-    done: Sequence[int]
-    """Pages that are finished already."""
     images: str
     """The pages whose images are stored: `scanned`, `all` or `none`."""
     dpi: float
@@ -45,6 +53,18 @@ class Task:
     max_pages: int
     force_ocr: bool = False
     """Ignore text layers."""
+
+    def cpu_limit(self, page_count: int) -> float:
+        """CPU seconds that the document may take."""
+        return self.document_seconds + self.extra_page_seconds * (page_count - 1)
+
+
+@dataclass(frozen=True)
+class Request:
+    pages: Sequence[int]
+    """In ascending order."""
+    share: float
+    """The share of the document's CPU limit that this reader process may use: less than 1 if there are several."""
 
 
 @dataclass(frozen=True)

@@ -1,32 +1,45 @@
 """Reader process: the only process that parses an untrusted PDF. One process per document, with one thread.
 
-`clerk.ocr.protocol` describes how the worker talks to it. An error in a page fails that page; an error in the document
-ends the process. It writes only to its scratch folder; the worker stores the results.
+`clerk.ocr.fork_server` forks it; `clerk.ocr.protocol` describes how the worker talks to it. An error in a page fails
+that page; an error in the document ends the process. It writes only to its scratch folder; the worker stores the
+results.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib
 import json
-import logging
 import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from clerk import host
 from clerk.error_causes import classify
-from clerk.errors import DiskFailed, DiskFull, DiskReadOnly, HostError, PdfError
+from clerk.errors import DiskFailed, DiskFull, DiskReadOnly, HostError, PdfError, ToolMissing
+from clerk.ocr import restrictions, tesseract, tesseract_server, word_list
 from clerk.ocr.cpu_limits import document_cpu_limit
+from clerk.ocr.fast_inspection import inspect_undamaged
 from clerk.ocr.inspection import inspect
-from clerk.ocr.ocr_engine import EngineReference, Tools, limited_runner, limited_server
+from clerk.ocr.ocr_engine import EngineReference, OcrEngine, Tools, limited_runner, limited_server
 from clerk.ocr.page_processor import PageProcessor, error_text
-from clerk.ocr.protocol import Task
-from clerk.ocr.sandbox import Limits, ParentGone, ToolFailed, set_own_cpu_limit, set_own_limits
+from clerk.ocr.protocol import Request, Task
+from clerk.ocr.sandbox import (
+    ForkedLineServer,
+    Limits,
+    LineServer,
+    ParentGone,
+    ToolFailed,
+    set_own_cpu_limit,
+    set_own_limits,
+)
+from clerk.ocr.tesseract import models
 
 _INSPECTION_SECONDS = 8.0
 _OWN_MEMORY_SHARE = 0.3
@@ -34,7 +47,9 @@ _IDLE_TESSERACT_MEMORY_SHARE = 0.15
 """Memory for the idle tesseract process while another program runs. The running program gets the rest."""
 
 
-def process_document(task: Task, parent_pipe: int | None = None) -> Iterator[dict[str, Any]]:
+def process_document(
+    task: Task, engine_class: type[OcrEngine], requests: Iterable[Request], parent_pipe: int
+) -> Iterator[dict[str, Any]]:
     """Yield the events of the protocol. Sets the limits before it opens the file."""
     scratch = Path(task.scratch)
     own = int(task.memory * _OWN_MEMORY_SHARE)
@@ -43,7 +58,8 @@ def process_document(task: Task, parent_pipe: int | None = None) -> Iterator[dic
     set_own_limits(Limits(own), task.memory - own, 3 * _INSPECTION_SECONDS)
     run = limited_runner(limits, scratch, parent_pipe)
     try:
-        inspection = inspect(run, Path(task.pdf), scratch, task.max_pages, _INSPECTION_SECONDS)
+        arguments = (run, Path(task.pdf), scratch, task.max_pages, _INSPECTION_SECONDS)
+        inspection = inspect_undamaged(*arguments) or inspect(*arguments)
         set_own_cpu_limit(3 * _INSPECTION_SECONDS + task.extra_page_seconds * inspection.page_count)
         yield {
             "event": "inspected",
@@ -51,11 +67,16 @@ def process_document(task: Task, parent_pipe: int | None = None) -> Iterator[dic
             "is_truncated": inspection.is_truncated,
             "notes": inspection.notes,
         }
-        start = limited_server(limits, document_cpu_limit(task, inspection), scratch, parent_pipe)
-        engine = EngineReference(**task.engine).load()(Tools(Path(task.pdf), scratch, run, start, idle))
+        cpu_limit = document_cpu_limit(task, inspection)
+        start = functools.partial(_start_forked, limits, cpu_limit, scratch, parent_pipe)
+        engine = engine_class(Tools(Path(task.pdf), scratch, run, start, idle))
+        processor = PageProcessor(task, engine, inspection)
         with contextlib.closing(engine):
-            for results in PageProcessor(task, engine, inspection).pages():
-                yield {"event": "pages", "pages": [asdict(result) for result in results]}
+            for request in requests:
+                processor.cpu.limit = request.share * cpu_limit
+                for results in processor.pages(request.pages):
+                    yield {"event": "pages", "pages": [asdict(result) for result in results]}
+                yield {"event": "done"}
     except (PdfError, HostError) as error:
         yield {"event": "failed", "error": error.code, "message": str(error)}
     except OSError as error:
@@ -69,16 +90,34 @@ def process_document(task: Task, parent_pipe: int | None = None) -> Iterator[dic
         yield {"event": "failed", "error": code, "message": message}
     except MemoryError:
         yield {"event": "failed", "error": "PdfMemory", "message": "the OCR process ran out of memory"}
-    else:
-        yield {"event": "done"}
+
+
+def _start_forked(
+    limits: Limits,
+    cpu_seconds: float,
+    scratch: Path,
+    parent_pipe: int,
+    name: str,
+    *arguments: str | Path,
+    runs_programs: bool = False,
+) -> LineServer:
+    """Start a process that answers requests. A tesseract process is forked, to have the models that the fork server
+    loaded; its arguments end with the folder of the models."""
+    if tesseract.SERVER_MODULE in arguments:
+        work = functools.partial(tesseract_server.main, Path(arguments[-1]))
+        return ForkedLineServer(name, work, limits, cpu_seconds, parent_pipe)
+    return limited_server(limits, cpu_seconds, scratch, parent_pipe)(name, *arguments, runs_programs=runs_programs)
 
 
 def main() -> None:
-    logging.disable()  # pypdf logs many warnings that no operator can act on
     parent_pipe = sys.stdin.fileno()
-    task = Task(**json.loads(_first_line(parent_pipe)))
+    task = Task(**json.loads(_read_line(parent_pipe)))
+    os.chdir(task.scratch)
+    # Before the restrictions: the module of a plugin may be anywhere.
+    engine_class = EngineReference(**task.engine).load()
+    restrictions.restrict_process([Path(task.pdf), *_model_folders()], [Path(task.scratch)])
     try:
-        for event in process_document(task, parent_pipe):
+        for event in process_document(task, engine_class, _requests(parent_pipe), parent_pipe):
             sys.stdout.write(json.dumps(event) + "\n")
             sys.stdout.flush()
     except (ParentGone, BrokenPipeError):
@@ -86,15 +125,35 @@ def main() -> None:
         os.killpg(0, signal.SIGKILL)
 
 
-def _first_line(descriptor: int) -> bytes:
+def prepare() -> None:
+    """Do in the fork server what every reader process would do."""
+    restrictions.prepare()
+    for folder in _model_folders():
+        word_list.load(folder, tesseract.DEFAULT_LANGUAGES)
+    # pypdf imports these when it needs them.
+    for module in ("pypdf.filters", "pypdf._codecs._codecs"):
+        importlib.import_module(module)
+
+
+@functools.cache
+def _model_folders() -> list[Path]:
+    try:
+        return [models()]
+    except ToolMissing:
+        return []  # the first page that needs OCR reports it
+
+
+def _requests(descriptor: int) -> Iterator[Request]:
+    while line := _read_line(descriptor):
+        yield Request(**json.loads(line))
+
+
+def _read_line(descriptor: int) -> bytes:
+    """The next line; empty at end-of-file."""
     line = b""
     while not line.endswith(b"\n"):
         chunk = os.read(descriptor, 65536)
         if not chunk:
-            sys.exit(1)
+            return b""
         line += chunk
     return line
-
-
-if __name__ == "__main__":
-    main()

@@ -2,7 +2,8 @@
 
 The main limit is CPU time, so that good documents do not fail on a busy machine. A wall-clock timeout, several times as
 long, ends programs that wait instead of computing. Only single-threaded processes may use this module
-(`clerk.ocr.reader_process`, `clerk.ocr.page_render`): between fork and exec a process with several threads could hang.
+(`clerk.ocr.reader_process`, `clerk.ocr.page_render`): where the program `prlimit` is not installed, limits are set
+between fork and exec, where a process with several threads could hang.
 
 Limitation: memory is limited as address space, which macOS does not enforce; there only the time limits apply.
 """
@@ -10,20 +11,26 @@ Limitation: memory is limited as address space, which macOS does not enforce; th
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import os
 import resource
 import select
+import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from clerk import host
 from clerk.errors import HostOutOfMemory, ToolMissing
+from clerk.ocr.forked_process import ForkedProcess
 
+_PRLIMIT_OPTIONS = {
+    resource.RLIMIT_AS: "as", resource.RLIMIT_FSIZE: "fsize", resource.RLIMIT_CPU: "cpu", resource.RLIMIT_NPROC: "nproc"
+}  # fmt: skip
 _WALL_PER_CPU_SECOND = 8.0
 _MAX_STDERR = 16 * 1024
 _MAX_RESPONSE = 16 << 20
@@ -151,28 +158,54 @@ def _start(
     stdin: int,
     stdout: int,
 ) -> subprocess.Popen[bytes]:
-    def limit() -> None:
-        _limit(resource.RLIMIT_AS, limits.memory)
-        _limit(resource.RLIMIT_FSIZE, limits.file_size)
-        # A second after SIGXCPU the kernel sends SIGKILL, for programs that ignore SIGXCPU.
-        _limit(resource.RLIMIT_CPU, math.ceil(cpu_seconds), math.ceil(cpu_seconds) + 1)
-        # Neither poppler nor tesseract (with OMP_THREAD_LIMIT=1) starts processes. Root is exempt from this limit.
-        if not limits.runs_programs:
-            _limit(resource.RLIMIT_NPROC, 0)
+    variables = os.environ if environment is None else environment
+    program = shutil.which(arguments[0], path=variables.get("PATH"))
+    if program is None:
+        name = Path(arguments[0]).name
+        raise ToolMissing(f"{name} is not installed; on Debian: apt install poppler-utils tesseract-ocr")
+    # Without a function between fork and exec, Python uses vfork, which does not copy this process's page tables.
+    prlimit = shutil.which("prlimit", path=variables.get("PATH"))
+    limit = functools.partial(_set_child_limits, limits, cpu_seconds) if prlimit is None else None
+    return subprocess.Popen(
+        [*_prlimit_command(prlimit, limits, cpu_seconds), program, *arguments[1:]],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        cwd=folder,
+        env=environment,
+        preexec_fn=limit,
+    )
 
-    try:
-        return subprocess.Popen(
-            arguments,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-            cwd=folder,
-            env=environment,
-            preexec_fn=limit,
-        )
-    except FileNotFoundError as error:
-        program = Path(arguments[0]).name
-        raise ToolMissing(f"{program} is not installed; on Debian: apt install poppler-utils tesseract-ocr") from error
+
+def _prlimit_command(prlimit: str | None, limits: Limits, cpu_seconds: float) -> list[str]:
+    """The command of util-linux that sets limits and executes a program; empty if it is not installed."""
+    if prlimit is None:
+        return []
+    command = [prlimit]
+    for kind, soft, hard in _child_limits(limits, cpu_seconds):
+        soft, hard = _at_most_hard(kind, soft, hard)
+        command.append(f"--{_PRLIMIT_OPTIONS[kind]}={soft}:{hard}")
+    return [*command, "--"]
+
+
+def _set_child_limits(limits: Limits, cpu_seconds: float) -> None:
+    for kind, soft, hard in _child_limits(limits, cpu_seconds):
+        _limit(kind, soft, hard)
+
+
+def _child_limits(limits: Limits, cpu_seconds: float) -> list[tuple[int, int, int]]:
+    """Soft and hard limits of a program."""
+    seconds = math.ceil(cpu_seconds)
+    child_limits = [
+        (resource.RLIMIT_AS, limits.memory, limits.memory),
+        (resource.RLIMIT_FSIZE, limits.file_size, limits.file_size),
+        # A second after SIGXCPU the kernel sends SIGKILL, for programs that ignore SIGXCPU.
+        (resource.RLIMIT_CPU, seconds, seconds + 1),
+    ]
+    if not limits.runs_programs:
+        # Neither poppler nor tesseract (with OMP_THREAD_LIMIT=1) starts processes. Root is exempt from this limit.
+        child_limits.append((resource.RLIMIT_NPROC, 0, 0))
+    return child_limits
 
 
 def _children_cpu_seconds() -> float:
@@ -213,11 +246,14 @@ class LineServer:
         environment: Mapping[str, str],
         parent_pipe: int | None = None,
     ) -> None:
+        pipe = subprocess.PIPE
+        self._attach(name, _start(arguments, limits, cpu_seconds, folder, environment, pipe, pipe), parent_pipe)
+
+    def _attach(self, name: str, process: subprocess.Popen[bytes] | ForkedProcess, parent_pipe: int | None) -> None:
         self.name = name
+        self.process = process
         self.parent_pipe = parent_pipe
         self.stderr = b""
-        pipe = subprocess.PIPE
-        self.process = _start(arguments, limits, cpu_seconds, folder, environment, pipe, pipe)
 
     @property
     def has_exited(self) -> bool:
@@ -241,7 +277,7 @@ class LineServer:
             return response
         used = _children_cpu_seconds() - before - used_before
         stderr = self.stderr.decode(errors="replace")
-        completed = Completed(self.name, self.process.returncode, stderr, used, oom_kills)
+        completed = Completed(self.name, self.process.wait(), stderr, used, oom_kills)
         _raise_for_failure(completed, cpu_seconds, in_time)
         raise Crashed(f"{self.name} ended with exit code {completed.code} ({completed.last_message})")
 
@@ -282,6 +318,19 @@ class LineServer:
                 pipe.close()
 
 
+class ForkedLineServer(LineServer):
+    """A LineServer that is forked from the calling process, whose modules and models it shares."""
+
+    def __init__(
+        self, name: str, work: Callable[[], None], limits: Limits, cpu_seconds: float, parent_pipe: int | None = None
+    ) -> None:
+        def limit_and_work() -> None:
+            _set_child_limits(limits, cpu_seconds)
+            work()
+
+        self._attach(name, ForkedProcess(f"clerk-{name}", limit_and_work), parent_pipe)
+
+
 def _raise_for_failure(completed: Completed, cpu_seconds: float, in_time: bool) -> None:
     program, code = completed.program, completed.code
     if not in_time:
@@ -301,10 +350,14 @@ def _raise_for_failure(completed: Completed, cpu_seconds: float, in_time: bool) 
 
 
 def _limit(kind: int, soft: int, hard: int | None = None) -> None:
-    _, current_hard = resource.getrlimit(kind)
-    hard = soft if hard is None else hard
-    if current_hard != resource.RLIM_INFINITY:
-        soft, hard = min(soft, current_hard), min(hard, current_hard)
     # macOS does not support RLIMIT_AS.
     with contextlib.suppress(ValueError, OSError) if kind == resource.RLIMIT_AS else contextlib.nullcontext():
-        resource.setrlimit(kind, (soft, hard))
+        resource.setrlimit(kind, _at_most_hard(kind, soft, soft if hard is None else hard))
+
+
+def _at_most_hard(kind: int, soft: int, hard: int) -> tuple[int, int]:
+    """These limits, or the hard limit of this process, which it cannot exceed."""
+    _, current_hard = resource.getrlimit(kind)
+    if current_hard == resource.RLIM_INFINITY:
+        return soft, hard
+    return min(soft, current_hard), min(hard, current_hard)

@@ -16,11 +16,20 @@ from clerk.ocr.ocr_server import ModelsMissing, serve
 from clerk.ocr.tesseract import OcrResult, Request
 from clerk.ocr.tsv import median_height, ocr_result
 
+_preloaded: dict[tuple[Path, str, int], tesserocr.PyTessBaseAPI] = {}
+"""Models that were loaded before this process was forked."""
+
+
+def preload(models: Path, languages: str) -> None:
+    """Load models in the fork server, so that the tesseract processes of all documents have them."""
+    mode = tesserocr.PSM.AUTO
+    _preloaded[models, languages, mode] = tesserocr.PyTessBaseAPI(path=f"{models}/", lang=languages, psm=mode)
+
 
 class TesseractServer:
     def __init__(self, models: Path) -> None:
         self.models = models
-        self.loaded: dict[tuple[str, int], tesserocr.PyTessBaseAPI] = {}
+        self.loaded = {(languages, mode): api for (path, languages, mode), api in _preloaded.items() if path == models}
         self.analysed: tuple[str, str] | None = None
         """The image and languages of the last layout analysis."""
 
@@ -74,9 +83,9 @@ def _word_sizes(iterator: tesserocr.PyPageIterator | None) -> Iterator[tuple[int
             return
 
 
-def main() -> None:
-    serve(TesseractServer(Path(sys.argv[1])).handle)
+def main(models: Path) -> None:
+    serve(TesseractServer(models).handle)
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))

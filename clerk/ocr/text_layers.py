@@ -12,13 +12,11 @@ from clerk.ocr import poppler, quality
 from clerk.ocr.cpu_limits import DocumentCpu
 from clerk.ocr.inspection import Inspection
 from clerk.ocr.ocr_engine import Engine
-from clerk.ocr.protocol import Task
+from clerk.ocr.protocol import MAX_CHARACTERS, Task
 from clerk.ocr.quality import Classification, Verdict
 from clerk.ocr.sandbox import ToolFailed
 from clerk.ocr.word_list import WordList
 
-MAX_CHARACTERS = 1_000_000
-"""Of a page."""
 _TEXT_SECONDS = 8.0
 _IMAGE_SECONDS = 2.0
 _THUMBNAIL_SECONDS = 8.0
@@ -38,7 +36,7 @@ class TextLayers:
         self.words = words
         self.cpu = cpu
 
-    def read(self, batch: list[int]) -> dict[int, str]:
+    def read(self, batch: Sequence[int]) -> dict[int, str]:
         """The text layers of these pages: with one call if the pages are consecutive and it succeeds, else per page."""
         first, last = batch[0], batch[-1]
         if last - first + 1 == len(batch) and len(batch) > 1:
@@ -48,16 +46,20 @@ class TextLayers:
         return {page: (self._text_layer(page, page) or [""])[0] for page in batch}
 
     def _text_layer(self, first: int, last: int) -> list[str] | None:
-        try:
-            with self.cpu.counting_failure(ToolFailed):
-                texts = self.engine.text_layer(first, last, min(_TEXT_SECONDS, self.cpu.remaining()))
-        except ToolFailed:
-            return None
+        texts: list[str] | None
+        if self.inspection.text_layers:
+            texts = list(self.inspection.text_layers[first - 1 : last])
+        else:
+            try:
+                with self.cpu.counting_failure(ToolFailed):
+                    texts = self.engine.text_layer(first, last, min(_TEXT_SECONDS, self.cpu.remaining()))
+            except ToolFailed:
+                return None
         if texts is None or any(len(text) > MAX_CHARACTERS for text in texts):
             return None
         return [quality.normalize(text) for text in texts]
 
-    def classify(self, batch: list[int], layers: dict[int, str]) -> dict[int, Classification]:
+    def classify(self, batch: Sequence[int], layers: dict[int, str]) -> dict[int, Classification]:
         if self.task.force_ocr:
             return dict.fromkeys(batch, Classification(Verdict.REJECT, "OCR of every page was requested"))
         images = _BatchImages(self.engine, self.inspection.boxes, batch)
@@ -96,7 +98,7 @@ class TextLayers:
 class _BatchImages:
     """The images on the pages of a batch. Determined with one call, and only if a page needs it."""
 
-    def __init__(self, engine: Engine, boxes: Mapping[int, poppler.Box], batch: list[int]) -> None:
+    def __init__(self, engine: Engine, boxes: Mapping[int, poppler.Box], batch: Sequence[int]) -> None:
         self.engine = engine
         self.boxes = boxes
         self.batch = batch

@@ -22,7 +22,7 @@ from clerk.pipeline.completer import BatchCompleter
 from clerk.pipeline.connector import RETRY_DEADLINE, ClerkConnector
 from clerk.pipeline.host_watch import HostWatch, find_problem
 from clerk.pipeline.job_manager import Attempt, ClerkJobManager, Failure, attempt_of
-from clerk.process import sd_notify
+from clerk.process import prctl, sd_notify
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +87,7 @@ class ClerkWorker(worker.Worker):
         return self.app.job_manager
 
     async def _run_loop(self) -> None:
+        prctl.disable_dumps()
         assert self.worker_id is not None
         await self._manager.register_process(self.worker_id, self.queues)
         # A queue that is open again may have waiting jobs.

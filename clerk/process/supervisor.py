@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from clerk.process import parent_death, sd_notify
+from clerk.process import parent_death, prctl, sd_notify
 
 logger = logging.getLogger(__name__)
 
@@ -118,6 +118,7 @@ class Supervisor:
     def run(self, should_stop: Callable[[], bool] | None = None) -> None:
         """Run until a signal arrives or `should_stop` returns True. A second Ctrl-C kills all children and raises
         KeyboardInterrupt."""
+        prctl.disable_dumps()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
                 signal.signal(number, self._on_signal)

@@ -21,6 +21,7 @@ from urllib.parse import urljoin
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from clerk.documents.sanitize import clean_text
+from clerk.ocr.restrictions import restrict_process
 from clerk.ocr.sandbox import Limits, set_own_cpu_limit, set_own_limits
 
 CPU_SECONDS = 10.0
@@ -216,6 +217,7 @@ class _LinkCollector:
 
 def main() -> None:
     set_own_limits(Limits(MEMORY), MEMORY, CPU_SECONDS)
+    restrict_process()
     while line := sys.stdin.buffer.readline():
         request = json.loads(line)
         html = _read(sys.stdin.buffer, int(request["bytes"])).decode("utf-8", "replace")

@@ -26,12 +26,11 @@ def report(results: dict[str, Any]) -> Iterator[str]:
         row = results["born-digital"]
         yield f"\n{row['pages']} born-digital pages, {row['share_of_text_layer']:.1%} taken from the text layer"
         yield f"{row['pages_not_rendered']} pages of {row['documents_not_rendered']} documents that were not rendered:"
-        yield f"{'':20}{'pages/s':>9}{'CPU ms/page':>13}"
-        yield f"{'whole job':20}{row['pages_per_second']:9.1f}{row['cpu_milliseconds_per_page']:13.1f}"
-        yield (
-            f"{'pdftotext':20}{row['pages_per_second_pdftotext']:9.1f}"
-            f"{row['cpu_milliseconds_per_page_pdftotext']:13.1f}"
-        )
+        yield from _rounds(row["rounds"])
+        yield f"{'pdftotext':20}{row['cpu_milliseconds_per_page_pdftotext']:13.1f}"
+    if "large" in results:
+        yield f"\none scan of {results['large']['pages']} pages:"
+        yield from _rounds(results["large"]["rounds"])
     if "resumed" in results:
         row = results["resumed"]
         yield (
@@ -39,3 +38,9 @@ def report(results: dict[str, Any]) -> Iterator[str]:
             f" uninterrupted {row['seconds_uninterrupted']} s ({row['overhead_percent']:+} %)"
         )
     yield f"\npeak memory of a worker with its child processes: {results['peak_megabytes']} MB"
+
+
+def _rounds(rounds: dict[str, Any]) -> Iterator[str]:
+    yield f"{'':20}{'CPU ms/page':>13}{'seconds':>9}{'peak MB':>9}"
+    for which, row in rounds.items():
+        yield f"{which:20}{row['cpu_milliseconds_per_page']:13.1f}{row['seconds']:9.1f}{row['peak_megabytes']:9}"

@@ -230,9 +230,9 @@ FILE_GUARDS = (
     _written_directly(
         "page images",
         process_document._store,
-        "write(storage.page_image(document, number), image.read_bytes())",
-        "storage.page_image(document, number).parent.mkdir(parents=True, exist_ok=True), "
-        "storage.page_image(document, number).write_bytes(image.read_bytes())",
+        "write(storage.page_image(document, result.page), read_image(image))",
+        "storage.page_image(document, result.page).parent.mkdir(parents=True, exist_ok=True), "
+        "storage.page_image(document, result.page).write_bytes(read_image(image))",
         test_ocr,
     ),
     _written_directly("manifest", manifest.save, "write(path, ", "path.write_text(", test_ocr),
@@ -383,7 +383,9 @@ _OWN_WRITERS = {
     "clerk/cli/db.py start": "an empty file",
     "clerk/cli/up.py _open_log": "a log",
     "clerk/ocr/page_render.py render_page": "the scratch folder of the OCR process",
-    "clerk/ocr/process_document.py __enter__": "the scratch folder of the OCR process",
+    "clerk/ocr/cores.py _take": "a lock",
+    "clerk/ocr/reader_client.py __init__": "messages of the fork server",
+    "clerk/ocr/reader_client.py __enter__": "the scratch folder of the OCR process",
     "clerk/db/embedded/server.py _replace": "written again at every start",
     "clerk/db/embedded/server_user.py reachable_binaries": "a copy of binaries, made again if it is missing",
     "clerk/host.py disk_problem": "a probe that is deleted",

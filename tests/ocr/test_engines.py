@@ -17,11 +17,12 @@ from clerk.documents.manifest import EMPTY, FAILED, OCR, TEXT_LAYER, page_texts
 from clerk.documents.storage import Document, SiteStorage
 from clerk.documents.storage_scan import find_documents
 from clerk.documents.word_boxes import SCALE, Word, WordBoxes
-from clerk.errors import PdfError, PdfTimeout, PluginMissing, ReaderCrashed, ToolMissing
+from clerk.errors import PdfError, PdfTimeout, PluginMissing, ReaderOutputInvalid, ToolMissing
 from clerk.ocr import process_document
 from clerk.ocr.engines import engine_classes, find_engine
 from clerk.ocr.ocr_engine import EngineReference
 from clerk.ocr.process_document import Options
+from clerk.ocr.protocol import PageResult
 from clerk.ocr.tesseract_engines import PytesseractEngine, TesserocrEngine
 from tests.helpers import until
 from tests.ocr import pdfs
@@ -246,8 +247,7 @@ def test_a_document_without_word_boxes_is_complete(
 
 
 def test_a_reader_that_returns_invalid_word_boxes_is_refused(storage: SiteStorage, document: Document) -> None:
-    result = {"page": 1, "method": OCR, "text": "a", "image": None, "confidence": 90.0, "milliseconds": 1,
-              "rotation": 0, "error": None, "words": "clerk-words 1 0 0.00 1.0000\n0 0 99999 1 wide\n"}  # fmt: skip
-    with pytest.raises(ReaderCrashed, match="invalid word boxes"):
+    result = PageResult(1, OCR, "a", words="clerk-words 1 0 0.00 1.0000\n0 0 99999 1 wide\n")
+    with pytest.raises(ReaderOutputInvalid, match="invalid word boxes"):
         process_document._store(storage, document, storage.root, [result])
     assert not storage.texts(document).exists()

@@ -156,7 +156,7 @@ def test_after_a_worker_is_killed_its_reader_exits_and_another_worker_continues(
     site.start()
     worker = site.worker()
     until(lambda: site.progress() >= 2)
-    children = _children(worker.pid)
+    children = [child.pid for child in _children(worker.pid)]
     assert children
     worker.send_signal(signal.SIGKILL)
     worker.communicate()
@@ -184,18 +184,23 @@ def test_a_lost_claim_stops_the_processing(site: Site) -> None:
     worker = site.worker()
     until(lambda: site.progress() >= 1)
     site.connection.execute("update job_claims set holder = 'another worker'")
-    until(lambda: not _children(worker.pid))
+    until(lambda: not _readers(worker.pid))
     worker.send_signal(signal.SIGTERM)
     worker.communicate(timeout=TIMEOUT)
     assert not site.storage.manifest(document).exists()
     assert site.state(document)[0] == "in_progress"
 
 
-def _children(pid: int) -> list[int]:
+def _children(pid: int) -> list[psutil.Process]:
     try:
-        return [child.pid for child in psutil.Process(pid).children(recursive=True) if child.status() != "zombie"]
+        return [child for child in psutil.Process(pid).children(recursive=True) if child.status() != "zombie"]
     except psutil.NoSuchProcess:
         return []
+
+
+def _readers(pid: int) -> list[psutil.Process]:
+    """The descendants of a worker except its fork server, which outlives the documents."""
+    return [child for child in _children(pid) if child.name() != "clerk-fork"]
 
 
 def _has_exited(pid: int) -> bool:

@@ -138,9 +138,7 @@ def test_a_page_that_crashes_tesseract_fails_alone(
 
     def report(done: int, total: int) -> None:
         if done == 1:
-            (tesseract,) = (
-                process for process in readers(recursive=True) if "clerk.ocr.tesseract_server" in process.cmdline()
-            )
+            (tesseract,) = (process for process in readers(recursive=True) if process.name() == "clerk-tesseract")
             killers.append(threading.Thread(target=kill_when_busy, args=(tesseract, tesseract.cpu_times().user)))
             killers[0].start()
 
@@ -271,9 +269,10 @@ def test_other_languages_process_every_page_again(
 
 
 def readers(*, recursive: bool = False) -> list[psutil.Process]:
-    """The reader processes of this test, with `recursive` also their children. Not the test session's Postgres."""
-    children = psutil.Process().children(recursive=recursive)
-    return [child for child in children if child.status() != "zombie" and child.name() != "postgres"]
+    """The reader processes of this test, with `recursive` also their children."""
+    servers = [child for child in psutil.Process().children() if child.name() == "clerk-fork"]
+    children = [child for server in servers for child in server.children(recursive=recursive)]
+    return [child for child in children if child.status() != "zombie"]
 
 
 def test_a_killed_reader_fails_the_attempt_and_keeps_finished_pages(

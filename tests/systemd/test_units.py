@@ -106,6 +106,21 @@ def exposure(units: Path, unit: str) -> float:
     return float(level[1])
 
 
+def test_the_sandbox_permits_processes_to_restrict_themselves() -> None:
+    """Landlock is not part of @system-service. Without these calls the reader processes would not be restricted."""
+    allowed = " ".join(read(SANDBOX)["Service"]["SystemCallFilter"]).split()
+    assert {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "seccomp"} <= set(allowed)
+
+
+@needs_systemd
+def test_systemd_knows_the_system_calls(tmp_path: Path) -> None:
+    units = install(tmp_path / "units")
+    assert analyze(units, "verify", "--man=no", instance(WORKER)).stderr == ""
+    sandbox = units / SANDBOX.relative_to(FOLDER)
+    sandbox.write_text(sandbox.read_text().replace("landlock_add_rule", "landlock_add_rules"))
+    assert "landlock_add_rules" in analyze(units, "verify", "--man=no", instance(WORKER)).stderr
+
+
 @needs_systemd
 def test_the_timer_runs_every_15_minutes() -> None:
     when = single(read(FOLDER / "clerk-reconcile.timer"), "Timer", "OnCalendar")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from clerk.plugins import manager
 logger = logging.getLogger(__name__)
 
 _FORCE_OCR = "select force_ocr from pipeline_runs where run_id = %s"
+_PROGRESS_INTERVAL = 2.0
 _RECORD_PAGE_COUNT = "update content_items set page_count = %s where id = %s and page_count is distinct from %s"
 
 
@@ -36,7 +38,8 @@ def ocr(job: JobContext) -> dict[str, Any]:
     forced_by_run = job.run_id if run and run[0] else None
     options = _options(job.settings, engine, _languages(site, engine), forced_by_run)
     storage = SiteStorage(job.settings.storage_dir, document.subdomain)
-    manifest = process_document.process(storage, document, options, job.report_progress, job.raise_if_cancelled)
+    progress = _TimedProgress(job.report_progress)
+    manifest = process_document.process(storage, document, options, progress, job.raise_if_cancelled)
     _upload_files(job.settings, storage, document, manifest)
     with job.connection() as connection:
         connection.execute(_RECORD_PAGE_COUNT, [manifest.page_count, document.id, manifest.page_count])
@@ -44,6 +47,19 @@ def ocr(job: JobContext) -> dict[str, Any]:
         logger.warning("%s %s: %s", document.meeting, document.date, manifest.note)
     logger.info("processed %s pages", manifest.page_count)
     return {"pages": manifest.page_count, "failed": len(manifest.failed)}
+
+
+class _TimedProgress:
+    """Passes progress on at most every two seconds: each report is a transaction. Most documents take less."""
+
+    def __init__(self, report: process_document.Report) -> None:
+        self.report = report
+        self.next_at = time.monotonic() + _PROGRESS_INTERVAL
+
+    def __call__(self, done: int, total: int) -> None:
+        if time.monotonic() >= self.next_at:
+            self.report(done, total)
+            self.next_at = time.monotonic() + _PROGRESS_INTERVAL
 
 
 def _upload_files(settings: Settings, storage: SiteStorage, document: Document, manifest: Manifest) -> None:

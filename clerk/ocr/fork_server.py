@@ -1,0 +1,161 @@
+"""Fork server: a single-threaded process that forks one reader process per document.
+
+A forked reader process has its modules imported and tesseract's model loaded, which costs more CPU time than a short
+document needs. It shares no state with other documents. Started by `clerk.ocr.reader_client`, one per worker process,
+with a minimal environment.
+
+Protocol: the worker sends a byte and four descriptors over the socket that is the server's standard input: standard
+input, output and error of the reader process, and a status socket. The response is the process id, or a negative error
+number. The server writes the exit status to the status socket. If the worker shuts down its end of that socket, or
+dies, the process group of the reader process is killed. The server exits at end-of-file, after its last reader process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import os
+import selectors
+import signal
+import socket
+import sys
+import traceback
+
+from clerk.ocr import reader_process, tesseract, tesseract_server
+from clerk.ocr.forked_process import run_forked
+from clerk.ocr.protocol import EXIT_STATUS, PROCESS_ID
+from clerk.process import prctl
+
+_DESCRIPTORS = 4
+
+
+class ForkServer:
+    def __init__(self, control: socket.socket) -> None:
+        self.control = control
+        self.status_sockets: dict[int, socket.socket] = {}
+        """Process id → status socket of each reader process."""
+        self.exit_codes: dict[int, int] = {}
+        """Process id → exit code of reader processes that have ended, but programs of their group have not."""
+        self.selector = selectors.DefaultSelector()
+        self.pid = os.getpid()
+
+    def serve(self) -> None:
+        """Fork reader processes until the worker closes its end of the control socket."""
+        wakeup, wakeup_write = os.pipe()
+        os.set_blocking(wakeup_write, False)
+        os.set_blocking(wakeup, False)
+        signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self.selector.register(wakeup, selectors.EVENT_READ)
+        self.selector.register(self.control, selectors.EVENT_READ)
+        is_open = True
+        while is_open or self.status_sockets:
+            for key, _ in self.selector.select():
+                if key.fileobj is self.control:
+                    is_open = self._accept()
+                elif key.fileobj == wakeup:
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(wakeup, 4096)
+                    self._reap()
+                else:
+                    self._kill(key.data)
+
+    def _accept(self) -> bool:
+        """Handle one request of the worker. Returns False at end-of-file."""
+        try:
+            message, descriptors, _, _ = socket.recv_fds(self.control, 1, _DESCRIPTORS)
+        except ConnectionError:
+            message, descriptors = b"", []
+        if not message or len(descriptors) < _DESCRIPTORS:
+            self.selector.unregister(self.control)
+            return False
+        *standard, status = descriptors
+        try:
+            pid = os.fork()
+        except OSError as error:
+            pid = -(error.errno or 1)
+        if pid == 0:
+            self._become_reader(standard)
+        for descriptor in standard:
+            os.close(descriptor)
+        if pid > 0:
+            self.status_sockets[pid] = socket.socket(fileno=status)
+            self.selector.register(self.status_sockets[pid], selectors.EVENT_READ, pid)
+        else:
+            os.close(status)
+        with contextlib.suppress(BrokenPipeError):  # the worker has died; the next event is end-of-file
+            self.control.sendall(PROCESS_ID.pack(pid))
+        return True
+
+    def _become_reader(self, standard: list[int]) -> None:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        run_forked("clerk-reader", self.pid, standard, reader_process.main, new_session=True)
+
+    def _kill(self, pid: int) -> None:
+        """Kill the process group. `_reap` then sends the status."""
+        self.selector.unregister(self.status_sockets[pid])
+        try:
+            os.killpg(pid, signal.SIGKILL)
+        except ProcessLookupError:  # it has not created its session yet
+            os.kill(pid, signal.SIGKILL)
+
+    def _reap(self) -> None:
+        """Collect ended processes: reader processes, and programs that outlived theirs (this is their subreaper)."""
+        while (pid := _ended_child()) is not None:
+            if pid in self.status_sockets:
+                # Before `waitpid`: until then the process group cannot be that of another process.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)
+            _, status = os.waitpid(pid, 0)
+            if pid in self.status_sockets:
+                self.exit_codes[pid] = os.waitstatus_to_exitcode(status)
+        for pid in [pid for pid in self.exit_codes if not _has_group(pid)]:
+            self._send_status(pid)
+
+    def _send_status(self, pid: int) -> None:
+        status_socket, exit_code = self.status_sockets.pop(pid), self.exit_codes.pop(pid)
+        with contextlib.suppress(KeyError):  # `_kill` has unregistered it
+            self.selector.unregister(status_socket)
+        with status_socket, contextlib.suppress(OSError):  # the worker has died
+            status_socket.sendall(EXIT_STATUS.pack(exit_code))
+
+
+def _has_group(pid: int) -> bool:
+    """Whether programs that an ended reader process started still run. Only a subreaper is told when they end."""
+    if sys.platform != "linux":
+        return False
+    try:
+        os.killpg(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _ended_child() -> int | None:
+    try:
+        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return None if ended is None else ended.si_pid
+
+
+def main() -> None:
+    logging.disable()  # pypdf logs many warnings that no operator can act on
+    control = socket.socket(fileno=os.dup(0))
+    prctl.set_name("clerk-fork")
+    prctl.become_subreaper()
+    try:
+        tesseract_server.preload(tesseract.models(), tesseract.DEFAULT_LANGUAGES)
+    except Exception:  # noqa: BLE001 (a scanned page reports what is missing; other pages need no model)
+        traceback.print_exc(file=sys.stderr)
+    reader_process.prepare()
+    # Reader processes share the memory of these objects as long as nothing writes to them.
+    gc.collect()
+    gc.freeze()
+    ForkServer(control).serve()
+
+
+if __name__ == "__main__":
+    main()
