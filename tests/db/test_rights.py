@@ -295,6 +295,44 @@ def test_create_on_schema_public_is_revoked_from_public(
         connection.execute("create table planted ()")
 
 
+def test_the_read_only_role_does_not_keep_create(
+    owned_database: Url, admin: psycopg.Connection, folder: SqlFolder
+) -> None:
+    """With the grants of Postgres 14 the role creates objects before the right is revoked. `clerk db verify` names
+    them, and its commands remove them."""
+    as_superuser = as_user(owned_database, "clerk")
+    with connect_to(as_superuser) as connection:
+        Migrator(connection, folder).up()
+        connection.execute("alter schema public owner to clerk")
+        connection.execute("grant create on schema public to public")
+        connection.execute("set role clerk_dashboard")
+        connection.execute(PLANTED_OPERATOR.encode())
+        connection.execute("reset role")
+        # What a former version of clerk granted, and a login user who is a member of the role.
+        connection.execute("grant create on schema public to clerk_worker")
+        connection.execute("grant clerk_dashboard to another")
+        connection.execute("set role another")
+        connection.execute("create table public.procrastinate_more (); create table public.adopted_sites ()")
+        connection.execute("reset role")
+        found = problems(connection, folder)
+        assert any(problem.startswith("role clerk_worker may create objects") for problem in found)
+
+        Migrator(connection, folder).up()
+        assert Migrator(connection, folder).plan() == []
+        for role in ("clerk_worker", "clerk_dashboard", "another"):
+            query = "select has_schema_privilege(%s, 'public', 'create')"
+            assert connection.execute(query, [role]).fetchone() == (False,), role
+        privileges = next(check for check in verify_schema(connection, folder) if check.name == "privileges")
+        assert [problem.split(" belongs to clerk_dashboard")[0] for problem in privileges.problems] == [
+            "operator public.=(public.procrastinate_job_event_type,public.procrastinate_job_event_type)",
+            "function public.planted(public.procrastinate_job_event_type,public.procrastinate_job_event_type)",
+        ]
+        for problem in privileges.problems:
+            connection.execute(problem.split('"')[1].encode())
+        assert problems(connection, folder) == []
+        connection.execute("drop table procrastinate_more, adopted_sites")
+
+
 def test_only_missing_grants_are_executed(connection: psycopg.Connection, folder: SqlFolder) -> None:
     connection.execute("revoke insert on sites from clerk_worker")
     assert [str(step) for step in Migrator(connection, folder).plan()] == [

@@ -57,7 +57,7 @@ def verify_schema(connection: psycopg.Connection, folder: SqlFolder) -> list[Che
             _object_problems(connection, folder) + _trigger_problems(connection),
         ),
         Check("procrastinate", "Procrastinate's schema matches its package", _procrastinate_problems(connection)),
-        Check("privileges", "only owners may create objects in schema public", _schema_privileges(connection)),
+        Check("privileges", "only owners may create objects in schema public, and only they have", _schema_privileges(connection)),
         Check("ledger_key", "each unit has one ledger row", _ledger_duplicates(connection, missing)),
         Check("ledger_status", "every ledger status is one of the five", _ledger_statuses(connection, missing)),
     ]
@@ -181,15 +181,38 @@ def _procrastinate_problems(connection: psycopg.Connection) -> list[str]:
 
 
 def _schema_privileges(connection: psycopg.Connection) -> list[str]:
-    """Every user may create objects in `public` before Postgres 15, and in databases that were upgraded from there."""
+    """Who may create objects in `public` beside the owners: every user before Postgres 15 and in databases that were
+    upgraded from there, or clerk's worker and dashboard. Also what these two have created there."""
     return [
-        "every user may create objects in schema public, also operators that clerk's functions would use;"
-        f' as {owner}, run "revoke create on schema public from public"'
-        for (owner,) in connection.execute(
-            "select pg_get_userbyid(n.nspowner) from pg_namespace n cross join aclexplode(n.nspacl) acl"
-            " where n.nspname = 'public' and acl.grantee = 0 and acl.privilege_type = 'CREATE'"
-        )
+        f"{subject} may create objects in schema public, also operators that clerk's functions would use;"
+        f' as {owner}, run "revoke create on schema public from {grantee}"'
+        for subject, grantee, owner in connection.execute(_CREATE_PRIVILEGES)
+    ] + [
+        f'{kind} {name} belongs to {owner}, and clerk\'s queries may use it; as its owner, run "drop {kind} {name}"'
+        for kind, name, owner in connection.execute(_PLANTED_OBJECTS)
     ]
+
+
+_CREATE_PRIVILEGES = """
+select coalesce('role ' || r.rolname, 'every user'), coalesce(r.rolname, 'public'), pg_get_userbyid(acl.grantor)
+from pg_namespace n
+cross join aclexplode(n.nspacl) acl
+left join pg_roles r on r.oid = acl.grantee
+where n.nspname = 'public' and acl.privilege_type = 'CREATE'
+  and (acl.grantee = 0 or r.rolname in ('clerk_worker', 'clerk_dashboard'))
+order by acl.grantee
+"""
+
+# Functions last: operators depend on them.
+_PLANTED_OBJECTS = """
+select object.type, object.identity, r.rolname
+from pg_shdepend d
+join pg_roles r on r.oid = d.refobjid and d.refclassid = 'pg_authid'::regclass
+cross join pg_identify_object(d.classid, d.objid, d.objsubid) object
+where d.dbid = (select oid from pg_database where datname = current_database()) and d.deptype = 'o'
+  and r.rolname in ('clerk_worker', 'clerk_dashboard') and object.schema = 'public'
+order by object.type = 'function', object.type, object.identity
+"""
 
 
 def _ledger_duplicates(connection: psycopg.Connection, missing: schema_snapshot.Sections) -> list[str]:
