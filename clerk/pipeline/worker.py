@@ -64,7 +64,7 @@ class ClerkWorker(worker.Worker):
     def __init__(
         self,
         *arguments: Any,
-        db_timeout: float = 300.0,
+        db_timeout: float = RETRY_DEADLINE,
         unresponsive_after: float = 60.0,
         startup_timeout: float = _STARTUP_TIMEOUT,
         probe_interval: float = 10.0,
