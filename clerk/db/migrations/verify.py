@@ -50,14 +50,22 @@ def verify_schema(connection: psycopg.Connection, folder: SqlFolder) -> list[Che
             Check(section, f"all {section} of the snapshot exist", missing.get(section, []))
             for section in ("types", "tables", "columns", "constraints", "indexes", "views")
         ),
-        Check("triggers", "every trigger exists and is enabled", missing.get("triggers", [])),
+        Check(
+            "triggers",
+            "every trigger exists and is enabled or disabled as it should be",
+            _differing_triggers(live, missing),
+        ),
         Check(
             "functions",
             "functions and triggers match their files",
             _object_problems(connection, folder) + _trigger_problems(connection),
         ),
         Check("procrastinate", "Procrastinate's schema matches its package", _procrastinate_problems(connection)),
-        Check("privileges", "only owners may create objects in schema public, and only they have", _schema_privileges(connection)),
+        Check(
+            "privileges",
+            "only owners may create objects in schema public, and only they have",
+            _schema_privileges(connection),
+        ),
         Check("ledger_key", "each unit has one ledger row", _ledger_duplicates(connection, missing)),
         Check("ledger_status", "every ledger status is one of the five", _ledger_statuses(connection, missing)),
     ]
@@ -156,6 +164,21 @@ def _object_problems(connection: psycopg.Connection, folder: SqlFolder) -> list[
             problems.append(f"{what} differs from this clerk's version")
         elif [o for o in live if o[:2] == key] != [(*key, recorded[key][1])]:
             problems.append(f"{what} was changed by hand")
+    return problems
+
+
+def _differing_triggers(live: schema_snapshot.Sections, missing: schema_snapshot.Sections) -> list[str]:
+    """The triggers of the snapshot that are missing, and in words those that differ only in being enabled."""
+    suffix = " -- disabled"
+    problems = []
+    for line in missing.get("triggers", []):
+        name = line.split()[2]
+        if line.endswith(suffix) and line.removesuffix(suffix) in live["triggers"]:
+            problems.append(f"trigger {name} is enabled, but clerk needs it disabled")
+        elif line + suffix in live["triggers"]:
+            problems.append(f"trigger {name} is disabled")
+        else:
+            problems.append(line)
     return problems
 
 
