@@ -64,7 +64,7 @@ def verify_schema(connection: psycopg.Connection, folder: SqlFolder) -> list[Che
         Check(
             "privileges",
             "only owners may create objects in schema public, and only they have",
-            _schema_privileges(connection),
+            schema_privilege_problems(connection),
         ),
         Check("ledger_key", "each unit has one ledger row", _ledger_duplicates(connection, missing)),
         Check("ledger_status", "every ledger status is one of the five", _ledger_statuses(connection, missing)),
@@ -203,7 +203,7 @@ def _procrastinate_problems(connection: psycopg.Connection) -> list[str]:
     return [f"{name} is missing or was changed by hand" for name, md5 in recorded.items() if live.get(name) != md5]
 
 
-def _schema_privileges(connection: psycopg.Connection) -> list[str]:
+def schema_privilege_problems(connection: psycopg.Connection) -> list[str]:
     """Who may create objects in `public` beside the owners: every user before Postgres 15 and in databases that were
     upgraded from there, or clerk's worker and dashboard. Also what these two have created there."""
     return [
