@@ -11,7 +11,7 @@ import pytest
 from psycopg import errors, sql
 
 from clerk.db import audit
-from clerk.db.connection import connect_to
+from clerk.db.connection import connect_to, translate_errors
 from clerk.db.embedded.server import Server
 from clerk.db.migrations.migrate import Migrator, read_state
 from clerk.db.migrations.sqlfiles import SqlFolder
@@ -232,6 +232,14 @@ def test_the_dashboard_role_may_not_delete_old_records(connection: psycopg.Conne
     connection.execute("set role clerk_dashboard")
     with pytest.raises(errors.InsufficientPrivilege):
         connection.execute("select clerk_delete_old_records()")
+
+
+def test_a_missing_privilege_names_the_role_that_suffices(connection: psycopg.Connection) -> None:
+    """`clerk status` as the dashboard's role: the owner is not needed."""
+    connection.execute("set role clerk_dashboard")
+    with pytest.raises(DatabaseRefused) as caught, translate_errors("postgresql://localhost/clerk"):
+        connection.execute("select from sites")
+    assert str(caught.value.remedy).startswith("connect as a member of clerk_worker, or to migrate")
 
 
 PLANTED_OPERATOR = """
