@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import sqlite3
+import traceback
 
 import psycopg
 
@@ -72,7 +73,7 @@ ERRNOS: dict[int, type[JobError]] = {
     errno.ENOMEM: HostOutOfMemory,
     errno.EMFILE: HostOutOfResources,
     errno.ENFILE: HostOutOfResources,
-    errno.EAGAIN: HostOutOfResources,  # fork: the limit of processes
+    errno.EAGAIN: HostOutOfResources,  # only of fork: the limit of processes
     errno.ECONNREFUSED: DownloadFailed,
     errno.ECONNRESET: DownloadFailed,
     errno.ECONNABORTED: DownloadFailed,
@@ -116,10 +117,19 @@ def classify(error: BaseException) -> type[JobError]:
             return SQLSTATES.get(str(error.sqlstate)[:2], UnexpectedError)
         case sqlite3.Error():
             return SQLITE_CODES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, UnexpectedError)
+        case OSError(errno=errno.EAGAIN) if not _is_of_fork(error):
+            return UnexpectedError
         case OSError():
             return ERRNOS.get(error.errno or 0, UnexpectedError)
         case _:
             return UnexpectedError
+
+
+def _is_of_fork(error: BaseException) -> bool:
+    """Whether an error was raised where Python starts a process. Elsewhere EAGAIN means that a file or socket is not
+    ready, which is an error of the program."""
+    frames = [frame.f_globals.get("__name__") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(frames) and frames[-1] in ("subprocess", "multiprocessing.popen_fork")
 
 
 def is_host_error(error: BaseException) -> bool:

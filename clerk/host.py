@@ -60,6 +60,13 @@ def require_free_space(folder: Path) -> None:
         raise DiskFull(f"the disk of {folder} is full ({_space(folder)})")
 
 
+def describe_space(folders: Iterable[Path]) -> str:
+    """The free space of each disk, with one of its folders."""
+    existing = (next((path for path in (folder, *folder.parents) if path.exists()), folder) for folder in folders)
+    disks = {folder.stat().st_dev: folder for folder in reversed(list(existing))}
+    return "; ".join(f"{folder}: {_space(folder)}" for folder in reversed(disks.values()))
+
+
 def _disk_space(folder: Path) -> tuple[int, int]:
     status = os.statvfs(folder)
     if not status.f_blocks:  # a file system without this information

@@ -8,7 +8,8 @@
 --   clerk_dashboard  may select from the views only
 --
 -- Nobody else may create objects in the schema public, as every user may before Postgres 15 and in databases that were
--- upgraded from there: functions of clerk would use another user's operators. Whoever owns objects there keeps the right.
+-- upgraded from there: functions of clerk would use another user's operators. The owner of the database and those of the
+-- tables of clerk, Procrastinate and legacy clerk keep the right; clerk_worker and clerk_dashboard never have it.
 --
 -- Skips roles that do not exist, and privileges that the migrating user may not grant or revoke.
 
@@ -86,10 +87,12 @@ with role as (
 ), creator as (
     select r.oid, r.rolname as name
     from pg_roles r
-    where not r.rolsuper
+    where not r.rolsuper and r.rolname not in ('clerk_worker', 'clerk_dashboard')
       and (r.rolname = 'clerk_owner'
-           or exists (select from pg_class c where c.relnamespace = 'public'::regnamespace and c.relowner = r.oid)
-           or exists (select from pg_proc p where p.pronamespace = 'public'::regnamespace and p.proowner = r.oid)
+           -- These tables always exist, so that nobody gets the right by creating one of the name.
+           or exists (select from pg_class c
+                      where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' and c.relowner = r.oid
+                        and c.relname in ('sites', 'content_item_pipeline_state', 'procrastinate_jobs', 'clerk_migrations'))
            or exists (select from pg_database d where d.datname = current_database() and d.datdba = r.oid))
 ), restricted_function as (
     select p.oid::regprocedure::text as name, role.oid as worker,
@@ -145,6 +148,14 @@ with role as (
                       where acl.grantee = creator.oid and acl.privilege_type = 'CREATE')
     union all
     select 8, 'revoke create on schema public from public' from open_schema
+    union all
+    -- Versions of clerk before this line granted it to every role that owned an object in the schema.
+    select 8, format('revoke create on schema public from %I', role.name)
+    from pg_namespace n
+    cross join aclexplode(n.nspacl) acl
+    join role on role.oid = acl.grantee and not role.owns
+    where n.nspname = 'public' and acl.privilege_type = 'CREATE'
+      and acl.grantor = n.nspowner and pg_has_role(n.nspowner, 'usage')
     union all
     select 9, format('grant execute on function %s to clerk_worker', f.name)
     from restricted_function f

@@ -833,7 +833,7 @@ comment on view stuck_sites is 'Sites with an active run, not paused, without pr
 comment on view throttled_hosts is 'Hosts of a site''s documents to which no request may start now: backed off, or at their rate limit.';
 comment on view trigger_problems is 'Triggers that are missing or disabled, and triggers of Procrastinate that should not be enabled; normally empty.';
 comment on view waiting_jobs is 'Waiting jobs: for a worker, for their scheduled time (later) or for the end of a pause (paused).';
-comment on view worker_problems is 'Queues that a worker takes no jobs of, because of a problem of its machine that it probes every few seconds.';
+comment on view worker_problems is 'Queues whose jobs a worker cannot process because of its machine, which it probes every few seconds. A full disk is listed until a job succeeds.';
 comment on view worker_status is 'One row per registered worker: host, queues, running jobs, whether it is alive.';
 comment on view wrongly_paused_jobs is 'Paused jobs of which neither queue nor site is paused any more.';
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -71,7 +73,6 @@ DISK = {
     errno.ENOMEM: "HostOutOfMemory",
     errno.EMFILE: "HostOutOfResources",
     errno.ENFILE: "HostOutOfResources",
-    errno.EAGAIN: "HostOutOfResources",
 }
 NETWORK = {
     errno.ECONNREFUSED,
@@ -133,6 +134,30 @@ def test_error_of_the_host(number: int) -> None:
     assert not classify(error).cause.is_counted
 
 
+_FORK_AT_THE_LIMIT = """
+import os, resource, subprocess
+from clerk.error_causes import classify
+if os.geteuid() == 0:  # root has no limit of processes
+    os.setgid(54321)
+    os.setuid(54321)
+resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+try:
+    subprocess.run(["true"])
+except OSError as error:
+    print(error.errno, classify(error).__name__)
+"""
+
+
+def test_eagain_is_an_error_of_the_host_only_if_no_process_can_be_started() -> None:
+    """A plugin that reads a socket that is not ready would be retried for ever."""
+    result = subprocess.run([sys.executable, "-c", _FORK_AT_THE_LIMIT], capture_output=True, text=True, check=True)
+    assert result.stdout == f"{errno.EAGAIN} HostOutOfResources\n"
+    with pytest.raises(BlockingIOError) as caught:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    assert classify(caught.value) is errors.UnexpectedError
+    assert classify(caught.value).cause.is_counted
+
+
 @pytest.mark.parametrize("number", NETWORK, ids=errno.errorcode.get)
 def test_error_of_the_network_to_a_source_counts(number: int) -> None:
     error = OSError(number, os.strerror(number))
@@ -141,7 +166,7 @@ def test_error_of_the_network_to_a_source_counts(number: int) -> None:
 
 
 def test_the_examples_cover_every_errno_in_the_table() -> None:
-    assert {*DISK, *NETWORK} == set(ERRNOS)
+    assert {*DISK, *NETWORK, errno.EAGAIN} == set(ERRNOS)
 
 
 def test_any_other_errno_counts() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import psycopg
 import pytest
 
 from clerk import pipeline_state
-from clerk.errors import UnknownStage
+from clerk.errors import SiteNotFound, UnknownStage
 from tests.conftest import Url
 from tests.engine.helpers import add_site, counters, site
 
@@ -37,3 +39,19 @@ def test_an_unknown_stage_is_refused(connection: psycopg.Connection) -> None:
         add_site(connection)
         with pytest.raises(UnknownStage, match="orc is not a stage"):
             pipeline_state.increment_completed("town", "orc")
+
+
+def test_an_unknown_site_is_refused(connection: psycopg.Connection) -> None:
+    """The SQL functions change no row, and say nothing."""
+    with connection:
+        add_site(connection)
+        calls: list[Callable[[], object]] = [
+            lambda: pipeline_state.initialize_stage("nosuch", "ocr", total_jobs=2),
+            lambda: pipeline_state.increment_completed("nosuch", "ocr"),
+            lambda: pipeline_state.increment_failed("nosuch", "ocr", "no trailer", "PdfReadError"),
+            lambda: pipeline_state.should_trigger_coordinator("nosuch", "ocr"),
+            lambda: pipeline_state.claim_coordinator_enqueue("nosuch"),
+        ]
+        for call in calls:
+            with pytest.raises(SiteNotFound, match="there is no site nosuch"):
+                call()

@@ -16,7 +16,7 @@ from clerk.db.embedded import postgres
 from clerk.db.migrations import schema_snapshot
 from clerk.db.migrations.migrate import Step, read_state
 from clerk.db.migrations.repeatable import is_cleaned_up
-from clerk.db.migrations.verify import verify_schema
+from clerk.db.migrations.verify import schema_privilege_problems, verify_schema
 from clerk.errors import MigrationError, SettingError
 from clerk.humanize import pluralize
 
@@ -70,6 +70,8 @@ def up(to: int | None, dry_run: bool, as_json: bool) -> None:
     """
     with open_migrator() as migrator:
         steps = migrator.plan(to) if dry_run else migrator.up(to)
+        for problem in [] if dry_run else schema_privilege_problems(migrator.connection):
+            info(f"note: {problem}")
     _report(steps, as_json, dry_run, "The database is up to date.")
 
 

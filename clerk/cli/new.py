@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -42,15 +43,25 @@ def new(subdomain: str | None, yes: bool, dry_run: bool, as_json: bool, **values
     """
     settings = config.load()
     given = given_columns(values)
-    if subdomain is None:
-        if yes:
-            raise click.UsageError("Give a SUBDOMAIN, or leave --yes out.")
-        subdomain = str(click.prompt("Subdomain, such as springfield", err=True))
-    check_subdomain(subdomain)
-    if not yes:
-        given = {**given, **_ask(subdomain, given)}
-        if not dry_run:
-            click.confirm(f"Add {subdomain} and start its first run?", default=True, abort=True, err=True)
+    if subdomain is None and yes:
+        raise click.UsageError("Give a SUBDOMAIN, or leave --yes out.")
+    is_confirmed = True
+    try:
+        if subdomain is None:
+            subdomain = str(click.prompt("Subdomain, such as springfield", err=True))
+        check_subdomain(subdomain)
+        if not yes:
+            given = {**given, **_ask(subdomain, given)}
+            if not dry_run:
+                is_confirmed = click.confirm(f"Add {subdomain} and start its first run?", default=True, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        raise click.UsageError(
+            "There is no terminal to ask on. Give a SUBDOMAIN, the columns as options, and --yes."
+        ) from None
+    if not is_confirmed:
+        raise click.Abort
     create_site(settings, subdomain, given, dry_run, as_json, start=True)
 
 

@@ -27,13 +27,19 @@ def render(state: SiteState, why: Explanation, history: SiteHistory) -> Renderab
     return Group(
         text(f"{why.site}{name}: {why.sentence}."),
         *([line(f"→ {why.remedy}")] if why.remedy else []),
-        *_section(f"run {state.run.run_id} ({state.run.reason})", _stages(state, history)),
+        *_section(_run_title(state), _stages(state, history)),
         *_section(_documents_title(history), _documents(history)),
         *_section(
             f"{pluralize(state.run.skipped or 0, 'entry', 'entries')} of the source skipped", _skipped_entries(state)
         ),
         *_section(pluralize(history.run_count, "run"), _runs(state, history)),
     )
+
+
+def _run_title(state: SiteState) -> str:
+    if state.run.run_id is None:
+        return "counters of the site, without a run"
+    return f"run {state.run.run_id} ({state.run.reason})"
 
 
 def _section(title: str, body: list[RenderableType]) -> list[RenderableType]:

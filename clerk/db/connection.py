@@ -83,7 +83,7 @@ def _as_clerk_error(error: psycopg.Error, url: str) -> ClerkError | None:
         case "42501":
             return DatabaseRefused(
                 f"the database user lacks a privilege ({message})",
-                "connect as the owner of the database or as a member of clerk_owner",
+                "connect as a member of clerk_worker, or to migrate as the database's owner or a member of clerk_owner",
             )
         case "3F000":
             return DatabaseRefused(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from clerk.errors import job_error_class
 from clerk.humanize import format_duration, format_relative, format_timestamp, join_words, pluralize
 from clerk.monitoring import worker_text
-from clerk.monitoring.status import PipelineStatus
+from clerk.monitoring.status import ABSENT_TRIGGER, PipelineStatus
 
 _MAX_NAMES = 3
 _MIN_FAILURES = 10
@@ -41,8 +41,11 @@ def find_alerts(status: PipelineStatus) -> list[Alert]:
 def _triggers(status: PipelineStatus) -> list[Alert]:
     if not status.triggers:
         return []
-    what = f"{join_words(status.triggers)}: finished jobs are not recorded"
-    return [Alert("triggers", what, "restore it: clerk db up")]
+    # Of a trigger that should not be enabled, the problem says what follows.
+    absent = [problem for problem in status.triggers if problem.endswith(ABSENT_TRIGGER)]
+    other = [problem for problem in status.triggers if problem not in absent]
+    what = [f"{join_words(absent)}: finished jobs are not recorded"] if absent else []
+    return [Alert("triggers", "; ".join(what + other), "restore it: clerk db up")]
 
 
 def _unprocessed_queues(status: PipelineStatus) -> list[Alert]:
@@ -61,7 +64,7 @@ def _host_problems(status: PipelineStatus) -> list[Alert]:
     return [
         Alert(
             "host_problem",
-            worker_text.takes_no_jobs(status, queue),
+            worker_text.cannot_process(status, queue),
             next(job_error_class(w.problems[queue].error_code).remedy for w in status.workers if queue in w.problems),
         )
         for queue in sorted({queue for worker in status.workers for queue in worker.problems})

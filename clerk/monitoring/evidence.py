@@ -129,7 +129,7 @@ def _queues(state: SiteState) -> list[str]:
     for queue in sorted(queues):
         if worker_text.workers_of(state, queue):
             lines.append(f"queue {queue}: {worker_text.processed_by(state, queue)}")
-            lines += filter(None, [worker_text.takes_no_jobs(state, queue)])
+            lines += filter(None, [worker_text.cannot_process(state, queue)])
         else:
             lines.append(worker_text.no_worker(state, queue))
         if pause := state.pauses.get(queue):

@@ -10,6 +10,7 @@ from clerk.monitoring import reasons
 from clerk.monitoring.evidence import describe_item, list_evidence, skipped_entries
 from clerk.monitoring.reasons import Reason
 from clerk.monitoring.site_state import SiteState
+from clerk.monitoring.status import ABSENT_TRIGGER
 from clerk.pipeline.engine import PHASES
 
 _PHASE_FINISHED = {
@@ -42,11 +43,13 @@ def explain(state: SiteState) -> Explanation:
 
 
 def _missing_triggers(state: SiteState) -> Reason | None:
-    if not state.trigger_problems:
+    """A trigger that is enabled although it should not be stops no run: only an alert reports it."""
+    absent = [problem for problem in state.trigger_problems if problem.endswith(ABSENT_TRIGGER)]
+    if not absent:
         return None
     return Reason(
         "triggers",
-        f"{' and '.join(state.trigger_problems)}, so finished jobs are not recorded and no run advances",
+        f"{' and '.join(absent)}, so finished jobs are not recorded and no run advances",
         remedy="restore it: clerk db up; then clerk reconcile-pipeline --threshold-hours 0",
     )
 

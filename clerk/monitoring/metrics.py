@@ -155,7 +155,7 @@ def _workers(status: PipelineStatus) -> Iterator[Metric]:
     problems = Counter((p.queue, p.error_code) for worker in status.workers for p in worker.problems.values())
     yield _gauge(
         "clerk_host_problems",
-        "Live workers that take no jobs of a queue because of a problem of their machine, such as a full disk.",
+        "Live workers that cannot process jobs of a queue because of a problem of their machine, such as a full disk.",
         [({"queue": queue, "error_code": code}, count) for (queue, code), count in sorted(problems.items())],
     )
     yield _gauge(

@@ -103,7 +103,7 @@ def _queued(state: SiteState, group: UnitGroup, subject: _Subject) -> Reason:
         return Reason("no_worker", worker_text.no_worker(state, queue), is_cause=True, remedy=remedy)
     if (problem := worker_text.host_problem(state, queue)) is not None:
         remedy = job_error_class(problem.error_code).remedy
-        return Reason("host_problem", worker_text.takes_no_jobs(state, queue), is_cause=True, remedy=remedy)
+        return Reason("host_problem", worker_text.cannot_process(state, queue), is_cause=True, remedy=remedy)
     ahead = next((state.jobs_ahead[job.job_id] for job in group.jobs if job.job_id in state.jobs_ahead), 0)
     position = f" behind {pluralize(ahead, 'other')}" if ahead else ", next in line"
     return Reason("queued", f"{subject.wait} in queue {queue}{position} ({worker_text.processed_by(state, queue)})")
@@ -130,7 +130,7 @@ def _scheduled(state: SiteState, group: UnitGroup, subject: _Subject) -> Reason:
     if not worker_text.workers_of(state, queue):
         text += f", but {worker_text.no_worker(state, queue)}"
     elif (problem := worker_text.host_problem(state, queue)) is not None:
-        text += f", but {worker_text.takes_no_jobs(state, queue)}"
+        text += f", but {worker_text.cannot_process(state, queue)}"
         return Reason("host_problem", text, remedy=job_error_class(problem.error_code).remedy)
     return Reason("retry", text)
 

@@ -76,6 +76,8 @@ from (select * from recent_events limit %(limit)s) e
 left join run_history r on e.kind = 'run ended' and r.subdomain = e.subdomain and r.ended_at = e.at
 order by e.at desc
 """
+ABSENT_TRIGGER = ("is missing", "is disabled")
+"""How a problem of a trigger ends if the trigger does nothing."""
 _TRIGGERS = "select format('trigger %%s %%s', name, problem) as problem from trigger_problems order by name"
 _DURATIONS = """
 select stage, median as site_median, p90 as site_p90, job_median, job_p90, wait_median, wait_p90 from stage_durations

@@ -70,15 +70,14 @@ def host_problem(model: HasWorkers, queue: str) -> Problem | None:
     return next((worker.problems[queue] for worker in workers), None)
 
 
-def takes_no_jobs(model: HasWorkers, queue: str) -> str:
-    """Say which workers take no jobs of a queue because of their machine, and why."""
+def cannot_process(model: HasWorkers, queue: str) -> str:
+    """Say which workers cannot process jobs of a queue because of their machine, and why."""
     names: dict[str, list[str]] = {}
     for worker in workers_of(model, queue):
         if (problem := worker.problems.get(queue)) is not None:
             names.setdefault(f"{problem.error_code}: {problem.message}", []).append(worker_name(worker))
     return "; ".join(
-        f"{join_words(workers)} {'takes' if len(workers) == 1 else 'take'} no jobs of queue {queue} ({problem})"
-        for problem, workers in names.items()
+        f"{join_words(workers)} cannot process jobs of queue {queue} ({problem})" for problem, workers in names.items()
     )
 
 

@@ -1,4 +1,4 @@
-"""Procrastinate connector: autocommit, no check at checkout, retries transient errors for ten minutes.
+"""Procrastinate connector: autocommit, no check at checkout, retries transient errors for five minutes.
 
 Transient errors are those of a restarting server, a lost connection, a deadlock or a timeout (`clerk.error_causes`).
 Any other database error ends the worker. Every statement has a deadline, because the response to a statement on a
@@ -39,8 +39,8 @@ from clerk.pipeline.deadline import AsyncConnectionWithDeadline, ConnectionWithD
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
-RETRY_DEADLINE = 600.0
-"""Seconds for which a statement is retried."""
+RETRY_DEADLINE = 300.0
+"""Seconds for which a statement is retried, and after which a worker without a response of the database exits."""
 _INITIAL_BACKOFF, _MAX_BACKOFF = 0.05, 5.0
 _LISTENER_BACKOFF = 0.2
 # The kernel detects a half-open connection within a minute.
@@ -129,6 +129,24 @@ class ClerkConnector(PsycopgConnector):
         psycopg_pool.ConnectionPool.check_connection(connection)
         connection.deadline = deadline
 
+    def _get_job_connection(self, pool: psycopg_pool.ConnectionPool[Any]) -> psycopg.Connection[Any]:
+        """A connection that works. After a restart of the server every idle one is broken: each is discarded at once,
+        while the pool's own check waits longer after each, for up to 31 seconds in all."""
+        give_up_at = time.monotonic() + pool.timeout
+        while True:
+            connection: psycopg.Connection[Any] = pool.getconn(give_up_at - time.monotonic())
+            try:
+                self._check_job_connection(connection)
+            except psycopg.Error as error:
+                logger.info("discarding a broken connection: %s", error)
+                connection.close()
+                pool.putconn(connection)
+            except BaseException:
+                pool.putconn(connection)
+                raise
+            else:
+                return connection
+
     async def open_async(self, pool: psycopg_pool.AsyncConnectionPool | None = None) -> None:
         if pool is None:
             await asyncio.to_thread(self._prepare)
@@ -169,13 +187,17 @@ class ClerkConnector(PsycopgConnector):
                     kwargs={**self._pool_args["kwargs"], "autocommit": True},
                     connection_class=ConnectionWithDeadline,
                     configure=self._configure_job_connection,
-                    check=self._check_job_connection,
                     min_size=0,
                     max_size=16,
                     open=True,
                 )
-        with self._job_pool.connection() as connection:
-            yield connection
+        pool = self._job_pool
+        connection = self._get_job_connection(pool)
+        try:
+            with connection:
+                yield connection
+        finally:
+            pool.putconn(connection)
 
     async def execute_query_async(self, query: LiteralString, **arguments: Any) -> None:
         await self._retry_transient(lambda: super(ClerkConnector, self).execute_query_async(query, **arguments))

@@ -1,5 +1,8 @@
 """Host watch: closes a queue of this worker while a problem of the host lasts, reports the problem, and probes it.
 
+If the probe finds no problem, the queue is open again. The report of a full disk ends only when a job succeeds: a job
+may need more space than the probe.
+
 Other workers, on other machines, continue. Jobs that already run in this worker are not stopped.
 """
 
@@ -22,6 +25,13 @@ from clerk.pipeline.job_manager import ClerkJobManager, Failure
 logger = logging.getLogger(__name__)
 
 
+_EXACTLY_PROBED = (ToolMissing, StorageUnmounted)
+"""Problems that are gone if the probe finds none. Others may last: a job may need more space or memory."""
+_MAX_UNCONFIRMED = 1200.0
+"""Seconds after which a problem counts as solved if no job has failed with it again. Longer than the longest delay
+before a retry, since the failed job may be the only one."""
+
+
 class HostWatch:
     def __init__(
         self, manager: ClerkJobManager, worker_id: int, probe_interval: float, on_reopened: Callable[[], None]
@@ -30,38 +40,57 @@ class HostWatch:
         self._worker_id = worker_id
         self._probe_interval = probe_interval
         self._on_reopened = on_reopened
-        self._problems: dict[str, asyncio.Task[None]] = {}
-        """Queue → its probe."""
+        self._closed: set[str] = set()
+        self._reported: dict[str, asyncio.Task[None]] = {}
+        """Queue with a reported problem → the task that probes it. The queue may be open again, to try a job."""
 
     def is_closed(self, queue: str) -> bool:
-        return queue in self._problems
+        return queue in self._closed
 
     async def close_queue(self, queue: str | None, error: type[HostError], failure: Failure) -> None:
         """Take no jobs of the queue until the problem is gone. Coordinators need neither disk nor tools: their queue
         stays open."""
-        if queue is None or queue not in STAGES or queue in self._problems:
+        if queue is None or queue not in STAGES or queue in self._closed:
             return
         logger.error("queue %s is closed in this worker: %s: %s", queue, failure.code, failure.message)
-        self._problems[queue] = asyncio.create_task(self._probe(queue, error, failure), name=f"probe {queue}")
+        if queue in self._reported:
+            self._reported[queue].cancel()
+        self._closed.add(queue)
+        self._reported[queue] = asyncio.create_task(self._watch(queue, error, failure), name=f"probe {queue}")
+
+    async def confirm_solved(self, queue: str | None) -> None:
+        """End the report of a problem after a job of the queue succeeded, if that job may have started after it."""
+        if queue in self._reported and queue not in self._closed:
+            self._reported.pop(queue).cancel()
+            await self._manager.clear_problem(self._worker_id, queue)
 
     def stop(self) -> None:
-        for task in self._problems.values():
+        for task in self._reported.values():
             task.cancel()
+
+    async def _watch(self, queue: str, error: type[HostError], failure: Failure) -> None:
+        try:
+            await self._probe(queue, error, failure)
+            if error in _EXACTLY_PROBED:
+                await self._manager.clear_problem(self._worker_id, queue)
+        finally:
+            # Also after an unexpected error: the next job then finds the problem, if it lasts.
+            self._closed.discard(queue)
+            self._on_reopened()
+        if error not in _EXACTLY_PROBED:
+            # A report that ended here would begin again with the next job: no alert would last long enough to be sent.
+            await asyncio.sleep(_MAX_UNCONFIRMED)
+            await self._manager.clear_problem(self._worker_id, queue)
+        del self._reported[queue]
 
     async def _probe(self, queue: str, error: type[HostError], failure: Failure) -> None:
         problem: HostError | None = error(failure.message)
-        try:
-            while problem is not None:
-                # Each time: the row is deleted with the worker's, which others delete if it seems to be dead.
-                await self._manager.report_problem(self._worker_id, queue, problem.code, str(problem))
-                await asyncio.sleep(self._probe_interval)
-                problem = await asyncio.to_thread(find_problem, error, self._manager.connector.settings)
-            await self._manager.clear_problem(self._worker_id, queue)
-            logger.warning("queue %s is open again: %s is gone", queue, failure.code)
-        finally:
-            # Also after an unexpected error: the next job then finds the problem, if it lasts.
-            del self._problems[queue]
-            self._on_reopened()
+        while problem is not None:
+            # Each time: the row is deleted with the worker's, which others delete if it seems to be dead.
+            await self._manager.report_problem(self._worker_id, queue, problem.code, str(problem))
+            await asyncio.sleep(self._probe_interval)
+            problem = await asyncio.to_thread(find_problem, error, self._manager.connector.settings)
+        logger.warning("queue %s is open again: the probe does not find %s", queue, failure.code)
 
 
 def find_problem(error: type[HostError], settings: Settings) -> HostError | None:

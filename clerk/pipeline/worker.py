@@ -18,9 +18,10 @@ from procrastinate import exceptions, job_context, jobs, retry, utils, worker
 
 from clerk import errors, logs
 from clerk.error_causes import classify, code_and_message
+from clerk.host import describe_space
 from clerk.pipeline.completer import BatchCompleter
 from clerk.pipeline.connector import RETRY_DEADLINE, ClerkConnector
-from clerk.pipeline.host_watch import HostWatch, find_problem
+from clerk.pipeline.host_watch import HostWatch, find_problem, folders
 from clerk.pipeline.job_manager import Attempt, ClerkJobManager, Failure, attempt_of
 from clerk.process import prctl, sd_notify
 
@@ -64,7 +65,7 @@ class ClerkWorker(worker.Worker):
     def __init__(
         self,
         *arguments: Any,
-        db_timeout: float = 300.0,
+        db_timeout: float = RETRY_DEADLINE,
         unresponsive_after: float = 60.0,
         startup_timeout: float = _STARTUP_TIMEOUT,
         probe_interval: float = 10.0,
@@ -192,6 +193,10 @@ class ClerkWorker(worker.Worker):
             problem = await asyncio.to_thread(find_problem, error_class, self._manager.connector.settings)
             if problem is not None and problem.code == code:
                 message = str(problem)
+            elif error_class is errors.DiskFull:
+                # The failed write has been undone, which freed its space.
+                space = await asyncio.to_thread(describe_space, folders(self._manager.connector.settings))
+                message = f"{message} ({space})"
         is_shutdown = context.abort_reason() == job_context.AbortReason.SHUTDOWN
         failure = Failure(
             code,
@@ -266,6 +271,7 @@ class ClerkWorker(worker.Worker):
         Procrastinate would discard the error and fail the next job."""
         try:
             if status == jobs.Status.SUCCEEDED and retry_decision is None:
+                await self._host_watch.confirm_solved(job.queue)
                 await self._completer.finish(job)
                 self._job_ids_to_abort.pop(attempt_of(job)[0], None)
             else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
+import selectors
 import signal
 import subprocess
 import sys
@@ -140,14 +140,20 @@ class _Process:
         stdin, stdout = self.stdin.fileno(), self.stdout.fileno()
         unsent = memoryview(message)
         response = bytearray()
+        # Not select.select, which refuses descriptors from 1024 on.
+        selector = selectors.PollSelector()
+        selector.register(stdout, selectors.EVENT_READ)
+        selector.register(stdin, selectors.EVENT_WRITE)
         while (remaining := deadline - time.monotonic()) > 0:
-            readable, writable, _ = select.select([stdout], [stdin] if unsent else [], [], remaining)
-            if writable:
+            ready = {key.fd for key, _ in selector.select(remaining)}
+            if stdin in ready:
                 try:
                     unsent = unsent[os.write(stdin, unsent[:_CHUNK_SIZE]) :]
                 except BrokenPipeError:
                     return None
-            if readable:
+                if not unsent:
+                    selector.unregister(stdin)
+            if stdout in ready:
                 chunk = os.read(stdout, 1 << 20)
                 if not chunk:
                     return None

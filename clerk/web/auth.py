@@ -19,7 +19,10 @@ PUBLIC_PATHS = ("/livez", "/readyz")
 FAILURE_DELAY, MAX_FAILURE_DELAY = 0.5, 8.0
 """Seconds that the response to a wrong token is delayed: doubled by each one since the last correct token."""
 _FORWARDING_HEADERS = frozenset(
-    {"forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip", "cf-connecting-ip"}
+    {
+        *("forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "x-original-forwarded-for"),
+        *("true-client-ip", "cf-connecting-ip", "fly-client-ip"),
+    }
 )
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]{1,5})?")
 _HEADERS = {

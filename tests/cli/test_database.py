@@ -213,3 +213,24 @@ def test_start_and_stop_the_embedded_server(
         assert "Would stop" in clerk_command("db", "stop", "--dry-run").out
     finally:
         assert clerk_command("db", "stop", "--force").out == "The embedded Postgres has stopped.\n"
+
+
+def test_up_names_what_the_read_only_role_has_created(clerk_command: Clerk, empty: Url) -> None:
+    """The operator changes the meaning of clerk's queries, and migrating does not drop it."""
+    assert clerk_command("db", "up").code == 0
+    with connect_to(empty) as connection:
+        connection.execute("grant create on schema public to public; set role clerk_dashboard")
+        connection.execute("""
+            create function public.planted(procrastinate_job_status, procrastinate_job_status) returns boolean
+            language sql as 'select true';
+            create operator public.= (
+                leftarg = procrastinate_job_status, rightarg = procrastinate_job_status, function = public.planted)
+        """)
+    done = clerk_command("db", "up")
+    assert done.code == 0
+    assert "revoke create on schema public from public" in done.out
+    operator = "operator public.=(public.procrastinate_job_status,public.procrastinate_job_status)"
+    assert f"note: {operator} belongs to clerk_dashboard" in done.err
+    verified = clerk_command("db", "verify")
+    assert verified.code == 1
+    assert f'run "drop {operator}"' in " ".join(verified.out.split())

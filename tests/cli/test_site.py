@@ -295,6 +295,15 @@ def test_new_adds_nothing_without_confirmation(clerk: Clerk) -> None:
     assert json.loads(clerk("site", "list", "--json").output) == []
 
 
+def test_new_without_a_terminal_names_yes(clerk: Clerk) -> None:
+    """As in a cron job: the answers end before the questions."""
+    for arguments, answers in ((["new"], ""), (["new", "springfield"], ""), (["new", "springfield"], "\n" * 9)):
+        result = clerk(*arguments, input=answers)
+        assert result.exit_code == 2, arguments
+        assert "--yes" in result.stderr
+    assert json.loads(clerk("site", "list", "--json").output) == []
+
+
 def test_purge(clerk: Clerk, database: str) -> None:
     clerk("new", "springfield", *ADD[3:], *EXTRA, "--yes")
     jobs = "select count(*) from procrastinate_jobs where args ->> 'subdomain' = 'springfield'"

@@ -183,3 +183,11 @@ def test_ten_thousand_sites_are_counted_not_listed(connection: psycopg.Connectio
     as_json = json.loads(clerk_command("status", "--json").out)
     assert as_json["health"]["stuck"] == 10_000
     assert len(as_json["stuck"]) == 10
+
+
+def test_a_site_with_counters_and_no_run(connection: psycopg.Connection, clerk_command: Clerk) -> None:
+    """As the helpers for scripts of legacy clerk leave it."""
+    connection.execute("insert into sites (subdomain, current_stage, ocr_total) values ('town', 'ocr', 5)")
+    result = clerk_command("status", "town").out
+    assert "None" not in result
+    assert "counters of the site, without a run" in result

@@ -198,6 +198,7 @@ def test_the_first_start_creates_a_durable_private_server(new_home: Callable[[st
         order = connection.execute("select array_agg(x order by x) from unnest(array['b', 'Z', 'ä', 'a']) x")
         assert order.fetchone() == (["Z", "a", "b", "ä"],)
     assert home.server.data.stat().st_mode & 0o777 == 0o700
+    assert home.server.data.with_name("postgres.log").stat().st_mode & 0o777 == 0o600
     assert list(home.folder.glob("postgres.new-*")) == []
     until(lambda: stopped(home))
 

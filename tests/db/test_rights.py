@@ -11,7 +11,7 @@ import pytest
 from psycopg import errors, sql
 
 from clerk.db import audit
-from clerk.db.connection import connect_to
+from clerk.db.connection import connect_to, translate_errors
 from clerk.db.embedded.server import Server
 from clerk.db.migrations.migrate import Migrator, read_state
 from clerk.db.migrations.sqlfiles import SqlFolder
@@ -234,6 +234,14 @@ def test_the_dashboard_role_may_not_delete_old_records(connection: psycopg.Conne
         connection.execute("select clerk_delete_old_records()")
 
 
+def test_a_missing_privilege_names_the_role_that_suffices(connection: psycopg.Connection) -> None:
+    """`clerk status` as the dashboard's role: the owner is not needed."""
+    connection.execute("set role clerk_dashboard")
+    with pytest.raises(DatabaseRefused) as caught, translate_errors("postgresql://localhost/clerk"):
+        connection.execute("select from sites")
+    assert str(caught.value.remedy).startswith("connect as a member of clerk_worker, or to migrate")
+
+
 PLANTED_OPERATOR = """
 create function public.planted(procrastinate_job_event_type, procrastinate_job_event_type) returns boolean
 language plpgsql as $$ begin raise exception 'executed as %', current_user; end $$;
@@ -293,6 +301,44 @@ def test_create_on_schema_public_is_revoked_from_public(
         pytest.raises(errors.InsufficientPrivilege),
     ):
         connection.execute("create table planted ()")
+
+
+def test_the_read_only_role_does_not_keep_create(
+    owned_database: Url, admin: psycopg.Connection, folder: SqlFolder
+) -> None:
+    """With the grants of Postgres 14 the role creates objects before the right is revoked. `clerk db verify` names
+    them, and its commands remove them."""
+    as_superuser = as_user(owned_database, "clerk")
+    with connect_to(as_superuser) as connection:
+        Migrator(connection, folder).up()
+        connection.execute("alter schema public owner to clerk")
+        connection.execute("grant create on schema public to public")
+        connection.execute("set role clerk_dashboard")
+        connection.execute(PLANTED_OPERATOR.encode())
+        connection.execute("reset role")
+        # What a former version of clerk granted, and a login user who is a member of the role.
+        connection.execute("grant create on schema public to clerk_worker")
+        connection.execute("grant clerk_dashboard to another")
+        connection.execute("set role another")
+        connection.execute("create table public.procrastinate_more (); create table public.adopted_sites ()")
+        connection.execute("reset role")
+        found = problems(connection, folder)
+        assert any(problem.startswith("role clerk_worker may create objects") for problem in found)
+
+        Migrator(connection, folder).up()
+        assert Migrator(connection, folder).plan() == []
+        for role in ("clerk_worker", "clerk_dashboard", "another"):
+            query = "select has_schema_privilege(%s, 'public', 'create')"
+            assert connection.execute(query, [role]).fetchone() == (False,), role
+        privileges = next(check for check in verify_schema(connection, folder) if check.name == "privileges")
+        assert [problem.split(" belongs to clerk_dashboard")[0] for problem in privileges.problems] == [
+            "operator public.=(public.procrastinate_job_event_type,public.procrastinate_job_event_type)",
+            "function public.planted(public.procrastinate_job_event_type,public.procrastinate_job_event_type)",
+        ]
+        for problem in privileges.problems:
+            connection.execute(problem.split('"')[1].encode())
+        assert problems(connection, folder) == []
+        connection.execute("drop table procrastinate_more, adopted_sites")
 
 
 def test_only_missing_grants_are_executed(connection: psycopg.Connection, folder: SqlFolder) -> None:

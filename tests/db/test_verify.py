@@ -50,6 +50,11 @@ DAMAGES = [
     ("alter table procrastinate_jobs enable replica trigger clerk_fence", {"triggers", "functions"}, "clerk_fence"),
     ("drop trigger clerk_fence on procrastinate_jobs", {"triggers", "functions"}, "clerk_fence"),
     (
+        "alter table procrastinate_jobs enable trigger procrastinate_trigger_status_events_update_v1",
+        {"triggers", "functions"},
+        "trigger procrastinate_trigger_status_events_update_v1 is enabled, but clerk needs it disabled",
+    ),
+    (
         "create or replace function clerk_phase(p_stage text) returns int language sql immutable as 'select 1'",
         {"functions"},
         "function clerk_phase was changed by hand",

@@ -14,7 +14,7 @@ _HEADER = """\
 Settings are read, in this order of precedence, from environment variables, from the folder `CREDENTIALS_DIRECTORY` (one
 file per setting, as made by systemd's `LoadCredential=`), and from a file `.env` in the current folder (one
 `NAME=value` per line). An empty value counts as not set. `clerk config` shows each setting with its value and origin,
-without passwords. {code} run programs and are not read from `.env`.
+without passwords. {code} run programs: in `.env` they are an error.
 
 An invalid value ends the command with exit code 2. In the user name and password of a URL, write special characters as
 `%XX`: `@` as `%40`, `/` as `%2F`.

@@ -360,6 +360,22 @@ def test_server_restart_under_an_idle_worker_costs_no_attempt(own_server: Server
         pipeline.check_invariants()
 
 
+def test_broken_idle_connections_are_replaced_without_a_pause(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """psycopg_pool's own check waits 1, 2, 4, 8 and 16 seconds after broken connections, and gives up after 30."""
+    monkeypatch.setenv("DATABASE_URL", database)
+    connector = ClerkConnector()
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(connector.connection()) for _ in range(10)]
+        backends = [connection.info.backend_pid for connection in connections]
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute("select pg_terminate_backend(pid) from unnest(%s::int[]) pid", [backends])
+        alive = "select count(*) from pg_stat_activity where pid = any(%s)"
+        until(lambda: admin.execute(alive, [backends]).fetchone() == (0,), "the end of the sessions")
+    with connector.connection() as connection:
+        assert connection.info.backend_pid not in backends
+    asyncio.run(connector.close_async())
+
+
 def test_server_restart_during_a_tasks_query_does_not_count(own_server: Server, tmp_path: Path) -> None:
     """Four restarts, and a stage that allows three attempts."""
     with pipeline_on(own_server.url(), tmp_path) as pipeline:

@@ -85,7 +85,7 @@ def test_disk_is_full_or_read_only(pipeline: Pipeline, small_disk: Path, kind: s
     assert pipeline.ledger("ocr", documents[0]) == ("failed_retryable", code, 0)
     assert [pipeline.ledger("ocr", document) for document in documents[1:]] == [("pending", None, 0)] * 4
 
-    assert f"takes no jobs of queue ocr ({code}: {text.format(small_disk)})" in _alert(pipeline)
+    assert f"cannot process jobs of queue ocr ({code}: {text.format(small_disk)})" in _alert(pipeline)
     because, sentence, remedy = _why(pipeline)
     assert because == "host_problem"
     assert text.format(small_disk) in sentence
@@ -101,6 +101,33 @@ def test_disk_is_full_or_read_only(pipeline: Pipeline, small_disk: Path, kind: s
     assert [pipeline.ledger("ocr", document) for document in documents] == [("processed", None, 1)] * 5
     assert _problems(pipeline) == []
     assert _alert(pipeline) == ""
+    assert worker.stop() == 0
+    pipeline.check_invariants()
+
+
+def test_disk_is_nearly_full(pipeline: Pipeline, small_disk: Path) -> None:
+    """The probe finds space, since the failed write was undone. The report lasts until a job succeeds: an alert that
+    needs five minutes would never be sent."""
+    (document,) = pipeline.add_site(documents=1)
+    pipeline.set_plan(ocr="write:500")
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(b"x" * (shutil.disk_usage(small_disk).free - 300_000))
+    run = pipeline.start_run(first_phase=2)
+    worker = pipeline.worker(variables={"STORAGE_DIR": str(small_disk)})
+    until(lambda: _problems(pipeline), "the report of the problem")
+    ((queue, code, message),) = _problems(pipeline)
+    assert (queue, code) == ("ocr", "DiskFull")
+    assert f"{small_disk}: 0.3 of 1.0 MB are free" in message
+    since = pipeline.rows("select since from worker_problems")
+    for attempts in (2, 3):
+        pipeline.clear_schedule("clerk.ocr")
+        until(lambda attempts=attempts: len(pipeline.steps(stage="ocr")) == attempts, "another attempt")  # type: ignore[misc]
+        until(lambda: not pipeline.is_running("ocr", document), "its end")
+        assert pipeline.rows("select since from worker_problems") == since
+    ballast.unlink()
+    pipeline.clear_schedule("clerk.ocr")
+    assert pipeline.wait_for_end(run) == "succeeded"
+    assert _problems(pipeline) == []
     assert worker.stop() == 0
     pipeline.check_invariants()
 

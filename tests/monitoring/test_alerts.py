@@ -125,3 +125,18 @@ def test_a_disabled_trigger(connection: psycopg.Connection, items: list[int], wo
     assert (
         alerts(connection)["triggers"].what == "trigger clerk_record_change is disabled: finished jobs are not recorded"
     )
+
+
+def test_a_trigger_of_procrastinate_that_clerk_replaces(
+    connection: psycopg.Connection, items: list[int], worker: Worker
+) -> None:
+    """Jobs are recorded: the alert must not say the opposite."""
+    connection.execute("alter table procrastinate_jobs enable trigger procrastinate_trigger_status_events_update_v1")
+    twice = (
+        "trigger procrastinate_trigger_status_events_update_v1 is enabled, although clerk does its work:"
+        " events and notifications are sent twice"
+    )
+    assert alerts(connection)["triggers"].what == twice
+    connection.execute("alter table procrastinate_jobs disable trigger clerk_record_change")
+    lost = "trigger clerk_record_change is disabled: finished jobs are not recorded"
+    assert alerts(connection)["triggers"].what == f"{lost}; {twice}"

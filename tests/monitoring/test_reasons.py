@@ -471,6 +471,15 @@ def test_a_missing_or_disabled_trigger(
     assert explanation.sentence == f"{problem}, so finished jobs are not recorded and no run advances"
 
 
+def test_a_trigger_that_should_not_be_enabled_is_no_reason(
+    connection: psycopg.Connection, items: list[int], worker: Worker, why: Why
+) -> None:
+    in_phase(connection, 2)
+    before = why()
+    connection.execute("alter table procrastinate_jobs enable trigger procrastinate_trigger_status_events_update_v1")
+    assert why().sentence == before.sentence
+
+
 def test_the_state_is_read_in_one_snapshot(connection: psycopg.Connection, items: list[int], worker: Worker) -> None:
     """A change that is committed between two queries is not visible."""
     from clerk.db.connection import read_only_snapshot

@@ -173,8 +173,9 @@ def test_a_page_of_more_than_5_megabytes_is_rejected(web: Web, town: Town) -> No
     with pytest.raises(SourceUnreadable, match="more than the limit of 5,000,000"):
         parse_links(URL, " " * 5_000_001)
     web.serve_html("/m", " " * 5_000_001)
-    with pytest.raises(SourceUnreadable, match=r"/m.* more than the limit of 5,000,000"):
+    with pytest.raises(SourceUnreadable, match=r"/m.* more than the limit of 5,000,000") as caught:
         town.fetch("links", {"pages": f"{web.url}/m"})
+    assert str(caught.value).count(f"{web.url}/m") == 1
 
 
 def test_a_page_with_too_many_links_is_rejected() -> None:
@@ -241,3 +242,19 @@ def test_deeply_nested_json_is_an_error_of_the_server(web: Web, http: HttpClient
     web.routes["/j"] = Reply(b"[" * 1_000_000)
     with pytest.raises(DownloadFailed, match="did not return JSON"):
         http.run(lambda client: client.get_json(f"{web.url}/j"))
+
+
+def test_a_worker_with_many_open_files() -> None:
+    """select.select refuses descriptors from 1024 on."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    opened: list[int] = []
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1200), hard))
+        while not opened or opened[-1] < 1024:
+            opened.append(os.open("/dev/null", os.O_RDONLY))
+        with LinkParser() as parser:
+            assert [link.url for link in parser.parse(URL, '<a href="a.pdf">Minutes</a>').links] == [f"{URL}a.pdf"]
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

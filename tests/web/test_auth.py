@@ -83,7 +83,7 @@ def test_without_a_token_only_loopback_hosts_are_accepted(client: TestClient, ho
     "header",
     [
         *("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Via"),
-        *("CF-Connecting-IP", "True-Client-IP", "X-Forwarded"),
+        *("CF-Connecting-IP", "True-Client-IP", "X-Forwarded", "X-Original-Forwarded-For", "Fly-Client-IP"),
     ],
 )
 def test_without_a_token_forwarded_requests_are_refused(

@@ -176,6 +176,7 @@ class Server:
         binaries = server_user.reachable_binaries(self.binaries, self.data)
         log = self.data.with_name(f"{self.data.name}.log")
         with server_user.enter(self.data) as entered, log.open("wb") as output:
+            os.fchmod(output.fileno(), 0o600)  # statements that fail are logged with their values
             socket_setting = entered.path if folder == self.data else str(folder)
             options = {
                 "listen_addresses": "",

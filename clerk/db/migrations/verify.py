@@ -50,14 +50,22 @@ def verify_schema(connection: psycopg.Connection, folder: SqlFolder) -> list[Che
             Check(section, f"all {section} of the snapshot exist", missing.get(section, []))
             for section in ("types", "tables", "columns", "constraints", "indexes", "views")
         ),
-        Check("triggers", "every trigger exists and is enabled", missing.get("triggers", [])),
+        Check(
+            "triggers",
+            "every trigger exists and is enabled or disabled as it should be",
+            _differing_triggers(live, missing),
+        ),
         Check(
             "functions",
             "functions and triggers match their files",
             _object_problems(connection, folder) + _trigger_problems(connection),
         ),
         Check("procrastinate", "Procrastinate's schema matches its package", _procrastinate_problems(connection)),
-        Check("privileges", "only owners may create objects in schema public", _schema_privileges(connection)),
+        Check(
+            "privileges",
+            "only owners may create objects in schema public, and only they have",
+            schema_privilege_problems(connection),
+        ),
         Check("ledger_key", "each unit has one ledger row", _ledger_duplicates(connection, missing)),
         Check("ledger_status", "every ledger status is one of the five", _ledger_statuses(connection, missing)),
     ]
@@ -159,6 +167,21 @@ def _object_problems(connection: psycopg.Connection, folder: SqlFolder) -> list[
     return problems
 
 
+def _differing_triggers(live: schema_snapshot.Sections, missing: schema_snapshot.Sections) -> list[str]:
+    """The triggers of the snapshot that are missing, and in words those that differ only in being enabled."""
+    suffix = " -- disabled"
+    problems = []
+    for line in missing.get("triggers", []):
+        name = line.split()[2]
+        if line.endswith(suffix) and line.removesuffix(suffix) in live["triggers"]:
+            problems.append(f"trigger {name} is enabled, but clerk needs it disabled")
+        elif line + suffix in live["triggers"]:
+            problems.append(f"trigger {name} is disabled")
+        else:
+            problems.append(line)
+    return problems
+
+
 def _trigger_problems(connection: psycopg.Connection) -> list[str]:
     """Missing or disabled triggers. Empty if the view trigger_problems is missing, which another check reports."""
     if connection.execute("select to_regclass('public.trigger_problems')").fetchone() == (None,):
@@ -180,16 +203,39 @@ def _procrastinate_problems(connection: psycopg.Connection) -> list[str]:
     return [f"{name} is missing or was changed by hand" for name, md5 in recorded.items() if live.get(name) != md5]
 
 
-def _schema_privileges(connection: psycopg.Connection) -> list[str]:
-    """Every user may create objects in `public` before Postgres 15, and in databases that were upgraded from there."""
+def schema_privilege_problems(connection: psycopg.Connection) -> list[str]:
+    """Who may create objects in `public` beside the owners: every user before Postgres 15 and in databases that were
+    upgraded from there, or clerk's worker and dashboard. Also what these two have created there."""
     return [
-        "every user may create objects in schema public, also operators that clerk's functions would use;"
-        f' as {owner}, run "revoke create on schema public from public"'
-        for (owner,) in connection.execute(
-            "select pg_get_userbyid(n.nspowner) from pg_namespace n cross join aclexplode(n.nspacl) acl"
-            " where n.nspname = 'public' and acl.grantee = 0 and acl.privilege_type = 'CREATE'"
-        )
+        f"{subject} may create objects in schema public, also operators that clerk's functions would use;"
+        f' as {owner}, run "revoke create on schema public from {grantee}"'
+        for subject, grantee, owner in connection.execute(_CREATE_PRIVILEGES)
+    ] + [
+        f'{kind} {name} belongs to {owner}, and clerk\'s queries may use it; as its owner, run "drop {kind} {name}"'
+        for kind, name, owner in connection.execute(_PLANTED_OBJECTS)
     ]
+
+
+_CREATE_PRIVILEGES = """
+select coalesce('role ' || r.rolname, 'every user'), coalesce(r.rolname, 'public'), pg_get_userbyid(acl.grantor)
+from pg_namespace n
+cross join aclexplode(n.nspacl) acl
+left join pg_roles r on r.oid = acl.grantee
+where n.nspname = 'public' and acl.privilege_type = 'CREATE'
+  and (acl.grantee = 0 or r.rolname in ('clerk_worker', 'clerk_dashboard'))
+order by acl.grantee
+"""
+
+# Functions last: operators depend on them.
+_PLANTED_OBJECTS = """
+select object.type, object.identity, r.rolname
+from pg_shdepend d
+join pg_roles r on r.oid = d.refobjid and d.refclassid = 'pg_authid'::regclass
+cross join pg_identify_object(d.classid, d.objid, d.objsubid) object
+where d.dbid = (select oid from pg_database where datname = current_database()) and d.deptype = 'o'
+  and r.rolname in ('clerk_worker', 'clerk_dashboard') and object.schema = 'public'
+order by object.type = 'function', object.type, object.identity
+"""
 
 
 def _ledger_duplicates(connection: psycopg.Connection, missing: schema_snapshot.Sections) -> list[str]:

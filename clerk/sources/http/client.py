@@ -214,7 +214,8 @@ class RateLimitedClient:
         try:
             result = await self.download(full_url, Validators(), sink)
         except PdfTooLarge as error:
-            raise SourceUnreadable(f"{redact_url(full_url)}: {error}") from error
+            address, message = redact_url(full_url), str(error)
+            raise SourceUnreadable(message if message.startswith(address) else f"{address}: {message}") from error
         return HttpResponse(result.url, buffer.getvalue(), result.content_type)
 
     async def get_page(self, url: str, params: Mapping[str, str | int] | None = None) -> HttpResponse:

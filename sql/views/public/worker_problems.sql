@@ -6,4 +6,4 @@ join worker_status w on w.worker_id = p.worker_id
 where w.alive;
 
 comment on view worker_problems is
-    'Queues that a worker takes no jobs of, because of a problem of its machine that it probes every few seconds.';
+    'Queues whose jobs a worker cannot process because of its machine, which it probes every few seconds. A full disk is listed until a job succeeds.';
