@@ -25,7 +25,7 @@ _LAST_EDGE, _BACKWARD, _WORD_END = 1, 2, 4
 _FLAG_BITS = 3
 _WITHOUT_SPACES = ("chi_", "jpn", "tha", "lao", "khm", "mya", "bod", "dzo")
 """Languages that are written without spaces between words."""
-_SAMPLE = 60
+_SAMPLE = 40
 """Words of a page that are looked up first. Each costs about 10 microseconds."""
 _CLEARLY_GOOD = 0.96
 """If this share of a sample of the words is known, the others are not looked up."""
