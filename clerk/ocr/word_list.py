@@ -58,7 +58,8 @@ class WordList:
         self.cache: dict[str, bool] = {}
 
     def count(self, text: str) -> WordCount:
-        """Count the known words. Numbers, codes, addresses and words of one or two letters are left out."""
+        """Count the known words. Numbers, codes, addresses, words of one or two letters and words with letters of other
+        languages are left out."""
         return self._count(text.split())
 
     def estimate(self, text: str) -> WordCount:
@@ -78,7 +79,7 @@ class WordList:
                 continue
             is_known = self.cache.get(word)
             if is_known is None:
-                if not word.isalpha() and _is_no_word(word):
+                if (not word.isalpha() and _is_no_word(word)) or self._is_foreign(word):
                     continue
                 if len(self.cache) >= _CACHED_WORDS:
                     self.cache.clear()
@@ -86,6 +87,12 @@ class WordList:
             total += 1
             known += is_known
         return WordCount(known, total)
+
+    def _is_foreign(self, word: str) -> bool:
+        """Whether it has a letter that none of the languages has: it is no wrong word, but one of another language."""
+        if word.isascii():
+            return False
+        return any(letter.isalpha() and not any(letter in graph.characters for graph in self.graphs) for letter in word)
 
     def _is_known(self, word: str) -> bool:
         if self._is_known_in_any_case(word):
