@@ -8,6 +8,7 @@ side is prose and the lines of the other are not level with it, as in a sidebar.
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from typing import NamedTuple
 from PIL import Image, ImageFilter
 
 _SMALL_DPI = 50
+_MAX_SMALL_SIDE = 1500
+"""Pixels. Posters are rendered with a low resolution already."""
 _INK_CONTRAST = 40
 """A pixel of the small copy is ink if it is this much darker than the paper."""
 _MIN_GUTTER_WIDTH = 5
@@ -65,8 +68,8 @@ def find_regions(path: Path, dpi: float) -> list[Region]:
     """Parts of the image that are recognized one after another, in reading order. One if the page has no columns."""
     with Image.open(path) as image:
         whole = Region(0, 0, *image.size)
-        factor = max(1, round(dpi / _SMALL_DPI))
-        small = image.convert("L").reduce(factor)
+        factor = max(1, round(dpi / _SMALL_DPI), math.ceil(max(image.size) / _MAX_SMALL_SIDE))
+        small = image.reduce(factor)
     ink = small.point(_ink_table(small))
     parts = [
         Region(part.left * factor, part.top * factor, part.right * factor, part.bottom * factor)

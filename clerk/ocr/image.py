@@ -82,8 +82,9 @@ def skew(path: Path) -> float:
     differs most from pixel row to pixel row. The search uses small copies: first coarse steps, then fine ones.
     """
     with Image.open(path) as image:
-        medium = image.convert("L")
-        medium.thumbnail((_SKEW_IMAGE_SIDE, _SKEW_IMAGE_SIDE), resample=Image.Resampling.BOX)
+        # Reduced first: a copy of the whole image would need much memory.
+        medium = image.reduce(max(1, max(image.size) // _SKEW_IMAGE_SIDE))
+    medium.thumbnail((_SKEW_IMAGE_SIDE, _SKEW_IMAGE_SIDE), resample=Image.Resampling.BOX)
     medium = medium.point([255 - value for value in range(256)])
     small = medium.copy()
     small.thumbnail((_COARSE_SKEW_IMAGE_SIDE, _COARSE_SKEW_IMAGE_SIDE), resample=Image.Resampling.BOX)

@@ -26,6 +26,8 @@ _GOOD_SHARE_OF_SCAN = 0.93
 _GOOD_SHARE = 0.6
 """Other text layers come from the program that wrote the text. Pages full of names can have 80 %."""
 _BETTER_BY = 0.02
+_MIN_OCR_SHARE = 0.5
+"""With fewer known words, OCR was run for the wrong language."""
 _MAX_LOSS = 0.1
 """OCR may have this much fewer known words than the text layer and still be better: not every word is printed text."""
 _MIN_CONFIDENCE = 50
@@ -128,8 +130,8 @@ def compare(ocr_text: str, confidence: float | None, layer: str, words: WordList
         ocr, text = words.count(ocr_text), words.count(layer)
         if min(ocr.total, text.total) >= MIN_WORDS:
             shares = f"{_percent(ocr)} of the words by OCR are known, {_percent(text)} of the text layer's"
-            is_better = ocr.share > text.share + _BETTER_BY and ocr.known >= (1 - _MAX_LOSS) * text.known
-            return is_better, shares
+            is_better = ocr.share > max(text.share + _BETTER_BY, _MIN_OCR_SHARE)
+            return is_better and ocr.known >= (1 - _MAX_LOSS) * text.known, shares
     return False, "OCR found no more text than the text layer has"
 
 

@@ -24,6 +24,8 @@ _LARGE_IMAGE_COVERAGE = 0.5
 _THUMBNAIL_SIDE = 200
 _INK_PER_LETTER = 20.0
 """Square points. Letters of 12-point text need 14 on average, digits more."""
+_INK_OF_SPECKS = 2.0
+"""Square points. A single letter needs more."""
 
 
 class TextLayers:
@@ -91,7 +93,7 @@ class TextLayers:
                 if image is None or page_image.size(image) is None:
                     continue
                 letters = quality.count_letters(layers[page])
-                if page_image.ink(image) * box.width * box.height <= _INK_PER_LETTER * (letters + 1):
+                if page_image.ink(image) * box.width * box.height <= _INK_PER_LETTER * letters + _INK_OF_SPECKS:
                     yield page
 
 

@@ -1,29 +1,31 @@
 """Word lists of languages, read from tesseract's models: every language that clerk can OCR has one.
 
 A model contains its word list as a DAWG (directed acyclic word graph): an array of edges of 64 bits. An edge holds,
-from the lowest bit, the number of a character, three flags, and the index of the first edge of the next node. The file
-is mapped into memory, so opening it costs next to nothing, and only the edges of words that are looked up are read.
+from the lowest bit, the number of a character, three flags, and the index of the first edge of the next node. Only the
+edges of words that are looked up are read from the file: the reader process has little memory of its own.
 """
 
 from __future__ import annotations
 
 import functools
-import mmap
+import os
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 _WORDS_ENTRY, _CHARACTERS_ENTRY = 19, 21
 """Places of the word list and of the character set in a model's table of contents."""
+_MAX_ENTRIES = 100
+_EDGES_PER_READ = 32
 _DAWG_HEADER = struct.Struct("<hii")
 _DAWG_MAGIC = 42
 _LAST_EDGE, _BACKWARD, _WORD_END = 1, 2, 4
 _FLAG_BITS = 3
 _WITHOUT_SPACES = ("chi_", "jpn", "tha", "lao", "khm", "mya", "bod", "dzo")
 """Languages that are written without spaces between words."""
-_SAMPLE = 60
+_SAMPLE = 40
 """Words of a page that are looked up first. Each costs about 10 microseconds."""
 _CLEARLY_GOOD = 0.96
 """If this share of a sample of the words is known, the others are not looked up."""
@@ -56,7 +58,8 @@ class WordList:
         self.cache: dict[str, bool] = {}
 
     def count(self, text: str) -> WordCount:
-        """Count the known words. Numbers, codes, addresses and words of one or two letters are left out."""
+        """Count the known words. Numbers, codes, addresses, words of one or two letters and words with letters of other
+        languages are left out."""
         return self._count(text.split())
 
     def estimate(self, text: str) -> WordCount:
@@ -76,7 +79,7 @@ class WordList:
                 continue
             is_known = self.cache.get(word)
             if is_known is None:
-                if not word.isalpha() and _is_no_word(word):
+                if (not word.isalpha() and _is_no_word(word)) or self._is_foreign(word):
                     continue
                 if len(self.cache) >= _CACHED_WORDS:
                     self.cache.clear()
@@ -84,6 +87,12 @@ class WordList:
             total += 1
             known += is_known
         return WordCount(known, total)
+
+    def _is_foreign(self, word: str) -> bool:
+        """Whether it has a letter that none of the languages has: it is no wrong word, but one of another language."""
+        if word.isascii():
+            return False
+        return any(letter.isalpha() and not any(letter in graph.characters for graph in self.graphs) for letter in word)
 
     def _is_known(self, word: str) -> bool:
         if self._is_known_in_any_case(word):
@@ -103,8 +112,13 @@ def _is_no_word(token: str) -> bool:
 class _WordGraph:
     """The word list of one model."""
 
-    def __init__(self, edges: memoryview, character_bits: int, characters: dict[str, int]) -> None:
-        self.edges = edges
+    def __init__(
+        self, descriptor: int, start: int, edge_count: int, character_bits: int, characters: dict[str, int]
+    ) -> None:
+        self.descriptor = descriptor
+        self.start = start
+        """Of the first edge, in the file."""
+        self.edge_count = edge_count
         self.characters = characters
         self.mask = (1 << character_bits) - 1
         self.flags_from = character_bits
@@ -128,8 +142,7 @@ class _WordGraph:
         node = self.nodes.get(first)
         if node is None:
             node = self.nodes[first] = {}
-            for index in range(first, len(self.edges)):
-                edge: int = self.edges[index]
+            for edge in self._edges_from(first):
                 flags = edge >> self.flags_from & 7
                 if not flags & _BACKWARD:
                     number, (_, earlier) = edge & self.mask, node.get(edge & self.mask, (0, 0))
@@ -137,6 +150,12 @@ class _WordGraph:
                 if flags & _LAST_EDGE:
                     break
         return node
+
+    def _edges_from(self, first: int) -> Iterator[int]:
+        for index in range(first, self.edge_count, _EDGES_PER_READ):
+            count = min(_EDGES_PER_READ, self.edge_count - index)
+            content = os.pread(self.descriptor, 8 * count, self.start + 8 * index)
+            yield from struct.unpack(f"<{len(content) // 8}Q", content)
 
 
 @functools.cache
@@ -156,25 +175,24 @@ def load(models: Path, languages: str) -> WordList | None:
 
 def _read_model(model: Path) -> _WordGraph | None:
     """None for models without word list, and for scripts in which a character of the model is several of Unicode."""
-    with model.open("rb") as file:
-        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    (count,) = struct.unpack_from("<i", content)
-    if not _CHARACTERS_ENTRY < count < 100:
+    # Open as long as the process runs: `load` caches the word list.
+    descriptor = os.open(model, os.O_RDONLY | os.O_CLOEXEC)
+    (count,) = struct.unpack("<i", os.pread(descriptor, 4, 0))
+    if not _CHARACTERS_ENTRY < count < _MAX_ENTRIES:
+        os.close(descriptor)
         return None
-    starts = struct.unpack_from(f"<{count}q", content, 4)
+    starts = struct.unpack(f"<{count}q", os.pread(descriptor, 8 * count, 4))
     words, characters = starts[_WORDS_ENTRY], starts[_CHARACTERS_ENTRY]
     if words < 0 or characters < 0:
+        os.close(descriptor)
         return None
-    magic, character_count, edge_count = _DAWG_HEADER.unpack_from(content, words)
-    if magic != _DAWG_MAGIC:
+    magic, character_count, edge_count = _DAWG_HEADER.unpack(os.pread(descriptor, _DAWG_HEADER.size, words))
+    end = min((start for start in starts if start > characters), default=model.stat().st_size)
+    numbers = _character_numbers(os.pread(descriptor, end - characters, characters).decode())
+    if magic != _DAWG_MAGIC or sum(len(name) > 1 for name in numbers) > 0.1 * len(numbers):
+        os.close(descriptor)
         return None
-    first = words + _DAWG_HEADER.size
-    edges = memoryview(content)[first : first + 8 * edge_count].cast("Q")
-    end = min((start for start in starts if start > characters), default=len(content))
-    numbers = _character_numbers(content[characters:end].decode())
-    if sum(len(name) > 1 for name in numbers) > 0.1 * len(numbers):
-        return None
-    return _WordGraph(edges, character_count.bit_length(), numbers)
+    return _WordGraph(descriptor, words + _DAWG_HEADER.size, edge_count, character_count.bit_length(), numbers)
 
 
 def _character_numbers(character_set: str) -> dict[str, int]:

@@ -112,5 +112,6 @@ def test_ocr_is_better_with_more_known_words(words: WordList) -> None:
     assert not compare(wrong, 90.0, PROSE, words)[0]
     assert not compare(PROSE, 90.0, PROSE, words)[0]
     assert not compare("\n".join(MINUTES[:6]), 90.0, PROSE, words)[0], "it has less text"
+    assert not compare("the OOGQ UOOd OQOOU dOOQ " * 9, 90.0, "Zxq vbw OOGQ qqzx UOOd " * 9, words)[0], "still wrong"
     _, reason = compare(PROSE, 90.0, wrong, words)
     assert "of the words by OCR are known" in reason

@@ -25,22 +25,33 @@ def test_known_words(english: WordList, word: str) -> None:
     assert count.known == count.total
 
 
-@pytest.mark.parametrize(
-    "word", ["zuch", "tkough", "properry", "ORDINAI{CE", "RTVERGRO\\\\{EIS", "riskof", "Городской"]
-)
+@pytest.mark.parametrize("word", ["zuch", "tkough", "properry", "ORDINAI{CE", "RTVERGRO\\\\{EIS", "riskof"])
 def test_unknown_words(english: WordList, word: str) -> None:
     assert english.count(word) == WordCount(0, 1)
 
 
 @pytest.mark.parametrize(
-    "token", ["2024", "62-98", "$1,234.50", "R-1B", "of", "a", "***", "clerk@example.org", "www.town.gov/x"]
+    "token",
+    [
+        "2024",
+        "62-98",
+        "$1,234.50",
+        "R-1B",
+        "of",
+        "a",
+        "***",
+        "clerk@example.org",
+        "www.town.gov/x",
+        "Городской",
+        "佛山市柏年建材",
+    ],
 )
 def test_numbers_codes_addresses_and_short_words_are_left_out(english: WordList, token: str) -> None:
     assert english.count(token) == WordCount(0, 0)
 
 
 def test_only_a_sample_of_a_good_text_is_counted(english: WordList) -> None:
-    good = "the council approved minutes from their previous regular meeting " * 200
+    good = "the council approved minutes from their previous regular meeting " * 187
     assert english.estimate(good).share == 1
     assert english.estimate(good).total < english.count(good).total / 10
     poor = good.replace("minutes", "rninutcs")
