@@ -24,6 +24,7 @@ def _version() -> str:
 
 # Imported on demand: importing all of them takes a second.
 _COMMANDS = {
+    "alert": "clerk.cli.alert:alert",
     "build-all": "clerk.cli.build_all:build_all",
     "cancel": "clerk.cli.cancel:cancel",
     "config": "clerk.cli.config:config",

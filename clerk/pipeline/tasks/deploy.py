@@ -23,6 +23,7 @@ from clerk.plugins.isolation import call_with_timeout
 from clerk.publish import publications
 from clerk.publish.publications import Publication
 from clerk.publish.versions import SiteVersions
+from clerk.saved_searches.jobs import request_matching
 
 logger = logging.getLogger(__name__)
 
@@ -69,8 +70,9 @@ def deploy(job: JobContext) -> str:
                 publications.record_step(
                     connection, publication, "deploy", name, None if result is None else str(result)
                 )
-    with job.connection() as connection:
+    with job.connection() as connection, connection.transaction():
         publications.record_deployed(connection, publication)
+        request_matching(connection, publication.id, job.subdomain)
     _call_post_deploy(job, plugins, publication)
     return "published"
 
