@@ -15,7 +15,7 @@ import psycopg
 from clerk.db.audit import log_action
 from clerk.db.sites import site_not_found
 from clerk.humanize import join_words, pluralize
-from clerk.monitoring.failures import FailureFilter, read_failures, retry_failures
+from clerk.monitoring.failures import FAILURE_STAGES, FailureFilter, read_failures, retry_failures
 from clerk.pipeline import engine
 from clerk.pipeline.engine import QUEUES, STAGES
 
@@ -46,7 +46,7 @@ class ActionRequest:
             raise InvalidAction(f"There is no action {action}.")
         request = cls(action, **{name: values.get(name, "").replace("\0", "") for name in _FIELDS})
         document = request.document
-        if request.stage and request.stage not in STAGES:
+        if request.stage and request.stage not in FAILURE_STAGES:
             raise InvalidAction(f"There is no stage {request.stage}.")
         if request.queue and request.queue not in QUEUES:
             raise InvalidAction(f"There is no queue {request.queue}.")
@@ -118,6 +118,7 @@ def _retry(connection: Connection, request: ActionRequest, user: str, dry_run: b
         return _retry_group(connection, request, dry_run)
     site = _read_site(connection, request)
     failed = read_failures(connection, FailureFilter(site.name, request.stage or None))
+    failed = [group for group in failed if group.stage in STAGES]
     with connection.transaction(force_rollback=dry_run):
         retried = engine.retry_failed(connection, site.name, request.stage or None)
     if not retried.units:
@@ -171,9 +172,10 @@ def _retry_group(connection: Connection, request: ActionRequest, dry_run: bool) 
     failed += f" with {request.error}" if request.error else ""
     if not retries:
         return ActionResult(f"Nothing {failed}.", changes=False)
-    what = f"{pluralize(units, 'unit')} of {pluralize(len(retries) - len(problems), 'site')} that {failed}"
+    of_sites = sum(bool(retry.site) for retry in retries) - len(problems)
+    what = pluralize(units, "unit") + (f" of {pluralize(of_sites, 'site')}" if of_sites else "") + f" that {failed}"
     sites = [
-        f"{retry.site}: {join_words([f'{number:,} in {stage}' for stage, number in retry.units.items()])}"
+        f"{retry.site or 'alerts'}: {join_words([f'{number:,} in {stage}' for stage, number in retry.units.items()])}"
         for retry in retries
         if not retry.problem
     ]
