@@ -499,6 +499,14 @@ class CommandUnset(JobError):
 _RETRY_DELIVERY = "then: clerk failures --stage delivery --retry"
 
 
+class SavedQueryInvalid(JobError):
+    """This version of clerk does not understand the query of an alert. The other alerts are matched."""
+
+    code = "SavedQueryInvalid"
+    remedy = "remove the alert and add it with a query that `clerk search` accepts"
+    retry_helps = False
+
+
 class MailNotConfigured(JobError):
     """Settings that sending mail needs are missing, or would send the password unencrypted."""
 

@@ -303,6 +303,8 @@ alter table saved_searches add column name text not null;
 alter table saved_searches add column paused_at timestamp with time zone;
 alter table saved_searches add column paused_by text;
 alter table saved_searches add column query text not null;
+alter table saved_searches add column query_error text;
+alter table saved_searches add column query_error_at timestamp with time zone;
 alter table saved_searches add column sites text[];
 alter table sites add column compilation_completed integer not null default 0;
 alter table sites add column compilation_failed integer not null default 0;
@@ -708,7 +710,7 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- run_history (subdomain character varying, run_id bigint, reason text, started_at timestamp with time zone, ended_at timestamp with time zone, took interval, outcome text, outcome_reason text, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, skipped integer, skipped_examples text[])
 -- run_mismatches (subdomain character varying, run_id bigint, invariant text, stage text, problem text)
 -- running_jobs (job_id bigint, queue character varying(128), task_name character varying(128), subdomain text, run_id text, stage text, content_item_id text, worker_id bigint, holder text, host text, pid text, attempt integer, claimed_at timestamp with time zone, running_for interval, lease_until timestamp with time zone, has_lease boolean, progress integer, progress_total integer, progress_at timestamp with time zone)
--- saved_search_overview (id bigint, name text, query text, sites text[], created_at timestamp with time zone, created_by text, paused_at timestamp with time zone, paused_by text, destinations text[], has_feed boolean, matches bigint, last_matched_at timestamp with time zone, waiting bigint, failed bigint, last_delivered_at timestamp with time zone)
+-- saved_search_overview (id bigint, name text, query text, sites text[], created_at timestamp with time zone, created_by text, paused_at timestamp with time zone, paused_by text, query_error text, destinations text[], has_feed boolean, matches bigint, last_matched_at timestamp with time zone, waiting bigint, failed bigint, last_delivered_at timestamp with time zone)
 -- saved_search_results (saved_search text, id bigint, subdomain character varying, kind text, meeting text, date text, page integer, page_id text, is_new_document boolean, snippet text, content_item_id bigint, source_url text, publication_id bigint, matched_at timestamp with time zone)
 -- site_documents (subdomain character varying, id bigint, kind text, meeting text, date date, occurrence smallint, revision smallint, lineage_id bigint, source_url text, sha256 text, size_bytes bigint, page_count integer, storage_key text, found_at timestamp with time zone, fetched_at timestamp with time zone, checked_at timestamp with time zone, superseded_at timestamp with time zone, removed_at_source timestamp with time zone, pdf_missing_since timestamp with time zone, fetch_error_code text, fetch_error_message text, fetch_failed_at timestamp with time zone, ocr_status text, ocr_attempts integer, ocr_error_code text, ocr_error_message text, ocr_last_attempt_at timestamp with time zone, ocr_processed_at timestamp with time zone, ocr_run_id bigint, ocr_took interval, extraction_status text, extraction_attempts integer, extraction_error_code text, extraction_error_message text, extraction_last_attempt_at timestamp with time zone, extraction_processed_at timestamp with time zone, extraction_run_id bigint, extraction_took interval, state text)
 -- site_publications (subdomain character varying, id bigint, run_id bigint, content_hash text, pages integer, begun_at timestamp with time zone, deployed_at timestamp with time zone, announced_at timestamp with time zone, withdrawn_at timestamp with time zone, withdrawn_by text, lost_copy boolean, steps text)
@@ -756,7 +758,7 @@ comment on column current_runs.deployed_at is 'When this run published; announce
 comment on column current_runs.due_at is 'When the next run is due; NULL: now.';
 comment on column current_runs.skipped is 'Entries of the source that the fetch of this run skipped; skipped_examples: the first 20, with reasons.';
 comment on column failing_deliveries.destination is 'Mail addresses and webhook URLs are abbreviated.';
-comment on column failing_deliveries.step is 'match: the new pages of a publication could not be matched; deliver: matches could not be sent.';
+comment on column failing_deliveries.step is 'match: the new pages of a publication could not be matched; query: this query could not; deliver: matches could not be sent.';
 comment on column fetch_hosts.held_until is 'The host asked to be left alone until then (Retry-After).';
 comment on column job_claims.holder is 'application_name of the worker process, unique per process.';
 comment on column job_claims.progress is 'Steps done, such as pages read, of progress_total.';
@@ -854,11 +856,13 @@ comment on column saved_search_overview.destinations is 'Mail addresses and webh
 comment on column saved_search_overview.failed is 'Deliveries that failed permanently.';
 comment on column saved_search_overview.matches is 'Matching pages of the last year.';
 comment on column saved_search_overview.paused_at is 'Since when matches are recorded but not delivered.';
+comment on column saved_search_overview.query_error is 'Why the query could not be matched with the last publication.';
 comment on column saved_search_overview.sites is 'Only these sites; NULL for all.';
 comment on column saved_search_overview.waiting is 'Deliveries that are waiting or will be retried.';
 comment on column saved_search_results.is_new_document is 'False: other pages of the document had been published before.';
 comment on column saved_search_results.page_id is 'The id in meetings.db.';
 comment on column saved_searches.paused_at is 'Since when matches are recorded but not delivered: resuming delivers them.';
+comment on column saved_searches.query_error is 'Why the query could not be matched with the last publication: this version of clerk does not understand it.';
 comment on column saved_searches.sites is 'Only these sites; NULL for all.';
 comment on column site_documents.lineage_id is 'The same for all revisions of a document, also if its date changed.';
 comment on column site_documents.ocr_attempts is 'Attempts in the last run that processed it. Likewise extraction_attempts.';
@@ -942,7 +946,7 @@ comment on view due_sites is 'Sites that the scheduler will start, the one that 
 comment on view duplicate_publications is 'Sites whose newest publication repeated the content that a deployer already had (invariant I5), although no copy had been lost.';
 comment on view expected_counters is 'The counters that a site should have, counted from the ledger rows of its current run.';
 comment on view expired_claims is 'Running jobs without a live lease (invariant I7): their worker died, froze or exceeded the time limit.';
-comment on view failing_deliveries is 'Jobs of saved searches (`clerk alert`) whose last attempt failed, permanently or to be retried, and why.';
+comment on view failing_deliveries is 'What failed for saved searches (`clerk alert`), permanently or to be retried, and why.';
 comment on view failing_documents is 'Units whose last attempt failed, permanently or to be retried, and why.';
 comment on view invariant_violations is 'One row per violated invariant that SQL can detect among active and recent rows; normally empty.';
 comment on view invariant_violations_full is 'Like invariant_violations, over all rows. Reads the whole ledger: for nightly checks and after a restore.';

@@ -1,4 +1,4 @@
-"""Datasette plugin hooks: the index of sites, their metadata, facets, full-text search and page images."""
+"""Datasette plugin hooks: the index of sites, their metadata, facets, full-text search, page images and feeds."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from markupsafe import Markup
 from clerk.archive import search
 from clerk.datasette_app import query_limits
 from clerk.datasette_app.lazy_datasette import ArchiveDatasette
+from clerk.saved_searches import feeds
 
 _MAX_SITES = 500
 """Sites on the index page; the filter finds the others."""
@@ -80,6 +81,7 @@ def register_routes() -> list[tuple[str, Any]]:
     return [
         (r"^/$", index),
         (r"^/\.json$", index_as_json),
+        (r"^/-/feeds/(?P<kind>sites|alerts)/(?P<name>[a-z0-9.-]+)\.atom$", feed),
         (r"^/-/images/(?P<site>[^/]+)(?P<page_image>/.+)$", image),
     ]
 
@@ -112,9 +114,19 @@ async def _sites(datasette: ArchiveDatasette, words: str) -> list[dict[str, Any]
                     "pages": archive.version.pages,
                     "published_at": archive.version.published_at,
                     "path": str(datasette.urls.database(archive.name)),
+                    "feed": str(datasette.urls.path(f"/-/feeds/sites/{archive.name}.atom")),
                 }
             )
     return sites
+
+
+async def feed(datasette: ArchiveDatasette, request: Request) -> Response:
+    """The Atom feed of a site, or of an alert that has one: a file that a worker wrote."""
+    kind, name = request.url_vars["kind"], request.url_vars["name"]
+    content = await asyncio.to_thread(feeds.read_file, datasette.publish_dir, kind, name)
+    if content is None:
+        raise NotFound("There is no such feed")
+    return Response(content, content_type=feeds.CONTENT_TYPE)
 
 
 async def image(datasette: ArchiveDatasette, request: Request, send: Any) -> None:

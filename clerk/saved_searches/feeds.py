@@ -19,6 +19,7 @@ from psycopg.rows import class_row
 
 from clerk.archive.pages import TABLES
 from clerk.config import Settings
+from clerk.documents.sanitize import is_subdomain
 from clerk.documents.storage import make_folder, write
 from clerk.humanize import pluralize
 from clerk.saved_searches.deliveries import Match
@@ -142,10 +143,15 @@ def remove_stale(connection: Connection, settings: Settings) -> int:
     return len(stale)
 
 
-def find_file(publish_dir: Path, kind: str, name: str) -> Path | None:
-    """The file of a published feed, for `clerk serve`: of kind `sites` or `alerts`. `name` has been validated."""
+def read_file(publish_dir: Path, kind: str, name: str) -> str | None:
+    """A published feed, of a site or (kind `alerts`) of a saved search; None if there is none."""
+    if not is_subdomain(name):  # names of saved searches are subdomains without dots
+        return None
     path = publish_dir / name / SITE_FEED if kind == "sites" else publish_dir / FEEDS_FOLDER / f"{name}.atom"
-    return path if path.is_file() else None
+    try:
+        return path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _links(alternate: str | None, source: str | None) -> list[tuple[str, str]]:

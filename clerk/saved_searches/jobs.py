@@ -39,7 +39,7 @@ for update of d skip locked
 _FAILED = """
 select f.publication_id, f.subdomain, f.delivery_id
 from failing_deliveries f
-where f.status = 'failed_terminal' and (%(error)s::text is null or f.error_code = %(error)s)
+where f.status = 'failed_terminal' and f.step <> 'query' and (%(error)s::text is null or f.error_code = %(error)s)
   and (%(site)s::text is null or f.subdomain = %(site)s)
 """
 

@@ -10,7 +10,7 @@ import logging
 import re
 import sqlite3
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -20,11 +20,13 @@ import psycopg
 
 from clerk.archive.content_hash import hash_content, open_readonly
 from clerk.archive.pages import TABLES
+from clerk.archive.query import InvalidQuery
 from clerk.config import Settings
 from clerk.documents.storage import SiteStorage
 from clerk.publish.versions import DATABASE, SiteVersions
 from clerk.saved_searches import deliveries, repository
-from clerk.saved_searches.page_query import MatchingPage, find_pages, select_pages
+from clerk.saved_searches.page_query import MatchingPage, NewPages, parse_query
+from clerk.saved_searches.repository import SavedSearch
 
 logger = logging.getLogger(__name__)
 
@@ -126,13 +128,11 @@ def match_publication(
         if not known and unrecorded_until is not None:
             unmatched = _read_earlier_versions(settings, subdomain, content_hash) or published
         changes = _find_changes(published, [known, unmatched])
-        found: dict[int, list[MatchingPage]] = {}
-        if changes.new:
-            select_pages(archive, ((key.kind, page_id) for key, ids in changes.new.items() for page_id in ids))
-            for search in searches:
-                heartbeat()
-                if pages := list(find_pages(archive, search.query)):
-                    found[search.id] = pages
+        found, errors = _find_matches(archive, changes, searches, heartbeat)
+    with connect() as connection:
+        for search in searches:
+            if search.id in errors and errors[search.id] != search.query_error:
+                repository.record_query_error(connection, search.id, errors[search.id])
     heartbeat()
     with connect() as connection, connection.transaction():
         if _claim(connection, publication_id):
@@ -142,6 +142,29 @@ def match_publication(
             _record_end(connection, publication_id, "matched", changes.new_pages, matches)
             logger.info("%s new pages match saved searches %s times", changes.new_pages, matches)
     return subdomain, "matched"
+
+
+def _find_matches(
+    archive: sqlite3.Connection, changes: _Changes, searches: list[SavedSearch], heartbeat: Callable[[], None]
+) -> tuple[dict[int, list[MatchingPage]], dict[int, str | None]]:
+    """The matches of each saved search that has any; and why its query is invalid, for each that was matched."""
+    found: dict[int, list[MatchingPage]] = {}
+    errors: dict[int, str | None] = {}
+    if not changes.new or not searches:
+        return found, errors
+    new_pages = ((key.kind, page_id) for key, ids in changes.new.items() for page_id in ids)
+    with closing(NewPages(archive, new_pages)) as index:
+        for search in searches:
+            heartbeat()
+            try:
+                query = parse_query(search.query)
+            except InvalidQuery as error:
+                errors[search.id] = str(error)
+                continue
+            errors[search.id] = None
+            if pages := list(index.find(query)):
+                found[search.id] = pages
+    return found, errors
 
 
 def _find_archive(settings: Settings, subdomain: str, content_hash: str) -> Path | None:
@@ -271,4 +294,8 @@ def _record_end(connection: Connection, publication_id: int, status: str, new_pa
 def _read_source(connection: Connection, subdomain: str, key: _DocumentKey) -> tuple[int | None, str | None]:
     values = {**key._asdict(), "site": subdomain, "body": re.sub(r" \([0-9]+\)$", "", key.meeting)}
     row = connection.execute(_SOURCE, values).fetchone()
-    return (None, None) if row is None else (row[0], row[1])
+    if row is None:
+        return None, None
+    document, source_url = row
+    # Other sources, such as a local folder, are not published.
+    return document, source_url if re.match(r"https?://", source_url or "") else None

@@ -1,4 +1,4 @@
-"""The query of a saved search, applied to the new pages of one archive."""
+"""The query of a saved search, applied to the new pages of a publication or to a sample of an archive."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from clerk.archive import query as query_language
 from clerk.archive.pages import TABLES
-from clerk.archive.search import as_fts_query
+from clerk.archive.query import HIGHLIGHT, Query
+from clerk.archive.terms import PageTerms
 
-_CREATE_NEW_PAGES = "create temp table new_pages (kind text, id text, primary key (kind, id)) without rowid"
-_PAGES = {
-    kind: f"""
-    select p.id, p.meeting, p.date, p.page, snippet({table}_fts, 0, '', '', ' … ', 24)
-    from {table}_fts
-    join {table} p on p.rowid = {table}_fts.rowid
-    where {table}_fts match ?
-    """  # noqa: S608 (our own names)
+# As the search tables of an archive, so that a query finds the same pages. Archives of older versions have none.
+_CREATE_INDEX = "create virtual table pages using fts5 (words, stems, tokenize='unicode61 remove_diacritics 0')"
+_PAGE = {
+    kind: f"select meeting, date, page, text from {table} where id = ?"  # noqa: S608 (our own names)
     for kind, table in TABLES.items()
 }
-_ONLY_SELECTED = " and (?, p.id) in (select kind, id from temp.new_pages)"
-_NEWEST_FIRST = " order by p.date desc, p.meeting, p.page"
+_NEWEST_PAGES = {
+    kind: f"select id, meeting, date, page, text from {table} order by date desc, meeting, page"  # noqa: S608 (our own names)
+    for kind, table in TABLES.items()
+}
+_REMOVE_MARKS = {ord(mark): None for mark in HIGHLIGHT}
 
 
 @dataclass(frozen=True)
@@ -33,38 +34,55 @@ class MatchingPage:
     snippet: str
 
 
-def parse_query(query: str) -> str:
-    """The FTS5 query; raises ValueError with the problem."""
-    if not (parsed := as_fts_query(query)):
-        raise ValueError(f"the query {query!r} has no words")
-    return parsed
+class NewPages:
+    """An index of some pages of an archive, in memory. Close it after use."""
+
+    def __init__(self, archive: sqlite3.Connection, pages: Iterable[tuple[str, str]]) -> None:
+        """`pages`: kind and id of each page."""
+        self._archive = archive
+        self._pages = list(pages)
+        self._index = sqlite3.connect(":memory:")
+        self._index.execute(_CREATE_INDEX)
+        for number, (kind, page_id) in enumerate(self._pages):
+            terms = PageTerms.of(self._read(kind, page_id)[-1])
+            row = [number, " ".join(terms.words), " ".join(terms.stems)]
+            self._index.execute("insert into pages (rowid, words, stems) values (?, ?, ?)", row)
+
+    def close(self) -> None:
+        self._index.close()
+
+    def find(self, query: Query) -> Iterator[MatchingPage]:
+        """The pages that match, in the order in which they were given."""
+        rows = self._index.execute("select rowid from pages where pages match ? order by rowid", [query.as_fts()])
+        for (number,) in rows.fetchall():
+            kind, page_id = self._pages[number]
+            meeting, date, page, text = self._read(kind, page_id)
+            yield MatchingPage(kind, page_id, meeting, date, page, _snippet(query, text))
+
+    def _read(self, kind: str, page_id: str) -> tuple[str, str, int, str]:
+        meeting, date, page, text = self._archive.execute(_PAGE[kind], [page_id]).fetchone()
+        return meeting, date, page, text
 
 
-def select_pages(archive: sqlite3.Connection, pages: Iterable[tuple[str, str]]) -> None:
-    """Restrict `find_pages` to these pages, given by kind and id."""
-    archive.execute(_CREATE_NEW_PAGES)
-    archive.executemany("insert into new_pages (kind, id) values (?, ?)", pages)
+def parse_query(text: str) -> Query:
+    """Raises InvalidQuery, which says what to write instead."""
+    return query_language.parse(text)
 
 
-def find_pages(archive: sqlite3.Connection, query: str) -> Iterator[MatchingPage]:
-    """The selected pages that match the query: by kind, the newest meeting first."""
-    parsed = parse_query(query)
-    for kind, sql in _PAGES.items():
-        for row in archive.execute(sql + _ONLY_SELECTED + _NEWEST_FIRST, [parsed, kind]):
-            yield _page(kind, *row)
+def sample_pages(archive: sqlite3.Connection, text: str, limit: int) -> list[MatchingPage]:
+    """The newest pages of the archive that match the query, at most `limit` of each kind."""
+    query = parse_query(text)
+    found: list[MatchingPage] = []
+    for kind, sql in _NEWEST_PAGES.items():
+        pages = (
+            MatchingPage(kind, page_id, meeting, date, page, _snippet(query, page_text))
+            for page_id, meeting, date, page, page_text in archive.execute(sql)
+            if query.matches(page_text)
+        )
+        found += [page for page, _ in zip(pages, range(limit), strict=False)]
+    return sorted(found, key=lambda page: page.date, reverse=True)[:limit]
 
 
-def sample_pages(archive: sqlite3.Connection, query: str, limit: int) -> list[MatchingPage]:
-    """The newest pages of the archive that match the query."""
-    parsed = parse_query(query)
-    pages = [
-        _page(kind, *row)
-        for kind, sql in _PAGES.items()
-        for row in archive.execute(sql + _NEWEST_FIRST + " limit ?", [parsed, limit])
-    ]
-    return sorted(pages, key=lambda page: page.date, reverse=True)[:limit]
-
-
-def _page(kind: str, page_id: str, meeting: str, date: str, page: int, snippet: str) -> MatchingPage:
-    # One line. Postgres cannot store a NUL, which the text of a page may have.
-    return MatchingPage(kind, page_id, meeting, date, page, " ".join(snippet.replace("\0", " ").split()))
+def _snippet(query: Query, text: str) -> str:
+    """One line without marks. Postgres cannot store a NUL, which the text of a page may have."""
+    return " ".join(query.snippet(text).translate(_REMOVE_MARKS).replace("\0", " ").split())

@@ -38,6 +38,8 @@ class SavedSearch:
     sites: list[str] | None
     """Subdomains; None for all sites."""
     paused_at: datetime | None
+    query_error: str | None
+    """Why the query could not be matched with the last publication."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ def next_digest(frequency: str, now: datetime, hour: int) -> datetime | None:
 def find(connection: Connection, name: str) -> SavedSearch:
     with connection.cursor(row_factory=class_row(SavedSearch)) as cursor:
         found = cursor.execute(
-            "select id, name, query, sites, paused_at from saved_searches where name = %s", [name]
+            "select id, name, query, sites, paused_at, query_error from saved_searches where name = %s", [name]
         ).fetchone()
     if found is None:
         names = [known for (known,) in connection.execute("select name from saved_searches order by name")]
@@ -134,7 +136,7 @@ def read_applicable(connection: Connection, subdomain: str) -> list[SavedSearch]
     """The saved searches of a site, those that are paused included."""
     with connection.cursor(row_factory=class_row(SavedSearch)) as cursor:
         return cursor.execute(
-            "select id, name, query, sites, paused_at from saved_searches"
+            "select id, name, query, sites, paused_at, query_error from saved_searches"
             " where sites is null or %s = any (sites) order by id",
             [subdomain],
         ).fetchall()
@@ -153,6 +155,14 @@ def read_overview(connection: Connection) -> list[dict[str, Any]]:
     """One row of the view saved_search_overview per saved search."""
     with connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute("select * from saved_search_overview order by name").fetchall()
+
+
+def record_query_error(connection: Connection, saved_search_id: int, error: str | None) -> None:
+    connection.execute(
+        "update saved_searches set query_error = %(error)s,"
+        " query_error_at = case when %(error)s::text is not null then clerk_now() end where id = %(id)s",
+        {"id": saved_search_id, "error": error},
+    )
 
 
 def pause(connection: Connection, name: str, by: str) -> bool:

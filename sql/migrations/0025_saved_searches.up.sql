@@ -10,6 +10,8 @@ create table saved_searches (
     created_by text not null,
     paused_at timestamptz,
     paused_by text,
+    query_error text,
+    query_error_at timestamptz,
     constraint saved_searches_name_check check (name ~ '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'),
     constraint saved_searches_query_check check (query <> '' and length(query) <= 1000),
     constraint saved_searches_sites_check check (sites <> '{}')
@@ -21,6 +23,9 @@ comment on table saved_searches is
 comment on column saved_searches.sites is 'Only these sites; NULL for all.';
 comment on column saved_searches.paused_at is
     'Since when matches are recorded but not delivered: resuming delivers them.';
+
+comment on column saved_searches.query_error is
+    'Why the query could not be matched with the last publication: this version of clerk does not understand it.';
 
 create table saved_search_destinations (
     id bigint generated always as identity primary key,

@@ -89,7 +89,7 @@ def running_http_receiver() -> Iterator[HttpReceiver]:
     receiver = HttpReceiver()
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:  # noqa: N802 (http.server's name)
+        def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             headers = {name.lower(): value for name, value in self.headers.items()}
             receiver.requests.append(Received(headers, body))

@@ -169,14 +169,30 @@ def test_the_first_publication_after_an_upgrade(town: Town, mail_server: MailSer
 
 def test_a_failed_matching_does_not_fail_the_run(town: Town, mail_server: MailServer) -> None:
     save_search(town, mails=("desk@example.org",))
-    # Not possible with `clerk alert add`.
-    town.connection.execute("update saved_searches set query = '!'")
+    town.connection.execute("alter table saved_search_matches add constraint broken check (false) not valid")
     town.add_document(BIKES)
     assert town.run() == "succeeded"
     deliver(town)
     (row,) = fields(town, "select step, subdomain, status, error_code from failing_deliveries")
     assert row == ("match", "springfield", "failed_retryable", "UnexpectedError")
-    town.connection.execute("update saved_searches set query = 'bike'")
+    town.connection.execute("alter table saved_search_matches drop constraint broken")
     deliver(town)
     assert fields(town, "select status from publication_matchings") == [("matched",)]
     assert len(mail_server.mails) == 1
+
+
+def test_an_invalid_query_does_not_stop_the_other_alerts(town: Town, mail_server: MailServer) -> None:
+    save_search(town, mails=("desk@example.org",))
+    save_search(town, "broken", mails=("broken@example.org",))
+    # `clerk alert add` refuses it; another version of clerk may have accepted it.
+    town.connection.execute("update saved_searches set query = 'title:bike' where name = 'broken'")
+    town.add_document(BIKES)
+    town.run()
+    assert mail_server.recipients == ["desk@example.org"]
+    (row,) = fields(town, "select step, saved_search, error_code, error_message from failing_deliveries")
+    assert row[:3] == ("query", "broken", "SavedQueryInvalid")
+    assert "title" in row[3]
+    town.connection.execute("update saved_searches set query = 'bike' where name = 'broken'")
+    town.add_document(f"{BIKES} Again.", day=MAY)
+    town.run()
+    assert fields(town, "select * from failing_deliveries") == []

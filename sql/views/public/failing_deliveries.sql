@@ -15,10 +15,15 @@ select 'match', null, p.subdomain, null, null, m.publication_id, null, m.status,
        m.error_message, m.last_attempt_at
 from publication_matchings m
 join publications p on p.id = m.publication_id
-where m.status in ('failed_retryable', 'failed_terminal');
+where m.status in ('failed_retryable', 'failed_terminal')
+union all
+select 'query', s.name, null, null, null, null, null, 'failed_terminal', 1, 'SavedQueryInvalid', s.query_error,
+       s.query_error_at
+from saved_searches s
+where s.query_error is not null;
 
 comment on view failing_deliveries is
-    'Jobs of saved searches (`clerk alert`) whose last attempt failed, permanently or to be retried, and why.';
+    'What failed for saved searches (`clerk alert`), permanently or to be retried, and why.';
 comment on column failing_deliveries.step is
-    'match: the new pages of a publication could not be matched; deliver: matches could not be sent.';
+    'match: the new pages of a publication could not be matched; query: this query could not; deliver: matches could not be sent.';
 comment on column failing_deliveries.destination is 'Mail addresses and webhook URLs are abbreviated.';

@@ -1,6 +1,6 @@
 -- needs: 0025
 create view saved_search_overview as
-select s.id, s.name, s.query, s.sites, s.created_at, s.created_by, s.paused_at, s.paused_by,
+select s.id, s.name, s.query, s.sites, s.created_at, s.created_by, s.paused_at, s.paused_by, s.query_error,
        d.destinations, d.has_feed, m.matches, m.last_matched_at, coalesce(v.waiting, 0) as waiting,
        coalesce(v.failed, 0) as failed, v.last_delivered_at
 from saved_searches s
@@ -33,6 +33,7 @@ comment on view saved_search_overview is
 comment on column saved_search_overview.sites is 'Only these sites; NULL for all.';
 comment on column saved_search_overview.destinations is 'Mail addresses and webhook URLs are abbreviated.';
 comment on column saved_search_overview.paused_at is 'Since when matches are recorded but not delivered.';
+comment on column saved_search_overview.query_error is 'Why the query could not be matched with the last publication.';
 comment on column saved_search_overview.matches is 'Matching pages of the last year.';
 comment on column saved_search_overview.waiting is 'Deliveries that are waiting or will be retried.';
 comment on column saved_search_overview.failed is 'Deliveries that failed permanently.';
