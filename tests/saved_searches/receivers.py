@@ -6,6 +6,7 @@ import contextlib
 import email
 import email.policy
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -54,8 +55,6 @@ def running_mail_server() -> Iterator[MailServer]:
 
 
 def _free_port() -> int:
-    import socket
-
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

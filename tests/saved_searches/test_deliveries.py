@@ -12,6 +12,7 @@ import pytest
 
 from clerk import config
 from clerk.monitoring.failures import FailureFilter, read_failures, retry_failures
+from clerk.pipeline import engine
 from clerk.reconcile.apply import rescue_expired
 from clerk.saved_searches import deliveries, jobs, repository
 from tests.helpers import until
@@ -270,8 +271,6 @@ def test_a_removed_alert_delivers_nothing(town: Town, mail_server: MailServer) -
 
 
 def test_retention(town: Town, mail_server: MailServer) -> None:
-    from clerk.pipeline import engine
-
     save_search(town, mails=("desk@example.org",))
     town.add_document(BIKES)
     town.run()

@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 from clerk import config
 from clerk.datasette_app.app import create_app as create_serve_app
 from clerk.datasette_app.site_metadata import SiteMetadata
+from clerk.publish.versions import published_archives
 from clerk.saved_searches import feeds, repository
 from clerk.web.app import create_app as create_dashboard
 from clerk.web.db import ReadOnlyPool
@@ -168,6 +169,4 @@ def test_the_file_of_a_removed_alert_is_deleted(town: Town) -> None:
 
 @pytest.mark.usefixtures("_published")
 def test_the_folder_of_feeds_is_no_site(town: Town) -> None:
-    from clerk.publish.versions import published_archives
-
     assert [name for name, _ in published_archives(town.published.root)] == ["springfield"]

@@ -5,12 +5,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import shutil
+from pathlib import Path
 
+import psycopg
 import pytest
 
+from clerk.db.connection import connect_to, read_only_snapshot
+from clerk.monitoring.status import read_status
 from clerk.publish import publications
 from clerk.reconcile.apply import rescue_expired
+from clerk.saved_searches import deliveries
 from tests.archive.helpers import write_texts
+from tests.conftest import Url
 from tests.publish.helpers import Town
 from tests.publish.test_killed_workers import run_worker
 from tests.saved_searches.helpers import BIKES, BUDGET, JUNE, MAY, deliver, fields, save_search
@@ -124,10 +131,7 @@ def test_only_pages_of_the_given_sites(town: Town, mail_server: MailServer) -> N
     assert mail_server.recipients == ["here@example.org"]
 
 
-def test_a_deploy_job_that_is_killed_before_its_end(town: Town, plugins_dir: object, mail_server: MailServer) -> None:
-    from pathlib import Path
-
-    assert isinstance(plugins_dir, Path)
+def test_a_deploy_job_that_is_killed_before_its_end(town: Town, plugins_dir: Path, mail_server: MailServer) -> None:
     (plugins_dir / "killing.py").write_text(KILLING_PLUGIN.format(folder=str(town.folder)))
     save_search(town, mails=("desk@example.org",))
     town.add_document(BIKES)
@@ -153,8 +157,6 @@ def test_the_first_publication_after_an_upgrade(town: Town, mail_server: MailSer
     town.connection.execute("delete from published_pages")
     save_search(town, mails=("desk@example.org",))
     if not with_version:
-        import shutil
-
         town.published.link.unlink()
         shutil.rmtree(town.published.versions_folder)
     town.add_document(f"{BIKES} Again.", day=MAY)
@@ -196,3 +198,41 @@ def test_an_invalid_query_does_not_stop_the_other_alerts(town: Town, mail_server
     town.add_document(f"{BIKES} Again.", day=MAY)
     town.run()
     assert fields(town, "select * from failing_deliveries") == []
+
+
+def test_a_page_is_recorded_once_per_alert(town: Town, mail_server: MailServer) -> None:
+    """Even if clerk has lost the record of published pages."""
+    save_search(town, mails=("desk@example.org",))
+    town.add_document(BIKES)
+    town.run()
+    town.connection.execute("delete from published_pages")
+    town.add_document(BUDGET, day=MAY)
+    town.run()
+    assert town.one("select new_pages, matches from publication_matchings order by publication_id desc limit 1") == (
+        2,
+        0,
+    )
+    assert len(mail_server.mails) == 1
+
+
+def test_matches_of_an_alert_are_recorded_one_publication_at_a_time(town: Town, database: Url) -> None:
+    """A delivery names its matches by a range of ids, which must be in order of commit."""
+    save_search(town, feed=True)
+    with connect_to(database) as other, other.transaction():
+        assert list(deliveries.lock_saved_searches(other, [1]).values()) == [False]
+        town.connection.execute("set lock_timeout = '1ms'")
+        with pytest.raises(psycopg.errors.LockNotAvailable), town.connection.transaction():
+            deliveries.lock_saved_searches(town.connection, [1])
+
+
+def test_a_slow_mail_server_delays_no_run(town: Town, mail_server: MailServer) -> None:
+    """`clerk up --until-idle` does not wait for the retries of a delivery either."""
+    save_search(town, mails=("desk@example.org",))
+    mail_server.answers = ["451 later"] * 10
+    town.add_document(BIKES)
+    assert town.run() == "succeeded"
+    with read_only_snapshot(town.connection):
+        status = read_status(town.connection)
+    (queue,) = [queue for queue in status.queues if queue["queue"] == "delivery"]
+    assert (queue["waiting"], queue["scheduled"]) == (0, 1)
+    assert status.open_jobs == 0
