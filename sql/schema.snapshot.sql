@@ -813,7 +813,7 @@ comment on column queue_backlog.oldest_waiting_since is 'Since when the oldest w
 comment on column queue_backlog.on_hold is 'Waiting for their queue or site to be resumed.';
 comment on column queue_backlog.rate_per_hour is 'Jobs that succeeded or failed in the last hour.';
 comment on column queue_backlog.scheduled is 'Waiting for their scheduled time: a retry after its backoff, a periodic task.';
-comment on column recent_actions.action is 'retry, cancel, pause, resume, rewind, update, supersede (an open run by a new one), rollback, reconcile, empty Redis, clean up, undo clean-up.';
+comment on column recent_actions.action is 'retry, cancel, pause, resume, rewind, update, supersede (an open run by a new one), rollback, reconcile, add alert, pause alert, resume alert, remove alert, empty Redis, clean up, undo clean-up.';
 comment on column recent_actions.actor is 'The person, if the command or dashboard knew it; otherwise the database user.';
 comment on column recent_actions.run_id is 'The run that was started, changed or ended.';
 comment on column recent_actions.via is 'cli, dashboard, or sql for a direct call.';
