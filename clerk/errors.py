@@ -526,7 +526,7 @@ class MailRefused(JobError):
     """The SMTP server refused the mail, its recipient, or the login permanently."""
 
     code = "MailRefused"
-    remedy = f"correct the recipient (clerk alert remove, clerk alert add) or the settings of the SMTP server; {_RETRY_DELIVERY}"
+    remedy = f"correct the recipient (clerk alert remove and add) or the settings of the SMTP server; {_RETRY_DELIVERY}"
 
 
 class WebhookFailed(JobError):
