@@ -43,7 +43,7 @@ def send(settings: Settings, notification: Notification, destination: Destinatio
     }
     status = asyncio.run(_post(settings, destination, body, headers))
     if not 200 <= status < 300:
-        raise WebhookFailed(f"{destination.label}: the receiver returned status {status}")
+        raise WebhookFailed(f"the receiver returned status {status}")
 
 
 async def _post(settings: Settings, destination: Destination, body: bytes, headers: dict[str, str]) -> int:
@@ -59,6 +59,6 @@ async def _post(settings: Settings, destination: Destination, body: bytes, heade
         ):
             return response.status_code
     except AddressForbidden as error:
-        raise WebhookForbidden(f"{destination.label}: {error}") from error
+        raise WebhookForbidden(str(error)) from error
     except (TimeoutError, httpx.HTTPError, httpx.InvalidURL) as error:
-        raise WebhookFailed(f"{destination.label}: {str(error) or type(error).__name__}") from error
+        raise WebhookFailed(str(error) or type(error).__name__) from error

@@ -304,7 +304,7 @@ def _add_alert(connection: Connection, request: ActionRequest, user: str, dry_ru
         often = {"immediate": "after each publication", "daily": "once a day", "weekly": "on Mondays"}[frequency]
         details.append(f"Mails to {request.mail}, {often}.")
     if request.feed == "yes":
-        details.append("An Atom feed, which `clerk serve` shows to everyone, with the search and the matches.")
+        details.append("An Atom feed, which clerk serve shows to everyone, with the search and the matches.")
     return ActionResult(f"The alert {request.name} will be added.", f"The alert {request.name} was added.", details)
 
 
