@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -25,9 +26,9 @@ SITE_RECORD = "site"
 _WRITER_BYTES = 128_000_000
 _WRITER_THREADS = 2
 _MAX_FACET_VALUES = 65_000
-_PAGES = "select p.id, p.meeting, p.date, p.page, null from PAGES p"
+_PAGES = "select p.id, p.meeting, p.date, p.page, null, p.text from PAGES p"
 _PAGES_WITH_SOURCE = """
-select p.id, p.meeting, p.date, p.page, d.added_at
+select p.id, p.meeting, p.date, p.page, d.added_at, p.text
 from PAGES p left join document_sources d on d.kind = ? and d.meeting = p.meeting and d.date = p.date
 """
 _TEXT = "select text from PAGES where id = ?"
@@ -57,10 +58,12 @@ class IndexedPage:
     date: str
     page: int
     added_at: str | None
+    digest: str
+    """Of the text: a plugin may change a page's text without its id."""
 
     @property
     def key(self) -> str:
-        return f"{self.site}/{self.kind}/{self.id}/{self.added_at}"
+        return f"{self.site}/{self.kind}/{self.id}/{self.added_at}/{self.digest}"
 
 
 def require_tantivy() -> None:
@@ -142,7 +145,14 @@ def _write_site(index: tantivy.Index, writer: tantivy.IndexWriter, publish_dir: 
 def _read_pages(connection: sqlite3.Connection, site: str, kind: str, form: ArchiveForm) -> list[IndexedPage]:
     query, values = (_PAGES_WITH_SOURCE, [kind]) if form is ArchiveForm.TERMS else (_PAGES, [])
     rows = connection.execute(query.replace("PAGES", TABLES[kind]), values)
-    return [IndexedPage(site, kind, *row) for row in rows]
+    return [
+        IndexedPage(site, kind, page_id, meeting, day, page, added_at, _digest(text))
+        for page_id, meeting, day, page, added_at, text in rows
+    ]
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
 
 def _read_text(connection: sqlite3.Connection, page: IndexedPage) -> str:
