@@ -290,3 +290,13 @@ def test_site_names_are_kept_while_the_database_is_unreachable(caplog: pytest.Lo
     site_metadata.refresh()
     assert site_metadata.name("springfield") == "Springfield"
     assert "site names cannot be read from the database: no answer" in caplog.text
+
+
+def test_a_site_links_to_its_search_and_hides_the_search_tables(archives: Archives, client: TestClient) -> None:
+    archives.publish("north.haven", "The budget.")
+    page = client.get("/north~2Ehaven").text
+    assert '<form action="/north~2Ehaven/search" method="get" role="search">' in page
+    assert 'href="/north~2Ehaven/document_sources"' in page
+    for table in ("minutes_search", "minutes_fts", "search_changes"):
+        assert f'href="/north~2Ehaven/{table}"' not in page
+    assert "<mark>budget</mark>" in client.get("/north~2Ehaven/search?q=budget").text

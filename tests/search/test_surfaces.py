@@ -133,7 +133,7 @@ def test_the_search_box_of_a_table_has_the_same_language(serve: TestClient, publ
                 assert {f"{site}/{row['page']}" for row in rows} == expected, (case, table)
     answer = serve.get("/alpha/minutes?_search=tree+XOR+hedge")
     assert answer.status_code == 400
-    assert "XOR contains an unknown operator" in answer.text
+    assert "XOR is an unknown operator" in answer.text
 
 
 def test_paging_reaches_every_result(
