@@ -93,6 +93,7 @@ def create(folder: Path) -> tantivy.Index:
 
 def write(
     index: tantivy.Index,
+    folder: Path,
     publish_dir: Path,
     due: dict[str, str],
     gone: Iterable[str],
@@ -121,6 +122,9 @@ def write(
     finally:
         # Releases tantivy's own lock.
         writer.wait_merging_threads()
+    for file in folder.glob("*.json"):
+        # tantivy makes them private; the dashboard and `clerk serve` may run as another user.
+        file.chmod(0o644)
 
 
 def _write_site(index: tantivy.Index, writer: tantivy.IndexWriter, publish_dir: Path, site: str, version: str) -> int:

@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ _FORMAT = f"1-{terms.VERSION}"
 """Part of the index's folder name: an index of another format is ignored until it is built again."""
 _STALE_AFTER = 24 * 3600.0
 """Age in seconds after which the draft of an index belongs to a dead process."""
+_OPEN_ATTEMPTS = 3
 _REPLACE_TIMEOUT = 600.0
 """Seconds to wait for another process before an index is replaced or removed."""
 
@@ -51,7 +53,7 @@ class SearchIndex:
         self.publish_dir = publish_dir
         self.folder = publish_dir / FOLDER / _FORMAT
         self._lock = threading.Lock()
-        self._opened: tuple[tuple[int, int], tantivy.Index, dict[str, str]] | None = None
+        self._opened: _Reader | None = None
 
     @property
     def exists(self) -> bool:
@@ -102,8 +104,10 @@ class SearchIndex:
             due = {site: version for site, version in wanted.items() if indexed.get(site) != version}
             gone = [site for site in indexed if forget_others and site not in wanted]
             if due or gone:
-                index, _ = self._open()
-                index_documents.write(index, self.publish_dir, due, gone, result, progress)
+                import tantivy
+
+                index = tantivy.Index.open(str(self.folder))
+                index_documents.write(index, self.folder, self.publish_dir, due, gone, result, progress)
         return result
 
     def build(self, wanted: dict[str, str], progress: Progress = lambda done, of: None) -> UpdateResult:
@@ -116,7 +120,7 @@ class SearchIndex:
         try:
             draft.chmod(0o755)
             index = index_documents.create(draft)
-            index_documents.write(index, self.publish_dir, wanted, [], result, progress)
+            index_documents.write(index, draft, self.publish_dir, wanted, [], result, progress)
             del index
             with self._write_lock(_REPLACE_TIMEOUT):
                 obsolete = root / f".{_FORMAT}.{time.monotonic_ns()}.part"
@@ -156,16 +160,46 @@ class SearchIndex:
             yield
 
     def _open(self) -> tuple[tantivy.Index, dict[str, str]]:
-        """The index as of its last commit, and the indexed versions. Reopened if a build replaced it."""
-        import tantivy
-
+        """The index as of its last commit, for reading, and the indexed versions."""
         with self._lock:
             status = (self.folder / "meta.json").stat()
             identity = (status.st_ino, status.st_mtime_ns)
-            if self._opened is None or self._opened[0] != identity:
-                index = tantivy.Index.open(str(self.folder))
-                self._opened = (identity, index, index_documents.read_versions(index))
-            return self._opened[1], self._opened[2]
+            if self._opened is None or self._opened.identity != identity:
+                self._opened = _open_reader(self.folder, identity)
+            return self._opened.index, self._opened.versions
+
+
+@dataclass(frozen=True)
+class _Reader:
+    identity: tuple[int, int]
+    """Inode and time of meta.json, which every commit replaces."""
+    index: tantivy.Index
+    versions: dict[str, str]
+
+
+def _open_reader(folder: Path, identity: tuple[int, int]) -> _Reader:
+    """Open the index through a temporary folder of links to its files.
+
+    tantivy creates a lock file in the folder even to read, but the dashboard and `clerk serve` may have no right to
+    write there. It has all files open afterwards, so the links are not needed any longer.
+    """
+    import tantivy
+
+    for attempt in range(_OPEN_ATTEMPTS):
+        try:
+            with tempfile.TemporaryDirectory(prefix="clerk-search-index-") as mirror:
+                for file in folder.iterdir():
+                    copy = Path(mirror) / file.name
+                    if file.suffix == ".json":
+                        shutil.copyfile(file, copy)
+                    elif file.suffix != ".lock":
+                        copy.symlink_to(file.absolute())
+                index = tantivy.Index.open(mirror)
+                return _Reader(identity, index, index_documents.read_versions(index))
+        except (OSError, ValueError):  # a commit removed files meanwhile
+            if attempt == _OPEN_ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")
 
 
 _indexes: dict[Path, SearchIndex] = {}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -144,3 +146,22 @@ def test_the_commands(clerk_command: Clerk, tmp_path: Path, monkeypatch: pytest.
     assert clerk_command("search-index", "remove").code == 0
     assert not (tmp_path / ".search-index").exists()
     assert found(tmp_path, "tree") == ["alpha/2"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_user_who_may_only_read_searches_the_index(indexed: Path) -> None:
+    """Like the dashboard and `clerk serve` under systemd.."""
+    for folder in (indexed, *indexed.parents):
+        if folder.stat().st_mode & 0o005 != 0o005 and folder != Path("/"):
+            folder.chmod(folder.stat().st_mode | 0o005)
+    program = (
+        "import os, sys, tantivy; from pathlib import Path\n"
+        "from clerk.archive.query import parse\n"
+        "from clerk.archive.search import SearchRequest\n"
+        "from clerk.publish import index_query\n"
+        "from clerk.publish.search_index import open_index\n"
+        "os.setgid(65534); os.setuid(65534)\n"
+        "print(open_index(Path(sys.argv[1])).search(SearchRequest(parse('bike')), None).total)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(indexed)], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("2\n", "")
