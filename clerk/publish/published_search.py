@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from collections.abc import Iterable
@@ -21,13 +22,16 @@ def current_versions(publish_dir: Path, site: str | None = None) -> dict[str, st
     """Subdomain → name of the version that `current` names. Reads one link per site."""
     versions = {}
     for name in [site] if site else sorted(os.listdir(publish_dir)):  # noqa: PTH208 (thousands per search)
-        if is_subdomain(name):
-            try:
-                target = os.readlink(f"{publish_dir}/{name}/current")  # noqa: PTH115 (thousands per search)
-            except (FileNotFoundError, NotADirectoryError):
-                continue
+        try:
+            target = os.readlink(f"{publish_dir}/{name}/current")  # noqa: PTH115 (thousands per search)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if _is_subdomain(name):
             versions[name] = target.rpartition("/")[2]
     return versions
+
+
+_is_subdomain = functools.lru_cache(100_000)(is_subdomain)
 
 
 def search_published(
