@@ -39,11 +39,18 @@ class _Column:
 
 class _Page:
     def __init__(self, terms: PageTerms) -> None:
-        self.columns = {"words": _Column(terms.words), "stems": _Column(terms.stems)}
+        self._terms = terms
+        self._columns: dict[str, _Column] = {}
+
+    def _column(self, name: str) -> _Column:
+        """Made when a term needs it: most queries use one of the two."""
+        if name not in self._columns:
+            self._columns[name] = _Column(self._terms.words if name == "words" else self._terms.stems)
+        return self._columns[name]
 
     def find(self, term: Term) -> list[tuple[int, int]]:
         """First and last position of each match of the term."""
-        column = self.columns[term.column]
+        column = self._column(term.column)
         return [
             (at, at + len(phrase) - 1)
             for phrase in term.alternatives(term.column)
@@ -61,7 +68,7 @@ class _Page:
         return all(map(self.matches, node.required)) and not any(map(self.matches, node.excluded))
 
     def _is_near(self, node: Near, phrases: tuple[Phrase, ...]) -> bool:
-        column = self.columns[node.column]
+        column = self._column(node.column)
         found = [column.find(phrase, term.is_prefix) for phrase, term in zip(phrases, node.terms, strict=True)]
         return any(
             all(

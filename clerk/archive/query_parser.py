@@ -89,9 +89,10 @@ def _lex_word(text: str) -> list[_Lexeme]:
             f"{field[0]} is an unknown operator",
             f'put "{text}" in double quotes to search for it; sites, bodies and dates are filters beside the query',
         )
-    if _FOREIGN_WORDS.fullmatch(text) or _FOREIGN_SIGNS.search(text):
+    is_foreign = _FOREIGN_WORDS.fullmatch(text) is not None
+    if is_foreign or _FOREIGN_SIGNS.search(text):
         raise InvalidQuery(
-            f"{text} contains an unknown operator",
+            f"{text} {'is' if is_foreign else 'contains'} an unknown operator",
             'there are AND, OR, NOT, -word, "a phrase", prefix*, NEAR(a b, 5) and brackets;'
             " put text in double quotes to search for it",
         )

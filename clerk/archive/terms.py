@@ -68,11 +68,14 @@ def tokenize(text: str) -> list[Token]:
     tokens: list[Token] = []
     parts: list[Token] = []
     last_end = 0
+    lower = text.lower()
+    if len(lower) != len(text):  # a letter such as İ has two in lower case, which would move all positions
+        lower = "".join(letter if len(letter.lower()) > 1 else letter.lower() for letter in text)
     for match in _TOKEN.finditer(text):
         start, end = match.span()
         if start < last_end:  # a fraction of zero
             continue
-        word = match[0].lower()
+        word = lower[start:end]
         if word[0].isdigit() and (match.lastgroup == "grouped" or word.isdigit()):
             fraction = _ZERO_FRACTION.match(text, end)
             word, end = _SEPARATOR.sub("", word), fraction.end() if fraction else end

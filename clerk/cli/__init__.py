@@ -46,6 +46,7 @@ _COMMANDS = {
     "rewind": "clerk.cli.rewind:rewind",
     "rollback": "clerk.cli.rollback:rollback",
     "search": "clerk.cli.search:search_command",
+    "search-index": "clerk.cli.search_index:search_index",
     "serve": "clerk.cli.serve:serve",
     "site": "clerk.cli.site:site",
     "status": "clerk.cli.status:status",

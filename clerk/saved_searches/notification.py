@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from typing import Any
-from urllib.parse import quote
 
-from clerk.archive.pages import TABLES
+from clerk.archive.hits import page_path
 from clerk.humanize import pluralize
 from clerk.saved_searches.deliveries import Match
 
@@ -84,7 +83,7 @@ class Notification:
 
 
 def page_url(public_url: str | None, match: Match) -> str | None:
-    """The page in `clerk serve`; None without CLERK_PUBLIC_URL."""
+    """The permanent address of the page in `clerk serve`; None without CLERK_PUBLIC_URL."""
     if public_url is None:
         return None
-    return f"{public_url}/{quote(match.subdomain)}/{TABLES.get(match.kind, 'minutes')}/{quote(match.page_id)}"
+    return public_url + page_path(match.subdomain, match.kind, match.date, match.meeting, match.page)

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from clerk.archive.hits import PAGE_ROUTE
 from clerk.errors import ClerkError
 from clerk.web.action_executor import ActionExecutor
 from clerk.web.auth import AuthMiddleware
@@ -50,6 +51,7 @@ _ROUTES = [
     Route("/alerts", saved_searches.show),
     Route("/feeds/alerts/{name}.atom", saved_searches.saved_search_feed),
     Route("/feeds/sites/{subdomain}.atom", saved_searches.site_feed),
+    Route(PAGE_ROUTE + "/{subdomain}/{kind}/{date}/{meeting:path}/{page:int}", search.show_page),
     Route("/sites/{subdomain:path}/documents/{document:int}", document.show),
     Route("/sites/{subdomain:path}/documents/{document:int}/pages/{page:int}.png", document.image),
     Route("/sites/{subdomain:path}/documents/{document:int}/document.pdf", document.original),

@@ -31,6 +31,7 @@ REPORTS = {
     "clerk pipeline-status",
     "clerk plugins",
     "clerk search",
+    "clerk search-index status",
     "clerk site list",
     "clerk site show",
     "clerk status",

@@ -16,7 +16,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
-from clerk.archive.search import highlight
+from clerk.archive.hits import cite, page_path
+from clerk.archive.query import InvalidQuery, parse
+from clerk.archive.query_parser import MAX_LENGTH
 from clerk.documents.sanitize import folder_name
 from clerk.documents.storage import Document
 from clerk.errors import job_error_class
@@ -60,10 +62,11 @@ class StageStatus:
 
 def show(request: Request) -> Response:
     row, other_versions = _read(request)
-    search_text = paging.parse_text(request.query_params.get("q", ""), 200)
+    search_text = paging.parse_text(request.query_params.get("q", ""), MAX_LENGTH)
     files, page_count = _read_files(request.app.state.storage_dir, row)
     number = min(paging.parse_page(request.query_params.get("page", "")), max(page_count, 1))
     page = _read_page(files, number) if page_count else None
+    place = _place(row, number)
     return render(
         "document.html",
         row=row,
@@ -75,7 +78,9 @@ def show(request: Request) -> Response:
         page=page,
         has_pdf=_pdf(files) is not None,
         can_render=can_render(),
-        text=highlight(page.text, search_text) if page and page.text else None,
+        text=_highlight(page.text, search_text) if page and page.text else None,
+        permanent_path=page_path(*place),
+        citation=cite(*place, row["source_url"]),
         search_text=search_text,
         link=_link_to(row, search_text),
     )
@@ -109,6 +114,20 @@ def original(request: Request) -> Response:
     document = files.document
     name = f"{document.subdomain} {folder_name(document.meeting)} {document.stem}.pdf"
     return FileResponse(pdf, media_type="application/pdf", filename=name, headers=_CACHE_HEADERS)
+
+
+def _highlight(text: str, search_text: str) -> str:
+    """A query that cannot be parsed highlights nothing: the search page reports it."""
+    try:
+        return parse(search_text).highlight(text)
+    except InvalidQuery:
+        return text
+
+
+def _place(row: DictRow, number: int) -> tuple[str, str, str, str, int]:
+    """What identifies a page in the archive: site, kind, date, meeting and page."""
+    meeting = row["meeting"] if row["occurrence"] == 1 else f"{row['meeting']} ({row['occurrence']})"
+    return row["subdomain"], row["kind"], row["date"].isoformat(), meeting, number
 
 
 def _read_image(request: Request, number: int) -> tuple[DocumentFiles | None, bytes | None]:
