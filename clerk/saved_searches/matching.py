@@ -19,13 +19,12 @@ from typing import Any, NamedTuple
 import psycopg
 
 from clerk.archive.content_hash import hash_content, open_readonly
-from clerk.archive.pages import TABLES
 from clerk.archive.query import InvalidQuery
 from clerk.config import Settings
 from clerk.documents.storage import SiteStorage
 from clerk.publish.versions import DATABASE, SiteVersions
 from clerk.saved_searches import deliveries, repository
-from clerk.saved_searches.page_query import MatchingPage, NewPages, parse_query
+from clerk.saved_searches.page_query import MatchingPage, NewPages, parse_query, sources_of_pages
 from clerk.saved_searches.repository import SavedSearch
 
 logger = logging.getLogger(__name__)
@@ -33,10 +32,6 @@ logger = logging.getLogger(__name__)
 Connection = psycopg.Connection[Any]
 Connect = Callable[[], AbstractContextManager[Connection]]
 
-_PAGE_IDS = {
-    kind: f"select meeting, date, id from {table} order by meeting, date, page"  # noqa: S608 (our own names)
-    for kind, table in TABLES.items()
-}
 _PUBLICATION = """
 select p.subdomain, p.content_hash, m.status,
        -- Publications of a clerk without saved searches: their pages were not recorded.
@@ -182,7 +177,8 @@ def _find_archive(settings: Settings, subdomain: str, content_hash: str) -> Path
 
 def _read_page_ids(archive: sqlite3.Connection) -> _PageIds:
     documents: _PageIds = {}
-    for kind, sql in _PAGE_IDS.items():
+    for kind, source in sources_of_pages(archive):
+        sql = f"select meeting, date, id from {source} order by meeting, date, page"  # noqa: S608 (our own names)
         for meeting, date, page_id in archive.execute(sql):
             documents.setdefault(_DocumentKey(kind, meeting, date), []).append(page_id)
     return documents

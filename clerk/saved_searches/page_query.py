@@ -17,10 +17,7 @@ _PAGE = {
     kind: f"select meeting, date, page, text from {table} where id = ?"  # noqa: S608 (our own names)
     for kind, table in TABLES.items()
 }
-_NEWEST_PAGES = {
-    kind: f"select id, meeting, date, page, text from {table} order by date desc, meeting, page"  # noqa: S608 (our own names)
-    for kind, table in TABLES.items()
-}
+_TABLES = "select name from sqlite_master where type = 'table'"
 _REMOVE_MARKS = {ord(mark): None for mark in HIGHLIGHT}
 
 
@@ -64,6 +61,20 @@ class NewPages:
         return meeting, date, page, text
 
 
+def sources_of_pages(archive: sqlite3.Connection) -> list[tuple[str, str]]:
+    """Each kind, and the SQL after `from` that selects its pages.
+
+    A table of several kinds has a column `kind`. An archive of an older version may lack a table.
+    """
+    existing = {name for (name,) in archive.execute(_TABLES)}
+    tables = list(TABLES.values())
+    return [
+        (kind, table if tables.count(table) == 1 else f"{table} where kind = '{kind}'")
+        for kind, table in TABLES.items()
+        if table in existing
+    ]
+
+
 def parse_query(text: str) -> Query:
     """Raises InvalidQuery, which says what to write instead."""
     return query_language.parse(text)
@@ -73,7 +84,8 @@ def sample_pages(archive: sqlite3.Connection, text: str, limit: int) -> list[Mat
     """The newest pages of the archive that match the query, at most `limit` of each kind."""
     query = parse_query(text)
     found: list[MatchingPage] = []
-    for kind, sql in _NEWEST_PAGES.items():
+    for kind, source in sources_of_pages(archive):
+        sql = f"select id, meeting, date, page, text from {source} order by date desc, meeting, page"  # noqa: S608 (our own names)
         pages = (
             MatchingPage(kind, page_id, meeting, date, page, _snippet(query, page_text))
             for page_id, meeting, date, page, page_text in archive.execute(sql)
