@@ -15,7 +15,7 @@ from clerk.pipeline.connector import ClerkConnector
 from clerk.pipeline.job_context import JobContext
 from clerk.pipeline.job_manager import ClerkJobManager
 from clerk.pipeline.retry import StageRetry
-from clerk.pipeline.tasks import compilation, coordinator, deploy, extraction, fetch, ocr, periodic
+from clerk.pipeline.tasks import compilation, coordinator, deploy, extraction, fetch, ocr, periodic, saved_searches
 from clerk.pipeline.worker import ClerkWorker
 
 _STAGE_TASKS: dict[str, Callable[[JobContext], Any]] = {
@@ -28,7 +28,8 @@ _STAGE_TASKS: dict[str, Callable[[JobContext], Any]] = {
 
 
 class ClerkApp(App):
-    """A Procrastinate app with clerk's worker and job manager, coordinator tasks and periodic tasks, but no stages."""
+    """A Procrastinate app with clerk's worker and job manager, the tasks of coordinators and saved
+    searches, periodic tasks, but no stages."""
 
     def __init__(self) -> None:
         connector = ClerkConnector()
@@ -36,6 +37,7 @@ class ClerkApp(App):
         self.job_manager: ClerkJobManager = ClerkJobManager(connector)
         coordinator.register(self)
         periodic.register(self)
+        saved_searches.register(self)
 
     def add_stage(self, stage: str, task: Callable[[JobContext], Any]) -> None:
         """Register the task that processes the units of a stage."""

@@ -77,6 +77,14 @@ class Settings:
     keep_versions: int
     deploy_command: tuple[str, ...] | None
     deploy_time_limit: float
+    public_url: str | None
+    smtp_host: str | None
+    smtp_port: int
+    smtp_tls: str
+    smtp_user: str | None
+    smtp_password: str | None
+    smtp_from: str | None
+    digest_hour: int
     redis_url: str | None
     origins: Mapping[str, str]
     """Setting name → the origin of its value: `environment`, the path of a folder or file, or `default`."""
@@ -259,6 +267,52 @@ def command(text: str) -> tuple[str, ...]:
     if not words or not words[0]:
         raise ValueError("names no program", "write a program and its arguments")
     return tuple(words)
+
+
+def web_url(text: str) -> str:
+    if not re.fullmatch(r"https?://[A-Za-z0-9._:\[\]-]+(?:/[!-~]*)?", text) or set("?#") & set(text):
+        raise ValueError(f"is {text!r}", "write an address such as https://archives.example.org, without ? and #")
+    return text.rstrip("/")
+
+
+def host_name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+", text):
+        raise ValueError(f"is {text!r}", "write a host name or an IP address, without port")
+    return text
+
+
+def port(text: str) -> int:
+    number = positive_int(text)
+    if number > 65_535:
+        raise ValueError(f"is {text!r}", "write a port from 1 to 65535")
+    return number
+
+
+def tls_mode(text: str) -> str:
+    if text.lower() not in ("starttls", "implicit", "none"):
+        raise ValueError(f"is {text!r}", "write starttls, implicit or none")
+    return text.lower()
+
+
+def hour(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or int(text) > 23:
+        raise ValueError(f"is {text!r}", "write an hour from 0 to 23")
+    return int(text)
+
+
+def mail_address(text: str) -> str:
+    """One address without a display name, in ASCII: it becomes part of mail headers and of the SMTP dialogue."""
+    local, _, domain = text.rpartition("@")
+    label = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+    is_local = re.fullmatch(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*", local)
+    if (
+        is_local is None
+        or re.fullmatch(rf"{label}(?:\.{label})*", domain) is None
+        or len(text) > 254
+        or len(local) > 64
+    ):
+        raise ValueError(f"is {text!r}", "write one mail address such as name@example.org, without a display name")
+    return text
 
 
 def redact_url(url: str | None) -> str:
@@ -502,6 +556,67 @@ SETTINGS = (
         seconds,
         "900",
         "Seconds after which that command and its child processes are killed.",
+    ),
+    Setting(
+        "CLERK_PUBLIC_URL",
+        "public_url",
+        web_url,
+        "none",
+        "Where readers reach `clerk serve`, such as https://archives.example.org. Mails and feeds link to it.",
+        lambda url: url or "(none)",
+    ),
+    Setting(
+        "CLERK_SMTP_HOST",
+        "smtp_host",
+        host_name,
+        "none",
+        "The SMTP server for the mails of `clerk alert`. Without it no mail is sent.",
+        lambda host: host or "(none)",
+    ),
+    Setting(
+        "CLERK_SMTP_PORT",
+        "smtp_port",
+        port,
+        "587",
+        "The port of the SMTP server: usually 587 for starttls, 465 for implicit, 25 for none.",
+    ),
+    Setting(
+        "CLERK_SMTP_TLS",
+        "smtp_tls",
+        tls_mode,
+        "starttls",
+        "Encryption of the connection to the SMTP server: starttls, implicit (TLS from the start) or none.",
+    ),
+    Setting(
+        "CLERK_SMTP_USER",
+        "smtp_user",
+        str,
+        "none",
+        "The user name at the SMTP server, if it needs one.",
+        lambda user: user or "(none)",
+    ),
+    Setting(
+        "CLERK_SMTP_PASSWORD",
+        "smtp_password",
+        str,
+        "none",
+        "The password at the SMTP server. Never sent without TLS.",
+        lambda password: "(none)" if password is None else "***",
+    ),
+    Setting(
+        "CLERK_SMTP_FROM",
+        "smtp_from",
+        mail_address,
+        "none",
+        "The sender of mails, such as clerk@example.org.",
+        lambda address: address or "(none)",
+    ),
+    Setting(
+        "CLERK_DIGEST_HOUR",
+        "digest_hour",
+        hour,
+        "6",
+        "The hour, in UTC, at which daily digests are sent; weekly ones at that hour on Mondays.",
     ),
     Setting(
         "REDIS_URL",

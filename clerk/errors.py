@@ -501,6 +501,59 @@ class CommandUnset(JobError):
     remedy = "set CLERK_DEPLOY_COMMAND on the machines that deploy, then retry"
 
 
+# --- Saved searches (`clerk alert`): deliveries of their matches.
+
+_RETRY_DELIVERY = "then: clerk failures --stage delivery --retry"
+
+
+class SavedQueryInvalid(JobError):
+    """This version of clerk does not understand the query of an alert. The other alerts are matched."""
+
+    code = "SavedQueryInvalid"
+    remedy = "remove the alert and add it with a query that `clerk search` accepts"
+    retry_helps = False
+
+
+class MailNotConfigured(JobError):
+    """Settings that sending mail needs are missing, or would send the password unencrypted."""
+
+    code = "MailNotConfigured"
+    remedy = f"set CLERK_SMTP_HOST, CLERK_SMTP_FROM and what the message names on the workers; {_RETRY_DELIVERY}"
+
+
+class MailFailed(JobError):
+    """The SMTP server could not be reached, or refused the mail for the time being."""
+
+    code = "MailFailed"
+    remedy = f"check CLERK_SMTP_HOST and the SMTP server's log; {_RETRY_DELIVERY}"
+    retryable = True
+
+
+class MailRefused(JobError):
+    """The SMTP server refused the mail, its recipient, or the login permanently."""
+
+    code = "MailRefused"
+    remedy = f"correct the recipient (clerk alert remove and add) or the settings of the SMTP server; {_RETRY_DELIVERY}"
+
+
+class WebhookFailed(JobError):
+    """The receiver of a webhook could not be reached, or did not answer with a status from 200 to 299."""
+
+    code = "WebhookFailed"
+    remedy = f"check the receiver's log; {_RETRY_DELIVERY}"
+    retryable = True
+
+
+class WebhookForbidden(JobError):
+    """The webhook's address is not public, or its port is not one of web servers."""
+
+    code = "WebhookForbidden"
+    remedy = (
+        "correct the address (clerk alert remove and add); to allow this machine or a private network, set"
+        f" CLERK_ALLOW_LOOPBACK or CLERK_ALLOW_NETWORKS on the workers, {_RETRY_DELIVERY}"
+    )
+
+
 # --- The database, and the worker's machine. These attempts do not count: the job is retried until the cause is gone.
 
 _NO_RETRY_NEEDED = "the jobs continue by themselves"

@@ -43,6 +43,8 @@ with role as (
                    'job_claims', 'reconcile_log', 'stage_policy', 'paused_queues', 'ignored_results', 'worker_processes',
                    'fetch_hosts', 'fetch_slots', 'publications', 'publication_steps', 'storage_scans',
                    'operator_actions', 'reconcile_runs', 'host_problems',
+                   'saved_searches', 'saved_search_destinations', 'saved_search_matches', 'saved_search_deliveries',
+                   'published_pages', 'publication_matchings',
                    'legacy_schema', 'legacy_values', 'legacy_sites', 'legacy_columns', 'legacy_column_parts',
                    'legacy_column_values',
                    -- Names before migration 0017, for a database at an earlier version.

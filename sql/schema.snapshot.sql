@@ -29,10 +29,16 @@ create table procrastinate_events ();
 create table procrastinate_jobs ();
 create table procrastinate_periodic_defers ();
 create table procrastinate_workers ();
+create table publication_matchings ();
 create table publication_steps ();
 create table publications ();
+create table published_pages ();
 create table reconcile_log ();
 create table reconcile_runs ();
+create table saved_search_deliveries ();
+create table saved_search_destinations ();
+create table saved_search_matches ();
+create table saved_searches ();
 create table sites ();
 create table stage_policy ();
 create table storage_scans ();
@@ -195,6 +201,17 @@ alter table procrastinate_periodic_defers add column periodic_id character varyi
 alter table procrastinate_periodic_defers add column task_name character varying(128) not null;
 alter table procrastinate_workers add column id bigint not null generated always as identity;
 alter table procrastinate_workers add column last_heartbeat timestamp with time zone not null default now();
+alter table publication_matchings add column attempt_count integer not null default 0;
+alter table publication_matchings add column created_at timestamp with time zone not null;
+alter table publication_matchings add column error_code text;
+alter table publication_matchings add column error_message text;
+alter table publication_matchings add column job_id bigint;
+alter table publication_matchings add column last_attempt_at timestamp with time zone;
+alter table publication_matchings add column matched_at timestamp with time zone;
+alter table publication_matchings add column matches integer;
+alter table publication_matchings add column new_pages integer;
+alter table publication_matchings add column publication_id bigint not null;
+alter table publication_matchings add column status text not null default 'pending'::text;
 alter table publication_steps add column done_at timestamp with time zone not null default now();
 alter table publication_steps add column name text not null;
 alter table publication_steps add column publication_id bigint not null;
@@ -211,6 +228,15 @@ alter table publications add column run_id bigint not null;
 alter table publications add column subdomain character varying not null;
 alter table publications add column withdrawn_at timestamp with time zone;
 alter table publications add column withdrawn_by text;
+alter table published_pages add column changed_at timestamp with time zone not null;
+alter table published_pages add column date text not null;
+alter table published_pages add column first_published_at timestamp with time zone not null;
+alter table published_pages add column kind text not null;
+alter table published_pages add column meeting text not null;
+alter table published_pages add column new_pages integer not null;
+alter table published_pages add column page_ids text[] not null;
+alter table published_pages add column pages integer not null;
+alter table published_pages add column subdomain character varying not null;
 alter table reconcile_log add column actor text not null default CURRENT_USER;
 alter table reconcile_log add column after jsonb;
 alter table reconcile_log add column at timestamp with time zone not null default now();
@@ -235,6 +261,52 @@ alter table reconcile_runs add column repaired integer not null default 0;
 alter table reconcile_runs add column started_at timestamp with time zone not null default now();
 alter table reconcile_runs add column subdomain character varying;
 alter table reconcile_runs add column via text not null default COALESCE(NULLIF(current_setting('clerk.via'::text, true), ''::text), 'sql'::text);
+alter table saved_search_deliveries add column attempt_count integer not null default 0;
+alter table saved_search_deliveries add column created_at timestamp with time zone not null;
+alter table saved_search_deliveries add column delivered_at timestamp with time zone;
+alter table saved_search_deliveries add column destination_id bigint not null;
+alter table saved_search_deliveries add column error_code text;
+alter table saved_search_deliveries add column error_message text;
+alter table saved_search_deliveries add column first_match_id bigint not null;
+alter table saved_search_deliveries add column id bigint not null generated always as identity;
+alter table saved_search_deliveries add column idempotency_key uuid not null default gen_random_uuid();
+alter table saved_search_deliveries add column job_id bigint;
+alter table saved_search_deliveries add column last_attempt_at timestamp with time zone;
+alter table saved_search_deliveries add column last_match_id bigint not null;
+alter table saved_search_deliveries add column matches integer not null;
+alter table saved_search_deliveries add column status text not null default 'pending'::text;
+alter table saved_search_destinations add column address text not null default ''::text;
+alter table saved_search_destinations add column channel text not null;
+alter table saved_search_destinations add column delivered_to_match bigint not null default 0;
+alter table saved_search_destinations add column frequency text not null default 'immediate'::text;
+alter table saved_search_destinations add column id bigint not null generated always as identity;
+alter table saved_search_destinations add column next_digest_at timestamp with time zone;
+alter table saved_search_destinations add column saved_search_id bigint not null;
+alter table saved_search_destinations add column secret text;
+alter table saved_search_matches add column content_item_id bigint;
+alter table saved_search_matches add column date text not null;
+alter table saved_search_matches add column id bigint not null generated always as identity;
+alter table saved_search_matches add column is_new_document boolean not null;
+alter table saved_search_matches add column kind text not null;
+alter table saved_search_matches add column matched_at timestamp with time zone not null;
+alter table saved_search_matches add column meeting text not null;
+alter table saved_search_matches add column page integer not null;
+alter table saved_search_matches add column page_id text not null;
+alter table saved_search_matches add column publication_id bigint;
+alter table saved_search_matches add column saved_search_id bigint not null;
+alter table saved_search_matches add column snippet text not null;
+alter table saved_search_matches add column source_url text;
+alter table saved_search_matches add column subdomain character varying not null;
+alter table saved_searches add column created_at timestamp with time zone not null default now();
+alter table saved_searches add column created_by text not null;
+alter table saved_searches add column id bigint not null generated always as identity;
+alter table saved_searches add column name text not null;
+alter table saved_searches add column paused_at timestamp with time zone;
+alter table saved_searches add column paused_by text;
+alter table saved_searches add column query text not null;
+alter table saved_searches add column query_error text;
+alter table saved_searches add column query_error_at timestamp with time zone;
+alter table saved_searches add column sites text[];
 alter table sites add column compilation_completed integer not null default 0;
 alter table sites add column compilation_failed integer not null default 0;
 alter table sites add column compilation_total integer not null default 0;
@@ -363,6 +435,9 @@ alter table procrastinate_periodic_defers add constraint procrastinate_periodic_
 alter table procrastinate_periodic_defers add constraint procrastinate_periodic_defers_pkey PRIMARY KEY (id);
 alter table procrastinate_periodic_defers add constraint procrastinate_periodic_defers_unique UNIQUE (task_name, periodic_id, defer_timestamp);
 alter table procrastinate_workers add constraint procrastinate_workers_pkey PRIMARY KEY (id);
+alter table publication_matchings add constraint publication_matchings_pkey PRIMARY KEY (publication_id);
+alter table publication_matchings add constraint publication_matchings_publication_id_fkey FOREIGN KEY (publication_id) REFERENCES publications(id) ON DELETE CASCADE;
+alter table publication_matchings add constraint publication_matchings_status_check CHECK (((status = ANY (ARRAY['pending'::text, 'failed_retryable'::text, 'failed_terminal'::text, 'matched'::text, 'superseded'::text])) AND ((status = ANY (ARRAY['matched'::text, 'superseded'::text])) = (matched_at IS NOT NULL))));
 alter table publication_steps add constraint publication_steps_pkey PRIMARY KEY (publication_id, step, name);
 alter table publication_steps add constraint publication_steps_publication_id_fkey FOREIGN KEY (publication_id) REFERENCES publications(id) ON DELETE CASCADE;
 alter table publication_steps add constraint publication_steps_step_check CHECK ((step = ANY (ARRAY['deploy'::text, 'post_deploy'::text])));
@@ -372,8 +447,27 @@ alter table publications add constraint publications_pages_check CHECK ((pages >
 alter table publications add constraint publications_pkey PRIMARY KEY (id);
 alter table publications add constraint publications_run_id_fkey FOREIGN KEY (run_id) REFERENCES pipeline_runs(run_id) ON DELETE CASCADE;
 alter table publications add constraint publications_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
+alter table published_pages add constraint published_pages_pkey PRIMARY KEY (subdomain, kind, meeting, date);
+alter table published_pages add constraint published_pages_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
 alter table reconcile_log add constraint reconcile_log_pkey PRIMARY KEY (id);
 alter table reconcile_runs add constraint reconcile_runs_pkey PRIMARY KEY (reconciliation);
+alter table saved_search_deliveries add constraint saved_search_deliveries_destination_id_fkey FOREIGN KEY (destination_id) REFERENCES saved_search_destinations(id) ON DELETE CASCADE;
+alter table saved_search_deliveries add constraint saved_search_deliveries_pkey PRIMARY KEY (id);
+alter table saved_search_deliveries add constraint saved_search_deliveries_range_check CHECK (((first_match_id <= last_match_id) AND (matches > 0)));
+alter table saved_search_deliveries add constraint saved_search_deliveries_status_check CHECK (((status = ANY (ARRAY['pending'::text, 'failed_retryable'::text, 'failed_terminal'::text, 'delivered'::text])) AND ((status = 'delivered'::text) = (delivered_at IS NOT NULL))));
+alter table saved_search_destinations add constraint saved_search_destinations_address_check CHECK ((((address = ''::text) = (channel = 'feed'::text)) AND (address !~ '[[:cntrl:]]'::text)));
+alter table saved_search_destinations add constraint saved_search_destinations_channel_check CHECK ((channel = ANY (ARRAY['mail'::text, 'webhook'::text, 'feed'::text])));
+alter table saved_search_destinations add constraint saved_search_destinations_frequency_check CHECK (((frequency = ANY (ARRAY['immediate'::text, 'daily'::text, 'weekly'::text])) AND ((channel = 'mail'::text) OR (frequency = 'immediate'::text)) AND ((frequency = 'immediate'::text) = (next_digest_at IS NULL))));
+alter table saved_search_destinations add constraint saved_search_destinations_pkey PRIMARY KEY (id);
+alter table saved_search_destinations add constraint saved_search_destinations_saved_search_id_fkey FOREIGN KEY (saved_search_id) REFERENCES saved_searches(id) ON DELETE CASCADE;
+alter table saved_search_destinations add constraint saved_search_destinations_secret_check CHECK (((secret IS NOT NULL) = (channel = 'webhook'::text)));
+alter table saved_search_matches add constraint saved_search_matches_pkey PRIMARY KEY (id);
+alter table saved_search_matches add constraint saved_search_matches_publication_id_fkey FOREIGN KEY (publication_id) REFERENCES publications(id) ON DELETE SET NULL;
+alter table saved_search_matches add constraint saved_search_matches_saved_search_id_fkey FOREIGN KEY (saved_search_id) REFERENCES saved_searches(id) ON DELETE CASCADE;
+alter table saved_searches add constraint saved_searches_name_check CHECK ((name ~ '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'::text));
+alter table saved_searches add constraint saved_searches_pkey PRIMARY KEY (id);
+alter table saved_searches add constraint saved_searches_query_check CHECK (((query <> ''::text) AND (length(query) <= 1000)));
+alter table saved_searches add constraint saved_searches_sites_check CHECK ((sites <> '{}'::text[]));
 alter table sites add constraint sites_compilation_counters_check CHECK (((compilation_total >= 0) AND (compilation_completed >= 0) AND (compilation_failed >= 0)));
 alter table sites add constraint sites_current_stage_check CHECK (((current_stage)::text = ANY ((ARRAY['fetch'::character varying, 'ocr'::character varying, 'compilation'::character varying, 'extraction'::character varying, 'deploy'::character varying, 'completed'::character varying])::text[])));
 alter table sites add constraint sites_deploy_counters_check CHECK (((deploy_total >= 0) AND (deploy_completed >= 0) AND (deploy_failed >= 0)));
@@ -413,11 +507,21 @@ CREATE INDEX idx_pipeline_transitions_waiting ON pipeline_transitions USING btre
 CREATE INDEX idx_procrastinate_jobs_queue_todo ON procrastinate_jobs USING btree (queue_name, priority DESC, id) WHERE (status = 'todo'::procrastinate_job_status);
 CREATE INDEX idx_procrastinate_jobs_worker_not_null ON procrastinate_jobs USING btree (worker_id) WHERE ((worker_id IS NOT NULL) AND (status = 'doing'::procrastinate_job_status));
 CREATE INDEX idx_procrastinate_workers_last_heartbeat ON procrastinate_workers USING btree (last_heartbeat);
+CREATE INDEX idx_publication_matchings_failed ON publication_matchings USING btree (last_attempt_at) WHERE (status = ANY (ARRAY['failed_retryable'::text, 'failed_terminal'::text]));
+CREATE INDEX idx_publication_matchings_open ON publication_matchings USING btree (publication_id) WHERE (status = ANY (ARRAY['pending'::text, 'failed_retryable'::text]));
 CREATE INDEX idx_publications_subdomain ON publications USING btree (subdomain, id DESC);
+CREATE INDEX idx_published_pages_changed_at ON published_pages USING btree (subdomain, changed_at DESC);
 CREATE INDEX idx_reconcile_log_at ON reconcile_log USING btree (at);
 CREATE INDEX idx_reconcile_log_repair ON reconcile_log USING btree (subdomain, run_id, kind, at);
 CREATE INDEX idx_reconcile_log_subdomain ON reconcile_log USING btree (subdomain, at DESC);
 CREATE INDEX idx_reconcile_runs_started_at ON reconcile_runs USING btree (started_at);
+CREATE INDEX idx_saved_search_deliveries_delivered_at ON saved_search_deliveries USING btree (delivered_at);
+CREATE INDEX idx_saved_search_deliveries_failed ON saved_search_deliveries USING btree (last_attempt_at) WHERE (status = ANY (ARRAY['failed_retryable'::text, 'failed_terminal'::text]));
+CREATE INDEX idx_saved_search_deliveries_open ON saved_search_deliveries USING btree (id) WHERE (status = ANY (ARRAY['pending'::text, 'failed_retryable'::text]));
+CREATE INDEX idx_saved_search_destinations_digest ON saved_search_destinations USING btree (next_digest_at) WHERE (next_digest_at IS NOT NULL);
+CREATE INDEX idx_saved_search_matches_matched_at ON saved_search_matches USING btree (matched_at);
+CREATE INDEX idx_saved_search_matches_publication ON saved_search_matches USING btree (publication_id);
+CREATE INDEX idx_saved_search_matches_search ON saved_search_matches USING btree (saved_search_id, id);
 CREATE INDEX idx_sites_coordinator_enqueued ON sites USING btree (subdomain, coordinator_enqueued) WHERE (coordinator_enqueued = false);
 CREATE INDEX idx_sites_current_stage ON sites USING btree (current_stage);
 CREATE INDEX idx_sites_paused ON sites USING btree (subdomain) WHERE (paused_at IS NOT NULL);
@@ -437,6 +541,10 @@ CREATE UNIQUE INDEX uix_content_items_source_key ON content_items USING btree (s
 CREATE UNIQUE INDEX uix_content_items_storage_key ON content_items USING btree (subdomain, storage_key);
 CREATE UNIQUE INDEX uix_pipeline_runs_open ON pipeline_runs USING btree (subdomain) WHERE (ended_at IS NULL);
 CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (run_id, content_hash);
+CREATE UNIQUE INDEX uix_saved_search_deliveries_range ON saved_search_deliveries USING btree (destination_id, last_match_id);
+CREATE UNIQUE INDEX uix_saved_search_destinations_address ON saved_search_destinations USING btree (saved_search_id, channel, address);
+CREATE UNIQUE INDEX uix_saved_search_matches_page ON saved_search_matches USING btree (saved_search_id, subdomain, page_id);
+CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name);
 
 -- section: functions
 -- clerk_abandon_run(p_subdomain text, p_run_id bigint, p_reason text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 1c1937db1a70f39c333167adf61df98b
@@ -454,6 +562,7 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- clerk_defer_reconciliation() returns boolean set search_path=pg_catalog, public, pg_temp, md5 1a9ef55c4a5a80449c406849ada39c64
 -- clerk_defer_refresh(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 bb76be7c01cedbc5b0393b3e68c6698b
 -- clerk_defer_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 3706c7feae2eb9ba60032d4f0140ee3a
+-- clerk_delete_old_matches() returns bigint set search_path=pg_catalog, public, pg_temp, md5 5a666730855b375d4b4196684f4752c9
 -- clerk_delete_old_records() returns bigint security definer set search_path=pg_catalog, pg_temp, md5 16c26e8386635c86425cfb9598235430
 -- clerk_end_run(p_subdomain text, p_run_id bigint, p_outcome text, p_reason text, p_error_code text) returns void set search_path=pg_catalog, public, pg_temp, md5 e4642a7086a509cdf898744a933114fc
 -- clerk_event_type(p_old procrastinate_job_status, p_new procrastinate_job_status) returns procrastinate_job_event_type immutable, md5 d41d8cd98f00b204e9800998ecf8427e
@@ -490,6 +599,7 @@ CREATE UNIQUE INDEX uix_publications_run_content ON publications USING btree (ru
 -- clerk_record_change() returns trigger set search_path=pg_catalog, public, pg_temp set plan_cache_mode=force_generic_plan set enable_seqscan=off set jit=off, md5 cbc40d4e0729afdef48673eb2aee4a69
 -- clerk_record_coordinator_error() returns trigger set search_path=pg_catalog, public, pg_temp, md5 524a510ebf7170d47d3159ba47aa721c
 -- clerk_record_delete() returns trigger set search_path=pg_catalog, public, pg_temp set plan_cache_mode=force_generic_plan set enable_seqscan=off set jit=off, md5 d1e714db4666bcb25afee856e5538897
+-- clerk_record_delivery_error() returns trigger set search_path=pg_catalog, public, pg_temp, md5 c85efd0eda1cf403edaa08aef796aa6e
 -- clerk_record_insert() returns trigger set search_path=pg_catalog, public, pg_temp set plan_cache_mode=force_generic_plan set enable_seqscan=off set jit=off, md5 4a90a5df3aa85a6d0d861891b75e0156
 -- clerk_recount_site(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 6d176028fe38d4b7523437c55c0fe25d
 -- clerk_redefer_coordinator(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 5aec04fab74fa26daf77b7d8fb80942b
@@ -554,6 +664,7 @@ CREATE TRIGGER clerk_hold_paused BEFORE UPDATE OF status ON procrastinate_jobs F
 CREATE TRIGGER clerk_record_change AFTER UPDATE ON procrastinate_jobs REFERENCING OLD TABLE AS old_jobs NEW TABLE AS new_jobs FOR EACH STATEMENT EXECUTE FUNCTION clerk_record_change();
 CREATE TRIGGER clerk_record_coordinator_error AFTER UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN (((old.status = 'doing'::procrastinate_job_status) AND (new.status = ANY (ARRAY['todo'::procrastinate_job_status, 'failed'::procrastinate_job_status, 'aborted'::procrastinate_job_status])) AND ((new.task_name)::text = 'clerk.coordinate'::text))) EXECUTE FUNCTION clerk_record_coordinator_error();
 CREATE TRIGGER clerk_record_delete AFTER DELETE ON procrastinate_jobs REFERENCING OLD TABLE AS old_jobs FOR EACH STATEMENT EXECUTE FUNCTION clerk_record_delete();
+CREATE TRIGGER clerk_record_delivery_error AFTER UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN (((((new.task_name)::text = 'clerk.match_publication'::text) OR ((new.task_name)::text = 'clerk.deliver_matches'::text)) AND ((new.status = ANY (ARRAY['failed'::procrastinate_job_status, 'aborted'::procrastinate_job_status, 'cancelled'::procrastinate_job_status])) OR ((old.status = 'doing'::procrastinate_job_status) AND (new.status = 'todo'::procrastinate_job_status))))) EXECUTE FUNCTION clerk_record_delivery_error();
 CREATE TRIGGER clerk_record_insert AFTER INSERT ON procrastinate_jobs REFERENCING NEW TABLE AS new_jobs FOR EACH STATEMENT EXECUTE FUNCTION clerk_record_insert();
 CREATE TRIGGER clerk_save_legacy_site BEFORE UPDATE OF run_id ON sites FOR EACH ROW WHEN (((old.run_id IS NULL) AND (new.run_id IS NOT NULL))) EXECUTE FUNCTION clerk_save_legacy_site();
 CREATE TRIGGER clerk_sync_legacy_columns BEFORE UPDATE OF current_stage, outcome, run_id ON sites FOR EACH ROW WHEN ((((old.current_stage)::text IS DISTINCT FROM (new.current_stage)::text) OR ((old.outcome)::text IS DISTINCT FROM (new.outcome)::text) OR (old.run_id IS DISTINCT FROM new.run_id))) EXECUTE FUNCTION clerk_sync_legacy_columns();
@@ -576,6 +687,7 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- duplicate_publications (subdomain character varying, run_id bigint, publication_id bigint, deployer text, content_hash text, site_updated_at timestamp with time zone)
 -- expected_counters (subdomain character varying, run_id bigint, fetch_total bigint, fetch_completed bigint, fetch_failed bigint, ocr_total bigint, ocr_completed bigint, ocr_failed bigint, compilation_total bigint, compilation_completed bigint, compilation_failed bigint, extraction_total bigint, extraction_completed bigint, extraction_failed bigint, deploy_total bigint, deploy_completed bigint, deploy_failed bigint)
 -- expired_claims (job_id bigint, queue_name character varying(128), task_name character varying(128), subdomain text, stage text, holder text, attempt integer, lease_until timestamp with time zone)
+-- failing_deliveries (step text, saved_search text, subdomain character varying, destination text, delivery_id bigint, publication_id bigint, matches integer, status text, attempt_count integer, error_code text, error_message text, last_attempt_at timestamp with time zone)
 -- failing_documents (subdomain character varying, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, error_code text, error_message text, last_attempt_at timestamp with time zone, run_id bigint)
 -- invariant_violations (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
 -- invariant_violations_full (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
@@ -587,6 +699,7 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- orphaned_units (subdomain character varying, run_id bigint, stage text, content_item_id bigint, status text, job_id bigint, updated_at timestamp with time zone, late boolean)
 -- pipeline_health (sites bigint, never_run bigint, active bigint, completed bigint, failed bigint, paused bigint, dirty bigint, stuck bigint, stuck_percent numeric, health_score numeric, fetch_failure_percent numeric, ocr_failure_percent numeric, compilation_failure_percent numeric, extraction_failure_percent numeric, deploy_failure_percent numeric, last_progress_at timestamp with time zone)
 -- pipeline_overview (subdomain character varying, name character varying, current_stage character varying, outcome character varying, run_id bigint, started_at timestamp with time zone, updated_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, paused boolean, paused_at timestamp with time zone, paused_by text, dirty boolean, run_interval interval, phase integer, phase_total integer, phase_ended integer, phase_began_at timestamp with time zone, percent numeric, rate_per_hour numeric, eta timestamp with time zone, idle_for interval, stuck boolean)
+-- published_documents (subdomain character varying, kind text, meeting text, date text, pages integer, new_pages integer, first_published_at timestamp with time zone, changed_at timestamp with time zone)
 -- queue_backlog (queue character varying, waiting numeric, scheduled numeric, on_hold numeric, running numeric, oldest_waiting_since timestamp with time zone, paused boolean, paused_at timestamp with time zone, paused_by text, rate_per_hour bigint, eta timestamp with time zone)
 -- queue_pauses (queue text, paused_at timestamp with time zone, paused_by text)
 -- recent_actions (at timestamp with time zone, actor text, via text, action text, subdomain character varying, run_id bigint, detail jsonb)
@@ -598,6 +711,8 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- run_history (subdomain character varying, run_id bigint, reason text, started_at timestamp with time zone, ended_at timestamp with time zone, took interval, outcome text, outcome_reason text, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, skipped integer, skipped_examples text[])
 -- run_mismatches (subdomain character varying, run_id bigint, invariant text, stage text, problem text)
 -- running_jobs (job_id bigint, queue character varying(128), task_name character varying(128), subdomain text, run_id text, stage text, content_item_id text, worker_id bigint, holder text, host text, pid text, attempt integer, claimed_at timestamp with time zone, running_for interval, lease_until timestamp with time zone, has_lease boolean, progress integer, progress_total integer, progress_at timestamp with time zone)
+-- saved_search_overview (id bigint, name text, query text, sites text[], created_at timestamp with time zone, created_by text, paused_at timestamp with time zone, paused_by text, query_error text, destinations text[], has_feed boolean, matches bigint, last_matched_at timestamp with time zone, waiting bigint, failed bigint, last_delivered_at timestamp with time zone)
+-- saved_search_results (saved_search text, id bigint, subdomain character varying, kind text, meeting text, date text, page integer, page_id text, is_new_document boolean, snippet text, content_item_id bigint, source_url text, publication_id bigint, matched_at timestamp with time zone)
 -- site_documents (subdomain character varying, id bigint, kind text, meeting text, date date, occurrence smallint, revision smallint, lineage_id bigint, source_url text, sha256 text, size_bytes bigint, page_count integer, storage_key text, found_at timestamp with time zone, fetched_at timestamp with time zone, checked_at timestamp with time zone, superseded_at timestamp with time zone, removed_at_source timestamp with time zone, pdf_missing_since timestamp with time zone, fetch_error_code text, fetch_error_message text, fetch_failed_at timestamp with time zone, ocr_status text, ocr_attempts integer, ocr_error_code text, ocr_error_message text, ocr_last_attempt_at timestamp with time zone, ocr_processed_at timestamp with time zone, ocr_run_id bigint, ocr_took interval, extraction_status text, extraction_attempts integer, extraction_error_code text, extraction_error_message text, extraction_last_attempt_at timestamp with time zone, extraction_processed_at timestamp with time zone, extraction_run_id bigint, extraction_took interval, state text)
 -- site_publications (subdomain character varying, id bigint, run_id bigint, content_hash text, pages integer, begun_at timestamp with time zone, deployed_at timestamp with time zone, announced_at timestamp with time zone, withdrawn_at timestamp with time zone, withdrawn_by text, lost_copy boolean, steps text)
 -- site_sources (subdomain character varying, name character varying, state character varying, country character varying, kind character varying, scraper character varying, start_year integer, pages integer, address text, folder text)
@@ -643,6 +758,8 @@ comment on column counter_mismatches.recently_changed is 'The run is active, the
 comment on column current_runs.deployed_at is 'When this run published; announced_at: when its post-deploy hooks were done.';
 comment on column current_runs.due_at is 'When the next run is due; NULL: now.';
 comment on column current_runs.skipped is 'Entries of the source that the fetch of this run skipped; skipped_examples: the first 20, with reasons.';
+comment on column failing_deliveries.destination is 'Mail addresses and webhook URLs are abbreviated.';
+comment on column failing_deliveries.step is 'match: the new pages of a publication could not be matched; query: this query could not; deliver: matches could not be sent.';
 comment on column fetch_hosts.held_until is 'The host asked to be left alone until then (Retry-After).';
 comment on column job_claims.holder is 'application_name of the worker process, unique per process.';
 comment on column job_claims.progress is 'Steps done, such as pages read, of progress_total.';
@@ -682,18 +799,23 @@ comment on column pipeline_runs.skipped_examples is 'Which and why: the first 20
 comment on column pipeline_transitions.advanced_at is 'When the one accepted advance out of this phase happened.';
 comment on column pipeline_transitions.deferred_count is 'How often the coordinator was deferred: more than once when a lost one was replaced.';
 comment on column pipeline_transitions.error_code is 'Error code of the coordinator''s last failed attempt.';
+comment on column publication_matchings.status is 'superseded: the content was replaced before it was matched; the next publication''s matching includes its new pages.';
 comment on column publication_steps.result is 'What the deployer said, such as where it put the archive.';
 comment on column publications.announced_at is 'When every post_deploy hook was done.';
 comment on column publications.content_hash is 'Of the whole database; docs/archive.md says how it is made.';
 comment on column publications.deployed_at is 'When the last of the site''s deployers was done.';
 comment on column publications.lost_copy is 'The same content as before went out once more, since the published copy was gone or damaged.';
 comment on column publications.withdrawn_at is 'When an operator rolled it back: the same content is not published again on its own.';
+comment on column published_documents.new_pages is 'Those of them that were new or changed in it.';
+comment on column published_documents.pages is 'Pages in the publication of changed_at.';
+comment on column published_pages.new_pages is 'Those of them that were new or changed in it.';
+comment on column published_pages.pages is 'Pages in the publication of changed_at.';
 comment on column queue_backlog.eta is 'When the queue will be empty at that rate if no job is added; NULL while paused, and if no job ended.';
 comment on column queue_backlog.oldest_waiting_since is 'Since when the oldest waiting job has been waiting.';
 comment on column queue_backlog.on_hold is 'Waiting for their queue or site to be resumed.';
 comment on column queue_backlog.rate_per_hour is 'Jobs that succeeded or failed in the last hour.';
 comment on column queue_backlog.scheduled is 'Waiting for their scheduled time: a retry after its backoff, a periodic task.';
-comment on column recent_actions.action is 'retry, cancel, pause, resume, rewind, update, supersede (an open run by a new one), rollback, reconcile, empty Redis, clean up, undo clean-up.';
+comment on column recent_actions.action is 'retry, cancel, pause, resume, rewind, update, supersede (an open run by a new one), rollback, reconcile, add alert, pause alert, resume alert, remove alert, empty Redis, clean up, undo clean-up.';
 comment on column recent_actions.actor is 'The person, if the command or dashboard knew it; otherwise the database user.';
 comment on column recent_actions.run_id is 'The run that was started, changed or ended.';
 comment on column recent_actions.via is 'cli, dashboard, or sql for a direct call.';
@@ -726,6 +848,24 @@ comment on column running_jobs.has_lease is 'False: its worker is dead, frozen o
 comment on column running_jobs.host is 'From the holder''s name; NULL for a worker that is not part of clerk.';
 comment on column running_jobs.progress is 'Steps done, such as pages, of progress_total.';
 comment on column running_jobs.run_id is 'From the job''s arguments; text, because arguments are not validated.';
+comment on column saved_search_deliveries.idempotency_key is 'Message-ID of the mail, webhook-id of the request: the same at every attempt, so that a receiver can recognise a repetition.';
+comment on column saved_search_destinations.delivered_to_match is 'Matches up to this id belong to a delivery, whatever its status.';
+comment on column saved_search_destinations.next_digest_at is 'When the next digest is due; NULL if delivery is immediate.';
+comment on column saved_search_destinations.secret is 'Key of the webhook''s signature. Shown once, when the saved search is added.';
+comment on column saved_search_matches.is_new_document is 'False: other pages of the document had been published before.';
+comment on column saved_search_matches.page_id is 'The id in meetings.db, which follows from the page''s text: a changed page has another one.';
+comment on column saved_search_overview.destinations is 'Mail addresses and webhook URLs are abbreviated.';
+comment on column saved_search_overview.failed is 'Deliveries that failed permanently.';
+comment on column saved_search_overview.matches is 'Matching pages of the last year.';
+comment on column saved_search_overview.paused_at is 'Since when matches are recorded but not delivered.';
+comment on column saved_search_overview.query_error is 'Why the query could not be matched with the last publication.';
+comment on column saved_search_overview.sites is 'Only these sites; NULL for all.';
+comment on column saved_search_overview.waiting is 'Deliveries that are waiting or will be retried.';
+comment on column saved_search_results.is_new_document is 'False: other pages of the document had been published before.';
+comment on column saved_search_results.page_id is 'The id in meetings.db.';
+comment on column saved_searches.paused_at is 'Since when matches are recorded but not delivered: resuming delivers them.';
+comment on column saved_searches.query_error is 'Why the query could not be matched with the last publication: this version of clerk does not understand it.';
+comment on column saved_searches.sites is 'Only these sites; NULL for all.';
 comment on column site_documents.lineage_id is 'The same for all revisions of a document, also if its date changed.';
 comment on column site_documents.ocr_attempts is 'Attempts in the last run that processed it. Likewise extraction_attempts.';
 comment on column site_documents.ocr_took is 'Duration of the last attempt; NULL while it runs, and after its job has been deleted. Likewise extraction_took.';
@@ -785,10 +925,16 @@ comment on table operator_actions is 'Every operator action that changed somethi
 comment on table paused_queues is 'Queues whose jobs are on hold, and who paused them.';
 comment on table pipeline_runs is 'One row per run: when, why, how it ended, and the counters of the site at its end.';
 comment on table pipeline_transitions is 'When the coordinator of each phase was claimed, how often it was deferred, and when it advanced the run. History: sites says which phase is current.';
+comment on table publication_matchings is 'One row per deployed publication: its new pages are matched with the saved searches once. Each has a job.';
 comment on table publication_steps is 'What of a publication is done, by deployer or plugin: a retry goes on with the rest.';
 comment on table publications is 'One row per archive that was published: at most one per run and content.';
+comment on table published_pages is 'One row per document: the ids of all its pages that were ever published, so that new pages are recognised.';
 comment on table reconcile_log is 'Every repair: what was found, what was done and why, with the rows before and after.';
 comment on table reconcile_runs is 'One row per reconciliation. Dry runs, and runs that found another in progress, have none.';
+comment on table saved_search_deliveries is 'One row per message or feed update: the matches of a saved search from first_match_id to last_match_id. Each has a job.';
+comment on table saved_search_destinations is 'Where the matches of a saved search are delivered. No view shows address and secret in full.';
+comment on table saved_search_matches is 'One row per saved search and page: the page is delivered once, also after retries, rollbacks and a removed site. Rows of one saved search are inserted under a lock of its row, so that their ids are in order of commit.';
+comment on table saved_searches is 'Queries that are matched with the new pages of every publication: `clerk alert`. Not the alerts of monitoring.';
 comment on table sites is 'One row per municipality: who it is, where its present run stands, how the last one ended.';
 comment on table stage_policy is 'How each stage is run. Operators may change numbers here; workers and repairs read them.';
 comment on table storage_scans is 'When reconciliation last compared a site''s files with its rows. No row: never.';
@@ -802,6 +948,7 @@ comment on view due_sites is 'Sites that the scheduler will start, the one that 
 comment on view duplicate_publications is 'Sites whose newest publication repeated the content that a deployer already had (invariant I5), although no copy had been lost.';
 comment on view expected_counters is 'The counters that a site should have, counted from the ledger rows of its current run.';
 comment on view expired_claims is 'Running jobs without a live lease (invariant I7): their worker died, froze or exceeded the time limit.';
+comment on view failing_deliveries is 'What failed for saved searches (`clerk alert`), permanently or to be retried, and why.';
 comment on view failing_documents is 'Units whose last attempt failed, permanently or to be retried, and why.';
 comment on view invariant_violations is 'One row per violated invariant that SQL can detect among active and recent rows; normally empty.';
 comment on view invariant_violations_full is 'Like invariant_violations, over all rows. Reads the whole ledger: for nightly checks and after a restore.';
@@ -813,6 +960,7 @@ comment on view open_units is 'Open units and late units: where the job of each 
 comment on view orphaned_units is 'Open units of active runs, and late units, whose job is neither waiting nor running.';
 comment on view pipeline_health is 'One row: number of sites by state, stuck sites, and failure rate of each stage.';
 comment on view pipeline_overview is 'One row per site: stage, progress, rate, ETA, whether it is stuck, counters, outcome and last error.';
+comment on view published_documents is 'One row per document that was ever published, and when its pages last changed. Filter by subdomain.';
 comment on view queue_backlog is 'Per queue that has jobs or is paused: waiting, scheduled, on-hold and running jobs, rate and ETA.';
 comment on view queue_pauses is 'Paused queues, since when and by whom.';
 comment on view recent_actions is 'Operator actions of the last thirty days, newest first.';
@@ -824,6 +972,8 @@ comment on view recent_repairs is 'Repairs of the last seven days, newest first.
 comment on view run_history is 'One row per run: when, why, how long, how it ended. Filter by subdomain.';
 comment on view run_mismatches is 'Runs on whose state the rows disagree: open units of an ended run (I1); a site whose stage or outcome is not that of its run, or an open run that is not the current run of its site (I4).';
 comment on view running_jobs is 'One row per running job: machine, start time, progress.';
+comment on view saved_search_overview is 'One row per saved search (`clerk alert`): its query, destinations, matches and deliveries.';
+comment on view saved_search_results is 'One row per saved search (`clerk alert`) and matching page. Filter by saved_search.';
 comment on view site_documents is 'One row per document: source, state of each stage, errors. Filter by subdomain.';
 comment on view site_publications is 'One row per published version of an archive: when, how many pages, whether it was rolled back.';
 comment on view site_sources is 'One row per site: its description and the source of its documents.';
@@ -851,9 +1001,15 @@ grant delete, insert, select, update on procrastinate_events to clerk_worker;
 grant delete, insert, select, update on procrastinate_jobs to clerk_worker;
 grant delete, insert, select, update on procrastinate_periodic_defers to clerk_worker;
 grant delete, insert, select, update on procrastinate_workers to clerk_worker;
+grant delete, insert, select, update on publication_matchings to clerk_worker;
 grant delete, insert, select, update on publication_steps to clerk_worker;
 grant delete, insert, select, update on publications to clerk_worker;
+grant delete, insert, select, update on published_pages to clerk_worker;
 grant delete, insert, select, update on reconcile_runs to clerk_worker;
+grant delete, insert, select, update on saved_search_deliveries to clerk_worker;
+grant delete, insert, select, update on saved_search_destinations to clerk_worker;
+grant delete, insert, select, update on saved_search_matches to clerk_worker;
+grant delete, insert, select, update on saved_searches to clerk_worker;
 grant delete, insert, select, update on sites to clerk_worker;
 grant delete, insert, select, update on stage_policy to clerk_worker;
 grant delete, insert, select, update on storage_scans to clerk_worker;
@@ -883,6 +1039,8 @@ grant select on expected_counters to clerk_dashboard;
 grant select on expected_counters to clerk_worker;
 grant select on expired_claims to clerk_dashboard;
 grant select on expired_claims to clerk_worker;
+grant select on failing_deliveries to clerk_dashboard;
+grant select on failing_deliveries to clerk_worker;
 grant select on failing_documents to clerk_dashboard;
 grant select on failing_documents to clerk_worker;
 grant select on invariant_violations to clerk_dashboard;
@@ -907,6 +1065,8 @@ grant select on pipeline_health to clerk_dashboard;
 grant select on pipeline_health to clerk_worker;
 grant select on pipeline_overview to clerk_dashboard;
 grant select on pipeline_overview to clerk_worker;
+grant select on published_documents to clerk_dashboard;
+grant select on published_documents to clerk_worker;
 grant select on queue_backlog to clerk_dashboard;
 grant select on queue_backlog to clerk_worker;
 grant select on queue_pauses to clerk_dashboard;
@@ -929,6 +1089,10 @@ grant select on run_mismatches to clerk_dashboard;
 grant select on run_mismatches to clerk_worker;
 grant select on running_jobs to clerk_dashboard;
 grant select on running_jobs to clerk_worker;
+grant select on saved_search_overview to clerk_dashboard;
+grant select on saved_search_overview to clerk_worker;
+grant select on saved_search_results to clerk_dashboard;
+grant select on saved_search_results to clerk_worker;
 grant select on site_documents to clerk_dashboard;
 grant select on site_documents to clerk_worker;
 grant select on site_publications to clerk_dashboard;

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from clerk.archive.atomic_build import BuildResult, Finish, build, load_schema
 from clerk.archive.carry_over import NOT_PUBLISHED, PublishedCopies, carry_over
 from clerk.archive.pages import CarriedOver, Page, read_pages, with_ids
+from clerk.archive.search_tables import update_sources, update_terms, update_terms_of_file
 from clerk.archive.selection import SelectedDocument
 from clerk.documents.storage import SiteStorage
 from clerk.errors import AllTextsMissing
@@ -41,8 +43,19 @@ def compile_site(
     def fill(connection: sqlite3.Connection) -> None:
         documents = apply(connection, with_ids(read_pages(storage, selected)))
         carry_over(connection, documents, storage.database, published)
+        update_sources(connection, selected)
+        update_terms(connection)
 
-    return build(storage.database, load_schema("meetings.sql"), fill, finish, before_rename)
+    def finish_and_index(draft: Path, is_new: bool) -> None:
+        if finish is not None:
+            finish(draft, is_new)
+            update_terms_of_file(draft)
+
+    return build(storage.database, archive_schema(), fill, finish_and_index, before_rename)
+
+
+def archive_schema() -> str:
+    return load_schema("meetings.sql") + load_schema("search_tables.sql")
 
 
 def apply(connection: sqlite3.Connection, wanted: Iterable[tuple[str, Page] | CarriedOver]) -> set[CarriedOver]:

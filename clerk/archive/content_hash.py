@@ -1,8 +1,9 @@
 """Content hash and integrity check of an archive.
 
-The content hash is independent of the order in which rows were inserted. Each table, search indexes excluded, has the
-sum modulo 2^256 of the SHA-256 of its rows; a row is a JSON array of its values, sorted by column name. The
-content hash is the SHA-256 of the JSON list of [table, [columns], row count, sum in hex], sorted by table name.
+The content hash is independent of the order in which rows were inserted. Each table, except search indexes and
+`document_sources`, has the sum modulo 2^256 of the SHA-256 of its rows; a row is a JSON array of its values, sorted by
+column name. The content hash is the SHA-256 of the JSON list of [table, [columns], row count, sum in hex], sorted by
+table name.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ _FTS_TABLES = (
 )
 _TABLES = "select name, sql from sqlite_master where type = 'table' order by name"
 _FTS_SHADOW_SUFFIXES = ("_data", "_idx", "_content", "_docsize", "_config")
+_NOT_HASHED = {"document_sources"}
+"""Some sources give a document another address at every visit, which must not publish the archive again."""
 _MODULUS = 1 << 256
 
 
@@ -45,12 +48,16 @@ def hash_content(connection: sqlite3.Connection) -> str:
 
 
 def _tables(connection: sqlite3.Connection) -> list[str]:
-    """Every table except virtual tables, their shadow tables, and SQLite's own."""
-    shadow = {f"{name}{suffix}" for (name,) in connection.execute(_FTS_TABLES) for suffix in _FTS_SHADOW_SUFFIXES}
+    """Every table except virtual tables, their shadow tables, SQLite's own, and those of _NOT_HASHED."""
+    excluded = _NOT_HASHED | {
+        f"{name}{suffix}" for (name,) in connection.execute(_FTS_TABLES) for suffix in _FTS_SHADOW_SUFFIXES
+    }
     return [
         name
         for name, definition in connection.execute(_TABLES).fetchall()
-        if not name.startswith("sqlite_") and name not in shadow and not definition.lower().startswith("create virtual")
+        if not name.startswith("sqlite_")
+        and name not in excluded
+        and not definition.lower().startswith("create virtual")
     ]
 
 

@@ -1,4 +1,4 @@
-"""Full-text search in archives: the query that `clerk search`, the dashboard and Datasette use.
+"""Full-text search in archives, for `clerk search`, the dashboard and `clerk serve`.
 
 FTS5 scores compare pages of one archive only: where a word is rare, its pages score better than any page of an archive
 where it is common. Results of several archives are therefore sorted by their rank within the archive, then by date.
@@ -6,54 +6,116 @@ where it is common. Results of several archives are therefore sorted by their ra
 
 from __future__ import annotations
 
-import re
+import heapq
 import sqlite3
 import time
-from collections.abc import Iterable
-from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import date
-from importlib import resources
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from clerk.archive.content_hash import open_readonly
-
-HIGHLIGHT = ("\x02", "\x03")
-"""Start and end marks of a match in a snippet. The caller replaces these control characters."""
-SEARCH_SQL = resources.files("clerk.archive").joinpath("search.sql").read_text(encoding="utf-8")
-"""Parameters: words, since (ISO date or ''), limit, mark_start, mark_end. Needs a connection with `prepare`."""
+from clerk.archive.hits import Hit, load_hits
+from clerk.archive.pages import TABLES
+from clerk.archive.query import ArchiveForm, Query
+from clerk.archive.search_tables import detect_form
 
 _OPCODES_PER_DEADLINE_CHECK = 10_000
+_MATCHES = """
+select p.id, p.meeting, p.date, p.page, SCORE
+from INDEX_TABLE join PAGES p on p.rowid = INDEX_TABLE.rowid
+where INDEX_TABLE match :query and p.date >= :since
+  and (:body = '' or p.meeting = :body) and (:year = '' or substr(p.date, 1, 4) = :year)
+"""
+_ADDED_SINCE = """
+  and exists (select 1 from document_sources d
+              where d.kind = :kind and d.meeting = p.meeting and d.date = p.date and d.added_at >= :added_since)
+"""
+
+
+class Sort(StrEnum):
+    RELEVANCE = "relevance"
+    DATE = "date"
+    """Newest meeting first."""
 
 
 @dataclass(frozen=True)
-class Hit:
+class SearchRequest:
+    query: Query
+    since: date | None = None
+    added_since: date | None = None
+    """Pages of documents that clerk found on or after this day."""
+    body: str = ""
+    year: str = ""
+    sort: Sort = Sort.RELEVANCE
+    offset: int = 0
+    limit: int | None = 20
+    """None: all."""
+
+    @property
+    def end(self) -> int | None:
+        return None if self.limit is None else self.offset + self.limit
+
+
+@dataclass(frozen=True)
+class Match:
+    """A page that matches, before its text is read."""
+
     subdomain: str
     kind: str
+    id: str
     meeting: str
     date: str
     page: int
-    page_image: str | None
-    snippet: str
     score: float
-    """FTS5's bm25: lower is better. Comparable within one archive only."""
-    rank: int
-    """1 is the best page of the archive's minutes, or of its agendas."""
+    """Lower is better. Comparable within one archive, or within the index over all sites."""
+    rank: int = 0
+    """1 is the best page of its archive's minutes or agendas, or of the index."""
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"snippet": re.sub("[\x02\x03]", "", self.snippet)}
+
+@dataclass
+class Facets:
+    """Numbers of matching pages."""
+
+    site: Counter[str] = field(default_factory=Counter)
+    body: Counter[str] = field(default_factory=Counter)
+    year: Counter[str] = field(default_factory=Counter)
+
+    def as_dict(self) -> dict[str, dict[str, int]]:
+        """Each facet's values, the most frequent first; years, the newest first."""
+        frequent = {
+            name: dict(sorted(counter.items(), key=lambda item: (-item[1], item[0])))
+            for name, counter in (("site", self.site), ("body", self.body))
+        }
+        return frequent | {"year": dict(sorted(self.year.items(), reverse=True))}
+
+
+@dataclass
+class Matches:
+    """What one archive, or the index over all sites, contributes: all counts, and the first matches in order."""
+
+    first: list[Match] = field(default_factory=list)
+    total: int = 0
+    facets: Facets = field(default_factory=Facets)
+    archives: int = 1
 
 
 @dataclass
 class SearchResult:
     hits: list[Hit] = field(default_factory=list)
+    total: int = 0
+    """Number of all matching pages."""
+    facets: Facets = field(default_factory=Facets)
     archives: int = 0
     """Number of archives that were searched."""
     broken: dict[str, str] = field(default_factory=dict)
     """Subdomain → why its archive could not be searched."""
     unreached: int = 0
     """Number of archives that were not searched before the time limit."""
+    older_form: int = 0
+    """Number of archives without search terms, where words match as written only and `added_since` finds nothing."""
 
 
 class _TimeLimit(Exception):
@@ -62,82 +124,112 @@ class _TimeLimit(Exception):
 
 def search(
     archives: Iterable[tuple[str, Path]],
-    words: str,
-    since: date | None = None,
-    limit: int = 20,
+    request: SearchRequest,
     seconds: float | None = None,
+    indexed: Matches | None = None,
+    databases: Callable[[str], Path | None] = lambda subdomain: None,
 ) -> SearchResult:
-    """The best pages of `archives` (subdomain, database) that contain every word.
+    """Search `archives` (subdomain, database). After `seconds` the search stops and returns what it has.
 
-    Quoted words must be adjacent; `bik*` matches a prefix. After `seconds` the search stops and returns what it has. A
-    damaged archive is reported in `broken`, and the others are searched.
+    `indexed`: matches of other archives, found by an index. `databases`: where their texts are read. A damaged archive
+    is reported in `broken`, and the others are searched.
     """
     result = SearchResult()
-    if not as_fts_query(words):
-        return result
     deadline = None if seconds is None else time.monotonic() + seconds
-    archives = list(archives)
-    for subdomain, database in archives:
+    # The link `current` may be switched meanwhile; the version that it named stays.
+    paths = {subdomain: database.resolve() for subdomain, database in archives}
+    found = [indexed] if indexed is not None else []
+    for subdomain, database in paths.items():
         try:
-            result.hits += _search_archive(subdomain, database, words, since, limit, deadline)
+            matches, form = _search_archive(subdomain, database, request, deadline)
         except _TimeLimit:
-            result.unreached = len(archives) - result.archives - len(result.broken)
+            result.unreached = len(paths) - len(found) + (indexed is not None) - len(result.broken)
             break
         except sqlite3.Error as error:
             result.broken[subdomain] = str(error)
         else:
-            result.archives += 1
-    newest_first = sorted(result.hits, key=lambda hit: hit.date, reverse=True)
-    result.hits = sorted(newest_first, key=lambda hit: hit.rank)[:limit]
+            found.append(matches)
+            result.older_form += form is ArchiveForm.TEXT
+    _merge(result, found)
+    ordered = sort_matches([match for matches in found for match in matches.first], request.sort)
+    chosen = ordered[request.offset : request.end]
+    result.hits, broken = load_hits(chosen, lambda site: paths.get(site) or databases(site), request.query)
+    result.broken |= broken
     return result
 
 
-def as_fts_query(words: str) -> str:
-    """An FTS5 query for what a person typed. Every term is quoted, so that FTS5 operators have no meaning."""
-    terms = [phrase or word for phrase, word in re.findall(r'"([^"]+)"|(\S+)', words)]
-    cleaned = [term.replace('"', "").replace("\0", "").strip() for term in terms]
-    return " ".join(f'"{term.rstrip("*")}"' + "*" * term.endswith("*") for term in cleaned if re.search(r"\w", term))
+def sort_matches(matches: Iterable[Match], sort: Sort) -> list[Match]:
+    by_place = sorted(matches, key=lambda match: (match.subdomain, match.meeting, match.kind, match.page))
+    by_date = sorted(by_place, key=lambda match: match.date, reverse=True)
+    return by_date if sort is Sort.DATE else sorted(by_date, key=lambda match: match.rank)
 
 
-def prepare(connection: sqlite3.Connection) -> None:
-    """Register the function that SEARCH_SQL calls."""
-    # FTS5 rejects an empty query; an empty phrase matches nothing.
-    connection.create_function("as_fts_query", 1, lambda words: as_fts_query(words) or '""', deterministic=True)
-
-
-def highlight(text: str, words: str) -> str:
-    """The text with HIGHLIGHT marks around the matches, tokenized as in the archive."""
-    query = as_fts_query(words)
-    if not query:
-        return text
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute("create virtual table page using fts5 (text, tokenize='unicode61 remove_diacritics 2')")
-        connection.execute("insert into page (text) values (?)", [text])
-        row = connection.execute("select highlight(page, 0, ?, ?) from page where page match ?", [*HIGHLIGHT, query])
-        return next((highlighted for (highlighted,) in row), text)
+def _merge(result: SearchResult, found: Sequence[Matches]) -> None:
+    for matches in found:
+        result.total += matches.total
+        result.archives += matches.archives
+        result.facets.site.update(matches.facets.site)
+        result.facets.body.update(matches.facets.body)
+        result.facets.year.update(matches.facets.year)
 
 
 def _search_archive(
-    subdomain: str, database: Path, words: str, since: date | None, limit: int, deadline: float | None
-) -> list[Hit]:
+    subdomain: str, database: Path, request: SearchRequest, deadline: float | None
+) -> tuple[Matches, ArchiveForm]:
     def is_past_deadline() -> bool:
         return deadline is not None and time.monotonic() > deadline
 
     if is_past_deadline():
         raise _TimeLimit
-    parameters = {
-        "words": words,
-        "since": since.isoformat() if since else "",
-        "limit": limit,
-        "mark_start": HIGHLIGHT[0],
-        "mark_end": HIGHLIGHT[1],
-    }
     with open_readonly(database) as connection:
-        prepare(connection)
         connection.set_progress_handler(is_past_deadline, _OPCODES_PER_DEADLINE_CHECK)
         try:
-            return [Hit(subdomain, *row) for row in connection.execute(SEARCH_SQL, parameters)]
+            form = detect_form(connection)
+            result = Matches()
+            for kind, table in TABLES.items():
+                if form is ArchiveForm.TERMS or request.added_since is None:
+                    _search_table(connection, subdomain, kind, table, form, request, result)
+            return result, form
         except sqlite3.OperationalError:
             if is_past_deadline():
                 raise _TimeLimit from None
             raise
+
+
+def _search_table(
+    connection: sqlite3.Connection,
+    subdomain: str,
+    kind: str,
+    table: str,
+    form: ArchiveForm,
+    request: SearchRequest,
+    result: Matches,
+) -> None:
+    index = f"{table}_search" if form is ArchiveForm.TERMS else f"{table}_fts"
+    query = _MATCHES + (_ADDED_SINCE if request.added_since else "")
+    query = query.replace("PAGES", table).replace("SCORE", f"{index}.rank" if request.sort is Sort.RELEVANCE else "0")
+    values = {
+        "query": request.query.as_fts(form),
+        "since": request.since.isoformat() if request.since else "",
+        "added_since": request.added_since.isoformat() if request.added_since else "",
+        "body": request.body,
+        "year": request.year,
+        "kind": kind,
+    }
+    rows = connection.execute(query.replace("INDEX_TABLE", index), values).fetchall()
+    result.total += len(rows)
+    if rows:
+        result.facets.site[subdomain] += len(rows)
+    result.facets.body.update(row[1] for row in rows)
+    result.facets.year.update(row[2][:4] for row in rows)
+    rows = sorted(rows, key=lambda row: row[2], reverse=True)
+    if request.sort is Sort.RELEVANCE:
+        rows = (
+            sorted(rows, key=lambda row: row[4])
+            if request.end is None
+            else heapq.nsmallest(request.end, rows, key=lambda row: row[4])
+        )
+    result.first += [
+        Match(subdomain, kind, page_id, meeting, day, page, score, rank)
+        for rank, (page_id, meeting, day, page, score) in enumerate(rows[: request.end], 1)
+    ]

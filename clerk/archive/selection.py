@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 _DOCUMENTS = """
 select i.id, i.subdomain, i.kind, i.meeting, i.date, i.occurrence, i.revision, i.sha256, i.source_url,
        coalesce(i.lineage_id, i.id), coalesce(l.status = 'processed' or l.error_code = 'FilesLost', false),
-       i.superseded_at is not null
+       i.superseded_at is not null, to_char(i.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
 from content_items i
 left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
 where i.subdomain = %s and i.kind in ('minutes', 'agenda')
@@ -40,6 +40,8 @@ class Candidate:
     """The ledger says that OCR succeeded. Otherwise there may still be texts of an earlier success."""
     is_superseded: bool = False
     """A later revision replaced it. Its row can still have a higher id, if a restore imported it from storage."""
+    added_at: str | None = None
+    """When the fetch stage found it, in UTC."""
 
 
 @dataclass(frozen=True)
@@ -50,17 +52,20 @@ class SelectedDocument:
     meeting: str
     damaged: bool = False
     """Its texts differ from its manifest: the archive keeps its existing rows until it is processed again."""
+    added_at: str | None = None
 
 
 def read_candidates(connection: psycopg.Connection[Any], subdomain: str) -> list[Candidate]:
     return [
-        Candidate(Document(*columns), lineage_id, is_processed, is_superseded)
-        for *columns, lineage_id, is_processed, is_superseded in connection.execute(_DOCUMENTS, [subdomain])
+        Candidate(Document(*columns), lineage_id, is_processed, is_superseded, added_at)
+        for *columns, lineage_id, is_processed, is_superseded, added_at in connection.execute(_DOCUMENTS, [subdomain])
     ]
 
 
 def select(storage: SiteStorage, candidates: Iterable[Candidate]) -> list[SelectedDocument]:
     """The documents of the archive, sorted by date, kind and name."""
+    candidates = list(candidates)
+    added_at = {candidate.document.id: candidate.added_at for candidate in candidates}
     newest = [pair for lineage in _lineages(candidates) if (pair := _newest_processed(storage, lineage)) is not None]
     taken: set[tuple[date, str, str]] = set()
     selected = []
@@ -72,7 +77,7 @@ def select(storage: SiteStorage, candidates: Iterable[Candidate]) -> list[Select
             number += 1
             name = f"{document.meeting} ({number})"
         taken.add((document.date, document.kind, name))
-        selected.append(SelectedDocument(document, name, damaged))
+        selected.append(SelectedDocument(document, name, damaged, added_at[document.id]))
     return sorted(selected, key=lambda item: (item.document.date, item.document.kind, item.meeting))
 
 

@@ -24,6 +24,7 @@ def _version() -> str:
 
 # Imported on demand: importing all of them takes a second.
 _COMMANDS = {
+    "alert": "clerk.cli.alert:alert",
     "build-all": "clerk.cli.build_all:build_all",
     "cancel": "clerk.cli.cancel:cancel",
     "config": "clerk.cli.config:config",
@@ -46,6 +47,7 @@ _COMMANDS = {
     "rewind": "clerk.cli.rewind:rewind",
     "rollback": "clerk.cli.rollback:rollback",
     "search": "clerk.cli.search:search_command",
+    "search-index": "clerk.cli.search_index:search_index",
     "serve": "clerk.cli.serve:serve",
     "site": "clerk.cli.site:site",
     "status": "clerk.cli.status:status",

@@ -36,7 +36,7 @@ _MIN_TOKEN_LENGTH = 16
 @click.option(
     "--allow-actions",
     is_flag=True,
-    help="Allow visitors to retry, cancel, pause, resume, start runs and reconcile. Each action is recorded."
+    help="Allow visitors to retry, cancel, pause, resume, start runs, reconcile and add alerts. Each is recorded."
     " Needs a token of at least 16 characters.",
 )
 def dashboard(host: str, port: int, token: str | None, allow_actions: bool) -> None:
@@ -73,7 +73,10 @@ def dashboard(host: str, port: int, token: str | None, allow_actions: bool) -> N
         sd_notify.notify(sd_notify.READY)
         try:
             executor = ActionExecutor(url) if allow_actions else None
-            serve(create_app(pool, token, settings.storage_dir, settings.publish_dir, executor), listener)
+            app = create_app(
+                pool, token, settings.storage_dir, settings.publish_dir, executor, public_url=settings.public_url
+            )
+            serve(app, listener)
         except KeyboardInterrupt:
             return
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import click
 
 from clerk import config
-from clerk.archive.search import search
+from clerk.archive.query import parse
+from clerk.archive.search import SearchRequest
 from clerk.cli.connection import Connection, open_migrator
 from clerk.cli.output import line, show, table
 from clerk.cli.progress_reporter import ProgressReporter, quiet_option
@@ -27,7 +28,7 @@ from clerk.monitoring.runs import RunProgress, read_progress
 from clerk.monitoring.site_state import read_site_history
 from clerk.ocr import tesseract
 from clerk.pipeline import engine
-from clerk.publish.versions import published_archives
+from clerk.publish.published_search import search_published
 
 _OWN_SITE = "mytown"
 _TIMEOUT = 900.0
@@ -164,7 +165,7 @@ def _unexpected(ended: list[RunProgress], repeated: bool) -> list[str]:
 
 def _search_hidden_word(settings: config.Settings) -> list[str]:
     click.echo(f"\nSearch for a word that exists only in a scanned image: clerk search {HIDDEN_WORD}")
-    hits = search(published_archives(settings.publish_dir), HIDDEN_WORD).hits
+    hits = search_published(settings.publish_dir, SearchRequest(parse(HIDDEN_WORD))).hits
     for hit in hits:
         print_hit(hit)
     if [hit.subdomain for hit in hits] == ["riverton"]:

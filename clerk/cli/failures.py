@@ -10,21 +10,31 @@ from clerk.db.connection import read_only_snapshot
 from clerk.db.sites import read_site, site_not_found
 from clerk.errors import EXIT_FAILURE, job_error_class
 from clerk.humanize import pluralize
-from clerk.monitoring.failures import AGES, FailureFilter, FailureGroup, RetryResult, read_failures, retry_failures
-from clerk.pipeline.engine import STAGES
+from clerk.monitoring.failures import (
+    AGES,
+    FAILURE_STAGES,
+    FailureFilter,
+    FailureGroup,
+    RetryResult,
+    read_failures,
+    retry_failures,
+)
 
 _MAX_SITES = 20
 
 
 @click.command()
 @click.option("--site", help="Only failures of this site.")
-@click.option("--stage", type=click.Choice(STAGES), help="Only failures of this stage.")
+@click.option("--stage", type=click.Choice(FAILURE_STAGES), help="Only failures of this stage.")
 @click.option("--error", metavar="CODE", help="Only failures with this error code, such as PdfTimeout.")
 @click.option("--retry", is_flag=True, help="Retry the units that failed permanently and match the other options.")
 @dry_run_option
 @json_option
 def failures(site: str | None, stage: str | None, error: str | None, retry: bool, dry_run: bool, as_json: bool) -> None:
     """Show failed units by error code, with a remedy. Counts them by age and lists examples.
+
+    The stage `delivery` has the failures of alerts: new pages that could not be matched, and messages that could not
+    be sent.
 
     --retry retries the selected units, one transaction per site. While the stage is running they are retried within
     it; otherwise a new run processes only these units and what depends on them. Exit code 1: a site could not be
@@ -85,11 +95,13 @@ def _report_retries(results: list[RetryResult], dry_run: bool, as_json: bool) ->
     else:
         for result in results[:_MAX_SITES]:
             units = ", ".join(f"{number:,} in {stage}" for stage, number in result.units.items())
-            click.echo(f"  {result.site}: {result.problem or f'{units} (run {result.run_id})'}")
+            run = f" (run {result.run_id})" if result.run_id is not None else ""
+            click.echo(f"  {result.site or 'alerts'}: {result.problem or f'{units}{run}'}")
         if len(results) > _MAX_SITES:
             click.echo(f"  and {pluralize(len(results) - _MAX_SITES, 'more site')}")
         units = pluralize(sum(sum(result.units.values()) for result in results), "unit")
-        sites = pluralize(len(results) - len(failed), "site")
-        click.echo(dry_run_prefix(dry_run, f"{units} of {sites} retried."))
+        sites = [result for result in results if result.site and not result.problem]
+        of_sites = f" of {pluralize(len(sites), 'site')}" if sites or failed else ""
+        click.echo(dry_run_prefix(dry_run, f"{units}{of_sites} retried."))
     if failed:
         click.get_current_context().exit(EXIT_FAILURE)

@@ -34,6 +34,7 @@ def retry(site: str, stage: str | None, failed_only: bool, dry_run: bool, as_jso
         failed = [
             {"stage": group.stage, "error_code": group.error_code, "units": group.units}
             for group in read_failures(connection, FailureFilter(site, stage))
+            if group.stage in STAGES
         ]
         with connection.transaction(force_rollback=dry_run):
             retried = engine.retry_failed(connection, site, stage, failed_only)

@@ -6,11 +6,16 @@ import click
 
 from clerk import config
 from clerk.cli.connection import open_pipeline
-from clerk.cli.output import dry_run_option, dry_run_prefix, json_option, print_json, show, table
+from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json, show, table
 from clerk.db.audit import log_action, whoami
 from clerk.db.sites import read_site, site_not_found
+from clerk.errors import ClerkError
 from clerk.publish import publications
+from clerk.publish.published_search import update_index
 from clerk.publish.versions import SiteVersions
+
+_INDEX_TIMEOUT = 60.0
+"""Seconds to wait for a deploy that updates the search index."""
 
 
 @click.command()
@@ -47,6 +52,10 @@ def rollback(site: str, name: str | None, only_list: bool, dry_run: bool, as_jso
                 by = f"rolled back by {whoami()}"
                 publications.record_rollback(connection, site, target.content_hash, newer, by)
                 log_action(connection, "rollback", site, **{"from": current and current.name, "to": target.name})
+            try:
+                update_index(settings.publish_dir, [site], _INDEX_TIMEOUT)
+            except (ClerkError, OSError, ValueError) as error:  # tantivy raises ValueError
+                info(f"The search index was not updated ({error}); until then, {site} is searched in its archive.")
     if as_json:
         print_json(
             {"site": site, "from": current and current.name, "to": target.name, "content_hash": target.content_hash}

@@ -2,59 +2,164 @@
 
 from __future__ import annotations
 
+import csv
 import re
+import sys
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.text import Text
 
 from clerk import config
-from clerk.archive.search import HIGHLIGHT, Hit, search
-from clerk.cli.output import info, json_option, print_json, show, text
+from clerk.archive.hits import Hit
+from clerk.archive.query import HIGHLIGHT, parse
+from clerk.archive.search import Facets, SearchRequest, SearchResult, Sort
+from clerk.cli.output import info, json_option, print_json, show, table, text
 from clerk.documents.sanitize import is_subdomain
 from clerk.documents.storage import SiteStorage
 from clerk.errors import EXIT_FAILURE, EXIT_OK
 from clerk.humanize import pluralize
-from clerk.publish.versions import published_archives
+from clerk.publish.published_search import search_published
+
+_PAGE_SIZE = 20
+_MAX_FACET_ROWS = 10
+_MINUS = "\N{MINUS SIGN}"
+CSV_COLUMNS = (
+    "subdomain", "kind", "meeting", "date", "page", "snippet", "citation", "source_url", "added_at", "path", "id",
+)  # fmt: skip
+_DAY = click.DateTime(["%Y-%m-%d"])
 
 
-@click.command("search")
-@click.argument("words")
+class _QueryCommand(click.Command):
+    """Accepts `-word` as part of the query. -h stays an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = [re.sub("^-(?!h$)(?=[^-])", _MINUS, argument) for argument in args]
+        return super().parse_args(ctx, words)
+
+
+@click.command("search", cls=_QueryCommand)
+@click.argument("words", nargs=-1, required=True)
 @click.option("--site", help="Search only the archive of this site.")
+@click.option("--body", default="", help="Search only meetings of this body, for example 'City Council'.")
+@click.option("--year", type=click.IntRange(1000, 9999), help="Search only meetings of this year.")
+@click.option("--since", type=_DAY, metavar="YYYY-MM-DD", help="Search only meetings from this day on.")
 @click.option(
-    "--since", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Search only meetings from this day on."
+    "--added-since",
+    type=_DAY,
+    metavar="YYYY-MM-DD",
+    help="Search only documents that clerk found on or after this day.",
 )
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of pages.")
+@click.option(
+    "--sort",
+    type=click.Choice([str(sort) for sort in Sort]),
+    default=str(Sort.RELEVANCE),
+    show_default=True,
+    help="date: the newest meeting first.",
+)
+@click.option("--limit", type=click.IntRange(min=1), help=f"Results per page. Default: {_PAGE_SIZE}; all with --csv.")
+@click.option("--page", type=click.IntRange(min=1), default=1, show_default=True, help="The page of results to show.")
+@click.option("--facets", is_flag=True, help="Also show the number of results by site, body and year.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print all results as CSV.")
 @json_option
-def search_command(words: str, site: str | None, since: datetime | None, limit: int, as_json: bool) -> None:
+def search_command(
+    words: tuple[str, ...],
+    site: str | None,
+    body: str,
+    year: int | None,
+    since: datetime | None,
+    added_since: datetime | None,
+    sort: str,
+    limit: int | None,
+    page: int,
+    facets: bool,
+    as_csv: bool,
+    as_json: bool,
+) -> None:
     """Search the published archives for words. Exit code 1: no page was found.
 
-    A page must contain all words. Words in double quotes must be adjacent, and bik* matches words that start with
-    bik. The best page of each archive comes first, the newest first among these; then the second best of each.
+    A page must contain all words, in any form: votes also finds voted and voting. "…" is a phrase as written, bik*
+    matches words that start with bik, and -word excludes. AND, OR, NOT, NEAR(tree cutting, 5) and brackets work too.
+    docs/search.md describes the query language.
 
     \b
     Examples:
-      clerk search "bike lanes"
-      clerk search 'bik* lane*' --json
+      clerk search tree cutting
       clerk search '"bike lanes" budget' --site springfield --since 2024-01-01
+      clerk search ordinance 2017-88 -school --sort date --page 2
+      clerk search 'tree OR hedge' --added-since 2025-01-01 --csv > new.csv
     """
     if site is not None and not is_subdomain(site):
         raise click.BadParameter(f"{site} is not a valid subdomain", param_hint="--site")
-    day: date | None = since.replace(tzinfo=UTC).date() if since else None
+    if as_csv and as_json:
+        raise click.UsageError("--csv and --json exclude each other")
+    size = limit or (None if as_csv else _PAGE_SIZE)
+    request = SearchRequest(
+        parse(" ".join(words).replace(_MINUS, "-")),
+        since=_day(since),
+        added_since=_day(added_since),
+        body=body,
+        year=str(year or ""),
+        sort=Sort(sort),
+        offset=(page - 1) * (size or 0),
+        limit=size,
+    )
     settings = config.load()
-    archives = published_archives(settings.publish_dir, site)
-    result = search(archives, words, day, limit)
+    result = search_published(settings.publish_dir, request, site)
+    _report_problems(result, request)
+    if as_csv:
+        _print_csv(result.hits)
+    elif as_json:
+        print_json(_as_json(settings, request, result))
+    else:
+        _print_result(request, result, site, facets)
+    click.get_current_context().exit(EXIT_OK if result.hits else EXIT_FAILURE)
+
+
+def _day(value: datetime | None) -> date | None:
+    return value.replace(tzinfo=UTC).date() if value else None
+
+
+def _report_problems(result: SearchResult, request: SearchRequest) -> None:
     for name, problem in result.broken.items():
         info(f"The archive of {name} cannot be searched ({problem}): check it with `clerk verify --full`.")
-    if as_json:
-        print_json([hit.as_dict() | {"image_file": _image_file(settings, hit)} for hit in result.hits])
-    else:
-        for hit in result.hits:
-            print_hit(hit)
-        if not result.hits:
-            click.echo(_no_result(site, len(archives)))
-    click.get_current_context().exit(EXIT_OK if result.hits else EXIT_FAILURE)
+    if result.older_form:
+        archives = pluralize(result.older_form, "archive")
+        if request.added_since:
+            info(f"{archives} published by an older version of clerk do not record when documents were added.")
+        else:
+            info(f"In {archives} published by an older version of clerk, words are found only as they are written.")
+
+
+def _print_result(request: SearchRequest, result: SearchResult, site: str | None, facets: bool) -> None:
+    for hit in result.hits:
+        print_hit(hit)
+    if not result.total:
+        click.echo(_no_result(site, result.archives + len(result.broken)))
+        return
+    assert request.limit is not None
+    last = -(-result.total // request.limit)
+    found = f"{pluralize(result.total, 'page')} found in {pluralize(result.archives, 'archive')}"
+    if not result.hits:
+        click.echo(f"{found}; there are {pluralize(last, 'page')} of results.")
+    elif request.offset or result.total > len(result.hits):
+        end = request.offset + len(result.hits)
+        more = f"; the next with --page {request.offset // request.limit + 2}" if end < result.total else ""
+        click.echo(f"{request.offset + 1:,} to {end:,} of {found}{more}.")
+    if facets:
+        _print_facets(result.facets)
+
+
+def _print_facets(facets: Facets) -> None:
+    for name, counts in facets.as_dict().items():
+        rows = [(value, f"{count:,}") for value, count in counts.items()]
+        if len(rows) > _MAX_FACET_ROWS:
+            others = f"{len(rows) - _MAX_FACET_ROWS:,} more, see --json"
+            rows = [*rows[:_MAX_FACET_ROWS], (others, "")]
+        click.echo()
+        show(table(rows, (name, "pages"), right={1}))
 
 
 def _no_result(site: str | None, archives: int) -> str:
@@ -63,15 +168,39 @@ def _no_result(site: str | None, archives: int) -> str:
     return f"No archive of {site} is published." if site else "No archive is published yet."
 
 
+def _as_json(settings: config.Settings, request: SearchRequest, result: SearchResult) -> dict[str, Any]:
+    assert request.limit is not None
+    return {
+        "query": request.query.text,
+        "total": result.total,
+        "page": request.offset // request.limit + 1,
+        "pages": -(-result.total // request.limit),
+        "archives": result.archives,
+        "broken": result.broken,
+        "facets": result.facets.as_dict(),
+        "hits": [hit.as_dict() | {"image_file": _image_file(settings, hit)} for hit in result.hits],
+    }
+
+
 def _image_file(settings: config.Settings, hit: Hit) -> Path | None:
     """The file of the page's image; None if no image was kept."""
     image = SiteStorage(settings.storage_dir, hit.subdomain).image_path(hit.page_image or "")
     return image if image is not None and image.is_file() else None
 
 
+def _print_csv(hits: list[Hit]) -> None:
+    writer = csv.writer(sys.stdout)
+    writer.writerow(CSV_COLUMNS)
+    for hit in hits:
+        writer.writerow(hit.as_csv_row(CSV_COLUMNS))
+
+
 def print_hit(hit: Hit) -> None:
     snippet = Text("  ")
     # Each match is between two marks, so every second part is a match.
-    for number, part in enumerate(re.split(f"[{''.join(HIGHLIGHT)}]", hit.snippet)):
+    for number, part in enumerate(re.split(f"[{''.join(HIGHLIGHT)}]", " ".join(hit.snippet.split()))):
         snippet.append_text(text(part, "bold" if number % 2 else ""))
-    show(text(f"{hit.subdomain}  {hit.meeting}, {hit.date}, {hit.kind}, page {hit.page}", "cyan"), snippet)
+    lines = [text(f"{hit.subdomain}  {hit.meeting}, {hit.date}, {hit.kind}, page {hit.page}", "cyan"), snippet]
+    if hit.source_url:
+        lines.append(text(f"  {hit.source_url}", "dim"))
+    show(*lines)

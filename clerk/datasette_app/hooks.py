@@ -1,4 +1,4 @@
-"""Datasette plugin hooks: the index of sites, their metadata, facets, full-text search and page images."""
+"""Datasette plugin hooks: the index of sites, their metadata, facets, full-text search, page images and feeds."""
 
 from __future__ import annotations
 
@@ -8,34 +8,23 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from datasette import hookimpl
-from datasette.utils.asgi import NotFound, Request, Response, asgi_send_file
+from datasette.utils.asgi import BadRequest, NotFound, Request, Response, asgi_send_file
 from markupsafe import Markup
 
-from clerk.archive import search
-from clerk.datasette_app import query_limits
+from clerk.archive.pages import TABLES
+from clerk.archive.query import ArchiveForm, InvalidQuery, parse
+from clerk.archive.search_tables import detect_form
+from clerk.datasette_app import query_limits, search_pages
 from clerk.datasette_app.lazy_datasette import ArchiveDatasette
+from clerk.saved_searches import feeds
 
 _MAX_SITES = 500
 """Sites on the index page; the filter finds the others."""
-_MAX_HITS = 100
-_TABLES = {
+_TABLES: dict[str, dict[str, Any]] = {
     "minutes": {"facets": ["meeting", "date"], "sort_desc": "date", "description": "A row per page of minutes."},
     "agendas": {"facets": ["meeting", "date"], "sort_desc": "date", "description": "A row per page of an agenda."},
-}
-# Datasette makes a form field of every parameter: visitors should enter only the words and the date.
-_SEARCH = (
-    search.SEARCH_SQL.replace(":mark_start", "'['")
-    .replace(":mark_end", "']'")
-    .replace(":limit", str(_MAX_HITS))
-    .strip()
-)
-_QUERIES = {
-    "search": {
-        "title": "Search minutes and agendas",
-        "sql": _SEARCH,
-        "params": ["words", "since"],
-        "hide_sql": True,
-    }
+    "document_sources": {"description": "Where each document comes from, and when clerk found it."},
+    "search_changes": {"hidden": True},
 }
 
 
@@ -47,7 +36,17 @@ class _DatabasesMetadata(dict[str, Any]):
         self._datasette = datasette
 
     def get(self, subdomain: str, default: Any = None) -> Any:
-        return {**self._datasette.site_metadata.metadata(subdomain), "tables": _TABLES, "queries": dict(_QUERIES)}
+        return {**self._datasette.site_metadata.metadata(subdomain), "tables": self._tables(subdomain)}
+
+    def _tables(self, subdomain: str) -> dict[str, dict[str, Any]]:
+        """`?_search=` of a table searches the terms of its pages, if the archive has them."""
+        try:
+            form = self._datasette.archive(subdomain).form
+        except KeyError:
+            return _TABLES
+        if form is ArchiveForm.TEXT:
+            return _TABLES
+        return _TABLES | {name: _TABLES[name] | {"fts_table": f"{name}_search"} for name in TABLES.values()}
 
     def __bool__(self) -> bool:
         return True
@@ -61,10 +60,22 @@ def get_metadata(datasette: ArchiveDatasette) -> dict[str, Any]:
     return {"title": "Meeting archives", "databases": _DatabasesMetadata(datasette)}
 
 
-@hookimpl
+@hookimpl(trylast=True)
 def prepare_connection(conn: sqlite3.Connection) -> None:
     query_limits.limit(conn)
-    search.prepare(conn)
+    form = detect_form(conn)
+    # Datasette's own function of this name, which `?_search=` calls, knows no operators.
+    conn.create_function("escape_fts", 1, lambda words: parse(words).as_fts(form), deterministic=True)
+
+
+@hookimpl
+def filters_from_request(request: Request) -> None:
+    """Report what is wrong with the query of `?_search=`: SQLite hides the message of a function that fails."""
+    if (words := request.args.get("_search")) and request.args.get("_searchmode") != "raw":
+        try:
+            parse(words)
+        except InvalidQuery as error:
+            raise BadRequest(str(error)) from error
 
 
 @hookimpl
@@ -80,6 +91,8 @@ def register_routes() -> list[tuple[str, Any]]:
     return [
         (r"^/$", index),
         (r"^/\.json$", index_as_json),
+        (r"^/-/feeds/(?P<kind>sites|alerts)/(?P<name>[a-z0-9.-]+)\.atom$", feed),
+        *search_pages.ROUTES,
         (r"^/-/images/(?P<site>[^/]+)(?P<page_image>/.+)$", image),
     ]
 
@@ -112,9 +125,19 @@ async def _sites(datasette: ArchiveDatasette, words: str) -> list[dict[str, Any]
                     "pages": archive.version.pages,
                     "published_at": archive.version.published_at,
                     "path": str(datasette.urls.database(archive.name)),
+                    "feed": str(datasette.urls.path(f"/-/feeds/sites/{archive.name}.atom")),
                 }
             )
     return sites
+
+
+async def feed(datasette: ArchiveDatasette, request: Request) -> Response:
+    """The Atom feed of a site, or of an alert that has one: a file that a worker wrote."""
+    kind, name = request.url_vars["kind"], request.url_vars["name"]
+    content = await asyncio.to_thread(feeds.read_file, datasette.publish_dir, kind, name)
+    if content is None:
+        raise NotFound("There is no such feed")
+    return Response(content, content_type=feeds.CONTENT_TYPE)
 
 
 async def image(datasette: ArchiveDatasette, request: Request, send: Any) -> None:

@@ -12,6 +12,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from datasette.app import Datasette
 from datasette.database import Database
 
 from clerk.archive.content_hash import open_readonly
+from clerk.archive.query import ArchiveForm
+from clerk.archive.search_tables import detect_form
 from clerk.datasette_app import query_limits
 from clerk.datasette_app.site_metadata import SiteMetadata
 from clerk.documents.sanitize import is_subdomain
@@ -36,6 +39,11 @@ class Archive(Database):  # type: ignore[misc]
         self.version = version
         # Otherwise Datasette reads the whole file to hash it.
         self.cached_hash = version.content_hash
+
+    @cached_property
+    def form(self) -> ArchiveForm:
+        with open_readonly(Path(self.path)) as connection:
+            return detect_form(connection)
 
     async def execute_fn(self, fn: Callable[[sqlite3.Connection], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self.ds.executor, self._run_query, fn)

@@ -1,4 +1,4 @@
-"""Read model of failed units, grouped by error code, stage and age; and the retry of such a group."""
+"""Read model of failed units and deliveries, grouped by error code, stage and age; and the retry of such a group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ import psycopg
 from clerk.errors import PipelineError
 from clerk.monitoring.query import Connection
 from clerk.pipeline import engine
+from clerk.saved_searches import jobs
 
+DELIVERY = "delivery"
+"""The stage under which failures of saved searches are listed: their matching and their deliveries."""
+FAILURE_STAGES = (*engine.STAGES, DELIVERY)
 AGES = ("1 h", "24 h", "7 d", "older")
 _MAX_EXAMPLES = 3
 _GROUPS = """
@@ -22,12 +26,24 @@ select coalesce(f.error_code, 'unknown'), f.stage, count(*),
        count(*) filter (where a.age >= interval '1 hour' and a.age < interval '24 hours'),
        count(*) filter (where a.age >= interval '24 hours' and a.age < interval '7 days'),
        count(*) filter (where a.age >= interval '7 days')
-from failing_documents f
+from (
+    select error_code, stage, status, subdomain, last_attempt_at from failing_documents
+    union all
+    select error_code, 'delivery', status, subdomain, last_attempt_at from failing_deliveries
+) f
 cross join lateral (select clerk_now() - coalesce(f.last_attempt_at, '-infinity') as age) a
 where (%(site)s::text is null or f.subdomain = %(site)s) and (%(stage)s::text is null or f.stage = %(stage)s)
   and (%(error)s::text is null or f.error_code = %(error)s)
 group by 1, 2
 order by 3 desc, 1, 2
+"""
+_DELIVERY_EXAMPLES = """
+select coalesce(f.subdomain, ''), concat_ws(', ', 'alert ' || f.saved_search, f.destination),
+       coalesce(f.error_message, '')
+from failing_deliveries f
+where (%(site)s::text is null or f.subdomain = %(site)s) and f.error_code = %(error)s
+order by f.last_attempt_at desc nulls last, f.delivery_id
+limit %(limit)s
 """
 _EXAMPLES = """
 select f.subdomain, coalesce(concat_ws(' ', f.meeting, f.date), ''), coalesce(f.error_message, '')
@@ -59,13 +75,14 @@ class FailureFilter:
 @dataclass(frozen=True)
 class FailureExample:
     site: str
+    """Empty for a delivery of a saved search."""
     document: str
     message: str
 
 
 @dataclass(frozen=True)
 class FailureGroup:
-    """The failed units of one stage with one error code."""
+    """The failed units, or deliveries, of one stage with one error code."""
 
     error_code: str
     stage: str
@@ -86,6 +103,7 @@ class RetryResult:
     """Result of the retry of one site's failures."""
 
     site: str
+    """Empty for the deliveries of saved searches."""
     units: dict[str, int]
     """Stage → units that are retried."""
     run_id: int | None
@@ -97,7 +115,8 @@ def read_failures(connection: Connection, selected: FailureFilter) -> list[Failu
     groups = []
     for code, stage, units, permanent, sites, *ages in connection.execute(_GROUPS, asdict(selected)).fetchall():
         values = {"site": selected.site, "stage": stage, "error": code, "limit": _MAX_EXAMPLES}
-        examples = [FailureExample(*row) for row in connection.execute(_EXAMPLES, values).fetchall()]
+        query = _DELIVERY_EXAMPLES if stage == DELIVERY else _EXAMPLES
+        examples = [FailureExample(*row) for row in connection.execute(query, values).fetchall()]
         by_age = dict(zip(AGES, ages, strict=True))
         groups.append(FailureGroup(code, stage, units, permanent, sites, by_age, examples))
     return groups
@@ -115,11 +134,16 @@ def retry_failures(connection: Connection, selected: FailureFilter, dry_run: boo
             with connection.transaction(force_rollback=dry_run):
                 # In the order of the stages: the run that the first one starts includes the later ones.
                 for stage, items in stages.items():
-                    retried = engine.retry_units(connection, site, stage, items)
-                    units[stage], run_id = retried.units, retried.run_id
+                    unit_retry = engine.retry_units(connection, site, stage, items)
+                    units[stage], run_id = unit_retry.units, unit_retry.run_id
         except PipelineError as error:
             yield RetryResult(site, {}, None, str(error))
         except psycopg.errors.LockNotAvailable:
             yield RetryResult(site, {}, None, "another transaction is changing the site: try again.")
         else:
             yield RetryResult(site, units, run_id)
+    if selected.stage in (None, DELIVERY):
+        with connection.transaction(force_rollback=dry_run):
+            retried = jobs.retry_failed(connection, selected.error, selected.site)
+        if retried:
+            yield RetryResult("", {DELIVERY: retried}, None)

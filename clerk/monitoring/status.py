@@ -13,7 +13,7 @@ import psycopg
 
 from clerk.monitoring.query import Connection, Row, fetch_rows
 from clerk.monitoring.workers import Worker, read_workers
-from clerk.pipeline.engine import STAGES
+from clerk.pipeline.engine import DELIVERY_QUEUE, STAGES
 
 MAX_ROWS = 10
 _MAX_EVENTS = 20
@@ -122,8 +122,11 @@ class PipelineStatus:
 
     @property
     def open_jobs(self) -> int:
-        """Jobs that wait, are scheduled or run, in all queues."""
-        return sum(queue["waiting"] + queue["scheduled"] + queue["running"] for queue in self.queues)
+        """Jobs that wait, are scheduled or run, in all queues; without retries of deliveries, which may take hours."""
+        return sum(
+            queue["waiting"] + queue["running"] + (queue["scheduled"] if queue["queue"] != DELIVERY_QUEUE else 0)
+            for queue in self.queues
+        )
 
     def as_dict(self) -> Row:
         return asdict(self)

@@ -23,7 +23,9 @@ PHASES = {1: ("fetch",), 2: ("ocr",), 3: ("compilation", "extraction"), 4: ("dep
 STAGES = tuple(stage for stages in PHASES.values() for stage in stages)
 """In pipeline order. Each stage has a queue of the same name."""
 COORDINATOR_QUEUE = "coordinator"
-QUEUES = (*STAGES, COORDINATOR_QUEUE)
+DELIVERY_QUEUE = "delivery"
+"""Of the jobs of saved searches. Not `deploy`: a slow mail server must not delay publications."""
+QUEUES = (*STAGES, COORDINATOR_QUEUE, DELIVERY_QUEUE)
 
 
 @dataclass(frozen=True)
@@ -220,6 +222,11 @@ def mark_files_lost(
 def remove_finished_jobs(connection: Connection, before: datetime, batch: int = 1000) -> int:
     """Delete one batch of old jobs; call until it returns 0."""
     return int(_call(connection, "clerk_remove_finished_jobs", locals()))
+
+
+def delete_old_matches(connection: Connection) -> int:
+    """Delete the matches and deliveries of saved searches that are old enough; returns the number of matches."""
+    return int(_call(connection, "clerk_delete_old_matches", locals()))
 
 
 def import_site(

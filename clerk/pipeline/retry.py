@@ -59,6 +59,16 @@ class CoordinatorRetry(StageRetry):
         super().__init__(manager, "coordinator", initial_delay=2.0)
 
 
+class DeliveryRetry(StageRetry):
+    """The same for the jobs of saved searches, after 1, 4, 16 and 60 minutes and then every hour, for about six hours.
+    `clerk_rescue_job` has the same maximum."""
+
+    max_attempts = 10
+
+    def __init__(self, manager: ClerkJobManager) -> None:
+        super().__init__(manager, "delivery", initial_delay=60.0)
+
+
 def _retry_in(delay: float) -> RetryDecision:
     delay *= random.uniform(0.75, 1.25)  # noqa: S311 (jitter)
     return RetryDecision(retry_at=datetime.now(UTC) + timedelta(seconds=delay))

@@ -12,17 +12,20 @@ from urllib.parse import quote
 
 import psycopg
 
+from clerk import config
 from clerk.db.audit import log_action
 from clerk.db.sites import site_not_found
 from clerk.humanize import join_words, pluralize
-from clerk.monitoring.failures import FailureFilter, read_failures, retry_failures
+from clerk.monitoring.failures import FAILURE_STAGES, FailureFilter, read_failures, retry_failures
 from clerk.pipeline import engine
 from clerk.pipeline.engine import QUEUES, STAGES
+from clerk.saved_searches import deliveries, repository
+from clerk.saved_searches.validation import check_destinations, check_name, check_query
 
 Connection = psycopg.Connection[Any]
 
 _MAX_SITES_LISTED = 20
-_FIELDS = ("site", "stage", "error", "document", "queue")
+_FIELDS = ("site", "stage", "error", "document", "queue", "name", "query", "mail", "frequency", "feed")
 
 
 class InvalidAction(Exception):
@@ -39,6 +42,12 @@ class ActionRequest:
     error: str = ""
     document: str = ""
     queue: str = ""
+    name: str = ""
+    """Of an alert; `query` to `feed` describe a new one."""
+    query: str = ""
+    mail: str = ""
+    frequency: str = ""
+    feed: str = ""
 
     @classmethod
     def parse(cls, action: str, values: Mapping[str, str]) -> ActionRequest:
@@ -46,7 +55,7 @@ class ActionRequest:
             raise InvalidAction(f"There is no action {action}.")
         request = cls(action, **{name: values.get(name, "").replace("\0", "") for name in _FIELDS})
         document = request.document
-        if request.stage and request.stage not in STAGES:
+        if request.stage and request.stage not in FAILURE_STAGES:
             raise InvalidAction(f"There is no stage {request.stage}.")
         if request.queue and request.queue not in QUEUES:
             raise InvalidAction(f"There is no queue {request.queue}.")
@@ -62,6 +71,8 @@ class ActionRequest:
     @property
     def result_url(self) -> str:
         """The page that shows the result."""
+        if self.action.endswith("-alert"):
+            return "/alerts"
         if self.site:
             return f"/sites/{quote(self.site)}"
         if self.queue:
@@ -118,6 +129,7 @@ def _retry(connection: Connection, request: ActionRequest, user: str, dry_run: b
         return _retry_group(connection, request, dry_run)
     site = _read_site(connection, request)
     failed = read_failures(connection, FailureFilter(site.name, request.stage or None))
+    failed = [group for group in failed if group.stage in STAGES]
     with connection.transaction(force_rollback=dry_run):
         retried = engine.retry_failed(connection, site.name, request.stage or None)
     if not retried.units:
@@ -171,9 +183,10 @@ def _retry_group(connection: Connection, request: ActionRequest, dry_run: bool) 
     failed += f" with {request.error}" if request.error else ""
     if not retries:
         return ActionResult(f"Nothing {failed}.", changes=False)
-    what = f"{pluralize(units, 'unit')} of {pluralize(len(retries) - len(problems), 'site')} that {failed}"
+    of_sites = sum(bool(retry.site) for retry in retries) - len(problems)
+    what = pluralize(units, "unit") + (f" of {pluralize(of_sites, 'site')}" if of_sites else "") + f" that {failed}"
     sites = [
-        f"{retry.site}: {join_words([f'{number:,} in {stage}' for stage, number in retry.units.items()])}"
+        f"{retry.site or 'alerts'}: {join_words([f'{number:,} in {stage}' for stage, number in retry.units.items()])}"
         for retry in retries
         if not retry.problem
     ]
@@ -274,6 +287,59 @@ def _reconcile(connection: Connection, request: ActionRequest, user: str, dry_ru
     )
 
 
+def _add_alert(connection: Connection, request: ActionRequest, user: str, dry_run: bool) -> ActionResult:
+    """Without webhooks: their secret would have to be shown, and the result of an action is logged."""
+    settings = config.load()
+    check_name(request.name)
+    query = check_query(request.query)
+    mails = (request.mail,) if request.mail else ()
+    frequency = request.frequency if mails and request.frequency else "immediate"
+    destinations = check_destinations(settings, mails, (), request.feed == "yes", frequency)
+    sites = [_read_site(connection, request).name] if request.site else None
+    with connection.transaction(force_rollback=dry_run):
+        repository.add(connection, request.name, query, sites, destinations, user, settings.digest_hour)
+    where = f"of {request.site}" if sites else "of all sites"
+    details = [f"Pages {where} that are published from now on and match this search are sent: {query}"]
+    if mails:
+        often = {"immediate": "after each publication", "daily": "once a day", "weekly": "on Mondays"}[frequency]
+        details.append(f"Mails to {request.mail}, {often}.")
+    if request.feed == "yes":
+        details.append("An Atom feed, which clerk serve shows to everyone, with the search and the matches.")
+    return ActionResult(f"The alert {request.name} will be added.", f"The alert {request.name} was added.", details)
+
+
+def _pause_alert(connection: Connection, request: ActionRequest, user: str, dry_run: bool) -> ActionResult:
+    with connection.transaction(force_rollback=dry_run):
+        changed = repository.pause(connection, request.name, user)
+    if not changed:
+        return ActionResult(f"The alert {request.name} is already paused.", changes=False)
+    return ActionResult(
+        f"Matches of the alert {request.name} will wait until somebody resumes it.",
+        f"The alert {request.name} is paused.",
+    )
+
+
+def _resume_alert(connection: Connection, request: ActionRequest, user: str, dry_run: bool) -> ActionResult:
+    with connection.transaction(force_rollback=dry_run):
+        created = deliveries.resume(connection, request.name)
+    if created is None:
+        return ActionResult(f"The alert {request.name} is not paused.", changes=False)
+    waiting = f" {pluralize(created, 'delivery', 'deliveries')} of the pause will be sent." if created else ""
+    return ActionResult(
+        f"Matches of the alert {request.name} will be sent again.{waiting}", f"The alert {request.name} was resumed."
+    )
+
+
+def _remove_alert(connection: Connection, request: ActionRequest, user: str, dry_run: bool) -> ActionResult:
+    with connection.transaction(force_rollback=dry_run):
+        removed = repository.remove(connection, request.name)
+    return ActionResult(
+        f"The alert {removed.name} will be removed, with its matches and what is still to be sent.",
+        f"The alert {removed.name} was removed.",
+        [f"Its search: {removed.query}"],
+    )
+
+
 def _pluralize_units(units: int, stage: str | None) -> str:
     return pluralize(units, "document" if stage in ("ocr", "extraction") else "unit")
 
@@ -293,4 +359,8 @@ ACTIONS = {
     "pause": Action("Pause?", "Pause", _pause),
     "resume": Action("Resume?", "Resume", _resume),
     "reconcile": Action("Reconcile now?", "Reconcile", _reconcile),
+    "add-alert": Action("Add the alert?", "Add the alert", _add_alert),
+    "pause-alert": Action("Pause the alert?", "Pause", _pause_alert),
+    "resume-alert": Action("Resume the alert?", "Resume", _resume_alert),
+    "remove-alert": Action("Remove the alert?", "Remove", _remove_alert),
 }

@@ -16,12 +16,25 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from clerk.archive.hits import PAGE_ROUTE
 from clerk.errors import ClerkError
 from clerk.web.action_executor import ActionExecutor
 from clerk.web.auth import AuthMiddleware
 from clerk.web.db import ReadOnlyPool, SampleQuery
 from clerk.web.live_updates import Broadcaster
-from clerk.web.pages import actions, document, failures, log, overview, probes, queues, search, site, sites
+from clerk.web.pages import (
+    actions,
+    document,
+    failures,
+    log,
+    overview,
+    probes,
+    queues,
+    saved_searches,
+    search,
+    site,
+    sites,
+)
 from clerk.web.rendering import WEB_DIR, render
 from clerk.web.request_context import RequestContextMiddleware
 
@@ -35,6 +48,10 @@ _ROUTES = [
     Route("/queues", queues.show),
     Route("/log", log.show),
     Route("/search", search.show),
+    Route("/alerts", saved_searches.show),
+    Route("/feeds/alerts/{name}.atom", saved_searches.saved_search_feed),
+    Route("/feeds/sites/{subdomain}.atom", saved_searches.site_feed),
+    Route(PAGE_ROUTE + "/{subdomain}/{kind}/{date}/{meeting:path}/{page:int}", search.show_page),
     Route("/sites/{subdomain:path}/documents/{document:int}", document.show),
     Route("/sites/{subdomain:path}/documents/{document:int}/pages/{page:int}.png", document.image),
     Route("/sites/{subdomain:path}/documents/{document:int}/pages/{page:int}.svg", document.matches),
@@ -46,10 +63,11 @@ _ROUTES = [
     Mount("/static", StaticFiles(directory=WEB_DIR / "static")),
 ]
 _LIVE_PAGES = [overview.show, sites.show, site.show, failures.show, queues.show, log.show]
+_PAGES = (overview, sites, site, document, search, saved_searches, failures, queues, log)
 _MAX_RENDER_PROCESSES = 2
 """Each renders one page of a PDF; more would take CPU time from the pipeline."""
 QUERIES: list[SampleQuery] = [
-    *(query for module in (overview, sites, site, document, search, failures, queues, log) for query in module.QUERIES),
+    *(query for module in _PAGES for query in module.QUERIES),
 ]
 """The dashboard is ready when these match the views of the database."""
 
@@ -60,6 +78,7 @@ def create_app(
     storage_dir: Path | None = None,
     publish_dir: Path | None = None,
     executor: ActionExecutor | None = None,
+    public_url: str | None = None,
 ) -> AuthMiddleware:
     """Without the folders, pages say that the files are not on this machine; without an executor, no action exists."""
     handlers: dict[Any, Any] = {
@@ -71,6 +90,7 @@ def create_app(
     app.state.pool = pool
     app.state.overview = overview.cached_overview(pool)
     app.state.storage_dir, app.state.publish_dir = storage_dir, publish_dir
+    app.state.public_url = public_url
     app.state.render_slots = asyncio.Semaphore(_MAX_RENDER_PROCESSES)
     app.state.readiness = probes.Readiness(partial(pool.check, QUERIES))
     app.state.broadcaster = Broadcaster(app, _LIVE_PAGES)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from clerk.archive.search import HIGHLIGHT
+from clerk.archive.query import HIGHLIGHT
 
 _INVALID = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 _BIDI_OVERRIDES = re.compile("[\u202a-\u202e\u2066-\u2069]")

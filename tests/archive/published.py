@@ -7,25 +7,48 @@ from contextlib import closing
 from pathlib import Path
 
 from clerk.archive.atomic_build import load_schema
+from clerk.archive.compile import archive_schema
+from clerk.archive.query import ArchiveForm
+from clerk.archive.search_tables import update_terms
 from clerk.publish.versions import SiteVersions
 
-SCHEMA = load_schema("meetings.sql")
+_DEFAULTS = {"meeting": "City Council", "date": "2024-03-05", "page": 1, "page_image": None}
 
 
-def publish(root: Path, subdomain: str, *pages: dict[str, object]) -> Path:
-    """Publish a database with these page rows: `text`, and optionally meeting, date, page, kind and page_image."""
+def publish(root: Path, subdomain: str, *pages: dict[str, object], form: ArchiveForm = ArchiveForm.TERMS) -> Path:
+    """Publish a database with these page rows: `text`, and optionally meeting, date, page, kind, page_image, and
+    source_url and added_at of the document."""
     versions = SiteVersions(root, subdomain)
     version = versions.versions_folder / "20240305T000000000000Z-0"
     version.mkdir(parents=True)
     database = version / "meetings.db"
+    write_archive(database, *pages, form=form)
+    (version / "publication.json").write_text(
+        f'{{"content_hash": "0", "pages": {len(pages)}, "published_at": "2024-03-05T00:00:00+00:00"}}'
+    )
+    versions.link.symlink_to(f"versions/{version.name}", target_is_directory=True)
+    return database
+
+
+def write_archive(database: Path, *pages: dict[str, object], form: ArchiveForm = ArchiveForm.TERMS) -> None:
+    """A meetings.db of the current schema, or of the one without search terms."""
     with closing(sqlite3.connect(database)) as connection, connection:
-        connection.executescript(SCHEMA)
+        connection.executescript(archive_schema() if form is ArchiveForm.TERMS else load_schema("meetings.sql"))
         for number, page in enumerate(pages, 1):
-            row = {"meeting": "City Council", "date": "2024-03-05", "page": 1, "page_image": None} | page
+            row = _DEFAULTS | page
             table = "agendas" if row.get("kind") == "agenda" else "minutes"
             connection.execute(
                 f"insert into {table} (id, meeting, date, page, text, page_image) values (?, ?, ?, ?, ?, ?)",
                 [str(number), *(row[name] for name in ("meeting", "date", "page", "text", "page_image"))],
             )
-    versions.link.symlink_to(f"versions/{version.name}", target_is_directory=True)
-    return database
+            if form is ArchiveForm.TERMS:
+                connection.execute(
+                    "insert or replace into document_sources values (?, ?, ?, ?, ?)",
+                    [
+                        row.get("kind", "minutes"),
+                        *(row[name] for name in ("meeting", "date")),
+                        *(row.get(name) for name in ("source_url", "added_at")),
+                    ],
+                )
+        if form is ArchiveForm.TERMS:
+            update_terms(connection)

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 # Commands that run until they are stopped: neither --json nor --dry-run applies.
 SERVICES = {"clerk dashboard", "clerk demo", "clerk serve", "clerk up", "clerk worker"}
 REPORTS = {
+    "clerk alert list",
     "clerk config",
     "clerk db status",
     "clerk db url",
@@ -31,6 +32,7 @@ REPORTS = {
     "clerk pipeline-status",
     "clerk plugins",
     "clerk search",
+    "clerk search-index status",
     "clerk site list",
     "clerk site show",
     "clerk status",

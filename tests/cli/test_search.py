@@ -31,7 +31,7 @@ def test_json_has_the_file_of_the_image(clerk_command: Clerk, tmp_path: Path) ->
     )
     result = clerk_command("search", "bike lanes", "--json")
     assert result.code == 0
-    first, second = json.loads(result.out)
+    first, second = json.loads(result.out)["hits"]
     assert (first["snippet"], first["page_image"], first["image_file"]) == ("The bike lanes", name, str(image))
     assert (second["page"], second["image_file"]) == (2, None)
 

@@ -1,16 +1,12 @@
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from clerk.archive.atomic_build import load_schema
 from clerk.publish.versions import SiteVersions, Version
-
-SCHEMA = load_schema("meetings.sql")
+from tests.archive.published import write_archive
 
 
 @dataclass(frozen=True)
@@ -25,21 +21,18 @@ class Archives:
         draft = self.storage / subdomain / "draft.db"
         draft.parent.mkdir(parents=True, exist_ok=True)
         draft.unlink(missing_ok=True)
-        table, prefix = ("agendas", "/_agendas") if kind == "agenda" else ("minutes", "")
-        with closing(sqlite3.connect(draft)) as connection, connection:
-            connection.executescript(SCHEMA)
-            for number, text in enumerate(texts, 1):
-                row = [
-                    str(number),
-                    meeting,
-                    "2024-03-05",
-                    number,
-                    text,
-                    f"{prefix}/CityCouncil/2024-03-05/{number}.png",
-                ]
-                connection.execute(
-                    f"insert into {table} (id, meeting, date, page, text, page_image) values (?, ?, ?, ?, ?, ?)", row
-                )
+        prefix = "/_agendas" if kind == "agenda" else ""
+        rows = (
+            {
+                "kind": kind,
+                "meeting": meeting,
+                "page": number,
+                "text": text,
+                "page_image": f"{prefix}/CityCouncil/2024-03-05/{number}.png",
+            }
+            for number, text in enumerate(texts, 1)
+        )
+        write_archive(draft, *rows)
         return SiteVersions(self.published, subdomain).publish(draft, keep=2)
 
     def add_image(self, subdomain: str, path: str, content: bytes = b"\x89PNG of a page") -> Path:

@@ -82,12 +82,12 @@ def test_facets_search_and_json(archives: Archives, client: TestClient) -> None:
     assert 'name="_search"' in page
     rows = client.get("/springfield/minutes.json?_shape=array&_search=lanes").json()
     assert [row["page"] for row in rows] == [1]
-    assert "[bike] [lanes]" in client.get("/springfield/search?words=bike+lanes").text
-    assert "[bike]" in client.get("/springfield/search?words=bik*&since=2024-03-05").text
-    assert "[bike]" not in client.get("/springfield/search?words=bike&since=2024-03-06").text
+    assert "<mark>bike</mark> <mark>lanes</mark>" in client.get("/springfield/search?q=bike+lanes").text
+    assert "<mark>bike</mark>" in client.get("/springfield/search?q=bik*&since=2024-03-05").text
+    assert "<mark>bike</mark>" not in client.get("/springfield/search?q=bike&since=2024-03-06").text
     assert client.get("/springfield/search").status_code == 200
-    # FTS5 operators are ordinary words.
-    assert client.get('/springfield/search?words="bike+AND').status_code == 200
+    assert client.get("/nowhere/search").status_code == 404
+    assert client.get('/springfield/search?q="bike+AND').status_code == 400
 
 
 SQL = (
@@ -153,9 +153,7 @@ def test_a_name_with_a_dot_is_served(archives: Archives, client: TestClient) -> 
     assert client.get("/north~2Ehaven/agendas.json?_shape=array").json()[0]["text"] == "four"
 
 
-@pytest.mark.parametrize(
-    "path", ["/springfield/minutes", "/springfield/minutes/1", "/springfield/search?words=council"]
-)
+@pytest.mark.parametrize("path", ["/springfield/minutes", "/springfield/minutes/1", "/springfield/search?q=council"])
 def test_page_text_is_escaped(archives: Archives, client: TestClient, path: str) -> None:
     archives.publish("springfield", f"The council {HOSTILE} <img src=x onerror=alert(1)>", meeting=HOSTILE)
     answer = client.get(path)
@@ -292,3 +290,13 @@ def test_site_names_are_kept_while_the_database_is_unreachable(caplog: pytest.Lo
     site_metadata.refresh()
     assert site_metadata.name("springfield") == "Springfield"
     assert "site names cannot be read from the database: no answer" in caplog.text
+
+
+def test_a_site_links_to_its_search_and_hides_the_search_tables(archives: Archives, client: TestClient) -> None:
+    archives.publish("north.haven", "The budget.")
+    page = client.get("/north~2Ehaven").text
+    assert '<form action="/north~2Ehaven/search" method="get" role="search">' in page
+    assert 'href="/north~2Ehaven/document_sources"' in page
+    for table in ("minutes_search", "minutes_fts", "search_changes"):
+        assert f'href="/north~2Ehaven/{table}"' not in page
+    assert "<mark>budget</mark>" in client.get("/north~2Ehaven/search?q=budget").text

@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from clerk.archive.query import parse
+from clerk.archive.search import SearchRequest
 from clerk.extraction import cache
 from clerk.plugins import manager
 from clerk.publish import publications
+from clerk.publish.published_search import current_versions, search_published
+from clerk.publish.search_index import SearchIndex
 from tests.archive.helpers import is_intact, rows, write_texts
 from tests.publish.helpers import Town
 
@@ -64,6 +68,23 @@ def test_a_rollback_lasts_until_there_is_new_content(town: Town) -> None:
     town.add_document("three", day=date(2024, 5, 7))
     town.run()
     assert town.published.current == town.published.versions()[-1]
+
+
+def test_a_deploy_updates_the_search_index_and_does_not_depend_on_it(town: Town) -> None:
+    town.add_document("The first ordinance")
+    town.run()
+    index = SearchIndex(town.published.root)
+    assert not index.exists, "it is optional"
+    index.build(current_versions(town.published.root))
+    town.add_document("The second ordinance", day=date(2024, 4, 2))
+    town.run()
+    assert index.versions() == current_versions(town.published.root)
+    request = SearchRequest(parse("ordinances"))
+    assert index.search(request, None).total == 2
+    (index.folder / "meta.json").write_text("{}")
+    town.add_document("The third ordinance", day=date(2024, 5, 7))
+    assert town.run() == "succeeded"
+    assert search_published(town.published.root, request).total == 3
 
 
 def test_a_missing_published_copy_is_published_again(town: Town) -> None:

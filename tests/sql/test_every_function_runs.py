@@ -90,6 +90,11 @@ def call_everything(worker: Worker) -> None:
     engine.purge_site(connection, "newtown")
     engine.import_site(connection, "newtown", Jsonb([]), 1, "counters without a run")
     engine.defer_reconciliation(connection)
+    connection.execute(
+        "insert into procrastinate_jobs (queue_name, task_name) values ('delivery', 'clerk.deliver_matches')"
+    )
+    worker.finish(worker.take("delivery"), "failed")
+    engine.delete_old_matches(connection)
     connection.execute("insert into procrastinate_jobs (queue_name, task_name, lock) values ('other', 'x', 'lock')")
     worker.finish_and_fetch([worker.take("other")], "other")
     engine.settle_unit(

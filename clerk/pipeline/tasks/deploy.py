@@ -15,19 +15,22 @@ from procrastinate import exceptions
 
 from clerk.archive.atomic_build import BuildResult
 from clerk.db.sites import read_site
-from clerk.errors import ClaimLost, DeployerUnknown, SiteConfigError
+from clerk.errors import ClaimLost, ClerkError, DeployerUnknown, SiteConfigError
 from clerk.pipeline.job_context import JobContext
 from clerk.pipeline.tasks.compilation import build
 from clerk.plugins import manager
 from clerk.plugins.isolation import call_with_timeout
-from clerk.publish import publications
+from clerk.publish import publications, published_search
 from clerk.publish.publications import Publication
 from clerk.publish.versions import SiteVersions
+from clerk.saved_searches.jobs import request_matching
 
 logger = logging.getLogger(__name__)
 
 LOCAL, NONE = "local", "none"
 _BUILT_IN = "clerk.publish.deployers."
+_INDEX_TIMEOUT = 20.0
+"""Seconds to wait for another deploy that updates the search index."""
 _COMMAND_MARGIN = 60.0
 """Seconds that a deployer's thread may outlast the time limit of its command."""
 
@@ -69,8 +72,11 @@ def deploy(job: JobContext) -> str:
                 publications.record_step(
                     connection, publication, "deploy", name, None if result is None else str(result)
                 )
-    with job.connection() as connection:
+    with job.connection() as connection, connection.transaction():
         publications.record_deployed(connection, publication)
+        request_matching(connection, publication.id, job.subdomain)
+    if LOCAL in deployers:
+        _update_search_index(job)
     _call_post_deploy(job, plugins, publication)
     return "published"
 
@@ -109,6 +115,18 @@ def _is_published(job: JobContext, connection: psycopg.Connection[Any], name: st
     # The folder may have been emptied or restored from a backup. A version that was rolled back stays rolled back.
     expected = None if publications.is_rolled_back(connection, job.subdomain, name) else built.content_hash
     return SiteVersions(job.settings.publish_dir, job.subdomain).find_problem(expected) is None
+
+
+def _update_search_index(job: JobContext) -> None:
+    """Index the published version, if there is a search index. A failure does not fail the deploy: until the index is
+    updated, the site is searched in its archive, and `clerk search-index status` names it."""
+    try:
+        result = published_search.update_index(job.settings.publish_dir, [job.subdomain], _INDEX_TIMEOUT)
+    except (ClerkError, OSError, ValueError) as error:  # tantivy raises ValueError
+        logger.warning("the search index was not updated: %s", error)
+        return
+    for problem in result.broken.values() if result is not None else ():
+        logger.warning("the search index was not updated: %s", problem)
 
 
 def _call_post_deploy(job: JobContext, plugins: manager.Plugins, publication: Publication) -> None:

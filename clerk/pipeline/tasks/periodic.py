@@ -1,4 +1,6 @@
-"""Periodic tasks: start due sites, rescue jobs of lost workers, reconcile, delete old rows. Queue `coordinator`."""
+"""Periodic tasks: start due sites, rescue jobs of lost workers, create digests, reconcile, delete old rows. Queue
+`coordinator`.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from clerk.pipeline.engine import COORDINATOR_QUEUE
 from clerk.pipeline.job_context import JobContext
 from clerk.reconcile import apply, log
 from clerk.reconcile.file_checks import StorageScan
+from clerk.saved_searches import deliveries, feeds, jobs
 
 logger = logging.getLogger(__name__)
 
@@ -42,8 +45,16 @@ def reconcile(context: procrastinate.JobContext, timestamp: int) -> int:
         return len(apply.reconcile(connection, StorageScan(job.settings)).done)
 
 
+def schedule_deliveries(context: procrastinate.JobContext, timestamp: int) -> int:
+    """Create the digests of saved searches that are due, and defer deliveries again whose job was deleted."""
+    job = JobContext(context)
+    with job.connection() as connection:
+        feeds.remove_stale(connection, job.settings)
+        return deliveries.create_due_digests(connection, job.settings) + jobs.redefer_lost(connection)
+
+
 def retention(context: procrastinate.JobContext, timestamp: int) -> int:
-    """Delete jobs that ended long ago, a batch per transaction, and old rows of the repair and action logs."""
+    """Delete jobs that ended long ago, a batch per transaction, and old rows of logs and saved searches."""
     job = JobContext(context)
     removed = 0
     with job.connection() as connection:
@@ -51,10 +62,17 @@ def retention(context: procrastinate.JobContext, timestamp: int) -> int:
         while batch := engine.remove_finished_jobs(connection, before):
             removed += batch
         log.delete_old(connection)
+        engine.delete_old_matches(connection)
     return removed
 
 
-PERIODIC = {schedule: "* * * * *", rescue: "* * * * *", reconcile: "*/15 * * * *", retention: "17 * * * *"}
+PERIODIC = {
+    schedule: "* * * * *",
+    rescue: "* * * * *",
+    schedule_deliveries: "* * * * *",
+    reconcile: "*/15 * * * *",
+    retention: "17 * * * *",
+}
 """Task → its cron expression."""
 
 

@@ -42,7 +42,16 @@ from clerk.sources.http.rate_limit import Connect, HostRateLimiter, Slot
 from clerk.sources.http.ssrf import PublicOnlyBackend
 from clerk.sources.parser_process import MAX_PAGE_BYTES
 
-__all__ = ["FetchResult", "HttpLimits", "HttpResponse", "RateLimitedClient", "Sink", "Validators"]
+__all__ = [
+    "FetchResult",
+    "HttpLimits",
+    "HttpResponse",
+    "PublicOnlyTransport",
+    "RateLimitedClient",
+    "Sink",
+    "Validators",
+    "check_url",
+]
 
 logger = logging.getLogger(__name__)
 # At level INFO httpx logs complete URLs, including tokens.
@@ -168,7 +177,7 @@ def _tls_context() -> ssl.SSLContext:
     return context
 
 
-class _Transport(httpx.AsyncHTTPTransport):
+class PublicOnlyTransport(httpx.AsyncHTTPTransport):
     """Transport of httpx whose connection pool uses the SSRF guard."""
 
     def __init__(self, limits: HttpLimits) -> None:
@@ -189,7 +198,7 @@ class RateLimitedClient:
         self.heartbeat = heartbeat
         self.rate_limiter = HostRateLimiter(connect, limits.interval, limits.concurrency, limits.timeout)
         self._http = httpx.AsyncClient(
-            transport=_Transport(limits),
+            transport=PublicOnlyTransport(limits),
             headers={"User-Agent": limits.user_agent, "Accept-Encoding": "gzip"},
             timeout=limits.timeout,
             follow_redirects=False,
@@ -257,7 +266,7 @@ class RateLimitedClient:
 
     async def _follow_redirects(self, url: str, validators: Validators, sink: Sink) -> FetchResult:
         for _ in range(1 + _MAX_REDIRECTS):
-            checked = _check_url(url)
+            checked = check_url(url)
             async with self.rate_limiter.slot(checked.host, self.limits.max_wait) as slot:
                 result = await self._request(checked, validators, sink, slot)
             if isinstance(result, FetchResult):
@@ -329,7 +338,8 @@ def redact_url(url: str) -> str:
     return _SECRET.sub(r"\1=***", url)[:500]
 
 
-def _check_url(url: str) -> httpx.URL:
+def check_url(url: str) -> httpx.URL:
+    """Raise AddressForbidden unless it is an http or https URL with a host and without a password."""
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, ValueError, TypeError) as error:

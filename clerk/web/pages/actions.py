@@ -12,7 +12,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from clerk.archive.query import InvalidQuery
 from clerk.errors import ClerkError, PipelineError, SiteNotFound, UnknownStage
+from clerk.saved_searches.repository import SavedSearchNotFound
+from clerk.saved_searches.validation import InvalidSavedSearch
 from clerk.web.action_executor import ActionExecutor, request_user
 from clerk.web.actions import ACTIONS, ActionRequest, InvalidAction
 from clerk.web.confirmation import InvalidToken, new_browser_id
@@ -100,6 +103,10 @@ def _show_error(action: ActionRequest, error: Exception) -> Response:
             status = 404
         case PipelineError():
             status = 409
+        case SavedSearchNotFound():
+            status = 404
+        case InvalidSavedSearch() | InvalidQuery():
+            status = 400
         case _:
             status = 503
             logger.warning("%s failed: %s", action.action, error)

@@ -17,7 +17,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
-from clerk.archive.search import HIGHLIGHT, highlight
+from clerk.archive.hits import cite, page_path
+from clerk.archive.query import HIGHLIGHT, InvalidQuery, parse
+from clerk.archive.query_parser import MAX_LENGTH
 from clerk.documents.sanitize import folder_name
 from clerk.documents.storage import Document
 from clerk.documents.word_boxes import WordBoxes
@@ -67,11 +69,12 @@ class StageStatus:
 
 def show(request: Request) -> Response:
     row, other_versions = _read(request)
-    search_text = paging.parse_text(request.query_params.get("q", ""), 200)
+    search_text = paging.parse_text(request.query_params.get("q", ""), MAX_LENGTH)
     files, page_count = _read_files(request.app.state.storage_dir, row)
     number = min(paging.parse_page(request.query_params.get("page", "")), max(page_count, 1))
     page = _read_page(files, number) if page_count else None
-    text = highlight(page.text, search_text) if page and page.text else None
+    text = _highlight(page.text, search_text) if page and page.text else None
+    place = _place(row, number)
     return render(
         "document.html",
         row=row,
@@ -85,6 +88,8 @@ def show(request: Request) -> Response:
         can_render=can_render(),
         text=text,
         has_matches=text is not None and HIGHLIGHT[0] in text,
+        permanent_path=page_path(*place),
+        citation=cite(*place, row["source_url"]),
         search_text=search_text,
         link=_link_to(row, search_text),
     )
@@ -111,7 +116,7 @@ async def image(request: Request) -> Response:
 async def matches(request: Request) -> Response:
     """The boxes of the words that a search found on a page, as an SVG that is laid over the page's image."""
     number = request.path_params["page"]
-    search_text = paging.parse_text(request.query_params.get("q", ""), 200)
+    search_text = paging.parse_text(request.query_params.get("q", ""), MAX_LENGTH)
     boxes = await run_in_threadpool(_read_words, request, number)
     if isinstance(boxes, Path):
         render_slots: asyncio.Semaphore = request.app.state.render_slots
@@ -147,6 +152,20 @@ def original(request: Request) -> Response:
     document = files.document
     name = f"{document.subdomain} {folder_name(document.meeting)} {document.stem}.pdf"
     return FileResponse(pdf, media_type="application/pdf", filename=name, headers=_CACHE_HEADERS)
+
+
+def _highlight(text: str, search_text: str) -> str:
+    """A query that cannot be parsed highlights nothing: the search page reports it."""
+    try:
+        return parse(search_text).highlight(text)
+    except InvalidQuery:
+        return text
+
+
+def _place(row: DictRow, number: int) -> tuple[str, str, str, str, int]:
+    """What identifies a page in the archive: site, kind, date, meeting and page."""
+    meeting = row["meeting"] if row["occurrence"] == 1 else f"{row['meeting']} ({row['occurrence']})"
+    return row["subdomain"], row["kind"], row["date"].isoformat(), meeting, number
 
 
 def _read_image(request: Request, number: int) -> tuple[DocumentFiles | None, bytes | None]:

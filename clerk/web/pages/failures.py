@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from clerk.errors import job_error_class
-from clerk.monitoring.failures import AGES, FailureFilter, read_failures
+from clerk.monitoring.failures import AGES, FAILURE_STAGES, FailureFilter, read_failures
 from clerk.pipeline.engine import STAGES
 from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
 from clerk.web.paging import PAGE_SIZE, ResultPage, clamp_page, link_to, parse_page, parse_text
@@ -65,7 +65,7 @@ class FailureParams:
         stage, age = query.get("stage", ""), query.get("age", "")
         return cls(
             parse_text(query.get("site", ""), 300),
-            stage if stage in STAGES else "",
+            stage if stage in FAILURE_STAGES else "",
             parse_text(query.get("error", ""), 300),
             age if age in _AGE_LIMITS else "",
             parse_page(query.get("page", "")),
@@ -85,7 +85,8 @@ def show(request: Request) -> Response:
         params=params,
         groups=[(group, job_error_class(group.error_code)) for group in groups],
         ages=_AGE_LABELS,
-        stages=STAGES,
+        stages=FAILURE_STAGES,
+        document_stages=STAGES,
         link=link_to("/failures/documents", params),
     )
 

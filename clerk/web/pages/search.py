@@ -10,17 +10,20 @@ from urllib.parse import quote, urlencode
 
 from psycopg import sql
 from psycopg.rows import DictRow
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
-from clerk.archive.search import Hit, SearchResult, search
-from clerk.documents.sanitize import is_subdomain
-from clerk.publish.versions import published_archives
-from clerk.web import paging
+from clerk.archive.hits import Hit
+from clerk.archive.query_parser import MAX_LENGTH
+from clerk.archive.search import SearchResult
+from clerk.publish.published_search import current_versions, search_published
+from clerk.publish.search_form import PAGE_SIZE, Facet, SearchForm, count_pages
 from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
+from clerk.web.paging import ResultPage
 from clerk.web.rendering import render
 
-_MAX_HITS = 50
+_PATH = "/search"
 _TIMEOUT = 8.0
 # By the storage key of the PDF, which follows from the path of the page's image and is unique in a site. A page without
 # an image is found by the meeting: `Council (2)` is a body of that name or the second meeting of `Council` on that day.
@@ -53,27 +56,6 @@ QUERIES: list[SampleQuery] = [(_DOCUMENTS, {"sites": [], "keys": [], "kinds": []
 
 
 @dataclass(frozen=True)
-class SearchParams:
-    """Query parameters of the page. Invalid values are ignored, and `warnings` says so."""
-
-    text: str
-    site: str
-    since: date | None
-    warnings: tuple[str, ...] = ()
-
-    @classmethod
-    def parse(cls, text: str, site: str, since: str) -> SearchParams:
-        site, since = site.strip().lower()[:100], since.strip()[:100]
-        day = _parse_date(since)
-        warnings = []
-        if site and not is_subdomain(site):
-            warnings.append(f"“{site}” is not a valid site name, so all archives were searched")
-        if since and day is None:
-            warnings.append(f"“{since}” is not a date such as 2024-05-31, so it was ignored")
-        return cls(paging.parse_text(text, 200), site if is_subdomain(site) else "", day, tuple(warnings))
-
-
-@dataclass(frozen=True)
 class LinkedHit:
     hit: Hit
     url: str | None
@@ -82,37 +64,57 @@ class LinkedHit:
 
 
 def show(request: Request) -> Response:
-    params = SearchParams.parse(*(request.query_params.get(name, "") for name in ("q", "site", "since")))
+    form, warnings = SearchForm.read(request.query_params)
+    query, query_error = form.parse_query()
     publish_dir: Path | None = request.app.state.publish_dir
     archives = result = error_message = None
     hits: list[LinkedHit] = []
+    facets: list[Facet] = []
     try:
         if publish_dir is not None and publish_dir.is_dir():
-            archives = published_archives(publish_dir, params.site or None)
-            result = search(archives, params.text, params.since, _MAX_HITS, _TIMEOUT)
-            hits = _link_hits(request.app.state.pool, result, params.text)
+            archives = len(current_versions(publish_dir, form.site or None))
+            if query is not None and archives:
+                result = search_published(publish_dir, form.request(query), form.site or None, _TIMEOUT)
+                hits = _link_hits(request.app.state.pool, result, form.q)
+                facets = form.facets(result.facets, _PATH)
     except OSError as error:
         error_message = f"The archives on this machine cannot be read: {error.strerror}."
     return render(
         "search.html",
-        params=params,
+        form=form,
+        link=lambda **changes: form.url(_PATH, **changes),
+        warnings=warnings,
+        query_error=query_error,
         archives=archives,
         result=result,
         hits=hits,
+        facets=facets,
+        results=ResultPage(hits, result.total, form.page, count_pages(result.total)) if result else None,
+        first=(form.page - 1) * PAGE_SIZE + 1,
         error_message=error_message,
-        max_hits=_MAX_HITS,
+        max_length=MAX_LENGTH,
         timeout=_TIMEOUT,
     )
+
+
+def show_page(request: Request) -> Response:
+    """Redirects the permanent path of a page to the newest revision of its document."""
+    path = request.path_params
+    hit = Hit(path["subdomain"], path["kind"], "", path["meeting"], path["date"], path["page"], None, "", 0, 0)
+    (linked,) = _link_hits(request.app.state.pool, SearchResult([hit]), request.query_params.get("q", ""))
+    if linked.url is None:
+        raise HTTPException(404, f"{hit.subdomain} has no {hit.kind} of {hit.meeting} on {hit.date}.")
+    return RedirectResponse(linked.url, 302)
 
 
 def _link_hits(pool: ReadOnlyPool, result: SearchResult, text: str) -> list[LinkedHit]:
     documents: dict[int, DictRow] = {}
     if result.hits:
         values = {
-            "sites": [hit.subdomain for hit in result.hits],
+            "sites": [_without_nul(hit.subdomain) for hit in result.hits],
             "keys": [storage_key(hit.page_image) for hit in result.hits],
-            "kinds": [hit.kind for hit in result.hits],
-            "meetings": [hit.meeting for hit in result.hits],
+            "kinds": [_without_nul(hit.kind) for hit in result.hits],
+            "meetings": [_without_nul(hit.meeting) for hit in result.hits],
             "dates": [_parse_date(hit.date) for hit in result.hits],
         }
         with pool.transaction() as connection:
@@ -122,16 +124,20 @@ def _link_hits(pool: ReadOnlyPool, result: SearchResult, text: str) -> list[Link
 
 def _link_hit(hit: Hit, document: DictRow | None, text: str) -> LinkedHit:
     if document is None:
-        return LinkedHit(hit, None, None)
-    query = urlencode({"page": hit.page, "q": text})
+        return LinkedHit(hit, None, hit.source_url)
+    query = urlencode({"page": hit.page} | ({"q": text} if text else {}))
     url = f"/sites/{quote(hit.subdomain)}/documents/{document['id']}?{query}#pages"
-    return LinkedHit(hit, url, document["source_url"])
+    return LinkedHit(hit, url, document["source_url"] or hit.source_url)
 
 
 def storage_key(page_image: str | None) -> str | None:
     """`/_agendas/Council/2024-03-05_r2/7.png` → `_agendas/pdfs/Council/2024-03-05_r2.pdf`."""
     match = re.fullmatch(r"/(_agendas/)?([^/]+)/([^/]+)/\d+\.png", page_image or "")
     return f"{match[1] or ''}pdfs/{match[2]}/{match[3]}.pdf" if match else None
+
+
+def _without_nul(text: str) -> str:
+    return text.replace("\0", "")
 
 
 def _parse_date(text: str) -> date | None:

@@ -1,4 +1,4 @@
--- needs: 0020
+-- needs: 0025
 -- By table and name: a trigger of the same name on another table does no accounting. Of Procrastinate's triggers, those
 -- that clerk replaces must be disabled, and one that this clerk does not know may record what clerk records.
 create view trigger_problems as
@@ -13,6 +13,7 @@ join (values
     ('clerk_sync_legacy_columns', 'sites'),
     ('clerk_sync_legacy_columns_on_insert', 'sites'),
     ('clerk_record_coordinator_error', 'procrastinate_jobs'),
+    ('clerk_record_delivery_error', 'procrastinate_jobs'),
     ('clerk_save_legacy_site', 'sites')
 ) w (name, on_table) on w.name = o.name
 left join pg_trigger t on t.tgname = o.name and t.tgrelid = to_regclass('public.' || w.on_table) and not t.tgisinternal

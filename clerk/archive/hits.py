@@ -1,0 +1,156 @@
+"""A page that a search found: its text, its permanent path, its citation and its source."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from clerk.archive.content_hash import open_readonly
+from clerk.archive.pages import TABLES
+from clerk.archive.query import ArchiveForm, Query
+from clerk.archive.search_tables import detect_form
+
+if TYPE_CHECKING:
+    from clerk.archive.search import Match
+
+PAGE_ROUTE = "/-/pages"
+"""Path of all pages in the dashboard and in `clerk serve`."""
+_PAGE = "select p.text, p.page_image, null, null from PAGES p where p.id = ?"
+_PAGE_WITH_SOURCE = """
+select p.text, p.page_image, d.source_url, d.added_at
+from PAGES p
+left join document_sources d on d.kind = ? and d.meeting = p.meeting and d.date = p.date
+where p.id = ?
+"""
+
+_FIND_PAGE = """
+select p.id,
+       exists (select 1 from PAGES o where o.date = :date and o.meeting = :meeting and o.page = :page - 1),
+       exists (select 1 from PAGES o where o.date = :date and o.meeting = :meeting and o.page = :page + 1)
+from PAGES p
+where p.date = :date and p.meeting = :meeting and p.page = :page
+order by p.id limit 1
+"""
+
+
+@dataclass(frozen=True)
+class Hit:
+    subdomain: str
+    kind: str
+    id: str
+    meeting: str
+    date: str
+    page: int
+    page_image: str | None
+    snippet: str
+    score: float
+    """Lower is better. Comparable within one archive, or within the index over all sites."""
+    rank: int
+    """1 is the best page of its archive's minutes or agendas, or of the index over all sites."""
+    source_url: str | None = None
+    added_at: str | None = None
+
+    @property
+    def path(self) -> str:
+        return page_path(self.subdomain, self.kind, self.date, self.meeting, self.page)
+
+    @property
+    def citation(self) -> str:
+        return cite(self.subdomain, self.kind, self.date, self.meeting, self.page, self.source_url)
+
+    def as_dict(self) -> dict[str, Any]:
+        fields = asdict(self) | {"path": self.path, "citation": self.citation}
+        return fields | {"snippet": re.sub("[\x02\x03]", "", self.snippet)}
+
+    def as_csv_row(self, columns: Iterable[str]) -> list[str]:
+        """An apostrophe keeps a spreadsheet from taking text that begins with =, +, - or @ for a formula."""
+        fields = self.as_dict()
+        cells = ("" if fields[name] is None else " ".join(str(fields[name]).split()) for name in columns)
+        return [f"'{cell}" if cell.startswith(("=", "+", "-", "@")) else cell for cell in cells]
+
+
+def page_path(subdomain: str, kind: str, day: str, meeting: str, page: int) -> str:
+    """The permanent path of a page. Unlike the page's id, it stays when the text changes."""
+    return "/".join([PAGE_ROUTE, *(quote(part, safe="") for part in (subdomain, kind, day, meeting)), str(page)])
+
+
+def cite(site: str, kind: str, day: str, meeting: str, page: int, source_url: str | None) -> str:
+    """`Springfield, City Council, minutes of 5 March 2024, page 7. https://…`"""
+    try:
+        when = date.fromisoformat(day)
+        day = f"{when.day} {when:%B %Y}"
+    except ValueError:
+        pass  # cited as it is written
+    return f"{site}, {meeting}, {kind} of {day}, page {page}." + (f" {source_url}" if source_url else "")
+
+
+@dataclass(frozen=True)
+class StoredPage:
+    """A page of an archive, found by its permanent path."""
+
+    id: str
+    text: str
+    page_image: str | None
+    source_url: str | None
+    added_at: str | None
+    has_previous: bool
+    has_next: bool
+
+
+def read_page(connection: sqlite3.Connection, kind: str, day: str, meeting: str, page: int) -> StoredPage | None:
+    place = {"date": day, "meeting": meeting, "page": page}
+    table = TABLES[kind]
+    row = connection.execute(_FIND_PAGE.replace("PAGES", table), place).fetchone()
+    if row is None:
+        return None
+    page_id, has_previous, has_next = row
+    text, page_image, source_url, added_at = _read_row(connection, kind, page_id)
+    return StoredPage(page_id, text, page_image, source_url, added_at, bool(has_previous), bool(has_next))
+
+
+def load_hits(
+    matches: Iterable[Match], database_of: Callable[[str], Path | None], query: Query
+) -> tuple[list[Hit], dict[str, str]]:
+    """The hits in the order of `matches`, and subdomain → why its texts could not be read.
+
+    A page that is no longer in its archive is left out: the index over all sites is updated after the switch to a new
+    version."""
+    matches = list(matches)
+    by_site: dict[str, list[Match]] = defaultdict(list)
+    for match in matches:
+        by_site[match.subdomain].append(match)
+    hits: dict[Match, Hit] = {}
+    broken: dict[str, str] = {}
+    for subdomain, found in by_site.items():
+        database = database_of(subdomain)
+        if database is None:
+            continue
+        try:
+            with open_readonly(database) as connection:
+                hits |= {match: hit for match in found if (hit := _load_hit(connection, match, query)) is not None}
+        except sqlite3.Error as error:
+            broken[subdomain] = str(error)
+    return [hits[match] for match in matches if match in hits], broken
+
+
+def _read_row(connection: sqlite3.Connection, kind: str, page_id: str) -> Any:
+    """Text, image, source and when it was added; None if there is no such page."""
+    if detect_form(connection) is ArchiveForm.TERMS:
+        return connection.execute(_PAGE_WITH_SOURCE.replace("PAGES", TABLES[kind]), [kind, page_id]).fetchone()
+    return connection.execute(_PAGE.replace("PAGES", TABLES[kind]), [page_id]).fetchone()
+
+
+def _load_hit(connection: sqlite3.Connection, match: Match, query: Query) -> Hit | None:
+    row = _read_row(connection, match.kind, match.id)
+    if row is None:
+        return None
+    text, page_image, source_url, added_at = row
+    place = (match.subdomain, match.kind, match.id, match.meeting, match.date, match.page, page_image)
+    return Hit(*place, query.snippet(text), match.score, match.rank, source_url, added_at)
