@@ -46,7 +46,7 @@ def main() -> None:
     )
     parser.add_argument("--without-fts5", action="store_true", help="measure only the index that clerk has")
     parser.add_argument(
-        "--folder", type=Path, help="for the archives and indexes (3.5 KB per page); default: temporary"
+        "--folder", type=Path, help="for the archives and indexes, several KB per page; default: a temporary one"
     )
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="clerk-bench-", dir=options.folder))

@@ -146,3 +146,27 @@ def test_invalid_parameters_are_ignored(client: TestClient, tmp_path: Path, quer
 def test_every_page_has_the_search_form(client: TestClient) -> None:
     for url in ("/", "/sites", "/nowhere"):
         assert '<form class="search" action="/search" method="get"' in client.get(url).text
+
+
+def test_the_permanent_path_of_a_page_leads_to_its_document(
+    client: TestClient, connection: Connection, tmp_path: Path
+) -> None:
+    connection.execute("insert into sites (subdomain) values ('town')")
+    (number,) = connection.execute(
+        "insert into content_items (subdomain, kind, meeting, date, page_count, source_url)"
+        " values ('town', 'minutes', 'Parks/Trees', '2024-03-05', 9, 'https://town.example/1') returning id"
+    ).fetchone() or (None,)
+    publish(tmp_path, "town", {"text": "bike", "meeting": "Parks/Trees", "page": 7})
+    path = "/-/pages/town/minutes/2024-03-05/Parks%2FTrees/7"
+    assert f'<a href="{path}">Permanent link</a>' in fetch(client, "q=bike")
+    answer = client.get(path, follow_redirects=False)
+    assert answer.headers["location"] == f"/sites/town/documents/{number}?page=7#pages"
+    for missing in ("/-/pages/town/minutes/2024-03-06/Parks/7", "/-/pages/town/minutes/never/Parks/7"):
+        assert client.get(missing).status_code == 404
+
+
+def test_an_invalid_query_is_reported(client: TestClient, tmp_path: Path) -> None:
+    publish(tmp_path, "town", {"text": "bike"})
+    page = html.unescape(fetch(client, "q=bike+XOR+%3Cb%3E"))
+    assert "XOR is an unknown operator: there are AND, OR, NOT" in page
+    assert "No page found" not in page
