@@ -1,23 +1,18 @@
 """Renders one page of a stored PDF as a PNG for the dashboard, in a sandbox.
 
-`render_page` starts a single-threaded child process (`main`), which runs poppler in the sandbox: limits are set between
-fork and exec, where a process with several threads could hang. `render_page` always returns: `clerk.ocr.sandbox`
-limits CPU time, memory and file size, and a wall-clock timeout limits the child process.
+`render_page` starts a child process (`main`), which runs poppler in the sandbox (`clerk.ocr.limited_child`).
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
 from clerk.errors import HostError
 from clerk.ocr import poppler
-from clerk.ocr.ocr_engine import environment, import_path, limited_runner
+from clerk.ocr.limited_child import ChildFailed, run_module
+from clerk.ocr.ocr_engine import limited_runner
 from clerk.ocr.sandbox import Limits, ParentGone, ToolFailed, set_own_limits
 from clerk.ocr.scratch import scratch_folder
 
@@ -44,31 +39,10 @@ def can_render() -> bool:
 def render_page(pdf: Path, page: int) -> bytes:
     """Render the page as a PNG, or raise RenderFailed. Most pages take less than a second."""
     with scratch_folder("page") as scratch:
-        stderr_file = scratch / "stderr"
-        with stderr_file.open("wb") as stderr:
-            # Nothing is written to its standard input. If this process dies, the pipe closes and the child exits.
-            process = subprocess.Popen(
-                [sys.executable, "-s", "-m", __name__, pdf.resolve(), str(page), scratch],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-                cwd=scratch,
-                env={**environment(scratch), **import_path()},
-                start_new_session=True,
-            )
         try:
-            code = process.wait(_TIMEOUT)
-        except subprocess.TimeoutExpired as error:
-            raise RenderFailed(f"{PROGRAM} did not finish within {_TIMEOUT:g} s") from error
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            assert process.stdin is not None
-            process.stdin.close()
-        if code != 0:
-            lines = stderr_file.read_text(errors="replace").replace(str(scratch), "").splitlines()
-            raise RenderFailed(lines[-1][:200] if code == 1 and lines else "the rendering process crashed")
+            run_module(__name__, [pdf.resolve(), str(page), scratch], scratch, _TIMEOUT)
+        except ChildFailed as error:
+            raise RenderFailed(str(error)) from error
         return _target(scratch).read_bytes()
 
 
