@@ -41,7 +41,7 @@ with role as (
                    'sites', 'content_items', 'content_item_pipeline_state', 'pipeline_runs', 'pipeline_transitions',
                    'job_claims', 'reconcile_log', 'stage_policy', 'paused_queues', 'ignored_results', 'worker_processes',
                    'fetch_hosts', 'fetch_slots', 'publications', 'publication_steps', 'storage_scans',
-                   'operator_actions', 'reconcile_runs', 'host_problems',
+                   'operator_actions', 'reconcile_runs', 'host_problems', 'skipped_entries', 'document_details',
                    'legacy_schema', 'legacy_values', 'legacy_sites', 'legacy_columns', 'legacy_column_parts',
                    'legacy_column_values',
                    -- Names before migration 0017, for a database at an earlier version.

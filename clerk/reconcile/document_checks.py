@@ -28,7 +28,7 @@ join sites s on s.subdomain = i.subdomain
 left join content_item_pipeline_state r on r.content_item_id = i.id and r.pipeline = 'ocr'
 left join content_item_pipeline_state x on x.content_item_id = i.id and x.pipeline = 'extraction'
 left join procrastinate_jobs j on j.id = r.job_id
-where i.subdomain = %s and i.kind in ('minutes', 'agenda') and i.superseded_at is null
+where i.subdomain = %s and i.kind <> 'archive' and i.superseded_at is null
 order by i.id
 """
 _REQUEST_PDF = "update content_items set pdf_missing_since = coalesce(pdf_missing_since, clerk_now()) where id = %s"

@@ -1,9 +1,9 @@
 """Finds the date of a meeting in the text of a document's first page.
 
-A page has many dates: when it was posted, which minutes it approves, when a law was adopted. A date counts only if the
-page says that it is the document's own: after a label (`Meeting date:`), in a sentence about the meeting itself
-(`Regular Meeting of January 12, 2021`), or alone on a line of a heading. If the page gives two such dates, the result is
-a problem and no date: an archive without a document is corrected more easily than one with a wrong date.
+A page has many dates: when it was posted, which minutes it approves, when a law was adopted. A date counts only if
+the page says that it is the document's own: after a label (`Meeting date:`), in a sentence about the meeting itself
+(`Regular Meeting of January 12, 2021`), or alone on a line of a heading. If the page gives two such dates, the result
+is a problem and no date: an archive without a document is corrected more easily than one with a wrong date.
 """
 
 from __future__ import annotations
@@ -28,21 +28,22 @@ _MONTHS = {
 _SPANISH_MONTHS = {**{name: number for number, name in enumerate(_SPANISH, 1)}, "setiembre": 9}
 _YEAR = r"(?P<year>(?:1[89]|20)\d\d)(?!\d)"
 _DAY = r"(?P<day>\d{1,2})"
+_MONTH = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b"
+_SPANISH_MONTH = rf"(?P<month>{'|'.join(_SPANISH_MONTHS)})"
 _WORD_DATES = (
-    re.compile(
-        rf"\b(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.? {{0,3}}{_DAY}(?:st|nd|rd|th)?(?: ,|[,.])? {{0,3}}{_YEAR}"
-    ),
-    re.compile(
-        rf"(?<![\d/.-]){_DAY}(?:st|nd|rd|th)? (?:day of )?(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b[.,]? {{0,3}}{_YEAR}"
-    ),
-    re.compile(
-        rf"(?<![\d/.-]){_DAY} (?:dias del mes )?de (?P<month>{'|'.join(_SPANISH_MONTHS)}),? (?:de |del )?(?:ano )?{_YEAR}"
-    ),
+    re.compile(rf"\b{_MONTH}\.? {{0,3}}{_DAY}(?:st|nd|rd|th)?(?: ,|[,.])? {{0,3}}{_YEAR}"),
+    re.compile(rf"(?<![\d/.-]){_DAY}(?:st|nd|rd|th)? (?:day of )?{_MONTH}[.,]? {{0,3}}{_YEAR}"),
+    re.compile(rf"(?<![\d/.-]){_DAY} (?:dias del mes )?de {_SPANISH_MONTH},? (?:de |del )?(?:ano )?{_YEAR}"),
 )
-_NUMERIC_DATE = re.compile(r"(?<![\d/.-])(?P<first>\d{1,2})([/.-])(?P<second>\d{1,2})\2(?P<year>(?:1[89]|20)?\d\d)(?![\d/-])")
+_NUMERIC_DATE = re.compile(
+    r"(?<![\d/.-])(?P<first>\d{1,2})([/.-])(?P<second>\d{1,2})\2(?P<year>(?:1[89]|20)?\d\d)(?![\d/-])"
+)
 _ISO_DATE = re.compile(r"(?<![\d/.-])(?P<year>(?:1[89]|20)\d\d)-(?P<month>\d\d)-(?P<day>\d\d)(?![\d/-])")
 
-_BODY = r"(?:council|board|commission|committee|trustees|supervisors|selectmen|concejo|ayuntamiento|cabildo|pleno|junta|comision|comite)"
+_BODY = (
+    r"(?:council|board|commission|committee|trustees|supervisors|selectmen"
+    r"|concejo|ayuntamiento|cabildo|pleno|junta|comision|comite)"
+)
 _MEETING = r"(?:meeting|session|hearing|workshop|retreat|sesion|reunion|audiencia|asamblea)"
 _DOCUMENT = r"(?:minutes|agenda|packet|proceedings|acta|orden del dia|convocatoria)"
 _WEEKDAY = (
@@ -50,8 +51,8 @@ _WEEKDAY = (
     r"|lunes|martes|miercoles|jueves|viernes|sabado|domingo)"
 )
 _MEETING_LABEL = re.compile(
-    rf"(?:(?:{_MEETING}|agenda|council) date|date of (?:the )?{_MEETING}|{_BODY} agenda|for (?:the )?(?:{_BODY} )?{_MEETING} of"
-    rf"|fecha de (?:la )?{_MEETING}) {{0,3}}[:–—-]? {{0,80}}$"
+    rf"(?:(?:{_MEETING}|agenda|council) date|date of (?:the )?{_MEETING}|{_BODY} agenda"
+    rf"|for (?:the )?(?:{_BODY} )?{_MEETING} of|fecha de (?:la )?{_MEETING}) {{0,3}}[:-]? {{0,80}}$"
 )
 _DATE_LABEL = re.compile(r"(?:^| {2,})(?:date|fecha) {0,3}: {0,80}$")
 _SENTENCE = re.compile(rf"\b(?:{_MEETING}|{_DOCUMENT})\b[^;:!?]{{0,160}}$")
@@ -71,10 +72,14 @@ _OTHER_EVENT = re.compile(
     r"beginning|starting|submitted|ratified|signed|order n|resolution n|ordinance n|correspondence|item|referral|"
     r"aprob\w*|adopt\w*|publicad\w*|proxim\w*|anterior\w*|modificad\w*|vigente|hasta|desde|firmad\w*|recibid\w*)"
 )
-_TIME = r"(?:\d{1,2}(?:[:.]\d\d)?(?: {0,2}[ap]\.? ?m\.?)?|noon|midnight|mediodia)(?: (?:p|e|c|m)[sd]?t)?(?: ?h(?:oras|rs?)?\.?)?"
+_TIME = (
+    r"(?:\d{1,2}(?:[:.]\d\d)?(?: {0,2}[ap]\.? ?m\.?)?|noon|midnight|mediodia)"
+    r"(?: (?:p|e|c|m)[sd]?t)?(?: ?h(?:oras|rs?)?\.?)?"
+)
 _BEFORE_ON_HEADING = re.compile(rf"^\W*(?:{_WEEKDAY}\W+)?$")
 _AFTER_ON_HEADING = re.compile(
-    rf"^\W*(?:(?:at|a las?|beginning at|,|@)?\W*{_TIME}(?:\W+(?:to|-|–|a)?\W*{_TIME})?)?(?:\W*\((?:draft|approved|unapproved|final)\))?\W*$"
+    rf"^\W*(?:(?:at|a las?|beginning at|,|@)?\W*{_TIME}(?:\W+(?:to|a)?\W*{_TIME})?)?"
+    r"(?:\W*\((?:draft|approved|unapproved|final)\))?\W*$"
 )
 _TOP_LINES = 30
 _HEADING_LINES = 16
@@ -152,7 +157,9 @@ def _decide(group: list[_Occurrence]) -> FoundDate:
 
 def _normalize(line: str) -> str:
     """Lower case without accents. Letters become letters, so that positions stay comparable within the line."""
-    decomposed = unicodedata.normalize("NFKD", line.replace("\u00a0", " ").expandtabs(8))
+    decomposed = unicodedata.normalize(
+        "NFKD", line.replace("\u00a0", " ").replace("\u2013", "-").replace("\u2014", "-").expandtabs(8)
+    )
     return "".join(letter for letter in decomposed if not unicodedata.combining(letter)).lower().rstrip()
 
 
@@ -185,7 +192,9 @@ def _date(year: int, month: int, day: int) -> date | None:
 
 def _before(lines: list[str], one: _Occurrence, previous: int) -> str:
     """The text before a date: of its line, and of up to `previous` lines above."""
-    return " ".join([*(line.strip() for line in lines[max(0, one.line - previous) : one.line]), lines[one.line][: one.start]])
+    return " ".join(
+        [*(line.strip() for line in lines[max(0, one.line - previous) : one.line]), lines[one.line][: one.start]]
+    )
 
 
 def _has_meeting_label(lines: list[str], one: _Occurrence) -> bool:
@@ -213,7 +222,9 @@ def _is_about_meeting(lines: list[str], one: _Occurrence) -> bool:
     if match is None or _INSIDE_SENTENCE.search(before[: match.start()]):
         return False
     # Neither the sentence nor the words just before it may be about another event, or give another year.
-    return not _is_other_event(before[max(0, match.start() - 60) :]) and not re.search(r"\d{4}", before[match.start() :])
+    return not _is_other_event(before[max(0, match.start() - 60) :]) and not re.search(
+        r"\d{4}", before[match.start() :]
+    )
 
 
 def _is_other_event(text: str) -> bool:

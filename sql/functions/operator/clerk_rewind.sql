@@ -1,4 +1,4 @@
--- needs: 0018
+-- needs: 0024
 -- Repeats a stage for every document, and all later stages, in a new run. Supersedes an open run.
 create or replace function clerk_rewind(p_subdomain text, p_stage text) returns bigint
 language plpgsql volatile
@@ -17,7 +17,7 @@ begin
         p_subdomain, format('rewound to %s', p_stage), false, clerk_phase(p_stage),
         -- Repeating compilation or deploy repeats no document.
         case when p_stage in ('ocr', 'extraction') then
-            array(select i.id from content_items i where i.subdomain = p_subdomain and i.kind in ('minutes', 'agenda'))
+            array(select i.id from content_items i where i.subdomain = p_subdomain and i.kind <> 'archive')
         end);
     insert into operator_actions (action, subdomain, run_id, detail)
     values ('rewind', p_subdomain, v_run_id, jsonb_build_object('stage', p_stage));
