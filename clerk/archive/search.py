@@ -17,12 +17,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from clerk.archive.content_hash import open_readonly
+from clerk.archive.content_hash import OTHER_DOCUMENTS, has_table, open_readonly
 
 HIGHLIGHT = ("\x02", "\x03")
 """Start and end marks of a match in a snippet. The caller replaces these control characters."""
 SEARCH_SQL = resources.files("clerk.archive").joinpath("search.sql").read_text(encoding="utf-8")
 """Parameters: words, since (ISO date or ''), limit, mark_start, mark_end. Needs a connection with `prepare`."""
+SEARCH_OTHER_SQL = resources.files("clerk.archive").joinpath("search_other_documents.sql").read_text(encoding="utf-8")
+"""The same for the table other_documents. Only for archives that have it."""
 
 _OPCODES_PER_DEADLINE_CHECK = 10_000
 
@@ -39,7 +41,7 @@ class Hit:
     score: float
     """FTS5's bm25: lower is better. Comparable within one archive only."""
     rank: int
-    """1 is the best page of the archive's minutes, or of its agendas."""
+    """1 is the best page of the archive among those of its kind."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self) | {"snippet": re.sub("[\x02\x03]", "", self.snippet)}
@@ -136,7 +138,8 @@ def _search_archive(
         prepare(connection)
         connection.set_progress_handler(is_past_deadline, _OPCODES_PER_DEADLINE_CHECK)
         try:
-            return [Hit(subdomain, *row) for row in connection.execute(SEARCH_SQL, parameters)]
+            queries = [SEARCH_SQL, *([SEARCH_OTHER_SQL] if has_table(connection, OTHER_DOCUMENTS) else [])]
+            return [Hit(subdomain, *row) for query in queries for row in connection.execute(query, parameters)]
         except sqlite3.OperationalError:
             if is_past_deadline():
                 raise _TimeLimit from None

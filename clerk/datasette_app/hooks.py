@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import sqlite3
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -12,6 +14,7 @@ from datasette.utils.asgi import NotFound, Request, Response, asgi_send_file
 from markupsafe import Markup
 
 from clerk.archive import search
+from clerk.archive.content_hash import OTHER_DOCUMENTS, has_table, open_readonly
 from clerk.datasette_app import query_limits
 from clerk.datasette_app.lazy_datasette import ArchiveDatasette
 
@@ -21,22 +24,33 @@ _MAX_HITS = 100
 _TABLES = {
     "minutes": {"facets": ["meeting", "date"], "sort_desc": "date", "description": "A row per page of minutes."},
     "agendas": {"facets": ["meeting", "date"], "sort_desc": "date", "description": "A row per page of an agenda."},
+    "other_documents": {
+        "facets": ["kind", "meeting", "date"],
+        "sort_desc": "date",
+        "description": "A row per page of a packet, ordinance, resolution, report or notice.",
+    },
 }
-# Datasette makes a form field of every parameter: visitors should enter only the words and the date.
-_SEARCH = (
-    search.SEARCH_SQL.replace(":mark_start", "'['")
-    .replace(":mark_end", "']'")
-    .replace(":limit", str(_MAX_HITS))
-    .strip()
-)
-_QUERIES = {
-    "search": {
-        "title": "Search minutes and agendas",
-        "sql": _SEARCH,
-        "params": ["words", "since"],
-        "hide_sql": True,
-    }
+
+
+def _search_query(title: str, sql: str) -> dict[str, Any]:
+    # Datasette makes a form field of every parameter: visitors should enter only the words and the date.
+    sql = sql.replace(":mark_start", "'['").replace(":mark_end", "']'").replace(":limit", str(_MAX_HITS)).strip()
+    return {"title": title, "sql": sql, "params": ["words", "since"], "hide_sql": True}
+
+
+_QUERIES = {"search": _search_query("Search minutes and agendas", search.SEARCH_SQL)}
+_OTHER_QUERIES = {
+    "search_other_documents": _search_query(
+        "Search packets, ordinances, resolutions, reports and notices", search.SEARCH_OTHER_SQL
+    )
 }
+
+
+@functools.lru_cache(maxsize=4096)
+def _has_other_documents(database: str) -> bool:
+    """Whether a published version has other documents. A version never changes."""
+    with open_readonly(Path(database)) as connection:
+        return has_table(connection, OTHER_DOCUMENTS)
 
 
 class _DatabasesMetadata(dict[str, Any]):
@@ -47,7 +61,14 @@ class _DatabasesMetadata(dict[str, Any]):
         self._datasette = datasette
 
     def get(self, subdomain: str, default: Any = None) -> Any:
-        return {**self._datasette.site_metadata.metadata(subdomain), "tables": _TABLES, "queries": dict(_QUERIES)}
+        queries = {**_QUERIES, **(_OTHER_QUERIES if self._has_other_documents(subdomain) else {})}
+        return {**self._datasette.site_metadata.metadata(subdomain), "tables": _TABLES, "queries": queries}
+
+    def _has_other_documents(self, subdomain: str) -> bool:
+        try:
+            return _has_other_documents(str(self._datasette.archive(subdomain).path))
+        except (KeyError, sqlite3.Error):
+            return False  # not published, or damaged: Datasette reports that where the archive is opened
 
     def __bool__(self) -> bool:
         return True

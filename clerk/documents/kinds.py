@@ -1,4 +1,4 @@
-"""The kinds of documents, and the folder of each below a site's folder.
+"""The kinds of documents with the folder of each, and where the details of a document can come from.
 
 Minutes and agendas have the paths that they always had. The other kinds follow the form of agendas.
 """
@@ -18,3 +18,15 @@ KIND_FOLDERS: Mapping[str, str] = {
 }
 """Kind → folder; the folder of minutes is the site's own."""
 KINDS = tuple(KIND_FOLDERS)
+ORIGINS: Mapping[str, str] = {
+    "source": "the listing of the source",
+    "folder": "the name of its folder",
+    "name": "the name of the file",
+    "text": "the text of the first page",
+    "metadata": "the title of the PDF",
+    "created": "the creation of the PDF",
+    "modified": "the modification of the file",
+    "default": "the default of the site",
+    "operator": "an operator",
+}
+"""Where date, meeting or kind of a document comes from, in words."""

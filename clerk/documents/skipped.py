@@ -154,12 +154,14 @@ def save_details(connection: Connection, subdomain: str, details: Iterable[Opera
     with connection.cursor() as cursor:
         cursor.executemany(
             """
-            insert into document_details as d (subdomain, source_key, name, date, meeting, kind, ignored, set_at)
-            values (%(site)s, %(key)s, %(name)s, %(date)s, %(meeting)s, %(kind)s, %(ignored)s, clerk_now())
+            insert into document_details as d
+                (subdomain, source_key, name, date, meeting, kind, ignored, set_by, set_at)
+            values (%(site)s, %(key)s, %(name)s, %(date)s, %(meeting)s, %(kind)s, %(ignored)s,
+                    coalesce(nullif(current_setting('clerk.operator', true), ''), session_user), clerk_now())
             on conflict (subdomain, source_key) do update
             set name = excluded.name, date = coalesce(excluded.date, d.date),
                 meeting = coalesce(excluded.meeting, d.meeting), kind = coalesce(excluded.kind, d.kind),
-                ignored = excluded.ignored, set_by = session_user, set_at = excluded.set_at
+                ignored = excluded.ignored, set_by = excluded.set_by, set_at = excluded.set_at
             """,
             [_details_values(subdomain, one) for one in details],
         )

@@ -258,8 +258,9 @@ where i.subdomain = %(site)s and i.kind <> 'archive' and i.superseded_at is null
 """
 # Each document is shown with one stage: the failed one, else the open one, else the last.
 _DOCUMENTS = """
-select i.id, i.kind, i.meeting, i.date, i.page_count as pages, coalesce(l.pipeline, 'fetch') as stage,
-       coalesce(l.status, 'new') as status, l.attempt_count as attempts, l.error_code, l.error_message,
+select i.id, i.kind, i.meeting, i.date, i.date_origin, i.meeting_origin, i.kind_origin, i.page_count as pages,
+       coalesce(l.pipeline, 'fetch') as stage, coalesce(l.status, 'new') as status,
+       l.attempt_count as attempts, l.error_code, l.error_message,
        l.last_attempt_at, l.processed_at,
        case when c.settled_as is not null then c.settled_at - c.claimed_at end as took
 from content_items i

@@ -21,7 +21,7 @@ from clerk.web.action_executor import ActionExecutor
 from clerk.web.auth import AuthMiddleware
 from clerk.web.db import ReadOnlyPool, SampleQuery
 from clerk.web.live_updates import Broadcaster
-from clerk.web.pages import actions, document, failures, log, overview, probes, queues, search, site, sites
+from clerk.web.pages import actions, document, failures, log, overview, probes, queues, search, site, sites, skipped
 from clerk.web.rendering import WEB_DIR, render
 from clerk.web.request_context import RequestContextMiddleware
 
@@ -32,6 +32,7 @@ _ROUTES = [
     Route("/sites", sites.show),
     Route("/failures", failures.show),
     Route("/failures/documents", failures.show_documents),
+    Route("/skipped", skipped.show),
     Route("/queues", queues.show),
     Route("/log", log.show),
     Route("/search", search.show),
@@ -44,12 +45,11 @@ _ROUTES = [
     Route("/readyz", probes.ready),
     Mount("/static", StaticFiles(directory=WEB_DIR / "static")),
 ]
-_LIVE_PAGES = [overview.show, sites.show, site.show, failures.show, queues.show, log.show]
+_LIVE_PAGES = [overview.show, sites.show, site.show, failures.show, skipped.show, queues.show, log.show]
 _MAX_RENDER_PROCESSES = 2
 """Each renders one page of a PDF; more would take CPU time from the pipeline."""
-QUERIES: list[SampleQuery] = [
-    *(query for module in (overview, sites, site, document, search, failures, queues, log) for query in module.QUERIES),
-]
+_PAGES = (overview, sites, site, document, search, failures, skipped, queues, log)
+QUERIES: list[SampleQuery] = [query for page in _PAGES for query in page.QUERIES]
 """The dashboard is ready when these match the views of the database."""
 
 

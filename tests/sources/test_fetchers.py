@@ -395,6 +395,11 @@ def test_civicplus(web: Web, town: Town) -> None:
         ("Parks Board", date(this_year - 1, 11, 19), "minutes", None),
         ("Parks Board", date(this_year, 1, 2), "agenda", "NotAPdf"),
     }
+    packet = f"_1119{this_year - 1}-808"
+    refs = list_documents(town, "civicplus", {**extra, "packets": True})
+    assert f"{web.url}/AgendaCenter/ViewFile/Agenda/{packet}?packet=true" in {
+        ref.url for ref in refs if ref.kind == "packet"
+    }
     start_dates = [request.query["startDate"] for request in web.requests if request.path == "/AgendaCenter/Search/"]
     assert start_dates[:2] == [f"01/01/{this_year - 1}", f"01/01/{this_year}"]
 
@@ -455,26 +460,28 @@ def test_primegov(web: Web, town: Town) -> None:
     }
     serve_primegov(web, archived, [today, meeting(5, "2026-01-01", (50, "Special Agenda", 1))])
     extra = {"client": "town", "portal": web.url, "since": "2025-01-01"}
-    assert town.fetch("primegov", extra).outcomes == {FetchOutcome.NEW: 4}
+    assert town.fetch("primegov", extra).outcomes == {FetchOutcome.NEW: 5}
     assert set(town.rows("date::text, kind")) == {
         ("2025-01-01", "agenda"),
         ("2025-01-01", "minutes"),
+        ("2025-01-01", "notice"),
         ("2025-06-01", "agenda"),
         ("2026-01-01", "agenda"),
     }
-    assert town.fetch("primegov", extra).outcomes == {FetchOutcome.UNCHANGED: 4}
+    assert town.fetch("primegov", extra).outcomes == {FetchOutcome.UNCHANGED: 5}
 
 
 def test_primegov_with_a_recorded_response(web: Web, town: Town) -> None:
     meetings = json.loads(recording("primegov-list-meetings.json"))
     serve_primegov(web, {2025: meetings}, [])
     refs = list_documents(town, "primegov", {"client": "town", "portal": web.url})
+    kinds = {"Agenda": "agenda", "Minutes": "minutes", "Notice": "notice"}
     expected = {
-        (document["templateId"], "agenda" if "Agenda" in document["templateName"] else "minutes")
+        (document["templateId"], kind)
         for entry in meetings
         for document in entry["documentList"]
-        if document["compileOutputType"] == 1
-        and any(word in document["templateName"] for word in ("Agenda", "Minutes"))
+        for word, kind in kinds.items()
+        if document["compileOutputType"] == 1 and word in document["templateName"]
     }
     assert {(int(ref.url.split("=")[1].split("&")[0]), ref.kind) for ref in refs} == expected
     assert expected
@@ -490,6 +497,7 @@ def invalid_extras() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "links", {"pages": 5}
     yield "links", {"pages": "https://x.example", "link": "("}
     yield "links", {"pages": "https://x.example", "kind": "video"}
+    yield "links", {"pages": "https://x.example", "undated": "guess"}
     yield "legistar", {"client": "https://webapi.legistar.com/v1/town"}
     yield "legistar", {"client": "town", "since": "yesterday"}
     yield "civicplus", {"site": "www.example.gov"}

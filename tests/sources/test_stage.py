@@ -143,9 +143,7 @@ def test_a_source_whose_entries_are_all_skipped_fails(
     assert facts is not None
     answer = explain(facts)
     assert answer.because == "failed"
-    assert (
-        "SourceUnreadable: all 2 entries of the listing were skipped; the first: " in answer.sentence
-    )
+    assert "SourceUnreadable: all 2 entries of the listing were skipped; the first: " in answer.sentence
     (evidence,) = (line for line in answer.evidence if line.startswith("2 entries of the source were skipped: "))
     assert "a.pdf has no date in its name, and its first page cannot be read" in evidence
     assert "b.pdf has no date in its name, and its first page cannot be read" in evidence

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from clerk.archive.search import highlight
+from clerk.documents.kinds import ORIGINS
 from clerk.documents.sanitize import folder_name
 from clerk.documents.storage import Document
 from clerk.errors import job_error_class
@@ -78,6 +79,7 @@ def show(request: Request) -> Response:
         text=highlight(page.text, search_text) if page and page.text else None,
         search_text=search_text,
         link=_link_to(row, search_text),
+        origins=ORIGINS,
     )
 
 

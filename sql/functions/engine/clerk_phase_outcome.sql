@@ -75,8 +75,9 @@ begin
 
     select r.skipped into v_skipped from pipeline_runs r where r.run_id = v_site.run_id;
     if v_skipped > 0 then
-        reason := format('%s, but %s of the source skipped (clerk site skipped %s)', reason,
-                         case when v_skipped = 1 then '1 entry' else v_skipped || ' entries' end, p_subdomain);
+        reason := format('%s, but %s skipped (clerk site skipped %s)', reason,
+                         case when v_skipped = 1 then '1 entry of the source was'
+                              else v_skipped || ' entries of the source were' end, p_subdomain);
     end if;
 end;
 $$;
