@@ -83,8 +83,10 @@ def fill_from_pdf(ref: DocumentRef, pdf: Path, undated: str, day_first: bool, mo
     if found.date is None:
         if unreadable:
             raise Undated("FirstPageUnreadable", f"and its first page cannot be read ({unreadable})", is_final=False)
-        code = "NoDate" if "several" not in found.problem and "exchanged" not in found.problem else "AmbiguousDate"
-        raise Undated(code, f"and its first page {found.problem}", is_final=True)
+        is_ambiguous = "several" in found.problem or "exchanged" in found.problem
+        code = "AmbiguousDate" if is_ambiguous else "NoDate"
+        # Another value of day_first can decide an ambiguous date.
+        raise Undated(code, f"and its first page {found.problem}", is_final=not is_ambiguous)
     return _fill_kind_and_meeting(replace(ref, date=found.date, date_origin=origin), page)
 
 

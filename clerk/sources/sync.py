@@ -219,7 +219,7 @@ class SourceSync:
             await asyncio.to_thread(self._record_unchanged, tracked, ref)
             return FetchOutcome.UNCHANGED
         validators = Validators(tracked.etag, tracked.last_modified) if tracked and current else Validators()
-        unread = self._unread.get(ref.identity) if ref.date is None else None
+        unread = self._unread.get(ref.identity) if ref.date is None and self._undated == "skip" else None
         if unread is not None:
             if ref.version and ref.version == unread.version:
                 return self._skip(unread)

@@ -32,6 +32,7 @@ REPORTS = {
     "clerk search",
     "clerk site list",
     "clerk site show",
+    "clerk site skipped",
     "clerk status",
     "clerk verify",
     "clerk why",
