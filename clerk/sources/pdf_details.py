@@ -1,7 +1,7 @@
 """Date, meeting and kind of a document, from the first page of its PDF and the metadata.
 
-They are looked for if the listing of the source has no date. What the listing says about meeting and kind stays, except
-the name that was left over from a file name without a date: the page names the body better.
+They are looked for if the listing of the source has no date or no kind. What the listing says about the others stays,
+except the name that was left over from a file name without a date: the page names the body better.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from clerk.documents.repository import DocumentRef, TrackedDocument
 from clerk.ocr.first_page import FirstPage, FirstPageUnreadable, read_first_page
 from clerk.sources.parse import find_kind
-from clerk.sources.text_dates import FoundDate, find_date_in_title, find_meeting_date
+from clerk.sources.text_dates import FoundDate, find_date_in_title, find_meeting_date, names_other_event
 
 DETECTION = 1
 """Version of the rules, here and in text_dates. A new version reads PDFs again in which an older one found no date."""
@@ -31,6 +31,12 @@ _WEAK = ("name", "default")
 """Origins of a meeting's name that a body named on the first page replaces."""
 _HEADING_LINES = 12
 _MAX_HEADING_LENGTH = 90
+_MAX_TITLE_WORDS = 12
+_REPORT_TITLE = re.compile(r"^memo(?:randum)?\b|\bmemorandum\b|\breport$|\bstaff report\b|^informe\b", re.IGNORECASE)
+_NOT_A_TITLE = re.compile(
+    r"^\W*(?:\d+|[ivx]+|[a-z])[.)]\s|\bagenda(?: date| item)?\s*(?::|no\b|#)|^(?:subject|re|title)\s*:", re.IGNORECASE
+)
+_LABEL = re.compile(r"(?:^|\s{2,})(to|from)\s*:", re.IGNORECASE)
 _BODY = re.compile(
     r"\b(?:(?:city|town|village|county|borough|township|common|municipal|parish) (?:council|board|commission)"
     r"|board of (?:trustees|supervisors|selectmen|education|commissioners|directors|aldermen|health|appeals|adjustment"
@@ -60,14 +66,19 @@ def check_undated(extra: Mapping[str, Any]) -> None:
 
 def fill_from_tracked(ref: DocumentRef, tracked: TrackedDocument, undated: str) -> DocumentRef:
     """Use the details that an earlier fetch found in the PDF, as long as its content has not changed."""
-    if tracked.date_origin in _ON_REQUEST and tracked.date_origin != undated:
-        return ref  # the site no longer asks for such dates
+    if not ref.kind:
+        ref = replace(ref, kind=tracked.kind, kind_origin=tracked.kind_origin or "default")
+    if ref.date is not None or (tracked.date_origin in _ON_REQUEST and tracked.date_origin != undated):
+        return ref  # it has a date, or the site no longer asks for such dates
     ref = replace(ref, date=tracked.date, date_origin=tracked.date_origin or "source")
     if ref.meeting_origin in _WEAK:
         ref = replace(ref, meeting=tracked.meeting, meeting_origin=tracked.meeting_origin or ref.meeting_origin)
-    if not ref.kind:
-        ref = replace(ref, kind=tracked.kind, kind_origin=tracked.kind_origin or "default")
     return ref
+
+
+def with_kind(ref: DocumentRef) -> DocumentRef:
+    """A document of which neither the listing nor the PDF says the kind counts as minutes."""
+    return ref if ref.kind else replace(ref, kind="minutes", kind_origin="default")
 
 
 def fill_from_pdf(ref: DocumentRef, pdf: Path, undated: str, day_first: bool, modified: date | None) -> DocumentRef:
@@ -76,6 +87,8 @@ def fill_from_pdf(ref: DocumentRef, pdf: Path, undated: str, day_first: bool, mo
         page, unreadable = read_first_page(pdf), ""
     except FirstPageUnreadable as error:
         page, unreadable = FirstPage(""), str(error)
+    if ref.date is not None:
+        return _fill_kind(ref, page)
     found, origin = _find_date(page, day_first)
     if found.date is None and undated in _ON_REQUEST:
         day = page.created_date if undated == "created" else modified
@@ -87,7 +100,7 @@ def fill_from_pdf(ref: DocumentRef, pdf: Path, undated: str, day_first: bool, mo
         code = "AmbiguousDate" if is_ambiguous else "NoDate"
         # Another value of day_first can decide an ambiguous date.
         raise Undated(code, f"and its first page {found.problem}", is_final=not is_ambiguous)
-    return _fill_kind_and_meeting(replace(ref, date=found.date, date_origin=origin), page)
+    return _fill_kind(_fill_meeting(replace(ref, date=found.date, date_origin=origin), page), page)
 
 
 def _find_date(page: FirstPage, day_first: bool) -> tuple[FoundDate, str]:
@@ -104,27 +117,43 @@ def _find_date(page: FirstPage, day_first: bool) -> tuple[FoundDate, str]:
     return in_text, "text"
 
 
-def _fill_kind_and_meeting(ref: DocumentRef, page: FirstPage) -> DocumentRef:
-    heading = [line.strip() for line in page.text.splitlines() if line.strip()][:_HEADING_LINES]
-    if not ref.kind and (kind := find_kind_in_heading(heading)) is not None:
-        ref = replace(ref, kind=kind, kind_origin="text")
-    if ref.meeting_origin in _WEAK and (body := _find_body(heading)) is not None:
-        ref = replace(ref, meeting=body, meeting_origin="text")
-    return ref
+def _fill_kind(ref: DocumentRef, page: FirstPage) -> DocumentRef:
+    kind = None if ref.kind else find_kind_in_heading(_heading(page))
+    return ref if kind is None else replace(ref, kind=kind, kind_origin="text")
+
+
+def _fill_meeting(ref: DocumentRef, page: FirstPage) -> DocumentRef:
+    body = _find_body(_heading(page)) if ref.meeting_origin in _WEAK else None
+    return ref if body is None else replace(ref, meeting=body, meeting_origin="text")
+
+
+def _heading(page: FirstPage) -> list[str]:
+    return [line.strip() for line in page.text.splitlines() if line.strip()][:_HEADING_LINES]
 
 
 def find_kind_in_heading(heading: list[str]) -> str | None:
-    """The kind that the first line of a heading names. `COUNCIL AGENDA: 8/24/2021` says where a report belongs to."""
+    """The only kind that the lines of a heading name. Items of an agenda, such as `2. Approval of the minutes`, do not
+    count, and `COUNCIL AGENDA: 8/24/2021` says where a report belongs to."""
+    kinds = set()
     for line in heading:
-        if len(line) > _MAX_HEADING_LENGTH or re.search(
-            r"\bagenda(?: date| item)?\s*(?::|no\b|#)", line, re.IGNORECASE
-        ):
+        if not _is_title(line) or _NOT_A_TITLE.search(line) or names_other_event(line):
             continue
-        if re.search(r"\b(?:memo(?:randum)?|staff report|informe)\b", line, re.IGNORECASE):
-            return "report"
-        if (kind := find_kind(line)) is not None:
-            return kind
-    return None
+        kind = "report" if _REPORT_TITLE.search(line) else find_kind(line)
+        if kind is not None and (kind != "report" or _REPORT_TITLE.search(line)):
+            kinds.add(kind)
+    labels = {match[1].lower() for line in heading for match in _LABEL.finditer(line)}
+    if not kinds and labels >= {"to", "from"}:
+        return "report"  # a memorandum, whose title may be an image
+    if kinds == {"agenda", "notice"}:
+        return "agenda"  # an agenda is published as a notice
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _is_title(line: str) -> bool:
+    """A title has few words, most of them with a capital letter."""
+    words = [word for word in line.split() if word[:1].isalpha()]
+    capitals = sum(word[0].isupper() for word in words)
+    return len(words) <= _MAX_TITLE_WORDS and 2 * capitals >= len(words)
 
 
 def _find_body(heading: list[str]) -> str | None:

@@ -39,7 +39,7 @@ from clerk.errors import (
 from clerk.sources.fetcher import Fetcher
 from clerk.sources.http.client import FetchResult, Sink, Validators, redact_url
 from clerk.sources.http.rate_limit import Connect
-from clerk.sources.pdf_details import DETECTION, Undated, fill_from_pdf, fill_from_tracked
+from clerk.sources.pdf_details import DETECTION, Undated, fill_from_pdf, fill_from_tracked, with_kind
 from clerk.sources.sync_plan import SyncItem, apply_details, diff, find_duplicates
 
 logger = logging.getLogger(__name__)
@@ -208,10 +208,8 @@ class SourceSync:
     async def _process(self, item: SyncItem) -> FetchOutcome:
         listed, tracked = item.ref, item.tracked
         ref = listed
-        if tracked is not None and ref.date is None:
+        if tracked is not None:
             ref = fill_from_tracked(ref, tracked, self._undated)
-        if ref.date is not None and not ref.kind:
-            ref = replace(ref, kind="minutes", kind_origin="default")
         current = (
             tracked is not None and tracked.is_same_meeting(ref) and tracked.is_stored and self._pdf_is_intact(tracked)
         )
@@ -236,7 +234,8 @@ class SourceSync:
                     return self._skip(unread)
                 require_pdf(sink, result.content_type)
                 download = Download(sink.sha256, sink.size, result.validators.etag, result.validators.last_modified)
-                if listed.date is None and not (tracked and current and tracked.sha256 == download.sha256):
+                is_complete = listed.date is not None and listed.kind
+                if not is_complete and not (tracked and current and tracked.sha256 == download.sha256):
                     ref = await self._fill_from_pdf(ref, listed, pending, download)
                     self.fetcher.client.heartbeat()
                     item = self._match_removed(SyncItem(ref, tracked))
@@ -250,7 +249,7 @@ class SourceSync:
             if ref.date is None:
                 reason = f"{ref.display_name} has no date in the listing, and it cannot be downloaded: {error}"
                 return self._skip(SkippedEntry(reason, error.code, ref.identity, ref.display_name, ref.url))
-            await asyncio.to_thread(self._record_failure, replace(item, ref=ref), error)
+            await asyncio.to_thread(self._record_failure, replace(item, ref=with_kind(ref)), error)
             return FetchOutcome.FAILED
 
     async def _fill_from_pdf(
@@ -267,7 +266,7 @@ class SourceSync:
             if ref.date is None:
                 raise
             return ref
-        return found if found.kind else replace(found, kind="minutes", kind_origin="default")
+        return with_kind(found)
 
     def _match_removed(self, item: SyncItem) -> SyncItem:
         """Continue the document of the same meeting whose key the source no longer lists, as `diff` does."""

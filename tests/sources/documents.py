@@ -32,7 +32,7 @@ REAL_NAMES = {
     "MorganHill_IQM2_2.pdf": ("CITY COUNCIL STAFF REPORT", "MEETING DATE: May 6, 2020"),
     "MountainView_Legistar.pdf": ("DATE: January 26, 2021", "CATEGORY: New Business", "TITLE: Hotel Acquisition"),
     "SanJose11.pdf": ("COUNCIL AGENDA: 8/24/2021", "ITEM: 2.11", "DATE: August 24, 2021"),
-    "SanJose4.pdf": ("TO: Honorable Mayor and City Council", "DATE: August 4, 2021"),
+    "SanJose4.pdf": ("TO: Honorable Mayor and City Council", "FROM: City Auditor", "DATE: August 4, 2021"),
     "SanJose6.pdf": ("8/11/2021", "RESOLUTION NO. 12", "AUGUST 14, 2021", "Council Agenda: 8/31/2021"),
     "SanJose8.pdf": ("COUNCIL AGENDA: 6/29/21", "Memorandum", "DATE: June 14, 2021"),
     "Sunnyvale_Legistar2.pdf": ("DATE: October 13, 2020", "CATEGORY: New Business"),

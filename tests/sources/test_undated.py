@@ -63,8 +63,11 @@ def test_of_21_real_names_every_file_is_read_or_listed(town: Town, tmp_path: Pat
         "cuya_community_college_agenda.pdf": ("2019-09-26", "text"),
         "acta sesion.pdf": ("2025-03-27", "text"),
     }
+    assert read["MenloPark_CivicPlus_01-12-2021.pdf"][4:] == ["agenda", "text"]
+    assert read["june101998.pdf"][4:] == ["minutes", "default"]
     assert read["MorganHill_IQM2_2.pdf"][2:] == ["City Council", "text", "report", "text"]
     assert read["cuya_community_college_agenda.pdf"][2:] == ["Board of Trustees", "text", "agenda", "name"]
+    assert read["SanJose4.pdf"][2:] == ["City Council", "text", "report", "text"]
     assert read["SanJose6.pdf"][4:] == ["resolution", "text"]
     assert {name: code for name, (code, _) in listed.items()} == {
         "example_pdf.pdf": "NoDate",

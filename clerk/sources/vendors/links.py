@@ -24,7 +24,7 @@ class Links(Fetcher):
         "link": "regular expression for the URLs of documents; default: URLs that end in .pdf",
         "follow": "regular expression for the URLs of further pages, such as one per year; default: none",
         "meeting": "name of the meeting; default: the heading above the link, or the title of the page",
-        "kind": f"kind of links whose text, URL and heading name none ({', '.join(KINDS)}); default: minutes",
+        "kind": f"kind of links whose text, URL and heading name none ({', '.join(KINDS)}); default: as the PDF says, or minutes",
         "undated": UNDATED_HELP,
         "day_first": "true if 03-04-2025 means 3 April",
     }
@@ -85,7 +85,7 @@ class Links(Fetcher):
         day = in_name or find_date(link.context, day_first) or find_date(unquote(url), day_first)
         kind = find_kind(link.text, name, link.heading) or ""
         origin = "source" if kind else "default"
-        if not kind and (day is not None or extra.get("kind")):
-            kind = str(extra.get("kind") or "minutes")
+        if not kind:
+            kind = str(extra.get("kind") or "")
         meeting = str(extra.get("meeting") or link.heading or title or self.site.name)
         return DocumentRef(url, meeting, day, kind, kind_origin=origin)
