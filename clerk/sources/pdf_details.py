@@ -16,7 +16,7 @@ from typing import Any
 from clerk.documents.repository import DocumentRef, TrackedDocument
 from clerk.ocr.first_page import FirstPage, FirstPageUnreadable, read_first_page
 from clerk.sources.parse import find_kind
-from clerk.sources.text_dates import FoundDate, find_date_in_title, find_meeting_date, names_other_event
+from clerk.sources.text_dates import FoundDate, find_date_in_title, find_meeting_date
 
 DETECTION = 1
 """Version of the rules, here and in text_dates. A new version reads PDFs again in which an older one found no date."""
@@ -34,7 +34,9 @@ _MAX_HEADING_LENGTH = 90
 _MAX_TITLE_WORDS = 12
 _REPORT_TITLE = re.compile(r"^memo(?:randum)?\b|\bmemorandum\b|\breport$|\bstaff report\b|^informe\b", re.IGNORECASE)
 _NOT_A_TITLE = re.compile(
-    r"^\W*(?:\d+|[ivx]+|[a-z])[.)]\s|\bagenda(?: date| item)?\s*(?::|no\b|#)|^(?:subject|re|title)\s*:", re.IGNORECASE
+    r"^\W*(?:\d+|[ivx]+|[a-z])[.)]\s|\bagenda(?: date| item)?\s*(?::|no\b|#)|^(?:subject|re|title)\s*:"
+    r"|\b(?:approv(?:e|al|ing)|adopt(?:ion|ing)|accept\w*|next|previous|prior|aprobaci[oó]n|anterior)\b",
+    re.IGNORECASE,
 )
 _LABEL = re.compile(r"(?:^|\s{2,})(to|from)\s*:", re.IGNORECASE)
 _BODY = re.compile(
@@ -136,7 +138,7 @@ def find_kind_in_heading(heading: list[str]) -> str | None:
     count, and `COUNCIL AGENDA: 8/24/2021` says where a report belongs to."""
     kinds = set()
     for line in heading:
-        if not _is_title(line) or _NOT_A_TITLE.search(line) or names_other_event(line):
+        if not _is_title(line) or _NOT_A_TITLE.search(line):
             continue
         kind = "report" if _REPORT_TITLE.search(line) else find_kind(line)
         if kind is not None and (kind != "report" or _REPORT_TITLE.search(line)):

@@ -146,11 +146,6 @@ def find_date_in_title(title: str, day_first: bool = False) -> date | None:
     return None if _is_other_event(line) else found[0].date
 
 
-def names_other_event(line: str) -> bool:
-    """Whether a line is about another event than the document itself: an approval, a publication, the next meeting."""
-    return _is_other_event(_normalize(line))
-
-
 def _decide(group: list[_Occurrence]) -> FoundDate:
     if any(one.is_ambiguous for one in group):
         return FoundDate(None, f"gives a date in which day and month may be exchanged ({group[0].date})")

@@ -395,11 +395,10 @@ def test_civicplus(web: Web, town: Town) -> None:
         ("Parks Board", date(this_year - 1, 11, 19), "minutes", None),
         ("Parks Board", date(this_year, 1, 2), "agenda", "NotAPdf"),
     }
-    packet = f"_1119{this_year - 1}-808"
-    refs = list_documents(town, "civicplus", {**extra, "packets": True})
-    assert f"{web.url}/AgendaCenter/ViewFile/Agenda/{packet}?packet=true" in {
-        ref.url for ref in refs if ref.kind == "packet"
-    }
+    town.fetch("civicplus", extra | {"packets": True})
+    assert ("packet", f"{web.url}/AgendaCenter/ViewFile/Agenda/_1119{this_year - 1}-808?packet=true") in town.rows(
+        "kind, source_url"
+    )
     start_dates = [request.query["startDate"] for request in web.requests if request.path == "/AgendaCenter/Search/"]
     assert start_dates[:2] == [f"01/01/{this_year - 1}", f"01/01/{this_year}"]
 

@@ -24,7 +24,7 @@ class Links(Fetcher):
         "link": "regular expression for the URLs of documents; default: URLs that end in .pdf",
         "follow": "regular expression for the URLs of further pages, such as one per year; default: none",
         "meeting": "name of the meeting; default: the heading above the link, or the title of the page",
-        "kind": f"kind of links whose text, URL and heading name none ({', '.join(KINDS)}); default: as the PDF says, or minutes",
+        "kind": f"kind if text, URL and heading name none ({', '.join(KINDS)}); default: as the PDF says, or minutes",
         "undated": UNDATED_HELP,
         "day_first": "true if 03-04-2025 means 3 April",
     }
