@@ -247,7 +247,7 @@ class SourceSync:
         except (FetchError, PdfError) as error:
             logger.info("%s was not downloaded: %s", redact_url(ref.url), error)
             if ref.date is None:
-                reason = f"{ref.display_name} has no date in the listing, and it cannot be downloaded: {error}"
+                reason = f"{ref.display_name} has no date in its listing, and it cannot be downloaded: {error}"
                 return self._skip(SkippedEntry(reason, error.code, ref.identity, ref.display_name, ref.url))
             await asyncio.to_thread(self._record_failure, replace(item, ref=with_kind(ref)), error)
             return FetchOutcome.FAILED
