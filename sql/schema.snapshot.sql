@@ -758,7 +758,7 @@ comment on column reconcile_runs.reconciliation is 'As in reconcile_log, which h
 comment on column reconcile_runs.subdomain is 'NULL: all sites.';
 comment on column reconcile_runs.via is 'worker, cli, dashboard, …';
 comment on column run_history.ocr_total is 'Counter at the end of the run; NULL while it is active (see pipeline_overview). Likewise the others.';
-comment on column run_history.skipped is 'Entries of the source that its fetch skipped, without those that an operator ignores; 0 also if it fetched nothing. skipped_examples: the first 20, with reasons. skipped_documents has all of the last listing.';
+comment on column run_history.skipped is 'Entries of the source that its fetch skipped, without those that an operator ignores; 0 also if it fetched nothing. skipped_examples: the first 20, with reasons.';
 comment on column run_history.took is 'Until now, while the run is active.';
 comment on column running_jobs.has_lease is 'False: its worker is dead, frozen or past the time limit, and the job will be rescued.';
 comment on column running_jobs.host is 'From the holder''s name; NULL for a worker that is not part of clerk.';

@@ -35,7 +35,6 @@ comment on column site_documents.ocr_took is
 comment on column site_documents.state is
     'failed: permanently in a stage, or the download failed; open: a stage is still to come or to be repeated; done.';
 comment on column site_documents.date_origin is
-    'Where the date comes from: source (its listing), name (of the file), text (of the first page), metadata (title of the '
-    'PDF), created (creation of the PDF) or modified (modification of the file), both on request only, operator. NULL: unknown.';
+    'Where the date comes from: source (its listing), name (of the file), text (of the first page), metadata (title of the PDF), created (creation of the PDF) or modified (modification of the file), both on request only, operator. NULL: unknown.';
 comment on column site_documents.meeting_origin is
     'Where the meeting''s name comes from: source, folder, name, text, default (of the site), operator. Likewise kind_origin.';
