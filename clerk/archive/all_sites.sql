@@ -52,3 +52,32 @@ create trigger agendas_au after update of text on agendas begin
     insert into agendas_fts (agendas_fts, rowid, text) values ('delete', old.rowid, old.text);
     insert into agendas_fts (rowid, text) values (new.rowid, new.text);
 end;
+
+create table other_documents (
+    subdomain text not null,
+    municipality text not null,
+    id text not null,
+    kind text not null,
+    meeting text not null,
+    date text not null,
+    page integer not null,
+    text text not null,
+    page_image text,
+    entities_json text,
+    votes_json text,
+    primary key (subdomain, id)
+);
+create index idx_other_documents_date on other_documents (date);
+create index idx_other_documents_meeting on other_documents (meeting);
+create index idx_other_documents_kind on other_documents (kind);
+create virtual table other_documents_fts using fts5 (text, tokenize='unicode61 remove_diacritics 2', content=[other_documents]);
+create trigger other_documents_ai after insert on other_documents begin
+    insert into other_documents_fts (rowid, text) values (new.rowid, new.text);
+end;
+create trigger other_documents_ad after delete on other_documents begin
+    insert into other_documents_fts (other_documents_fts, rowid, text) values ('delete', old.rowid, old.text);
+end;
+create trigger other_documents_au after update of text on other_documents begin
+    insert into other_documents_fts (other_documents_fts, rowid, text) values ('delete', old.rowid, old.text);
+    insert into other_documents_fts (rowid, text) values (new.rowid, new.text);
+end;

@@ -18,6 +18,14 @@ _COPY = """
 insert into main.PAGES (subdomain, municipality, id, meeting, date, page, text, page_image, entities_json, votes_json)
 select ?, ?, id, meeting, date, page, text, page_image, entities_json, votes_json from site.PAGES order by id
 """
+_HAS_OTHER_DOCUMENTS = "select 1 from site.sqlite_master where type = 'table' and name = 'other_documents'"
+"""Archives of older versions do not have it."""
+_COPY_OTHER_DOCUMENTS = """
+insert into main.other_documents (subdomain, municipality, id, kind, meeting, date, page, text, page_image,
+                                  entities_json, votes_json)
+select ?, ?, id, kind, meeting, date, page, text, page_image, entities_json, votes_json
+from site.other_documents order by id
+"""
 
 
 @dataclass
@@ -70,6 +78,8 @@ def _copy(connection: sqlite3.Connection, subdomain: str, name: str, database: P
         try:
             for table in ("minutes", "agendas"):
                 connection.execute(_COPY.replace("PAGES", table), [subdomain, name])
+            if connection.execute(_HAS_OTHER_DOCUMENTS).fetchone():
+                connection.execute(_COPY_OTHER_DOCUMENTS, [subdomain, name])
         except BaseException:
             connection.execute("rollback to one_site")
             raise

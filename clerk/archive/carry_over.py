@@ -13,16 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clerk.archive import content_hash, integrity
+from clerk.archive.content_hash import OTHER_DOCUMENTS
 from clerk.archive.pages import CarriedOver
 from clerk.errors import PagesWouldVanish
 
 _COLUMNS = "id, meeting, date, page, text, page_image, entities_json, votes_json"
-_PAGES = {
-    table: (
-        f"select {_COLUMNS} from {table} where meeting = ? and date = ? order by page",  # noqa: S608 (our own names)
-        f"insert into {table} ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 (our own names)
-    )
-    for table in ("minutes", "agendas")
+_SELECT = {
+    "minutes": f"select {_COLUMNS} from minutes where meeting = ? and date = ? order by page",  # noqa: S608 (constant)
+    "agendas": f"select {_COLUMNS} from agendas where meeting = ? and date = ? order by page",  # noqa: S608 (constant)
+    OTHER_DOCUMENTS: f"select {_COLUMNS}, kind from other_documents where meeting = ? and date = ? and kind = ?"  # noqa: S608 (constant)
+    " order by page",
+}
+_INSERT = {
+    "minutes": f"insert into minutes ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 (constant)
+    "agendas": f"insert into agendas ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 (constant)
+    OTHER_DOCUMENTS: f"insert into other_documents ({_COLUMNS}, kind) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 (constant)
 }
 
 
@@ -56,7 +61,7 @@ def carry_over(
         with content_hash.open_readonly(copy) as source, contextlib.suppress(_TableOrColumnMissing):
             for document in list(missing):
                 if rows := _rows(source, document):
-                    connection.executemany(_PAGES[document.table][1], rows)
+                    connection.executemany(_INSERT[document.table], rows)
                     missing.remove(document)
             has_intact_copy = True
     if missing and published.is_published and not has_intact_copy:
@@ -72,8 +77,13 @@ class _TableOrColumnMissing(Exception):
 
 
 def _rows(connection: sqlite3.Connection, document: CarriedOver) -> list[tuple[object, ...]]:
+    values = [document.meeting, document.date]
+    if document.table == OTHER_DOCUMENTS:
+        if not content_hash.has_table(connection, OTHER_DOCUMENTS):
+            return []  # an archive of an older version
+        values.append(document.kind)
     try:
-        return connection.execute(_PAGES[document.table][0], [document.meeting, document.date]).fetchall()
+        return connection.execute(_SELECT[document.table], values).fetchall()
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:  # no such table, no such column
             raise _TableOrColumnMissing from error

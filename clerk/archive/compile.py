@@ -8,6 +8,7 @@ from pathlib import Path
 
 from clerk.archive.atomic_build import BuildResult, Finish, build, load_schema
 from clerk.archive.carry_over import NOT_PUBLISHED, PublishedCopies, carry_over
+from clerk.archive.content_hash import OTHER_DOCUMENTS
 from clerk.archive.pages import CarriedOver, Page, read_pages, with_ids
 from clerk.archive.search_tables import update_sources, update_terms, update_terms_of_file
 from clerk.archive.selection import SelectedDocument
@@ -19,9 +20,17 @@ _INSERT = (
     "insert into PAGES (id, meeting, date, page, text, page_image, entities_json, votes_json)"
     " values (?, ?, ?, ?, ?, ?, ?, ?)"
 )
+_INSERT_OTHER = (
+    "insert into other_documents (id, meeting, date, page, text, page_image, entities_json, votes_json, kind)"
+    " values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
 _UPDATE_EXTRACTION = "update PAGES set entities_json = ?, votes_json = ? where id = ?"
 _DELETE = "delete from PAGES where id = ?"
-_LIST = "select id, meeting, date from PAGES"
+_LIST = {
+    "minutes": "select id, 'minutes', meeting, date from minutes",
+    "agendas": "select id, 'agenda', meeting, date from agendas",
+    OTHER_DOCUMENTS: "select id, kind, meeting, date from other_documents",
+}
 
 
 def compile_site(
@@ -61,7 +70,7 @@ def archive_schema() -> str:
 def apply(connection: sqlite3.Connection, wanted: Iterable[tuple[str, Page] | CarriedOver]) -> set[CarriedOver]:
     """Make the tables hold exactly these pages, writing only differences. Returns the documents whose rows were kept
     without comparing them."""
-    keys_by_table: dict[str, set[str]] = {"minutes": set(), "agendas": set()}
+    keys_by_table: dict[str, set[str]] = {table: set() for table in _LIST}
     carried_over: set[CarriedOver] = set()
     for item in wanted:
         if isinstance(item, CarriedOver):
@@ -75,14 +84,17 @@ def apply(connection: sqlite3.Connection, wanted: Iterable[tuple[str, Page] | Ca
         if existing is None or existing[:5] != text:
             if existing is not None:
                 connection.execute(_for_table(page.table, _DELETE), [key])
-            connection.execute(_for_table(page.table, _INSERT), [key, *text, *extracted])
+            if page.table == OTHER_DOCUMENTS:
+                connection.execute(_INSERT_OTHER, [key, *text, *extracted, page.kind])
+            else:
+                connection.execute(_for_table(page.table, _INSERT), [key, *text, *extracted])
         elif existing[5:] != extracted:
             connection.execute(_for_table(page.table, _UPDATE_EXTRACTION), [*extracted, key])
     for table, keys in keys_by_table.items():
         obsolete = [
             [key]
-            for key, meeting, date in connection.execute(_for_table(table, _LIST))
-            if key not in keys and CarriedOver(table, meeting, date) not in carried_over
+            for key, kind, meeting, date in connection.execute(_LIST[table])
+            if key not in keys and CarriedOver(kind, meeting, date) not in carried_over
         ]
         connection.executemany(_for_table(table, _DELETE), obsolete)
     return carried_over

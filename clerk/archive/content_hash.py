@@ -26,6 +26,9 @@ _FTS_SHADOW_SUFFIXES = ("_data", "_idx", "_content", "_docsize", "_config")
 _NOT_HASHED = {"document_sources"}
 """Some sources give a document another address at every visit, which must not publish the archive again."""
 _MODULUS = 1 << 256
+OTHER_DOCUMENTS = "other_documents"
+"""The table of all kinds but minutes and agenda. One table with a column `kind`: people search it as a whole or by
+kind, and a further kind needs no further table."""
 
 
 @contextlib.contextmanager
@@ -76,10 +79,17 @@ def _as_hex(value: object) -> object:
     return {"hex": value.hex()}
 
 
+def has_table(connection: sqlite3.Connection, name: str) -> bool:
+    """Whether an archive has a table: those of older versions have no other_documents."""
+    query = "select 1 from sqlite_master where type = 'table' and name = ?"
+    return connection.execute(query, [name]).fetchone() is not None
+
+
 def count_pages(connection: sqlite3.Connection) -> int:
-    return int(
-        connection.execute("select (select count(*) from minutes) + (select count(*) from agendas)").fetchone()[0]
-    )
+    queries = ["select count(*) from minutes", "select count(*) from agendas"]
+    if has_table(connection, OTHER_DOCUMENTS):
+        queries.append("select count(*) from other_documents")
+    return sum(int(connection.execute(query).fetchone()[0]) for query in queries)
 
 
 def check_integrity(connection: sqlite3.Connection) -> None:

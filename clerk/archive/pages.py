@@ -8,14 +8,16 @@ import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from clerk.archive.content_hash import OTHER_DOCUMENTS
 from clerk.archive.selection import SelectedDocument
 from clerk.documents import manifest
+from clerk.documents.kinds import KINDS
 from clerk.documents.storage import SiteStorage
 from clerk.extraction import cache
 
 logger = logging.getLogger(__name__)
 
-TABLES = {"minutes": "minutes", "agenda": "agendas"}
+TABLES = {kind: {"minutes": "minutes", "agenda": "agendas"}.get(kind, OTHER_DOCUMENTS) for kind in KINDS}
 """Document kind → table."""
 _ID_LENGTH = 12
 
@@ -46,16 +48,20 @@ class Page:
 class CarriedOver:
     """A document whose texts cannot be used now: its existing rows stay."""
 
-    table: str
+    kind: str
     meeting: str
     date: str
+
+    @property
+    def table(self) -> str:
+        return TABLES[self.kind]
 
 
 def read_pages(storage: SiteStorage, selected: Iterable[SelectedDocument]) -> Iterator[Page | CarriedOver]:
     """The pages of all documents. Only one document is in memory at a time."""
     for selection in selected:
         document = selection.document
-        carried_over = CarriedOver(TABLES[document.kind], selection.meeting, document.date.isoformat())
+        carried_over = CarriedOver(document.kind, selection.meeting, document.date.isoformat())
         if selection.damaged:
             yield carried_over
             continue

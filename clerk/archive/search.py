@@ -72,7 +72,7 @@ class Match:
     score: float
     """Lower is better. Comparable within one archive, or within the index over all sites."""
     rank: int = 0
-    """1 is the best page of its archive's minutes or agendas, or of the index."""
+    """1 is the best page of its archive's minutes, agendas or other documents, or of the index."""
 
 
 @dataclass

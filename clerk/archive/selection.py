@@ -26,7 +26,7 @@ select i.id, i.subdomain, i.kind, i.meeting, i.date, i.occurrence, i.revision, i
        i.superseded_at is not null, to_char(i.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
 from content_items i
 left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
-where i.subdomain = %s and i.kind in ('minutes', 'agenda')
+where i.subdomain = %s and i.kind <> 'archive'
 order by i.id
 """
 

@@ -1,4 +1,4 @@
-"""`clerk site`: adds, lists, edits, removes and imports sites."""
+"""`clerk site`: adds, lists, edits, removes and imports sites; what their sources skip is in `site_skipped`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from clerk import config
+from clerk.cli import site_skipped
 from clerk.cli.connection import Connection, open_pipeline
 from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json, show, table
 from clerk.db.sites import (
@@ -62,7 +63,7 @@ def _require_site(connection: Connection, subdomain: str) -> SiteRow:
 
 @click.group()
 def site() -> None:
-    """Add, list, show, edit, remove and import sites.
+    """Add, list, show, edit, remove and import sites, and date documents that were skipped.
 
     A subdomain is the key of a site: 1 to 63 lower-case letters, digits, dots and hyphens, with a letter or
     digit at both ends and no two dots in a row.
@@ -72,6 +73,11 @@ def site() -> None:
       clerk site add scans --scraper directory --extra '{"path": "/srv/scans"}'
       clerk site list
     """
+
+
+site.add_command(site_skipped.skipped)
+site.add_command(site_skipped.date_command, "date")
+site.add_command(site_skipped.ignore)
 
 
 @site.command()

@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 
 from clerk.cli.output import bar, line, table, text
+from clerk.documents.kinds import ORIGINS
 from clerk.humanize import format_duration, format_time, one_line_error, pluralize
 from clerk.monitoring.explain import Explanation
 from clerk.monitoring.site_state import SiteHistory, SiteState
@@ -91,7 +92,7 @@ def _documents(history: SiteHistory) -> list[RenderableType]:
         failed = document["status"] in ("failed_terminal", "failed_retryable")
         rows.append(
             (
-                f"{document['meeting'][:40]} {document['date']}{' agenda' if document['kind'] == 'agenda' else ''}",
+                _describe_document(document),
                 str(document["pages"] or ""),
                 document["stage"],
                 _STATUS[document["status"]],
@@ -107,9 +108,22 @@ def _documents(history: SiteHistory) -> list[RenderableType]:
     ]
 
 
+_UNMARKED_ORIGINS = (None, "source", "name")
+
+
+def _describe_document(document: dict[str, Any]) -> str:
+    kind = "" if document["kind"] == "minutes" else f" {document['kind']}"
+    origin = document["date_origin"]
+    return (
+        f"{document['meeting'][:40]} {document['date']}{kind}"
+        f"{'' if origin in _UNMARKED_ORIGINS else f' (date from {ORIGINS[origin]})'}"
+    )
+
+
 def _skipped_entries(state: SiteState) -> list[RenderableType]:
     examples = state.run.skipped_examples or []
-    return [*(line(f"  {reason}") for reason in examples), *_more(state.run.skipped or 0, len(examples), "")]
+    hint = f" (clerk site skipped {state.run.subdomain})"
+    return [*(line(f"  {reason}") for reason in examples), *_more(state.run.skipped or 0, len(examples), hint)]
 
 
 def _runs(state: SiteState, history: SiteHistory) -> list[RenderableType]:

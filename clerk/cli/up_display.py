@@ -17,6 +17,7 @@ from rich.live import Live
 
 from clerk.cli.output import bar, line, make_console, table, text
 from clerk.humanize import one_line_error, pluralize
+from clerk.monitoring.alerts import find_alerts
 from clerk.monitoring.status import PipelineStatus
 from clerk.pipeline.engine import STAGES
 
@@ -87,7 +88,7 @@ class LineDisplay:
         self.endpoints = endpoints
         self._since = datetime.now(UTC)
         self._printed: deque[Event] = deque(maxlen=100)
-        self._state = self._sites = ""
+        self._state = self._sites = self._skipped = ""
         self._reported_at = float("-inf")
 
     def show(self, status: PipelineStatus, state: str) -> None:
@@ -99,6 +100,10 @@ class LineDisplay:
             if event.at >= self._since and event not in self._printed:
                 self._printed.append(event)
                 self._print(event.at, event.text)
+        skipped = describe_skipped(status)
+        if skipped != self._skipped:
+            self._print(status.now, skipped or "no entry of a source is skipped any more")
+            self._skipped = skipped
         sites = count_sites(status)
         if sites != self._sites and time.monotonic() >= self._reported_at + _REPORT_INTERVAL:
             self._print(status.now, sites)
@@ -165,6 +170,7 @@ def render(endpoints: Endpoints, status: PipelineStatus, state: str, events: Seq
         _stages(status),
         "",
         text(f"  {count_sites(status)}"),
+        *([text(f"  {skipped}", "yellow")] if (skipped := describe_skipped(status)) else []),
         *(["", jobs] if jobs else []),
         "",
         "  last events",
@@ -219,6 +225,12 @@ def count_sites(status: PipelineStatus) -> str:
         if stage in status.sites
     ]
     return f"{pluralize(sum(status.sites.values()), 'site')}: {', '.join(parts)}"
+
+
+def describe_skipped(status: PipelineStatus) -> str:
+    """How many entries of sources did not become documents, with what to do; empty if none."""
+    alert = next((alert for alert in find_alerts(status) if alert.kind == "skipped"), None)
+    return f"{alert.what} → {alert.remedy}" if alert else ""
 
 
 def _current_jobs(status: PipelineStatus) -> RenderableType | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import sqlite3
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -25,6 +27,11 @@ _TABLES: dict[str, dict[str, Any]] = {
     "agendas": {"facets": ["meeting", "date"], "sort_desc": "date", "description": "A row per page of an agenda."},
     "document_sources": {"description": "Where each document comes from, and when clerk found it."},
     "search_changes": {"hidden": True},
+    "other_documents": {
+        "facets": ["kind", "meeting", "date"],
+        "sort_desc": "date",
+        "description": "A row per page of a packet, ordinance, resolution, report or notice.",
+    },
 }
 
 

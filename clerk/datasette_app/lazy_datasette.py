@@ -19,7 +19,7 @@ from typing import Any
 from datasette.app import Datasette
 from datasette.database import Database
 
-from clerk.archive.content_hash import open_readonly
+from clerk.archive.content_hash import OTHER_DOCUMENTS, has_table, open_readonly
 from clerk.archive.query import ArchiveForm
 from clerk.archive.search_tables import detect_form
 from clerk.datasette_app import query_limits
@@ -144,6 +144,7 @@ union all
 select 1 from agendas where date = ?1 and page_image = ?2
 limit 1
 """
+_OTHER_PAGE = "select 1 from other_documents where date = ?1 and page_image = ?2 limit 1"
 
 
 def _has_page_image(database: Path, page_image: str) -> bool:
@@ -151,4 +152,5 @@ def _has_page_image(database: Path, page_image: str) -> bool:
     day = page_image.split("/")[-2][: len("2024-03-05")]
     with open_readonly(database) as connection:
         query_limits.limit(connection)
-        return connection.execute(_PAGE_WITH_IMAGE, [day, page_image]).fetchone() is not None
+        queries = [_PAGE_WITH_IMAGE, *([_OTHER_PAGE] if has_table(connection, OTHER_DOCUMENTS) else [])]
+        return any(connection.execute(query, [day, page_image]).fetchone() for query in queries)

@@ -9,9 +9,10 @@ which the next fetch of the same content uses.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from datetime import date as date_type
 from enum import StrEnum
 from typing import Any
 
@@ -24,14 +25,11 @@ from clerk.errors import DocumentUnknown, NotFetched
 
 Connection = psycopg.Connection[Any]
 
-_MAX_SKIPPED_EXAMPLES = 20
-_MAX_REASON_LENGTH = 300
-
 SELECT_DOCUMENTS = """
 select i.id, i.subdomain, i.kind, i.meeting, i.date, i.occurrence, i.revision, i.sha256, i.source_url,
        i.fetch_error_code, i.fetch_error_message
 from content_items i
-where i.kind in ('minutes', 'agenda')
+where i.kind <> 'archive'
 """
 
 
@@ -42,16 +40,30 @@ class DocumentRef:
     url: str
     meeting: str
     """Name of the body that met, as the source writes it."""
-    date: date
+    date: date | None
+    """None if the listing has no date: it is then looked for in the PDF."""
     kind: str = "minutes"
+    """A kind of clerk.documents.kinds; empty if the listing does not say: it is then looked for in the PDF."""
     key: str = ""
     """Identifier that stays the same when the content or the URL changes: the vendor's id. Default: the URL."""
     version: str = ""
     """Value that changes with the content, for example a publication time. An equal version saves the request."""
+    name: str = ""
+    """What operators call it: the path of a file in its folder. Default: the URL."""
+    date_origin: str = "source"
+    """Where the date comes from; `content_items.date_origin` has the values. Likewise for meeting and kind."""
+    meeting_origin: str = "source"
+    kind_origin: str = "source"
+    modified: date_type | None = None
+    """Modification date of a file. It becomes the date of the document only if the site's `undated` says so."""
 
     @property
     def identity(self) -> str:
         return self.key or self.url
+
+    @property
+    def display_name(self) -> str:
+        return self.name or self.url
 
 
 @dataclass(frozen=True)
@@ -72,6 +84,9 @@ class TrackedDocument:
     """When the source last confirmed that the stored PDF is current."""
     is_processed: bool = False
     """OCR has processed it, so the PDF is no longer needed."""
+    date_origin: str | None = None
+    meeting_origin: str | None = None
+    kind_origin: str | None = None
     pdf_missing: bool = False
     """Reconciliation found the PDF missing or damaged, so it must be downloaded again."""
 
@@ -101,6 +116,7 @@ class FetchOutcome(StrEnum):
     REVISED = "revised"
     UNCHANGED = "unchanged"
     FAILED = "failed"
+    SKIPPED = "skipped"
 
 
 def document_by_id(connection: Connection, content_item_id: int) -> Document:
@@ -139,10 +155,11 @@ def list_tracked(connection: Connection, subdomain: str) -> list[TrackedDocument
             select i.id, i.source_key, i.kind, i.meeting, i.date, i.sha256, i.source_version, i.etag,
                    i.last_modified, i.fetch_error_code, i.checked_at,
                    coalesce(l.status = 'processed', false) as is_processed,
-                   i.pdf_missing_since is not null as pdf_missing
+                   i.pdf_missing_since is not null as pdf_missing,
+                   i.date_origin, i.meeting_origin, i.kind_origin
             from content_items i
             left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
-            where i.subdomain = %s and i.kind in ('minutes', 'agenda') and i.source_key is not null
+            where i.subdomain = %s and i.kind <> 'archive' and i.source_key is not null
               and i.superseded_at is null
             order by i.id
             """,
@@ -153,15 +170,6 @@ def list_tracked(connection: Connection, subdomain: str) -> list[TrackedDocument
 def run_started_at(connection: Connection, run_id: int) -> datetime | None:
     row = connection.execute("select r.started_at from pipeline_runs r where r.run_id = %s", [run_id]).fetchone()
     return None if row is None else row[0]
-
-
-def record_skipped(connection: Connection, run_id: int, count: int, reasons: Sequence[str]) -> None:
-    """Store how many entries of a run's listing were skipped, with the first reasons."""
-    examples = [clean_text(str(reason), _MAX_REASON_LENGTH) for reason in reasons[:_MAX_SKIPPED_EXAMPLES]]
-    connection.execute(
-        "update pipeline_runs r set skipped = %s, skipped_examples = %s::text[] where r.run_id = %s",
-        [count, examples or None, run_id],
-    )
 
 
 def record_download(
@@ -318,6 +326,7 @@ def _next_document(
         SELECT_DOCUMENTS + "and i.subdomain = %s and i.kind = %s and i.date = %s", [subdomain, ref.kind, ref.date]
     )
     same_day = [old for old in (Document(*row) for row in rows) if path_key(old.meeting) == path_key(ref.meeting)]
+    assert ref.date is not None
     document = Document(0, subdomain, ref.kind, ref.meeting, ref.date, source_url=ref.url)
     if previous is not None and previous.is_same_meeting(ref):
         occurrence = next(old.occurrence for old in same_day if old.id == previous.id)
@@ -343,8 +352,9 @@ def _insert(connection: Connection, document: Document, ref: DocumentRef, previo
     row = connection.execute(
         """
         insert into content_items (subdomain, kind, meeting, date, occurrence, revision, source_url, source_key,
-                                   lineage_id)
+                                   date_origin, meeting_origin, kind_origin, lineage_id)
         values (%(subdomain)s, %(kind)s, %(meeting)s, %(date)s, %(occurrence)s, %(revision)s, %(url)s, %(key)s,
+                %(date_origin)s, %(meeting_origin)s, %(kind_origin)s,
                 (select coalesce(i.lineage_id, i.id) from content_items i where i.id = %(previous)s))
         returning id
         """,
@@ -357,6 +367,9 @@ def _insert(connection: Connection, document: Document, ref: DocumentRef, previo
             "revision": document.revision,
             "url": ref.url,
             "key": ref.identity,
+            "date_origin": ref.date_origin,
+            "meeting_origin": ref.meeting_origin,
+            "kind_origin": ref.kind_origin,
             "previous": previous and previous.id,
         },
     ).fetchone()
@@ -384,8 +397,18 @@ def _update_source(connection: Connection, content_item_id: int, ref: DocumentRe
         update content_items
         set source_url = %s, source_key = %s, source_version = nullif(%s, ''), etag = %s, last_modified = %s,
             checked_at = clerk_now(), removed_at_source = null, fetch_error_code = null, fetch_error_message = null,
-            fetch_failed_at = null, updated_at = clerk_now()
+            fetch_failed_at = null, date_origin = %s, meeting_origin = %s, kind_origin = %s, updated_at = clerk_now()
         where id = %s
         """,
-        [ref.url, ref.identity, ref.version, download.etag, download.last_modified, content_item_id],
+        [
+            ref.url,
+            ref.identity,
+            ref.version,
+            download.etag,
+            download.last_modified,
+            ref.date_origin,
+            ref.meeting_origin,
+            ref.kind_origin,
+            content_item_id,
+        ],
     )

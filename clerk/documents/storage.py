@@ -7,7 +7,8 @@ STORAGE_DIR/{subdomain}/pdfs/{Meeting}/{date}.pdf           PDF as downloaded
                         txt/{Meeting}/{date}/extracted.json people, organisations, places and votes
                         images/{Meeting}/{date}/{n}.png     image of a page
                         meetings.db                         compiled archive
-Agendas have the same folders below _agendas/. The second meeting of a day is `{date}_2`, a second revision `{date}_r2`.
+Agendas have the same folders below _agendas/, and so do the other kinds (`clerk.documents.kinds`).
+The second meeting of a day is `{date}_2`, a second revision `{date}_r2`.
 """
 
 from __future__ import annotations
@@ -25,15 +26,17 @@ from datetime import date
 from pathlib import Path
 from typing import BinaryIO
 
+from clerk.documents.kinds import KIND_FOLDERS
 from clerk.documents.sanitize import folder_name, is_subdomain
 from clerk.errors import StorageUnmounted
 
-_PAGE_IMAGE = re.compile(r"/(_agendas/)?([^/.\0][^/\0]*)/([^/.\0][^/\0]*)/([0-9]+\.png)")
+_FOLDERS = "|".join(filter(None, KIND_FOLDERS.values()))
+_PAGE_IMAGE = re.compile(rf"/(?:({_FOLDERS})/)?([^/.\0][^/\0]*)/([^/.\0][^/\0]*)/([0-9]+\.png)")
 
 
 @dataclass(frozen=True)
 class Document:
-    """A content item of kind minutes or agenda."""
+    """A content item that is not a site's archive."""
 
     id: int
     subdomain: str
@@ -108,8 +111,10 @@ class SiteStorage:
         return {int(name[:-4]) for name in names if re.fullmatch(r"[1-9][0-9]*\.png", name)}
 
     def page_image_url(self, document: Document, page: int) -> str:
-        """Value of page_image in meetings.db: `/{Meeting}/{date}/{n}.png`, with the prefix `/_agendas` for agendas."""
-        prefix = "/_agendas" if document.kind == "agenda" else ""
+        """Value of page_image in meetings.db: `/{Meeting}/{date}/{n}.png`, with the prefix `/_agendas` for agendas and
+        that of its folder for another kind."""
+        folder = KIND_FOLDERS[document.kind]
+        prefix = f"/{folder}" if folder else ""
         return f"{prefix}/{folder_name(document.meeting)}/{document.stem}/{page}.png"
 
     def image_path(self, page_image: str) -> Path | None:
@@ -117,11 +122,11 @@ class SiteStorage:
         match = _PAGE_IMAGE.fullmatch(page_image)
         if match is None:
             return None
-        agenda, *path = match.groups()
-        return (self.folder / "_agendas" if agenda else self.folder).joinpath("images", *path)
+        kind_folder, *path = match.groups()
+        return (self.folder / (kind_folder or "")).joinpath("images", *path)
 
     def _base(self, document: Document) -> Path:
-        return self.folder / "_agendas" if document.kind == "agenda" else self.folder
+        return self.folder / KIND_FOLDERS[document.kind]
 
 
 def require_mounted(root: Path) -> None:

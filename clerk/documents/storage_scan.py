@@ -14,11 +14,11 @@ from datetime import date
 from pathlib import Path
 
 from clerk.documents import manifest
+from clerk.documents.kinds import KIND_FOLDERS
 from clerk.documents.sanitize import folder_name
 from clerk.documents.storage import Document, SiteStorage, sha256_file
 
 _STEM = re.compile(r"(\d{4}-\d{2}-\d{2})(?:_([1-9]\d{0,3}))?(?:_r([1-9]\d{0,3}))?")
-_BASES = {"minutes": ".", "agenda": "_agendas"}
 STALE_AFTER = 86_400.0
 """Seconds after which a temporary file is assumed to belong to a dead process."""
 
@@ -27,7 +27,7 @@ def find_documents(storage: SiteStorage) -> list[Document]:
     """Return all documents that have a PDF or a folder of texts, sorted by path."""
     return [
         document
-        for kind, base in _BASES.items()
+        for kind, base in KIND_FOLDERS.items()
         for folder, stem in sorted({*_pdfs(storage.folder / base), *_texts(storage.folder / base)})
         if (document := _parse_path(storage.subdomain, kind, folder, stem)) is not None
     ]

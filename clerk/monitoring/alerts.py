@@ -33,6 +33,7 @@ def find_alerts(status: PipelineStatus) -> list[Alert]:
         *_violations(status),
         *_increasing_failures(status),
         *_failed_runs(status),
+        *_skipped_entries(status),
         *_paused_queues(status),
         *_paused_sites(status),
     ]
@@ -127,6 +128,21 @@ def _failed_runs(status: PipelineStatus) -> list[Alert]:
     names = [row["subdomain"] for row in status.failed]
     what = f"the last run of {pluralize(sites, 'site')} failed: {_first_names(names, sites)}"
     return [Alert("failed", what, f"see the reason: clerk why {names[0]}")]
+
+
+def _skipped_entries(status: PipelineStatus) -> list[Alert]:
+    if not status.skipped:
+        return []
+    first = status.skipped[0]
+    entries, sites = first["all_entries"], first["all_sites"]
+    names = [f"{row['subdomain']} ({row['entries']:,})" for row in status.skipped]
+    what = (
+        f"{pluralize(entries, 'entry', 'entries')} of {pluralize(sites, 'source')}"
+        f" {'was' if entries == 1 else 'were'} skipped: {_first_names(names, sites)}"
+    )
+    site = first["subdomain"]
+    remedy = f"list them: clerk site skipped {site}; give a date: clerk site date {site} FILE DATE"
+    return [Alert("skipped", what, remedy)]
 
 
 def _paused_queues(status: PipelineStatus) -> list[Alert]:

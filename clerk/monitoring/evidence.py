@@ -29,7 +29,7 @@ def describe_item(item: Item) -> str:
     """A document by its meeting and date; a unit of the whole site by its stage."""
     if item.meeting is None:
         return item.stage
-    return f"{item.meeting} {item.date}{' agenda' if item.kind == 'agenda' else ''}"
+    return f"{item.meeting} {item.date}{'' if item.kind in (None, 'minutes') else f' {item.kind}'}"
 
 
 def skipped_entries(state: SiteState) -> str:

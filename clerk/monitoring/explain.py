@@ -7,7 +7,7 @@ from typing import Any
 
 from clerk.humanize import format_timestamp, pluralize
 from clerk.monitoring import reasons
-from clerk.monitoring.evidence import describe_item, list_evidence, skipped_entries
+from clerk.monitoring.evidence import describe_item, list_evidence
 from clerk.monitoring.reasons import Reason
 from clerk.monitoring.site_state import SiteState
 from clerk.monitoring.status import ABSENT_TRIGGER
@@ -141,11 +141,14 @@ def _ended(state: SiteState) -> Reason:
             noun = "failure" if any(unit.kind == "archive" for unit in state.failed) else "failed document"
             count = pluralize(state.failed_count, noun)
             return Reason("partial", f"the run finished with {count}{at}: {_failures(state)}", remedy=_retry(state))
-        case "no_documents" if run.skipped:
-            text = f"the run finished{at}: {why} that can be used ({skipped_entries(state)})"
-            return Reason("no_documents", text)
         case _:
-            return Reason(run.outcome or "ended", f"the run finished{at}: {why}")
+            remedy = _resolve_skipped(state) if run.skipped else None
+            return Reason(run.outcome or "ended", f"the run finished{at}: {why}", remedy=remedy)
+
+
+def _resolve_skipped(state: SiteState) -> str:
+    site = state.run.subdomain
+    return f"list what was skipped: clerk site skipped {site}; give a date: clerk site date {site} FILE DATE"
 
 
 def _worst_error(state: SiteState) -> str:

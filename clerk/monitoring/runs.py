@@ -8,6 +8,7 @@ from typing import Any
 
 from psycopg.rows import class_row
 
+from clerk.humanize import pluralize
 from clerk.monitoring.query import Connection
 
 # extraction runs beside compilation, so their units count together.
@@ -30,8 +31,10 @@ select o.subdomain, o.run_id, o.current_stage as stage, o.outcome,
             when o.phase = 2 then o.fetch_total + 2 * o.ocr_total + 2
             when o.phase = 3 then o.fetch_total + o.ocr_total + o.compilation_total + o.extraction_total + 1
             else o.fetch_total + o.ocr_total + o.compilation_total + o.extraction_total + o.deploy_total
-            end as units_expected
+            end as units_expected,
+       coalesce(r.skipped, 0) as skipped
 from pipeline_overview o
+left join current_runs r on r.subdomain = o.subdomain
 where o.subdomain = any (%s)
 order by o.subdomain
 """
@@ -54,12 +57,16 @@ class RunProgress:
     """Completed and failed units of all stages of the run."""
     units_expected: int | None
     """Units of all stages of the run, if every document passes every stage; None until the fetch has finished."""
+    skipped: int = 0
+    """Entries of the source that the run's fetch skipped."""
 
     def __str__(self) -> str:
         failed = f", {self.failed} failed" if self.failed else ""
         if self.outcome is not None:
             error = f" ({self.last_error})" if self.outcome == "failed" and self.last_error else ""
-            return f"{self.subdomain}: {self.outcome}{failed}{error}"
+            skipped = f"; {pluralize(self.skipped, 'entry', 'entries')} of the source skipped" if self.skipped else ""
+            hint = f" (clerk site skipped {self.subdomain})" if skipped else ""
+            return f"{self.subdomain}: {self.outcome}{failed}{error}{skipped}{hint}"
         return f"{self.subdomain}: {self.stage} {self.done}/{self.total}{failed}"
 
     def as_dict(self) -> dict[str, Any]:

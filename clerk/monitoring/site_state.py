@@ -254,12 +254,13 @@ select count(*) as documents,
        coalesce(sum(i.page_count) filter (where l.status = 'processed'), 0) as pages
 from content_items i
 left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
-where i.subdomain = %(site)s and i.kind in ('minutes', 'agenda') and i.superseded_at is null
+where i.subdomain = %(site)s and i.kind <> 'archive' and i.superseded_at is null
 """
 # Each document is shown with one stage: the failed one, else the open one, else the last.
 _DOCUMENTS = """
-select i.id, i.kind, i.meeting, i.date, i.page_count as pages, coalesce(l.pipeline, 'fetch') as stage,
-       coalesce(l.status, 'new') as status, l.attempt_count as attempts, l.error_code, l.error_message,
+select i.id, i.kind, i.meeting, i.date, i.date_origin, i.meeting_origin, i.kind_origin, i.page_count as pages,
+       coalesce(l.pipeline, 'fetch') as stage, coalesce(l.status, 'new') as status,
+       l.attempt_count as attempts, l.error_code, l.error_message,
        l.last_attempt_at, l.processed_at,
        case when c.settled_as is not null then c.settled_at - c.claimed_at end as took
 from content_items i
@@ -270,7 +271,7 @@ left join lateral (
     limit 1
 ) l on true
 left join job_claims c on c.job_id = l.job_id
-where i.subdomain = %(site)s and i.kind in ('minutes', 'agenda') and i.superseded_at is null
+where i.subdomain = %(site)s and i.kind <> 'archive' and i.superseded_at is null
 order by case l.status when 'failed_terminal' then 0 when 'processed' then 3 else 1 end, i.date desc, i.meeting, i.id
 limit %(limit)s
 """

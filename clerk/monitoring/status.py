@@ -59,6 +59,11 @@ _FAILED = """
 select subdomain, last_error_stage as stage, last_error_message as message
 from pipeline_overview where outcome = 'failed' order by updated_at desc limit %(limit)s
 """
+_SKIPPED = """
+select subdomain, count(*)::integer as entries, (sum(count(*)) over ())::integer as all_entries,
+       (count(*) over ())::integer as all_sites
+from skipped_documents where state = 'open' group by subdomain order by 2 desc, 1 limit %(limit)s
+"""
 _ERRORS = """
 select max(at) as at, subdomain, stage, status, error_code, count(*)::integer as documents,
        (array_agg(meeting order by at desc))[1] as meeting, (array_agg(date order by at desc))[1] as date,
@@ -107,6 +112,9 @@ class PipelineStatus:
     stuck: list[Row]
     paused: list[Row]
     failed: list[Row]
+    skipped: list[Row]
+    """Sites whose source has entries that did not become documents, those with the most first. `all_entries` and
+    `all_sites`: of all such sites."""
     errors: list[Row]
     """Errors of the last seven days, grouped by site, stage and code, with the latest document of each group."""
     events: list[Row]
@@ -170,6 +178,7 @@ def read_status(connection: Connection, slow: SlowStats | None = None) -> Pipeli
         stuck=fetch_rows(connection, _STUCK, limit=MAX_ROWS),
         paused=fetch_rows(connection, _PAUSED, limit=MAX_ROWS),
         failed=fetch_rows(connection, _FAILED, limit=MAX_ROWS),
+        skipped=fetch_rows(connection, _SKIPPED, limit=MAX_ROWS),
         errors=fetch_rows(connection, _ERRORS, limit=MAX_ROWS),
         events=fetch_rows(connection, _EVENTS, limit=_MAX_EVENTS),
         failures_last_hour=failures["last_hour"],

@@ -118,6 +118,29 @@ def text(run: ToolRunner, pdf: Path, first: int, last: int, output: Path, cpu_se
     return pages[:-1] if len(pages) == last - first + 2 else None
 
 
+def first_page_layout(run: ToolRunner, pdf: Path, output: Path, cpu_seconds: float) -> str:
+    """The text layer of the first page, with the columns of its layout; empty if it has none."""
+    output.unlink(missing_ok=True)
+    run("pdftotext", "-q", "-layout", "-enc", "UTF-8", "-eol", "unix", "-f", "1", "-l", "1", pdf, output,
+        cpu_seconds=cpu_seconds)  # fmt: skip
+    return output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
+
+
+def metadata(run: ToolRunner, pdf: Path, output: Path, cpu_seconds: float) -> dict[str, str]:
+    """The fields that pdfinfo prints, such as Title, Subject and CreationDate (in ISO format)."""
+    completed = run("pdfinfo", "-isodates", "-enc", "UTF-8", pdf, cpu_seconds=cpu_seconds, stdout=output)
+    if "incorrect password" in completed.stderr.lower():
+        raise PasswordNeeded("the document opens only with a password")
+    fields: dict[str, str] = {}
+    for line in output.read_text(errors="replace").splitlines():
+        name, colon, value = line.partition(":")
+        if colon and name.strip() == name:
+            fields.setdefault(name, value.strip())
+    if "Pages" not in fields:
+        raise Unreadable(describe_message(completed.last_message))
+    return fields
+
+
 def words(run: ToolRunner, pdf: Path, page: int, box: Box, output: Path, cpu_seconds: float) -> list[list[Word]]:
     """The words of a page's text layer with their boxes on its rendered image, by line of text.
 

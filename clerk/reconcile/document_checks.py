@@ -30,7 +30,7 @@ left join content_item_pipeline_state r on r.content_item_id = i.id and r.pipeli
 left join content_item_pipeline_state x on x.content_item_id = i.id and x.pipeline = 'extraction'
 left join procrastinate_jobs j on j.id = r.job_id
 left join pipeline_runs p on p.run_id = r.run_id
-where i.subdomain = %s and i.kind in ('minutes', 'agenda') and i.superseded_at is null
+where i.subdomain = %s and i.kind <> 'archive' and i.superseded_at is null
 order by i.id
 """
 _REQUEST_PDF = "update content_items set pdf_missing_since = coalesce(pdf_missing_since, clerk_now()) where id = %s"

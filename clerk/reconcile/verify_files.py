@@ -44,7 +44,7 @@ select i.id, i.subdomain, i.kind, i.meeting, i.date, i.occurrence, i.revision, i
        i.fetch_error_code, i.fetch_error_message, i.size_bytes, coalesce(l.status = 'processed', false)
 from content_items i
 left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
-where i.subdomain = %s and i.kind in ('minutes', 'agenda') and i.superseded_at is null
+where i.subdomain = %s and i.kind <> 'archive' and i.superseded_at is null
 order by i.id
 """
 

@@ -14,6 +14,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from clerk.documents.repository import DocumentRef, TrackedDocument
+from clerk.documents.skipped import MAX_ENTRIES, SkippedEntry
 from clerk.sources.link_parser import LinkPage, LinkParser
 
 if TYPE_CHECKING:
@@ -21,9 +22,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-KINDS = ("minutes", "agenda")
 _MAX_REASONS = 20
-"""As many as a run stores. A hostile listing can have millions of entries, so further ones are only counted."""
+"""As many as are logged and stored with the run."""
 _MAX_REASON_LENGTH = 300
 
 
@@ -52,6 +52,8 @@ class Fetcher:
         self.skipped: list[str] = []
         """Why entries of the listing were skipped, one sentence each, for the first 20. See `skip`."""
         self.skipped_count = 0
+        self.skipped_entries: list[SkippedEntry] = []
+        """The skipped entries, at most MAX_ENTRIES; further ones are only counted."""
         self._link_parser = LinkParser()
 
     @classmethod
@@ -68,16 +70,23 @@ class Fetcher:
         """
         raise NotImplementedError
 
-    def skip(self, reason: str, count: int = 1) -> None:
+    def skip(self, reason: str, count: int = 1, *, name: str = "", url: str = "") -> None:
         """Skip an entry of the listing; the run stores the reason. If all entries are skipped, the fetch fails.
 
-        `count`: the number of entries that are skipped for this reason.
+        A document of which only the date is missing is not skipped: yield it with the date None. `count`: the number of
+        entries that are skipped for this reason. `name` and `url`: of the entry, if it has them.
         """
+        self.skip_entry(
+            SkippedEntry(str(reason)[:_MAX_REASON_LENGTH], key=name or url, name=name or url, url=url), count
+        )
+
+    def skip_entry(self, entry: SkippedEntry, count: int = 1) -> None:
         self.skipped_count += count
+        if len(self.skipped_entries) < MAX_ENTRIES:
+            self.skipped_entries.append(entry)
         if len(self.skipped) < _MAX_REASONS:
-            reason = str(reason)[:_MAX_REASON_LENGTH]
-            logger.warning("%s: %s", self.site.subdomain, reason)
-            self.skipped.append(reason)
+            logger.warning("%s: %s", self.site.subdomain, entry.reason)
+            self.skipped.append(entry.reason)
             if len(self.skipped) == _MAX_REASONS:
                 logger.warning("%s: further skipped entries are counted, not logged", self.site.subdomain)
 

@@ -22,6 +22,7 @@ _DATES = (
     re.compile(rf"(?<!\d){_YEAR}(?P<month>\d\d)(?P<day>\d\d)(?!\d)"),
     re.compile(rf"(?<!\d)(?P<month>\d\d)(?P<day>\d\d){_YEAR}(?!\d)"),
     re.compile(rf"(?<![a-z]){_MONTH}[-_. ]*(?P<day>\d\d?)(?:st|nd|rd|th)?[-_, .]+{_YEAR}(?!\d)", re.IGNORECASE),
+    re.compile(rf"(?<![a-z]){_MONTH}(?P<day>\d\d){_YEAR}(?!\d)", re.IGNORECASE),
     re.compile(rf"(?<!\d)(?P<day>\d\d?)(?:st|nd|rd|th)?[-_. ]*{_MONTH}[-_, .]*{_YEAR}(?!\d)", re.IGNORECASE),
     re.compile(rf"(?<![a-z0-9]){_YEAR}[-_. ]*{_MONTH}[-_. ]*(?P<day>\d\d?)(?!\d)", re.IGNORECASE),
 )
@@ -63,14 +64,27 @@ def remove_dates(text: str) -> str:
     return text
 
 
+_KIND_WORDS = (
+    ("minutes", r"minute|(?<![a-z])actas?(?![a-z])"),
+    ("packet", r"packet"),
+    ("agenda", r"agenda|orden del d[ií]a"),
+    ("ordinance", r"ordinance|ordenanza|(?<![a-z])ord[-_. ]{0,2}(?:no[-_. ]{0,2})?[#_]?\d"),
+    ("resolution", r"resolution|resoluci[oó]n|(?<![a-z])res(?:o|ol)?[-_. ]{0,2}(?:no[-_. ]{0,2})?[#_]?\d"),
+    ("notice", r"(?<![a-z])notices?(?![a-z])|convocatoria|(?<![a-z])aviso"),
+    ("report", r"reports?(?![a-z])|(?<![a-z])memo(?:randum)?(?![a-z])"),
+)
+_KIND_PATTERNS = tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _KIND_WORDS)
+
+
 def find_kind(*texts: str) -> str | None:
-    """Return `minutes` or `agenda`, whichever the first matching text contains; None if no text contains either."""
+    """Return the kind that the first matching text names; None if no text names one.
+
+    `Notice and agenda` is an agenda, `agenda packet` is a packet.
+    """
     for text in texts:
-        words = text.lower()
-        if "minute" in words:
-            return "minutes"
-        if "agenda" in words:
-            return "agenda"
+        for kind, pattern in _KIND_PATTERNS:
+            if pattern.search(text):
+                return kind
     return None
 
 

@@ -1,6 +1,7 @@
 """Fetch of one site: list the documents of the source, compare with the database, download, record.
 
 A document that cannot be downloaded is recorded with its error and fails in the OCR phase; it does not fail the fetch.
+A document without a date in the listing gets one from an operator or from its PDF (`pdf_details`), or it is skipped.
 A listing that raises fails the fetch after the documents that it listed were downloaded. In that case no document is
 recorded as removed at the source.
 """
@@ -16,11 +17,14 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from email.utils import parsedate_to_datetime
 from functools import partial
 
-from clerk.documents import repository, storage_scan
+from clerk.documents import repository, skipped, storage_scan
+from clerk.documents.kinds import KINDS
 from clerk.documents.repository import DocumentRef, Download, FetchOutcome, TrackedDocument
 from clerk.documents.sanitize import clean_text
+from clerk.documents.skipped import OperatorDetails, SkippedEntry
 from clerk.documents.storage import Document, PendingDownload, SiteStorage, delete_stale, pending_download, sha256_file
 from clerk.error_causes import is_host_error
 from clerk.errors import (
@@ -33,9 +37,11 @@ from clerk.errors import (
     PdfError,
     SourceUnreadable,
 )
-from clerk.sources.fetcher import KINDS, Fetcher
+from clerk.sources.fetcher import Fetcher
 from clerk.sources.http.client import FetchResult, Sink, Validators, redact_url
 from clerk.sources.http.rate_limit import Connect
+from clerk.sources.pdf_details import DETECTION, Undated, fill_from_pdf, fill_from_tracked, with_kind
+from clerk.sources.sync_plan import SyncItem, apply_details, diff, find_duplicates
 
 logger = logging.getLogger(__name__)
 
@@ -62,41 +68,6 @@ class SyncResult:
         return ", ".join([*counts, f"{self.removed} removed at the source"])
 
 
-@dataclass(frozen=True)
-class SyncItem:
-    """A listed document, and its row in the database if it has one."""
-
-    ref: DocumentRef
-    tracked: TrackedDocument | None = None
-
-
-@dataclass(frozen=True)
-class SyncPlan:
-    items: list[SyncItem]
-    removed: list[TrackedDocument]
-
-
-def diff(listed: list[DocumentRef], tracked: list[TrackedDocument], complete: bool) -> SyncPlan:
-    """Match listed documents with tracked ones.
-
-    Equal keys are the same document. A new key for a meeting whose old key is no longer listed is a document whose
-    address changed. A new key beside an old key that is still listed is a second meeting of that day. If the listing is
-    not `complete`, no document counts as removed.
-    """
-    by_key = {document.source_key: document for document in tracked}
-    unique: dict[str, DocumentRef] = {}
-    for ref in listed:
-        unique.setdefault(ref.identity, ref)
-    removed = [document for document in tracked if document.source_key not in unique] if complete else []
-    items = []
-    for ref in unique.values():
-        match = by_key.get(ref.identity)
-        if match is None and (match := next((old for old in removed if old.is_same_meeting(ref)), None)) is not None:
-            removed.remove(match)
-        items.append(SyncItem(ref, match))
-    return SyncPlan(items, removed)
-
-
 class SourceSync:
     """Synchronises the documents of one site with its source."""
 
@@ -108,7 +79,7 @@ class SourceSync:
         connect: Connect,
         max_bytes: int,
         report: Callable[[int, int], None],
-        record_skipped: Callable[[int, list[str]], None],
+        record_skipped: Callable[[int, list[SkippedEntry], bool], None],
         run_started_at: datetime | None = None,
     ) -> None:
         self.plugin = plugin
@@ -118,26 +89,56 @@ class SourceSync:
         self.max_bytes = max_bytes
         self.report = report
         self.record_skipped = record_skipped
+        """Called with the number of skipped entries, the entries, and whether they are all of a complete listing."""
         self.run_started_at = run_started_at
         """Documents that an earlier attempt of this run has checked since then are not requested again."""
         self.result = SyncResult()
+        self._undated = str(fetcher.site.extra.get("undated", "skip"))
+        self._day_first = bool(fetcher.site.extra.get("day_first"))
+        self._details: dict[str, OperatorDetails] = {}
+        self._unread: dict[str, SkippedEntry] = {}
+        self._removed: list[TrackedDocument] = []
+        """Documents that the source no longer lists under their key."""
 
     async def run(self) -> SyncResult:
         await asyncio.to_thread(delete_stale, self.storage.folder, _STALE_AFTER)
         listed: list[DocumentRef] = []
         error = await self._list_documents(listed)
-        await asyncio.to_thread(self.record_skipped, self.fetcher.skipped_count, self.fetcher.skipped)
-        plan = diff(listed, await asyncio.to_thread(self._list_tracked), complete=error is None)
+        await self._record_skipped(is_complete=False)
+        tracked = await asyncio.to_thread(self._read_known)
+        refs, duplicates = find_duplicates(listed)
+        for entry in duplicates:
+            self.fetcher.skip_entry(entry)
+        plan = diff([apply_details(ref, self._details) for ref in refs], tracked, complete=error is None)
+        self._removed = plan.removed
         await self._process_all(plan.items)
+        await self._record_skipped(is_complete=error is None)
         if error is not None:
             raise error
         await asyncio.to_thread(self._record_removed, plan.removed)
-        if self.fetcher.skipped and not listed:
+        if self._has_only_skipped():
             raise SourceUnreadable(
                 f"all {self.fetcher.skipped_count:,} entries of the listing were skipped; "
                 f"the first: {self.fetcher.skipped[0]}"
             )
         return self.result
+
+    def _has_only_skipped(self) -> bool:
+        """Nothing of the listing can be used, and an operator does not ignore all of it."""
+        ignored = {key for key, details in self._details.items() if details.ignored}
+        is_open = any(skipped.entry_key(entry) not in ignored for entry in self.fetcher.skipped_entries)
+        return is_open and self.result.outcomes.total() == self.result.outcomes[FetchOutcome.SKIPPED]
+
+    async def _record_skipped(self, *, is_complete: bool) -> None:
+        entries = list(self.fetcher.skipped_entries)
+        await asyncio.to_thread(self.record_skipped, self.fetcher.skipped_count, entries, is_complete)
+
+    def _read_known(self) -> list[TrackedDocument]:
+        """Read what operators said, in which PDFs no date was found, and the tracked documents."""
+        with self.connect() as connection:
+            self._details = skipped.read_details(connection, self.storage.subdomain)
+            self._unread = skipped.read_unread(connection, self.storage.subdomain, DETECTION)
+            return repository.list_tracked(connection, self.storage.subdomain)
 
     async def _list_documents(self, listed: list[DocumentRef]) -> Exception | None:
         """Append the documents of the source to `listed`. Returns the error that interrupted the listing, if any."""
@@ -150,7 +151,7 @@ class SourceSync:
             async for listed_ref in documents:
                 ref = self._clean(listed_ref)
                 if len(ref.url.encode()) > _MAX_URL_BYTES:
-                    self.fetcher.skip(f"{ref.url[:80]}… is too long for a URL ({len(ref.url)} characters)")
+                    self.fetcher.skip(f"{ref.url[:80]}… is too long for a URL ({len(ref.url)} characters)", url=ref.url)
                 else:
                     listed.append(ref)
                 self.fetcher.client.heartbeat()
@@ -166,23 +167,26 @@ class SourceSync:
         """Check the types of what a plugin listed, and remove characters that cannot be stored."""
         if not isinstance(ref, DocumentRef):
             raise InvalidPluginResult(f"plugin {self.plugin} listed {str(ref)[:100]!r}, which is not a DocumentRef")
-        texts = (ref.url, ref.meeting, ref.kind, ref.key, ref.version)
+        texts = (ref.url, ref.meeting, ref.kind, ref.key, ref.version, ref.name)
         if not all(isinstance(text, str) for text in texts):
             raise InvalidPluginResult(
                 f"plugin {self.plugin} listed {str(ref)[:200]!r}, which has a field that is no text"
             )
-        if ref.kind not in KINDS:
+        if ref.kind and ref.kind not in KINDS:
             raise InvalidPluginResult(
-                f"plugin {self.plugin} listed {str(ref)[:200]!r}: kind must be {' or '.join(KINDS)}"
+                f"plugin {self.plugin} listed {str(ref)[:200]!r}: kind must be one of {', '.join(KINDS)}"
             )
-        if type(ref.date) is not date:
-            raise InvalidPluginResult(f"plugin {self.plugin} listed {str(ref)[:200]!r}: date must be a datetime.date")
+        if ref.date is not None and type(ref.date) is not date:
+            raise InvalidPluginResult(
+                f"plugin {self.plugin} listed {str(ref)[:200]!r}: date must be a datetime.date or None"
+            )
         return replace(
             ref,
             url=_storable(ref.url),
             meeting=clean_text(ref.meeting) or "Meeting",
             key=_shorten(_storable(ref.identity)),
             version=_shorten(_storable(ref.version)),
+            name=_storable(ref.name),
         )
 
     async def _process_all(self, items: list[SyncItem]) -> None:
@@ -204,7 +208,10 @@ class SourceSync:
         await asyncio.to_thread(self.report, self.result.outcomes.total(), total)
 
     async def _process(self, item: SyncItem) -> FetchOutcome:
-        ref, tracked = item.ref, item.tracked
+        listed, tracked = item.ref, item.tracked
+        ref = listed
+        if tracked is not None:
+            ref = fill_from_tracked(ref, tracked, self._undated)
         current = (
             tracked is not None and tracked.is_same_meeting(ref) and tracked.is_stored and self._pdf_is_intact(tracked)
         )
@@ -212,21 +219,83 @@ class SourceSync:
             await asyncio.to_thread(self._record_unchanged, tracked, ref)
             return FetchOutcome.UNCHANGED
         validators = Validators(tracked.etag, tracked.last_modified) if tracked and current else Validators()
+        unread = self._unread.get(ref.identity) if ref.date is None and self._undated == "skip" else None
+        if unread is not None:
+            if ref.version and ref.version == unread.version:
+                return self._skip(unread)
+            validators = Validators(unread.etag, unread.last_modified)
         try:
             with pending_download(self.storage.folder) as pending:
                 sink = Sink(pending.file, self.max_bytes)
                 result = await self._download(ref, validators, sink)
                 self.fetcher.client.heartbeat()
-                if result.not_modified and tracked is not None:
+                if result.not_modified and tracked is not None and current:
                     await asyncio.to_thread(self._record_unchanged, tracked, ref)
                     return FetchOutcome.UNCHANGED
+                if result.not_modified and unread is not None:
+                    return self._skip(unread)
                 require_pdf(sink, result.content_type)
                 download = Download(sink.sha256, sink.size, result.validators.etag, result.validators.last_modified)
+                is_complete = listed.date is not None and listed.kind
+                if not is_complete and not (tracked and current and tracked.sha256 == download.sha256):
+                    ref = await self._fill_from_pdf(ref, listed, pending, download)
+                    self.fetcher.client.heartbeat()
+                    item = self._match_removed(SyncItem(ref, tracked))
+                else:
+                    item = replace(item, ref=ref)
                 return await asyncio.to_thread(self._record_download, item, download, pending)
+        except Undated as error:
+            return self._skip_undated(ref, error, download)
         except (FetchError, PdfError) as error:
             logger.info("%s was not downloaded: %s", redact_url(ref.url), error)
-            await asyncio.to_thread(self._record_failure, item, error)
+            if ref.date is None:
+                reason = f"{ref.display_name} has no date in its listing, and it cannot be downloaded: {error}"
+                return self._skip(SkippedEntry(reason, error.code, ref.identity, ref.display_name, ref.url))
+            await asyncio.to_thread(self._record_failure, replace(item, ref=with_kind(ref)), error)
             return FetchOutcome.FAILED
+
+    async def _fill_from_pdf(
+        self, ref: DocumentRef, listed: DocumentRef, pending: PendingDownload, download: Download
+    ) -> DocumentRef:
+        """Find the missing details in the PDF. A revision in which there is no date keeps the one that is known."""
+        pending.file.flush()
+        modified = listed.modified or _parse_http_date(download.last_modified)
+        try:
+            found = await asyncio.to_thread(
+                fill_from_pdf, listed, pending.path, self._undated, self._day_first, modified
+            )
+        except Undated:
+            if ref.date is None:
+                raise
+            return ref
+        return with_kind(found)
+
+    def _match_removed(self, item: SyncItem) -> SyncItem:
+        """Continue the document of the same meeting whose key the source no longer lists, as `diff` does."""
+        if item.tracked is None:
+            match = next((old for old in self._removed if old.is_same_meeting(item.ref)), None)
+            if match is not None:
+                self._removed.remove(match)
+                return replace(item, tracked=match)
+        return item
+
+    def _skip(self, entry: SkippedEntry) -> FetchOutcome:
+        self.fetcher.skip_entry(entry)
+        return FetchOutcome.SKIPPED
+
+    def _skip_undated(self, ref: DocumentRef, error: Undated, download: Download) -> FetchOutcome:
+        where = "name" if ref.name else "listing"
+        reason = f"{ref.display_name} has no date in its {where}, {error}"
+        entry = SkippedEntry(reason, error.code, ref.identity, ref.display_name, ref.url)
+        if error.is_final:
+            entry = replace(
+                entry,
+                version=ref.version,
+                etag=download.etag,
+                last_modified=download.last_modified,
+                detection=DETECTION,
+            )
+        return self._skip(entry)
 
     def _is_known_unchanged(self, tracked: TrackedDocument, ref: DocumentRef) -> bool:
         """The version, or a check earlier in this run, shows without a request that the document has not changed."""
@@ -258,10 +327,6 @@ class SourceSync:
         with self.connect() as connection:
             pdf = self.storage.pdf(repository.document_by_id(connection, tracked.id))
         return pdf.is_file() and sha256_file(pdf) == tracked.sha256
-
-    def _list_tracked(self) -> list[TrackedDocument]:
-        with self.connect() as connection:
-            return repository.list_tracked(connection, self.storage.subdomain)
 
     def _record_unchanged(self, tracked: TrackedDocument, ref: DocumentRef) -> None:
         with self.connect() as connection:
@@ -304,6 +369,14 @@ class SourceSync:
         covered = [tracked.id for tracked in removed if self.fetcher.covers(tracked)]
         with self.connect() as connection:
             self.result.removed = repository.record_removed(connection, covered)
+
+
+def _parse_http_date(text: str | None) -> date | None:
+    """The day of a Last-Modified header; None if it has no valid one."""
+    try:
+        return None if text is None else parsedate_to_datetime(text).date()
+    except ValueError:
+        return None
 
 
 def _storable(text: str) -> str:

@@ -34,6 +34,7 @@ from clerk.web.pages import (
     search,
     site,
     sites,
+    skipped,
 )
 from clerk.web.rendering import WEB_DIR, render
 from clerk.web.request_context import RequestContextMiddleware
@@ -45,6 +46,7 @@ _ROUTES = [
     Route("/sites", sites.show),
     Route("/failures", failures.show),
     Route("/failures/documents", failures.show_documents),
+    Route("/skipped", skipped.show),
     Route("/queues", queues.show),
     Route("/log", log.show),
     Route("/search", search.show),
@@ -62,8 +64,8 @@ _ROUTES = [
     Route("/readyz", probes.ready),
     Mount("/static", StaticFiles(directory=WEB_DIR / "static")),
 ]
-_LIVE_PAGES = [overview.show, sites.show, site.show, failures.show, queues.show, log.show]
-_PAGES = (overview, sites, site, document, search, saved_searches, failures, queues, log)
+_LIVE_PAGES = [overview.show, sites.show, site.show, failures.show, skipped.show, queues.show, log.show]
+_PAGES = (overview, sites, site, document, search, saved_searches, failures, skipped, queues, log)
 _MAX_RENDER_PROCESSES = 2
 """Each renders one page of a PDF; more would take CPU time from the pipeline."""
 QUERIES: list[SampleQuery] = [

@@ -70,7 +70,7 @@ def rows(database: Path, query: str, *arguments: object) -> list[tuple[Any, ...]
 def is_intact(database: Path) -> bool:
     """SQLite's own integrity checks, not clerk's."""
     with closing(sqlite3.connect(database)) as connection:
-        for table in ("minutes_fts", "agendas_fts"):
+        for table in ("minutes_fts", "agendas_fts", "other_documents_fts"):
             connection.execute(f"insert into {table} ({table}, rank) values ('integrity-check', 1)")
         return connection.execute("pragma integrity_check").fetchall() == [("ok",)]
 

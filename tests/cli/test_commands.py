@@ -35,6 +35,7 @@ REPORTS = {
     "clerk search-index status",
     "clerk site list",
     "clerk site show",
+    "clerk site skipped",
     "clerk status",
     "clerk verify",
     "clerk why",

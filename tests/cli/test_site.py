@@ -325,3 +325,51 @@ def test_purge(clerk: Clerk, database: str) -> None:
     assert clerk("purge", "springfield", "--yes").stdout == "springfield: 0 jobs deleted\n"
     assert "there is no site" in error_of(clerk("purge", "nowhere", "--yes"))
     assert clerk("purge").exit_code == 2
+
+
+def add_skipped(database: str, *names: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("insert into sites (subdomain) values ('town')")
+        for name in names:
+            connection.execute(
+                "insert into skipped_entries (subdomain, source_key, name, reason_code, reason)"
+                " values ('town', 'file ' || %(name)s::text, %(name)s, 'NoDate', %(name)s || ' has no date')",
+                {"name": name},
+            )
+
+
+def test_skipped_entries_are_listed_dated_and_ignored(clerk: Clerk, database: str, tmp_path: Path) -> None:
+    add_skipped(database, "a/one.pdf", "b/one.pdf", "b/two.pdf")
+    listed = clerk("site", "skipped", "town").output
+    assert "town: 3 entries of the source skipped." in listed
+    assert "a/one.pdf has no date" in listed
+    assert "clerk site date town FILE YYYY-MM-DD" in listed
+
+    assert "is not unique (a/one.pdf, b/one.pdf)" in error_of(clerk("site", "date", "town", "one.pdf", "2024-03-05"))
+    assert "has no entry three.pdf" in error_of(clerk("site", "date", "town", "three.pdf", "2024-03-05"))
+    assert "'soon' is not a date" in error_of(clerk("site", "date", "town", "two.pdf", "soon"))
+    assert "is not plausible" in error_of(clerk("site", "date", "town", "two.pdf", "0024-03-05"))
+    dates = tmp_path / "dates.csv"
+    dates.write_text("file,date,kind\ntwo.pdf,2024-03-05,\na/one.pdf,2024-03-05,video\n")
+    assert "1 of 2 lines are invalid" in error_of(clerk("site", "date", "town", "--csv", str(dates)))
+    assert "(dry run" in clerk("site", "date", "town", "two.pdf", "2024-03-05", "--dry-run").output
+    assert len(json.loads(clerk("site", "skipped", "town", "--json").output)["skipped"]) == 3, "nothing was changed"
+
+    dates.write_text("file,date,kind\ntwo.pdf,2024-03-05,\na/one.pdf,2024-03-06,report\n")
+    assert clerk("site", "date", "town", "--csv", str(dates)).exit_code == 0
+    assert clerk("site", "ignore", "town", "b/one.pdf").exit_code == 0
+    assert clerk("site", "skipped", "town").output == "town: no entry of the source is skipped.\n"
+    rows = json.loads(clerk("site", "skipped", "town", "--all", "--json").output)["skipped"]
+    assert [(row["name"], row["state"], row["date"], row["kind"]) for row in rows] == [
+        ("a/one.pdf", "dated", "2024-03-06", "report"),
+        ("b/one.pdf", "ignored", None, None),
+        ("b/two.pdf", "dated", "2024-03-05", None),
+    ]
+    assert clerk("site", "ignore", "town", "b/one.pdf", "--undo").exit_code == 0
+    assert "b/one.pdf has no date" in clerk("site", "skipped", "town").output
+
+
+@pytest.mark.parametrize("arguments", [[], ["a.pdf"], ["a.pdf", "2024-03-05", "--csv", "/dev/null"]])
+def test_date_needs_a_file_with_a_value_or_a_csv(clerk: Clerk, database: str, arguments: list[str]) -> None:
+    add_skipped(database, "a.pdf")
+    assert clerk("site", "date", "town", *arguments).exit_code == 2

@@ -68,6 +68,7 @@ def test_json_has_everything(connection: psycopg.Connection, worker: Worker, cle
             "stuck",
             "paused",
             "failed",
+            "skipped",
             "errors",
             "events",
             "sites",
@@ -116,7 +117,10 @@ def test_skipped_entries_are_listed(connection: psycopg.Connection, clerk_comman
         "update pipeline_runs set skipped = 3, skipped_examples = array['a.pdf: no date', 'b.pdf: none']"
     )
     result = clerk_command("status", "town").out
-    assert "\n3 entries of the source skipped\n  a.pdf: no date\n  b.pdf: none\n  and 1 more\n" in result
+    listed = (
+        "\n3 entries of the source skipped\n  a.pdf: no date\n  b.pdf: none\n  and 1 more (clerk site skipped town)\n"
+    )
+    assert listed in result
     header, run = result.splitlines()[-2:]
     assert run[: header.index("skipped") + len("skipped")].split()[-1] == "3"
     (run_as_json,) = json.loads(clerk_command("status", "town", "--json").out)["runs"]

@@ -13,6 +13,7 @@ import psycopg
 import psycopg_pool
 import pytest
 
+from clerk.documents.skipped import SkippedEntry, record_skipped
 from clerk.documents.storage import SiteStorage
 from clerk.errors import ClaimLost
 from clerk.sources.fetcher import Fetcher, Site
@@ -87,8 +88,12 @@ class Town:
     storage: SiteStorage
     progress: list[tuple[int, int]] = field(default_factory=list)
     claim_lost: bool = False
-    skipped: list[str] = field(default_factory=list)
+    skipped_entries: list[SkippedEntry] = field(default_factory=list)
     skipped_count: int = 0
+
+    @property
+    def skipped(self) -> list[str]:
+        return [entry.reason for entry in self.skipped_entries]
 
     def fetch(
         self, fetcher: str | type[Fetcher], extra: Mapping[str, Any], run_started_at: datetime | None = None
@@ -117,8 +122,9 @@ class Town:
         if self.claim_lost:
             raise ClaimLost("another worker holds the job")
 
-    def _record_skipped(self, count: int, reasons: list[str]) -> None:
-        self.skipped_count, self.skipped = count, reasons
+    def _record_skipped(self, count: int, entries: list[SkippedEntry], is_complete: bool) -> None:
+        self.skipped_count, self.skipped_entries = count, entries
+        record_skipped(self.connection, "springfield", 0, count, entries, is_complete)
 
     def rows(self, columns: str = "kind, meeting, date::text, occurrence, revision") -> list[tuple[Any, ...]]:
         return self.connection.execute(

@@ -15,7 +15,6 @@ from clerk.errors import ClaimLost, DownloadFailed, InvalidPluginResult, NotFetc
 from clerk.pipeline import engine
 from clerk.sources.fetcher import Fetcher
 from clerk.sources.http.client import FetchResult, Sink, Validators
-from clerk.sources.sync import diff
 from tests.sources.conftest import Town
 from tests.sources.web import Reply, Web, pdf
 
@@ -386,9 +385,22 @@ def test_long_keys_and_urls_do_not_fail_other_documents(web: Web, town: Town) ->
     assert sorted(row[0] for row in town.rows("meeting")) == ["A", "B", "D"]
 
 
-def test_diff_keeps_the_first_of_two_entries_with_one_key() -> None:
-    plan = diff([DocumentRef("u", "A", DAY), DocumentRef("u", "B", DAY)], [], complete=True)
-    assert [item.ref.meeting for item in plan.items] == ["A"]
+def test_of_two_documents_with_one_key_the_second_is_skipped(web: Web, town: Town) -> None:
+    web.serve_pdf("/1", "one")
+    first = DocumentRef(f"{web.url}/1", "A", DAY, key="k")
+    second = DocumentRef(f"{web.url}/2", "B", DAY, key="k")
+    third = DocumentRef(f"{web.url}/3", "C", DAY, key="k")
+    result = town.fetch(listing(first, second, third, first), {})
+    assert (result.outcomes, town.rows("meeting")) == ({FetchOutcome.NEW: 1}, [("A",)])
+    assert town.skipped[0] == (
+        f"{web.url}/2 (B, 2024-03-05, minutes) has the same key as {web.url}/1 (A, 2024-03-05, minutes)"
+        " earlier in the listing: k"
+    )
+    names = town.connection.execute("select name, reason_code from skipped_documents order by name").fetchall()
+    assert names == [
+        (f"{web.url}/2 (B, 2024-03-05, minutes)", "DuplicateKey"),
+        (f"{web.url}/3 (C, 2024-03-05, minutes)", "DuplicateKey"),
+    ]
 
 
 def test_a_failed_document_is_a_unit_of_the_ocr_phase(web: Web, town: Town) -> None:

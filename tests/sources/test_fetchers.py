@@ -61,7 +61,7 @@ def test_find_date_with_the_day_first() -> None:
 
 def test_find_kind() -> None:
     assert find_kind("", "Council MINUTES") == "minutes"
-    assert find_kind("Agenda packet", "minutes") == "agenda"
+    assert find_kind("Agenda packet", "minutes") == "packet"
     assert find_kind("budget") is None
 
 
@@ -112,8 +112,9 @@ def test_directory(town: Town, tmp_path: Path) -> None:
         ".hidden/2024-01-01.pdf",
         "notes 2024-01-01.txt",
     )
-    assert town.fetch("directory", {"path": str(folder)}).outcomes == {FetchOutcome.NEW: 5}
-    assert town.skipped == ["City Council/without a date.pdf has no date in its name"]
+    assert town.fetch("directory", {"path": str(folder)}).outcomes == {FetchOutcome.NEW: 5, FetchOutcome.SKIPPED: 1}
+    (reason,) = town.skipped
+    assert reason.startswith("City Council/without a date.pdf has no date in its name, and its first page cannot be")
     assert set(town.rows("meeting, date, kind")) == {
         ("City Council", date(2024, 3, 5), "minutes"),
         ("City Council", date(2024, 3, 5), "agenda"),
@@ -121,12 +122,16 @@ def test_directory(town: Town, tmp_path: Path) -> None:
         ("Zoning Board", date(2024, 1, 1), "agenda"),
         ("Springfield", date(2022, 2, 2), "minutes"),
     }
-    assert town.fetch("directory", {"path": str(folder)}).outcomes == {FetchOutcome.UNCHANGED: 5}
+    assert town.fetch("directory", {"path": str(folder)}).outcomes == {
+        FetchOutcome.UNCHANGED: 5,
+        FetchOutcome.SKIPPED: 1,
+    }
     put(folder, "City Council/2024-03-05.pdf")
     (folder / "City Council/2024-03-05.pdf").write_bytes(pdf("revised, and longer"))
     assert town.fetch("directory", {"path": str(folder)}).outcomes == {
         FetchOutcome.UNCHANGED: 4,
         FetchOutcome.REVISED: 1,
+        FetchOutcome.SKIPPED: 1,
     }
 
 
@@ -134,7 +139,7 @@ def test_directory_uses_the_modification_date_if_configured(town: Town, tmp_path
     put(tmp_path / "scans", "Board/scan.pdf")
     os.utime(tmp_path / "scans/Board/scan.pdf", (1_700_000_000, 1_700_000_000))
     town.fetch("directory", {"path": str(tmp_path / "scans"), "undated": "modified"})
-    assert town.rows("meeting, date::text") == [("Board", "2023-11-14")]
+    assert town.rows("meeting, date::text, date_origin") == [("Board", "2023-11-14", "modified")]
 
 
 def test_directory_does_not_follow_symbolic_links_out_of_the_folder(town: Town, tmp_path: Path) -> None:
@@ -243,7 +248,9 @@ def test_links(web: Web, town: Town) -> None:
     for path in ("/f/1.pdf", "/f/2.PDF", "/f/minutes-2024-04-02.pdf", "/archive/x.pdf"):
         web.serve_pdf(path, path)
     extra = {"pages": f"{web.url}/meetings", "follow": r"/archive/\d+$"}
-    assert town.fetch("links", extra).outcomes == {FetchOutcome.NEW: 4}
+    web.routes["/f/about.pdf"] = Reply(b"%PDF-1.4 about")
+    assert town.fetch("links", extra).outcomes == {FetchOutcome.NEW: 4, FetchOutcome.SKIPPED: 1}
+    assert [entry.name for entry in town.skipped_entries] == [f"{web.url}/f/about.pdf"]
     assert set(town.rows("meeting, date, kind")) == {
         ("City Council", date(2024, 3, 5), "minutes"),
         ("City Council", date(2024, 3, 5), "agenda"),
@@ -251,7 +258,6 @@ def test_links(web: Web, town: Town) -> None:
         ("Library Board", date(2023, 1, 2), "minutes"),
     }
     assert "/elsewhere" not in web.paths()
-    assert "/f/about.pdf" not in web.paths()
 
 
 def test_links_with_a_custom_pattern(web: Web, town: Town) -> None:
@@ -389,6 +395,10 @@ def test_civicplus(web: Web, town: Town) -> None:
         ("Parks Board", date(this_year - 1, 11, 19), "minutes", None),
         ("Parks Board", date(this_year, 1, 2), "agenda", "NotAPdf"),
     }
+    town.fetch("civicplus", extra | {"packets": True})
+    assert ("packet", f"{web.url}/AgendaCenter/ViewFile/Agenda/_1119{this_year - 1}-808?packet=true") in town.rows(
+        "kind, source_url"
+    )
     start_dates = [request.query["startDate"] for request in web.requests if request.path == "/AgendaCenter/Search/"]
     assert start_dates[:2] == [f"01/01/{this_year - 1}", f"01/01/{this_year}"]
 
@@ -449,26 +459,28 @@ def test_primegov(web: Web, town: Town) -> None:
     }
     serve_primegov(web, archived, [today, meeting(5, "2026-01-01", (50, "Special Agenda", 1))])
     extra = {"client": "town", "portal": web.url, "since": "2025-01-01"}
-    assert town.fetch("primegov", extra).outcomes == {FetchOutcome.NEW: 4}
+    assert town.fetch("primegov", extra).outcomes == {FetchOutcome.NEW: 5}
     assert set(town.rows("date::text, kind")) == {
         ("2025-01-01", "agenda"),
         ("2025-01-01", "minutes"),
+        ("2025-01-01", "notice"),
         ("2025-06-01", "agenda"),
         ("2026-01-01", "agenda"),
     }
-    assert town.fetch("primegov", extra).outcomes == {FetchOutcome.UNCHANGED: 4}
+    assert town.fetch("primegov", extra).outcomes == {FetchOutcome.UNCHANGED: 5}
 
 
 def test_primegov_with_a_recorded_response(web: Web, town: Town) -> None:
     meetings = json.loads(recording("primegov-list-meetings.json"))
     serve_primegov(web, {2025: meetings}, [])
     refs = list_documents(town, "primegov", {"client": "town", "portal": web.url})
+    kinds = {"Agenda": "agenda", "Minutes": "minutes", "Notice": "notice"}
     expected = {
-        (document["templateId"], "agenda" if "Agenda" in document["templateName"] else "minutes")
+        (document["templateId"], kind)
         for entry in meetings
         for document in entry["documentList"]
-        if document["compileOutputType"] == 1
-        and any(word in document["templateName"] for word in ("Agenda", "Minutes"))
+        for word, kind in kinds.items()
+        if document["compileOutputType"] == 1 and word in document["templateName"]
     }
     assert {(int(ref.url.split("=")[1].split("&")[0]), ref.kind) for ref in refs} == expected
     assert expected
@@ -484,6 +496,7 @@ def invalid_extras() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "links", {"pages": 5}
     yield "links", {"pages": "https://x.example", "link": "("}
     yield "links", {"pages": "https://x.example", "kind": "video"}
+    yield "links", {"pages": "https://x.example", "undated": "guess"}
     yield "legistar", {"client": "https://webapi.legistar.com/v1/town"}
     yield "legistar", {"client": "town", "since": "yesterday"}
     yield "civicplus", {"site": "www.example.gov"}

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from clerk.app import create_app
-from clerk.documents.repository import record_skipped
+from clerk.documents.skipped import SkippedEntry, record_skipped
 from clerk.monitoring.explain import explain
 from clerk.monitoring.site_state import read_site_state
 from clerk.pipeline import engine
@@ -122,7 +122,8 @@ def test_skipped_entries_are_stored_with_the_run(
     assert unit(connection)[0] == "processed"
     ((run_id, count, reasons),) = connection.execute(SKIPPED).fetchall()
     assert (run_id, count) == (run, 2)
-    assert reasons == ["Council/draft.pdf has no date in its name", "a.pdf has no date in its name"]
+    unreadable = "has no date in its name, and its first page cannot be read (Syntax Error: Couldn't read xref table)"
+    assert sorted(reasons) == [f"Council/draft.pdf {unreadable}", f"a.pdf {unreadable}"]
 
     (folder / "Council/draft.pdf").rename(folder / "Council/draft 2024-01-02.pdf")
     (folder / "a.pdf").unlink()
@@ -142,24 +143,24 @@ def test_a_source_whose_entries_are_all_skipped_fails(
     assert facts is not None
     answer = explain(facts)
     assert answer.because == "failed"
-    assert (
-        "SourceUnreadable: all 2 entries of the listing were skipped; the first: a.pdf has no date" in answer.sentence
-    )
-    evidence = "2 entries of the source were skipped: a.pdf has no date in its name; b.pdf has no date in its name"
-    assert evidence in answer.evidence
+    assert "SourceUnreadable: all 2 entries of the listing were skipped; the first: " in answer.sentence
+    (evidence,) = (line for line in answer.evidence if line.startswith("2 entries of the source were skipped: "))
+    assert "a.pdf has no date in its name, and its first page cannot be read" in evidence
+    assert "b.pdf has no date in its name, and its first page cannot be read" in evidence
 
 
 def test_skip_reasons_are_cleaned_shortened_and_stored_per_run(connection: psycopg.Connection[Any]) -> None:
     connection.execute("insert into sites (subdomain) values ('town')")
     older = engine.start_run(connection, "town")
     newer = engine.start_run(connection, "town", supersede=True)
-    record_skipped(connection, newer, 1, ["first"])
-    record_skipped(connection, older, 25, [f"{n}\0\udcff{'x' * 400}" for n in range(25)])
+    record_skipped(connection, "town", newer, 1, [SkippedEntry("first")], True)
+    many = [SkippedEntry(f"{n}\0\udcff{'x' * 400}") for n in range(25)]
+    record_skipped(connection, "town", older, 25, many, True)
     (run, count, reasons), after = connection.execute(SKIPPED).fetchall()
     assert (run, count, len(reasons)) == (older, 25, 20)
     assert reasons[19] == f"19 {'x' * 297}"
     assert after == (newer, 1, ["first"])
-    record_skipped(connection, newer, 0, [])
+    record_skipped(connection, "town", newer, 0, [], True)
     assert connection.execute(SKIPPED).fetchall()[1] == (newer, 0, None)
 
 

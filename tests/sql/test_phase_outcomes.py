@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from psycopg import sql
 
 from clerk.pipeline import engine
 from tests.engine.helpers import Connection, Worker, add_documents, add_site, finish_phase, run_with, site, start, unit
@@ -26,6 +27,19 @@ from tests.engine.helpers import Connection, Worker, add_documents, add_site, fi
 def test_first_run(connection: Connection, documents: int, failing: tuple[str, ...], outcome: str) -> None:
     add_site(connection, documents=documents)
     assert run_with(Worker(connection), *failing) == outcome
+
+
+@pytest.mark.parametrize(("count", "text"), [(1, "1 entry of the source was"), (17, "17 entries of the source were")])
+def test_the_outcome_says_how_many_entries_were_skipped(connection: Connection, count: int, text: str) -> None:
+    add_site(connection, documents=1)
+    default = sql.SQL("alter table pipeline_runs alter column skipped set default {}")
+    connection.execute(default.format(count))  # every run of this test then has skipped as many
+    try:
+        skipped = f", but {text} skipped (clerk site skipped town)"
+        assert run_with(Worker(connection)) == f"succeeded: all done{skipped}"
+        assert run_with(Worker(connection)) == f"unchanged: no new documents{skipped}"
+    finally:
+        connection.execute(default.format(0))
 
 
 def test_a_source_without_documents_is_recorded_as_an_error_of_fetch(connection: Connection) -> None:

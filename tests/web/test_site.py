@@ -213,6 +213,29 @@ def test_runs_are_compared_with_the_one_before(client: TestClient, connection: C
     assert "10 min</td>" in older
 
 
+def test_skipped_entries_are_shown_with_what_to_do(client: TestClient, connection: Connection) -> None:
+    connection.execute("insert into sites (subdomain) values ('town')")
+    assert "clerk site date" not in fetch(client, "/sites/town")
+    connection.execute(
+        "insert into skipped_entries (subdomain, source_key, name, reason_code, reason)"
+        " values ('town', 'a', 'a.pdf', 'NoDate', 'a.pdf has no date'), ('town', 'b', %s, 'NoDate', 'b')",
+        [HOSTILE],
+    )
+    connection.execute(
+        "insert into document_details (subdomain, source_key, name, date) values ('town', 'b', 'b', now())"
+    )
+    page = fetch(client, "/sites/town")
+    assert "1 entry of the source did not become a document" in page
+    assert "<code>clerk site date town FILE DATE</code>" in page
+    assert "a.pdf has no date" in page
+    assert "a.pdf has no date" in fetch(client, "/skipped")
+    everything = str(client.get("/skipped?site=town&state=").text)
+    assert "read by the next run" in everything
+    assert "<script>alert" not in everything
+    assert "No skipped entry" in fetch(client, "/skipped?site=other")
+    assert "1 entry of 1 source was skipped: town (1)" in fetch(client, "/")
+
+
 def test_runs_list_skipped_source_entries(client: TestClient, connection: Connection) -> None:
     connection.execute("insert into sites (subdomain) values ('town')")
     engine.start_run(connection, "town")

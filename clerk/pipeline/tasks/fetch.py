@@ -12,7 +12,8 @@ import psycopg
 from procrastinate import exceptions
 
 from clerk.db.sites import SiteRow, read_site
-from clerk.documents.repository import record_skipped, run_started_at
+from clerk.documents.repository import run_started_at
+from clerk.documents.skipped import SkippedEntry, record_skipped
 from clerk.documents.storage import SiteStorage
 from clerk.errors import ClaimLost, FetchError, InvalidPluginResult, ParserCrashed, PdfError, SiteConfigError
 from clerk.pipeline.job_context import JobContext
@@ -120,9 +121,9 @@ class _Fetch:
         except ValueError as error:
             raise SiteConfigError(f"{self.site.subdomain}: {error}") from error
 
-    def _record_skipped(self, count: int, reasons: list[str]) -> None:
+    def _record_skipped(self, count: int, entries: list[SkippedEntry], is_complete: bool) -> None:
         with self.job.connection() as connection:
-            record_skipped(connection, self.job.run_id, count, reasons)
+            record_skipped(connection, self.site.subdomain, self.job.run_id, count, entries, is_complete)
 
     def _raise_if_cancelled(self) -> None:
         try:

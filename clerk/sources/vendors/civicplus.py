@@ -23,6 +23,7 @@ class CivicPlus(Fetcher):
     extra_help: ClassVar[Mapping[str, str]] = {
         "site": "URL of the town's web site, such as https://www.example.gov",
         "since": f"date of the oldest documents, such as 2020-01-01; default: start year or {_DEFAULT_YEARS} years ago",
+        "packets": "true to fetch agenda packets too, which can be very large; default: false",
     }
     required = ("site",)
 
@@ -62,18 +63,22 @@ class CivicPlus(Fetcher):
         return list(self._documents((await self.parse_links(page)).links))
 
     def _documents(self, links: Iterable[Link]) -> Iterator[DocumentRef]:
-        """Yield the documents of a page of search results, without packets, HTML versions and previous versions."""
+        """Yield the documents of a page of search results, without HTML versions and previous versions."""
         for link in links:
             if (match := _FILE.search(urlsplit(link.url).path)) is None:
                 continue
             month, day, year = (int(part) for part in (match["day"][:2], match["day"][2:4], match["day"][4:]))
             kind = match["kind"].lower()
+            query = urlsplit(link.url).query.lower()
+            if query == "packet=true":
+                if self.site.extra.get("packets") is not True:
+                    continue
+                kind = "packet"
             try:
-                meeting_date = date(year, month, day)
+                meeting_date: date | None = date(year, month, day)
             except ValueError:
-                self.skip(f"{link.url} has no valid date in its name")
-                continue
-            address = link.url.partition("?")[0].partition("#")[0]
+                meeting_date = None
+            address = link.url.partition("?")[0].partition("#")[0] + ("?packet=true" if kind == "packet" else "")
             meeting = link.heading or self.site.name
             yield DocumentRef(address, meeting, meeting_date, kind, f"civicplus {match['number']} {kind}")
 

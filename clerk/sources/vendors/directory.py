@@ -2,7 +2,7 @@
 
 City Council/2024-03-05.pdf             City Council, 5 March 2024, minutes
 Planning Board agenda 3-5-2024.pdf      Planning Board, 5 March 2024, agenda
-agendas/Planning Board/2024/0305.pdf    skipped: no complete date
+agendas/Planning Board/2024/0305.pdf    Planning Board, agenda; its date is looked for in the PDF
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import os
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,13 +21,15 @@ from clerk.errors import SourceUnreadable
 from clerk.sources.fetcher import Fetcher
 from clerk.sources.http.client import FetchResult, Sink, Validators
 from clerk.sources.parse import find_date, find_kind, remove_dates
+from clerk.sources.pdf_details import UNDATED_HELP, check_undated
 from clerk.sources.vendors import local
 
 _GENERIC_FOLDER = re.compile(
-    r"_?(?:pdfs?|files?|documents?|minutes?|agendas?|archives?|(?:19|20)\d\d|\d\d?)", re.IGNORECASE
+    r"_?(?:pdfs?|files?|documents?|minutes?|agendas?|archives?|packets?|ordinances?|resolutions?|reports?|notices?|(?:19|20)\d\d|\d\d?)",
+    re.IGNORECASE,
 )
 _KIND_WORDS = re.compile(
-    r"(?<![a-z])(?:meeting )?(?:minutes?|agendas?|packet|final|draft|approved)(?![a-z])", re.IGNORECASE
+    r"(?<![a-z])(?:meeting )?(?:minutes?|agendas?|packet|notice|final|draft|approved)(?![a-z])", re.IGNORECASE
 )
 _CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -36,7 +38,7 @@ class Directory(Fetcher):
     extra_help: ClassVar[Mapping[str, str]] = {
         "path": "absolute path of the folder; its subfolders are included",
         "meeting": "name of the meeting, for files whose folder and name contain none; default: the site's name",
-        "undated": "files without a date in the name: `skip` (default), or `modified` to use their modification date",
+        "undated": UNDATED_HELP,
         "day_first": "true if 03-04-2025 means 3 April",
     }
     required = ("path",)
@@ -46,8 +48,7 @@ class Directory(Fetcher):
         super().check(extra)
         if not Path(str(extra["path"])).is_absolute():
             raise ValueError("extra 'path' must be the absolute path of a folder")
-        if extra.get("undated", "skip") not in ("skip", "modified"):
-            raise ValueError("extra 'undated' must be `skip` or `modified`")
+        check_undated(extra)
 
     @property
     def folder(self) -> Path:
@@ -73,35 +74,46 @@ class Directory(Fetcher):
     def _parse(self, path: Path) -> DocumentRef | None:
         relative = path.relative_to(self.folder)
         if not local.is_inside(path, self.folder):
-            self.skip(f"{relative} is not a regular file, or a symbolic link to a file outside the folder")
+            reason = f"{relative} is not a regular file, or a symbolic link to a file outside the folder"
+            self.skip(reason, name=relative.as_posix(), url=path.as_uri())
             return None
-        if (day := self._date(path, relative)) is None:
-            self.skip(f"{relative} has no date in its name")
-            return None
-        kind = find_kind(relative.stem, *reversed(relative.parent.parts)) or "minutes"
-        url, version = path.as_uri(), local.version_of(path)
-        return DocumentRef(url, self._meeting(relative), day, kind, f"file {relative.as_posix()}", version)
-
-    def _date(self, path: Path, relative: Path) -> date | None:
         day_first = bool(self.site.extra.get("day_first"))
-        if (day := find_date(relative.stem, day_first) or find_date(str(relative), day_first)) is not None:
-            return day
-        if self.site.extra.get("undated") == "modified":
-            return datetime.fromtimestamp(path.stat().st_mtime, UTC).date()
-        return None
+        day = find_date(relative.stem, day_first) or find_date(str(relative), day_first)
+        kind, kind_origin = self._kind(relative)
+        meeting, meeting_origin = self._meeting(relative)
+        return DocumentRef(
+            path.as_uri(),
+            meeting,
+            day,
+            kind,
+            f"file {relative.as_posix()}",
+            local.version_of(path),
+            relative.as_posix(),
+            "name",
+            meeting_origin,
+            kind_origin,
+            datetime.fromtimestamp(path.stat().st_mtime, UTC).date(),
+        )
 
-    def _meeting(self, relative: Path) -> str:
+    def _kind(self, relative: Path) -> tuple[str, str]:
+        """The kind, empty if no name has it, and its origin."""
+        if kind := find_kind(relative.stem):
+            return kind, "name"
+        kind = find_kind(*reversed(relative.parent.parts)) or ""
+        return kind, "folder" if kind else "default"
+
+    def _meeting(self, relative: Path) -> tuple[str, str]:
         """The nearest folder that is not a generic name or a date; else the file name without date and kind."""
         folders = [
             part for part in relative.parent.parts if not _GENERIC_FOLDER.fullmatch(part) and not find_date(part)
         ]
         if folders:
-            return clean_text(_CAMEL_CASE.sub(" ", folders[-1].replace("_", " ")))
+            return clean_text(_CAMEL_CASE.sub(" ", folders[-1].replace("_", " "))), "folder"
         name = _KIND_WORDS.sub(" ", remove_dates(relative.stem).replace("_", " "))
         name = clean_text(_CAMEL_CASE.sub(" ", re.sub(r"[-\s]+", " ", name))).strip(" -.,")
         if len(re.sub(r"[\W\d]", "", name)) > 1:
-            return name
-        return str(self.site.extra.get("meeting") or self.site.name)
+            return name, "name"
+        return str(self.site.extra.get("meeting") or self.site.name), "default"
 
     async def download(self, ref: DocumentRef, validators: Validators, sink: Sink) -> FetchResult:
         return await local.copy(self.folder / ref.key.removeprefix("file "), self.folder, sink)

@@ -65,8 +65,8 @@ class Legistar(Fetcher):
             return []
         day = find_date(str(event.get("EventDate", ""))[:10])
         number, body = event.get("EventId"), event.get("EventBodyName")
-        if day is None or not number or not body:
-            self.skip(f"event {number} has no id, date or body")
+        if not number or not body:
+            self.skip(f"event {number} has no id or body", name=f"event {number}")
             return []
         return [
             DocumentRef(str(url), str(body), day, kind, f"legistar event {number} {kind}", str(published or ""))

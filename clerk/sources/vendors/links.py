@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
+from clerk.documents.kinds import KINDS
 from clerk.documents.repository import DocumentRef
-from clerk.sources.fetcher import KINDS, Fetcher
+from clerk.sources.fetcher import Fetcher
 from clerk.sources.parse import Link, find_date, find_kind
+from clerk.sources.pdf_details import UNDATED_HELP, check_undated
 
 _PDF = r"\.pdf(?:$|[?#])"
 _NOTHING = r"(?!)"
@@ -22,7 +24,8 @@ class Links(Fetcher):
         "link": "regular expression for the URLs of documents; default: URLs that end in .pdf",
         "follow": "regular expression for the URLs of further pages, such as one per year; default: none",
         "meeting": "name of the meeting; default: the heading above the link, or the title of the page",
-        "kind": "minutes or agenda, for links whose text, URL and heading contain neither; default: minutes",
+        "kind": f"kind if text, URL and heading name none ({', '.join(KINDS)}); default: as the PDF says, or minutes",
+        "undated": UNDATED_HELP,
         "day_first": "true if 03-04-2025 means 3 April",
     }
     required = ("pages",)
@@ -41,7 +44,8 @@ class Links(Fetcher):
             except re.error as error:
                 raise ValueError(f"extra {name!r} must be a regular expression ({error})") from error
         if extra.get("kind", "minutes") not in KINDS:
-            raise ValueError(f"extra 'kind' must be {' or '.join(KINDS)}")
+            raise ValueError(f"extra 'kind' must be one of {', '.join(KINDS)}")
+        check_undated(extra)
 
     async def documents(self) -> AsyncIterator[DocumentRef]:
         extra = self.site.extra
@@ -50,6 +54,7 @@ class Links(Fetcher):
         queue = [pages] if isinstance(pages, str) else list(pages)
         queued = set(queue)
         listed: set[str] = set()
+        undated: dict[str, DocumentRef] = {}
         while queue:
             page = await self.parse_links(await self.client.get_page(queue.pop(0)), patterns)
             for link in page.links:
@@ -58,22 +63,29 @@ class Links(Fetcher):
                     continue
                 is_document, is_page = link.matches
                 if is_document:
-                    if url not in listed and (ref := self._parse(url, link, page.title)) is not None:
+                    ref = self._parse(url, link, page.title)
+                    # A page may link one document several times, and only one of the links may have its date.
+                    if url not in listed and ref.date is not None:
                         listed.add(url)
                         yield ref
+                    elif url not in listed:
+                        undated.setdefault(url, ref)
                 elif is_page and url not in queued and len(queued) < _MAX_PAGES:
                     queued.add(url)
                     queue.append(url)
+        for url, ref in undated.items():
+            if url not in listed:
+                yield ref
 
-    def _parse(self, url: str, link: Link, title: str) -> DocumentRef | None:
+    def _parse(self, url: str, link: Link, title: str) -> DocumentRef:
         extra = self.site.extra
         name = unquote(urlsplit(url).path.rpartition("/")[2])
         day_first = bool(extra.get("day_first"))
-        texts = (link.text, name, link.context, unquote(url))
-        day = next((day for text in texts if (day := find_date(text, day_first)) is not None), None)
-        if day is None:
-            self.skip(f"{url} has no date in its link text, name or row")
-            return None
-        kind = find_kind(link.text, name, link.heading) or str(extra.get("kind") or "minutes")
+        in_name = find_date(link.text, day_first) or find_date(name, day_first)
+        day = in_name or find_date(link.context, day_first) or find_date(unquote(url), day_first)
+        kind = find_kind(link.text, name, link.heading) or ""
+        origin = "source" if kind else "default"
+        if not kind:
+            kind = str(extra.get("kind") or "")
         meeting = str(extra.get("meeting") or link.heading or title or self.site.name)
-        return DocumentRef(url, meeting, day, kind)
+        return DocumentRef(url, meeting, day, kind, kind_origin=origin)

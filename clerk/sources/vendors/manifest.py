@@ -1,5 +1,7 @@
 """`manifest`: a list of documents in CSV or JSON Lines, with the fields url, meeting, date and kind.
 
+An empty date is looked for in the PDF.
+
 url,meeting,date,kind
 https://example.org/a.pdf,City Council,2024-03-05,minutes
 """
@@ -15,10 +17,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import unquote, urljoin, urlsplit
 
+from clerk.documents.kinds import KINDS
 from clerk.documents.repository import DocumentRef
 from clerk.documents.sanitize import clean_text
 from clerk.errors import SourceUnreadable
-from clerk.sources.fetcher import KINDS, Fetcher
+from clerk.sources.fetcher import Fetcher
 from clerk.sources.http.client import FetchResult, Sink, Validators
 from clerk.sources.vendors import local
 
@@ -45,7 +48,7 @@ class Manifest(Fetcher):
         base, text = await self._read()
         for number, entry in _entries(text):
             if isinstance(entry, str):
-                self.skip(f"line {number} of the manifest {entry}")
+                self.skip(f"line {number} of the manifest {entry}", name=f"line {number}")
             elif (ref := self._parse(base, number, entry)) is not None:
                 yield ref
 
@@ -63,19 +66,21 @@ class Manifest(Fetcher):
         url, meeting, kind = values.get("url", ""), clean_text(values.get("meeting", "")), values.get("kind", "minutes")
         kind = {"agendas": "agenda", "": "minutes"}.get(kind.lower(), kind.lower())
         missing = [name for name, value in (("url", url), ("meeting", meeting)) if not value]
-        try:
-            day = date.fromisoformat(values.get("date", ""))
-        except ValueError:
-            missing.append("date such as 2024-03-05")
-            day = date.min
+        day: date | None = None
+        if text := values.get("date", ""):
+            try:
+                day = date.fromisoformat(text)
+            except ValueError:
+                missing.append("date such as 2024-03-05")
         if kind not in KINDS:
-            missing.append(f"kind {' or '.join(KINDS)}")
+            missing.append(f"kind of {', '.join(KINDS)}")
         if missing:
-            self.skip(f"line {number} of the manifest has no {', no '.join(missing)}")
+            reason = f"line {number} of the manifest has no {', no '.join(missing)}"
+            self.skip(reason, name=f"line {number}", url=urljoin(base, url) if url else "")
             return None
         full = urljoin(base, url)
         # One PDF may be listed for two bodies that met together, so the URL alone does not identify a document.
-        key = f"{full} {kind} {meeting} {day}"
+        key = f"{full} {kind} {meeting} {day or 'without date'}"
         return DocumentRef(full, meeting, day, kind, key, self._version(full))
 
     def _version(self, url: str) -> str:

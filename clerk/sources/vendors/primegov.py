@@ -61,16 +61,16 @@ class PrimeGov(Fetcher):
         return result
 
     def _parse_meeting(self, meeting: object) -> list[DocumentRef]:
-        """Return the agendas and minutes of a meeting that are PDFs. Other documents, such as notices, are ignored."""
+        """Return the documents of a meeting that are PDFs of a known kind. Others, such as recordings, are ignored."""
         if not isinstance(meeting, dict) or not isinstance(meeting.get("documentList") or [], list):
             self.skip(f"the entry {str(meeting)[:100]!r} is not a meeting")
             return []
         day = find_date(str(meeting.get("dateTime", ""))[:10])
         title = str(meeting.get("title") or "").strip()
-        if day is None or not title:
-            self.skip(f"meeting {meeting.get('id')} has no date or no title")
+        if not title:
+            self.skip(f"meeting {meeting.get('id')} has no title", name=f"meeting {meeting.get('id')}")
             return []
-        if self.first_day and day < self.first_day:
+        if self.first_day and day is not None and day < self.first_day:
             return []
         return [
             ref
@@ -79,7 +79,7 @@ class PrimeGov(Fetcher):
         ]
 
     def _parse_document(
-        self, meeting: Mapping[str, Any], document: Mapping[str, Any], title: str, day: date
+        self, meeting: Mapping[str, Any], document: Mapping[str, Any], title: str, day: date | None
     ) -> DocumentRef | None:
         kind = find_kind(str(document.get("templateName") or ""))
         template = document.get("templateId")

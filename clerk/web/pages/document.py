@@ -20,6 +20,7 @@ from starlette.responses import FileResponse, Response
 from clerk.archive.hits import cite, page_path
 from clerk.archive.query import HIGHLIGHT, InvalidQuery, parse
 from clerk.archive.query_parser import MAX_LENGTH
+from clerk.documents.kinds import ORIGINS
 from clerk.documents.sanitize import folder_name
 from clerk.documents.storage import Document
 from clerk.documents.word_boxes import WordBoxes
@@ -92,6 +93,7 @@ def show(request: Request) -> Response:
         citation=cite(*place, row["source_url"]),
         search_text=search_text,
         link=_link_to(row, search_text),
+        origins=ORIGINS,
     )
 
 

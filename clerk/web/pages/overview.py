@@ -43,11 +43,12 @@ _ALERT_URLS = {
     "violations": "#violations",
     "failures": "/failures",
     "failed": "/sites?only=failed",
+    "skipped": "/skipped",
     "queue_paused": "/queues",
     "site_paused": "/sites?only=paused",
 }
 """Kind of alert → page with the details."""
-_MINOR_ALERTS = {"unchecked", "queue_paused", "site_paused"}
+_MINOR_ALERTS = {"unchecked", "skipped", "queue_paused", "site_paused"}
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Overview:
 
     @property
     def has_serious_alert(self) -> bool:
-        """Whether somebody has to act: a pause or an unfinished check is only information."""
+        """Whether somebody has to act: a pause, a skipped entry or an unfinished check stops nothing."""
         return any(alert.kind not in _MINOR_ALERTS for alert, _ in self.alerts)
 
     @property

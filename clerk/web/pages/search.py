@@ -132,7 +132,7 @@ def _link_hit(hit: Hit, document: DictRow | None, text: str) -> LinkedHit:
 
 def storage_key(page_image: str | None) -> str | None:
     """`/_agendas/Council/2024-03-05_r2/7.png` → `_agendas/pdfs/Council/2024-03-05_r2.pdf`."""
-    match = re.fullmatch(r"/(_agendas/)?([^/]+)/([^/]+)/\d+\.png", page_image or "")
+    match = re.fullmatch(r"/(_[a-z]+/)?([^/]+)/([^/]+)/\d+\.png", page_image or "")
     return f"{match[1] or ''}pdfs/{match[2]}/{match[3]}.pdf" if match else None
 
 

@@ -14,19 +14,23 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from clerk.documents.kinds import ORIGINS
 from clerk.monitoring.explain import Explanation, explain
 from clerk.monitoring.site_state import read_site_state
 from clerk.pipeline.engine import STAGES
 from clerk.web import paging
 from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
 from clerk.web.flow import Node, flow
-from clerk.web.pages import documents
+from clerk.web.pages import documents, skipped
 from clerk.web.pages.documents import DocumentPage, DocumentParams
+from clerk.web.pages.skipped import SkippedParams
+from clerk.web.paging import ResultPage
 from clerk.web.rendering import render
 
 _MAX_RUNS = 10
 _MAX_VERSIONS = 5
 _MAX_EVENTS = 10
+_MAX_SKIPPED = 10
 
 _SITE = sql.SQL("""
     select o.*, s.reason, s.outcome_reason, s.ended_at, s.due_at
@@ -82,6 +86,8 @@ class SiteView:
     current: DictRow | None
     """The publication that is online."""
     events: list[DictRow]
+    skipped: ResultPage
+    """Entries of the source that wait for an operator."""
     documents: DocumentPage
 
 
@@ -92,7 +98,13 @@ def show(request: Request) -> Response:
     if site is None:
         raise HTTPException(404, f"There is no site {name}.")
     link = paging.link_to(f"/sites/{quote(name)}", params)
-    return render("site.html", site=site, params=params, link=lambda **changes: f"{link(**changes)}#documents")
+    return render(
+        "site.html",
+        site=site,
+        params=params,
+        origins=ORIGINS,
+        link=lambda **changes: f"{link(**changes)}#documents",
+    )
 
 
 def read_site(pool: ReadOnlyPool, subdomain: str, params: DocumentParams) -> SiteView | None:
@@ -115,6 +127,7 @@ def read_site(pool: ReadOnlyPool, subdomain: str, params: DocumentParams) -> Sit
             publications,
             current,
             fetch_rows(connection, _EVENTS, values),
+            skipped.read_entries(connection, SkippedParams(site=subdomain), _MAX_SKIPPED),
             documents.read_documents(connection, subdomain, params),
         )
 

@@ -1,6 +1,7 @@
--- needs: 0018
+-- needs: 0024
 -- The outcome with which a run ends after this phase, or NULL if the run continues. Failed documents never stop a site.
--- No documents, no readable document and no new document are three different outcomes.
+-- No documents, no readable document and no new document are three different outcomes. The reason says how many entries
+-- of the source the fetch of the run skipped.
 create or replace function clerk_phase_outcome(p_subdomain text, p_phase integer, out outcome text, out reason text)
 language plpgsql stable
 set search_path = pg_catalog, public, pg_temp
@@ -10,6 +11,7 @@ declare
     v_documents integer;
     v_readable integer;
     v_current boolean;
+    v_skipped integer;
 begin
     select * into v_site from sites s where s.subdomain = p_subdomain;
 
@@ -17,7 +19,7 @@ begin
         select count(*), count(*) filter (where l.status = 'processed') into v_documents, v_readable
         from content_items i
         left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
-        where i.subdomain = p_subdomain and i.kind in ('minutes', 'agenda');
+        where i.subdomain = p_subdomain and i.kind <> 'archive';
         -- The published archive contains every processed document, with its extraction. A run that was cancelled or
         -- failed between OCR and deploy leaves one that does not; a retry of an extraction deletes its row, and one
         -- whose job was deleted or cancelled is due again.
@@ -69,6 +71,13 @@ begin
         else
             outcome := 'succeeded'; reason := 'all done';
         end if;
+    end if;
+
+    select r.skipped into v_skipped from pipeline_runs r where r.run_id = v_site.run_id;
+    if v_skipped > 0 then
+        reason := format('%s, but %s skipped (clerk site skipped %s)', reason,
+                         case when v_skipped = 1 then '1 entry of the source was'
+                              else v_skipped || ' entries of the source were' end, p_subdomain);
     end if;
 end;
 $$;

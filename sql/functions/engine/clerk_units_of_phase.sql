@@ -1,4 +1,4 @@
--- needs: 0018
+-- needs: 0024
 -- The units of a phase. With p_units: those documents. Without: documents that are not processed. A permanently failed
 -- document is left out until an operator retries it or fetch has a new version or error; other failures return with the
 -- next run. OCR leaves out superseded revisions, and documents whose PDF is missing.
@@ -17,7 +17,7 @@ as $$
     join (values (2, 'ocr'), (3, 'extraction')) as s (phase, stage) on s.phase = p_phase
     left join content_item_pipeline_state own on own.content_item_id = i.id and own.pipeline = s.stage
     left join content_item_pipeline_state ocr on ocr.content_item_id = i.id and ocr.pipeline = 'ocr'
-    where i.subdomain = p_subdomain and i.kind in ('minutes', 'agenda')
+    where i.subdomain = p_subdomain and i.kind <> 'archive'
       and (s.stage = 'ocr' or ocr.status = 'processed')
       and case when p_units is not null then i.id = any (p_units)
                when s.stage = 'ocr' and (i.superseded_at is not null or i.pdf_missing_since is not null) then false

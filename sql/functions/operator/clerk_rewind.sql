@@ -1,4 +1,4 @@
--- needs: 0023
+-- needs: 0024
 -- Repeats a stage for every document, and all later stages, in a new run. Supersedes an open run.
 -- p_force_ocr: every page is processed again, by OCR, whatever its text layer; only for the stage ocr.
 create or replace function clerk_rewind(p_subdomain text, p_stage text, p_force_ocr boolean default false)
@@ -22,7 +22,7 @@ begin
         p_subdomain, format('rewound to %s', p_stage), false, clerk_phase(p_stage),
         -- Repeating compilation or deploy repeats no document.
         case when p_stage in ('ocr', 'extraction') then
-            array(select i.id from content_items i where i.subdomain = p_subdomain and i.kind in ('minutes', 'agenda'))
+            array(select i.id from content_items i where i.subdomain = p_subdomain and i.kind <> 'archive')
         end);
     -- In the same transaction as the jobs, so that no job can start before.
     update pipeline_runs r set force_ocr = true where r.run_id = v_run_id and p_force_ocr;

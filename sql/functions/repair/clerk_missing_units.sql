@@ -1,4 +1,4 @@
--- needs: 0018
+-- needs: 0024
 -- Units of the current run that have lost their ledger row, for stages where the site counts more units than the
 -- ledger. In the current phase: whatever the phase would start with now. In earlier phases: documents without a row.
 -- The next run repeats site-level units (fetch, compilation, deploy) anyway.
@@ -31,7 +31,7 @@ as $$
     select short.stage, i.id, true
     from site
     join short on short.stage in ('ocr', 'extraction') and clerk_phase(short.stage) < site.phase
-    join content_items i on i.subdomain = p_subdomain and i.kind in ('minutes', 'agenda') and i.superseded_at is null
+    join content_items i on i.subdomain = p_subdomain and i.kind <> 'archive' and i.superseded_at is null
     where not exists (select from content_item_pipeline_state l
                       where l.content_item_id = i.id and l.pipeline = short.stage)
       and (short.stage = 'ocr'

@@ -25,4 +25,4 @@ comment on column run_history.took is 'Until now, while the run is active.';
 comment on column run_history.ocr_total is
     'Counter at the end of the run; NULL while it is active (see pipeline_overview). Likewise the others.';
 comment on column run_history.skipped is
-    'Entries of the source that its fetch skipped; 0 also if it fetched nothing. skipped_examples: the first 20, with reasons.';
+    'Entries of the source that its fetch skipped, without those that an operator ignores; 0 also if it fetched nothing. skipped_examples: the first 20, with reasons.';

@@ -1,4 +1,4 @@
--- needs: 0018
+-- needs: 0024
 create view site_documents as
 select i.subdomain, i.id, i.kind, i.meeting, i.date, i.occurrence, i.revision, coalesce(i.lineage_id, i.id) as lineage_id,
        i.source_url, i.sha256, i.size_bytes, i.page_count, i.storage_key,
@@ -15,14 +15,15 @@ select i.subdomain, i.id, i.kind, i.meeting, i.date, i.occurrence, i.revision, c
                  or i.sha256 is null and i.fetch_error_code is not null and coalesce(o.status <> 'processed', true)
             then 'failed'
             when o.status = 'processed' and coalesce(e.status = 'processed', true) then 'done'
-            else 'open' end as state
+            else 'open' end as state,
+       i.date_origin, i.meeting_origin, i.kind_origin
 -- Each join finds at most one row, so the planner removes those whose columns a query does not use.
 from content_items i
 left join content_item_pipeline_state o on o.content_item_id = i.id and o.pipeline = 'ocr'
 left join content_item_pipeline_state e on e.content_item_id = i.id and e.pipeline = 'extraction'
 left join job_claims oc on oc.job_id = o.job_id
 left join job_claims ec on ec.job_id = e.job_id
-where i.kind in ('minutes', 'agenda');
+where i.kind <> 'archive';
 
 comment on view site_documents is
     'One row per document: source, state of each stage, errors. Filter by subdomain.';
@@ -33,3 +34,7 @@ comment on column site_documents.ocr_took is
     'Duration of the last attempt; NULL while it runs, and after its job has been deleted. Likewise extraction_took.';
 comment on column site_documents.state is
     'failed: permanently in a stage, or the download failed; open: a stage is still to come or to be repeated; done.';
+comment on column site_documents.date_origin is
+    'Where the date comes from: source (its listing), name (of the file), text (of the first page), metadata (title of the PDF), created (creation of the PDF) or modified (modification of the file), both on request only, operator. NULL: unknown.';
+comment on column site_documents.meeting_origin is
+    'Where the meeting''s name comes from: source, folder, name, text, default (of the site), operator. Likewise kind_origin.';

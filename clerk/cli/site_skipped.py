@@ -1,0 +1,249 @@
+"""`clerk site skipped`, `date` and `ignore`: entries of a site's source that did not become documents."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import click
+
+from clerk.cli.connection import Connection, open_pipeline
+from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, line, print_json, show, text
+from clerk.db.audit import log_action
+from clerk.db.sites import read_site, site_not_found
+from clerk.documents.kinds import KINDS
+from clerk.documents.sanitize import clean_text
+from clerk.documents.skipped import OperatorDetails, SourceEntry, list_entries, save_details
+from clerk.errors import EXIT_USAGE, ClerkError
+from clerk.humanize import pluralize
+from clerk.monitoring.query import fetch_rows
+
+_COLUMNS = ("file", "date", "meeting", "kind")
+_SKIPPED = """
+select name, source_url, reason_code, reason, skipped_since, run_id, state, date, meeting, kind, set_by, set_at
+from skipped_documents where subdomain = %(site)s and (%(all)s or state = 'open') order by name
+"""
+
+
+class InvalidDetails(ClerkError):
+    """A file, date, meeting or kind given for an entry of a source is invalid."""
+
+    code = "InvalidDetails"
+    exit_code = EXIT_USAGE
+
+
+@dataclass(frozen=True)
+class GivenDetails:
+    """What an operator gives, as text."""
+
+    file: str
+    date: str = ""
+    meeting: str = ""
+    kind: str = ""
+
+
+@click.command()
+@click.argument("site")
+@click.option("--all", "show_all", is_flag=True, help="Also those with a date from an operator, and ignored ones.")
+@json_option
+def skipped(site: str, show_all: bool, as_json: bool) -> None:
+    """List the entries of a site's source that did not become documents, with the reasons.
+
+    `clerk site date` gives a date to one of them, `clerk site ignore` marks one that needs none.
+
+    \b
+    Examples:
+      clerk site skipped springfield
+      clerk site skipped springfield --json
+    """
+    with open_pipeline() as connection:
+        _require_site(connection, site)
+        rows = fetch_rows(connection, _SKIPPED, site=site, all=show_all)
+    if as_json:
+        print_json({"site": site, "skipped": rows})
+        return
+    if not rows:
+        click.echo(f"{site}: no entry of the source is skipped.")
+        return
+    click.echo(f"{site}: {pluralize(len(rows), 'entry', 'entries')} of the source skipped.")
+    for row in rows:
+        state = {"open": "", "ignored": "  (ignored)"}.get(
+            row["state"], f"  (the next run reads it, as of {row['date']})"
+        )
+        show(text(f"{row['name']}{state}", "bold"), line(f"  {row['reason']}"))
+    if any(row["state"] == "open" for row in rows):
+        click.echo(f"\nGive a date:   clerk site date {site} FILE YYYY-MM-DD   (or --csv FILE)")
+        click.echo(f"Needs none:    clerk site ignore {site} FILE")
+
+
+@click.command()
+@click.argument("site")
+@click.argument("file", required=False)
+@click.argument("date", required=False, metavar="[DATE]")
+@click.option("--meeting", help="Name of the body that met.")
+@click.option("--kind", type=click.Choice(KINDS), help="Kind of the document.")
+@click.option(
+    "--csv",
+    "csv_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="CSV with the header file,date and, if needed, meeting and kind.",
+)
+@dry_run_option
+@json_option
+def date_command(
+    site: str,
+    file: str | None,
+    date: str | None,
+    meeting: str | None,
+    kind: str | None,
+    csv_file: Path | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Give the date, the meeting or the kind of a document. The next run uses it.
+
+    FILE is a name that `clerk site skipped` lists, its last part if no other file has it, or the address of a document
+    that has a wrong date, meeting or kind. Nothing is changed if one line of the CSV is invalid.
+
+    \b
+    Examples:
+      clerk site date springfield "Reports/SanJose4.pdf" 2021-08-04
+      clerk site date springfield scan12.pdf 1998-07-13 --kind ordinance --meeting "City Council"
+      clerk site date springfield --csv dates.csv --dry-run
+    """
+    if (csv_file is None) == (file is None):
+        raise click.UsageError("Give either FILE and DATE, or --csv.")
+    if file is not None:
+        if not (date or meeting or kind):
+            raise click.UsageError("Give a DATE, --meeting or --kind.")
+        given = [GivenDetails(file, date or "", meeting or "", kind or "")]
+    else:
+        assert csv_file is not None
+        if date or meeting or kind:
+            raise click.UsageError("With --csv, give date, meeting and kind in the file.")
+        given = _read_csv(csv_file)
+    with open_pipeline() as connection:
+        _require_site(connection, site)
+        details = _validate(list_entries(connection, site), given)
+        _save(connection, site, "date", details, dry_run)
+    if as_json:
+        print_json({"site": site, "dated": [asdict(one) for one in details], "dry_run": dry_run})
+        return
+    for one in details:
+        values = ", ".join(str(value) for value in (one.date, one.meeting, one.kind) if value is not None)
+        click.echo(dry_run_prefix(dry_run, f"{one.name}: {values}"))
+    if not dry_run:
+        info(f"The next run of {site} uses it; to start one now: clerk update {site}")
+
+
+@click.command()
+@click.argument("site")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--undo", is_flag=True, help="Report the entries again.")
+@dry_run_option
+@json_option
+def ignore(site: str, files: tuple[str, ...], undo: bool, dry_run: bool, as_json: bool) -> None:
+    """Ignore skipped entries that are not documents: they are no longer reported.
+
+    \b
+    Examples:
+      clerk site ignore springfield "about us.pdf"
+      clerk site ignore springfield "about us.pdf" --undo
+    """
+    with open_pipeline() as connection:
+        _require_site(connection, site)
+        found = _validate(list_entries(connection, site), [GivenDetails(name) for name in files])
+        details = [OperatorDetails(one.source_key, one.name, ignored=not undo) for one in found]
+        _save(connection, site, "report" if undo else "ignore", details, dry_run)
+    if as_json:
+        print_json({"site": site, "ignored": not undo, "files": [one.name for one in details], "dry_run": dry_run})
+        return
+    for one in details:
+        click.echo(dry_run_prefix(dry_run, f"{one.name}: {'reported again' if undo else 'ignored'}"))
+
+
+def _require_site(connection: Connection, subdomain: str) -> None:
+    if read_site(connection, subdomain) is None:
+        raise site_not_found(connection, subdomain)
+
+
+def _save(connection: Connection, site: str, action: str, details: Sequence[OperatorDetails], dry_run: bool) -> None:
+    with connection.transaction(force_rollback=dry_run):
+        save_details(connection, site, details)
+        log_action(connection, action, site, files=[one.name for one in details][:20], count=len(details))
+
+
+def _read_csv(path: Path) -> list[GivenDetails]:
+    try:
+        rows = list(csv.DictReader(path.read_text("utf-8-sig").splitlines(), strict=True))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InvalidDetails(f"{path} cannot be read ({error})", "give a CSV file in UTF-8") from error
+    header = {str(name).strip().lower() for name in (rows[0] if rows else {})}
+    if "file" not in header or header - set(_COLUMNS):
+        raise InvalidDetails(f"{path} has no header with file and date", f"use the columns {', '.join(_COLUMNS)}")
+    return [_parse_row(row) for row in rows]
+
+
+def _parse_row(row: dict[str, Any]) -> GivenDetails:
+    values = {str(name).strip().lower(): str(value or "").strip() for name, value in row.items()}
+    return GivenDetails(*(values.get(name, "") for name in _COLUMNS))
+
+
+def _validate(entries: Sequence[SourceEntry], given: Iterable[GivenDetails]) -> list[OperatorDetails]:
+    """Check all of them, and report every invalid one, not only the first."""
+    details, problems = [], []
+    for one in given:
+        try:
+            details.append(_validate_one(entries, one))
+        except InvalidDetails as error:
+            problems.append(error)
+    if len(problems) == 1 and not details:
+        raise problems[0]
+    if problems:
+        for problem in problems:
+            info(f"clerk: {problem}")
+        raise InvalidDetails(
+            f"{len(problems)} of {len(problems) + len(details)} lines are invalid", "correct them; nothing was changed"
+        )
+    return details
+
+
+def _validate_one(entries: Sequence[SourceEntry], given: GivenDetails) -> OperatorDetails:
+    entry = _find_entry(entries, given.file)
+    day = None
+    if given.date:
+        try:
+            day = date.fromisoformat(given.date)
+        except ValueError as error:
+            raise InvalidDetails(
+                f"{given.file}: {given.date[:40]!r} is not a date", "write year, month and day, such as 2024-03-05"
+            ) from error
+        if not 1700 <= day.year <= date.today().year + 2:
+            raise InvalidDetails(f"{given.file}: the year of {day} is not plausible", "check the date")
+    if given.kind and given.kind not in KINDS:
+        raise InvalidDetails(f"{given.file}: there is no kind {given.kind[:40]!r}", f"use one of {', '.join(KINDS)}")
+    meeting = clean_text(given.meeting) or None
+    return OperatorDetails(entry.source_key, entry.name, day, meeting, given.kind or None)
+
+
+def _find_entry(entries: Sequence[SourceEntry], file: str) -> SourceEntry:
+    exact = [entry for entry in entries if file in (entry.name, entry.source_key)]
+    found = exact or [entry for entry in entries if _last_part(entry.name) == file]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(entry.name for entry in found[:3])
+        raise InvalidDetails(f"{file[:200]} is not unique ({names})", "give the whole name")
+    raise InvalidDetails(
+        f"the source has no entry {file[:200]}", "`clerk site skipped SITE` lists the entries; start a run first"
+    )
+
+
+def _last_part(name: str) -> str:
+    path = unquote(urlsplit(name).path) if "://" in name else name
+    return PurePosixPath(path).name

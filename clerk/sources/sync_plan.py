@@ -1,0 +1,76 @@
+"""Plan of a fetch: which listed documents are processed, and which tracked document each of them is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from clerk.documents.repository import DocumentRef, TrackedDocument
+from clerk.documents.skipped import DUPLICATE, OperatorDetails, SkippedEntry
+
+
+@dataclass(frozen=True)
+class SyncItem:
+    """A listed document, and its row in the database if it has one."""
+
+    ref: DocumentRef
+    tracked: TrackedDocument | None = None
+
+
+@dataclass(frozen=True)
+class SyncPlan:
+    items: list[SyncItem]
+    removed: list[TrackedDocument]
+
+
+def diff(listed: list[DocumentRef], tracked: list[TrackedDocument], complete: bool) -> SyncPlan:
+    """Match listed documents, each with a key of its own, with tracked ones.
+
+    Equal keys are the same document. A new key for a meeting whose old key is no longer listed is a document whose
+    address changed. A new key beside an old key that is still listed is a second meeting of that day. If the listing is
+    not `complete`, no document counts as removed.
+    """
+    by_key = {document.source_key: document for document in tracked}
+    listed_keys = {ref.identity for ref in listed}
+    removed = [document for document in tracked if document.source_key not in listed_keys] if complete else []
+    items = []
+    for ref in listed:
+        match = by_key.get(ref.identity)
+        if match is None and (match := next((old for old in removed if old.is_same_meeting(ref)), None)) is not None:
+            removed.remove(match)
+        items.append(SyncItem(ref, match))
+    return SyncPlan(items, removed)
+
+
+def find_duplicates(listed: list[DocumentRef]) -> tuple[list[DocumentRef], list[SkippedEntry]]:
+    """Separate the entries that have the key of an earlier entry. One that repeats it exactly is the same document."""
+    unique: dict[str, DocumentRef] = {}
+    duplicates = []
+    for ref in listed:
+        first = unique.setdefault(ref.identity, ref)
+        if first != ref:
+            name = f"{ref.display_name} ({_describe(ref)})"
+            reason = (
+                f"{name} has the same key as {first.display_name} ({_describe(first)}) earlier in the listing:"
+                f" {ref.identity[:100]}"
+            )
+            duplicates.append(SkippedEntry(reason, DUPLICATE, ref.identity, name, ref.url))
+    return list(unique.values()), duplicates
+
+
+def apply_details(ref: DocumentRef, details_by_key: Mapping[str, OperatorDetails]) -> DocumentRef:
+    """Use what an operator said about the document."""
+    details = details_by_key.get(ref.identity)
+    if details is None:
+        return ref
+    if details.date is not None:
+        ref = replace(ref, date=details.date, date_origin="operator")
+    if details.meeting is not None:
+        ref = replace(ref, meeting=details.meeting, meeting_origin="operator")
+    if details.kind is not None:
+        ref = replace(ref, kind=details.kind, kind_origin="operator")
+    return ref
+
+
+def _describe(ref: DocumentRef) -> str:
+    return f"{ref.meeting}, {ref.date or 'no date'}, {ref.kind or 'no kind'}"
