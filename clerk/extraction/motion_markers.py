@@ -23,6 +23,9 @@ _MOVES = re.compile(
     r"|made motion|called for a motion|introduced a motion)\b",
     re.IGNORECASE,
 )
+_OFFERED = re.compile(
+    r"\b(?:offered|introduced|presented|read|submitted)\b[^.;\n]{0,120}?\band (?:moved|made a motion|motioned)\b", re.IGNORECASE
+)
 _SECONDED_BY = re.compile(
     r"\b(?:(?:second(?:ed|s)?|2nd|support(?:ed)?)(?: was)?(?: made| provided| given| offered)?(?: to the motion)?"
     r"(?: offered)? (?:by|from)|seconder|seconded|second|2nd|supported)\b ?:?-?(?=[ \n])",
@@ -50,7 +53,7 @@ _VOID = re.compile(
     r"\b(?:(?:died|dies|die|failed|fails|lost) (?:for|due to|because of|from|on|by) (?:a |the )?(?:lack|want) of(?: a)? second"
     r"|(?:lack|want) of (?:a )?second|no second|(?:did not|failed to) receive a second"
     r"|withdr(?:ew|awn|aws)(?: (?:the|his|her|their|that) (?:motion|second))?|motion (?:was|is) (?:not seconded|rescinded)"
-    r"|no vote was (?:taken|held)|no action was taken|was ruled out of order)\b",
+    r"|without (?:a |any |taking a )?vote|no vote was (?:taken|held)|no action was taken|was ruled out of order)\b",
     re.IGNORECASE,
 )
 _MAX_PAIRS = 200
@@ -92,6 +95,9 @@ def _find_named(page: Page) -> Iterator[Marker]:
             yield _marker(page, match.start(), person, "mover")
     for match in _MOVES.finditer(page.text):
         if (found := _person_of_verb(page, match, "mover")) is not None:
+            yield Marker(page.words[found.start].start, match.end(), "mover", found)
+    for match in _OFFERED.finditer(page.text):
+        if (found := person_before(page.words, page.index(match.start()))) is not None:
             yield Marker(page.words[found.start].start, match.end(), "mover", found)
     for match in _SECONDED_BY.finditer(page.text):
         if (person := _person_after(page, match, is_bare=_is_bare(match))) is not None:

@@ -79,15 +79,16 @@ _NOT_AN_OUTCOME = re.compile(
 _HISTORY_AFTER = re.compile(r" (?:in|on|at|during|last|this past)(?: [a-z]{2,10}){0,2}? (?:(?:19|20)\d\d|january|february|march|april|may \d|june"
                             r"|july|august|september|october|november|december|last|previous|year|month|prior)\b", re.IGNORECASE)  # fmt: skip
 _HISTORY_BEFORE = re.compile(r"\b(?:last|previous(?:ly)?|prior|earlier|had|in (?:19|20)\d\d|ago|recently|historically)\b", re.IGNORECASE)
+_ELECTION = re.compile(r" (?:by |with )?\d{1,3},\d{3}")
 _REPORTED = re.compile(
-    r"\b(?:said|stated|noted|asked|explained|commented|mentioned|recalled|added|felt|believed|wondered|questioned|advised|indicated|told"
+    r"\b(?:said(?! (?:motion|resolution|ordinance))|stated|noted|asked|explained|commented|mentioned|recalled|added|felt|believed|wondered|questioned|advised|indicated|told"
     r"|hoped|suggested|recommends?|recommended|reported|says?)\b",
     re.IGNORECASE,
 )
 _ENDS_STATEMENT = re.compile(r"[.,;:)\]\n]|$| (?:by|on a|on the|with|unanim|as (?:amended|presented|written|submitted|corrected|read|is)|\d|\(|\[|on (?:first|second|third))")
 _UNANIMOUS = re.compile(
     r"\bunanimous(?:ly)?\b|\ball (?:(?:were |those |members |voting )?in favou?r|ayes?|yes|yeas|approved|concurred|said aye"
-    r"|(?:members |those )?(?:present )?(?:and )?(?:voted|voting|vote|answered|answering)"
+    r"|(?:[a-z]{3,15} ){0,3}?(?:voted|voting|vote|answered|answering)"
     r"(?: members)?(?: present)? ['\"]?(?:aye|yes|yea|in favou?r|in the affirmative|for))"
     r"|\bayes ?[:-]? ?all\b|\b(?:none|no one) opposed\b|\bno (?:opposition|nays|dissent|dissenting votes?)\b"
     r"|\bwithout (?:dissent|opposition)\b|\bby acclamation\b",
@@ -124,13 +125,14 @@ _NUMBERS = re.compile(
     r"(?![\d/%-]|[.:,]\d| ?[ap]\.?m\b)",
     re.IGNORECASE,
 )
+_CONDITION = re.compile(r"\b(?:if|unless|requires?|required|would|needs?|could|must)(?: [a-z]{1,10}){0,2} $", re.IGNORECASE)
 _CLOCK = re.compile(r"\d ?: ?\d\d")
 _BRACKETED = re.compile(r"(?<=[\n. ])[(\[](\d{1,2}) ?(?:-|to) ?(\d{1,2})(?: ?- ?(\d{1,2}))?(?: ?- ?(\d{1,2}))?[)\]](?=[.\n;]|$)", re.IGNORECASE)
 _LETTERS = re.compile(r"[(\[]?\bY ?[-:] ?(\d{1,2})\b(?:[;, ]{1,3}N ?[-:] ?(\d{1,2})\b)?(?:[;, ]{1,3}A(?:bs(?:tain)?)? ?[-:] ?(\d{1,2})\b)?")
 _LABEL_NUMBER = re.compile(
     r"\b(?:(ayes?|yeas?|yes|in favou?r|for|affirmative)|(nays?|noes|no|nos|opposed|against|negative)"
     r"|(abstain(?:ed|ing|s)?|abstentions?)|(absent|excused|not voting))"
-    r"(?: votes?)? ?([:=-]?) ?\(?(\d{1,2})\)?(?![\d/:%-]|[.,]\d| (?:percent|feet|acres|years|days))",
+    r"(?: votes?)? ?([:=-]?) ?\(?(\d{1,4})\)?(?![\d/:%-]|[.,]\d| (?:percent|feet|acres|years|days))",
     re.IGNORECASE,
 )
 _NUMBER_LABEL = re.compile(
@@ -201,7 +203,7 @@ def _result_of_subject(match: re.Match[str], text: str) -> Result | None:
             return None
         if verb in _NEEDS_AUXILIARY:
             return None  # "a resolution that was adopted"
-    if _HISTORY_AFTER.match(text, match.end(), match.end() + 40):
+    if _HISTORY_AFTER.match(text, match.end(), match.end() + 40) or _ELECTION.match(text, match.end()):
         return None
     if re.search(r"\b(?:if|when|once|after|before|until|unless|any|whether|every) (?:an? |the )?$", text[max(0, match.start() - 24) : match.start()], re.IGNORECASE):
         return None
@@ -227,7 +229,7 @@ def find_numbers(page: Page) -> Iterator[Marker]:
         separated = text[match.start(2) : match.end()]
         if _REFERENCE_BEFORE_NUMBER.search(match[1]) or _CLOCK.search(separated) or (":" in separated and match.end() - match.start(2) > 3):
             continue
-        if not (match[2][0].isdigit() == match[3][0].isdigit()):
+        if match[2][0].isdigit() != match[3][0].isdigit() or _CONDITION.search(text, max(0, match.start() - 24), match.start()):
             continue
         values = {"ayes": _number(match[2]), "nays": _number(match[3])}
         values |= {key: int(value) for key, value in (("abstain", match[4]), ("absent", match[5])) if value}
@@ -251,7 +253,7 @@ def _find_counts(text: str) -> Iterator[Marker]:
     for match in _LABEL_NUMBER.finditer(text):
         kind = next(kind for kind, group in zip(KINDS, match.groups(), strict=True) if group)
         label = next(group for group in match.groups() if group).lower()
-        if label in _WEAK_COUNTS and not (match[5] in (":", "=") and (match.start() - last_label < 60 or _other_count(text, match.end()))):
+        if label in _WEAK_COUNTS and not (match[5] in (":", "=", "-") and (match.start() - last_label < 60 or _other_count(text, match.end()))):
             if match.start() - last_label > 40 or label in ("no", "for"):
                 continue
         last_label = match.end()
@@ -260,12 +262,12 @@ def _find_counts(text: str) -> Iterator[Marker]:
         kind = next(kind for kind, group in zip(KINDS, match.groups()[1:], strict=True) if group)
         if match[1].lower() == "no" and kind == "aye":
             continue
-        if match[match.lastindex or 1].lower() == "for" and not re.match(r"[,;. ]{1,3}(?:and )?(?:\d|no|one|two)", text[match.end() : match.end() + 12]):
+        if match[match.lastindex or 1].lower() == "for" and not re.match(r"[,;. ]{1,3}(?:and )?(?:\d|no|one|two)", text[match.end() : match.end() + 12], re.IGNORECASE):
             continue
         yield Marker(match.start(), match.end(), "numbers", {TALLY[kind]: _number(match[1])})
 
 
-_OTHER_COUNT = re.compile(r"[\W]{0,8}\b(?:no|nos|nays?|against|opposed|abstain\w{0,6}|abstentions?|absent) ?[:=] ?\d", re.IGNORECASE)
+_OTHER_COUNT = re.compile(r"[\W]{0,8}\b(?:no|nos|nays?|against|opposed|abstain\w{0,6}|abstentions?|absent) ?[:=-] ?\d", re.IGNORECASE)
 
 
 def _other_count(text: str, at: int) -> bool:

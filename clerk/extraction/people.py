@@ -170,5 +170,5 @@ def _is_believable(words: Sequence[Token], person: Person, is_common: bool) -> b
         return False
     if before[0].isupper() and before.lower() not in NAME_STOP_WORDS and not before.endswith("."):
         # Part of a longer name whose beginning is no given name.
-        return is_common and is_known and is_given_name(before) is False and before.lower() in ROLE_HEADS
+        return is_common and is_known and not is_given_name(before) and fold(before) not in SURNAMES
     return is_known or (is_common and surname not in NAME_STOP_WORDS and not surname.endswith(_NOUN_ENDINGS))

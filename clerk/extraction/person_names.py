@@ -140,6 +140,8 @@ def _name_follows(words: Sequence[Token], at: int) -> bool:
 def _is_surname(words: Sequence[Token], at: int, names: int, expected: bool) -> bool:
     """Whether a common word is a surname: a name is expected, and no capitalised word follows as in `Hall Street`."""
     following = words[at + 1].text if at + 1 < len(words) else "\n"
+    if following[0].isdigit():
+        return False  # "May 21"
     return (expected or names == 1) and names < 2 and not (following[0].isupper() and following.lower() in NAME_STOP_WORDS
                                                            and following.lower() not in _AFTER_NAMES)
 

@@ -19,7 +19,7 @@ _NAY = (
     r"|opposing"
 )
 _ABSTAIN = r"abstain(?:ed|ing|s)?|abstentions?|recused?|recusals?|present"
-_ABSENT = r"absent|excused|not voting|not present|away|absences?"
+_ABSENT = r"absent|excused|not voting|not present(?: at(?: the)?(?: time of)? vote| for(?: the)? vote)?|away|absences?"
 _ROLL = re.compile(
     rf"(?<![\w-])(?:({_AYE})|({_NAY})|({_ABSTAIN})|({_ABSENT}))(?: votes?)?"
     r" ?(?:[(\[]\d{1,2}[)\]] ?)?(?:[:;=]|-(?= |[A-Z]|\d)|(?= ?\d{1,2} - )|(?=[ \n][A-Z][a-z]))",
@@ -209,6 +209,12 @@ _NO_IN_BRACKETS = re.compile(r"[(\[](?=[A-Z])[^()\[\]\n]{2,60} (no|nay)[)\]]")
 _GROUP_WORDS = frozenset({"and", "&", ",", "\n"})
 
 
+_BROKE_TIE = re.compile(
+    r"\b(?:broke|breaks|breaking) the tie(?: vote)?,?(?: by| with| and)? (?:vot(?:ing|ed) |a |an )?['\"]?(?:(aye|yes|yea|in favou?r)|(nay|no|against))\b",
+    re.IGNORECASE,
+)
+
+
 def _voters_in_prose(page: Page) -> Iterator[Marker]:
     """Find `with Commissioners Lee and Ruiz voting aye and Commissioner Frost voting no`."""
     words = page.words
@@ -220,6 +226,10 @@ def _voters_in_prose(page: Page) -> Iterator[Marker]:
             groups = zip(KINDS, (match[1], match[2] or match[3], match[4], match[5]), strict=True)
             kind = next(kind for kind, group in groups if group)
             yield Marker(words[people[0].start].start, match.end(), "voted", (kind, people))
+    for match in _BROKE_TIE.finditer(page.text):
+        person = person_before(words, page.index(match.start()))
+        if person is not None:
+            yield Marker(words[person.start].start, match.end(), "voted", ("aye" if match[1] else "nay", [person]))
     for match in _NO_IN_BRACKETS.finditer(page.text):
         people, end = people_at(words, page.index(match.start() + 1))
         if people and end < len(words) and words[end].start == match.start(1):
@@ -235,7 +245,7 @@ def _group_before(page: Page, at: int) -> list[Person]:
     people, start = [person], person.start
     while start > 0 and len(people) < 40:
         before = start - 1
-        while before >= 0 and words[before].text in _GROUP_WORDS and start - before < 4:
+        while before >= 0 and words[before].lower in _GROUP_WORDS and start - before < 4:
             before -= 1
         if before == start - 1:
             break

@@ -37,6 +37,11 @@ def rewrite_roll_tables(text: str) -> str:
             index += 1
             continue
         rows, roles, end = _rows(lines, index + 1, columns)
+        if not rows and (listed := _names_in_columns(lines, index)) is not None:
+            rows, end = listed
+            result += rows
+            index = end
+            continue
         if len(rows) < 2:
             result.append(lines[index])
             index += 1
@@ -44,6 +49,30 @@ def rewrite_roll_tables(text: str) -> str:
         result += [*roles, "Roll call:", *rows]
         index = end
     return "\n".join(result)
+
+
+_CELL = re.compile(r"\S+(?: \S+)*")
+_NAME_CELL = re.compile(r"[A-Z][\w.,' -]{1,40}$")
+
+
+def _names_in_columns(lines: list[str], index: int) -> tuple[list[str], int] | None:
+    """Return the rolls of a table whose columns are lists of names below `AYES` and `NAYS`, and the line after it."""
+    header = list(_CELL.finditer(lines[index]))
+    if len(header) < 2 or not all(_HEADER_WORD.fullmatch(cell[0].strip()) for cell in header):
+        return None
+    names: list[list[str]] = [[] for _ in header]
+    index += 1
+    while index < len(lines) and lines[index].strip() and len(lines[index]) <= _MAX_LINE:
+        cells = list(_CELL.finditer(lines[index]))
+        if len(cells) > len(header) or not all(_NAME_CELL.match(cell[0]) and len(cell[0].split()) < 5 for cell in cells):
+            break
+        for cell in cells:
+            column = min(range(len(header)), key=lambda number, at=cell.start(): abs(header[number].start() - at))
+            names[column].append(cell[0])
+        index += 1
+    if not any(names):
+        return None
+    return [f"{cell[0]}: {', '.join(column) or 'None'}" for cell, column in zip(header, names, strict=True)], index
 
 
 def _columns(line: str) -> list[tuple[float, str]] | None:

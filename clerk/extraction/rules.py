@@ -39,8 +39,8 @@ _WRAPPED_LINE = re.compile(
 """A line break within prose. Short lines are lists, headings and tables."""
 _HYPHENATED = re.compile(r"([a-zà-ÿ])[-\u00ad]\n([a-zà-ÿ])")
 _HYPHENATED_NAME = re.compile(r"([a-zà-ÿ])-\n(?=[A-ZÀ-Þ][a-zà-ÿ])")
-_DON = re.compile(r"\b(?:D|Dº)\. ?(?=[A-ZÁÉÍÓÚÑ][A-ZÁÉÍÓÚÑa-zà-ÿ])|\bDº (?=[A-Z])")
-_DOÑA = re.compile(r"\b(?:Dª|Dña|Da|Dñª)\.? ?(?=[A-ZÁÉÍÓÚÑ])|\bD\.ª ?(?=[A-Z])")
+_DON = re.compile(r"\b(?:D|Dº)\. ?(?=[A-ZÁÉÍÓÚÑ][A-ZÁÉÍÓÚÑa-zà-ÿ])|\bDº (?=[A-Z])|\b[Dd]on (?=[A-ZÁÉÍÓÚÑ])")
+_DOÑA = re.compile(r"\b(?:Dª|Dña|Da|Dñª)\.? ?(?=[A-ZÁÉÍÓÚÑ])|\bD\.ª ?(?=[A-Z])|\b[Dd]oña (?=[A-ZÁÉÍÓÚÑ])")
 
 
 class Rules:
@@ -66,7 +66,7 @@ def normalize(text: str) -> str:
     text = _HYPHENATED.sub(r"\1\2", _LINE_EDGES.sub("\n", _EMPTY_LINES.sub("\n\n", text))).strip()
     text = _WRAPPED_LINE.sub(" ", _HYPHENATED_NAME.sub(r"\1-", text))
     if is_spanish(text):
-        text = _DOÑA.sub("Doña ", _DON.sub("Don ", text))
+        text = _DOÑA.sub("Señora ", _DON.sub("Señor ", text))
     return text
 
 

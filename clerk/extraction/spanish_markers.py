@@ -50,6 +50,12 @@ _FAILED = re.compile(
     re.IGNORECASE,
 )
 _UNANIMOUS = re.compile(r"\bunanimidad\b|\bun[áa]nimemente\b|\bpor asentimiento\b|\bvoto un[áa]nime\b|\bvotación un[áa]nime\b", re.IGNORECASE)
+_GROUP = re.compile(
+    r"\b(?:votos? (a favor|favorables?|afirmativos?)|votos? (en contra|negativos?|contrarios?)|(abstenci(?:ón|ones))) (?:de|del)\b",
+    re.IGNORECASE,
+)
+_GROUP_END = re.compile(r"[.;:]\s")
+_GROUP_NUMBER = re.compile(r"\((\d{1,2})\)")
 _DECIDES = re.compile(
     r"\b(?:aprueban?|aprob(?:ó|aron|ar|ad[oa]s?|ándose)|acuerdan?|acord(?:ó|aron|ad[oa]|ar|ándose)|adopt(?:a|ó|ad[oa]|ar|ándose)|votaci[óo]n|ratific\w{1,4}"
     r"|declar(?:a|ó|ar|ad[oa])|ACUERDAN?|favorable|dictamin\w{1,4})\b",
@@ -86,8 +92,10 @@ def find_markers(page: Page) -> Iterator[Marker]:
         kind = next(key for key, group in zip(TALLY.values(), match.groups()[1:], strict=True) if group)
         yield Marker(match.start(), match.end(), "numbers", {kind: _number(match[1])})
     yield from _find_labels(page)
+    yield from _find_groups(text)
     for match in _PASSED.finditer(text):
-        yield Marker(match.start(), match.end(), "result", Result("passed", creates=False))
+        creates = _is_counted(text, match)
+        yield Marker(match.start(), match.end(), "result", Result("passed", creates=creates))
     for match in _FAILED.finditer(text):
         yield Marker(match.start(), match.end(), "result", Result("failed", creates=False))
     for match in _UNANIMOUS.finditer(text):
@@ -100,6 +108,24 @@ def find_markers(page: Page) -> Iterator[Marker]:
     for match in _NO_VOTE.finditer(text):
         yield Marker(match.start(), match.end(), "void", None)
     yield from _find_people(page)
+
+
+def _find_groups(text: str) -> Iterator[Marker]:
+    """Find `con los votos favorables del Grupo Socialista (6) e IU (2)`: the numbers of the groups are added."""
+    for match in _GROUP.finditer(text):
+        rest = text[match.end() : match.end() + 160]
+        ends = [found.start() for pattern in (_GROUP, _GROUP_END) if (found := pattern.search(rest)) is not None]
+        numbers = [int(number) for number in _GROUP_NUMBER.findall(rest[: min(ends, default=len(rest))])]
+        if numbers:
+            kind = next(key for key, group in zip(TALLY.values(), match.groups(), strict=False) if group)
+            yield Marker(match.start(), match.end(), "numbers", {kind: sum(numbers)})
+
+
+def _is_counted(text: str, match: re.Match[str]) -> bool:
+    """Whether the sentence also has the numbers of the vote."""
+    before, after = text[max(0, match.start() - 260) : match.start()], text[match.end() : match.end() + 200]
+    sentence = before[max(before.rfind(". "), before.rfind("\n\n")) + 1 :] + match[0] + after[: after.find(". ") + 1 or None]
+    return _COUNT.search(sentence) is not None or _GROUP.search(sentence) is not None
 
 
 def _states_decision(text: str, match: re.Match[str]) -> bool:

@@ -17,7 +17,7 @@ TITLE_WORDS = read_words("title_words.txt")
 HONORIFICS = frozenset(
     {
         "mr", "mr.", "mrs", "mrs.", "ms", "ms.", "mx.", "miss", "dr", "dr.", "hon", "hon.", "honorable", "honourable", "rev",
-        "rev.", "reverend", "prof.", "fr.", "messrs.", "sr.", "sra.", "srta.", "sres.", "sras.", "don", "doña", "señor",
+        "rev.", "reverend", "prof.", "fr.", "messrs.", "sr.", "sra.", "srta.", "sres.", "sras.", "doña", "señor",
         "señora", "sir", "madam", "sir/madam",
     }
 )  # fmt: skip

@@ -19,7 +19,7 @@ _MAX_RAW_TEXT = 1500
 _MAX_VOTES = 300
 _MAX_PENDING = 8
 _ITEM = re.compile(
-    r"\n\(?(?:\d{1,3}|[A-Z]|[ivxIVX]{1,4})[.)](?:\d{0,3}\.?)? ?[A-Z\n]|\n(?:ASUNTO|PUNTO|ITEM|Item|Agenda Item|Resolution|RESOLUTION) ?[#\dIVX]"
+    r"\n\(?(?:\d{1,3}|[A-Z]|[ivxIVX]{1,4})[.)](?:\d{0,3}\.?)? ?[A-Z\n]|\n(?:ASUNTO|PUNTO|ITEM|Item|Agenda Item|Resolution|RESOLUTION|Article|ARTICLE)(?: NO\.?| No\.?)? ?[#\dIVX]"
     r"|\n\d{1,2}[ºª°]?\.?-|\n\d{2,4}(?:[-/]\d{1,4})? [A-Z]|\n\d{1,2}[A-Z]\. "
 )
 _END_OF_PAGE = re.compile(r"[^\n]{0,40}(?:\n[^\n]{0,120}){0,3}\s*$")
@@ -46,9 +46,11 @@ def find_votes(text: str, words: list[Token], page_end: int, skip: int = 0) -> t
     if last is not None and last.calls and not last.is_void and _END_OF_PAGE.match(text, last.end):
         last.is_cut_off = True
     votes = [vote for vote in assembly.votes if vote.is_vote]
+    previous_end = skip
     for vote in votes:
         complete(vote, text[max(0, vote.start - 100) : vote.end + 200])
-        vote.motion = find_motion(text, vote)
+        vote.motion = find_motion(text, vote, previous_end)
+        previous_end = vote.end
     return votes, max((vote.end for vote in votes), default=0)
 
 
@@ -171,6 +173,9 @@ class _Assembly:
             return gap < (2500 if vote.has_motion or vote.calls else 300) and not (is_apart and gap > 900)
         if all(vote.tally.get(key) == number for key, number in values.items()) and len(values) > 1:
             return gap < 250 and not is_apart
+        counted = {key: vote.tally[key] for key in values if key in vote.counts}
+        if counted and (len(values) == 1 or gap > 120) and any(values[key] != number for key, number in counted.items()):
+            return False
         if vote.has_pair or (vote.numbers and not vote.roll):
             return not set(values) & set(vote.numbers) and gap < 200 and not is_apart
         if vote.roll and gap > 120:
