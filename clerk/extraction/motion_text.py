@@ -22,11 +22,12 @@ _OBJECT = re.compile(r"(?:[A-Z#](?!otion|econd|oice|oll)|(?:the|staff|its|an?|ap
 """What a member moved without "to": "moved Council Bill 118", "moves staff recommendation"."""
 _BODY = re.compile(
     r"[,; ]*(?:(?:and )?(?:it was )?(?:duly |unanimously )?(?:carried|passed|approved)[^,.]{0,40}, |with [^.]{5,80}?, )?"
-    r"((?:the )?(?:Board|Council|Commission|Committee|Court|Trustees|City|Authority|Town|Village)\b)"
+    r"((?:the )?(?:Board|Council|Commission|Committee|Court|Trustees|City|Authority|Town|Village)\b(?! Member))"
 )
 _SKIP = re.compile(
     r"(?:[,;:.\s)\]-]|and\b|the motion\b|motion\b|MOTION\b|it was\b|VOTED\b|voted\b|RESOLVED\b|resolved\b|so moved\b|moved\b|I move\b)*"
 )
+_ADJACENT = re.compile(r"(?:[\s,;./()-]|and\b|then\b|was\b|with\b|a\b)*")
 _MOVED = re.compile(r"\b(?:moved|moves|motioned)$", re.IGNORECASE)
 _MOTION_TO = re.compile(r"\bmotion ((?:to|that|for) [^.\n]{4,})", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.;](?=\s|$|[\"')\]])|\n\n")
@@ -49,6 +50,7 @@ _ITEM_START = re.compile(
     r"|ORDINANCE\b|Resolution\b|RESOLUTION\b|Article\b|ARTICLE\b|Council Bill\b|Bill\b|Action:|Res\.|Ord\.|ASUNTO\b|PUNTO\b))"
 )
 _MAX_TITLE = 400
+_MIN_TITLE = 16
 
 
 def find_motion(text: str, vote: Vote, after: int = 0) -> str | None:
@@ -67,7 +69,7 @@ def find_motion(text: str, vote: Vote, after: int = 0) -> str | None:
     subject = _MOTION_TO.search(text, vote.start, vote.end)
     if subject is not None and (found := clean_motion(text[subject.start(1) : vote.end + 60])):
         return found
-    return _title_before(text, vote.start, after)
+    return _title_before(text, vote.start, after) or _title_before(text, vote.markers[0].start, after)
 
 
 def _decided(text: str, vote: Vote, position: int) -> int:
@@ -84,7 +86,7 @@ def _after_mover(text: str, vote: Vote, mover: Marker, second: Marker | None) ->
     is_verb = _MOVED.search(text, max(mover.start, mover.end - 12), mover.end) is not None
     counted = next((marker.start for marker in vote.markers if marker.kind in ("numbers", "roll") and marker.start > mover.end), 0)
     if second is not None and second.start >= mover.end:
-        if second.start - mover.end <= 14:
+        if _ADJACENT.fullmatch(text, mover.end, min(second.start, mover.end + 40)) is not None and second.start - mover.end < 40:
             position = second.end
             end = _decided(text, vote, position)
         elif found := _after(text, position, min(end, second.start), counted, is_verb=is_verb):
@@ -132,7 +134,7 @@ def _title_before(text: str, start: int, after: int) -> str | None:
     if not starts:
         return None
     title = " ".join(before[starts[-1] :].split()).strip(" ,;:-(")
-    return title if _MINIMUM <= len(title) <= _MAX_TITLE else None
+    return title if _MIN_TITLE <= len(title) <= _MAX_TITLE else None
 
 
 def clean_motion(rest: str) -> str | None:
