@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from clerk.archive import vote_tables
 from clerk.archive.atomic_build import BuildResult, build, load_schema
 from clerk.documents.storage import SiteStorage
 
@@ -70,6 +71,12 @@ def _copy(connection: sqlite3.Connection, subdomain: str, name: str, database: P
         try:
             for table in ("minutes", "agendas"):
                 connection.execute(_COPY.replace("PAGES", table), [subdomain, name])
+            # Derived again, because an archive of an earlier version has no such tables.
+            for table, rows in vote_tables.derive(connection, "site").items():
+                columns = ("subdomain", "municipality", *vote_tables.COLUMNS[table])
+                marks = ", ".join("?" * len(columns))
+                insert = f"insert into main.{table} ({', '.join(columns)}) values ({marks})"  # noqa: S608 (our own names)
+                connection.executemany(insert, ((subdomain, name, *row) for row in rows))
         except BaseException:
             connection.execute("rollback to one_site")
             raise

@@ -15,6 +15,7 @@ from pathlib import Path
 from clerk.archive import content_hash, integrity
 from clerk.archive.pages import CarriedOver
 from clerk.errors import PagesWouldVanish
+from clerk.extraction.schema import with_result_text
 
 _COLUMNS = "id, meeting, date, page, text, page_image, entities_json, votes_json"
 _PAGES = {
@@ -56,7 +57,7 @@ def carry_over(
         with content_hash.open_readonly(copy) as source, contextlib.suppress(_TableOrColumnMissing):
             for document in list(missing):
                 if rows := _rows(source, document):
-                    connection.executemany(_PAGES[document.table][1], rows)
+                    connection.executemany(_PAGES[document.table][1], map(_with_result_text, rows))
                     missing.remove(document)
             has_intact_copy = True
     if missing and published.is_published and not has_intact_copy:
@@ -65,6 +66,11 @@ def carry_over(
             f"the texts of {len(missing)} documents are lost (the first: {first.meeting} {first.date}), meetings.db"
             " is lost too, and there is no intact published version on this machine"
         )
+
+
+def _with_result_text(row: tuple[object, ...]) -> tuple[object, ...]:
+    *values, votes_json = row
+    return (*values, with_result_text(votes_json) if isinstance(votes_json, str) else votes_json)
 
 
 class _TableOrColumnMissing(Exception):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable
 
+from clerk.archive import vote_tables
 from clerk.archive.atomic_build import BuildResult, Finish, build, load_schema
 from clerk.archive.carry_over import NOT_PUBLISHED, PublishedCopies, carry_over
 from clerk.archive.pages import CarriedOver, Page, read_pages, with_ids
@@ -41,6 +42,7 @@ def compile_site(
     def fill(connection: sqlite3.Connection) -> None:
         documents = apply(connection, with_ids(read_pages(storage, selected)))
         carry_over(connection, documents, storage.database, published)
+        vote_tables.update(connection)
 
     return build(storage.database, load_schema("meetings.sql"), fill, finish, before_rename)
 

@@ -49,6 +49,7 @@ _ITEM_START = re.compile(
     r"(?:^|\n|(?<=\. ))(?=[#*(]{0,2}(?:(?<!\. )\d{1,4}[-.)\dA-Za-z]{0,8} ?[.):-]? ?[A-Z\"]|[A-Z][.)] [A-Z]|[IVX]{1,4}[.)] |(?:Agenda )?Item\b|ITEM\b|Ordinance\b"
     r"|ORDINANCE\b|Resolution\b|RESOLUTION\b|Article\b|ARTICLE\b|Council Bill\b|Bill\b|Action:|Res\.|Ord\.|ASUNTO\b|PUNTO\b))"
 )
+_OUTCOME = re.compile(r" (?:Passed|Adopted|Approved|Carried|Failed|Defeated|PASSED|ADOPTED|APPROVED|CARRIED|FAILED)\.?$")
 _MAX_TITLE = 400
 _MIN_TITLE = 16
 
@@ -133,7 +134,7 @@ def _title_before(text: str, start: int, after: int) -> str | None:
     starts = [match.end() for match in _ITEM_START.finditer(before)]
     if not starts:
         return None
-    title = " ".join(before[starts[-1] :].split()).strip(" ,;:-(")
+    title = _OUTCOME.sub("", " ".join(before[starts[-1] :].split())).strip(" ,;:-(")
     return title if _MIN_TITLE <= len(title) <= _MAX_TITLE else None
 
 

@@ -240,6 +240,7 @@ def find_numbers(page: Page) -> Iterator[Marker]:
         yield Marker(match.start(), match.end(), "numbers", values)
     for match in _LETTERS.finditer(text):
         values = {key: int(value) for key, value in zip(("ayes", "nays", "abstain"), match.groups(), strict=True) if value}
+        yield Marker(match.start(), match.start(), "call", True)
         yield Marker(match.start(), match.end(), "numbers", values)
     yield from _find_counts(text)
 

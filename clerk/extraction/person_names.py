@@ -25,6 +25,9 @@ GIVEN_NAMES = read_words("given_names.txt")
 AMBIGUOUS_GIVEN_NAMES = read_words("ambiguous_given_names.txt")
 SURNAMES = read_words("surnames.txt")
 _CAMEL_CASE = re.compile(r"(?:de|del|di|du|da|la|le|van|von|mc|mac|o'|d')[A-Z]")
+_SURNAMES_LIKE_ROLES = frozenset(
+    {"dean", "judge", "warden", "marshal", "chaplain", "ranger", "forester", "constable", "coach", "justice", "reeve", "pastor", "deputy"}
+)
 _ROMAN_NUMERALS = frozenset({"II", "III", "IV", "VI", "VII", "VIII", "IX", "XI", "XII", "XIII", "XIV", "XV"})
 _NOT_IN_NAMES = frozenset({"y"})
 
@@ -62,6 +65,9 @@ def person_at(words: Sequence[Token], at: int, *, listed: bool = False) -> Perso
         at += 1
         is_wrapped = True
     parts, names, end = _name_at(words, at, expected=bool(titles) or listed)
+    if not names and listed and words[start].lower.rstrip(".") in _SURNAMES_LIKE_ROLES:
+        clean = words[start].text.rstrip(".")
+        return Person(clean, None, start, start + 1, titled=False)
     if not names or (names == 1 and not titles and len(parts[0]) < 2):
         return None
     if is_wrapped and end < len(words) and words[end].text == ":":

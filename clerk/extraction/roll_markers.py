@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from clerk.extraction.marker import KINDS, Marker, Page
 from clerk.extraction.outcome_markers import NUMBER_WORDS
 from clerk.extraction.person_names import Person, people_at, person_before
+from clerk.extraction.tokens import Token
 
 _AYE = r"ayes?|yeas?|yeahs?|yes(?:es)?|(?:voting|voted) (?:aye|yes|yea|in favou?r|for|in the affirmative)|in favou?r|affirmative|for"
 _NAY = (
@@ -172,7 +173,7 @@ def _ballots(page: Page) -> Iterator[Marker]:
         if before == 0 or words[before - 1].text == "\n" or _is_label(page, before, at):
             continue
         person = person_before(words, before)
-        if person is None or person.end != before:
+        if person is None or person.end != before or (separated and _ends_group(words, person)):
             continue
         kind = next(kind for kind, group in zip(KINDS, match.groups(), strict=True) if group)
         start = words[person.start].start
@@ -181,6 +182,16 @@ def _ballots(page: Page) -> Iterator[Marker]:
             run = []
         run.append((person, kind, start, words[at].end, separated or words[at].text[0].isupper()))
     yield from _as_rolls(run)
+
+
+def _ends_group(words: Sequence[Token], person: Person) -> bool:
+    """Whether a verb has several subjects: `Boykin and Southwick voted aye` is for _voters_in_prose."""
+    if words[person.end].lower not in _VERBS:
+        return False
+    at = person.start - 1
+    while at >= 0 and words[at].lower in _GROUP_WORDS:
+        at -= 1
+    return 0 <= at < person.start - 1 and words[at].text[0].isupper() and _BALLOT.match(words[at].text.rstrip(".,;")) is None
 
 
 def _is_label(page: Page, before: int, at: int) -> bool:

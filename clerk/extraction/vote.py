@@ -84,14 +84,7 @@ class Vote:
             return "aye" in self.roll_kinds and (len(self.roll) > 1 or len(self.tally) > 1 or bool(self.result))
         if self.calls:
             return decided
-        return bool({"ayes", "nays"} <= set(self.numbers) or ("ayes" in self.numbers and (self.result or self.is_bracketed)))
-
-    @property
-    def is_bracketed(self) -> bool:
-        """Whether the numbers are a bare disposition such as "(Y-5)"."""
-        return bool(self.numbers) and self.markers[0].kind == "numbers" and len(self.numbers) == 1 and self.markers[0].value is not None and (
-            self.markers[0].end - self.markers[0].start <= 5
-        )
+        return {"ayes", "nays"} <= set(self.numbers) or ("ayes" in self.numbers and bool(self.result))
 
     def add(self, marker: Marker) -> None:
         self.markers.append(marker)

@@ -70,7 +70,7 @@ class _Assembly:
         if vote is not None and self._join(vote, marker, following):
             vote.end = max(vote.end, marker.end)
             return True
-        if not self._starts_vote(marker):
+        if not self._starts_vote(marker, following):
             return True
         if marker.start >= self.page_end or len(self.votes) >= _MAX_VOTES:
             return False
@@ -85,16 +85,12 @@ class _Assembly:
         self.current = new
         return True
 
-    def _starts_vote(self, marker: Marker) -> bool:
-        match marker.kind:
-            case "mover" | "second" | "call" | "roll":
-                return True
-            case "numbers":
-                return True
-            case "result":
-                return bool(marker.value.creates or marker.value.is_label)
-            case _:
-                return False
+    def _starts_vote(self, marker: Marker, following: Marker | None) -> bool:
+        if marker.kind == "result":
+            # "Failed. Yeas 12, Nays 9": a bare word states the outcome of the numbers after it.
+            is_counted = following is not None and following.kind in ("numbers", "roll") and following.start - marker.end < 40
+            return bool(marker.value.creates or marker.value.is_label or (is_counted and not marker.value.adjacent))
+        return marker.kind in ("mover", "second", "call", "roll", "numbers")
 
     def _join(self, vote: Vote, marker: Marker, following: Marker | None) -> bool:
         """Add the marker to the vote if it belongs to it."""

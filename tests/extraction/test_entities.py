@@ -75,7 +75,7 @@ def test_courtesy_titles_are_not_roles() -> None:
 def test_more_evidence_means_more_confidence() -> None:
     (page,) = extract(
         "Mayor Ellen Ortiz spoke.\nCommissioner Vance spoke.\nMs. Reyes spoke.\n"
-        "Moved by Trustee Gray, seconded by Trustee Lund.\nPresent: Abbott, Byrne\n"
+        "Moved by Trustee Gray, seconded by Trustee Lund. Carried.\nPresent: Abbott, Byrne\n"
     )
     confidence = {name: number for name, (number, _) in page["persons"].items()}
     assert (
@@ -89,7 +89,7 @@ def test_more_evidence_means_more_confidence() -> None:
 
 def test_a_name_known_from_one_page_is_found_on_another_with_less_confidence() -> None:
     first, second = extract(
-        "Mayor Ellen Ortiz spoke.", "A letter by Ellen Ortiz was read. A letter by Joan Doe was read."
+        "Mayor Ellen Ortiz spoke.", "A letter by Ellen Ortiz was read. A letter by Xqir Doe was read."
     )
     assert second["persons"] == {"Ellen Ortiz": (0.9, "Mayor")}
     assert first["persons"] == {"Ellen Ortiz": (0.95, "Mayor")}
