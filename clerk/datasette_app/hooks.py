@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -11,7 +12,7 @@ from datasette import hookimpl
 from datasette.utils.asgi import NotFound, Request, Response, asgi_send_file
 from markupsafe import Markup
 
-from clerk.archive import search
+from clerk.archive import search, votes
 from clerk.datasette_app import query_limits
 from clerk.datasette_app.lazy_datasette import ArchiveDatasette
 
@@ -21,7 +22,17 @@ _MAX_HITS = 100
 _TABLES = {
     "minutes": {"facets": ["meeting", "date"], "sort_desc": "date", "description": "A row per page of minutes."},
     "agendas": {"facets": ["meeting", "date"], "sort_desc": "date", "description": "A row per page of an agenda."},
+    "votes": {"facets": ["result", "meeting"], "sort_desc": "date", "description": "A row per vote."},
+    "vote_rolls": {"facets": ["vote"], "description": "A row per person and vote."},
+    "people": {"sort_desc": "votes", "label_column": "name", "description": "A row per person that the pages name."},
 }
+_LINKED_COLUMNS = {
+    ("votes", "id"): "votes", ("votes", "motion_by_id"): "people", ("votes", "seconded_by_id"): "people",
+    ("vote_rolls", "vote_id"): "votes", ("vote_rolls", "person_id"): "people", ("people", "id"): "people",
+}  # fmt: skip
+"""Column → the kind of page that its value links to."""
+_MAX_VOTES = 500
+"""Votes on the page of a person; the table has the others."""
 # Datasette makes a form field of every parameter: visitors should enter only the words and the date.
 _SEARCH = (
     search.SEARCH_SQL.replace(":mark_start", "'['")
@@ -68,7 +79,9 @@ def prepare_connection(conn: sqlite3.Connection) -> None:
 
 
 @hookimpl
-def render_cell(value: Any, column: str, database: str, datasette: ArchiveDatasette) -> Markup | None:
+def render_cell(value: Any, column: str, table: str | None, database: str, datasette: ArchiveDatasette) -> Markup | None:
+    if isinstance(value, str) and (kind := _LINKED_COLUMNS.get((table or "", column))) is not None:
+        return Markup('<a href="{}">{}</a>').format(datasette.urls.path(f"/-/{kind}/{database}/{quote(value, safe='')}"), value)
     if column != "page_image" or not isinstance(value, str) or datasette.image(database, value) is None:
         return None
     path = datasette.urls.path(f"/-/images/{database}{quote(value)}")
@@ -80,6 +93,8 @@ def register_routes() -> list[tuple[str, Any]]:
     return [
         (r"^/$", index),
         (r"^/\.json$", index_as_json),
+        (r"^/-/votes/(?P<site>[^/]+)/(?P<vote>[^/]+)$", vote),
+        (r"^/-/people/(?P<site>[^/]+)/(?P<person>[^/]+)$", person),
         (r"^/-/images/(?P<site>[^/]+)(?P<page_image>/.+)$", image),
     ]
 
@@ -124,3 +139,54 @@ async def image(datasette: ArchiveDatasette, request: Request, send: Any) -> Non
     if path is None:
         raise NotFound("There is no such image")
     await asgi_send_file(send, path, content_type="image/png")
+
+
+async def vote(datasette: ArchiveDatasette, request: Request) -> Response:
+    """The page of a vote."""
+    key = unquote(request.url_vars["vote"], errors="replace")
+
+    def read(connection: sqlite3.Connection) -> dict[str, Any] | None:
+        found = votes.read_vote(connection, key)
+        return None if found is None else {"vote": found, "page_image": votes.page_image(connection, found)}
+
+    return await _page(datasette, request, "vote_page.html", read)
+
+
+async def person(datasette: ArchiveDatasette, request: Request) -> Response:
+    """The page of a person."""
+    key = unquote(request.url_vars["person"], errors="replace")
+
+    def read(connection: sqlite3.Connection) -> dict[str, Any] | None:
+        found = votes.read_person(connection, key)
+        if found is None:
+            return None
+        cast = votes.read_votes(connection, [key], limit=_MAX_VOTES + 1)
+        return {
+            "person": found,
+            "counts": votes.count_votes(connection, key),
+            "votes": cast[:_MAX_VOTES],
+            "has_more": len(cast) > _MAX_VOTES,
+        }
+
+    return await _page(datasette, request, "person_page.html", read)
+
+
+async def _page(
+    datasette: ArchiveDatasette, request: Request, template: str, read: Callable[[sqlite3.Connection], dict[str, Any] | None]
+) -> Response:
+    site = unquote(request.url_vars["site"], errors="replace")
+    try:
+        archive = await asyncio.to_thread(datasette.archive, site)
+    except KeyError:
+        raise NotFound("There is no such site") from None
+
+    def read_tables(connection: sqlite3.Connection) -> dict[str, Any] | None:
+        return read(connection) if votes.has_tables(connection) else None
+
+    found = await archive.execute_fn(read_tables)
+    if found is None:
+        raise NotFound("The published archive has no such vote or person")
+    image = found.get("page_image")
+    has_image = bool(image) and await asyncio.to_thread(datasette.image, site, image) is not None
+    context = found | {"site": site, "name": datasette.site_metadata.name(site), "has_image": has_image}
+    return Response.html(await datasette.render_template(template, context, request=request))

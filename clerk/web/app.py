@@ -21,7 +21,7 @@ from clerk.web.action_executor import ActionExecutor
 from clerk.web.auth import AuthMiddleware
 from clerk.web.db import ReadOnlyPool, SampleQuery
 from clerk.web.live_updates import Broadcaster
-from clerk.web.pages import actions, document, failures, log, overview, probes, queues, search, site, sites
+from clerk.web.pages import actions, document, failures, log, overview, probes, queues, search, site, sites, votes
 from clerk.web.rendering import WEB_DIR, render
 from clerk.web.request_context import RequestContextMiddleware
 
@@ -38,6 +38,10 @@ _ROUTES = [
     Route("/sites/{subdomain:path}/documents/{document:int}", document.show),
     Route("/sites/{subdomain:path}/documents/{document:int}/pages/{page:int}.png", document.image),
     Route("/sites/{subdomain:path}/documents/{document:int}/document.pdf", document.original),
+    Route("/sites/{subdomain:path}/votes", votes.show_votes),
+    Route("/sites/{subdomain:path}/votes/{vote}", votes.show_vote),
+    Route("/sites/{subdomain:path}/people", votes.show_people),
+    Route("/sites/{subdomain:path}/people/{person}", votes.show_person),
     Route("/sites/{subdomain:path}", site.show),
     Route("/metrics", probes.metrics),
     Route("/livez", probes.live),

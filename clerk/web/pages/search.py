@@ -13,7 +13,7 @@ from psycopg.rows import DictRow
 from starlette.requests import Request
 from starlette.responses import Response
 
-from clerk.archive.search import Hit, SearchResult, search
+from clerk.archive.search import Hit, search
 from clerk.documents.sanitize import is_subdomain
 from clerk.publish.versions import published_archives
 from clerk.web import paging
@@ -90,7 +90,7 @@ def show(request: Request) -> Response:
         if publish_dir is not None and publish_dir.is_dir():
             archives = published_archives(publish_dir, params.site or None)
             result = search(archives, params.text, params.since, _MAX_HITS, _TIMEOUT)
-            hits = _link_hits(request.app.state.pool, result, params.text)
+            hits = link_hits(request.app.state.pool, result.hits, params.text)
     except OSError as error:
         error_message = f"The archives on this machine cannot be read: {error.strerror}."
     return render(
@@ -105,19 +105,20 @@ def show(request: Request) -> Response:
     )
 
 
-def _link_hits(pool: ReadOnlyPool, result: SearchResult, text: str) -> list[LinkedHit]:
+def link_hits(pool: ReadOnlyPool, hits: list[Hit], text: str) -> list[LinkedHit]:
+    """Add the dashboard's page and the source of each hit. `text` is highlighted there."""
     documents: dict[int, DictRow] = {}
-    if result.hits:
+    if hits:
         values = {
-            "sites": [hit.subdomain for hit in result.hits],
-            "keys": [storage_key(hit.page_image) for hit in result.hits],
-            "kinds": [hit.kind for hit in result.hits],
-            "meetings": [hit.meeting for hit in result.hits],
-            "dates": [_parse_date(hit.date) for hit in result.hits],
+            "sites": [hit.subdomain for hit in hits],
+            "keys": [storage_key(hit.page_image) for hit in hits],
+            "kinds": [hit.kind for hit in hits],
+            "meetings": [hit.meeting for hit in hits],
+            "dates": [_parse_date(hit.date) for hit in hits],
         }
         with pool.transaction() as connection:
             documents = {row["number"]: row for row in fetch_rows(connection, _DOCUMENTS, values)}
-    return [_link_hit(hit, documents.get(number), text) for number, hit in enumerate(result.hits, 1)]
+    return [_link_hit(hit, documents.get(number), text) for number, hit in enumerate(hits, 1)]
 
 
 def _link_hit(hit: Hit, document: DictRow | None, text: str) -> LinkedHit:
