@@ -27,10 +27,15 @@ _TABLES = {
     "people": {"sort_desc": "votes", "label_column": "name", "description": "A row per person that the pages name."},
 }
 _LINKED_COLUMNS = {
-    ("votes", "id"): "votes", ("votes", "motion_by_id"): "people", ("votes", "seconded_by_id"): "people",
-    ("vote_rolls", "vote_id"): "votes", ("vote_rolls", "person_id"): "people", ("people", "id"): "people",
-}  # fmt: skip
-"""Column → the kind of page that its value links to."""
+    ("votes", "number"): ("votes", "id"),
+    ("votes", "motion"): ("votes", "id"),
+    ("votes", "motion_by"): ("people", "motion_by_id"),
+    ("votes", "seconded_by"): ("people", "seconded_by_id"),
+    ("vote_rolls", "vote"): ("votes", "vote_id"),
+    ("vote_rolls", "name"): ("people", "person_id"),
+    ("people", "name"): ("people", "id"),
+}
+"""Column → the kind of page that it links to, and the column with the id. Datasette links the ids themselves to its rows."""
 _MAX_VOTES = 500
 """Votes on the page of a person; the table has the others."""
 # Datasette makes a form field of every parameter: visitors should enter only the words and the date.
@@ -79,9 +84,13 @@ def prepare_connection(conn: sqlite3.Connection) -> None:
 
 
 @hookimpl
-def render_cell(value: Any, column: str, table: str | None, database: str, datasette: ArchiveDatasette) -> Markup | None:
-    if isinstance(value, str) and (kind := _LINKED_COLUMNS.get((table or "", column))) is not None:
-        return Markup('<a href="{}">{}</a>').format(datasette.urls.path(f"/-/{kind}/{database}/{quote(value, safe='')}"), value)
+def render_cell(
+    row: Any, value: Any, column: str, table: str | None, database: str, datasette: ArchiveDatasette
+) -> Markup | None:
+    kind, id_column = _LINKED_COLUMNS.get((table or "", column), (None, ""))
+    if kind is not None and value is not None and id_column in row.keys() and isinstance(row[id_column], str):
+        path = datasette.urls.path(f"/-/{kind}/{database}/{quote(row[id_column], safe='')}")
+        return Markup('<a href="{}">{}</a>').format(path, value)
     if column != "page_image" or not isinstance(value, str) or datasette.image(database, value) is None:
         return None
     path = datasette.urls.path(f"/-/images/{database}{quote(value)}")
