@@ -55,7 +55,9 @@ def derive(connection: sqlite3.Connection, schema: str = "main") -> dict[str, li
         for row in connection.execute(query.replace("SCHEMA", schema)):
             tables.add_page(kind, *row)
     if tables.invalid:
-        logger.warning("the findings on %s pages are not valid JSON, so their votes are not in the tables", tables.invalid)
+        logger.warning(
+            "the findings on %s pages are not valid JSON, so their votes are not in the tables", tables.invalid
+        )
     return tables.rows()
 
 
@@ -103,7 +105,9 @@ class _Derivation:
         self.pages: list[_Page] = []
         self.invalid = 0
         # Ending of a full name → the full names, per document and per body.
-        self._in_document: defaultdict[tuple[str, str], defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        self._in_document: defaultdict[tuple[str, str], defaultdict[str, set[str]]] = defaultdict(
+            lambda: defaultdict(set)
+        )
         self._in_body: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
 
     def add_page(

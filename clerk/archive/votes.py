@@ -17,7 +17,10 @@ _OF_PERSON = (
     " where (motion_by_id in ({ids}) or seconded_by_id in ({ids})"
     " or id in (select vote_id from vote_rolls where person_id in ({ids})))"
 ).format(ids="select value from json_each(:ids)")
-_PAGE_IMAGE = {"minutes": "select page_image from minutes where id = ?", "agenda": "select page_image from agendas where id = ?"}
+_PAGE_IMAGE = {
+    "minutes": "select page_image from minutes where id = ?",
+    "agenda": "select page_image from agendas where id = ?",
+}
 _BATCH = 500
 TALLY = ("ayes", "nays", "abstain", "absent")
 
@@ -84,7 +87,9 @@ class Person:
 
 def has_tables(connection: sqlite3.Connection) -> bool:
     """Whether the archive has the tables; one that an earlier version compiled has not."""
-    found = connection.execute("select count(*) from sqlite_master where type = 'table' and name in ('votes', 'vote_rolls', 'people')")
+    found = connection.execute(
+        "select count(*) from sqlite_master where type = 'table' and name in ('votes', 'vote_rolls', 'people')"
+    )
     return bool(found.fetchone()[0] == 3)
 
 
@@ -92,7 +97,11 @@ def find_people(connection: sqlite3.Connection, name: str = "", limit: int = 100
     """Return the people whose name contains every word, those with most votes first."""
     words = [word for word in person_id(name).split("-") if word] if name.strip() else []
     where = " and ".join(["id like ? escape '\\'"] * len(words))
-    query = _PEOPLE + (f" where {where}" if where else "") + " order by votes + motions + seconds desc, pages desc, id limit ? offset ?"
+    query = (
+        _PEOPLE
+        + (f" where {where}" if where else "")
+        + " order by votes + motions + seconds desc, pages desc, id limit ? offset ?"
+    )
     patterns = [f"%{word.replace('_', chr(92) + '_')}%" for word in words]
     return [Person(*row) for row in connection.execute(query, [*patterns, limit, offset])]
 

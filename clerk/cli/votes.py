@@ -26,7 +26,20 @@ _VOTE_FIELDS = (
     "site", "date", "meeting", "kind", "page", "vote_id", "motion", "motion_by", "seconded_by", "result", "contradictory", "ayes",
     "nays", "abstain", "absent", "voted_aye", "voted_nay", "abstained", "were_absent", "text",
 )  # fmt: skip
-_ROLL_FIELDS = ("site", "date", "meeting", "kind", "page", "vote_id", "person_id", "person", "vote", "result", "contradictory", "motion")
+_ROLL_FIELDS = (
+    "site",
+    "date",
+    "meeting",
+    "kind",
+    "page",
+    "vote_id",
+    "person_id",
+    "person",
+    "vote",
+    "result",
+    "contradictory",
+    "motion",
+)
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet runs a cell that starts with one of these as a formula."""
 
@@ -42,10 +55,22 @@ def votes() -> None:
 @click.option("--rolls", is_flag=True, help="Print a row per person and vote instead of a row per vote.")
 @click.option("--site", help="Export only the votes of this site.")
 @click.option("--person", help="Export only votes in which a person whose name contains these words took part.")
-@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Export only votes from this day on.")
-@click.option("--output", type=click.Path(dir_okay=False, writable=True, path_type=Path), help="File to write. Default: standard output.")
+@click.option(
+    "--since", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Export only votes from this day on."
+)
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="File to write. Default: standard output.",
+)
 def export(
-    as_csv: bool, as_json: bool, rolls: bool, site: str | None, person: str | None, since: datetime | None, output: Path | None
+    as_csv: bool,
+    as_json: bool,
+    rolls: bool,
+    site: str | None,
+    person: str | None,
+    since: datetime | None,
+    output: Path | None,
 ) -> None:
     """Export votes as CSV or JSON, the newest of each site first. Exit code 1: no vote was found, or an archive could not
     be read.

@@ -88,9 +88,12 @@ def render_cell(
     row: Any, value: Any, column: str, table: str | None, database: str, datasette: ArchiveDatasette
 ) -> Markup | None:
     kind, id_column = _LINKED_COLUMNS.get((table or "", column), (None, ""))
-    if kind is not None and value is not None and id_column in row.keys() and isinstance(row[id_column], str):
-        path = datasette.urls.path(f"/-/{kind}/{database}/{quote(row[id_column], safe='')}")
-        return Markup('<a href="{}">{}</a>').format(path, value)
+    if kind is not None and value is not None and id_column in row.keys():
+        # Datasette replaces the value of a foreign key with the value and its label.
+        key = row[id_column]["value"] if isinstance(row[id_column], dict) else row[id_column]
+        if isinstance(key, str):
+            path = datasette.urls.path(f"/-/{kind}/{database}/{quote(key, safe='')}")
+            return Markup('<a href="{}">{}</a>').format(path, value)
     if column != "page_image" or not isinstance(value, str) or datasette.image(database, value) is None:
         return None
     path = datasette.urls.path(f"/-/images/{database}{quote(value)}")
@@ -181,7 +184,10 @@ async def person(datasette: ArchiveDatasette, request: Request) -> Response:
 
 
 async def _page(
-    datasette: ArchiveDatasette, request: Request, template: str, read: Callable[[sqlite3.Connection], dict[str, Any] | None]
+    datasette: ArchiveDatasette,
+    request: Request,
+    template: str,
+    read: Callable[[sqlite3.Connection], dict[str, Any] | None],
 ) -> Response:
     site = unquote(request.url_vars["site"], errors="replace")
     try:

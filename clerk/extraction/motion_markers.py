@@ -24,7 +24,8 @@ _MOVES = re.compile(
     re.IGNORECASE,
 )
 _OFFERED = re.compile(
-    r"\b(?:offered|introduced|presented|read|submitted)\b[^.;\n]{0,120}?\band (?:moved|made a motion|motioned)\b", re.IGNORECASE
+    r"\b(?:offered|introduced|presented|read|submitted)\b[^.;\n]{0,120}?\band (?:moved|made a motion|motioned)\b",
+    re.IGNORECASE,
 )
 _SECONDED_BY = re.compile(
     r"\b(?:(?:second(?:ed|s)?|2nd|support(?:ed)?)(?: was)?(?: made| provided| given| offered)?(?: to the motion)?"
@@ -61,7 +62,9 @@ _BARE = frozenset({"motion", "moved", "second", "move", "seconded", "first", "1s
 _BY_LOOK_BACK = 400
 _MOTION_BEFORE = re.compile(r"\bmotion\b", re.IGNORECASE)
 _SECOND_BEFORE = re.compile(r"\bsecond\w*(?: was)? $", re.IGNORECASE)
-_NAME_AND_SECOND = re.compile(r"[,;/ ]{0,3}(?:and )?(?:\n)?(?:a )?(?:2nd|second(?:ed)?|support(?:ed)?)\b", re.IGNORECASE)
+_NAME_AND_SECOND = re.compile(
+    r"[,;/ ]{0,3}(?:and )?(?:\n)?(?:a )?(?:2nd|second(?:ed)?|support(?:ed)?)\b", re.IGNORECASE
+)
 
 
 def find_motions(page: Page) -> Iterator[Marker]:
@@ -117,7 +120,9 @@ def _is_bare(match: re.Match[str]) -> bool:
 
 def _person_after(page: Page, match: re.Match[str], *, is_bare: bool, needs_second: bool = False) -> Person | None:
     words, at = page.words, page.index(match.end())
-    while at < len(words) and words[at].text in (":", "\n", "-", "(") or (at < len(words) and words[at].lower in ("by", "the")):
+    while (at < len(words) and words[at].text in (":", "\n", "-", "(")) or (
+        at < len(words) and words[at].lower in ("by", "the")
+    ):
         at += 1
     if at >= len(words) or words[at].start - match.end() > 6:
         return None
@@ -157,7 +162,11 @@ def _person_of_verb(page: Page, match: re.Match[str], kind: str) -> Person | Non
     if person is None or person.start < 1:
         return person
     # "Price, seconded by Cutler, moved": the mover is Price.
-    if words[person.start - 1].lower == "by" and person.start > 1 and words[person.start - 2].lower in ("seconded", "second"):
+    if (
+        words[person.start - 1].lower == "by"
+        and person.start > 1
+        and words[person.start - 2].lower in ("seconded", "second")
+    ):
         if kind == "second":
             return None
         before = person_before(words, person.start - 2)

@@ -18,7 +18,9 @@ _START = re.compile(
     r"|(?:the |its )?(?:approval|adoption|acceptance|passage|tabling|denial|reconsideration|ratification|suspension|introduction|amendment)"
     r" (?:of|to)\b|adjournment\b|recess\b|de (?=\w{3,14}[aei]r\b)|para (?=\w{3,14}[aei]r\b)|que (?=(?:se|el|la)\b))",
 )
-_OBJECT = re.compile(r"(?:[A-Z#](?!otion|econd|oice|oll)|(?:the|staff|its|an?|approval|adoption|acceptance|adjournment)\b)[^\n]{5,}")
+_OBJECT = re.compile(
+    r"(?:[A-Z#](?!otion|econd|oice|oll)|(?:the|staff|its|an?|approval|adoption|acceptance|adjournment)\b)[^\n]{5,}"
+)
 """What a member moved without "to": "moved Council Bill 118", "moves staff recommendation"."""
 _BODY = re.compile(
     r"[,; ]*(?:(?:and )?(?:it was )?(?:duly |unanimously )?(?:carried|passed|approved)[^,.]{0,40}, |with [^.]{5,80}?, )?"
@@ -49,7 +51,9 @@ _ITEM_START = re.compile(
     r"(?:^|\n|(?<=\. ))(?=[#*(]{0,2}(?:(?<!\. )\d{1,4}[-.)\dA-Za-z]{0,8} ?[.):-]? ?[A-Z\"]|[A-Z][.)] [A-Z]|[IVX]{1,4}[.)] |(?:Agenda )?Item\b|ITEM\b|Ordinance\b"
     r"|ORDINANCE\b|Resolution\b|RESOLUTION\b|Article\b|ARTICLE\b|Council Bill\b|Bill\b|Action:|Res\.|Ord\.|ASUNTO\b|PUNTO\b))"
 )
-_OUTCOME = re.compile(r" (?:Passed|Adopted|Approved|Carried|Failed|Defeated|PASSED|ADOPTED|APPROVED|CARRIED|FAILED)\.?$")
+_OUTCOME = re.compile(
+    r" (?:Passed|Adopted|Approved|Carried|Failed|Defeated|PASSED|ADOPTED|APPROVED|CARRIED|FAILED)\.?$"
+)
 _MAX_TITLE = 400
 _MIN_TITLE = 16
 
@@ -77,7 +81,11 @@ def _decided(text: str, vote: Vote, position: int) -> int:
     """Return where the outcome starts, which the motion cannot reach. "M/S/C" states it before the motion."""
     for marker in vote.markers:
         states_it_before = marker.kind == "result" and (marker.value.adjacent or marker.start == marker.end)
-        if marker.kind in _DECISIVE and marker.start >= position and not (states_it_before and marker.start - position < 4):
+        if (
+            marker.kind in _DECISIVE
+            and marker.start >= position
+            and not (states_it_before and marker.start - position < 4)
+        ):
             return marker.start
     return len(text)
 
@@ -85,9 +93,14 @@ def _decided(text: str, vote: Vote, position: int) -> int:
 def _after_mover(text: str, vote: Vote, mover: Marker, second: Marker | None) -> str | None:
     position, end = mover.end, _decided(text, vote, mover.end)
     is_verb = _MOVED.search(text, max(mover.start, mover.end - 12), mover.end) is not None
-    counted = next((marker.start for marker in vote.markers if marker.kind in ("numbers", "roll") and marker.start > mover.end), 0)
+    counted = next(
+        (marker.start for marker in vote.markers if marker.kind in ("numbers", "roll") and marker.start > mover.end), 0
+    )
     if second is not None and second.start >= mover.end:
-        if _ADJACENT.fullmatch(text, mover.end, min(second.start, mover.end + 40)) is not None and second.start - mover.end < 40:
+        if (
+            _ADJACENT.fullmatch(text, mover.end, min(second.start, mover.end + 40)) is not None
+            and second.start - mover.end < 40
+        ):
             position = second.end
             end = _decided(text, vote, position)
         elif found := _after(text, position, min(end, second.start), counted, is_verb=is_verb):

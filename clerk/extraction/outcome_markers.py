@@ -22,7 +22,9 @@ _RESULTS = {
 _TENTATIVE = frozenset({"denied", "rejected"})
 _NEEDS_AUXILIARY = frozenset({"approved", "adopted", "granted", "accepted", "ratified", "enacted", "denied", "rejected", "postponed",
                               "deferred", "continued", "tabled"})  # fmt: skip
-_ADVERBS = r"(?:(?:duly|then|unanimously|hereby|also|subsequently|thereby|therefore|so|thus|declared|thereupon)\b,? ?){0,2}"
+_ADVERBS = (
+    r"(?:(?:duly|then|unanimously|hereby|also|subsequently|thereby|therefore|so|thus|declared|thereupon)\b,? ?){0,2}"
+)
 _SUBJECT_VERBS = (
     r"passed|carried|approved|adopted|carries|passes|prevailed|prevails|failed|fails|defeated|denied|rejected|lost|tabled|postponed"
     r"|did not (?:pass|carry)|does not (?:pass|carry)|dies"
@@ -33,7 +35,9 @@ _SUBJECT = re.compile(
     rf"([^.;:\n]{{0,160}}?)[ \n]((?:was|were|is|are|has|had|been|being|be) )?{_ADVERBS}({_SUBJECT_VERBS})\b",
     re.IGNORECASE,
 )
-_STRONG_SUBJECTS = frozenset({"motion", "motions", "amendment", "question", "substitute", "measure", "bill", "bylaw", "by-law", "vote"})
+_STRONG_SUBJECTS = frozenset(
+    {"motion", "motions", "amendment", "question", "substitute", "measure", "bill", "bylaw", "by-law", "vote"}
+)
 _LABELLED = re.compile(
     r"(?:^|\n|[.;] )(?:final )?(?:result|disposition|action(?: taken)?|outcome|resolution|status|decision|vote(?: result)?|motion(?: result)?)"
     r"s? ?[:-]{1,2} ?\n?(?:the )?(?:motion |resolution |item )?(?:was |is )?(?:unanimously )?"
@@ -70,7 +74,9 @@ _AFTER_SECOND = re.compile(
     r"(carried|passed|approved|adopted|voted|defeated|failed)\b",
     re.IGNORECASE,
 )
-_CONSENT = re.compile(r"\b(?:so ordered|hearing no objections?|there being no objections?|without objection)\b", re.IGNORECASE)
+_CONSENT = re.compile(
+    r"\b(?:so ordered|hearing no objections?|there being no objections?|without objection)\b", re.IGNORECASE
+)
 _NOT_AN_OUTCOME = re.compile(
     r"(?:\b(?:be|to|not|if|when|until|unless|shall|may|must|should|would|will|can|could|had|as|once|after|before|whether|previously"
     r"|recently|already|having been|been|being|or|were to|to be|the|an?|any|all|that were|that was|which were|of)[ \n]|-)$",
@@ -78,14 +84,18 @@ _NOT_AN_OUTCOME = re.compile(
 )
 _HISTORY_AFTER = re.compile(r" (?:in|on|at|during|last|this past)(?: [a-z]{2,10}){0,2}? (?:(?:19|20)\d\d|january|february|march|april|may \d|june"
                             r"|july|august|september|october|november|december|last|previous|year|month|prior)\b", re.IGNORECASE)  # fmt: skip
-_HISTORY_BEFORE = re.compile(r"\b(?:last|previous(?:ly)?|prior|earlier|had|in (?:19|20)\d\d|ago|recently|historically)\b", re.IGNORECASE)
+_HISTORY_BEFORE = re.compile(
+    r"\b(?:last|previous(?:ly)?|prior|earlier|had|in (?:19|20)\d\d|ago|recently|historically)\b", re.IGNORECASE
+)
 _ELECTION = re.compile(r" (?:by |with )?\d{1,3},\d{3}")
 _REPORTED = re.compile(
     r"\b(?:said(?! (?:motion|resolution|ordinance))|stated|noted|asked|explained|commented|mentioned|recalled|added|felt|believed|wondered|questioned|advised|indicated|told"
     r"|hoped|suggested|recommends?|recommended|reported|says?)\b",
     re.IGNORECASE,
 )
-_ENDS_STATEMENT = re.compile(r"[.,;:)\]\n]|$| (?:by|on a|on the|with|unanim|as (?:amended|presented|written|submitted|corrected|read|is)|\d|\(|\[|on (?:first|second|third))")
+_ENDS_STATEMENT = re.compile(
+    r"[.,;:)\]\n]|$| (?:by|on a|on the|with|unanim|as (?:amended|presented|written|submitted|corrected|read|is)|\d|\(|\[|on (?:first|second|third))"
+)
 _UNANIMOUS = re.compile(
     r"\bunanimous(?:ly)?\b|\ball (?:(?:were |those |members |voting )?in favou?r|ayes?|yes|yeas|approved|concurred|said aye"
     r"|(?:[a-z]{3,15} ){0,3}?(?:voted|voting|vote|answered|answering)"
@@ -94,8 +104,13 @@ _UNANIMOUS = re.compile(
     r"|\bwithout (?:dissent|opposition)\b|\bby acclamation\b",
     re.IGNORECASE,
 )
-_NOT_UNANIMOUS = re.compile(r"\b(?:not|nearly|almost|non|recommended|recommendation|recommends|asked(?: for)?|call(?:ed)? for|say)\W{1,3}$", re.IGNORECASE)
-_EXCEPT = re.compile(r"[ ,;]{1,3}(?:except|but|with the exception|other than|with [A-Z][^.\n]{2,60}(?:opposed|voting no|dissenting|abstaining))")
+_NOT_UNANIMOUS = re.compile(
+    r"\b(?:not|nearly|almost|non|recommended|recommendation|recommends|asked(?: for)?|call(?:ed)? for|say)\W{1,3}$",
+    re.IGNORECASE,
+)
+_EXCEPT = re.compile(
+    r"[ ,;]{1,3}(?:except|but|with the exception|other than|with [A-Z][^.\n]{2,60}(?:opposed|voting no|dissenting|abstaining))"
+)
 _CALL = re.compile(
     r"\b(?:roll[- ]call(?: vote)?(?: (?:was|is) (?:taken|as follows|called))?|recorded vote|voice vote|upon (?:a )?(?:roll call|vote)"
     r"|question (?:was|being) (?:called|put|on)|the vote was(?: as follows)?|vote on ?\n?\n?the motion|called for (?:a|the) vote"
@@ -125,10 +140,17 @@ _NUMBERS = re.compile(
     r"(?![\d/%-]|[.:,]\d| ?[ap]\.?m\b)",
     re.IGNORECASE,
 )
-_CONDITION = re.compile(r"\b(?:if|unless|requires?|required|would|needs?|could|must)(?: [a-z]{1,10}){0,2} $", re.IGNORECASE)
+_CONDITION = re.compile(
+    r"\b(?:if|unless|requires?|required|would|needs?|could|must)(?: [a-z]{1,10}){0,2} $", re.IGNORECASE
+)
 _CLOCK = re.compile(r"\d ?: ?\d\d")
-_BRACKETED = re.compile(r"(?<=[\n. ])[(\[](\d{1,2}) ?(?:-|to) ?(\d{1,2})(?: ?- ?(\d{1,2}))?(?: ?- ?(\d{1,2}))?[)\]](?=[.\n;]|$)", re.IGNORECASE)
-_LETTERS = re.compile(r"[(\[]?\bY ?[-:] ?(\d{1,2})\b(?:[;, ]{1,3}N ?[-:] ?(\d{1,2})\b)?(?:[;, ]{1,3}A(?:bs(?:tain)?)? ?[-:] ?(\d{1,2})\b)?")
+_BRACKETED = re.compile(
+    r"(?<=[\n. ])[(\[](\d{1,2}) ?(?:-|to) ?(\d{1,2})(?: ?- ?(\d{1,2}))?(?: ?- ?(\d{1,2}))?[)\]](?=[.\n;]|$)",
+    re.IGNORECASE,
+)
+_LETTERS = re.compile(
+    r"[(\[]?\bY ?[-:] ?(\d{1,2})\b(?:[;, ]{1,3}N ?[-:] ?(\d{1,2})\b)?(?:[;, ]{1,3}A(?:bs(?:tain)?)? ?[-:] ?(\d{1,2})\b)?"
+)
 _LABEL_NUMBER = re.compile(
     r"\b(?:(ayes?|yeas?|yes|in favou?r|for|affirmative)|(nays?|noes|no|nos|opposed|against|negative)"
     r"|(abstain(?:ed|ing|s)?|abstentions?)|(absent|excused|not voting))"
@@ -141,7 +163,22 @@ _NUMBER_LABEL = re.compile(
     r"|(abstain(?:ed|ing)?|abstentions?)|(absent|excused))\b",
     re.IGNORECASE,
 )
-_WEAK_COUNTS = frozenset({"no", "for", "yes", "against", "absent", "excused", "nos", "not voting", "in favor", "opposed", "affirmative", "negative"})
+_WEAK_COUNTS = frozenset(
+    {
+        "no",
+        "for",
+        "yes",
+        "against",
+        "absent",
+        "excused",
+        "nos",
+        "not voting",
+        "in favor",
+        "opposed",
+        "affirmative",
+        "negative",
+    }
+)
 _REFERENCE_BEFORE_NUMBER = re.compile(
     r"\b(?:ordinance|resolution|bill|item|section|case|file|no|number|res|ord|chapter|page|agenda|lot|phase|pm|am|at"
     r"|ward|district|zone|on|from|contract|policy|proposal|article|act|grades?|ages?|permit|plan|fy|year|through|between|time)\W*$",
@@ -158,20 +195,35 @@ def find_outcomes(page: Page) -> Iterator[Marker]:
     for match in _LABELLED.finditer(text):
         yield Marker(match.start(1) - 1, match.end(), "result", Result(_value(match[1]), creates=False, is_label=True))
     for match in _BARE.finditer(text):
-        yield Marker(match.start(), match.end(), "result", Result(_value(match[1]), creates=False, is_tentative=match[1].lower() in _TENTATIVE))
+        yield Marker(
+            match.start(),
+            match.end(),
+            "result",
+            Result(_value(match[1]), creates=False, is_tentative=match[1].lower() in _TENTATIVE),
+        )
     for match in _QUALIFIED.finditer(text):
         before = text[max(0, match.start() - 30) : match.start()]
         if not _NOT_AN_OUTCOME.search(before) and not _HISTORY_AFTER.match(text, match.end(), match.end() + 40):
             is_tentative = match[1].lower() in _TENTATIVE
             creates = not is_tentative and not _HISTORY_BEFORE.search(text, max(0, match.start() - 80), match.start())
-            yield Marker(match.start(), match.end(1), "result", Result(_value(match[1]), creates=creates, is_tentative=is_tentative))
+            yield Marker(
+                match.start(),
+                match.end(1),
+                "result",
+                Result(_value(match[1]), creates=creates, is_tentative=is_tentative),
+            )
     for match in _UNANIMOUS_VERB.finditer(text):
         before = text[max(0, match.start() - 30) : match.start()]
         if not _NOT_AN_OUTCOME.search(before) or match[1] is None:
             creates = not _HISTORY_BEFORE.search(text, max(0, match.start() - 80), match.start())
             yield Marker(match.start(), match.end(), "result", Result("passed", creates=creates))
     for match in _BODY_VOTED.finditer(text):
-        yield Marker(match.start(), match.end(), "result", Result("passed", creates=bool(re.search(r"\d|unanim", match[0], re.IGNORECASE))))
+        yield Marker(
+            match.start(),
+            match.end(),
+            "result",
+            Result("passed", creates=bool(re.search(r"\d|unanim", match[0], re.IGNORECASE))),
+        )
     for match in _AFTER_SECOND.finditer(text):
         yield Marker(match.start(), match.end(), "result", Result(_value(match[1]), creates=False, adjacent=True))
     for match in _CONSENT.finditer(text):
@@ -181,7 +233,9 @@ def find_outcomes(page: Page) -> Iterator[Marker]:
             is_whole = _EXCEPT.match(text, match.end(), match.end() + 90) is None
             yield Marker(match.start(), match.end(), "unanimous", is_whole)
     for match in _CALL.finditer(text):
-        yield Marker(match.start(), match.end(), "call", match[0].lower().startswith(("motion", "question", "vote on", "called")))
+        yield Marker(
+            match.start(), match.end(), "call", match[0].lower().startswith(("motion", "question", "vote on", "called"))
+        )
 
 
 def _value(word: str) -> str:
@@ -192,20 +246,31 @@ def _value(word: str) -> str:
 def _result_of_subject(match: re.Match[str], text: str) -> Result | None:
     subject, middle, auxiliary, verb = match[1].lower(), match[2], (match[3] or "").strip().lower(), match[4].lower()
     before = text[max(match.start(), match.start(4) - 24) : match.start(4)]
-    if auxiliary in ("be", "being", "been", "had") or (not auxiliary and _NOT_AN_OUTCOME.search(before) and "not" not in verb):
+    if auxiliary in ("be", "being", "been", "had") or (
+        not auxiliary and _NOT_AN_OUTCOME.search(before) and "not" not in verb
+    ):
         return None
     if not auxiliary and before.lower().rstrip().endswith(" and") and "second" not in middle.lower():
         return None  # "be read a third time and passed"
     if verb in _NEEDS_AUXILIARY and not auxiliary and middle.strip():
         return None  # "the motion that the Council approved"
-    if re.search(r"\b(?:if|whether|would|should|until|unless|when|after|previously|that)\b", middle, re.IGNORECASE) and verb != "failed":
-        if not re.search(r"\b(?:that|to)\b", middle) or re.search(r"\b(?:if|whether|would|should|until|unless|when)\b", middle, re.IGNORECASE):
+    if (
+        re.search(r"\b(?:if|whether|would|should|until|unless|when|after|previously|that)\b", middle, re.IGNORECASE)
+        and verb != "failed"
+    ):
+        if not re.search(r"\b(?:that|to)\b", middle) or re.search(
+            r"\b(?:if|whether|would|should|until|unless|when)\b", middle, re.IGNORECASE
+        ):
             return None
         if verb in _NEEDS_AUXILIARY:
             return None  # "a resolution that was adopted"
     if _HISTORY_AFTER.match(text, match.end(), match.end() + 40) or _ELECTION.match(text, match.end()):
         return None
-    if re.search(r"\b(?:if|when|once|after|before|until|unless|any|whether|every) (?:an? |the )?$", text[max(0, match.start() - 24) : match.start()], re.IGNORECASE):
+    if re.search(
+        r"\b(?:if|when|once|after|before|until|unless|any|whether|every) (?:an? |the )?$",
+        text[max(0, match.start() - 24) : match.start()],
+        re.IGNORECASE,
+    ):
         return None
     sentence = text[max(0, match.start() - 200) : match.start()]
     sentence = sentence[max(sentence.rfind(". "), sentence.rfind("\n"), sentence.rfind("; ")) + 1 :]
@@ -227,9 +292,15 @@ def find_numbers(page: Page) -> Iterator[Marker]:
     text = page.text
     for match in _NUMBERS.finditer(text):
         separated = text[match.start(2) : match.end()]
-        if _REFERENCE_BEFORE_NUMBER.search(match[1]) or _CLOCK.search(separated) or (":" in separated and match.end() - match.start(2) > 3):
+        if (
+            _REFERENCE_BEFORE_NUMBER.search(match[1])
+            or _CLOCK.search(separated)
+            or (":" in separated and match.end() - match.start(2) > 3)
+        ):
             continue
-        if match[2][0].isdigit() != match[3][0].isdigit() or _CONDITION.search(text, max(0, match.start() - 24), match.start()):
+        if match[2][0].isdigit() != match[3][0].isdigit() or _CONDITION.search(
+            text, max(0, match.start() - 24), match.start()
+        ):
             continue
         values = {"ayes": _number(match[2]), "nays": _number(match[3])}
         values |= {key: int(value) for key, value in (("abstain", match[4]), ("absent", match[5])) if value}
@@ -239,7 +310,9 @@ def find_numbers(page: Page) -> Iterator[Marker]:
         values = {key: int(value) for key, value in zip(TALLY.values(), match.groups(), strict=True) if value}
         yield Marker(match.start(), match.end(), "numbers", values)
     for match in _LETTERS.finditer(text):
-        values = {key: int(value) for key, value in zip(("ayes", "nays", "abstain"), match.groups(), strict=True) if value}
+        values = {
+            key: int(value) for key, value in zip(("ayes", "nays", "abstain"), match.groups(), strict=True) if value
+        }
         yield Marker(match.start(), match.start(), "call", True)
         yield Marker(match.start(), match.end(), "numbers", values)
     yield from _find_counts(text)
@@ -254,7 +327,9 @@ def _find_counts(text: str) -> Iterator[Marker]:
     for match in _LABEL_NUMBER.finditer(text):
         kind = next(kind for kind, group in zip(KINDS, match.groups(), strict=True) if group)
         label = next(group for group in match.groups() if group).lower()
-        if label in _WEAK_COUNTS and not (match[5] in (":", "=", "-") and (match.start() - last_label < 60 or _other_count(text, match.end()))):
+        if label in _WEAK_COUNTS and not (
+            match[5] in (":", "=", "-") and (match.start() - last_label < 60 or _other_count(text, match.end()))
+        ):
             if match.start() - last_label > 40 or label in ("no", "for"):
                 continue
         last_label = match.end()
@@ -263,12 +338,16 @@ def _find_counts(text: str) -> Iterator[Marker]:
         kind = next(kind for kind, group in zip(KINDS, match.groups()[1:], strict=True) if group)
         if match[1].lower() == "no" and kind == "aye":
             continue
-        if match[match.lastindex or 1].lower() == "for" and not re.match(r"[,;. ]{1,3}(?:and )?(?:\d|no|one|two)", text[match.end() : match.end() + 12], re.IGNORECASE):
+        if match[match.lastindex or 1].lower() == "for" and not re.match(
+            r"[,;. ]{1,3}(?:and )?(?:\d|no|one|two)", text[match.end() : match.end() + 12], re.IGNORECASE
+        ):
             continue
         yield Marker(match.start(), match.end(), "numbers", {TALLY[kind]: _number(match[1])})
 
 
-_OTHER_COUNT = re.compile(r"[\W]{0,8}\b(?:no|nos|nays?|against|opposed|abstain\w{0,6}|abstentions?|absent) ?[:=-] ?\d", re.IGNORECASE)
+_OTHER_COUNT = re.compile(
+    r"[\W]{0,8}\b(?:no|nos|nays?|against|opposed|abstain\w{0,6}|abstentions?|absent) ?[:=-] ?\d", re.IGNORECASE
+)
 
 
 def _other_count(text: str, at: int) -> bool:

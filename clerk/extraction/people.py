@@ -17,12 +17,19 @@ from clerk.extraction.person_names import (
     people_at,
     person_at,
 )
-from clerk.extraction.titles import HONORIFICS, ROLE_HEADS, is_role, title_at
+from clerk.extraction.titles import HONORIFIC_MARK, ROLE_HEADS, is_honorific, is_role, title_at
 from clerk.extraction.tokens import Token, fold, read_words
 
 # Confidence of a mention, by how it was recognised.
 VOTED = 0.9
-_ROLE_AND_FULL_NAME, _NAME_THEN_ROLE, _ROLE_AND_SURNAME, _LISTED, _GIVEN_NAME, _HONORIFIC = 0.95, 0.9, 0.85, 0.8, 0.75, 0.7
+_ROLE_AND_FULL_NAME, _NAME_THEN_ROLE, _ROLE_AND_SURNAME, _LISTED, _GIVEN_NAME, _HONORIFIC = (
+    0.95,
+    0.9,
+    0.85,
+    0.8,
+    0.75,
+    0.7,
+)
 _PRESENT = re.compile(
     r"\b(?:(?:council ?|board )?members? |commissioners? |trustees |directors |staff |others? )?"
     r"(?:present|absent|attending|in attendance|also present|excused|attendance|asistentes|asisten|excusan?)"
@@ -32,11 +39,29 @@ _PRESENT = re.compile(
 _ROLE_WORDS = read_words("role_words.txt")
 _NOT_PEOPLE_AFTER = read_words("place_and_organisation_words.txt")
 """Words after a name that make it the name of a place or an organisation: `Martin Luther King Boulevard`."""
-_LEGAL_FORMS = frozenset({"inc", "inc.", "llc", "llc.", "corp", "corp.", "ltd", "ltd.", "llp", "co.", "company", "l.l.c.", "pllc", "p.c."})
+_LEGAL_FORMS = frozenset(
+    {"inc", "inc.", "llc", "llc.", "corp", "corp.", "ltd", "ltd.", "llp", "co.", "company", "l.l.c.", "pllc", "p.c."}
+)
 _SAINTS = frozenset({"st.", "st", "saint", "san", "santa", "mt.", "mount", "fort", "ft.", "lake", "camp", "port"})
 
 
-_NOUN_ENDINGS = ("ing", "tion", "ment", "ness", "ity", "ers", "ps", "ists", "ware", "tech", "ects", "ies", "tions", "ments", "care")
+_NOUN_ENDINGS = (
+    "ing",
+    "tion",
+    "ment",
+    "ness",
+    "ity",
+    "ers",
+    "ps",
+    "ists",
+    "ware",
+    "tech",
+    "ects",
+    "ies",
+    "tions",
+    "ments",
+    "care",
+)
 
 
 def find_people(text: str, words: Sequence[Token]) -> list[Mention]:
@@ -53,7 +78,11 @@ def find_people(text: str, words: Sequence[Token]) -> list[Mention]:
     starts = [word.start for word in words]
     for match in _PRESENT.finditer(text):
         group, _ = people_at(words, bisect.bisect_left(starts, match.end()))
-        mentions += [Mention(member.text, max(_LISTED, _confidence(member)), member.role) for member in group if _is_plausible(member)]
+        mentions += [
+            Mention(member.text, max(_LISTED, _confidence(member)), member.role)
+            for member in group
+            if _is_plausible(member)
+        ]
     mentions += _given_names(words)
     return mentions
 
@@ -61,17 +90,27 @@ def find_people(text: str, words: Sequence[Token]) -> list[Mention]:
 def _titled(words: Sequence[Token], at: int) -> tuple[list[Mention], int]:
     """Return the people after a title at a token, and the index after them; the index itself if there is none."""
     word = words[at]
-    if not word.text[0].isupper() or (title := title_at(words, at)) is None:
+    if not (word.text[0].isupper() or HONORIFIC_MARK in word.text) or (title := title_at(words, at)) is None:
         return [], at
     person = person_at(words, at)
     if person is None or (at > 0 and words[at - 1].lower == "of"):  # "Board of Trustees"
         return [], max(title[1] if person is not None else at + 1, at + 1)
-    is_address = word.lower in HONORIFICS
-    if word.lower in ("dr.", "dr") and at > 0 and words[at - 1].text[0].isalnum() and words[at - 1].text not in ("and", "by", "with"):
+    is_address = is_honorific(word.lower)
+    if (
+        word.lower in ("dr.", "dr")
+        and at > 0
+        and words[at - 1].text[0].isalnum()
+        and words[at - 1].text not in ("and", "by", "with")
+    ):
         if words[at - 1].text[0].isupper() or words[at - 1].text[0].isdigit():
             return [], at + 1  # "Elm Dr.": a street
     if is_address and person.role is None:
-        if word.lower in ("sr.",) and at > 0 and words[at - 1].text[0].isupper() and not words[at - 1].text.endswith("."):
+        if (
+            word.lower in ("sr.",)
+            and at > 0
+            and words[at - 1].text[0].isupper()
+            and not words[at - 1].text.endswith(".")
+        ):
             return [], at + 1  # "John Smith Sr."
         return [Mention(person.text, _HONORIFIC)], person.end
     if not is_role(title[0]) and not person.is_full:
@@ -86,7 +125,9 @@ def _titled(words: Sequence[Token], at: int) -> tuple[list[Mention], int]:
 
 
 def _is_plural(words: Sequence[Token], at: int, end: int) -> bool:
-    return any(word.lower in ROLE_HEADS and word.lower.endswith(("s", "men", "women", "people")) for word in words[at:end])
+    return any(
+        word.lower in ROLE_HEADS and word.lower.endswith(("s", "men", "women", "people")) for word in words[at:end]
+    )
 
 
 def _confidence(person: Person) -> float:
@@ -118,7 +159,10 @@ def _person_before_role(words: Sequence[Token], at: int) -> list[Mention]:
     """Find a full name followed by a role: `Jane Smith, City Manager`, or with a dash."""
     word = words[at]
     if not word.text[0].isupper() or (
-        at > 0 and words[at - 1].text[0].isupper() and words[at - 1].lower not in ("and", "by") and words[at - 1].text[-1] != "."
+        at > 0
+        and words[at - 1].text[0].isupper()
+        and words[at - 1].lower not in ("and", "by")
+        and words[at - 1].text[-1] != "."
     ):
         return []
     person = person_at(words, at)
@@ -165,7 +209,9 @@ def _is_believable(words: Sequence[Token], person: Person, is_common: bool) -> b
     if len(parts) < 2 or (words[person.start].text.isupper() and len(words[person.start].text) > 2):
         return False  # a heading in capitals
     surname = fold(parts[-1])
-    is_known = any(piece in SURNAMES for piece in (surname, *surname.split("-"))) or surname.startswith(("mc", "mac", "o'", "de"))
+    is_known = any(piece in SURNAMES for piece in (surname, *surname.split("-"))) or surname.startswith(
+        ("mc", "mac", "o'", "de")
+    )
     if any(fold(part) in _NOT_PEOPLE_AFTER for part in parts[1:]):
         return False
     if before[0].isupper() and before.lower() not in NAME_STOP_WORDS and not before.endswith("."):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clerk.extraction.titles import HONORIFICS, ROLE_HEADS, TITLE_WORDS, is_role, title_at
+from clerk.extraction.titles import ROLE_HEADS, TITLE_WORDS, is_honorific, is_role, title_at
 from clerk.extraction.tokens import Token, fold, read_words
 
 _PARTICLES = frozenset(
@@ -15,7 +15,9 @@ _PARTICLES = frozenset(
         "el", "bin", "al", "y", "san", "santa", "mac", "ibn",
     }
 )  # fmt: skip
-_DEGREES = frozenset({"esq.", "esq", "m.d.", "phd", "ph.d.", "ed.d.", "p.e.", "cpa", "aicp", "j.d.", "d.d.s.", "ph.d", "md", "pe"})
+_DEGREES = frozenset(
+    {"esq.", "esq", "m.d.", "phd", "ph.d.", "ed.d.", "p.e.", "cpa", "aicp", "j.d.", "d.d.s.", "ph.d", "md", "pe"}
+)
 SUFFIXES = frozenset({"jr", "jr.", "sr", "sr.", "ii", "iii", "iv"}) | _DEGREES
 NAME_STOP_WORDS = read_words("name_stop_words.txt")
 """Words that are capitalised in minutes but are not names."""
@@ -26,7 +28,21 @@ AMBIGUOUS_GIVEN_NAMES = read_words("ambiguous_given_names.txt")
 SURNAMES = read_words("surnames.txt")
 _CAMEL_CASE = re.compile(r"(?:de|del|di|du|da|la|le|van|von|mc|mac|o'|d')[A-Z]")
 _SURNAMES_LIKE_ROLES = frozenset(
-    {"dean", "judge", "warden", "marshal", "chaplain", "ranger", "forester", "constable", "coach", "justice", "reeve", "pastor", "deputy"}
+    {
+        "dean",
+        "judge",
+        "warden",
+        "marshal",
+        "chaplain",
+        "ranger",
+        "forester",
+        "constable",
+        "coach",
+        "justice",
+        "reeve",
+        "pastor",
+        "deputy",
+    }
 )
 _ROMAN_NUMERALS = frozenset({"II", "III", "IV", "VI", "VII", "VIII", "IX", "XI", "XII", "XIII", "XIV", "XV"})
 _NOT_IN_NAMES = frozenset({"y"})
@@ -92,7 +108,7 @@ def _name_at(words: Sequence[Token], at: int, *, expected: bool) -> tuple[list[s
         if text == "," and at + 1 < len(words) and words[at + 1].lower in SUFFIXES and names:
             at += 1
             continue
-        if parts and word.lower in HONORIFICS and word.lower not in SUFFIXES:
+        if parts and is_honorific(word.lower) and word.lower not in SUFFIXES:
             break  # the next person
         ends = len(text) > 2 and text.endswith(".") and word.lower not in SUFFIXES | _PARTICLES and not is_initial(text)
         clean = _without_possessive(text.rstrip(".") if ends else text)
@@ -108,10 +124,14 @@ def _name_at(words: Sequence[Token], at: int, *, expected: bool) -> tuple[list[s
             and (text not in _NOT_IN_NAMES or names > 1)
             and at + 1 < len(words)
             and (_is_name(words[at + 1].text) or words[at + 1].text in _PARTICLES)
-        ) or (is_initial(text) and text.lower() not in HONORIFICS):
+        ) or (is_initial(text) and not is_honorific(text.lower())):
             parts.append(text)
         elif text in ('"', "(") and names and at + 2 < len(words) and words[at + 2].text in ('"', ")"):
-            if not words[at + 1].text[0].isupper() or words[at + 1].lower in NAME_STOP_WORDS or not _name_follows(words, at + 3):
+            if (
+                not words[at + 1].text[0].isupper()
+                or words[at + 1].lower in NAME_STOP_WORDS
+                or not _name_follows(words, at + 3)
+            ):
                 break
             at += 3  # a nickname
             continue
@@ -148,11 +168,18 @@ def _is_surname(words: Sequence[Token], at: int, names: int, expected: bool) -> 
     following = words[at + 1].text if at + 1 < len(words) else "\n"
     if following[0].isdigit():
         return False  # "May 21"
-    return (expected or names == 1) and names < 2 and not (following[0].isupper() and following.lower() in NAME_STOP_WORDS
-                                                           and following.lower() not in _AFTER_NAMES)
+    return (
+        (expected or names == 1)
+        and names < 2
+        and not (
+            following[0].isupper() and following.lower() in NAME_STOP_WORDS and following.lower() not in _AFTER_NAMES
+        )
+    )
 
 
-_AFTER_NAMES = frozenset({"aye", "yes", "no", "nay", "yea", "abstain", "absent", "excused", "motion", "moved", "seconded", "jr"})
+_AFTER_NAMES = frozenset(
+    {"aye", "yes", "no", "nay", "yea", "abstain", "absent", "excused", "motion", "moved", "seconded", "jr"}
+)
 
 
 def is_initial(text: str) -> bool:
@@ -245,7 +272,9 @@ def people_at(words: Sequence[Token], at: int, *, limit: int = 40) -> tuple[list
                 at += 1
             end = at
             continue
-        if people and (title := title_at(words, at)) is not None and person_at(words, at) is None:  # "Jane Smith, Mayor"
+        if (
+            people and (title := title_at(words, at)) is not None and person_at(words, at) is None
+        ):  # "Jane Smith, Mayor"
             if people[-1].role is None and is_role(title[0]):
                 last = people[-1]
                 people[-1] = Person(last.text, title[0], last.start, last.end, titled=True)
@@ -259,7 +288,9 @@ def people_at(words: Sequence[Token], at: int, *, limit: int = 40) -> tuple[list
             break  # the next label
         if person.titled and person.role:
             role = person.role
-        people.append(person if person.role or role is None else Person(person.text, role, person.start, person.end, False))
+        people.append(
+            person if person.role or role is None else Person(person.text, role, person.start, person.end, False)
+        )
         at = end = person.end
         breaks = 0
         last_word = words[at - 1]
@@ -272,7 +303,9 @@ def _is_role_word(lower: str) -> bool:
     return lower in ROLE_HEADS or lower in TITLE_WORDS
 
 
-_LABEL_WORDS = frozenset({"moved", "motion", "seconded", "carried", "passed", "vote", "result", "mover", "seconder", "ayes", "nays"})
+_LABEL_WORDS = frozenset(
+    {"moved", "motion", "seconded", "carried", "passed", "vote", "result", "mover", "seconder", "ayes", "nays"}
+)
 
 
 def _is_label(words: Sequence[Token], person: Person) -> bool:

@@ -34,9 +34,14 @@ _AMBIGUOUS_LABELS = frozenset(
     }
 )  # fmt: skip
 """Labels with other meanings too. They count after another label, with a number, or as `yes` before a `no`."""
-_NO_VOTERS = frozenset({"none", "none.", "n/a", "0", "nobody", "zero", "nil", "-0-", "no", "0.", "none,", "no-one", "ninguno"})
+_NO_VOTERS = frozenset(
+    {"none", "none.", "n/a", "0", "nobody", "zero", "nil", "-0-", "no", "0.", "none,", "no-one", "ninguno"}
+)
 _ALL_VOTERS = frozenset({"all", "all.", "unanimous", "unanimous.", "everyone", "all,", "all;"})
-_OTHER_SIDE = re.compile(r"(?<![\w-])(?:no|nos|nays?|noes|against|opposed|absent|abstain(?:ed|ing)?)(?: ?\(\d{1,2}\))? ?[:;=-]", re.IGNORECASE)
+_OTHER_SIDE = re.compile(
+    r"(?<![\w-])(?:no|nos|nays?|noes|against|opposed|absent|abstain(?:ed|ing)?)(?: ?\(\d{1,2}\))? ?[:;=-]",
+    re.IGNORECASE,
+)
 _COUNTED = re.compile(r" ?\d{1,2} ?(?:-|\()")
 _LABEL_DISTANCE = 160
 
@@ -65,7 +70,12 @@ def _labelled_rolls(page: Page) -> Iterator[Marker]:
         if is_bare and label == "absent" and not follows_label:
             continue
         counted = _COUNTED.match(text, match.end(), match.end() + 8) is not None and label != "present"
-        if label in _AMBIGUOUS_LABELS and not follows_label and not counted and not _opens_roll(label, text, match.end()):
+        if (
+            label in _AMBIGUOUS_LABELS
+            and not follows_label
+            and not counted
+            and not _opens_roll(label, text, match.end())
+        ):
             continue
         if label == "present" and not follows_label:
             continue
@@ -82,8 +92,16 @@ def _labelled_rolls(page: Page) -> Iterator[Marker]:
         if not people and not is_empty and number is None:
             continue
         last = words[min(max(end, at, 1), len(words)) - 1].end
-        if number is None and not is_empty and end + 2 < len(words) and words[end].text == "(" and words[end + 2].text == ")":
-            number = int(words[end + 1].text) if words[end + 1].text.isdecimal() and len(words[end + 1].text) < 3 else None
+        if (
+            number is None
+            and not is_empty
+            and end + 2 < len(words)
+            and words[end].text == "("
+            and words[end + 2].text == ")"
+        ):
+            number = (
+                int(words[end + 1].text) if words[end + 1].text.isdecimal() and len(words[end + 1].text) < 3 else None
+            )
         labels_until = last + _LABEL_DISTANCE
         yield Marker(match.start(), max(match.end(), last), "roll", (kind, people, 0 if is_empty else number))
 
@@ -114,7 +132,10 @@ def _starts_clause(text: str, at: int) -> bool:
 
 def _opens_roll(label: str, text: str, at: int) -> bool:
     """Whether a label starts a roll: `Yes:` and `For:` do only if `No:` or `Against:` follows."""
-    return label in ("yes", "for", "in favor", "in favour", "affirmative") and _OTHER_SIDE.search(text, at, at + 400) is not None
+    return (
+        label in ("yes", "for", "in favor", "in favour", "affirmative")
+        and _OTHER_SIDE.search(text, at, at + 400) is not None
+    )
 
 
 _NUMBERED = re.compile(
@@ -136,7 +157,9 @@ def _numbered_rolls(page: Page) -> Iterator[Marker]:
             yield Marker(match.start(), page.words[end - 1].end, "roll", (kind, people, stated))
 
 
-_ALL_OF = re.compile(r"\bunanimous(?:ly)? ?(?:by |: ?|- ?)?[(\[](?=[A-Z])|\bY-(\d{1,2})[;, ]{1,3}N-(\d{1,2}) (?=[A-Z])", re.IGNORECASE)
+_ALL_OF = re.compile(
+    r"\bunanimous(?:ly)? ?(?:by |: ?|- ?)?[(\[](?=[A-Z])|\bY-(\d{1,2})[;, ]{1,3}N-(\d{1,2}) (?=[A-Z])", re.IGNORECASE
+)
 
 
 def _bracketed_names(page: Page) -> Iterator[Marker]:
@@ -150,7 +173,9 @@ def _bracketed_names(page: Page) -> Iterator[Marker]:
             yield Marker(match.start() + 9, page.words[end].end, "roll", ("aye", people, None))
 
 
-_BALLOT = re.compile(r"^(?:(ayes?|yeas?|yes)|(nays?|no)|(abstain(?:ed|s)?|abstention|recused?)|(absent|excused))$", re.IGNORECASE)
+_BALLOT = re.compile(
+    r"^(?:(ayes?|yeas?|yes)|(nays?|no)|(abstain(?:ed|s)?|abstention|recused?)|(absent|excused))$", re.IGNORECASE
+)
 _BETWEEN = frozenset({"-", ":", ",", "(", "…", "=", "*", "|", "["})
 _VERBS = frozenset({"voted", "votes", "voting"})
 _MAX_BALLOT_DISTANCE = 14
@@ -166,7 +191,9 @@ def _ballots(page: Page) -> Iterator[Marker]:
             continue
         before, separated = at, False
         while before > 0 and (
-            words[before - 1].text in _BETWEEN or words[before - 1].lower in _VERBS or set(words[before - 1].text) <= {".", "_"}
+            words[before - 1].text in _BETWEEN
+            or words[before - 1].lower in _VERBS
+            or set(words[before - 1].text) <= {".", "_"}
         ):
             before -= 1
             separated = True
@@ -191,7 +218,11 @@ def _ends_group(words: Sequence[Token], person: Person) -> bool:
     at = person.start - 1
     while at >= 0 and words[at].lower in _GROUP_WORDS:
         at -= 1
-    return 0 <= at < person.start - 1 and words[at].text[0].isupper() and _BALLOT.match(words[at].text.rstrip(".,;")) is None
+    return (
+        0 <= at < person.start - 1
+        and words[at].text[0].isupper()
+        and _BALLOT.match(words[at].text.rstrip(".,;")) is None
+    )
 
 
 def _is_label(page: Page, before: int, at: int) -> bool:
@@ -271,4 +302,3 @@ def _group_before(page: Page, at: int) -> list[Person]:
     is_introduced = before in ("(", "[", "with", "except", ";", "\n", "but", "-", "and") or before.endswith((".", ")"))
     is_grouped = people[0].titled
     return people if is_grouped or is_introduced or len(people) > 1 else []
-

@@ -64,7 +64,9 @@ def _names_in_columns(lines: list[str], index: int) -> tuple[list[str], int] | N
     index += 1
     while index < len(lines) and lines[index].strip() and len(lines[index]) <= _MAX_LINE:
         cells = list(_CELL.finditer(lines[index]))
-        if len(cells) > len(header) or not all(_NAME_CELL.match(cell[0]) and len(cell[0].split()) < 5 for cell in cells):
+        if len(cells) > len(header) or not all(
+            _NAME_CELL.match(cell[0]) and len(cell[0].split()) < 5 for cell in cells
+        ):
             break
         for cell in cells:
             column = min(range(len(header)), key=lambda number, at=cell.start(): abs(header[number].start() - at))
@@ -84,7 +86,17 @@ def _columns(line: str) -> list[tuple[float, str]] | None:
     if len(words) < 2 or len(kinds) < 2:
         return None
     rest = _ROLE_WORD.sub("", _HEADER_WORD.sub("", line))
-    if len(re.sub(r"[\s|_-]|\b(?:names?|members?|councilmembers?|commissioners?|trustees?|directors?|vote|present|roll|call)\b", "", rest, flags=re.IGNORECASE)) > 24:
+    if (
+        len(
+            re.sub(
+                r"[\s|_-]|\b(?:names?|members?|councilmembers?|commissioners?|trustees?|directors?|vote|present|roll|call)\b",
+                "",
+                rest,
+                flags=re.IGNORECASE,
+            )
+        )
+        > 24
+    ):
         return None
     columns = [(_position(line, match), _ballot(match[1])) for match in words]
     return columns + [(_position(line, match), _ROLES[match[1].lower()]) for match in _ROLE_WORD.finditer(line)]

@@ -15,6 +15,7 @@ from clerk.extraction import entities, people, votes
 from clerk.extraction.entities import Mention
 from clerk.extraction.roll_tables import rewrite_roll_tables
 from clerk.extraction.spanish_markers import is_spanish
+from clerk.extraction.titles import HONORIFIC_MARK
 from clerk.extraction.tokens import tokenize
 
 VERSION = "3"
@@ -28,7 +29,7 @@ _ASCII_MARKS = str.maketrans(
     {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-", "\f": "\n", "\r": "\n"}
 )
 """The patterns use ASCII quotation marks and dashes only."""
-_INVISIBLE = re.compile("[\u200b\u200c\u200d\u2060\ufeff]")
+_INVISIBLE = re.compile("[\u200b\u200c\u200d\u2060\ufeff\ue000]")
 _SPACE_RUN = re.compile(r"[^\S\n]+")
 _EMPTY_LINES = re.compile(r" ?\n[ \n]*\n")
 _LINE_EDGES = re.compile(r" ?\n ?")
@@ -39,8 +40,9 @@ _WRAPPED_LINE = re.compile(
 """A line break within prose. Short lines are lists, headings and tables."""
 _HYPHENATED = re.compile(r"([a-zà-ÿ])[-\u00ad]\n([a-zà-ÿ])")
 _HYPHENATED_NAME = re.compile(r"([a-zà-ÿ])-\n(?=[A-ZÀ-Þ][a-zà-ÿ])")
-_DON = re.compile(r"\b(?:D|Dº)\. ?(?=[A-ZÁÉÍÓÚÑ][A-ZÁÉÍÓÚÑa-zà-ÿ])|\bDº (?=[A-Z])|\b[Dd]on (?=[A-ZÁÉÍÓÚÑ])")
-_DOÑA = re.compile(r"\b(?:Dª|Dña|Da|Dñª)\.? ?(?=[A-ZÁÉÍÓÚÑ])|\bD\.ª ?(?=[A-Z])|\b[Dd]oña (?=[A-ZÁÉÍÓÚÑ])")
+_SPANISH_HONORIFIC = re.compile(
+    r"\b(D)(\.ª|º\.?|ª\.?|ña\.?|ñª\.?|a\.|\.) ?(?=[A-ZÁÉÍÓÚÑ][A-ZÁÉÍÓÚÑa-zà-ÿ])|\b([Dd])(on|oña) (?=[A-ZÁÉÍÓÚÑ])"
+)
 
 
 class Rules:
@@ -66,8 +68,12 @@ def normalize(text: str) -> str:
     text = _HYPHENATED.sub(r"\1\2", _LINE_EDGES.sub("\n", _EMPTY_LINES.sub("\n\n", text))).strip()
     text = _WRAPPED_LINE.sub(" ", _HYPHENATED_NAME.sub(r"\1-", text))
     if is_spanish(text):
-        text = _DOÑA.sub("Señora ", _DON.sub("Señor ", text))
+        text = _SPANISH_HONORIFIC.sub(_mark_honorific, text)
     return text
+
+
+def _mark_honorific(match: re.Match[str]) -> str:
+    return f"{match[1] or match[3]}{HONORIFIC_MARK}{match[2] or match[4]} "
 
 
 class _Page:

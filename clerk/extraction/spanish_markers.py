@@ -49,7 +49,10 @@ _FAILED = re.compile(
     r"|\bmoción (?:fue )?(?:rechazada|derrotada)\b|\brechaz[áa]ndose\b",
     re.IGNORECASE,
 )
-_UNANIMOUS = re.compile(r"\bunanimidad\b|\bun[áa]nimemente\b|\bpor asentimiento\b|\bvoto un[áa]nime\b|\bvotación un[áa]nime\b", re.IGNORECASE)
+_UNANIMOUS = re.compile(
+    r"\bunanimidad\b|\bun[áa]nimemente\b|\bpor asentimiento\b|\bvoto un[áa]nime\b|\bvotación un[áa]nime\b",
+    re.IGNORECASE,
+)
 _GROUP = re.compile(
     r"\b(?:votos? (a favor|favorables?|afirmativos?)|votos? (en contra|negativos?|contrarios?)|(abstenci(?:ón|ones))) (?:de|del)\b",
     re.IGNORECASE,
@@ -72,7 +75,9 @@ _MOVED_BY = re.compile(
     r"|\bpropuest[oa] por (?:el|la) (?=(?:concejal|regidor|sr|sra))",
     re.IGNORECASE,
 )
-_MOVES = re.compile(r"\b(?:hizo|hace|presentó|presenta) (?:la|una) moción\b|\bmocionó\b|\bpropuso\b|\bmociona\b", re.IGNORECASE)
+_MOVES = re.compile(
+    r"\b(?:hizo|hace|presentó|presenta) (?:la|una) moción\b|\bmocionó\b|\bpropuso\b|\bmociona\b", re.IGNORECASE
+)
 _SECONDED_BY = re.compile(r"\bsecundad[oa](?: la moción)? por(?: (?:el|la))?\b", re.IGNORECASE)
 _SECONDS = re.compile(r"\b(?:secundó|secunda)\b", re.IGNORECASE)
 
@@ -124,7 +129,9 @@ def _find_groups(text: str) -> Iterator[Marker]:
 def _is_counted(text: str, match: re.Match[str]) -> bool:
     """Whether the sentence also has the numbers of the vote."""
     before, after = text[max(0, match.start() - 260) : match.start()], text[match.end() : match.end() + 200]
-    sentence = before[max(before.rfind(". "), before.rfind("\n\n")) + 1 :] + match[0] + after[: after.find(". ") + 1 or None]
+    sentence = (
+        before[max(before.rfind(". "), before.rfind("\n\n")) + 1 :] + match[0] + after[: after.find(". ") + 1 or None]
+    )
     return _COUNT.search(sentence) is not None or _GROUP.search(sentence) is not None
 
 

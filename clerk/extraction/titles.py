@@ -17,11 +17,13 @@ TITLE_WORDS = read_words("title_words.txt")
 HONORIFICS = frozenset(
     {
         "mr", "mr.", "mrs", "mrs.", "ms", "ms.", "mx.", "miss", "dr", "dr.", "hon", "hon.", "honorable", "honourable", "rev",
-        "rev.", "reverend", "prof.", "fr.", "messrs.", "sr.", "sra.", "srta.", "sres.", "sras.", "doña", "señor",
+        "rev.", "reverend", "prof.", "fr.", "messrs.", "sr.", "sra.", "srta.", "sres.", "sras.", "señor",
         "señora", "sir", "madam", "sir/madam",
     }
 )  # fmt: skip
 """Forms of address. They are not a role."""
+HONORIFIC_MARK = "\ue000"
+"""Inserted by `rules.normalize` into forms of address that only Spanish texts have: in English, `D.` is an initial."""
 _GENERIC_ROLES = frozenset({"member", "members", "resident", "speaker", "speakers"})
 _ABBREVIATED = {
     "cm": "Council Member", "c/m": "Council Member", "clm.": "Council Member", "cncl.": "Council Member",
@@ -38,8 +40,18 @@ _PLURALS = {
     "councilmember": "Council Member", "councilmembers": "Council Member", "boardmember": "Board Member",
     "concejales": "Concejal", "regidores": "Regidor", "vocales": "Vocal",
 }  # fmt: skip
-_SEATS = frozenset({"precinct", "pct.", "pct", "district", "ward", "place", "position", "seat", "post", "zone", "area", "no."})
-_AFTER_HEAD = (("pro", "tempore"), ("pro", "tem"), ("pro-tem",), ("pro", "tem."), ("elect",), ("emeritus",), ("at", "large"))
+_SEATS = frozenset(
+    {"precinct", "pct.", "pct", "district", "ward", "place", "position", "seat", "post", "zone", "area", "no."}
+)
+_AFTER_HEAD = (
+    ("pro", "tempore"),
+    ("pro", "tem"),
+    ("pro-tem",),
+    ("pro", "tem."),
+    ("elect",),
+    ("emeritus",),
+    ("at", "large"),
+)
 _MAX_WORDS = 7
 
 
@@ -48,6 +60,8 @@ def title_at(words: Sequence[Token], at: int) -> tuple[str, int] | None:
     if at >= len(words):
         return None
     first = words[at]
+    if HONORIFIC_MARK in first.text:
+        return first.text, at + 1
     if not first.text[0].isupper():
         return None
     if first.lower in HONORIFICS:
@@ -135,9 +149,9 @@ def _skip_part(words: Sequence[Token], index: int) -> int:
     start = index
     while index < len(words) and index - start < 8:
         word = words[index]
-        if word.lower in ("the", "and", "&", "of", "\n"):
-            index += 1
-        elif word.text[0].isupper() and (word.lower in TITLE_WORDS or word.lower in ROLE_HEADS):
+        if word.lower in ("the", "and", "&", "of", "\n") or (
+            word.text[0].isupper() and (word.lower in TITLE_WORDS or word.lower in ROLE_HEADS)
+        ):
             index += 1
         else:
             break
@@ -153,6 +167,10 @@ def _singular(text: str) -> str:
     return text.title() if text.isupper() and len(text) > 3 else text
 
 
+def is_honorific(lower: str) -> bool:
+    return lower in HONORIFICS or HONORIFIC_MARK in lower
+
+
 def is_role(title: str) -> bool:
     """Whether a title is a role, not a form of address or a mere membership."""
-    return title.lower() not in HONORIFICS and title.lower() not in _GENERIC_ROLES
+    return not is_honorific(title.lower()) and title.lower() not in _GENERIC_ROLES

@@ -71,7 +71,9 @@ class Vote:
         if self.is_void and not self.result:
             return False
         counted = len(self.tally) > 1 or ("ayes" in self.tally and self.tally["ayes"] > 0)
-        decided = bool(self.result or self.unanimous or self.has_exceptions or counted or (self.tentative and self.tally))
+        decided = bool(
+            self.result or self.unanimous or self.has_exceptions or counted or (self.tentative and self.tally)
+        )
         if self.has_motion and self.is_cut_off:
             return True
         if self.has_motion:

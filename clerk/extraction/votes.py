@@ -11,6 +11,7 @@ from typing import Any
 
 from clerk.extraction.marker import TALLY, Marker, Result
 from clerk.extraction.motion_text import find_motion
+from clerk.extraction.titles import HONORIFIC_MARK
 from clerk.extraction.tokens import Token
 from clerk.extraction.vote import Vote, complete
 from clerk.extraction.vote_markers import find_markers
@@ -88,7 +89,9 @@ class _Assembly:
     def _starts_vote(self, marker: Marker, following: Marker | None) -> bool:
         if marker.kind == "result":
             # "Failed. Yeas 12, Nays 9": a bare word states the outcome of the numbers after it.
-            is_counted = following is not None and following.kind in ("numbers", "roll") and following.start - marker.end < 40
+            is_counted = (
+                following is not None and following.kind in ("numbers", "roll") and following.start - marker.end < 40
+            )
             return bool(marker.value.creates or marker.value.is_label or (is_counted and not marker.value.adjacent))
         return marker.kind in ("mover", "second", "call", "roll", "numbers")
 
@@ -153,7 +156,9 @@ class _Assembly:
         if is_apart or gap > 400 or (result.is_label and gap > 2):
             return False
         # A restated outcome, unless its own roll follows: "Carried. Ayes: … Carried. Ayes: …".
-        has_own_roll = following is not None and following.kind in ("roll", "numbers") and following.start - marker.end < 60
+        has_own_roll = (
+            following is not None and following.kind in ("roll", "numbers") and following.start - marker.end < 60
+        )
         return not (has_own_roll and (vote.roll or vote.numbers) and gap > 2)
 
     def _joins_unanimous(self, vote: Vote, marker: Marker, gap: int, is_apart: bool, _: Marker | None) -> bool:
@@ -170,7 +175,11 @@ class _Assembly:
         if all(vote.tally.get(key) == number for key, number in values.items()) and len(values) > 1:
             return gap < 250 and not is_apart
         counted = {key: vote.tally[key] for key in values if key in vote.counts}
-        if counted and (len(values) == 1 or gap > 120) and any(values[key] != number for key, number in counted.items()):
+        if (
+            counted
+            and (len(values) == 1 or gap > 120)
+            and any(values[key] != number for key, number in counted.items())
+        ):
             return False
         if vote.has_pair or (vote.numbers and not vote.roll):
             return not set(values) & set(vote.numbers) and gap < 200 and not is_apart
@@ -214,8 +223,10 @@ class _Assembly:
         was_amendment = previous is not None and _AMENDING.search(self.text, previous.start, previous.end) is not None
         for vote in reversed(self.pending):
             own = self.text[vote.start : min(vote.end + 300, marker.start)]
-            if (references & set(_REFERENCE.findall(own))) or _MAIN_MOTION.search(sentence) or (
-                was_amendment and "motion" in sentence.lower()
+            if (
+                (references & set(_REFERENCE.findall(own)))
+                or _MAIN_MOTION.search(sentence)
+                or (was_amendment and "motion" in sentence.lower())
             ):
                 new.motion_by, new.seconded_by, new.resumed = vote.motion_by, vote.seconded_by, vote
                 self.pending.remove(vote)
@@ -232,12 +243,14 @@ class _Assembly:
 
 def as_dict(vote: Vote, text: str) -> dict[str, Any]:
     found = {
-        "motion": vote.motion,
+        "motion": vote.motion.replace(HONORIFIC_MARK, "") if vote.motion else None,
         "motion_by": vote.motion_by.text if vote.motion_by else None,
         "seconded_by": vote.seconded_by.text if vote.seconded_by else None,
         "result": vote.result or "",
         "tally": {key: vote.tally.get(key) for key in ("ayes", "nays", "abstain", "absent")},
         "individual_votes": [{"name": person.text, "vote": kind} for person, kind in vote.roll],
-        "raw_text": " ".join(text[vote.start : min(vote.end, vote.start + _MAX_RAW_TEXT)].split()),
+        "raw_text": " ".join(
+            text[vote.start : min(vote.end, vote.start + _MAX_RAW_TEXT)].replace(HONORIFIC_MARK, "").split()
+        ),
     }
     return found | ({"contradictory": True} if vote.is_contradictory else {})

@@ -32,7 +32,10 @@ def compile_with_findings(root: Path, *texts: str) -> Path:
 def test_votes_and_people_are_derived_from_the_pages(tmp_path: Path) -> None:
     database = compile_with_findings(tmp_path, PAGE)
     page = rows(database, "select id from minutes")[0][0]
-    assert rows(database, "select id, motion, motion_by_id, seconded_by_id, result, contradictory, ayes, nays from votes order by id") == [
+    assert rows(
+        database,
+        "select id, motion, motion_by_id, seconded_by_id, result, contradictory, ayes, nays from votes order by id",
+    ) == [
         (f"{page}-1", "to adopt Ordinance 12", "li-wei-chen", "dana-whitfield", "passed", 0, 2, 1),
         (f"{page}-2", "to waive the fee", "dana-whitfield", "li-wei-chen", "passed", 1, 1, 2),
     ]
@@ -41,7 +44,9 @@ def test_votes_and_people_are_derived_from_the_pages(tmp_path: Path) -> None:
         ("dana-whitfield", "Whitfield", "aye"),
         ("ellen-ortiz", "Ortiz", "nay"),
     ]
-    assert rows(database, "select id, name, role, pages, votes, motions, seconds, first_date from people order by id") == [
+    assert rows(
+        database, "select id, name, role, pages, votes, motions, seconds, first_date from people order by id"
+    ) == [
         ("dana-whitfield", "Dana Whitfield", "Council Member", 1, 1, 1, 1, "2024-03-05"),
         ("ellen-ortiz", "Ellen Ortiz", "Mayor", 1, 1, 0, 0, "2024-03-05"),
         ("li-wei-chen", "Li Wei Chen", "Council Member", 1, 1, 1, 1, "2024-03-05"),
@@ -89,7 +94,9 @@ def test_build_all_has_the_tables_also_for_sites_that_have_none_yet(tmp_path: Pa
         ("springfield", "Springfield", "Whitfield"),
     ]
     assert rows(output, "select count(*) from vote_rolls") == [(3,)]
-    assert rows(output, "select subdomain, name from people where id = 'ellen-ortiz'") == [("springfield", "Ellen Ortiz")]
+    assert rows(output, "select subdomain, name from people where id = 'ellen-ortiz'") == [
+        ("springfield", "Ellen Ortiz")
+    ]
 
 
 def memory_archive(*pages: tuple[str, str, dict[str, object], dict[str, object]]) -> sqlite3.Connection:
@@ -98,7 +105,8 @@ def memory_archive(*pages: tuple[str, str, dict[str, object], dict[str, object]]
     for number, (meeting, date, entities, votes) in enumerate(pages):
         values = [f"p{number}", meeting, date, json.dumps(entities), json.dumps(votes)]
         connection.execute(
-            "insert into minutes (id, meeting, date, page, text, entities_json, votes_json) values (?, ?, ?, 1, '', ?, ?)", values
+            "insert into minutes (id, meeting, date, page, text, entities_json, votes_json) values (?, ?, ?, 1, '', ?, ?)",
+            values,
         )
     return connection
 
@@ -117,7 +125,9 @@ def test_a_surname_is_a_person_of_the_same_document_or_body_if_there_is_one() ->
     vote_tables.update(connection)
     found = dict(connection.execute("select id, pages from people"))
     assert found == {"ann-lee": 2, "bo-lee": 1, "cy-fox": 2, "lee": 1, "fox": 1}
-    assert connection.execute("select motion_by, motion_by_id, result from votes").fetchall() == [("Lee", "ann-lee", "")]
+    assert connection.execute("select motion_by, motion_by_id, result from votes").fetchall() == [
+        ("Lee", "ann-lee", "")
+    ]
 
 
 def test_findings_that_are_not_json_are_counted_and_left_out(caplog: object) -> None:
@@ -129,7 +139,11 @@ def test_findings_that_are_not_json_are_counted_and_left_out(caplog: object) -> 
 
 
 def test_names_with_accents_and_marks_have_one_id() -> None:
-    assert vote_tables.person_id("José  O\u2019Neil-Díaz, Jr.") == vote_tables.person_id("JOSE O'NEIL DIAZ JR") == "jose-oneil-diaz-jr"
+    assert (
+        vote_tables.person_id("José  O\u2019Neil-Díaz, Jr.")
+        == vote_tables.person_id("JOSE O'NEIL DIAZ JR")
+        == "jose-oneil-diaz-jr"
+    )
     assert vote_tables.person_id("!!!") == "unnamed"
 
 
@@ -138,7 +152,9 @@ def test_unknown_results_of_an_earlier_version_become_empty_texts(tmp_path: Path
     document = site.add("a page")
     old = '{"votes": [{"motion_by": "Lee", "raw_text": "\\"result\\": null", "result": null}]}'
     findings = {1: Findings("{}", old)}
-    cache.save(site.storage.extracted(document), cache.CachedFindings("rules", "2", cache.text_hash([(1, "a page")]), findings))
+    cache.save(
+        site.storage.extracted(document), cache.CachedFindings("rules", "2", cache.text_hash([(1, "a page")]), findings)
+    )
     compile_site(site.storage, select(site.storage, site.candidates.values()))
     (votes_json,) = rows(site.storage.database, "select votes_json from minutes")[0]
     assert json.loads(votes_json)["votes"][0]["result"] == ""

@@ -39,7 +39,9 @@ def test_csv_has_a_row_per_vote_of_every_site(clerk_command: Clerk) -> None:
     result = clerk_command("votes", "export", "--csv")
     assert result.code == 0, result
     rows = read_csv(result.out)
-    shown = [(row["site"], row["motion"], row["result"], row["contradictory"], row["ayes"], row["nays"]) for row in rows]
+    shown = [
+        (row["site"], row["motion"], row["result"], row["contradictory"], row["ayes"], row["nays"]) for row in rows
+    ]
     assert shown == [
         ("riverton", "to close the pool", "passed", "", "2", "0"),
         ("springfield", "to adopt Ordinance 12", "passed", "", "2", "1"),
@@ -51,7 +53,9 @@ def test_csv_has_a_row_per_vote_of_every_site(clerk_command: Clerk) -> None:
 
 @pytest.mark.usefixtures("archives")
 def test_filters_by_site_person_and_day(clerk_command: Clerk) -> None:
-    rows = json.loads(clerk_command("votes", "export", "--json", "--site", "springfield", "--person", "ellen ORTIZ").out)
+    rows = json.loads(
+        clerk_command("votes", "export", "--json", "--site", "springfield", "--person", "ellen ORTIZ").out
+    )
     assert [row["motion"] for row in rows] == ["to adopt Ordinance 12"]
     assert rows[0]["voted_nay"] == ["Ortiz"]
     assert rows[0]["contradictory"] is False
@@ -63,7 +67,9 @@ def test_filters_by_site_person_and_day(clerk_command: Clerk) -> None:
 @pytest.mark.usefixtures("archives")
 def test_rolls_have_a_row_per_person_and_vote(clerk_command: Clerk) -> None:
     rows = read_csv(clerk_command("votes", "export", "--rolls", "--person", "chen").out)
-    assert [(row["person_id"], row["person"], row["vote"], row["result"]) for row in rows] == [("li-wei-chen", "Chen", "aye", "passed")]
+    assert [(row["person_id"], row["person"], row["vote"], row["result"]) for row in rows] == [
+        ("li-wei-chen", "Chen", "aye", "passed")
+    ]
 
 
 @pytest.mark.usefixtures("archives")
@@ -94,7 +100,9 @@ def test_archives_without_tables_and_broken_ones_are_reported(clerk_command: Cle
     assert "The archive of riverton cannot be read" in result.err
 
 
-@pytest.mark.parametrize(("words", "message"), [(["--csv", "--json"], "exclude each other"), (["--site", "../x"], "not a valid subdomain")])
+@pytest.mark.parametrize(
+    ("words", "message"), [(["--csv", "--json"], "exclude each other"), (["--site", "../x"], "not a valid subdomain")]
+)
 def test_wrong_usage(clerk_command: Clerk, words: list[str], message: str) -> None:
     result = clerk_command("votes", "export", *words)
     assert result.code == 2

@@ -26,7 +26,7 @@ def database(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def client(tmp_path: Path, database: Path) -> Iterator[TestClient]:
-    site_metadata = SiteMetadata(lambda: [])
+    site_metadata = SiteMetadata(list)
     site_metadata.refresh()
     with TestClient(create_app(tmp_path / "published", tmp_path / "storage", site_metadata)) as client:
         yield client
@@ -74,7 +74,14 @@ def test_text_from_documents_is_escaped(client: TestClient, database: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "url", ["/-/votes/springfield/none", "/-/people/springfield/none", "/-/votes/nowhere/1-1", "/-/people/..%2F/x", "/-/votes/springfield/%00"]
+    "url",
+    [
+        "/-/votes/springfield/none",
+        "/-/people/springfield/none",
+        "/-/votes/nowhere/1-1",
+        "/-/people/..%2F/x",
+        "/-/votes/springfield/%00",
+    ],
 )
 def test_unknown_votes_and_people_are_not_found(client: TestClient, url: str) -> None:
     fetch(client, url, 404)

@@ -80,7 +80,12 @@ def test_sites_without_an_archive_or_without_tables_say_so(client: TestClient, t
 
 def test_long_lists_have_pages(client: TestClient, tmp_path: Path) -> None:
     for number in range(150):
-        change(tmp_path, "insert into people values (?, ?, null, 1, 0, 0, 0, '2024', '2024')", f"p{number:03}", f"Person {number}")
+        change(
+            tmp_path,
+            "insert into people values (?, ?, null, 1, 0, 0, 0, '2024', '2024')",
+            f"p{number:03}",
+            f"Person {number}",
+        )
     first = fetch(client, "/sites/town/people")
     assert 'rel="next" href="/sites/town/people?page=2"' in first
     second = fetch(client, "/sites/town/people?page=2")

@@ -42,8 +42,12 @@ def show_votes(request: Request) -> Response:
     params = _params(request)
 
     def read(connection: sqlite3.Connection) -> _List:
-        people = [person.id for person in archive.find_people(connection, params.text, limit=-1)] if params.text else None
-        return _page_of(lambda limit, offset: archive.read_votes(connection, people, limit=limit, offset=offset), params)
+        people = (
+            [person.id for person in archive.find_people(connection, params.text, limit=-1)] if params.text else None
+        )
+        return _page_of(
+            lambda limit, offset: archive.read_votes(connection, people, limit=limit, offset=offset), params
+        )
 
     return _render(request, "votes.html", read, params=params, link=_link(request, "votes", params))
 
@@ -64,7 +68,17 @@ def show_vote(request: Request) -> Response:
         vote = archive.read_vote(connection, key)
         if vote is None:
             raise HTTPException(404, f"The published archive has no vote {key}.")
-        hit = Hit(_subdomain(request), vote.kind, vote.meeting, vote.date, vote.page, archive.page_image(connection, vote), "", 0.0, 1)
+        hit = Hit(
+            _subdomain(request),
+            vote.kind,
+            vote.meeting,
+            vote.date,
+            vote.page,
+            archive.page_image(connection, vote),
+            "",
+            0.0,
+            1,
+        )
         return {"vote": vote, "linked": link_hits(request.app.state.pool, [hit], "")[0]}
 
     return _render(request, "vote.html", read)
@@ -77,7 +91,9 @@ def show_person(request: Request) -> Response:
         person = archive.read_person(connection, key)
         if person is None:
             raise HTTPException(404, f"The published archive has no person {key}.")
-        votes = _page_of(lambda limit, offset: archive.read_votes(connection, [key], limit=limit, offset=offset), params)
+        votes = _page_of(
+            lambda limit, offset: archive.read_votes(connection, [key], limit=limit, offset=offset), params
+        )
         return {"person": person, "counts": archive.count_votes(connection, key), "votes": votes}
 
     return _render(request, "person.html", read, params=params, link=_link(request, f"people/{quote(key)}", params))
