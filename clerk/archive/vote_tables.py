@@ -18,10 +18,8 @@ from typing import Any
 
 logger = logging.getLogger(__name__)
 
-_PAGES = {
-    "minutes": "select id, meeting, date, page, entities_json, votes_json from SCHEMA.minutes order by date, meeting, page, id",
-    "agenda": "select id, meeting, date, page, entities_json, votes_json from SCHEMA.agendas order by date, meeting, page, id",
-}
+_PAGES = "select id, meeting, date, page, entities_json, votes_json from SCHEMA.PAGES order by date, meeting, page, id"
+_TABLES = {"minutes": "minutes", "agenda": "agendas"}
 VOTE_COLUMNS = (
     "id", "kind", "page_id", "number", "meeting", "date", "page", "motion", "motion_by", "motion_by_id", "seconded_by",
     "seconded_by_id", "result", "contradictory", "ayes", "nays", "abstain", "absent", "raw_text",
@@ -51,8 +49,8 @@ def update(connection: sqlite3.Connection) -> None:
 def derive(connection: sqlite3.Connection, schema: str = "main") -> dict[str, list[Row]]:
     """Return the rows of each table, from the pages in a schema of the connection."""
     tables = _Derivation()
-    for kind, query in _PAGES.items():
-        for row in connection.execute(query.replace("SCHEMA", schema)):
+    for kind, pages in _TABLES.items():
+        for row in connection.execute(_PAGES.replace("SCHEMA", schema).replace("PAGES", pages)):
             tables.add_page(kind, *row)
     if tables.invalid:
         logger.warning(
@@ -174,9 +172,10 @@ class _Derivation:
             people[seconder_id].seconds += 1
         tally = vote.get("tally") or {}
         return (
-            key, page.kind, page.id, number, page.meeting, page.date, page.page, vote.get("motion"), mover, mover_id, seconder,
-            seconder_id, vote.get("result") or "", int(bool(vote.get("contradictory"))), tally.get("ayes"), tally.get("nays"),
-            tally.get("abstain"), tally.get("absent"), vote.get("raw_text") or "",
+            key, page.kind, page.id, number, page.meeting, page.date, page.page,
+            vote.get("motion"), mover, mover_id, seconder, seconder_id,
+            vote.get("result") or "", int(bool(vote.get("contradictory"))),
+            tally.get("ayes"), tally.get("nays"), tally.get("abstain"), tally.get("absent"), vote.get("raw_text") or "",
         )  # fmt: skip
 
     def _mention(self, people: dict[str, _Person], page: _Page, name: str, role: str | None = None) -> str:

@@ -12,11 +12,15 @@ from clerk.archive.vote_tables import PEOPLE_COLUMNS, VOTE_COLUMNS, person_id
 _VOTES = f"select {', '.join(VOTE_COLUMNS)} from votes"  # noqa: S608 (our own names)
 _PEOPLE = f"select {', '.join(PEOPLE_COLUMNS)} from people"  # noqa: S608 (our own names)
 _ORDER = " order by date desc, meeting, page, number"
-_ROLLS = "select vote_id, person_id, name, vote from vote_rolls where vote_id in (select value from json_each(?)) order by vote_id, position"
+_ROLLS = (
+    "select vote_id, person_id, name, vote from vote_rolls where vote_id in (select value from json_each(?))"
+    " order by vote_id, position"
+)
 _OF_PERSON = (
-    " where (motion_by_id in ({ids}) or seconded_by_id in ({ids})"
-    " or id in (select vote_id from vote_rolls where person_id in ({ids})))"
-).format(ids="select value from json_each(:ids)")
+    " where (motion_by_id in (select value from json_each(:ids))"
+    " or seconded_by_id in (select value from json_each(:ids))"
+    " or id in (select vote_id from vote_rolls where person_id in (select value from json_each(:ids))))"
+)
 _PAGE_IMAGE = {
     "minutes": "select page_image from minutes where id = ?",
     "agenda": "select page_image from agendas where id = ?",
@@ -138,7 +142,9 @@ def page_image(connection: sqlite3.Connection, vote: Vote) -> str | None:
 
 
 def _with_rolls(connection: sqlite3.Connection, rows: list[Any]) -> list[Vote]:
-    votes = {row[0]: Vote(*row[:13], bool(row[13]), *row[14:]) for row in rows}
+    votes = {
+        row[0]: Vote(**dict(zip(VOTE_COLUMNS, row, strict=True)) | {"contradictory": bool(row[13])}) for row in rows
+    }
     keys = list(votes)
     for start in range(0, len(keys), _BATCH):
         for vote_id, *ballot in connection.execute(_ROLLS, [json.dumps(keys[start : start + _BATCH])]):

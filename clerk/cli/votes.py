@@ -23,7 +23,8 @@ from clerk.humanize import pluralize
 from clerk.publish.versions import published_archives
 
 _VOTE_FIELDS = (
-    "site", "date", "meeting", "kind", "page", "vote_id", "motion", "motion_by", "seconded_by", "result", "contradictory", "ayes",
+    "site", "date", "meeting", "kind", "page", "vote_id", "motion", "motion_by", "seconded_by", "result",
+    "contradictory", "ayes",
     "nays", "abstain", "absent", "voted_aye", "voted_nay", "abstained", "were_absent", "text",
 )  # fmt: skip
 _ROLL_FIELDS = (
@@ -72,8 +73,9 @@ def export(
     since: datetime | None,
     output: Path | None,
 ) -> None:
-    """Export votes as CSV or JSON, the newest of each site first. Exit code 1: no vote was found, or an archive could not
-    be read.
+    """Export votes as CSV or JSON, the newest of each site first.
+
+    Exit code 1: no vote was found, or an archive could not be read.
 
     The result is empty where the text does not tell it. `contradictory`: the stated result and the tally disagree.
 

@@ -35,7 +35,7 @@ _LINKED_COLUMNS = {
     ("vote_rolls", "name"): ("people", "person_id"),
     ("people", "name"): ("people", "id"),
 }
-"""Column → the kind of page that it links to, and the column with the id. Datasette links the ids themselves to its rows."""
+"""Column → the kind of page that it links to, and the column with the id. Datasette links the ids to its own rows."""
 _MAX_VOTES = 500
 """Votes on the page of a person; the table has the others."""
 # Datasette makes a form field of every parameter: visitors should enter only the words and the date.
@@ -88,7 +88,7 @@ def render_cell(
     row: Any, value: Any, column: str, table: str | None, database: str, datasette: ArchiveDatasette
 ) -> Markup | None:
     kind, id_column = _LINKED_COLUMNS.get((table or "", column), (None, ""))
-    if kind is not None and value is not None and id_column in row.keys():
+    if kind is not None and value is not None and id_column in row.keys():  # noqa: SIM118 (`in` would search the values of a sqlite3.Row)
         # Datasette replaces the value of a foreign key with the value and its label.
         key = row[id_column]["value"] if isinstance(row[id_column], dict) else row[id_column]
         if isinstance(key, str):

@@ -13,7 +13,8 @@ from clerk.extraction.person_names import Person, person_at, person_before
 from clerk.extraction.titles import title_at
 
 _MOVED_BY = re.compile(
-    r"\b(?:(?:motion(?:ed)?|moved|move)(?: was| is| has been)?(?: duly)?(?: made| offered| introduced| presented)?(?: and)?"
+    r"\b(?:(?:motion(?:ed)?|moved|move)(?: was| is| has been)?(?: duly)?(?: made| offered| introduced"
+    r"| presented)?(?: and)?"
     r"(?: by| from)|motions? of|mover|moved|motion|1st(?: by)?|first(?= ?:)(?: by)?)\b ?([:-]?)",
     re.IGNORECASE,
 )
@@ -33,7 +34,8 @@ _SECONDED_BY = re.compile(
     re.IGNORECASE,
 )
 _SECONDS = re.compile(
-    r"\b(?:seconded|seconds|second(?:ed)? the motion|(?:provided|made|gave|offered) (?:the|a) second|2nd|second(?=[.,;\n]| and\b)"
+    r"\b(?:seconded|seconds|second(?:ed)? the motion|(?:provided|made|gave|offered) (?:the|a) second|2nd"
+    r"|second(?=[.,;\n]| and\b)"
     r"|supported(?: the motion)?(?=[.,;\n]| (?:the|and)\b))(?! ?(?:by\b|:|from\b))",
     re.IGNORECASE,
 )
@@ -45,15 +47,18 @@ _ANONYMOUS = re.compile(
     re.IGNORECASE,
 )
 _PAIR = re.compile(
-    r"(?:\bM ?/ ?S ?(?:/ ?[CPUF])?|\bMS[CPU]\b|\bmotion ?/ ?second|\bmoved? ?/ ?second(?:ed)?)(?: ?\([CPUF]\))? ?[:-]? ?[(\[]?"
+    r"(?:\bM ?/ ?S ?(?:/ ?[CPUF])?|\bMS[CPU]\b|\bmotion ?/ ?second"
+    r"|\bmoved? ?/ ?second(?:ed)?)(?: ?\([CPUF]\))? ?[:-]? ?[(\[]?"
     r"(?=[A-Z])",
     re.IGNORECASE,
 )
 _CARRIED_IN_PAIR = re.compile(r"M ?/ ?S ?/ ?[CPUF]|MS[CPUF]", re.IGNORECASE)
 _VOID = re.compile(
-    r"\b(?:(?:died|dies|die|failed|fails|lost) (?:for|due to|because of|from|on|by) (?:a |the )?(?:lack|want) of(?: a)? second"
+    r"\b(?:(?:died|dies|die|failed|fails|lost) (?:for|due to|because of|from|on|by) (?:a |the )?(?:lack"
+    r"|want) of(?: a)? second"
     r"|(?:lack|want) of (?:a )?second|no second|(?:did not|failed to) receive a second"
-    r"|withdr(?:ew|awn|aws)(?: (?:the|his|her|their|that) (?:motion|second))?|motion (?:was|is) (?:not seconded|rescinded)"
+    r"|withdr(?:ew|awn|aws)(?: (?:the|his|her|their|that) (?:motion|second))?|motion (?:was|is) (?:not seconded"
+    r"|rescinded)"
     r"|without (?:a |any |taking a )?vote|no vote was (?:taken|held)|no action was taken|was ruled out of order)\b",
     re.IGNORECASE,
 )
@@ -169,8 +174,7 @@ def _person_of_verb(page: Page, match: re.Match[str], kind: str) -> Person | Non
     ):
         if kind == "second":
             return None
-        before = person_before(words, person.start - 2)
-        return before
+        return person_before(words, person.start - 2)
     if words[person.start - 1].lower == "by":
         return None
     return person

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from clerk.extraction.marker import Marker
+from clerk.extraction.titles import HONORIFIC_MARK
 
 if TYPE_CHECKING:
     from clerk.extraction.vote import Vote
@@ -14,8 +15,10 @@ _MAX_LENGTH = 2000
 _MINIMUM = 6
 _DECISIVE = ("result", "unanimous", "numbers", "roll", "call")
 _START = re.compile(
-    r"\b(?:to (?=[a-z$])|TO (?=[A-Z])|To (?=[a-z])|that\b|THAT\b|That\b|for (?=(?:approval|adoption|the|a|an|council|passage)\b)"
-    r"|(?:the |its )?(?:approval|adoption|acceptance|passage|tabling|denial|reconsideration|ratification|suspension|introduction|amendment)"
+    r"\b(?:to (?=[a-z$])|TO (?=[A-Z])|To (?=[a-z])|that\b|THAT\b|That\b|for (?=(?:approval|adoption|the|a|an|council"
+    r"|passage)\b)"
+    r"|(?:the |its )?(?:approval|adoption|acceptance|passage|tabling|denial|reconsideration|ratification|suspension"
+    r"|introduction|amendment)"
     r" (?:of|to)\b|adjournment\b|recess\b|de (?=\w{3,14}[aei]r\b)|para (?=\w{3,14}[aei]r\b)|que (?=(?:se|el|la)\b))",
 )
 _OBJECT = re.compile(
@@ -23,33 +26,45 @@ _OBJECT = re.compile(
 )
 """What a member moved without "to": "moved Council Bill 118", "moves staff recommendation"."""
 _BODY = re.compile(
-    r"[,; ]*(?:(?:and )?(?:it was )?(?:duly |unanimously )?(?:carried|passed|approved)[^,.]{0,40}, |with [^.]{5,80}?, )?"
+    r"[,; ]*(?:(?:and )?(?:it was )?(?:duly |unanimously )?(?:carried|passed|approved)[^,.]{0,40}, "
+    r"|with [^.]{5,80}?, )?"
     r"((?:the )?(?:Board|Council|Commission|Committee|Court|Trustees|City|Authority|Town|Village)\b(?! Member))"
 )
 _SKIP = re.compile(
-    r"(?:[,;:.\s)\]-]|and\b|the motion\b|motion\b|MOTION\b|it was\b|VOTED\b|voted\b|RESOLVED\b|resolved\b|so moved\b|moved\b|I move\b)*"
+    r"(?:[,;:.\s)\]-]|and\b|the motion\b|motion\b|MOTION\b|it was\b|VOTED\b|voted\b|RESOLVED\b|resolved\b|so moved\b"
+    r"|moved\b|I move\b)*"
 )
 _ADJACENT = re.compile(r"(?:[\s,;./()-]|and\b|then\b|was\b|with\b|a\b)*")
 _MOVED = re.compile(r"\b(?:moved|moves|motioned)$", re.IGNORECASE)
 _MOTION_TO = re.compile(r"\bmotion ((?:to|that|for) [^.\n]{4,})", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.;](?=\s|$|[\"')\]])|\n\n")
-_ABBREVIATION = re.compile(
+ABBREVIATION = re.compile(
     r"(?:\b(?:[Nn]o|NO|[Nn]os|Inc|Co|Corp|Ltd|St|Ave|Rd|Dr|Mr|Mrs|Ms|Jr|Sr|Hon|Rev|Res|Ord|Sec|Art|Ch|Dept|Lt|Sgt|Capt|vs|v|approx|est|etc"
-    r"|Bldg|Blvd|Twp|Tr|Pct|Comm|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept|Sep|Oct|Nov|Dec|Ft|Mt|Exh|Fig|pp|p|a|Ph|D|Sra)|\b[A-Z]|[ap]\.m)$"
+    r"|Bldg|Blvd|Twp|Tr|Pct|Comm|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept|Sep|Oct|Nov|Dec|Ft|Mt|Exh|Fig|pp|p|a|Ph|D|Sra)|\b[A-Z]|[ap]\.m|"
+    + HONORIFIC_MARK
+    + r"\S{0,3})$"
 )
 _FOLLOWS = re.compile(
-    r"[,;.]? (?:and |with (?:a |the )?)?(?:it was )?(?:the motion was )?(?:seconded|second(?:ed)? by|a? ?second (?:by|from|was)|2nd by"
+    r"[,;.]? (?:and |with (?:a |the )?)?(?:it was )?(?:the motion was )?(?:seconded|second(?:ed)? by|a? ?second (?:by"
+    r"|from|was)|2nd by"
     r"|supported by|SECONDED|Seconded|Second by|secundad[oa])\b"
-    r"|[,;.]? (?:and )?(?:the )?(?:[Mm]otion|MOTION)\b (?:was|is|carried|passed|failed|CARRIED|PASSED|FAILED|APPROVED|approved|received|made|duly)"
-    r"|, which (?:was|is)\b|,? (?:which|and) (?:was )?(?:duly |unanimously )?(?:carried|passed|approved|adopted|failed)(?: unanimously| by a| on a|,)"
-    r"| (?:received|passed|carried|failed|prevailed)(?: unanimously| by| on| with| a\b|$|[.,;])| was (?:made|offered|seconded)\b"
-    r"|\s(?:AYES?|Ayes?|YEAS?|Yeas?|NAYS?|RESULTS?|MOVER|Mover|VOTE|Roll [Cc]all|ROLL CALL|Voice vote|All in favou?r|ALL AYES"
+    r"|[,;.]? (?:and )?(?:the )?(?:[Mm]otion|MOTION)\b (?:was|is|carried|passed|failed|CARRIED|PASSED|FAILED|APPROVED"
+    r"|approved|received|made|duly)"
+    r"|, which (?:was|is)\b|,? (?:which|and) (?:was )?(?:duly |unanimously )?(?:carried|passed|approved|adopted"
+    r"|failed)(?: unanimously| by a| on a|,)"
+    r"|(?<! and)(?<! be) (?:received|passed|carried|failed|prevailed)(?: unanimously| by| on| with| a\b|$|[.,;])"
+    r"| was (?:made|offered"
+    r"|seconded)\b"
+    r"|\s(?:AYES?|Ayes?|YEAS?|Yeas?|NAYS?|RESULTS?|MOVER|Mover|VOTE|Roll [Cc]all|ROLL CALL|Voice vote|All in favou?r"
+    r"|ALL AYES"
     r"|CARRIED|PASSED|FAILED|DEFEATED|Recorded vote|In Favou?r|Moved by|MOVED BY|Seconded by)(?= ?[:;(\[.\d,-]|$| \w)"
     r"|\s(?:Vote|For|Yes)(?= ?[:;])",
 )
 _ITEM_START = re.compile(
-    r"(?:^|\n|(?<=\. ))(?=[#*(]{0,2}(?:(?<!\. )\d{1,4}[-.)\dA-Za-z]{0,8} ?[.):-]? ?[A-Z\"]|[A-Z][.)] [A-Z]|[IVX]{1,4}[.)] |(?:Agenda )?Item\b|ITEM\b|Ordinance\b"
-    r"|ORDINANCE\b|Resolution\b|RESOLUTION\b|Article\b|ARTICLE\b|Council Bill\b|Bill\b|Action:|Res\.|Ord\.|ASUNTO\b|PUNTO\b))"
+    r"(?:^|\n|(?<=\. ))(?=[#*(]{0,2}(?:(?<!\. )\d{1,4}[-.)\dA-Za-z]{0,8} ?[.):-]? ?[A-Z\"]|[A-Z][.)] [A-Z]"
+    r"|[IVX]{1,4}[.)] |(?:Agenda )?Item\b|ITEM\b|Ordinance\b"
+    r"|ORDINANCE\b|Resolution\b|RESOLUTION\b|Article\b|ARTICLE\b|Council Bill\b|Bill\b|Action:|Res\.|Ord\.|ASUNTO\b"
+    r"|PUNTO\b))"
 )
 _OUTCOME = re.compile(
     r" (?:Passed|Adopted|Approved|Carried|Failed|Defeated|PASSED|ADOPTED|APPROVED|CARRIED|FAILED)\.?$"
@@ -166,7 +181,7 @@ def clean_motion(rest: str) -> str | None:
 def _sentence_end(text: str) -> int:
     depth_checked = 0
     for match in _SENTENCE_END.finditer(text):
-        if match[0] == "." and _ABBREVIATION.search(text, max(0, match.start() - 8), match.start()):
+        if match[0] == "." and ABBREVIATION.search(text, max(0, match.start() - 8), match.start()):
             following = text[match.end() : match.end() + 2].strip()
             is_hour = text[max(0, match.start() - 3) : match.start()].endswith(".m")
             if following and not (is_hour and following[0].isupper()):

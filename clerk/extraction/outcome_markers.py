@@ -14,13 +14,16 @@ from clerk.extraction.marker import KINDS, TALLY, Marker, Page, Result
 _RESULTS = {
     "passed": "passed", "carried": "passed", "approved": "passed", "adopted": "passed", "carries": "passed",
     "passes": "passed", "prevailed": "passed", "prevails": "passed", "granted": "passed", "accepted": "passed",
-    "ratified": "passed", "enacted": "passed", "moved": "passed", "pass": "passed", "carry": "passed", "succeeded": "passed",
-    "failed": "failed", "fails": "failed", "defeated": "failed", "lost": "failed", "denied": "failed", "rejected": "failed",
+    "ratified": "passed", "enacted": "passed", "moved": "passed", "pass": "passed", "carry": "passed",
+    "succeeded": "passed",
+    "failed": "failed", "fails": "failed", "defeated": "failed", "lost": "failed", "denied": "failed",
+    "rejected": "failed",
     "dies": "failed", "fail": "failed", "tabled": "tabled", "postponed": "tabled", "deferred": "tabled",
     "continued": "tabled",
 }  # fmt: skip
 _TENTATIVE = frozenset({"denied", "rejected"})
-_NEEDS_AUXILIARY = frozenset({"approved", "adopted", "granted", "accepted", "ratified", "enacted", "denied", "rejected", "postponed",
+_NEEDS_AUXILIARY = frozenset({"approved", "adopted", "granted", "accepted", "ratified", "enacted", "denied",
+"rejected", "postponed",
                               "deferred", "continued", "tabled"})  # fmt: skip
 _ADVERBS = (
     r"(?:(?:duly|then|unanimously|hereby|also|subsequently|thereby|therefore|so|thus|declared|thereupon)\b,? ?){0,2}"
@@ -39,9 +42,11 @@ _STRONG_SUBJECTS = frozenset(
     {"motion", "motions", "amendment", "question", "substitute", "measure", "bill", "bylaw", "by-law", "vote"}
 )
 _LABELLED = re.compile(
-    r"(?:^|\n|[.;] )(?:final )?(?:result|disposition|action(?: taken)?|outcome|resolution|status|decision|vote(?: result)?|motion(?: result)?)"
+    r"(?:^|\n|[.;] )(?:final )?(?:result|disposition|action(?: taken)?|outcome|resolution|status|decision"
+    r"|vote(?: result)?|motion(?: result)?)"
     r"s? ?[:-]{1,2} ?\n?(?:the )?(?:motion |resolution |item )?(?:was |is )?(?:unanimously )?"
-    r"(passed|carried|approved|adopted|failed|defeated|denied|rejected|tabled|postponed|lost)\b(?! (?:to|by) (?!a |the |vote|unan|roll|voice))",
+    r"(passed|carried|approved|adopted|failed|defeated|denied|rejected|tabled|postponed|lost)\b(?! (?:to|by) (?!a "
+    r"|the |vote|unan|roll|voice))",
     re.IGNORECASE,
 )
 _BARE = re.compile(
@@ -54,19 +59,24 @@ _QUALIFIED = re.compile(
     r"\b(passed|carried|approved|adopted|failed|defeated|denied|rejected|tabled|lost|granted|accepted|ratified|moved|fails|passes"
     r"|carries)"
     r"(?: [a-z]{2,12}){0,1}?"
-    r" (?:unanimously|UNANIMOUSLY|by (?:an? |the )?(?:unanimous|following|voice|roll|vote|majority|\d|acclamation|general consent|all)"
-    r"|on (?:an? |the )?(?:unanimous|following|voice|roll|vote|\d)|with (?:all|a vote|a \d|a unanimous|\d|unanimous|the following)"
+    r" (?:unanimously|UNANIMOUSLY|by (?:an? |the )?(?:unanimous|following|voice|roll|vote|majority|\d|acclamation"
+    r"|general consent|all)"
+    r"|on (?:an? |the )?(?:unanimous|following|voice|roll|vote|\d)|with (?:all|a vote|a \d|a unanimous|\d|unanimous"
+    r"|the following)"
     r"|[(\[]?\d{1,2} ?(?:-|to|TO) ?\d)",
     re.IGNORECASE,
 )
 _UNANIMOUS_VERB = re.compile(
-    r"\b(?:unanimously|unanimous vote to) (passed|carried|approved?|adopted?|agreed|accepted|ratified|granted|denied|rejected)\b"
-    r"|\bby unanimous (?:vote|consent|voice vote|roll call vote)\b|\bvote was unanimous\b|\bunanimous (?:voice |roll call )?vote\b",
+    r"\b(?:unanimously|unanimous vote to) (passed|carried|approved?|adopted?|agreed|accepted|ratified|granted|denied"
+    r"|rejected)\b"
+    r"|\bby unanimous (?:vote|consent|voice vote|roll call vote)\b|\bvote was unanimous\b|\bunanimous (?:voice "
+    r"|roll call )?vote\b",
     re.IGNORECASE,
 )
 _BODY_VOTED = re.compile(
     r"\b(?:council|board|commission|committee|trustees|members|court|selectmen|authority|directors|aldermen)"
-    r"(?: present)?,? (?:then )?(?:unanimously )?voted (?:unanimously |\d{1,2} ?(?:-|to) ?\d{1,2},? )?(?:in favou?r|to|for|approval)\b",
+    r"(?: present)?,? (?:then )?(?:unanimously )?voted (?:unanimously |\d{1,2} ?(?:-|to) ?\d{1,2},? )?(?:in favou?r"
+    r"|to|for|approval)\b",
     re.IGNORECASE,
 )
 _AFTER_SECOND = re.compile(
@@ -79,25 +89,32 @@ _CONSENT = re.compile(
 )
 _NOT_AN_OUTCOME = re.compile(
     r"(?:\b(?:be|to|not|if|when|until|unless|shall|may|must|should|would|will|can|could|had|as|once|after|before|whether|previously"
-    r"|recently|already|having been|been|being|or|were to|to be|the|an?|any|all|that were|that was|which were|of)[ \n]|-)$",
+    r"|recently|already|having been|been|being|or|were to|to be|the|an?|any|all|that were|that was|which were"
+    r"|of)[ \n]|-)$",
     re.IGNORECASE,
 )
-_HISTORY_AFTER = re.compile(r" (?:in|on|at|during|last|this past)(?: [a-z]{2,10}){0,2}? (?:(?:19|20)\d\d|january|february|march|april|may \d|june"
-                            r"|july|august|september|october|november|december|last|previous|year|month|prior)\b", re.IGNORECASE)  # fmt: skip
+_HISTORY_AFTER = re.compile(
+    r" (?:in|on|at|during|last|this past)(?: [a-z]{2,10}){0,2}? (?:(?:19|20)\d\d|january|february|march|april|may \d"
+    r"|june|july|august|september|october|november|december|last|previous|year|month|prior)\b",
+    re.IGNORECASE,
+)
 _HISTORY_BEFORE = re.compile(
     r"\b(?:last|previous(?:ly)?|prior|earlier|had|in (?:19|20)\d\d|ago|recently|historically)\b", re.IGNORECASE
 )
 _ELECTION = re.compile(r" (?:by |with )?\d{1,3},\d{3}")
 _REPORTED = re.compile(
-    r"\b(?:said(?! (?:motion|resolution|ordinance))|stated|noted|asked|explained|commented|mentioned|recalled|added|felt|believed|wondered|questioned|advised|indicated|told"
+    r"\b(?:said(?! (?:motion|resolution|ordinance))|stated|noted|asked|explained|commented|mentioned|recalled|added"
+    r"|felt|believed|wondered|questioned|advised|indicated|told"
     r"|hoped|suggested|recommends?|recommended|reported|says?)\b",
     re.IGNORECASE,
 )
 _ENDS_STATEMENT = re.compile(
-    r"[.,;:)\]\n]|$| (?:by|on a|on the|with|unanim|as (?:amended|presented|written|submitted|corrected|read|is)|\d|\(|\[|on (?:first|second|third))"
+    r"[.,;:)\]\n]|$| (?:by|on a|on the|with|unanim|as (?:amended|presented|written|submitted|corrected|read|is)|\d|\("
+    r"|\[|on (?:first|second|third))"
 )
 _UNANIMOUS = re.compile(
-    r"\bunanimous(?:ly)?\b|\ball (?:(?:were |those |members |voting )?in favou?r|ayes?|yes|yeas|approved|concurred|said aye"
+    r"\bunanimous(?:ly)?\b|\ball (?:(?:were |those |members |voting )?in favou?r|ayes?|yes|yeas|approved|concurred"
+    r"|said aye"
     r"|(?:[a-z]{3,15} ){0,3}?(?:voted|voting|vote|answered|answering)"
     r"(?: members)?(?: present)? ['\"]?(?:aye|yes|yea|in favou?r|in the affirmative|for))"
     r"|\bayes ?[:-]? ?all\b|\b(?:none|no one) opposed\b|\bno (?:opposition|nays|dissent|dissenting votes?)\b"
@@ -109,11 +126,14 @@ _NOT_UNANIMOUS = re.compile(
     re.IGNORECASE,
 )
 _EXCEPT = re.compile(
-    r"[ ,;]{1,3}(?:except|but|with the exception|other than|with [A-Z][^.\n]{2,60}(?:opposed|voting no|dissenting|abstaining))"
+    r"[ ,;]{1,3}(?:except|but|with the exception|other than|with [A-Z][^.\n]{2,60}(?:opposed|voting no|dissenting"
+    r"|abstaining))"
 )
 _CALL = re.compile(
-    r"\b(?:roll[- ]call(?: vote)?(?: (?:was|is) (?:taken|as follows|called))?|recorded vote|voice vote|upon (?:a )?(?:roll call|vote)"
-    r"|question (?:was|being) (?:called|put|on)|the vote was(?: as follows)?|vote on ?\n?\n?the motion|called for (?:a|the) vote"
+    r"\b(?:roll[- ]call(?: vote)?(?: (?:was|is) (?:taken|as follows|called))?|recorded vote|voice vote"
+    r"|upon (?:a )?(?:roll call|vote)"
+    r"|question (?:was|being) (?:called|put|on)|the vote was(?: as follows)?|vote on ?\n?\n?the motion"
+    r"|called for (?:a|the) vote"
     r"|motion to [^.;:\n]{3,160} received a)\b",
     re.IGNORECASE,
 )
@@ -129,7 +149,8 @@ NUMBER_WORDS = {
 }  # fmt: skip
 _NUMBER = r"(\d{1,3}|" + "|".join(NUMBER_WORDS) + r")(?: ?\(\d{1,2}\))?"
 _FILLER = (
-    r"(?:[ (\[:;,\n-]|\b(?:by|on|with|an?|the|votes?|roll|call|voice|of|was|were|is|as|tally|count|final|following|majority|unanimous(?:ly)?"
+    r"(?:[ (\[:;,\n-]|\b(?:by|on|with|an?|the|votes?|roll|call|voice|of|was|were|is|as|tally|count|final|following"
+    r"|majority|unanimous(?:ly)?"
     r"|margin|show|hands|recorded|result(?:ed)?|in|motion|carried|passed|approved|failed|follows|to|favor|board|council|members|voted"
     r"|standing|division|split|taken|roll-call)\b){1,24}"
 )
@@ -149,7 +170,8 @@ _BRACKETED = re.compile(
     re.IGNORECASE,
 )
 _LETTERS = re.compile(
-    r"[(\[]?\bY ?[-:] ?(\d{1,2})\b(?:[;, ]{1,3}N ?[-:] ?(\d{1,2})\b)?(?:[;, ]{1,3}A(?:bs(?:tain)?)? ?[-:] ?(\d{1,2})\b)?"
+    r"[(\[]?\bY ?[-:] ?(\d{1,2})\b(?:[;, ]{1,3}N ?[-:] ?(\d{1,2})\b)?"
+    r"(?:[;, ]{1,3}A(?:bs(?:tain)?)? ?[-:] ?(\d{1,2})\b)?"
 )
 _LABEL_NUMBER = re.compile(
     r"\b(?:(ayes?|yeas?|yes|in favou?r|for|affirmative)|(nays?|noes|no|nos|opposed|against|negative)"
@@ -159,7 +181,8 @@ _LABEL_NUMBER = re.compile(
 )
 _NUMBER_LABEL = re.compile(
     r"\b(\d{1,2}|" + "|".join(NUMBER_WORDS) + r"|no)(?: ?\(\d{1,2}\))? (?:votes? )?"
-    r"(?:(ayes?|yeas?|in favou?r|for|yes|affirmative)|(nays?|noes|opposed|against|no votes?|nay votes?|dissenting|negative)"
+    r"(?:(ayes?|yeas?|in favou?r|for|yes|affirmative)|(nays?|noes|opposed|against|no votes?|nay votes?|dissenting"
+    r"|negative)"
     r"|(abstain(?:ed|ing)?|abstentions?)|(absent|excused))\b",
     re.IGNORECASE,
 )
@@ -327,11 +350,11 @@ def _find_counts(text: str) -> Iterator[Marker]:
     for match in _LABEL_NUMBER.finditer(text):
         kind = next(kind for kind, group in zip(KINDS, match.groups(), strict=True) if group)
         label = next(group for group in match.groups() if group).lower()
-        if label in _WEAK_COUNTS and not (
-            match[5] in (":", "=", "-") and (match.start() - last_label < 60 or _other_count(text, match.end()))
-        ):
-            if match.start() - last_label > 40 or label in ("no", "for"):
-                continue
+        is_separated = match[5] in (":", "=", "-")
+        has_other = is_separated and (match.start() - last_label < 60 or _other_count(text, match.end()))
+        follows = match.start() - last_label <= 40 and label not in ("no", "for")
+        if label in _WEAK_COUNTS and not has_other and not follows:
+            continue
         last_label = match.end()
         yield Marker(match.start(), match.end(), "numbers", {TALLY[kind]: int(match[6])})
     for match in _NUMBER_LABEL.finditer(text):

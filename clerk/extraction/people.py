@@ -100,10 +100,9 @@ def _titled(words: Sequence[Token], at: int) -> tuple[list[Mention], int]:
         word.lower in ("dr.", "dr")
         and at > 0
         and words[at - 1].text[0].isalnum()
-        and words[at - 1].text not in ("and", "by", "with")
+        and not words[at - 1].text[0].islower()
     ):
-        if words[at - 1].text[0].isupper() or words[at - 1].text[0].isdigit():
-            return [], at + 1  # "Elm Dr.": a street
+        return [], at + 1  # "Elm Dr.": a street
     if is_address and person.role is None:
         if (
             word.lower in ("sr.",)

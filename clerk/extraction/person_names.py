@@ -11,7 +11,8 @@ from clerk.extraction.tokens import Token, fold, read_words
 
 _PARTICLES = frozenset(
     {
-        "de", "la", "del", "van", "von", "der", "den", "di", "da", "dos", "das", "du", "le", "ter", "ten", "st.", "las", "los",
+        "de", "la", "del", "van", "von", "der", "den", "di", "da", "dos", "das", "du", "le", "ter", "ten", "st.",
+        "las", "los",
         "el", "bin", "al", "y", "san", "santa", "mac", "ibn",
     }
 )  # fmt: skip
@@ -94,8 +95,10 @@ def person_at(words: Sequence[Token], at: int, *, listed: bool = False) -> Perso
 
 
 def _is_title_again(words: Sequence[Token], at: int, end: int) -> bool:
-    """Whether a second title follows the first: `Hon. Mayor Smith`, but not `Director Park` for a director named Park."""
-    return end < len(words) and _is_name(words[end].text) and words[at].lower not in AMBIGUOUS_SURNAMES
+    """Whether a second title follows the first: `Hon. Mayor Smith`, but not `Director Park` for one named Park."""
+    if end >= len(words) or words[at].lower in AMBIGUOUS_SURNAMES:
+        return False
+    return _is_name(words[end].text) or is_honorific(words[end].lower)
 
 
 def _name_at(words: Sequence[Token], at: int, *, expected: bool) -> tuple[list[str], int, int]:

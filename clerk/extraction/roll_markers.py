@@ -1,4 +1,5 @@
-"""Markers of individual votes: rolls ("Ayes: Lee, Ruiz"), ballots ("Lee - aye"), and voters in prose ("with Lee voting no").
+"""Markers of individual votes: rolls ("Ayes: Lee, Ruiz"), ballots ("Lee - aye"), and voters in prose ("with Lee
+voting no").
 
 All patterns need linear time: repetitions are bounded and not nested.
 """
@@ -14,9 +15,13 @@ from clerk.extraction.outcome_markers import NUMBER_WORDS
 from clerk.extraction.person_names import Person, people_at, person_before
 from clerk.extraction.tokens import Token
 
-_AYE = r"ayes?|yeas?|yeahs?|yes(?:es)?|(?:voting|voted) (?:aye|yes|yea|in favou?r|for|in the affirmative)|in favou?r|affirmative|for"
+_AYE = (
+    r"ayes?|yeas?|yeahs?|yes(?:es)?|(?:voting|voted) (?:aye|yes|yea|in favou?r|for|in the affirmative)|in favou?r"
+    r"|affirmative|for"
+)
 _NAY = (
-    r"nays?|noes?|nos?|(?:voting|voted) (?:nay|no|against|in opposition|in the negative)|opposed|against|dissenting|negative"
+    r"nays?|noes?|nos?|(?:voting|voted) (?:nay|no|against|in opposition|in the negative)|opposed|against|dissenting"
+    r"|negative"
     r"|opposing"
 )
 _ABSTAIN = r"abstain(?:ed|ing|s)?|abstentions?|recused?|recusals?|present"
@@ -29,7 +34,8 @@ _ROLL = re.compile(
 _STRONG_LABEL = re.compile(r"(?:ayes|yeas|yeahs?|nays|noes|abstain|abstentions|absent)$", re.IGNORECASE)
 _AMBIGUOUS_LABELS = frozenset(
     {
-        "yes", "no", "for", "against", "opposed", "in favor", "in favour", "present", "excused", "away", "absent", "absence",
+        "yes", "no", "for", "against", "opposed", "in favor", "in favour", "present", "excused", "away", "absent",
+        "absence",
         "absences", "not voting", "not present", "affirmative", "negative", "nos", "opposing",
     }
 )  # fmt: skip
@@ -252,7 +258,8 @@ _GROUP_WORDS = frozenset({"and", "&", ",", "\n"})
 
 
 _BROKE_TIE = re.compile(
-    r"\b(?:broke|breaks|breaking) the tie(?: vote)?,?(?: by| with| and)? (?:vot(?:ing|ed) |a |an )?['\"]?(?:(aye|yes|yea|in favou?r)|(nay|no|against))\b",
+    r"\b(?:broke|breaks|breaking) the tie(?: vote)?,?(?: by| with| and)? (?:vot(?:ing|ed) |a |an )?['\"]?(?:(aye|yes"
+    r"|yea|in favou?r)|(nay|no|against))\b",
     re.IGNORECASE,
 )
 
@@ -296,9 +303,11 @@ def _group_before(page: Page, at: int) -> list[Person]:
             break
         people.insert(0, previous)
         start = previous.start
-    before = words[start - 1].lower if start else "\n"
-    if before == "," and start > 1 and words[start - 2].text[-1] in "0123456789)":
-        before = ";"
-    is_introduced = before in ("(", "[", "with", "except", ";", "\n", "but", "-", "and") or before.endswith((".", ")"))
+    introduction = words[start - 1].lower if start else "\n"
+    if introduction == "," and start > 1 and words[start - 2].text[-1] in "0123456789)":
+        introduction = ";"
+    is_introduced = introduction in ("(", "[", "with", "except", ";", "\n", "but", "-", "and") or introduction.endswith(
+        (".", ")")
+    )
     is_grouped = people[0].titled
     return people if is_grouped or is_introduced or len(people) > 1 else []

@@ -8,16 +8,19 @@ from __future__ import annotations
 import re
 
 _HEADER_WORD = re.compile(
-    r"(?<![\w-])(ayes?|yeas?|yes|in favou?r|for|nays?|noes|no|opposed|against|abstain(?:ed|ing)?|abstentions?|recused?|absent|excused"
+    r"(?<![\w-])(ayes?|yeas?|yes|in favou?r|for|nays?|noes|no|opposed|against|abstain(?:ed|ing)?|abstentions?"
+    r"|recused?|absent|excused"
     r"|sí|si|en contra|a favor)(?![\w-])",
     re.IGNORECASE,
 )
 _MARK = re.compile(r"(?<!\S)(?:\(?[XxÜü✓✔√☒☑■●*]\)?|[1])(?!\S)")
-_BALLOT_WORDS = {"aye": "Aye", "yea": "Aye", "yes": "Aye", "in": "Aye", "for": "Aye", "sí": "Aye", "si": "Aye", "a": "Aye",
+_BALLOT_WORDS = {"aye": "Aye", "yea": "Aye", "yes": "Aye", "in": "Aye", "for": "Aye", "sí": "Aye", "si": "Aye",
+"a": "Aye",
                  "nay": "Nay", "noe": "Nay", "no": "Nay", "opposed": "Nay", "against": "Nay", "en": "Nay",
                  "abstain": "Abstain", "abstained": "Abstain", "abstaining": "Abstain", "abstention": "Abstain",
                  "recuse": "Abstain", "recused": "Abstain", "absent": "Absent", "excused": "Absent"}  # fmt: skip
-_ROLES = {"moved": "Moved by", "mover": "Moved by", "motion": "Moved by", "seconded": "Seconded by", "second": "Seconded by",
+_ROLES = {"moved": "Moved by", "mover": "Moved by", "motion": "Moved by", "seconded": "Seconded by",
+"second": "Seconded by",
           "seconder": "Seconded by"}  # fmt: skip
 _ROLE_WORD = re.compile(r"(?<![\w-])(moved|mover|motion|seconded|seconder|second)(?: by)?(?![\w-])", re.IGNORECASE)
 _MAX_ROWS = 60
@@ -69,8 +72,8 @@ def _names_in_columns(lines: list[str], index: int) -> tuple[list[str], int] | N
         ):
             break
         for cell in cells:
-            column = min(range(len(header)), key=lambda number, at=cell.start(): abs(header[number].start() - at))
-            names[column].append(cell[0])
+            distances = [abs(column.start() - cell.start()) for column in header]
+            names[distances.index(min(distances))].append(cell[0])
         index += 1
     if not any(names):
         return None

@@ -18,20 +18,23 @@ _SPANISH = re.compile(
 )
 _MIN_WORDS = 3
 _WORDS = {
-    "cero": 0, "ningún": 0, "ninguno": 0, "ninguna": 0, "ningun": 0, "un": 1, "uno": 1, "una": 1, "dos": 2, "tres": 3, "cuatro": 4,
-    "cinco": 5, "seis": 6, "siete": 7, "ocho": 8, "nueve": 9, "diez": 10, "once": 11, "doce": 12, "trece": 13, "catorce": 14,
-    "quince": 15, "dieciséis": 16, "diecisiete": 17, "dieciocho": 18, "diecinueve": 19, "veinte": 20, "veintiuno": 21,
-    "veintiún": 21, "veintidós": 22, "veintitrés": 23, "veinticuatro": 24, "veinticinco": 25, "veintiséis": 26, "veintisiete": 27,
+    "cero": 0, "ningún": 0, "ninguno": 0, "ninguna": 0, "ningun": 0, "un": 1, "uno": 1, "una": 1, "dos": 2, "tres": 3,
+    "cuatro": 4, "cinco": 5, "seis": 6, "siete": 7, "ocho": 8, "nueve": 9, "diez": 10, "once": 11, "doce": 12,
+    "trece": 13, "catorce": 14, "quince": 15, "dieciséis": 16, "diecisiete": 17, "dieciocho": 18, "diecinueve": 19,
+    "veinte": 20, "veintiuno": 21, "veintiún": 21, "veintidós": 22, "veintitrés": 23, "veinticuatro": 24,
+    "veinticinco": 25, "veintiséis": 26, "veintisiete": 27,
 }  # fmt: skip
 _NUMBER = r"(\d{1,3}|" + "|".join(_WORDS) + r")(?: ?\(\d{1,2}\))?"
 _FAVOR = r"a favor|afirmativos?|favorables?|positivos?"
 _CONTRA = r"en contra|negativos?|contrarios?|desfavorables?"
 _COUNT = re.compile(
-    rf"\b{_NUMBER}(?: de los)? (?:votos? )?(?:({_FAVOR})|({_CONTRA})|(abstenciones|abstención|abstencion)|(ausentes?|ausencias?))\b",
+    rf"\b{_NUMBER}(?: de los)? (?:votos? )?(?:({_FAVOR})|({_CONTRA})|(abstenciones|abstención|abstencion)|(ausentes?"
+    rf"|ausencias?))\b",
     re.IGNORECASE,
 )
 _LABEL = re.compile(
-    rf"\b(?:votos? )?(?:({_FAVOR})|({_CONTRA})|(abstenciones|abstención|abstencion|se abstienen)|(ausentes?|ausencias?))"
+    rf"\b(?:votos? )?(?:({_FAVOR})|({_CONTRA})|(abstenciones|abstención|abstencion|se abstienen)|(ausentes?"
+    rf"|ausencias?))"
     rf"(?: de votos?)? ?(?:[:=.,-]|\()+ ?(?:votos? )?(?:{_NUMBER}\b(?! ?de (?:enero|febrero|marzo|abril|mayo)))?",
     re.IGNORECASE,
 )
@@ -44,8 +47,10 @@ _PASSED = re.compile(
     re.IGNORECASE,
 )
 _FAILED = re.compile(
-    r"\b(?:se|queda(?:n|ndo)?|resulta(?:n|ndo)?|es|son|fue(?:ron)?|ha sido|siendo) (?:rechazan?|rechazad[oa]s?|desestiman?"
-    r"|desestimad[oa]s?|denegad[oa]s?|derrotad[oa]s?)\b|\bno (?:se aprueba|prospera(?:ndo)?|prosperó|queda aprobad[oa]|fue aprobad[oa])\b"
+    r"\b(?:se|queda(?:n|ndo)?|resulta(?:n|ndo)?|es|son|fue(?:ron)?|ha sido|siendo) (?:rechazan?|rechazad[oa]s?"
+    r"|desestiman?"
+    r"|desestimad[oa]s?|denegad[oa]s?|derrotad[oa]s?)\b|\bno (?:se aprueba|prospera(?:ndo)?|prosperó"
+    r"|queda aprobad[oa]|fue aprobad[oa])\b"
     r"|\bmoción (?:fue )?(?:rechazada|derrotada)\b|\brechaz[áa]ndose\b",
     re.IGNORECASE,
 )
@@ -54,7 +59,8 @@ _UNANIMOUS = re.compile(
     re.IGNORECASE,
 )
 _GROUP = re.compile(
-    r"\b(?:votos? (a favor|favorables?|afirmativos?)|votos? (en contra|negativos?|contrarios?)|(abstenci(?:ón|ones))) (?:de|del)\b",
+    r"\b(?:votos? (a favor|favorables?|afirmativos?)|votos? (en contra|negativos?|contrarios?)|(abstenci(?:ón"
+    r"|ones))) (?:de|del)\b",
     re.IGNORECASE,
 )
 _GROUP_END = re.compile(r"[.;:]\s")
@@ -65,7 +71,8 @@ _DECIDES = re.compile(
     re.IGNORECASE,
 )
 _CALL = re.compile(
-    r"\bsomet(?:id[oa]s?|e|iéndose|er)\b[^.\n]{0,80}?\bvotaci[óo]n\b|\bse procede a (?:la )?votaci[óo]n\b|\bvotaci[óo]n (?:arroja|ordinaria|nominal)\b"
+    r"\bsomet(?:id[oa]s?|e|iéndose|er)\b[^.\n]{0,80}?\bvotaci[óo]n\b|\bse procede a (?:la )?votaci[óo]n\b"
+    r"|\bvotaci[óo]n (?:arroja|ordinaria|nominal)\b"
     r"|\bresultado de la votaci[óo]n\b|\bse (?:vota|pasa a votar)\b",
     re.IGNORECASE,
 )
@@ -83,12 +90,7 @@ _SECONDS = re.compile(r"\b(?:secundó|secunda)\b", re.IGNORECASE)
 
 
 def is_spanish(text: str) -> bool:
-    found = 0
-    for _ in _SPANISH.finditer(text):
-        found += 1
-        if found >= _MIN_WORDS:
-            return True
-    return False
+    return any(number >= _MIN_WORDS for number, _ in enumerate(_SPANISH.finditer(text), 1))
 
 
 def find_markers(page: Page) -> Iterator[Marker]:

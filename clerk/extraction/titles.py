@@ -1,7 +1,7 @@
 """Titles before names: `Mayor Pro Tem`, `Assistant Director of Public Works`, `Commissioner Precinct 3`.
 
-A title is composed: words such as `Assistant` or `Finance`, then the noun of a role such as `Director`, then a part such as
-`of Public Works` or a seat such as `Precinct 3`. A list of whole titles would never be complete.
+A title is composed: words such as `Assistant` or `Finance`, then the noun of a role such as `Director`, then a part
+such as `of Public Works` or a seat such as `Precinct 3`. A list of whole titles would never be complete.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ TITLE_WORDS = read_words("title_words.txt")
 """Words that may stand before the noun, or after its `of`."""
 HONORIFICS = frozenset(
     {
-        "mr", "mr.", "mrs", "mrs.", "ms", "ms.", "mx.", "miss", "dr", "dr.", "hon", "hon.", "honorable", "honourable", "rev",
+        "mr", "mr.", "mrs", "mrs.", "ms", "ms.", "mx.", "miss", "dr", "dr.", "hon", "hon.", "honorable",
+        "honourable", "rev",
         "rev.", "reverend", "prof.", "fr.", "messrs.", "sr.", "sra.", "srta.", "sres.", "sras.", "señor",
         "señora", "sir", "madam", "sir/madam",
     }
@@ -27,10 +28,12 @@ HONORIFIC_MARK = "\ue000"
 _GENERIC_ROLES = frozenset({"member", "members", "resident", "speaker", "speakers"})
 _ABBREVIATED = {
     "cm": "Council Member", "c/m": "Council Member", "clm.": "Council Member", "cncl.": "Council Member",
-    "clr": "Councillor", "clr.": "Councillor", "cllr": "Councillor", "cllr.": "Councillor", "councilmem.": "Council Member",
+    "clr": "Councillor", "clr.": "Councillor", "cllr": "Councillor", "cllr.": "Councillor",
+    "councilmem.": "Council Member",
     "ald.": "Alderman", "ald": "Alderman", "comm.": "Commissioner", "commr.": "Commissioner", "com.": "Commissioner",
     "supv.": "Supervisor", "supt.": "Superintendent", "tr.": "Trustee", "dir.": "Director", "pres.": "President",
-    "treas.": "Treasurer", "atty.": "Attorney", "lt.": "Lieutenant", "sgt.": "Sergeant", "capt.": "Captain", "det.": "Detective",
+    "treas.": "Treasurer", "atty.": "Attorney", "lt.": "Lieutenant", "sgt.": "Sergeant", "capt.": "Captain",
+    "det.": "Detective",
     "ofc.": "Officer", "rep.": "Representative", "sen.": "Senator", "gov.": "Governor", "vp": "Vice President",
     "v.p.": "Vice President", "ceo": "CEO", "cfo": "CFO", "coo": "COO", "cio": "CIO",
 }  # fmt: skip

@@ -1,7 +1,7 @@
 """Votes: motion, mover, seconder, result, tally and individual votes.
 
-The markers of a page are read in their order. A mover opens a motion; an outcome, numbers or a roll decide it. A motion that
-nothing decides is not a vote. A motion that waits for the vote on its amendment is resumed afterwards.
+The markers of a page are read in their order. A mover opens a motion; an outcome, numbers or a roll decide it. A
+motion that nothing decides is not a vote. A motion that waits for the vote on its amendment is resumed afterwards.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from clerk.extraction.marker import TALLY, Marker, Result
-from clerk.extraction.motion_text import find_motion
+from clerk.extraction.motion_text import ABBREVIATION, find_motion
 from clerk.extraction.titles import HONORIFIC_MARK
 from clerk.extraction.tokens import Token
 from clerk.extraction.vote import Vote, complete
@@ -20,7 +20,8 @@ _MAX_RAW_TEXT = 1500
 _MAX_VOTES = 300
 _MAX_PENDING = 8
 _ITEM = re.compile(
-    r"\n\(?(?:\d{1,3}|[A-Z]|[ivxIVX]{1,4})[.)](?:\d{0,3}\.?)? ?[A-Z\n]|\n(?:ASUNTO|PUNTO|ITEM|Item|Agenda Item|Resolution|RESOLUTION|Article|ARTICLE)(?: NO\.?| No\.?)? ?[#\dIVX]"
+    r"\n\(?(?:\d{1,3}|[A-Z]|[ivxIVX]{1,4})[.)](?:\d{0,3}\.?)? ?[A-Z\n]|\n(?:ASUNTO|PUNTO|ITEM|Item|Agenda Item"
+    r"|Resolution|RESOLUTION|Article|ARTICLE)(?: NO\.?| No\.?)? ?[#\dIVX]"
     r"|\n\d{1,2}[ºª°]?\.?-|\n\d{2,4}(?:[-/]\d{1,4})? [A-Z]|\n\d{1,2}[A-Z]\. "
 )
 _END_OF_PAGE = re.compile(r"[^\n]{0,40}(?:\n[^\n]{0,120}){0,3}\s*$")
@@ -40,7 +41,7 @@ def find_votes(text: str, words: list[Token], page_end: int, skip: int = 0) -> t
     assembly = _Assembly(text, page_end)
     markers = [marker for marker in find_markers(text, words) if marker.start >= skip]
     for index, marker in enumerate(markers):
-        following = markers[index + 1] if index + 1 < len(markers) else None
+        following = _following(markers, index)
         if not assembly.add(marker, following):
             break
     last = assembly.current
@@ -53,6 +54,15 @@ def find_votes(text: str, words: list[Token], page_end: int, skip: int = 0) -> t
         vote.motion = find_motion(text, vote, previous_end)
         previous_end = vote.end
     return votes, max((vote.end for vote in votes), default=0)
+
+
+def _following(markers: list[Marker], index: int) -> Marker | None:
+    """Return the next marker that is not another form of the same outcome."""
+    marker = markers[index]
+    for other in markers[index + 1 : index + 6]:
+        if other.kind not in ("result", "unanimous") or other.start > marker.end + 3:
+            return other
+    return None
 
 
 class _Assembly:
@@ -172,7 +182,7 @@ class _Assembly:
             return False
         if not vote.is_decided:
             return gap < (2500 if vote.has_motion or vote.calls else 300) and not (is_apart and gap > 900)
-        if all(vote.tally.get(key) == number for key, number in values.items()) and len(values) > 1:
+        if all(vote.tally.get(key) == number for key, number in values.items()) and (len(values) > 1 or vote.has_pair):
             return gap < 250 and not is_apart
         counted = {key: vote.tally[key] for key in values if key in vote.counts}
         if (
@@ -234,7 +244,11 @@ class _Assembly:
 
     def _sentence_start(self, marker: Marker, after: int) -> int:
         start = max(after, marker.start - 250)
-        ends = [match.end() for match in _SENTENCE.finditer(self.text, start, marker.start)]
+        ends = [
+            match.end()
+            for match in _SENTENCE.finditer(self.text, start, marker.start)
+            if not ABBREVIATION.search(self.text, max(0, match.start() - 8), match.start())
+        ]
         start = ends[-1] if ends else start
         while start < marker.start and not self.text[start].isalnum() and self.text[start] not in "([":
             start += 1

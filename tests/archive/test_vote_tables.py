@@ -105,7 +105,8 @@ def memory_archive(*pages: tuple[str, str, dict[str, object], dict[str, object]]
     for number, (meeting, date, entities, votes) in enumerate(pages):
         values = [f"p{number}", meeting, date, json.dumps(entities), json.dumps(votes)]
         connection.execute(
-            "insert into minutes (id, meeting, date, page, text, entities_json, votes_json) values (?, ?, ?, 1, '', ?, ?)",
+            "insert into minutes (id, meeting, date, page, text, entities_json, votes_json) values (?, ?, ?, 1, '',"
+            " ?, ?)",
             values,
         )
     return connection

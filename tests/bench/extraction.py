@@ -1,7 +1,7 @@
 """Accuracy and speed of the extractor `rules` on a folder of pages labelled by hand.
 
-The format of a page is described in tests/bench/vote_scores.py. Without FOLDER, the project's own pages are measured. Pages
-that the rules were written with say little: measure on pages that nobody tuned to.
+The format of a page is described in tests/bench/vote_scores.py. Without FOLDER, the project's own pages are
+measured. Pages that the rules were written with say little: measure on pages that nobody tuned to.
 """
 
 from __future__ import annotations

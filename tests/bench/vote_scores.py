@@ -1,8 +1,8 @@
 """Scores of extracted votes and people against pages labelled by hand.
 
-A labelled page is a JSON file with `text`, `votes` and `persons`; tests/extraction/pages has examples. A vote has `mover`,
-`seconder`, `result` (a list of acceptable answers), `tally`, `roll` (name → vote) and `optional` (counts neither way).
-`persons` are names separated by spaces, with `_` between the words of a name.
+A labelled page is a JSON file with `text`, `votes` and `persons`; tests/extraction/pages has examples. A vote has
+`mover`, `seconder`, `result` (a list of acceptable answers), `tally`, `roll` (name → vote) and `optional` (counts
+neither way). `persons` are names separated by spaces, with `_` between the words of a name.
 """
 
 from __future__ import annotations

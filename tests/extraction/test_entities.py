@@ -150,6 +150,17 @@ HOSTILE = {
     "particles": "de la " * 50_000,
     "nothing but marks": ",;:()[]{}|" * 30_000,
     "combining": "e\u0301" * 150_000,
+    "motions": "motion to " * 30_000,
+    "voters": "voted yes, " * 27_000,
+    "groups": "Lee and " * 40_000 + "voting aye",
+    "tables": "Yes No Abstain\nLee X\n" * 13_000,
+    "columns of names": "AYES   NAYS\nLee  None\n" * 13_000,
+    "pairs": "M/S/C (Hollis/Abara) " * 14_000,
+    "titles": "Assistant Deputy Director of " * 10_000,
+    "dispositions": "(Y-5) " * 50_000,
+    "outcomes": "the motion said that the resolution was adopted " * 6_000,
+    "votos": "votos a favor del Grupo (6) y " * 10_000,
+    "unanimidad": "se aprueba por unanimidad " * 11_000,
     "unusual": "\U0001d400\u202e\ufeff\u2028\x85" * 50_000,
 }
 

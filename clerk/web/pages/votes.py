@@ -113,7 +113,9 @@ def _render(request: Request, template: str, read: Callable[[sqlite3.Connection]
                 if archive.has_tables(connection):
                     found = read(connection)
                 else:
-                    problem = f"This archive has no tables of votes yet. Run clerk rewind {subdomain} --to extraction to add them."
+                    problem = (
+                        f"This archive has no tables of votes yet: clerk rewind {subdomain} --to extraction adds them."
+                    )
         except sqlite3.Error as error:
             problem = f"The archive of this site cannot be read ({error}). Run clerk verify --full for details."
     return render(template, subdomain=subdomain, found=found, problem=problem, **values)
