@@ -15,7 +15,7 @@ from clerk.extraction.titles import title_at
 _MOVED_BY = re.compile(
     r"\b(?:(?:motion(?:ed)?|moved|move)(?: was| is| has been)?(?: duly)?(?: made| offered| introduced"
     r"| presented)?(?: and)?"
-    r"(?: by| from)|motions? of|mover|moved|motion|1st(?: by)?|first(?= ?:)(?: by)?)\b ?([:-]?)",
+    r"(?: by| from)|motions? of|mover|moved|motion|1st(?: by)?|first(?= ?:)(?: by)?)\b ?([:-]?)|\nby ?:",
     re.IGNORECASE,
 )
 _MADE_BY = re.compile(r"\b(?:made|offered|presented|put forth|put forward|initiated) by\b ?:?", re.IGNORECASE)

@@ -18,7 +18,8 @@ _RESULTS = {
     "succeeded": "passed",
     "failed": "failed", "fails": "failed", "defeated": "failed", "lost": "failed", "denied": "failed",
     "rejected": "failed",
-    "dies": "failed", "fail": "failed", "tabled": "tabled", "postponed": "tabled", "deferred": "tabled",
+    "dies": "failed", "failing": "failed", "carrying": "passed", "having passed": "passed",
+    "having failed": "failed", "fail": "failed", "tabled": "tabled", "postponed": "tabled", "deferred": "tabled",
     "continued": "tabled",
 }  # fmt: skip
 _TENTATIVE = frozenset({"denied", "rejected"})
@@ -30,7 +31,7 @@ _ADVERBS = (
 )
 _SUBJECT_VERBS = (
     r"passed|carried|approved|adopted|carries|passes|prevailed|prevails|failed|fails|defeated|denied|rejected|lost|tabled|postponed"
-    r"|did not (?:pass|carry)|does not (?:pass|carry)|dies"
+    r"|did not (?:pass|carry)|does not (?:pass|carry)|dies|failing|carrying|having passed|having failed"
 )
 _SUBJECT = re.compile(
     r"\b(motions?|amendment|question|substitute|measure|resolution|ordinance|bill|by-?law|vote|item|proposal|nomination"

@@ -89,7 +89,7 @@ def person_at(words: Sequence[Token], at: int, *, listed: bool = False) -> Perso
         return None
     if is_wrapped and end < len(words) and words[end].text == ":":
         return None  # the label of the next line
-    if is_upper_case or all(part.isupper() for part in parts):
+    if is_upper_case or all(part.isupper() or part in _PARTICLES for part in parts):
         parts = [_title_case(part) for part in parts]
     return Person(" ".join(parts), role, start, end, bool(titles))
 
@@ -105,6 +105,7 @@ def _name_at(words: Sequence[Token], at: int, *, expected: bool) -> tuple[list[s
     """Return the words of a name, how many of them are names rather than initials, and the index after it."""
     parts: list[str] = []
     names = 0
+    is_upper = at < len(words) and len(words[at].text) > 2 and words[at].text.isupper()
     while at < len(words) and len(parts) < 6:
         word = words[at]
         text = word.text
@@ -122,13 +123,14 @@ def _name_at(words: Sequence[Token], at: int, *, expected: bool) -> tuple[list[s
             parts.append(text)
             at += 1
             break
+        particle = text.lower() if text.isupper() and is_upper else text
         if (
-            text in _PARTICLES
+            particle in _PARTICLES
             and (text not in _NOT_IN_NAMES or names > 1)
             and at + 1 < len(words)
-            and (_is_name(words[at + 1].text) or words[at + 1].text in _PARTICLES)
+            and (_is_name(words[at + 1].text.rstrip(".")) or words[at + 1].text in _PARTICLES)
         ) or (is_initial(text) and not is_honorific(text.lower())):
-            parts.append(text)
+            parts.append(particle)
         elif text in ('"', "(") and names and at + 2 < len(words) and words[at + 2].text in ('"', ")"):
             if (
                 not words[at + 1].text[0].isupper()
@@ -139,7 +141,7 @@ def _name_at(words: Sequence[Token], at: int, *, expected: bool) -> tuple[list[s
             at += 3  # a nickname
             continue
         elif _is_name(clean) and (
-            clean.lower() not in NAME_STOP_WORDS
+            (clean.lower() not in NAME_STOP_WORDS and (names or not _is_title_word(clean)))
             or (not names and clean.lower() in AMBIGUOUS_GIVEN_NAMES and _surname_follows(words, at + 1))
             or (clean.lower() in AMBIGUOUS_SURNAMES and _is_surname(words, at, names, expected))
         ):
@@ -156,6 +158,12 @@ def _name_at(words: Sequence[Token], at: int, *, expected: bool) -> tuple[list[s
         parts.pop()
         at -= 1
     return parts, names, at
+
+
+def _is_title_word(word: str) -> bool:
+    """Whether a word belongs to titles and is no surname: `Records`."""
+    lower = word.lower()
+    return lower in TITLE_WORDS and lower not in AMBIGUOUS_SURNAMES and fold(lower) not in SURNAMES
 
 
 def _surname_follows(words: Sequence[Token], at: int) -> bool:

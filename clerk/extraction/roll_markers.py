@@ -152,8 +152,25 @@ _NUMBERED = re.compile(
 )
 
 
+_NAMES_BETWEEN = re.compile(
+    r"\b(\d{1,2}|"
+    + "|".join(NUMBER_WORDS)
+    + r") \((?=[A-Z])([^()\n]{2,300})\) (?:(in favou?r|ayes?|yeas?|yes|for)|(opposed|against|nays?|noes|dissenting|no)"
+    r"|(abstain(?:ed|ing)?|abstentions?)|(absent|excused))\b",
+    re.IGNORECASE,
+)
+
+
 def _numbered_rolls(page: Page) -> Iterator[Marker]:
-    """Find `13 in favor (Archer, Pham) and 1 opposed (Vance)`."""
+    """Find `13 in favor (Archer, Pham) and 1 opposed (Vance)`, also `2 (Archer, Pham) against`."""
+    for match in _NAMES_BETWEEN.finditer(page.text):
+        people, _ = people_at(page.words, page.index(match.start(2)), limit=120)
+        if people:
+            kind = next(kind for kind, group in zip(KINDS, match.groups()[2:], strict=True) if group)
+            number = NUMBER_WORDS.get(match[1].lower())
+            yield Marker(
+                match.start(), match.end(), "roll", (kind, people, int(match[1]) if number is None else number)
+            )
     for match in _NUMBERED.finditer(page.text):
         people, end = people_at(page.words, page.index(match.end()), limit=120)
         if people:

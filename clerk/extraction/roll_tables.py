@@ -30,7 +30,7 @@ _MAX_EMPTY_LINES = 2
 
 def rewrite_roll_tables(text: str) -> str:
     """Return the text with the rows of roll-call tables as "Name - Aye" lines."""
-    lines = text.split("\n")
+    lines = _join_labels(text.split("\n"))
     result: list[str] = []
     index = 0
     while index < len(lines):
@@ -52,6 +52,31 @@ def rewrite_roll_tables(text: str) -> str:
         result += [*roles, "Roll call:", *rows]
         index = end
     return "\n".join(result)
+
+
+_LABEL_LINE = re.compile(
+    r"\s*(?:ayes?|yeas?|yes|nays?|noes|no|abstain(?:ed|ing)?|abstentions?|absent|excused) ?:\s*", re.IGNORECASE
+)
+_NAMES_LINE = re.compile(r"\s*(?:[A-Z][\w.,;'& -]{1,200}|None\.?|0)\s*")
+
+
+def _join_labels(lines: list[str]) -> list[str]:
+    """Join a column of labels with the column of names that a layout in columns has put after it."""
+    result: list[str] = []
+    index = 0
+    while index < len(lines):
+        end = index
+        while end < len(lines) and end - index < 6 and _LABEL_LINE.fullmatch(lines[end]):
+            end += 1
+        labels = lines[index:end]
+        names = lines[end : end + len(labels)]
+        if len(labels) > 1 and len(names) == len(labels) and all(map(_NAMES_LINE.fullmatch, names)):
+            result += [f"{label.strip()} {name.strip()}" for label, name in zip(labels, names, strict=True)]
+            index = end + len(labels)
+        else:
+            result.append(lines[index])
+            index += 1
+    return result
 
 
 _CELL = re.compile(r"\S+(?: \S+)*")

@@ -41,7 +41,7 @@ _WRAPPED_LINE = re.compile(
 _HYPHENATED = re.compile(r"([a-zà-ÿ])[-\u00ad]\n([a-zà-ÿ])")
 _HYPHENATED_NAME = re.compile(r"([a-zà-ÿ])-\n(?=[A-ZÀ-Þ][a-zà-ÿ])")
 _SPANISH_HONORIFIC = re.compile(
-    r"\b(D)(\.ª|º\.?|ª\.?|ña\.?|ñª\.?|a\.|\.) ?(?=[A-ZÁÉÍÓÚÑ][A-ZÁÉÍÓÚÑa-zà-ÿ])|\b([Dd])(on|oña) (?=[A-ZÁÉÍÓÚÑ])"
+    r"\b(D)(\.ª|º\.?|ª\.?|ña\.?|ñª\.?|a\.|\.)\s?(?=[A-ZÁÉÍÓÚÑ][A-ZÁÉÍÓÚÑa-zà-ÿ])|\b([Dd])(on|oña) (?=[A-ZÁÉÍÓÚÑ])"
 )
 
 

@@ -115,7 +115,7 @@ def _head_follows(words: Sequence[Token], at: int) -> bool:
             continue
         if not word.text[0].isupper():
             return False
-        if word.lower in ROLE_HEADS or word.lower in _ABBREVIATED:
+        if word.lower.rstrip(".") in ROLE_HEADS or word.lower in _ABBREVIATED:
             # "Mayor Pro Tem, Director": a mark ends the title; "Student Director".
             return True
         if word.lower not in TITLE_WORDS:

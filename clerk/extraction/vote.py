@@ -9,7 +9,8 @@ from clerk.extraction.marker import TALLY, Marker, Result
 from clerk.extraction.person_names import Person
 
 _SUPERMAJORITY = re.compile(
-    r"\b(?:two[- ]thirds|three[- ](?:fifths|fourths|quarters)|four[- ]fifths|super[- ]?majority|2/3|3/4|3/5|4/5"
+    r"\b(?:two[- ]thirds|suspen\w{1,5} (?:of )?the rules|three[- ](?:fifths|fourths|quarters)|four[- ]fifths"
+    r"|super[- ]?majority|2/3|3/4|3/5|4/5"
     r"|affirmative votes? (?:is|are|were)"
     r"|votes? (?:needed|required|necessary)|mayoría cualificada)\b",
     re.IGNORECASE,
