@@ -18,6 +18,8 @@ _MOVED_BY = re.compile(
     r"(?: by| from)|motions? of|mover|moved|motion|1st(?: by)?|first(?= ?:)(?: by)?)\b ?([:-]?)|\nby ?:",
     re.IGNORECASE,
 )
+_MOTION_BY = re.compile(r"\bmotion (?:to|for|that) [^.\n]{5,200}, by (?=[A-Z])", re.IGNORECASE)
+"""Motion to approve the report, by Jim."""
 _MADE_BY = re.compile(r"\b(?:made|offered|presented|put forth|put forward|initiated) by\b ?:?", re.IGNORECASE)
 _MOVES = re.compile(
     r"\b(?:so moved|moved|motioned|moves|(?:made|makes|offered|put forth|presented) (?:a|the) (?:[a-z]{1,12} )?motion"
@@ -101,6 +103,10 @@ def _find_named(page: Page) -> Iterator[Marker]:
             continue
         if _MOTION_BEFORE.search(before) and (person := _person_after(page, match, is_bare=False)) is not None:
             yield _marker(page, match.start(), person, "mover")
+    for match in _MOTION_BY.finditer(page.text):
+        person = _person_after(page, match, is_bare=False)
+        if person is not None and page.words[person.end - 1].text.endswith("."):
+            yield _marker(page, match.end() - 3, person, "mover")
     for match in _MOVES.finditer(page.text):
         if (found := _person_of_verb(page, match, "mover")) is not None:
             yield Marker(page.words[found.start].start, match.end(), "mover", found)

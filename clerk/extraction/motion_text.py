@@ -69,6 +69,7 @@ _ITEM_START = re.compile(
 _OUTCOME = re.compile(
     r" (?:Passed|Adopted|Approved|Carried|Failed|Defeated|PASSED|ADOPTED|APPROVED|CARRIED|FAILED)\.?$"
 )
+_TRAILING = re.compile(r",? (?:with|by|on|and|which|upon)$")
 _MAX_TITLE = 400
 _MIN_TITLE = 16
 
@@ -173,6 +174,7 @@ def clean_motion(rest: str) -> str | None:
     # A word such as "carried" ends the motion only before a mark, so the mark is searched too.
     follows = _FOLLOWS.search(rest[:end] + ("." if end < len(rest) else ""))
     motion = " ".join(rest[: min(end, follows.start() if follows else end)].split()).strip(" ,;:-([")
+    motion = _TRAILING.sub("", motion)
     if motion.endswith(("a.m", "p.m")):
         motion += "."
     return motion if len(motion) >= _MINIMUM else None

@@ -257,9 +257,11 @@ def find_outcomes(page: Page) -> Iterator[Marker]:
             is_whole = _EXCEPT.match(text, match.end(), match.end() + 90) is None
             yield Marker(match.start(), match.end(), "unanimous", is_whole)
     for match in _CALL.finditer(text):
-        yield Marker(
-            match.start(), match.end(), "call", match[0].lower().startswith(("motion", "question", "vote on", "called"))
-        )
+        words = match[0].lower()
+        is_separate = words.startswith(("motion", "question", "vote on", "called"))
+        # The roll is also called at the beginning of a meeting.
+        is_attendance = words in ("roll call", "roll-call")
+        yield Marker(match.start(), match.end(), "call", None if is_attendance else is_separate)
 
 
 def _value(word: str) -> str:

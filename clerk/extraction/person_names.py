@@ -112,6 +112,8 @@ def _name_at(words: Sequence[Token], at: int, *, expected: bool) -> tuple[list[s
         if text == "," and at + 1 < len(words) and words[at + 1].lower in SUFFIXES and names:
             at += 1
             continue
+        if names and not is_upper and text.isupper() and len(text) > 3 and word.lower not in SUFFIXES:
+            break  # the heading after a name: "Czarnik VOICE VOTE"
         if parts and is_honorific(word.lower) and word.lower not in SUFFIXES:
             break  # the next person
         ends = len(text) > 2 and text.endswith(".") and word.lower not in SUFFIXES | _PARTICLES and not is_initial(text)

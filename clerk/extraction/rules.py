@@ -13,6 +13,7 @@ from typing import Any
 
 from clerk.extraction import entities, people, votes
 from clerk.extraction.entities import Mention
+from clerk.extraction.person_names import is_given_name
 from clerk.extraction.roll_tables import rewrite_roll_tables
 from clerk.extraction.spanish_markers import is_spanish
 from clerk.extraction.titles import HONORIFIC_MARK
@@ -111,13 +112,15 @@ def _extract_page(text: str, following: str, skip: int) -> tuple[_Page, int]:
 
 
 def _without_surnames(persons: Sequence[Mention]) -> list[Mention]:
-    """Drop surnames with which the full name of another person on the page ends."""
+    """Drop surnames with which the full name of another person on the page ends, and given names with which it starts."""
     endings = set[str]()
     for person in persons:
         parts = person.text.split()
         if len(parts) > 1 and parts[-1].lower().rstrip(".") in _GENERATIONS:
             parts.pop()
         endings.update(" ".join(parts[start:]) for start in range(1, len(parts)))
+        if len(parts) > 1 and is_given_name(parts[0]):
+            endings.add(parts[0])
     return [person for person in persons if person.text not in endings]
 
 

@@ -103,7 +103,9 @@ class _Assembly:
                 following is not None and following.kind in ("numbers", "roll") and following.start - marker.end < 40
             )
             return bool(marker.value.creates or marker.value.is_label or (is_counted and not marker.value.adjacent))
-        return marker.kind in ("mover", "second", "call", "roll", "numbers")
+        if marker.kind == "call":
+            return marker.value is not None
+        return marker.kind in ("mover", "second", "roll", "numbers")
 
     def _join(self, vote: Vote, marker: Marker, following: Marker | None) -> bool:
         """Add the marker to the vote if it belongs to it."""
@@ -215,6 +217,8 @@ class _Assembly:
         if vote.is_void or is_apart:
             return False
         kind, _people = marker.value
+        if "\n\n" in self.text[max(0, vote.end - 1) : marker.start]:
+            return False
         near = 150 if kind == "absent" else 300
         return (vote.is_decided or (kind != "absent" and vote.has_motion)) and gap < near
 
