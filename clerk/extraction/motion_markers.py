@@ -18,14 +18,16 @@ _MOVED_BY = re.compile(
     r"(?: by| from)|motions? of|mover|moved|motion|1st(?: by)?|first(?= ?:)(?: by)?)\b ?([:-]?)|\nby ?:",
     re.IGNORECASE,
 )
-_MOTION_BY = re.compile(r"\bmotion (?:to|for|that) [^.\n]{5,200}, by (?=[A-Z])", re.IGNORECASE)
+_MOTION_BY = re.compile(r"\bmotion (?:to|for|that) [^.\n]{4,200}?,? by (?=[A-Z])", re.IGNORECASE)
 """Motion to approve the report, by Jim."""
-_MADE_BY = re.compile(r"\b(?:made|offered|presented|put forth|put forward|initiated) by\b ?:?", re.IGNORECASE)
+_OTHER_BY = re.compile(r"(?:second(?:ed)?|2nd|support(?:ed)?|made|offered|moved|was) by $", re.IGNORECASE)
+_MADE_BY = re.compile(r"\b(?:made|offered|put forth|put forward|initiated) by\b ?:?", re.IGNORECASE)
 _MOVES = re.compile(
     r"\b(?:so moved|moved|motioned|moves|(?:made|makes|offered|put forth|presented) (?:a|the) (?:[a-z]{1,12} )?motion"
     r"|made motion|called for a motion|introduced a motion)\b",
     re.IGNORECASE,
 )
+_OFFERED_BY = re.compile(r"\b(?:offered|introduced|presented|sponsored) by\b ?:?", re.IGNORECASE)
 _OFFERED = re.compile(
     r"\b(?:offered|introduced|presented|read|submitted)\b[^.;\n]{0,120}?\band (?:moved|made a motion|motioned)\b",
     re.IGNORECASE,
@@ -104,12 +106,18 @@ def _find_named(page: Page) -> Iterator[Marker]:
         if _MOTION_BEFORE.search(before) and (person := _person_after(page, match, is_bare=False)) is not None:
             yield _marker(page, match.start(), person, "mover")
     for match in _MOTION_BY.finditer(page.text):
+        if _OTHER_BY.search(match[0]):
+            continue
         person = _person_after(page, match, is_bare=False)
-        if person is not None and page.words[person.end - 1].text.endswith("."):
+        if person is not None and (page.words[person.end - 1].text.endswith(".") or _is_seconded(page, person)):
             yield _marker(page, match.end() - 3, person, "mover")
     for match in _MOVES.finditer(page.text):
         if (found := _person_of_verb(page, match, "mover")) is not None:
             yield Marker(page.words[found.start].start, match.end(), "mover", found)
+    for match in _OFFERED_BY.finditer(page.text):
+        person = _person_after(page, match, is_bare=False)
+        if person is not None and _is_seconded(page, person):
+            yield _marker(page, match.start(), person, "mover")
     for match in _OFFERED.finditer(page.text):
         if (found := person_before(page.words, page.index(match.start()))) is not None:
             yield Marker(page.words[found.start].start, match.end(), "mover", found)
@@ -142,12 +150,17 @@ def _person_after(page: Page, match: re.Match[str], *, is_bare: bool, needs_seco
         return None
     if is_bare and title_at(words, at) is None:
         # "Motion Hale, second Boone": a second name follows. "Second Boone" follows a mover.
-        after = page.text[words[person.end - 1].end : words[person.end - 1].end + 20]
-        if needs_second and not _NAME_AND_SECOND.match(after):
+        if needs_second and not _is_seconded(page, person):
             return None
         if not needs_second and words[at].start - match.end() > 1:
             return None
     return person
+
+
+def _is_seconded(page: Page, person: Person) -> bool:
+    """Whether the seconder follows the person's name."""
+    end = page.words[person.end - 1].end
+    return _NAME_AND_SECOND.match(page.text, end, end + 20) is not None
 
 
 def _person_at(page: Page, at: int) -> Person | None:

@@ -170,6 +170,7 @@ _BRACKETED = re.compile(
     r"(?<=[\n. ])[(\[](\d{1,2}) ?(?:-|to) ?(\d{1,2})(?: ?- ?(\d{1,2}))?(?: ?- ?(\d{1,2}))?[)\]](?=[.\n;]|$)",
     re.IGNORECASE,
 )
+_RECOMMENDED = re.compile(r"\brecommend", re.IGNORECASE)
 _LETTERS = re.compile(
     r"[(\[]?\bY ?[-:] ?(\d{1,2})\b(?:[;, ]{1,3}N ?[-:] ?(\d{1,2})\b)?"
     r"(?:[;, ]{1,3}A(?:bs(?:tain)?)? ?[-:] ?(\d{1,2})\b)?"
@@ -333,6 +334,8 @@ def find_numbers(page: Page) -> Iterator[Marker]:
         if max(values.values()) < 150:
             yield Marker(match.start(2), match.end(), "numbers", values)
     for match in _BRACKETED.finditer(text):
+        if _RECOMMENDED.search(text, max(0, match.start() - 40), match.start()):
+            continue  # "Planning Commission recommends approval (7-0)"
         values = {key: int(value) for key, value in zip(TALLY.values(), match.groups(), strict=True) if value}
         yield Marker(match.start(), match.end(), "numbers", values)
     for match in _LETTERS.finditer(text):

@@ -164,6 +164,8 @@ def _person_before_role(words: Sequence[Token], at: int) -> list[Mention]:
         and words[at - 1].text[-1] != "."
     ):
         return []
+    if not any(other.text in (",", "-") for other in words[at + 2 : at + 7]):
+        return []
     person = person_at(words, at)
     if person is None or not person.is_full or person.titled or person.end + 1 >= len(words):
         return []
@@ -183,7 +185,7 @@ def _given_names(words: Sequence[Token]) -> Iterator[Mention]:
     at = 0
     while at < len(words):
         word = words[at]
-        if not word.text[0].isupper() or word.lower in NAME_STOP_WORDS or not word.text[-1].isalpha():
+        if not word.text[0].isupper() or not word.text[-1].isalpha() or _is_common_word(word.lower):
             at += 1
             continue
         folded = fold(word.text)
@@ -198,6 +200,10 @@ def _given_names(words: Sequence[Token]) -> Iterator[Mention]:
         at = person.end
         if _is_believable(words, person, is_common):
             yield Mention(person.text, _GIVEN_NAME)
+
+
+def _is_common_word(lower: str) -> bool:
+    return lower in NAME_STOP_WORDS and lower not in AMBIGUOUS_GIVEN_NAMES
 
 
 def _is_believable(words: Sequence[Token], person: Person, is_common: bool) -> bool:

@@ -28,7 +28,7 @@ _ABSTAIN = r"abstain(?:ed|ing|s)?|abstentions?|recused?|recusals?|present"
 _ABSENT = r"absent|excused|not voting|not present(?: at(?: the)?(?: time of)? vote| for(?: the)? vote)?|away|absences?"
 _ROLL = re.compile(
     rf"(?<![\w-])(?:({_AYE})|({_NAY})|({_ABSTAIN})|({_ABSENT}))(?: votes?)?"
-    r" ?(?:[(\[]\d{1,2}[)\]] ?)?(?:[:;=]|-(?= |[A-Z]|\d)|(?= ?\d{1,2} - )|(?=[ \n][A-Z][a-z]))",
+    r" ?(?:[(\[]\d{1,2}[)\]] ?)?(?:[:;=]|-(?= |[A-Z]|\d)|(?= ?\d{1,2} (?:- |(?-i:[A-Z][a-z])))|(?=[ \n][A-Z][a-z]))",
     re.IGNORECASE,
 )
 _STRONG_LABEL = re.compile(r"(?:ayes|yeas|yeahs?|nays|noes|abstain|abstentions|absent)$", re.IGNORECASE)
@@ -199,6 +199,8 @@ def _bracketed_names(page: Page) -> Iterator[Marker]:
 _BALLOT = re.compile(
     r"^(?:(ayes?|yeas?|yes)|(nays?|no)|(abstain(?:ed|s)?|abstention|recused?)|(absent|excused))$", re.IGNORECASE
 )
+_LONG_BALLOT = re.compile(r"^(?:(favou?r|approve|support)|(opposed?|against)|(abstains)|(not present))$", re.IGNORECASE)
+"""Words that are a vote only after a dash or colon: "Haskell - In favor"."""
 _BETWEEN = frozenset({"-", ":", ",", "(", "…", "=", "*", "|", "["})
 _VERBS = frozenset({"voted", "votes", "voting"})
 _MAX_BALLOT_DISTANCE = 14
@@ -210,9 +212,12 @@ def _ballots(page: Page) -> Iterator[Marker]:
     run: list[tuple[Person, str, int, int, bool]] = []
     for at in range(1, len(words)):
         match = _BALLOT.match(words[at].text.rstrip(".,;"))
-        if match is None:
-            continue
         before, separated = at, False
+        if match is None:
+            match = _LONG_BALLOT.match(words[at].text.rstrip(".,;"))
+            before -= match is not None and words[at - 1].lower == "in"
+            if match is None or before < 1 or words[before - 1].text not in ("-", ":"):
+                continue
         while before > 0 and (
             words[before - 1].text in _BETWEEN
             or words[before - 1].lower in _VERBS
@@ -275,7 +280,8 @@ _GROUP_WORDS = frozenset({"and", "&", ",", "\n"})
 
 
 _BROKE_TIE = re.compile(
-    r"\b(?:broke|breaks|breaking) the tie(?: vote)?,?(?: by| with| and)? (?:vot(?:ing|ed) |a |an )?['\"]?(?:(aye|yes"
+    r"\b(?:(?:broke|breaks|breaking) the tie|cast(?:ing|s)? the (?:deciding|tie-breaking"
+    r"|tie breaking) vote)(?: vote)?,?(?: by| with| and)? (?:vot(?:ing|ed) |a |an )?['\"]?(?:(aye|yes"
     r"|yea|in favou?r)|(nay|no|against))\b",
     re.IGNORECASE,
 )

@@ -100,7 +100,8 @@ def _extract_page(text: str, following: str, skip: int) -> tuple[_Page, int]:
     page = _Page()
     words = tokenize(text)
     extended = f"{text}\n{following}"
-    found, end = votes.find_votes(extended, tokenize(extended) if following else words, len(text), skip)
+    extended_words = [*words, *tokenize(extended, len(text))] if following else words
+    found, end = votes.find_votes(extended, extended_words, len(text), skip)
     for vote in found:
         page.votes.append(votes.as_dict(vote, extended))
         voters = [*(person for person, _ in vote.roll), vote.motion_by, vote.seconded_by]
@@ -112,7 +113,7 @@ def _extract_page(text: str, following: str, skip: int) -> tuple[_Page, int]:
 
 
 def _without_surnames(persons: Sequence[Mention]) -> list[Mention]:
-    """Drop surnames with which the full name of another person on the page ends, and given names with which it starts."""
+    """Drop surnames with which the full name of another person ends, and given names with which it starts."""
     endings = set[str]()
     for person in persons:
         parts = person.text.split()

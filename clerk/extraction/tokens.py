@@ -22,9 +22,12 @@ class Token:
     """The text in lower case."""
 
 
-def tokenize(text: str) -> list[Token]:
-    """Split a text into words and marks. A line break is a token, because lists in minutes may have no other mark."""
-    return [Token(match[0], match.start(), match.end(), match[0].lower()) for match in _TOKEN.finditer(text)]
+def tokenize(text: str, start: int = 0) -> list[Token]:
+    """Split a text, from `start` on, into words and marks.
+
+    A line break is a token, because lists in minutes may have no other mark.
+    """
+    return [Token(match[0], match.start(), match.end(), match[0].lower()) for match in _TOKEN.finditer(text, start)]
 
 
 def read_lines(name: str) -> list[str]:

@@ -3,7 +3,7 @@
 | kind | value |
 | --- | --- |
 | mover, second | Person, or None where the text names nobody ("it was moved and seconded") |
-| call | a vote begins ("roll call vote:"): True if it is another vote than the one before, None if it may be attendance |
+| call | a vote begins ("roll call vote:"): True if not of the vote before, None if it may be attendance |
 | result | Result |
 | unanimous | True, or the vote of the exceptions ("all in favor except …"): False |
 | numbers | {"ayes": 5, …} |
