@@ -81,3 +81,62 @@ create trigger other_documents_au after update of text on other_documents begin
     insert into other_documents_fts (other_documents_fts, rowid, text) values ('delete', old.rowid, old.text);
     insert into other_documents_fts (rowid, text) values (new.rowid, new.text);
 end;
+
+-- Votes and people, derived from votes_json and entities_json of the pages. `id` of a vote: the page's id and its number on it.
+create table votes (
+    subdomain text not null,
+    municipality text not null,
+    id text not null,
+    kind text not null,
+    page_id text not null,
+    number integer not null,
+    meeting text not null,
+    date text not null,
+    page integer not null,
+    motion text,
+    motion_by text,
+    motion_by_id text,
+    seconded_by text,
+    seconded_by_id text,
+    result text not null default '',
+    contradictory integer not null default 0,
+    ayes integer,
+    nays integer,
+    abstain integer,
+    absent integer,
+    raw_text text not null,
+    primary key (subdomain, id)
+);
+create index idx_votes_date on votes (date);
+create index idx_votes_page on votes (subdomain, page_id);
+create index idx_votes_motion_by on votes (subdomain, motion_by_id);
+create index idx_votes_seconded_by on votes (subdomain, seconded_by_id);
+create index idx_votes_result on votes (result);
+
+create table vote_rolls (
+    subdomain text not null,
+    municipality text not null,
+    vote_id text not null,
+    position integer not null,
+    person_id text not null,
+    name text not null,
+    vote text not null,
+    primary key (subdomain, vote_id, position)
+);
+create index idx_vote_rolls_person on vote_rolls (subdomain, person_id, vote);
+
+create table people (
+    subdomain text not null,
+    municipality text not null,
+    id text not null,
+    name text not null,
+    role text,
+    pages integer not null,
+    votes integer not null,
+    motions integer not null,
+    seconds integer not null,
+    first_date text not null,
+    last_date text not null,
+    primary key (subdomain, id)
+);
+create index idx_people_name on people (name);

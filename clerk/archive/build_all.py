@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from clerk.archive import vote_tables
 from clerk.archive.atomic_build import BuildResult, build, load_schema
+from clerk.archive.content_hash import OTHER_DOCUMENTS, has_table
 from clerk.documents.storage import SiteStorage
 
 _COPY = """
 insert into main.PAGES (subdomain, municipality, id, meeting, date, page, text, page_image, entities_json, votes_json)
 select ?, ?, id, meeting, date, page, text, page_image, entities_json, votes_json from site.PAGES order by id
 """
-_HAS_OTHER_DOCUMENTS = "select 1 from site.sqlite_master where type = 'table' and name = 'other_documents'"
-"""Archives of older versions do not have it."""
 _COPY_OTHER_DOCUMENTS = """
 insert into main.other_documents (subdomain, municipality, id, kind, meeting, date, page, text, page_image,
                                   entities_json, votes_json)
@@ -78,8 +78,14 @@ def _copy(connection: sqlite3.Connection, subdomain: str, name: str, database: P
         try:
             for table in ("minutes", "agendas"):
                 connection.execute(_COPY.replace("PAGES", table), [subdomain, name])
-            if connection.execute(_HAS_OTHER_DOCUMENTS).fetchone():
+            if has_table(connection, OTHER_DOCUMENTS, "site"):
                 connection.execute(_COPY_OTHER_DOCUMENTS, [subdomain, name])
+            # Derived again, because an archive of an earlier version has no such tables.
+            for table, rows in vote_tables.derive(connection, "site").items():
+                columns = ("subdomain", "municipality", *vote_tables.COLUMNS[table])
+                marks = ", ".join("?" * len(columns))
+                insert = f"insert into main.{table} ({', '.join(columns)}) values ({marks})"  # noqa: S608 (our own names)
+                connection.executemany(insert, ((subdomain, name, *row) for row in rows))
         except BaseException:
             connection.execute("rollback to one_site")
             raise

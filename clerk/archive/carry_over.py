@@ -16,8 +16,11 @@ from clerk.archive import content_hash, integrity
 from clerk.archive.content_hash import OTHER_DOCUMENTS
 from clerk.archive.pages import CarriedOver
 from clerk.errors import PagesWouldVanish
+from clerk.extraction.schema import with_result_text
 
 _COLUMNS = "id, meeting, date, page, text, page_image, entities_json, votes_json"
+_VOTES_JSON = 7
+"""Its position in _COLUMNS."""
 _SELECT = {
     "minutes": f"select {_COLUMNS} from minutes where meeting = ? and date = ? order by page",  # noqa: S608 (constant)
     "agendas": f"select {_COLUMNS} from agendas where meeting = ? and date = ? order by page",  # noqa: S608 (constant)
@@ -61,7 +64,7 @@ def carry_over(
         with content_hash.open_readonly(copy) as source, contextlib.suppress(_TableOrColumnMissing):
             for document in list(missing):
                 if rows := _rows(source, document):
-                    connection.executemany(_INSERT[document.table], rows)
+                    connection.executemany(_INSERT[document.table], map(_with_result_text, rows))
                     missing.remove(document)
             has_intact_copy = True
     if missing and published.is_published and not has_intact_copy:
@@ -70,6 +73,13 @@ def carry_over(
             f"the texts of {len(missing)} documents are lost (the first: {first.meeting} {first.date}), meetings.db"
             " is lost too, and there is no intact published version on this machine"
         )
+
+
+def _with_result_text(row: tuple[object, ...]) -> tuple[object, ...]:
+    votes_json = row[_VOTES_JSON]
+    if not isinstance(votes_json, str):
+        return row
+    return (*row[:_VOTES_JSON], with_result_text(votes_json), *row[_VOTES_JSON + 1 :])
 
 
 class _TableOrColumnMissing(Exception):

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from clerk.archive import vote_tables
 from clerk.archive.atomic_build import BuildResult, Finish, build, load_schema
 from clerk.archive.carry_over import NOT_PUBLISHED, PublishedCopies, carry_over
 from clerk.archive.content_hash import OTHER_DOCUMENTS
@@ -52,6 +53,7 @@ def compile_site(
     def fill(connection: sqlite3.Connection) -> None:
         documents = apply(connection, with_ids(read_pages(storage, selected)))
         carry_over(connection, documents, storage.database, published)
+        vote_tables.update(connection)
         update_sources(connection, selected)
         update_terms(connection)
 

@@ -79,9 +79,9 @@ def _as_hex(value: object) -> object:
     return {"hex": value.hex()}
 
 
-def has_table(connection: sqlite3.Connection, name: str) -> bool:
+def has_table(connection: sqlite3.Connection, name: str, schema: str = "main") -> bool:
     """Whether an archive has a table: those of older versions have no other_documents."""
-    query = "select 1 from sqlite_master where type = 'table' and name = ?"
+    query = f"select 1 from {schema}.sqlite_master where type = 'table' and name = ?"  # noqa: S608 (our own name)
     return connection.execute(query, [name]).fetchone() is not None
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from clerk.archive.content_hash import open_readonly
-from clerk.archive.pages import TABLES
+from clerk.archive.pages import TABLES, existing_tables, kind_of_row
 from clerk.archive.query import ArchiveForm, Query
 from clerk.archive.search_tables import detect_form
 
@@ -32,10 +32,10 @@ where p.id = ?
 
 _FIND_PAGE = """
 select p.id,
-       exists (select 1 from PAGES o where o.date = :date and o.meeting = :meeting and o.page = :page - 1),
-       exists (select 1 from PAGES o where o.date = :date and o.meeting = :meeting and o.page = :page + 1)
+       exists (select 1 from PAGES o where KIND_O = :kind and o.date = :date and o.meeting = :meeting and o.page = :page - 1),
+       exists (select 1 from PAGES o where KIND_O = :kind and o.date = :date and o.meeting = :meeting and o.page = :page + 1)
 from PAGES p
-where p.date = :date and p.meeting = :meeting and p.page = :page
+where KIND_P = :kind and p.date = :date and p.meeting = :meeting and p.page = :page
 order by p.id limit 1
 """
 
@@ -53,7 +53,7 @@ class Hit:
     score: float
     """Lower is better. Comparable within one archive, or within the index over all sites."""
     rank: int
-    """1 is the best page of its archive's minutes or agendas, or of the index over all sites."""
+    """1 is the best page of its archive's minutes, agendas or other documents, or of the index over all sites."""
     source_url: str | None = None
     added_at: str | None = None
 
@@ -105,9 +105,12 @@ class StoredPage:
 
 
 def read_page(connection: sqlite3.Connection, kind: str, day: str, meeting: str, page: int) -> StoredPage | None:
-    place = {"date": day, "meeting": meeting, "page": page}
+    place = {"kind": kind, "date": day, "meeting": meeting, "page": page}
     table = TABLES[kind]
-    row = connection.execute(_FIND_PAGE.replace("PAGES", table), place).fetchone()
+    if table not in existing_tables(connection):
+        return None
+    query = _FIND_PAGE.replace("KIND_P", kind_of_row(table, "p")).replace("KIND_O", kind_of_row(table, "o"))
+    row = connection.execute(query.replace("PAGES", table), place).fetchone()
     if row is None:
         return None
     page_id, has_previous, has_next = row

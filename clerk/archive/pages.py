@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from clerk.archive.content_hash import OTHER_DOCUMENTS
+from clerk.archive.content_hash import OTHER_DOCUMENTS, has_table
 from clerk.archive.selection import SelectedDocument
 from clerk.documents import manifest
 from clerk.documents.kinds import KINDS
@@ -19,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 TABLES = {kind: {"minutes": "minutes", "agenda": "agendas"}.get(kind, OTHER_DOCUMENTS) for kind in KINDS}
 """Document kind → table."""
+PAGE_TABLES = tuple(dict.fromkeys(TABLES.values()))
 _ID_LENGTH = 12
 
 
@@ -55,6 +57,19 @@ class CarriedOver:
     @property
     def table(self) -> str:
         return TABLES[self.kind]
+
+
+def existing_tables(connection: sqlite3.Connection, schema: str = "main") -> list[str]:
+    """The tables of pages that an archive has: those of older versions have no other_documents."""
+    return [
+        table for table in PAGE_TABLES if table != OTHER_DOCUMENTS or has_table(connection, OTHER_DOCUMENTS, schema)
+    ]
+
+
+def kind_of_row(table: str, alias: str) -> str:
+    """SQL expression: the kind of a row of the table that a query calls `alias`."""
+    kinds = [kind for kind in TABLES if TABLES[kind] == table]
+    return f"'{kinds[0]}'" if len(kinds) == 1 else f"{alias}.kind"
 
 
 def read_pages(storage: SiteStorage, selected: Iterable[SelectedDocument]) -> Iterator[Page | CarriedOver]:

@@ -18,20 +18,20 @@ from pathlib import Path
 
 from clerk.archive.content_hash import open_readonly
 from clerk.archive.hits import Hit, load_hits
-from clerk.archive.pages import TABLES
+from clerk.archive.pages import existing_tables, kind_of_row
 from clerk.archive.query import ArchiveForm, Query
 from clerk.archive.search_tables import detect_form
 
 _OPCODES_PER_DEADLINE_CHECK = 10_000
 _MATCHES = """
-select p.id, p.meeting, p.date, p.page, SCORE
+select KIND, p.id, p.meeting, p.date, p.page, SCORE
 from INDEX_TABLE join PAGES p on p.rowid = INDEX_TABLE.rowid
 where INDEX_TABLE match :query and p.date >= :since
   and (:body = '' or p.meeting = :body) and (:year = '' or substr(p.date, 1, 4) = :year)
 """
 _ADDED_SINCE = """
   and exists (select 1 from document_sources d
-              where d.kind = :kind and d.meeting = p.meeting and d.date = p.date and d.added_at >= :added_since)
+              where d.kind = KIND and d.meeting = p.meeting and d.date = p.date and d.added_at >= :added_since)
 """
 
 
@@ -186,9 +186,9 @@ def _search_archive(
         try:
             form = detect_form(connection)
             result = Matches()
-            for kind, table in TABLES.items():
+            for table in existing_tables(connection):
                 if form is ArchiveForm.TERMS or request.added_since is None:
-                    _search_table(connection, subdomain, kind, table, form, request, result)
+                    _search_table(connection, subdomain, table, form, request, result)
             return result, form
         except sqlite3.OperationalError:
             if is_past_deadline():
@@ -199,7 +199,6 @@ def _search_archive(
 def _search_table(
     connection: sqlite3.Connection,
     subdomain: str,
-    kind: str,
     table: str,
     form: ArchiveForm,
     request: SearchRequest,
@@ -207,29 +206,29 @@ def _search_table(
 ) -> None:
     index = f"{table}_search" if form is ArchiveForm.TERMS else f"{table}_fts"
     query = _MATCHES + (_ADDED_SINCE if request.added_since else "")
-    query = query.replace("PAGES", table).replace("SCORE", f"{index}.rank" if request.sort is Sort.RELEVANCE else "0")
+    query = query.replace("PAGES", table).replace("KIND", kind_of_row(table, "p"))
+    query = query.replace("SCORE", f"{index}.rank" if request.sort is Sort.RELEVANCE else "0")
     values = {
         "query": request.query.as_fts(form),
         "since": request.since.isoformat() if request.since else "",
         "added_since": request.added_since.isoformat() if request.added_since else "",
         "body": request.body,
         "year": request.year,
-        "kind": kind,
     }
     rows = connection.execute(query.replace("INDEX_TABLE", index), values).fetchall()
     result.total += len(rows)
     if rows:
         result.facets.site[subdomain] += len(rows)
-    result.facets.body.update(row[1] for row in rows)
-    result.facets.year.update(row[2][:4] for row in rows)
-    rows = sorted(rows, key=lambda row: row[2], reverse=True)
+    result.facets.body.update(row[2] for row in rows)
+    result.facets.year.update(row[3][:4] for row in rows)
+    rows = sorted(rows, key=lambda row: row[3], reverse=True)
     if request.sort is Sort.RELEVANCE:
         rows = (
-            sorted(rows, key=lambda row: row[4])
+            sorted(rows, key=lambda row: row[5])
             if request.end is None
-            else heapq.nsmallest(request.end, rows, key=lambda row: row[4])
+            else heapq.nsmallest(request.end, rows, key=lambda row: row[5])
         )
     result.first += [
         Match(subdomain, kind, page_id, meeting, day, page, score, rank)
-        for rank, (page_id, meeting, day, page, score) in enumerate(rows[: request.end], 1)
+        for rank, (kind, page_id, meeting, day, page, score) in enumerate(rows[: request.end], 1)
     ]

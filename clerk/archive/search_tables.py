@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from clerk.archive import atomic_build
-from clerk.archive.pages import TABLES
+from clerk.archive.pages import PAGE_TABLES
 from clerk.archive.query import ArchiveForm
 from clerk.archive.selection import SelectedDocument
 from clerk.archive.terms import PageTerms
@@ -30,7 +30,7 @@ def detect_form(connection: sqlite3.Connection) -> ArchiveForm:
 
 def update_terms(connection: sqlite3.Connection) -> None:
     """Index the pages that were inserted or changed since the last call, and remove the deleted ones."""
-    for table in dict.fromkeys(TABLES.values()):
+    for table in PAGE_TABLES:
         for rowid, indexed_text, text in connection.execute(_for_table(table, _CHANGES)).fetchall():
             if indexed_text is not None:
                 connection.execute(_for_table(table, _DELETE), [rowid, *index_columns(indexed_text)])

@@ -1,8 +1,9 @@
 -- The search tables of meetings.db, and where its documents come from. Written by clerk/archive/search_tables.py.
 --
--- minutes_search and agendas_search hold the terms of each page (clerk/archive/terms.py) and no text. FTS5 needs the
--- indexed terms again to delete a row, and Python cannot add a tokenizer to FTS5. So plain triggers, which any SQLite
--- client can run, record each change with the text it replaced, and clerk updates the terms at the end of a build.
+-- minutes_search, agendas_search and other_documents_search hold the terms of each page (clerk/archive/terms.py) and no
+-- text. FTS5 needs the indexed terms again to delete a row, and Python cannot add a tokenizer to FTS5. So plain triggers,
+-- which any SQLite client can run, record each change with the text it replaced, and clerk updates the terms at the end
+-- of a build.
 create table document_sources (
     kind text not null,
     meeting text not null,
@@ -42,4 +43,17 @@ create trigger agendas_search_ad after delete on agendas begin
 end;
 create trigger agendas_search_au after update of text on agendas begin
     insert or ignore into search_changes values ('agendas', old.rowid, old.text);
+end;
+
+create virtual table other_documents_search using fts5 (
+    words, stems, content='', tokenize='unicode61 remove_diacritics 0'
+);
+create trigger other_documents_search_ai after insert on other_documents begin
+    insert or ignore into search_changes values ('other_documents', new.rowid, null);
+end;
+create trigger other_documents_search_ad after delete on other_documents begin
+    insert or ignore into search_changes values ('other_documents', old.rowid, old.text);
+end;
+create trigger other_documents_search_au after update of text on other_documents begin
+    insert or ignore into search_changes values ('other_documents', old.rowid, old.text);
 end;

@@ -54,6 +54,7 @@ _COMMANDS = {
     "up": "clerk.cli.up:up",
     "update": "clerk.cli.update:update",
     "verify": "clerk.cli.verify:verify",
+    "votes": "clerk.cli.votes:votes",
     "why": "clerk.cli.why:why",
     "worker": "clerk.cli.worker:worker",
 }

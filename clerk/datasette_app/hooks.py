@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import sqlite3
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -13,7 +12,9 @@ from datasette import hookimpl
 from datasette.utils.asgi import BadRequest, NotFound, Request, Response, asgi_send_file
 from markupsafe import Markup
 
-from clerk.archive.pages import TABLES
+from clerk.archive import votes
+from clerk.archive.hits import page_path
+from clerk.archive.pages import PAGE_TABLES
 from clerk.archive.query import ArchiveForm, InvalidQuery, parse
 from clerk.archive.search_tables import detect_form
 from clerk.datasette_app import query_limits, search_pages
@@ -25,14 +26,29 @@ _MAX_SITES = 500
 _TABLES: dict[str, dict[str, Any]] = {
     "minutes": {"facets": ["meeting", "date"], "sort_desc": "date", "description": "A row per page of minutes."},
     "agendas": {"facets": ["meeting", "date"], "sort_desc": "date", "description": "A row per page of an agenda."},
-    "document_sources": {"description": "Where each document comes from, and when clerk found it."},
-    "search_changes": {"hidden": True},
     "other_documents": {
         "facets": ["kind", "meeting", "date"],
         "sort_desc": "date",
         "description": "A row per page of a packet, ordinance, resolution, report or notice.",
     },
+    "document_sources": {"description": "Where each document comes from, and when clerk found it."},
+    "search_changes": {"hidden": True},
+    "votes": {"facets": ["result", "meeting"], "sort_desc": "date", "description": "A row per vote."},
+    "vote_rolls": {"facets": ["vote"], "description": "A row per person and vote."},
+    "people": {"sort_desc": "votes", "label_column": "name", "description": "A row per person that the pages name."},
 }
+_LINKED_COLUMNS = {
+    ("votes", "number"): ("votes", "id"),
+    ("votes", "motion"): ("votes", "id"),
+    ("votes", "motion_by"): ("people", "motion_by_id"),
+    ("votes", "seconded_by"): ("people", "seconded_by_id"),
+    ("vote_rolls", "vote"): ("votes", "vote_id"),
+    ("vote_rolls", "name"): ("people", "person_id"),
+    ("people", "name"): ("people", "id"),
+}
+"""Column → the kind of page that it links to, and the column with the id. Datasette links the ids to its own rows."""
+_MAX_VOTES = 500
+"""Votes on the page of a person; the table has the others."""
 
 
 class _DatabasesMetadata(dict[str, Any]):
@@ -53,7 +69,7 @@ class _DatabasesMetadata(dict[str, Any]):
             return _TABLES
         if form is ArchiveForm.TEXT:
             return _TABLES
-        return _TABLES | {name: _TABLES[name] | {"fts_table": f"{name}_search"} for name in TABLES.values()}
+        return _TABLES | {name: _TABLES[name] | {"fts_table": f"{name}_search"} for name in PAGE_TABLES}
 
     def __bool__(self) -> bool:
         return True
@@ -86,7 +102,16 @@ def filters_from_request(request: Request) -> None:
 
 
 @hookimpl
-def render_cell(value: Any, column: str, database: str, datasette: ArchiveDatasette) -> Markup | None:
+def render_cell(
+    row: Any, value: Any, column: str, table: str | None, database: str, datasette: ArchiveDatasette
+) -> Markup | None:
+    kind, id_column = _LINKED_COLUMNS.get((table or "", column), (None, ""))
+    if kind is not None and value is not None and id_column in row.keys():  # noqa: SIM118 (`in` would search the values of a sqlite3.Row)
+        # Datasette replaces the value of a foreign key with the value and its label.
+        key = row[id_column]["value"] if isinstance(row[id_column], dict) else row[id_column]
+        if isinstance(key, str):
+            path = datasette.urls.path(f"/-/{kind}/{database}/{quote(key, safe='')}")
+            return Markup('<a href="{}">{}</a>').format(path, value)
     if column != "page_image" or not isinstance(value, str) or datasette.image(database, value) is None:
         return None
     path = datasette.urls.path(f"/-/images/{database}{quote(value)}")
@@ -100,6 +125,8 @@ def register_routes() -> list[tuple[str, Any]]:
         (r"^/\.json$", index_as_json),
         (r"^/-/feeds/(?P<kind>sites|alerts)/(?P<name>[a-z0-9.-]+)\.atom$", feed),
         *search_pages.ROUTES,
+        (r"^/-/votes/(?P<site>[^/]+)/(?P<vote>[^/]+)$", vote),
+        (r"^/-/people/(?P<site>[^/]+)/(?P<person>[^/]+)$", person),
         (r"^/-/images/(?P<site>[^/]+)(?P<page_image>/.+)$", image),
     ]
 
@@ -154,3 +181,65 @@ async def image(datasette: ArchiveDatasette, request: Request, send: Any) -> Non
     if path is None:
         raise NotFound("There is no such image")
     await asgi_send_file(send, path, content_type="image/png")
+
+
+async def vote(datasette: ArchiveDatasette, request: Request) -> Response:
+    """The page of a vote."""
+    site = unquote(request.url_vars["site"], errors="replace")
+    key = unquote(request.url_vars["vote"], errors="replace")
+
+    def read(connection: sqlite3.Connection) -> dict[str, Any] | None:
+        found = votes.read_vote(connection, key)
+        if found is None:
+            return None
+        path = page_path(site, found.kind, found.date, found.meeting, found.page)
+        return {
+            "vote": found,
+            "page_path": datasette.urls.path(path),
+            "page_image": votes.page_image(connection, found),
+        }
+
+    return await _page(datasette, request, "vote_page.html", read)
+
+
+async def person(datasette: ArchiveDatasette, request: Request) -> Response:
+    """The page of a person."""
+    key = unquote(request.url_vars["person"], errors="replace")
+
+    def read(connection: sqlite3.Connection) -> dict[str, Any] | None:
+        found = votes.read_person(connection, key)
+        if found is None:
+            return None
+        cast = votes.read_votes(connection, [key], limit=_MAX_VOTES + 1)
+        return {
+            "person": found,
+            "counts": votes.count_votes(connection, key),
+            "votes": cast[:_MAX_VOTES],
+            "has_more": len(cast) > _MAX_VOTES,
+        }
+
+    return await _page(datasette, request, "person_page.html", read)
+
+
+async def _page(
+    datasette: ArchiveDatasette,
+    request: Request,
+    template: str,
+    read: Callable[[sqlite3.Connection], dict[str, Any] | None],
+) -> Response:
+    site = unquote(request.url_vars["site"], errors="replace")
+    try:
+        archive = await asyncio.to_thread(datasette.archive, site)
+    except KeyError:
+        raise NotFound("There is no such site") from None
+
+    def read_tables(connection: sqlite3.Connection) -> dict[str, Any] | None:
+        return read(connection) if votes.has_tables(connection) else None
+
+    found = await archive.execute_fn(read_tables)
+    if found is None:
+        raise NotFound("The published archive has no such vote or person")
+    image = found.get("page_image")
+    has_image = bool(image) and await asyncio.to_thread(datasette.image, site, image) is not None
+    context = found | {"site": site, "name": datasette.site_metadata.name(site), "has_image": has_image}
+    return Response.html(await datasette.render_template(template, context, request=request))

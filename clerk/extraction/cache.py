@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clerk.documents.storage import write
-from clerk.extraction.schema import Findings
+from clerk.extraction.schema import Findings, with_result_text
 
 _FORMAT = 1
 Texts = Sequence[tuple[int, str]]
@@ -44,7 +44,8 @@ def load(path: Path) -> CachedFindings | None:
         if values["form"] != _FORMAT:
             return None
         pages = {
-            int(page["page"]): Findings(str(page["entities_json"]), str(page["votes_json"])) for page in values["pages"]
+            int(page["page"]): Findings(str(page["entities_json"]), with_result_text(str(page["votes_json"])))
+            for page in values["pages"]
         }
         return CachedFindings(str(values["extractor"]), str(values["version"]), str(values["text_sha256"]), pages)
     except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError, RecursionError):

@@ -1,4 +1,4 @@
-"""People, organisations and places on a page. The confidence of a rule is roughly its precision.
+"""Organisations and places on a page, and mentions of all kinds. The confidence of a rule is roughly its precision.
 
 | confidence | rule |
 | --- | --- |
@@ -6,6 +6,7 @@
 | 0.9  | person: mover, seconder or voter; name and role, `Jane Smith, City Manager`; place: town and state |
 | 0.85 | person: a role and a surname; place: `City of X`, `X County` |
 | 0.8  | person: in a list of those present; organisation: `Planning Commission`, `X, Inc.`; place: a street |
+| 0.75 | person: a given name and a surname, without other context |
 | 0.7  | person: Mr., Ms. or Dr. and a name; organisation by its kind: `X Foundation`, `Office of X` |
 | less 0.05 | person: a full name that a rule found elsewhere in the document |
 
@@ -14,37 +15,16 @@ docs/extraction.md explains these numbers.
 
 from __future__ import annotations
 
-import bisect
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from clerk.extraction.person_names import (
-    HONORIFICS,
-    NAME_STOP_WORDS,
-    Person,
-    Token,
-    people_at,
-    person_at,
-    read_lines,
-    read_words,
-    title_at,
-)
+from clerk.extraction.person_names import NAME_STOP_WORDS
+from clerk.extraction.tokens import Token, read_lines, read_words
 
-# Confidence of a mention, by how it was recognised.
-VOTED = 0.9
-_ROLE_AND_FULL_NAME, _NAME_THEN_ROLE, _ROLE_AND_SURNAME, _LISTED, _HONORIFIC = 0.95, 0.9, 0.85, 0.8, 0.7
 _REPEATED_PENALTY = 0.05
 _BODY, _FIRM, _BY_KIND = 0.8, 0.8, 0.7
 _ADDRESS_GIVEN, _WITH_STATE, _TOWN, _STREET_ONLY = 0.95, 0.9, 0.85, 0.8
-_PRESENT = re.compile(
-    r"\b(?:(?:council ?|board )?members? |commissioners? |trustees |directors )?"
-    r"(?:present|absent|attending|in attendance|also present|excused)"
-    r"(?: ?:| ?\d{1,2} - )|\broll call ?:",
-    re.IGNORECASE,
-)
-_ROLE_WORDS = read_words("role_words.txt")
-
 _BODIES = frozenset(
     {"Commission", "Committee", "Council", "Board", "Authority", "District", "Department", "Subcommittee"}
 )
@@ -84,85 +64,6 @@ class Mention:
     text: str
     confidence: float
     role: str | None = None
-
-
-def find_people(text: str, words: list[Token]) -> list[Mention]:
-    """Find people by a title, a role or a list of those present. Names without such context are not reported."""
-    mentions: list[Mention] = []
-    at = 0
-    while at < len(words):
-        title = title_at(words, at)
-        person = person_at(words, at) if title is not None else None
-        if title is None or person is None:
-            mentions += _person_before_role(words, at)
-            at += 1
-            continue
-        if at > 0 and words[at - 1].lower == "of":  # "Board of Trustees"
-            at = title[1]
-            continue
-        if (
-            words[at].lower in ("dr.", "dr")
-            and at > 0
-            and words[at - 1].text[0].isalnum()
-            and words[at - 1].text not in ("and", "by")
-        ):
-            at += 1  # "Elm Dr.": a street
-            continue
-        if (
-            words[at].lower in ("mr.", "mrs.", "ms.", "miss", "dr.", "rev.", "mr", "mrs", "ms", "dr")
-            and person.role is None
-        ):
-            mentions.append(Mention(person.text, _HONORIFIC))
-        elif title[0].lower() in HONORIFICS and not person.is_full:
-            pass  # "Members Approved"
-        elif _is_plausible(person):
-            group, end = (
-                people_at(words, at) if words[at].lower.endswith(("s", "men", "women")) else ([person], person.end)
-            )
-            for member in group or [person]:
-                confidence = _ROLE_AND_FULL_NAME if member.is_full else _ROLE_AND_SURNAME
-                mentions.append(Mention(member.text, confidence, member.role))
-            at = max(end, person.end)
-            continue
-        at = person.end
-    starts = [word.start for word in words]
-    for match in _PRESENT.finditer(text):
-        group, _ = people_at(words, bisect.bisect_left(starts, match.end()))
-        mentions += [Mention(member.text, max(_LISTED, _confidence(member)), member.role) for member in group]
-    return mentions
-
-
-def _confidence(person: Person) -> float:
-    return (_ROLE_AND_FULL_NAME if person.is_full else _ROLE_AND_SURNAME) if person.role else 0.0
-
-
-def _is_plausible(person: Person) -> bool:
-    return person.is_full or len(person.text) > 2
-
-
-def _person_before_role(words: list[Token], at: int) -> list[Mention]:
-    """Find a full name followed by a role: `Jane Smith, City Manager`, or with a dash."""
-    word = words[at]
-    if not word.text[0].isupper() or (
-        at > 0 and words[at - 1].text[0].isupper() and words[at - 1].lower not in ("and", "by")
-    ):
-        return []
-    person = person_at(words, at)
-    if (
-        person is None
-        or not person.is_full
-        or person.titled
-        or person.end + 1 >= len(words)
-        or words[person.end].text not in (",", "-")
-    ):
-        return []
-    title = title_at(words, person.end + 1)
-    if title is None or title[0].lower() in HONORIFICS or words[person.end + 1].lower not in _ROLE_WORDS:
-        return []
-    after = words[title[1]].text if title[1] < len(words) else "\n"
-    if after[0].isupper() and after.lower() not in ("and", "of"):
-        return []
-    return [Mention(person.text, _NAME_THEN_ROLE, title[0])]
 
 
 def find_organisations(words: list[Token]) -> list[Mention]:

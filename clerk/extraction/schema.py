@@ -29,7 +29,8 @@ class Extractor(Protocol):
         """Return {page number: {"persons": [mention, …], "orgs": […], "locations": […], "votes": [vote, …]}}.
 
         A mention is {"text", "confidence"} with an optional "role". A vote is {"raw_text"} with the optional keys
-        "motion", "motion_by", "seconded_by", "result", "tally" and "individual_votes". Pages without findings may be
+        "motion", "motion_by", "seconded_by", "result" (empty if the text does not tell it), "tally",
+        "individual_votes" and "contradictory" (true if stated result and tally disagree). Pages without findings may be
         omitted.
         """
         ...
@@ -74,11 +75,14 @@ def _mention(entry: object, where: str) -> dict[str, Any]:
 
 def _vote(entry: object, where: str) -> dict[str, Any]:
     vote = _mapping(entry, where)
-    result = vote.get("result")
-    if result is not None and result not in RESULTS:
-        raise ValueError(f"{where}: result is {result!r}, not one of {', '.join(RESULTS)}")
+    result = "" if vote.get("result") is None else vote["result"]
+    if not isinstance(result, str) or result not in ("", *RESULTS):
+        raise ValueError(f"{where}: result is {result!r}, not one of {', '.join(RESULTS)} or empty")
+    contradictory = vote.get("contradictory", False)
+    if not isinstance(contradictory, bool):
+        raise ValueError(f"{where}: contradictory is {contradictory!r}, not true or false")
     tally = _mapping(vote.get("tally") or {}, f"{where}: tally")
-    return {
+    valid = {
         "motion": _optional_text(vote, "motion", where),
         "motion_by": _optional_text(vote, "motion_by", where),
         "seconded_by": _optional_text(vote, "seconded_by", where),
@@ -87,6 +91,7 @@ def _vote(entry: object, where: str) -> dict[str, Any]:
         "individual_votes": [_ballot(entry, where) for entry in _list(vote, "individual_votes", where)],
         "raw_text": _text(vote, "raw_text", where),
     }
+    return valid | ({"contradictory": True} if contradictory else {})
 
 
 def _ballot(entry: object, where: str) -> dict[str, str]:
@@ -129,6 +134,12 @@ def _optional_text(mapping: Mapping[Any, Any], key: str, where: str) -> str | No
     if value is not None and not isinstance(value, str):
         raise ValueError(f"{where}: {key} is {type(value).__name__}, not text")
     return value[:_MAX_TEXT_LENGTH] if value else None
+
+
+def with_result_text(votes_json: str) -> str:
+    """Return findings of an earlier version, where an unknown result was null, with an empty text instead."""
+    # Within a text value the quotation marks would be escaped, so this matches keys only.
+    return votes_json.replace('"result": null', '"result": ""')
 
 
 def _json(value: object) -> str:

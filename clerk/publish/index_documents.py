@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clerk.archive.content_hash import open_readonly
-from clerk.archive.pages import TABLES
+from clerk.archive.pages import TABLES, existing_tables, kind_of_row
 from clerk.archive.query import ArchiveForm
 from clerk.archive.search import Facets, Match
 from clerk.archive.search_tables import detect_form, index_columns
@@ -26,10 +26,10 @@ SITE_RECORD = "site"
 _WRITER_BYTES = 128_000_000
 _WRITER_THREADS = 2
 _MAX_FACET_VALUES = 65_000
-_PAGES = "select p.id, p.meeting, p.date, p.page, null, p.text from PAGES p"
+_PAGES = "select KIND, p.id, p.meeting, p.date, p.page, null, p.text from PAGES p"
 _PAGES_WITH_SOURCE = """
-select p.id, p.meeting, p.date, p.page, d.added_at, p.text
-from PAGES p left join document_sources d on d.kind = ? and d.meeting = p.meeting and d.date = p.date
+select KIND, p.id, p.meeting, p.date, p.page, d.added_at, p.text
+from PAGES p left join document_sources d on d.kind = KIND and d.meeting = p.meeting and d.date = p.date
 """
 _TEXT = "select text from PAGES where id = ?"
 
@@ -133,7 +133,7 @@ def _write_site(index: tantivy.Index, writer: tantivy.IndexWriter, publish_dir: 
     with open_readonly(database) as connection:
         form = detect_form(connection)
         # All rows are read before anything is written: a damaged archive changes nothing.
-        wanted = {page.key: page for kind in TABLES for page in _read_pages(connection, site, kind, form)}
+        wanted = {page.key: page for page in _read_pages(connection, site, form)}
         indexed = _read_keys(index, site)
         added = [
             (page, *index_columns(_read_text(connection, page))) for key, page in wanted.items() if key not in indexed
@@ -146,13 +146,12 @@ def _write_site(index: tantivy.Index, writer: tantivy.IndexWriter, publish_dir: 
     return len(wanted)
 
 
-def _read_pages(connection: sqlite3.Connection, site: str, kind: str, form: ArchiveForm) -> list[IndexedPage]:
-    query, values = (_PAGES_WITH_SOURCE, [kind]) if form is ArchiveForm.TERMS else (_PAGES, [])
-    rows = connection.execute(query.replace("PAGES", TABLES[kind]), values)
-    return [
-        IndexedPage(site, kind, page_id, meeting, day, page, added_at, _digest(text))
-        for page_id, meeting, day, page, added_at, text in rows
-    ]
+def _read_pages(connection: sqlite3.Connection, site: str, form: ArchiveForm) -> Iterator[IndexedPage]:
+    query = _PAGES_WITH_SOURCE if form is ArchiveForm.TERMS else _PAGES
+    for table in existing_tables(connection):
+        rows = connection.execute(query.replace("PAGES", table).replace("KIND", kind_of_row(table, "p")))
+        for kind, page_id, meeting, day, page, added_at, text in rows:
+            yield IndexedPage(site, kind, page_id, meeting, day, page, added_at, _digest(text))
 
 
 def _digest(text: str) -> str:

@@ -35,6 +35,7 @@ from clerk.web.pages import (
     site,
     sites,
     skipped,
+    votes,
 )
 from clerk.web.rendering import WEB_DIR, render
 from clerk.web.request_context import RequestContextMiddleware
@@ -58,6 +59,10 @@ _ROUTES = [
     Route("/sites/{subdomain:path}/documents/{document:int}/pages/{page:int}.png", document.image),
     Route("/sites/{subdomain:path}/documents/{document:int}/pages/{page:int}.svg", document.matches),
     Route("/sites/{subdomain:path}/documents/{document:int}/document.pdf", document.original),
+    Route("/sites/{subdomain:path}/votes", votes.show_votes),
+    Route("/sites/{subdomain:path}/votes/{vote}", votes.show_vote),
+    Route("/sites/{subdomain:path}/people", votes.show_people),
+    Route("/sites/{subdomain:path}/people/{person}", votes.show_person),
     Route("/sites/{subdomain:path}", site.show),
     Route("/metrics", probes.metrics),
     Route("/livez", probes.live),

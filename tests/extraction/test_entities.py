@@ -75,7 +75,7 @@ def test_courtesy_titles_are_not_roles() -> None:
 def test_more_evidence_means_more_confidence() -> None:
     (page,) = extract(
         "Mayor Ellen Ortiz spoke.\nCommissioner Vance spoke.\nMs. Reyes spoke.\n"
-        "Moved by Trustee Gray, seconded by Trustee Lund.\nPresent: Abbott, Byrne\n"
+        "Moved by Trustee Gray, seconded by Trustee Lund. Carried.\nPresent: Abbott, Byrne\n"
     )
     confidence = {name: number for name, (number, _) in page["persons"].items()}
     assert (
@@ -89,7 +89,7 @@ def test_more_evidence_means_more_confidence() -> None:
 
 def test_a_name_known_from_one_page_is_found_on_another_with_less_confidence() -> None:
     first, second = extract(
-        "Mayor Ellen Ortiz spoke.", "A letter by Ellen Ortiz was read. A letter by Joan Doe was read."
+        "Mayor Ellen Ortiz spoke.", "A letter by Ellen Ortiz was read. A letter by Xqir Doe was read."
     )
     assert second["persons"] == {"Ellen Ortiz": (0.9, "Mayor")}
     assert first["persons"] == {"Ellen Ortiz": (0.95, "Mayor")}
@@ -150,6 +150,17 @@ HOSTILE = {
     "particles": "de la " * 50_000,
     "nothing but marks": ",;:()[]{}|" * 30_000,
     "combining": "e\u0301" * 150_000,
+    "motions": "motion to " * 30_000,
+    "voters": "voted yes, " * 27_000,
+    "groups": "Lee and " * 40_000 + "voting aye",
+    "tables": "Yes No Abstain\nLee X\n" * 13_000,
+    "columns of names": "AYES   NAYS\nLee  None\n" * 13_000,
+    "pairs": "M/S/C (Hollis/Abara) " * 14_000,
+    "titles": "Assistant Deputy Director of " * 10_000,
+    "dispositions": "(Y-5) " * 50_000,
+    "outcomes": "the motion said that the resolution was adopted " * 6_000,
+    "votos": "votos a favor del Grupo (6) y " * 10_000,
+    "unanimidad": "se aprueba por unanimidad " * 11_000,
     "unusual": "\U0001d400\u202e\ufeff\u2028\x85" * 50_000,
 }
 

@@ -109,7 +109,9 @@ def test_damaged_boxes_and_files_that_are_gone(
         ("LANES new", ["New", "lanes,"]),
         ("tram", []),
         ("", []),
-        ("bike tram", []),
+        ("bike tram", ["bike"]),
+        ("lane", ["lanes,"]),
+        ('bike "', []),
     ],
 )
 def test_words_are_matched_as_in_the_archive(search_text: str, expected: list[str]) -> None:

@@ -16,7 +16,6 @@ from starlette.responses import RedirectResponse, Response
 
 from clerk.archive.hits import Hit
 from clerk.archive.query_parser import MAX_LENGTH
-from clerk.archive.search import SearchResult
 from clerk.publish.published_search import current_versions, search_published
 from clerk.publish.search_form import PAGE_SIZE, Facet, SearchForm, count_pages
 from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
@@ -75,7 +74,7 @@ def show(request: Request) -> Response:
             archives = len(current_versions(publish_dir, form.site or None))
             if query is not None and archives:
                 result = search_published(publish_dir, form.request(query), form.site or None, _TIMEOUT)
-                hits = _link_hits(request.app.state.pool, result, form.q)
+                hits = link_hits(request.app.state.pool, result.hits, form.q)
                 facets = form.facets(result.facets, _PATH)
     except OSError as error:
         error_message = f"The archives on this machine cannot be read: {error.strerror}."
@@ -101,25 +100,26 @@ def show_page(request: Request) -> Response:
     """Redirects the permanent path of a page to the newest revision of its document."""
     path = request.path_params
     hit = Hit(path["subdomain"], path["kind"], "", path["meeting"], path["date"], path["page"], None, "", 0, 0)
-    (linked,) = _link_hits(request.app.state.pool, SearchResult([hit]), request.query_params.get("q", ""))
+    (linked,) = link_hits(request.app.state.pool, [hit], request.query_params.get("q", ""))
     if linked.url is None:
         raise HTTPException(404, f"{hit.subdomain} has no {hit.kind} of {hit.meeting} on {hit.date}.")
     return RedirectResponse(linked.url, 302)
 
 
-def _link_hits(pool: ReadOnlyPool, result: SearchResult, text: str) -> list[LinkedHit]:
+def link_hits(pool: ReadOnlyPool, hits: list[Hit], text: str) -> list[LinkedHit]:
+    """Add the dashboard's page and the source of each hit. `text` is highlighted there."""
     documents: dict[int, DictRow] = {}
-    if result.hits:
+    if hits:
         values = {
-            "sites": [_without_nul(hit.subdomain) for hit in result.hits],
-            "keys": [storage_key(hit.page_image) for hit in result.hits],
-            "kinds": [_without_nul(hit.kind) for hit in result.hits],
-            "meetings": [_without_nul(hit.meeting) for hit in result.hits],
-            "dates": [_parse_date(hit.date) for hit in result.hits],
+            "sites": [_without_nul(hit.subdomain) for hit in hits],
+            "keys": [storage_key(hit.page_image) for hit in hits],
+            "kinds": [_without_nul(hit.kind) for hit in hits],
+            "meetings": [_without_nul(hit.meeting) for hit in hits],
+            "dates": [_parse_date(hit.date) for hit in hits],
         }
         with pool.transaction() as connection:
             documents = {row["number"]: row for row in fetch_rows(connection, _DOCUMENTS, values)}
-    return [_link_hit(hit, documents.get(number), text) for number, hit in enumerate(result.hits, 1)]
+    return [_link_hit(hit, documents.get(number), text) for number, hit in enumerate(hits, 1)]
 
 
 def _link_hit(hit: Hit, document: DictRow | None, text: str) -> LinkedHit:

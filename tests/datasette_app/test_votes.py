@@ -1,0 +1,93 @@
+"""The pages of votes and people in the Datasette application."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from clerk.datasette_app.app import create_app
+from clerk.datasette_app.site_metadata import SiteMetadata
+from clerk.publish.versions import DATABASE, SiteVersions
+from tests.archive.vote_pages import PAGE, publish_votes
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    draft = publish_votes(tmp_path / "drafts", "springfield", PAGE)
+    return SiteVersions(tmp_path / "published", "springfield").publish(draft, keep=2).path / DATABASE
+
+
+@pytest.fixture
+def client(tmp_path: Path, database: Path) -> Iterator[TestClient]:
+    site_metadata = SiteMetadata(list)
+    site_metadata.refresh()
+    with TestClient(create_app(tmp_path / "published", tmp_path / "storage", site_metadata)) as client:
+        yield client
+
+
+def fetch(client: TestClient, url: str, status: int = 200) -> str:
+    response = client.get(url)
+    assert response.status_code == status, response.text
+    return str(response.text)
+
+
+def test_the_tables_link_to_a_page_per_vote_and_person(client: TestClient) -> None:
+    assert '<a href="/-/votes/springfield/1-1">to adopt Ordinance 12</a>' in fetch(client, "/springfield/votes")
+    assert '<a href="/-/people/springfield/ellen-ortiz">Ellen Ortiz</a>' in fetch(client, "/springfield/people")
+    rolls = fetch(client, "/springfield/vote_rolls")
+    assert '<a href="/-/votes/springfield/1-1">nay</a>' in rolls
+    assert '<a href="/-/people/springfield/ellen-ortiz">Ortiz</a>' in rolls
+
+
+def test_the_page_of_a_vote(client: TestClient) -> None:
+    page = fetch(client, "/-/votes/springfield/1-1")
+    assert "to adopt Ordinance 12" in page
+    assert '<a href="/-/people/springfield/ellen-ortiz"><bdi>Ortiz</bdi></a></td><td>nay</td>' in page
+    assert '<a href="/springfield/minutes/1">minutes, page 1</a>' in page
+    fetch(client, "/springfield/minutes/1")
+    assert "Contradictory:" in fetch(client, "/-/votes/springfield/1-2")
+
+
+def test_the_page_of_a_person(client: TestClient) -> None:
+    page = fetch(client, "/-/people/springfield/li-wei-chen")
+    assert "Li Wei Chen" in page
+    assert "moved, aye" in page
+    assert "/-/votes/springfield/1-2" in page
+
+
+def test_text_from_documents_is_escaped(client: TestClient, database: Path) -> None:
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("update votes set motion = ?, raw_text = ?, meeting = ?", [HOSTILE] * 3)
+        connection.execute("update people set name = ?, role = ?", [HOSTILE] * 2)
+        connection.execute("update vote_rolls set name = ?, vote = ?", [HOSTILE] * 2)
+    for url in ("/-/votes/springfield/1-1", "/-/people/springfield/li-wei-chen"):
+        page = fetch(client, url)
+        assert HOSTILE not in page
+        assert "&lt;script&gt;" in page
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/-/votes/springfield/none",
+        "/-/people/springfield/none",
+        "/-/votes/nowhere/1-1",
+        "/-/people/..%2F/x",
+        "/-/votes/springfield/%00",
+    ],
+)
+def test_unknown_votes_and_people_are_not_found(client: TestClient, url: str) -> None:
+    fetch(client, url, 404)
+
+
+def test_an_archive_without_the_tables_has_no_such_pages(client: TestClient, database: Path) -> None:
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("drop table people")
+    fetch(client, "/-/people/springfield/li-wei-chen", 404)
