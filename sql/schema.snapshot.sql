@@ -13,6 +13,7 @@ create table clerk_procrastinate ();
 create table clerk_schema_objects ();
 create table content_item_pipeline_state ();
 create table content_items ();
+create table document_details ();
 create table fetch_hosts ();
 create table fetch_slots ();
 create table host_problems ();
@@ -40,6 +41,7 @@ create table saved_search_destinations ();
 create table saved_search_matches ();
 create table saved_searches ();
 create table sites ();
+create table skipped_entries ();
 create table stage_policy ();
 create table storage_scans ();
 create table worker_processes ();
@@ -79,6 +81,7 @@ alter table content_item_pipeline_state add column updated_at timestamp with tim
 alter table content_items add column checked_at timestamp with time zone;
 alter table content_items add column created_at timestamp with time zone not null default now();
 alter table content_items add column date date;
+alter table content_items add column date_origin text;
 alter table content_items add column etag text;
 alter table content_items add column fetch_error_code text;
 alter table content_items add column fetch_error_message text;
@@ -86,9 +89,11 @@ alter table content_items add column fetch_failed_at timestamp with time zone;
 alter table content_items add column fetched_at timestamp with time zone;
 alter table content_items add column id bigint not null generated always as identity;
 alter table content_items add column kind text not null;
+alter table content_items add column kind_origin text;
 alter table content_items add column last_modified text;
 alter table content_items add column lineage_id bigint;
 alter table content_items add column meeting text;
+alter table content_items add column meeting_origin text;
 alter table content_items add column occurrence smallint not null default 1;
 alter table content_items add column page_count integer;
 alter table content_items add column pdf_missing_since timestamp with time zone;
@@ -103,6 +108,15 @@ alter table content_items add column storage_key text;
 alter table content_items add column subdomain character varying not null;
 alter table content_items add column superseded_at timestamp with time zone;
 alter table content_items add column updated_at timestamp with time zone not null default now();
+alter table document_details add column date date;
+alter table document_details add column ignored boolean not null default false;
+alter table document_details add column kind text;
+alter table document_details add column meeting text;
+alter table document_details add column name text not null;
+alter table document_details add column set_at timestamp with time zone not null default now();
+alter table document_details add column set_by text not null default SESSION_USER;
+alter table document_details add column source_key text not null;
+alter table document_details add column subdomain character varying not null;
 alter table fetch_hosts add column held_until timestamp with time zone;
 alter table fetch_hosts add column held_why text;
 alter table fetch_hosts add column host text not null;
@@ -351,6 +365,19 @@ alter table sites add column state character varying;
 alter table sites add column status character varying;
 alter table sites add column subdomain character varying not null;
 alter table sites add column updated_at timestamp with time zone;
+alter table skipped_entries add column detection integer;
+alter table skipped_entries add column etag text;
+alter table skipped_entries add column id bigint not null generated always as identity;
+alter table skipped_entries add column last_modified text;
+alter table skipped_entries add column name text not null;
+alter table skipped_entries add column reason text not null;
+alter table skipped_entries add column reason_code text not null;
+alter table skipped_entries add column run_id bigint;
+alter table skipped_entries add column skipped_since timestamp with time zone not null default now();
+alter table skipped_entries add column source_key text not null;
+alter table skipped_entries add column source_url text;
+alter table skipped_entries add column source_version text;
+alter table skipped_entries add column subdomain character varying not null;
 alter table stage_policy add column lease interval not null;
 alter table stage_policy add column max_attempts integer not null;
 alter table stage_policy add column phase smallint not null;
@@ -393,8 +420,11 @@ alter table content_item_pipeline_state add constraint cips_pipeline_check CHECK
 alter table content_item_pipeline_state add constraint cips_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'in_progress'::text, 'failed_retryable'::text, 'processed'::text, 'failed_terminal'::text])));
 alter table content_item_pipeline_state add constraint content_item_pipeline_state_content_item_id_fkey FOREIGN KEY (content_item_id) REFERENCES content_items(id) ON DELETE CASCADE;
 alter table content_item_pipeline_state add constraint content_item_pipeline_state_pkey PRIMARY KEY (id);
+alter table content_items add constraint content_items_date_origin_check CHECK ((date_origin = ANY (ARRAY['source'::text, 'name'::text, 'text'::text, 'metadata'::text, 'created'::text, 'modified'::text, 'operator'::text])));
 alter table content_items add constraint content_items_document_check CHECK (((kind = 'archive'::text) OR ((meeting IS NOT NULL) AND (meeting <> ''::text) AND (date IS NOT NULL))));
-alter table content_items add constraint content_items_kind_check CHECK ((kind = ANY (ARRAY['minutes'::text, 'agenda'::text, 'archive'::text])));
+alter table content_items add constraint content_items_kind_check CHECK ((kind = ANY (ARRAY['minutes'::text, 'agenda'::text, 'packet'::text, 'ordinance'::text, 'resolution'::text, 'report'::text, 'notice'::text, 'archive'::text])));
+alter table content_items add constraint content_items_kind_origin_check CHECK ((kind_origin = ANY (ARRAY['source'::text, 'folder'::text, 'name'::text, 'text'::text, 'default'::text, 'operator'::text])));
+alter table content_items add constraint content_items_meeting_origin_check CHECK ((meeting_origin = ANY (ARRAY['source'::text, 'folder'::text, 'name'::text, 'text'::text, 'default'::text, 'operator'::text])));
 alter table content_items add constraint content_items_occurrence_check CHECK ((occurrence >= 1));
 alter table content_items add constraint content_items_page_count_check CHECK ((page_count >= 0));
 alter table content_items add constraint content_items_pkey PRIMARY KEY (id);
@@ -402,6 +432,9 @@ alter table content_items add constraint content_items_revision_check CHECK ((re
 alter table content_items add constraint content_items_sha256_check CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text));
 alter table content_items add constraint content_items_size_bytes_check CHECK ((size_bytes >= 0));
 alter table content_items add constraint content_items_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
+alter table document_details add constraint document_details_kind_check CHECK ((kind = ANY (ARRAY['minutes'::text, 'agenda'::text, 'packet'::text, 'ordinance'::text, 'resolution'::text, 'report'::text, 'notice'::text])));
+alter table document_details add constraint document_details_pkey PRIMARY KEY (subdomain, source_key);
+alter table document_details add constraint document_details_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
 alter table fetch_hosts add constraint fetch_hosts_pkey PRIMARY KEY (host);
 alter table fetch_slots add constraint fetch_slots_host_fkey FOREIGN KEY (host) REFERENCES fetch_hosts(host) ON DELETE CASCADE;
 alter table fetch_slots add constraint fetch_slots_pkey PRIMARY KEY (id);
@@ -477,6 +510,8 @@ alter table sites add constraint sites_ocr_counters_check CHECK (((ocr_total >= 
 alter table sites add constraint sites_outcome_check CHECK (((outcome)::text = ANY ((ARRAY['succeeded'::character varying, 'partial'::character varying, 'failed'::character varying, 'unchanged'::character varying, 'no_documents'::character varying, 'cancelled'::character varying])::text[])));
 alter table sites add constraint sites_pkey PRIMARY KEY (subdomain);
 alter table sites add constraint sites_run_id_fkey FOREIGN KEY (run_id) REFERENCES pipeline_runs(run_id);
+alter table skipped_entries add constraint skipped_entries_pkey PRIMARY KEY (id);
+alter table skipped_entries add constraint skipped_entries_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
 alter table stage_policy add constraint stage_policy_lease_check CHECK ((lease >= '00:00:01'::interval));
 alter table stage_policy add constraint stage_policy_max_attempts_check CHECK ((max_attempts >= 1));
 alter table stage_policy add constraint stage_policy_phase_check CHECK (((phase >= 1) AND (phase <= 4)));
@@ -526,6 +561,7 @@ CREATE INDEX idx_sites_coordinator_enqueued ON sites USING btree (subdomain, coo
 CREATE INDEX idx_sites_current_stage ON sites USING btree (current_stage);
 CREATE INDEX idx_sites_paused ON sites USING btree (subdomain) WHERE (paused_at IS NOT NULL);
 CREATE INDEX idx_sites_updated_at ON sites USING btree (updated_at);
+CREATE INDEX idx_skipped_entries_subdomain ON skipped_entries USING btree (subdomain, source_key);
 CREATE INDEX pipeline_transitions_errors ON pipeline_transitions USING btree (error_at) WHERE (error_at IS NOT NULL);
 CREATE INDEX procrastinate_events_job_id_fkey_v1 ON procrastinate_events USING btree (job_id);
 CREATE INDEX procrastinate_jobs_id_lock_idx_v1 ON procrastinate_jobs USING btree (id, lock) WHERE (status = ANY (ARRAY['todo'::procrastinate_job_status, 'doing'::procrastinate_job_status]));
@@ -585,7 +621,7 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_lock_is_taken(p_job procrastinate_jobs) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 328f211b86a9f9c7d5212f910b393370
 -- clerk_mark_files_lost(p_content_item_id bigint, p_stage text, p_message text, p_pdf_missing boolean) returns boolean set search_path=pg_catalog, public, pg_temp, md5 dce5acbd138e2e912be73ff82f180c61
 -- clerk_mark_processed(p_content_item_id bigint, p_page_count integer) returns boolean set search_path=pg_catalog, public, pg_temp, md5 b97ac5d4011190d87cc03d84e3d5114f
--- clerk_missing_units(p_subdomain text) returns TABLE(stage text, content_item_id bigint, late boolean) stable set search_path=pg_catalog, public, pg_temp, md5 6565453f7610043df2ed94207c8bda9c
+-- clerk_missing_units(p_subdomain text) returns TABLE(stage text, content_item_id bigint, late boolean) stable set search_path=pg_catalog, public, pg_temp, md5 03705391f2ba9b73fdc5e05ef7783f63
 -- clerk_names_unit(p_args jsonb) returns boolean immutable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_notify_queue(p_queue text) returns void set search_path=pg_catalog, public, pg_temp, md5 36ff10a73f503916c4a3a109ebff3b9b
 -- clerk_now() returns timestamp with time zone stable, md5 d41d8cd98f00b204e9800998ecf8427e
@@ -594,7 +630,7 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_pause_site(p_subdomain text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 dbbe4e183ad25539eb80f6a77e88a7bd
 -- clerk_paused_until() returns timestamp with time zone immutable set search_path=pg_catalog, public, pg_temp, md5 e897e6274c073f4477e9eaa99862daac
 -- clerk_phase(p_stage text) returns integer immutable, md5 d41d8cd98f00b204e9800998ecf8427e
--- clerk_phase_outcome(p_subdomain text, p_phase integer, OUT outcome text, OUT reason text) returns record stable set search_path=pg_catalog, public, pg_temp, md5 255fc2a28b56502a46d8005ead8ddfc4
+-- clerk_phase_outcome(p_subdomain text, p_phase integer, OUT outcome text, OUT reason text) returns record stable set search_path=pg_catalog, public, pg_temp, md5 6b980c29ffaf15f5a8e74e6365173dee
 -- clerk_purge_site(p_subdomain text, OUT run_id bigint, OUT deleted_jobs integer, OUT running_jobs integer) returns record set search_path=pg_catalog, public, pg_temp, md5 c114ba925183464e889ce55fcc87e6f6
 -- clerk_record_change() returns trigger set search_path=pg_catalog, public, pg_temp set plan_cache_mode=force_generic_plan set enable_seqscan=off set jit=off, md5 cbc40d4e0729afdef48673eb2aee4a69
 -- clerk_record_coordinator_error() returns trigger set search_path=pg_catalog, public, pg_temp, md5 524a510ebf7170d47d3159ba47aa721c
@@ -621,7 +657,7 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_resume_site(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 a4dbfe57052a6009e07eded6093e4faf
 -- clerk_retry_failed(p_subdomain text, p_stage text, p_failed_only boolean, OUT run_id bigint, OUT stage text, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp, md5 f1c7fc8b0afb95dc1c6657fc190605cb
 -- clerk_retry_units(p_subdomain text, p_stage text, p_items bigint[], OUT run_id bigint, OUT units integer) returns record set search_path=pg_catalog, public, pg_temp, md5 1783218fcb1a5af02561120818deed90
--- clerk_rewind(p_subdomain text, p_stage text, p_force_ocr boolean) returns bigint set search_path=pg_catalog, public, pg_temp, md5 e5e9ee9e2e1baf9a6cb25cdd697354a0
+-- clerk_rewind(p_subdomain text, p_stage text, p_force_ocr boolean) returns bigint set search_path=pg_catalog, public, pg_temp, md5 7a98bb2721a4ae15bf4f7113e3d98021
 -- clerk_run_is_active(p_run_id bigint) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 03385cc3d6421b2efeaeb981ccc55ab5
 -- clerk_run_phase(p_subdomain text, p_run_id bigint) returns integer stable set search_path=pg_catalog, public, pg_temp, md5 d4e6bd2590f08eb884ee8f7f14a2e2cc
 -- clerk_save_legacy_site() returns trigger set search_path=pg_catalog, public, pg_temp, md5 68d041ed2243b8eee062ba5e1397114c
@@ -638,7 +674,7 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_supersede_run(p_subdomain text, p_reason text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 88d25c11d8e657e2147fa1ae79918504
 -- clerk_sync_legacy_columns() returns trigger set search_path=pg_catalog, public, pg_temp, md5 17d9709bafaee947a8b8b8bfc8ced385
 -- clerk_units_left(p_site sites, p_phase integer) returns integer immutable, md5 d41d8cd98f00b204e9800998ecf8427e
--- clerk_units_of_phase(p_subdomain text, p_phase integer, p_units bigint[]) returns TABLE(content_item_id bigint, stage text) stable set search_path=pg_catalog, public, pg_temp, md5 4b043008b798753095f064b0d60b0743
+-- clerk_units_of_phase(p_subdomain text, p_phase integer, p_units bigint[]) returns TABLE(content_item_id bigint, stage text) stable set search_path=pg_catalog, public, pg_temp, md5 20fe24f9bfa4a55c9013d10bddc32714
 -- procrastinate_cancel_job_v1(job_id bigint, abort boolean, delete_job boolean) returns bigint, md5 c0d697b1888adf16d461d95a4bd62a91
 -- procrastinate_defer_jobs_v1(jobs procrastinate_job_to_defer_v1[]) returns bigint[], md5 cda05c8fd075e6bddc6009a469277f0a
 -- procrastinate_defer_periodic_job_v2(_queue_name character varying, _lock character varying, _queueing_lock character varying, _task_name character varying, _priority integer, _periodic_id character varying, _defer_timestamp bigint, _args jsonb) returns bigint, md5 cd307268cbf00da43d220607f4825cfc
@@ -713,9 +749,10 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- running_jobs (job_id bigint, queue character varying(128), task_name character varying(128), subdomain text, run_id text, stage text, content_item_id text, worker_id bigint, holder text, host text, pid text, attempt integer, claimed_at timestamp with time zone, running_for interval, lease_until timestamp with time zone, has_lease boolean, progress integer, progress_total integer, progress_at timestamp with time zone)
 -- saved_search_overview (id bigint, name text, query text, sites text[], created_at timestamp with time zone, created_by text, paused_at timestamp with time zone, paused_by text, query_error text, destinations text[], has_feed boolean, matches bigint, last_matched_at timestamp with time zone, waiting bigint, failed bigint, last_delivered_at timestamp with time zone)
 -- saved_search_results (saved_search text, id bigint, subdomain character varying, kind text, meeting text, date text, page integer, page_id text, is_new_document boolean, snippet text, content_item_id bigint, source_url text, publication_id bigint, matched_at timestamp with time zone)
--- site_documents (subdomain character varying, id bigint, kind text, meeting text, date date, occurrence smallint, revision smallint, lineage_id bigint, source_url text, sha256 text, size_bytes bigint, page_count integer, storage_key text, found_at timestamp with time zone, fetched_at timestamp with time zone, checked_at timestamp with time zone, superseded_at timestamp with time zone, removed_at_source timestamp with time zone, pdf_missing_since timestamp with time zone, fetch_error_code text, fetch_error_message text, fetch_failed_at timestamp with time zone, ocr_status text, ocr_attempts integer, ocr_error_code text, ocr_error_message text, ocr_last_attempt_at timestamp with time zone, ocr_processed_at timestamp with time zone, ocr_run_id bigint, ocr_took interval, extraction_status text, extraction_attempts integer, extraction_error_code text, extraction_error_message text, extraction_last_attempt_at timestamp with time zone, extraction_processed_at timestamp with time zone, extraction_run_id bigint, extraction_took interval, state text)
+-- site_documents (subdomain character varying, id bigint, kind text, meeting text, date date, occurrence smallint, revision smallint, lineage_id bigint, source_url text, sha256 text, size_bytes bigint, page_count integer, storage_key text, found_at timestamp with time zone, fetched_at timestamp with time zone, checked_at timestamp with time zone, superseded_at timestamp with time zone, removed_at_source timestamp with time zone, pdf_missing_since timestamp with time zone, fetch_error_code text, fetch_error_message text, fetch_failed_at timestamp with time zone, ocr_status text, ocr_attempts integer, ocr_error_code text, ocr_error_message text, ocr_last_attempt_at timestamp with time zone, ocr_processed_at timestamp with time zone, ocr_run_id bigint, ocr_took interval, extraction_status text, extraction_attempts integer, extraction_error_code text, extraction_error_message text, extraction_last_attempt_at timestamp with time zone, extraction_processed_at timestamp with time zone, extraction_run_id bigint, extraction_took interval, state text, date_origin text, meeting_origin text, kind_origin text)
 -- site_publications (subdomain character varying, id bigint, run_id bigint, content_hash text, pages integer, begun_at timestamp with time zone, deployed_at timestamp with time zone, announced_at timestamp with time zone, withdrawn_at timestamp with time zone, withdrawn_by text, lost_copy boolean, steps text)
 -- site_sources (subdomain character varying, name character varying, state character varying, country character varying, kind character varying, scraper character varying, start_year integer, pages integer, address text, folder text)
+-- skipped_documents (subdomain character varying, name text, source_url text, reason_code text, reason text, skipped_since timestamp with time zone, run_id bigint, state text, date date, meeting text, kind text, set_by text, set_at timestamp with time zone)
 -- stage_durations (stage text, runs bigint, median interval, p90 interval, longest interval, jobs bigint, job_median interval, job_p90 interval, wait_median interval, wait_p90 interval)
 -- stale_jobs (job_id bigint, queue_name character varying(128), subdomain text, run_id bigint)
 -- stuck_sites (subdomain character varying, name character varying, current_stage character varying, run_id bigint, updated_at timestamp with time zone, idle_for interval, phase_ended integer, phase_total integer, percent numeric, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone)
@@ -738,12 +775,15 @@ comment on column content_item_pipeline_state.pipeline is 'The stage: fetch, ocr
 comment on column content_item_pipeline_state.reopened_at is 'Set when a failed unit was retried after its phase (a late unit). If it succeeds, counters are corrected and the site is dirty.';
 comment on column content_item_pipeline_state.run_id is 'The run that this state belongs to.';
 comment on column content_items.checked_at is 'When the source last confirmed this content.';
+comment on column content_items.date_origin is 'Where the date comes from: source (its listing), name (of the file), text (of the first page), metadata (title of the PDF), created (creation of the PDF) or modified (modification of the file), both on request only, operator. NULL: unknown.';
 comment on column content_items.fetch_error_code is 'Code of the error that ended the last download; NULL when it succeeded.';
 comment on column content_items.fetch_failed_at is 'When a failure that counts happened: a new one, or one that may pass.';
 comment on column content_items.fetched_at is 'When this content arrived; later than the ledger''s word on it means: read it again.';
+comment on column content_items.kind_origin is 'Where the kind comes from: source, folder, name, text, default (minutes) or operator. NULL: unknown.';
 comment on column content_items.last_modified is 'As the server sent it: it is given back word for word.';
 comment on column content_items.lineage_id is 'The first revision of this document; NULL for a first revision.';
 comment on column content_items.meeting is 'The body that met, as named by the source.';
+comment on column content_items.meeting_origin is 'Where the meeting''s name comes from: source, folder, name, text, default (of the site) or operator. NULL: unknown.';
 comment on column content_items.occurrence is 'The body''s first, second, … meeting of that day, so that a second one never hides the first.';
 comment on column content_items.pdf_missing_since is 'Since when the stored PDF is known to be missing or damaged. The next fetch downloads it unconditionally; until then it is not processed.';
 comment on column content_items.removed_at_source is 'Since when the source no longer lists the document. It stays in the archive.';
@@ -794,7 +834,7 @@ comment on column pipeline_runs.counters is 'Counters of the site when the run e
 comment on column pipeline_runs.force_ocr is 'The OCR stage of this run processes every page again by OCR and ignores text layers.';
 comment on column pipeline_runs.reason is 'Why the run was started, for a person: "scheduled", "late documents processed", …';
 comment on column pipeline_runs.run_id is 'The fencing token: it only grows, so a job of an older run is recognised.';
-comment on column pipeline_runs.skipped is 'Entries of the source that this run''s fetch skipped because they are not documents.';
+comment on column pipeline_runs.skipped is 'Entries of the source that this run''s fetch skipped, without those that an operator ignores.';
 comment on column pipeline_runs.skipped_examples is 'Which and why: the first 20.';
 comment on column pipeline_transitions.advanced_at is 'When the one accepted advance out of this phase happened.';
 comment on column pipeline_transitions.deferred_count is 'How often the coordinator was deferred: more than once when a lost one was replaced.';
@@ -842,7 +882,7 @@ comment on column reconcile_runs.reconciliation is 'As in reconcile_log, which h
 comment on column reconcile_runs.subdomain is 'NULL: all sites.';
 comment on column reconcile_runs.via is 'worker, cli, dashboard, …';
 comment on column run_history.ocr_total is 'Counter at the end of the run; NULL while it is active (see pipeline_overview). Likewise the others.';
-comment on column run_history.skipped is 'Entries of the source that its fetch skipped; 0 also if it fetched nothing. skipped_examples: the first 20, with reasons.';
+comment on column run_history.skipped is 'Entries of the source that its fetch skipped, without those that an operator ignores; 0 also if it fetched nothing. skipped_examples: the first 20, with reasons.';
 comment on column run_history.took is 'Until now, while the run is active.';
 comment on column running_jobs.has_lease is 'False: its worker is dead, frozen or past the time limit, and the job will be rescued.';
 comment on column running_jobs.host is 'From the holder''s name; NULL for a worker that is not part of clerk.';
@@ -866,7 +906,9 @@ comment on column saved_search_results.page_id is 'The id in meetings.db.';
 comment on column saved_searches.paused_at is 'Since when matches are recorded but not delivered: resuming delivers them.';
 comment on column saved_searches.query_error is 'Why the query could not be matched with the last publication: this version of clerk does not understand it.';
 comment on column saved_searches.sites is 'Only these sites; NULL for all.';
+comment on column site_documents.date_origin is 'Where the date comes from: source (its listing), name (of the file), text (of the first page), metadata (title of the PDF), created (creation of the PDF) or modified (modification of the file), both on request only, operator. NULL: unknown.';
 comment on column site_documents.lineage_id is 'The same for all revisions of a document, also if its date changed.';
+comment on column site_documents.meeting_origin is 'Where the meeting''s name comes from: source, folder, name, text, default (of the site), operator. Likewise kind_origin.';
 comment on column site_documents.ocr_attempts is 'Attempts in the last run that processed it. Likewise extraction_attempts.';
 comment on column site_documents.ocr_took is 'Duration of the last attempt; NULL while it runs, and after its job has been deleted. Likewise extraction_took.';
 comment on column site_documents.state is 'failed: permanently in a stage, or the download failed; open: a stage is still to come or to be repeated; done.';
@@ -895,6 +937,12 @@ comment on column sites.started_at is 'When the present run, or the last one, be
 comment on column sites.status is 'Older system''s; kept until the clean-up.';
 comment on column sites.subdomain is 'The key, everywhere: in URLs, in storage paths, in job arguments.';
 comment on column sites.updated_at is 'Last progress, truncated to the second so that counter updates stay heap-only.';
+comment on column skipped_documents.date is 'As an operator gave it, like meeting and kind; set_by and set_at say who and when.';
+comment on column skipped_documents.name is 'Path of the file in its folder, or its address; what `clerk site date` takes.';
+comment on column skipped_documents.run_id is 'The last run that skipped it.';
+comment on column skipped_documents.state is 'open: an operator has to act; dated: an operator gave a date, and the next run reads the document; ignored by an operator.';
+comment on column skipped_entries.detection is 'Version of the rules that found no date in the PDF with this source_version, etag or last_modified. NULL: not read.';
+comment on column skipped_entries.name is 'Path of the file in its folder, or its address; what `clerk site date` takes.';
 comment on column stage_durations.job_median is 'Duration of a job from its last claim to its end. Likewise job_p90.';
 comment on column stage_durations.median is 'From the start of the phase to its end; compilation and extraction are one phase. Likewise p90, longest.';
 comment on column stage_durations.wait_median is 'Time from when a job was due until it was claimed. Likewise wait_p90.';
@@ -912,7 +960,8 @@ comment on table clerk_migrations is 'Applied files of sql/migrations. The migra
 comment on table clerk_procrastinate is 'Applied files of Procrastinate''s own schema. The newest complete version is the installed one.';
 comment on table clerk_schema_objects is 'Functions, triggers and views as last applied: checksum of the file, and of the definition in the database.';
 comment on table content_item_pipeline_state is 'The ledger: one row per content item and stage. Open: pending, in_progress, failed_retryable. Terminal: processed, failed_terminal.';
-comment on table content_items is 'A thing that stages work on: a document (minutes or agenda), or the site''s own archive item.';
+comment on table content_items is 'A thing that stages work on: a document (minutes, agenda or a further kind), or the site''s own archive item.';
+comment on table document_details is 'What operators said about entries of a source: date, meeting and kind, which the next fetch uses, or that the entry is ignored.';
 comment on table fetch_hosts is 'A row per host that we fetch from: when it may be asked next, by any worker.';
 comment on table fetch_slots is 'A row per request that is under way. One whose worker died counts until its lease is over.';
 comment on table host_problems is 'Problems of workers'' machines, such as a full disk: the worker takes no jobs of the queue until it is solved.';
@@ -936,6 +985,7 @@ comment on table saved_search_destinations is 'Where the matches of a saved sear
 comment on table saved_search_matches is 'One row per saved search and page: the page is delivered once, also after retries, rollbacks and a removed site. Rows of one saved search are inserted under a lock of its row, so that their ids are in order of commit.';
 comment on table saved_searches is 'Queries that are matched with the new pages of every publication: `clerk alert`. Not the alerts of monitoring.';
 comment on table sites is 'One row per municipality: who it is, where its present run stands, how the last one ended.';
+comment on table skipped_entries is 'Entries that the last complete listing of a site''s source has, and that did not become documents.';
 comment on table stage_policy is 'How each stage is run. Operators may change numbers here; workers and repairs read them.';
 comment on table storage_scans is 'When reconciliation last compared a site''s files with its rows. No row: never.';
 comment on table worker_processes is 'Which process a worker of Procrastinate is: its name in claims, and what it reads.';
@@ -977,6 +1027,7 @@ comment on view saved_search_results is 'One row per saved search (`clerk alert`
 comment on view site_documents is 'One row per document: source, state of each stage, errors. Filter by subdomain.';
 comment on view site_publications is 'One row per published version of an archive: when, how many pages, whether it was rolled back.';
 comment on view site_sources is 'One row per site: its description and the source of its documents.';
+comment on view skipped_documents is 'One row per entry of a source that did not become a document, with the reason. Filter by subdomain or state.';
 comment on view stage_durations is 'Per stage: how long sites take for it (runs that ended in the last day), and how long its jobs run and wait (last hour).';
 comment on view stale_jobs is 'Waiting jobs of runs that have ended: their results would be stale.';
 comment on view stuck_sites is 'Sites with an active run, not paused, without progress for two hours and without a live lease.';
@@ -990,6 +1041,7 @@ comment on view wrongly_paused_jobs is 'Paused jobs of which neither queue nor s
 -- section: grants
 grant delete, insert, select, update on content_item_pipeline_state to clerk_worker;
 grant delete, insert, select, update on content_items to clerk_worker;
+grant delete, insert, select, update on document_details to clerk_worker;
 grant delete, insert, select, update on fetch_hosts to clerk_worker;
 grant delete, insert, select, update on fetch_slots to clerk_worker;
 grant delete, insert, select, update on host_problems to clerk_worker;
@@ -1011,6 +1063,7 @@ grant delete, insert, select, update on saved_search_destinations to clerk_worke
 grant delete, insert, select, update on saved_search_matches to clerk_worker;
 grant delete, insert, select, update on saved_searches to clerk_worker;
 grant delete, insert, select, update on sites to clerk_worker;
+grant delete, insert, select, update on skipped_entries to clerk_worker;
 grant delete, insert, select, update on stage_policy to clerk_worker;
 grant delete, insert, select, update on storage_scans to clerk_worker;
 grant delete, insert, select, update on worker_processes to clerk_worker;
@@ -1099,6 +1152,8 @@ grant select on site_publications to clerk_dashboard;
 grant select on site_publications to clerk_worker;
 grant select on site_sources to clerk_dashboard;
 grant select on site_sources to clerk_worker;
+grant select on skipped_documents to clerk_dashboard;
+grant select on skipped_documents to clerk_worker;
 grant select on stage_durations to clerk_dashboard;
 grant select on stage_durations to clerk_worker;
 grant select on stale_jobs to clerk_dashboard;

@@ -32,8 +32,10 @@ where p.id = ?
 
 _FIND_PAGE = """
 select p.id,
-       exists (select 1 from PAGES o where KIND_O = :kind and o.date = :date and o.meeting = :meeting and o.page = :page - 1),
-       exists (select 1 from PAGES o where KIND_O = :kind and o.date = :date and o.meeting = :meeting and o.page = :page + 1)
+       exists (select 1 from PAGES o
+               where KIND_O = :kind and o.date = :date and o.meeting = :meeting and o.page = :page - 1),
+       exists (select 1 from PAGES o
+               where KIND_O = :kind and o.date = :date and o.meeting = :meeting and o.page = :page + 1)
 from PAGES p
 where KIND_P = :kind and p.date = :date and p.meeting = :meeting and p.page = :page
 order by p.id limit 1

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from clerk.archive.atomic_build import load_schema
 from clerk.archive.compile import archive_schema
+from clerk.archive.pages import TABLES
 from clerk.archive.query import ArchiveForm
 from clerk.archive.search_tables import update_terms
 from clerk.publish.versions import SiteVersions
@@ -36,10 +37,18 @@ def write_archive(database: Path, *pages: dict[str, object], form: ArchiveForm =
         connection.executescript(archive_schema() if form is ArchiveForm.TERMS else load_schema("meetings.sql"))
         for number, page in enumerate(pages, 1):
             row = _DEFAULTS | page
-            table = "agendas" if row.get("kind") == "agenda" else "minutes"
+            table = TABLES[str(row.get("kind", "minutes"))]
+            columns = [
+                "meeting",
+                "date",
+                "page",
+                "text",
+                "page_image",
+                *(["kind"] if table == "other_documents" else []),
+            ]
             connection.execute(
-                f"insert into {table} (id, meeting, date, page, text, page_image) values (?, ?, ?, ?, ?, ?)",
-                [str(number), *(row[name] for name in ("meeting", "date", "page", "text", "page_image"))],
+                f"insert into {table} (id, {', '.join(columns)}) values (?{', ?' * len(columns)})",
+                [str(number), *(row[name] for name in columns)],
             )
             if form is ArchiveForm.TERMS:
                 connection.execute(
@@ -52,3 +61,10 @@ def write_archive(database: Path, *pages: dict[str, object], form: ArchiveForm =
                 )
         if form is ArchiveForm.TERMS:
             update_terms(connection)
+
+
+def remove_other_documents(database: Path) -> None:
+    """Leave the archive as a version without the table `other_documents` made it."""
+    with closing(sqlite3.connect(database)) as connection, connection:
+        for table in ("other_documents_search", "other_documents_fts", "other_documents"):
+            connection.execute(f"drop table if exists {table}")
