@@ -38,14 +38,7 @@ def write_archive(database: Path, *pages: dict[str, object], form: ArchiveForm =
         for number, page in enumerate(pages, 1):
             row = _DEFAULTS | page
             table = TABLES[str(row.get("kind", "minutes"))]
-            columns = [
-                "meeting",
-                "date",
-                "page",
-                "text",
-                "page_image",
-                *(["kind"] if table == "other_documents" else []),
-            ]
+            columns = ["meeting", "date", "page", "text", "page_image"] + ["kind"] * (table == "other_documents")
             connection.execute(
                 f"insert into {table} (id, {', '.join(columns)}) values (?{', ?' * len(columns)})",
                 [str(number), *(row[name] for name in columns)],

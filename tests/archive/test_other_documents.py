@@ -9,7 +9,7 @@ from clerk.archive.compile import compile_site
 from clerk.archive.query import parse
 from clerk.archive.search import SearchRequest, search
 from clerk.archive.selection import select
-from tests.archive.helpers import SiteDocuments, is_intact, rows
+from tests.archive.helpers import SiteDocuments, is_intact, rows, write_texts
 from tests.archive.published import remove_other_documents
 
 
@@ -34,6 +34,15 @@ def test_further_kinds_are_archived_searched_and_carried_over(tmp_path: Path) ->
     assert is_intact(database)
     found = search([("springfield", database)], SearchRequest(parse("bike lanes"))).hits
     assert sorted(hit.kind for hit in found) == ["minutes", "ordinance", "report"]
+
+    write_texts(site.storage, ordinance, ["An ordinance about hedges."])
+    compile_documents(site)
+    assert [hit.kind for hit in search([("springfield", database)], SearchRequest(parse("hedge"))).hits] == [
+        "ordinance"
+    ]
+    found = search([("springfield", database)], SearchRequest(parse("bike lanes"))).hits
+    assert sorted(hit.kind for hit in found) == ["minutes", "report"]
+    assert rows(database, "select count(*) from search_changes") == [(0,)]
 
     site.storage.page_text(ordinance, 1).unlink()
     site.storage.manifest(ordinance).unlink()

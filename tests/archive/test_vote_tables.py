@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from clerk.archive import vote_tables
+from clerk.archive import vote_tables, votes
 from clerk.archive.atomic_build import load_schema
 from clerk.archive.build_all import build_all
 from clerk.archive.compile import compile_site
@@ -19,9 +19,9 @@ from tests.archive.helpers import SiteDocuments, rows
 from tests.archive.vote_pages import PAGE
 
 
-def compile_with_findings(root: Path, *texts: str) -> Path:
+def compile_with_findings(root: Path, *texts: str, kind: str = "minutes") -> Path:
     site = SiteDocuments(root)
-    document = site.add(*texts)
+    document = site.add(*texts, kind=kind)
     numbered = list(enumerate(texts, 1))
     found = validate("rules", Rules().extract(numbered), [number for number, _ in numbered])
     cache.save(site.storage.extracted(document), cache.CachedFindings("rules", "3", cache.text_hash(numbered), found))
@@ -51,6 +51,23 @@ def test_votes_and_people_are_derived_from_the_pages(tmp_path: Path) -> None:
         ("ellen-ortiz", "Ellen Ortiz", "Mayor", 1, 1, 0, 0, "2024-03-05"),
         ("li-wei-chen", "Li Wei Chen", "Council Member", 1, 1, 1, 1, "2024-03-05"),
     ]
+
+
+def test_votes_of_further_kinds_have_their_kind_and_page(tmp_path: Path) -> None:
+    database = compile_with_findings(tmp_path, PAGE, kind="resolution")
+    page = rows(database, "select id from other_documents")[0][0]
+    assert rows(database, "select id, kind, page_id from votes order by id") == [
+        (f"{page}-1", "resolution", page),
+        (f"{page}-2", "resolution", page),
+    ]
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("update other_documents set page_image = '/_resolutions/Council/2024-03-05/1.png'")
+        vote = votes.read_vote(connection, f"{page}-1")
+        assert vote is not None
+        assert votes.page_image(connection, vote) == "/_resolutions/Council/2024-03-05/1.png"
+    output = tmp_path / "_all" / "meetings.db"
+    assert build_all(tmp_path, [("springfield", "Springfield")], output).damaged == {}
+    assert rows(output, "select distinct kind from votes") == [("resolution",)]
 
 
 def test_the_queries_of_a_person_use_indexes(tmp_path: Path) -> None:

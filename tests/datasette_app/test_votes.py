@@ -50,8 +50,9 @@ def test_the_page_of_a_vote(client: TestClient) -> None:
     page = fetch(client, "/-/votes/springfield/1-1")
     assert "to adopt Ordinance 12" in page
     assert '<a href="/-/people/springfield/ellen-ortiz"><bdi>Ortiz</bdi></a></td><td>nay</td>' in page
-    assert '<a href="/springfield/minutes/1">minutes, page 1</a>' in page
-    fetch(client, "/springfield/minutes/1")
+    path = "/-/pages/springfield/minutes/2024-03-05/City%20Council/1"
+    assert f'<a href="{path}">minutes, page 1</a>' in page
+    fetch(client, path)
     assert "Contradictory:" in fetch(client, "/-/votes/springfield/1-2")
 
 

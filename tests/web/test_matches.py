@@ -119,5 +119,10 @@ def test_words_are_matched_as_in_the_archive(search_text: str, expected: list[st
     assert [word.text for word in find_matches(words, search_text)] == expected
 
 
+def test_both_parts_of_a_word_that_is_hyphenated_at_the_end_of_a_line_match() -> None:
+    words = [Word(text, 0, 0, 1, 1) for text in ("The", "ordi-", "nance", "passed")]
+    assert [word.text for word in find_matches(words, "ordinances")] == ["ordi-", "nance"]
+
+
 def test_a_page_without_words() -> None:
     assert find_matches([], "bike") == []
