@@ -30,7 +30,7 @@ class ArchiveForm(StrEnum):
     """What an archive has to search in."""
 
     TERMS = "terms"
-    """The tables `minutes_search` and `agendas_search`, with the columns `words` and `stems`."""
+    """The tables `minutes_search`, `agendas_search` and `other_documents_search`, with the columns `words` and `stems`."""
     TEXT = "text"
     """Only `minutes_fts` and `agendas_fts`: built by an older version of clerk. Words match as written."""
 

@@ -7,11 +7,12 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from clerk.archive import vote_tables, votes
+from clerk.archive import vote_tables
 from clerk.archive.atomic_build import load_schema
 from clerk.archive.build_all import build_all
 from clerk.archive.compile import compile_site
 from clerk.archive.selection import select
+from clerk.archive.votes import page_image, read_vote
 from clerk.extraction import cache
 from clerk.extraction.rules import Rules
 from clerk.extraction.schema import Findings, validate
@@ -62,9 +63,9 @@ def test_votes_of_further_kinds_have_their_kind_and_page(tmp_path: Path) -> None
     ]
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("update other_documents set page_image = '/_resolutions/Council/2024-03-05/1.png'")
-        vote = votes.read_vote(connection, f"{page}-1")
+        vote = read_vote(connection, f"{page}-1")
         assert vote is not None
-        assert votes.page_image(connection, vote) == "/_resolutions/Council/2024-03-05/1.png"
+        assert page_image(connection, vote) == "/_resolutions/Council/2024-03-05/1.png"
     output = tmp_path / "_all" / "meetings.db"
     assert build_all(tmp_path, [("springfield", "Springfield")], output).damaged == {}
     assert rows(output, "select distinct kind from votes") == [("resolution",)]

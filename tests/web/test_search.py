@@ -148,20 +148,22 @@ def test_every_page_has_the_search_form(client: TestClient) -> None:
         assert '<form class="search" action="/search" method="get"' in client.get(url).text
 
 
+@pytest.mark.parametrize("kind", ["minutes", "ordinance"])
 def test_the_permanent_path_of_a_page_leads_to_its_document(
-    client: TestClient, connection: Connection, tmp_path: Path
+    client: TestClient, connection: Connection, tmp_path: Path, kind: str
 ) -> None:
     connection.execute("insert into sites (subdomain) values ('town')")
     (number,) = connection.execute(
         "insert into content_items (subdomain, kind, meeting, date, page_count, source_url)"
-        " values ('town', 'minutes', 'Parks/Trees', '2024-03-05', 9, 'https://town.example/1') returning id"
+        " values ('town', %s, 'Parks/Trees', '2024-03-05', 9, 'https://town.example/1') returning id",
+        [kind],
     ).fetchone() or (None,)
-    publish(tmp_path, "town", {"text": "bike", "meeting": "Parks/Trees", "page": 7})
-    path = "/-/pages/town/minutes/2024-03-05/Parks%2FTrees/7"
+    publish(tmp_path, "town", {"text": "bike", "meeting": "Parks/Trees", "page": 7, "kind": kind})
+    path = f"/-/pages/town/{kind}/2024-03-05/Parks%2FTrees/7"
     assert f'<a href="{path}">Permanent link</a>' in fetch(client, "q=bike")
     answer = client.get(path, follow_redirects=False)
     assert answer.headers["location"] == f"/sites/town/documents/{number}?page=7#pages"
-    for missing in ("/-/pages/town/minutes/2024-03-06/Parks/7", "/-/pages/town/minutes/never/Parks/7"):
+    for missing in (f"/-/pages/town/{kind}/2024-03-06/Parks/7", f"/-/pages/town/{kind}/never/Parks/7"):
         assert client.get(missing).status_code == 404
 
 
