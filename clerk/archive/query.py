@@ -30,9 +30,9 @@ class ArchiveForm(StrEnum):
     """What an archive has to search in."""
 
     TERMS = "terms"
-    """The tables `minutes_search`, `agendas_search` and `other_documents_search`, with the columns `words` and `stems`."""
+    """A table such as `minutes_search` for each table of pages, with the columns `words` and `stems`."""
     TEXT = "text"
-    """Only `minutes_fts` and `agendas_fts`: built by an older version of clerk. Words match as written."""
+    """Only tables such as `minutes_fts`: built by an older version of clerk. Words match as written."""
 
 
 @dataclass(frozen=True)
