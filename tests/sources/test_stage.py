@@ -122,7 +122,7 @@ def test_skipped_entries_are_stored_with_the_run(
     assert unit(connection)[0] == "processed"
     ((run_id, count, reasons),) = connection.execute(SKIPPED).fetchall()
     assert (run_id, count) == (run, 2)
-    unreadable = "has no date in its name, and its first page cannot be read (Syntax Error: Couldn't read xref table)"
+    unreadable = "has no date in its name, and its first page cannot be read (poppler: Couldn't read xref table)"
     assert sorted(reasons) == [f"Council/draft.pdf {unreadable}", f"a.pdf {unreadable}"]
 
     (folder / "Council/draft.pdf").rename(folder / "Council/draft 2024-01-02.pdf")
