@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import logging
 import os
 import selectors
@@ -22,7 +23,7 @@ import socket
 import sys
 import traceback
 
-from clerk.ocr import reader_process, tesseract, tesseract_server
+from clerk.ocr import reader_process, tesseract
 from clerk.ocr.forked_process import run_forked
 from clerk.ocr.protocol import EXIT_STATUS, PROCESS_ID
 from clerk.process import prctl
@@ -158,7 +159,8 @@ def main() -> None:
     prctl.set_name("clerk-fork")
     prctl.become_subreaper()
     try:
-        tesseract_server.preload(tesseract.models(), tesseract.DEFAULT_LANGUAGES)
+        # Not at the top: tesserocr has no wheel for every platform.
+        importlib.import_module(tesseract.SERVER_MODULE).preload(tesseract.models(), tesseract.DEFAULT_LANGUAGES)
     except Exception:  # noqa: BLE001 (a scanned page reports what is missing; other pages need no model)
         traceback.print_exc(file=sys.stderr)
     reader_process.prepare()
