@@ -115,6 +115,8 @@ class PageProcessor:
 
     def _is_mostly_image(self, page: int) -> bool:
         """Whether images cover most of the page. Also true if unknown, so that OCR is run."""
+        if self.inspection.has_no_images(page):
+            return False
         box = self.inspection.boxes.get(page)
         try:
             return box is None or self.engine.image_coverage(page, box, _IMAGE_SECONDS) >= _LARGE_IMAGE_COVERAGE
