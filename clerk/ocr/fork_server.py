@@ -167,6 +167,7 @@ def main() -> None:
     # Reader processes share the memory of these objects as long as nothing writes to them.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 50, 100)  # most reader processes end before a collection would find anything
     ForkServer(control).serve()
 
 
