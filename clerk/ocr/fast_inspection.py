@@ -12,6 +12,7 @@ from pathlib import Path
 from clerk.errors import HostError
 from clerk.ocr import poppler
 from clerk.ocr.inspection import Inspection, head_and_tail, run_with_cpu_limit, walk_page_tree
+from clerk.ocr.page_images import PageImages
 from clerk.ocr.poppler import Box
 
 _MAX_PAGES = 500
@@ -43,7 +44,8 @@ def inspect_undamaged(
     if len(texts) != count or rest:
         return None
     boxes = _LazyBoxes(run, pdf, scratch / "info", max_pages, cpu_seconds)
-    return Inspection(count, boxes, frozenset(), text_layers=texts)
+    images = PageImages(pdf)
+    return Inspection(count, boxes, frozenset(), text_layers=texts, has_no_images=images.has_none)
 
 
 class _LazyBoxes(Mapping[int, Box]):

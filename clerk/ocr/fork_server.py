@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import logging
 import os
 import selectors
@@ -22,7 +23,7 @@ import socket
 import sys
 import traceback
 
-from clerk.ocr import reader_process, tesseract, tesseract_server
+from clerk.ocr import reader_process, tesseract
 from clerk.ocr.forked_process import run_forked
 from clerk.ocr.protocol import EXIT_STATUS, PROCESS_ID
 from clerk.process import prctl
@@ -103,16 +104,35 @@ class ForkServer:
 
     def _reap(self) -> None:
         """Collect ended processes: reader processes, and programs that outlived theirs (this is their subreaper)."""
-        while (pid := _ended_child()) is not None:
-            if pid in self.status_sockets:
-                # Before `waitpid`: until then the process group cannot be that of another process.
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(pid, signal.SIGKILL)
-            _, status = os.waitpid(pid, 0)
+        while (ended := self._wait()) is not None:
+            pid, status = ended
             if pid in self.status_sockets:
                 self.exit_codes[pid] = os.waitstatus_to_exitcode(status)
         for pid in [pid for pid in self.exit_codes if not _has_group(pid)]:
             self._send_status(pid)
+
+    def _wait(self) -> tuple[int, int] | None:
+        """Kill the process group of an ended reader process; return its id and status, or None if none has ended."""
+        try:
+            if sys.platform == "linux":
+                # Until `waitpid` the id cannot be that of another process group.
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                if ended is None:
+                    return None
+                self._kill_group(ended.si_pid)
+                return os.waitpid(ended.si_pid, 0)
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return None
+        if pid == 0:
+            return None
+        self._kill_group(pid)
+        return pid, status
+
+    def _kill_group(self, pid: int) -> None:
+        if pid in self.status_sockets:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
 
     def _send_status(self, pid: int) -> None:
         status_socket, exit_code = self.status_sockets.pop(pid), self.exit_codes.pop(pid)
@@ -133,27 +153,21 @@ def _has_group(pid: int) -> bool:
     return True
 
 
-def _ended_child() -> int | None:
-    try:
-        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return None
-    return None if ended is None else ended.si_pid
-
-
 def main() -> None:
     logging.disable()  # pypdf logs many warnings that no operator can act on
     control = socket.socket(fileno=os.dup(0))
     prctl.set_name("clerk-fork")
     prctl.become_subreaper()
     try:
-        tesseract_server.preload(tesseract.models(), tesseract.DEFAULT_LANGUAGES)
+        # Not at the top: tesserocr has no wheel for every platform.
+        importlib.import_module(tesseract.SERVER_MODULE).preload(tesseract.models(), tesseract.DEFAULT_LANGUAGES)
     except Exception:  # noqa: BLE001 (a scanned page reports what is missing; other pages need no model)
         traceback.print_exc(file=sys.stderr)
     reader_process.prepare()
     # Reader processes share the memory of these objects as long as nothing writes to them.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 50, 100)  # most reader processes end before a collection would find anything
     ForkServer(control).serve()
 
 

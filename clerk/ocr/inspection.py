@@ -37,6 +37,8 @@ class Inspection:
     is_truncated: bool = False
     text_layers: Sequence[str] = ()
     """The text layers of all pages, if the inspection read them."""
+    has_no_images: Callable[[int], bool] = lambda page: False
+    """Whether a page has certainly no image; False if that is unknown."""
 
 
 def inspect(run: poppler.ToolRunner, pdf: Path, scratch: Path, max_pages: int, cpu_seconds: float) -> Inspection:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from clerk.config import DEFAULT_OCR_DPI
 from clerk.documents import integrity, legacy_backup, manifest, word_boxes
 from clerk.documents.manifest import FAILED, Manifest, Page, digest
 from clerk.documents.storage import Document, SiteStorage, sha256_file, write, write_files
@@ -35,7 +36,7 @@ class Options:
     engine: EngineReference = TESSEROCR
     languages: str = "eng"
     images: str = "scanned"
-    dpi: float = 150.0
+    dpi: float = DEFAULT_OCR_DPI
     memory: int = 1 << 30
     page_seconds: float = 30.0
     failed_seconds: float = 30.0

@@ -117,9 +117,9 @@ def _end_by_signal(number: int) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def main() -> None:
-    serve(PytesseractServer(Path(sys.argv[1])).handle)
+def main(models: Path) -> None:
+    serve(PytesseractServer(models).handle)
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))

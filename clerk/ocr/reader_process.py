@@ -16,14 +16,14 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from clerk import host
 from clerk.error_causes import classify
 from clerk.errors import DiskFailed, DiskFull, DiskReadOnly, HostError, PdfError, ToolMissing
-from clerk.ocr import restrictions, tesseract, tesseract_server, word_list
+from clerk.ocr import restrictions, tesseract, word_list
 from clerk.ocr.cpu_limits import document_cpu_limit
 from clerk.ocr.fast_inspection import inspect_undamaged
 from clerk.ocr.inspection import inspect
@@ -101,11 +101,13 @@ def _start_forked(
     *arguments: str | Path,
     runs_programs: bool = False,
 ) -> LineServer:
-    """Start a process that answers requests. A tesseract process is forked, to have the models that the fork server
-    loaded; its arguments end with the folder of the models."""
-    if tesseract.SERVER_MODULE in arguments:
-        work = functools.partial(tesseract_server.main, Path(arguments[-1]))
-        return ForkedLineServer(name, work, limits, cpu_seconds, parent_pipe)
+    """Start a process that answers requests. Those of the built-in engines are forked: they have the models that the
+    fork server loaded, and a new interpreter could not list the folder of clerk's package. Their arguments end with
+    their module and the folder of the models."""
+    *_, module, folder = arguments
+    if module in (tesseract.SERVER_MODULE, tesseract.PYTESSERACT_SERVER_MODULE):
+        work = functools.partial(importlib.import_module(str(module)).main, Path(folder))
+        return ForkedLineServer(name, work, replace(limits, runs_programs=runs_programs), cpu_seconds, parent_pipe)
     return limited_server(limits, cpu_seconds, scratch, parent_pipe)(name, *arguments, runs_programs=runs_programs)
 
 

@@ -68,7 +68,9 @@ def find_problem() -> str | None:
 
 @functools.cache
 def _system() -> tuple[Path, ...]:
-    return tuple(dict.fromkeys(path for path in _find_system() if path.exists()))
+    """The files and folders, without those that another one contains: each costs system calls in every process."""
+    paths = {path.resolve() for path in _find_system() if path.exists()}
+    return tuple(sorted(path for path in paths if not any(parent in paths for parent in path.parents)))
 
 
 def _find_system() -> Iterator[Path]:

@@ -158,13 +158,13 @@ def _start(
     stdin: int,
     stdout: int,
 ) -> subprocess.Popen[bytes]:
-    variables = os.environ if environment is None else environment
-    program = shutil.which(arguments[0], path=variables.get("PATH"))
+    path = None if environment is None else environment.get("PATH")
+    program = shutil.which(arguments[0], path=path)
     if program is None:
         name = Path(arguments[0]).name
         raise ToolMissing(f"{name} is not installed; on Debian: apt install poppler-utils tesseract-ocr")
     # Without a function between fork and exec, Python uses vfork, which does not copy this process's page tables.
-    prlimit = shutil.which("prlimit", path=variables.get("PATH"))
+    prlimit = shutil.which("prlimit", path=path)
     limit = functools.partial(_set_child_limits, limits, cpu_seconds) if prlimit is None else None
     return subprocess.Popen(
         [*_prlimit_command(prlimit, limits, cpu_seconds), program, *arguments[1:]],

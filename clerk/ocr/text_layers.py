@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from clerk.ocr import image as page_image
@@ -64,7 +64,7 @@ class TextLayers:
     def classify(self, batch: Sequence[int], layers: dict[int, str]) -> dict[int, Classification]:
         if self.task.force_ocr:
             return dict.fromkeys(batch, Classification(Verdict.REJECT, "OCR of every page was requested"))
-        images = _BatchImages(self.engine, self.inspection.boxes, batch)
+        images = _BatchImages(self.engine, self.inspection, batch)
         result = {}
         for page in batch:
             result[page] = quality.classify(layers[page], self.words, functools.partial(images.is_scan, page))
@@ -100,12 +100,14 @@ class TextLayers:
 class _BatchImages:
     """The images on the pages of a batch. Determined with one call, and only if a page needs it."""
 
-    def __init__(self, engine: Engine, boxes: Mapping[int, poppler.Box], batch: Sequence[int]) -> None:
+    def __init__(self, engine: Engine, inspection: Inspection, batch: Sequence[int]) -> None:
         self.engine = engine
-        self.boxes = boxes
+        self.inspection = inspection
         self.batch = batch
         self.known: dict[int, float | None] = {}
         """The share of the page that images cover; None if unknown."""
+        self.is_determined = False
+        """One call for the whole batch was made."""
 
     def is_scan(self, page: int) -> bool:
         """Whether images cover most of the page. Also true if unknown, so that OCR is run."""
@@ -116,7 +118,11 @@ class _BatchImages:
         return self._coverage(page) == 0
 
     def _coverage(self, page: int) -> float | None:
-        if not self.known and len(self.batch) > 1:
+        if page not in self.known and self.inspection.has_no_images(page):
+            self.known[page] = 0.0
+            return 0.0
+        if not self.is_determined and len(self.batch) > 1:
+            self.is_determined = True
             self._determine(self.batch[0], self.batch[-1])
         if page not in self.known:
             self._determine(page, page)
@@ -124,13 +130,14 @@ class _BatchImages:
 
     def _determine(self, first: int, last: int) -> None:
         try:
-            covered = self.engine.image_coverages(first, last, self.boxes, _IMAGE_SECONDS)
+            covered = self.engine.image_coverages(first, last, self.inspection.boxes, _IMAGE_SECONDS)
         except (ToolFailed, ValueError):
             # One page can be the cause, so the pages of a batch are tried one by one.
-            self.known[first if first == last else 0] = None
+            if first == last:
+                self.known[first] = None
             return
         for page in range(first, last + 1):
-            self.known[page] = covered.get(page, 0.0) if page in self.boxes else None
+            self.known[page] = covered.get(page, 0.0) if page in self.inspection.boxes else None
 
 
 def _consecutive(pages: Sequence[int]) -> Iterator[tuple[int, int]]:

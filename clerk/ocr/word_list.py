@@ -113,9 +113,9 @@ class _WordGraph:
     """The word list of one model."""
 
     def __init__(
-        self, descriptor: int, start: int, edge_count: int, character_bits: int, characters: dict[str, int]
+        self, model: Path, start: int, edge_count: int, character_bits: int, characters: dict[str, int]
     ) -> None:
-        self.descriptor = descriptor
+        self.model = model
         self.start = start
         """Of the first edge, in the file."""
         self.edge_count = edge_count
@@ -125,6 +125,11 @@ class _WordGraph:
         self.next_from = character_bits + _FLAG_BITS
         self.nodes: dict[int, dict[int, tuple[int, int]]] = {}
         """Index of a node's first edge → number of a character → (next node, flags)."""
+
+    @functools.cached_property
+    def _descriptor(self) -> int:
+        """Opened by the first lookup, not by `load`: a forked process has none of its parent's descriptors."""
+        return os.open(self.model, os.O_RDONLY | os.O_CLOEXEC)
 
     def __contains__(self, word: str) -> bool:
         node = flags = 0
@@ -154,7 +159,7 @@ class _WordGraph:
     def _edges_from(self, first: int) -> Iterator[int]:
         for index in range(first, self.edge_count, _EDGES_PER_READ):
             count = min(_EDGES_PER_READ, self.edge_count - index)
-            content = os.pread(self.descriptor, 8 * count, self.start + 8 * index)
+            content = os.pread(self._descriptor, 8 * count, self.start + 8 * index)
             yield from struct.unpack(f"<{len(content) // 8}Q", content)
 
 
@@ -175,24 +180,20 @@ def load(models: Path, languages: str) -> WordList | None:
 
 def _read_model(model: Path) -> _WordGraph | None:
     """None for models without word list, and for scripts in which a character of the model is several of Unicode."""
-    # Open as long as the process runs: `load` caches the word list.
-    descriptor = os.open(model, os.O_RDONLY | os.O_CLOEXEC)
-    (count,) = struct.unpack("<i", os.pread(descriptor, 4, 0))
-    if not _CHARACTERS_ENTRY < count < _MAX_ENTRIES:
-        os.close(descriptor)
-        return None
-    starts = struct.unpack(f"<{count}q", os.pread(descriptor, 8 * count, 4))
-    words, characters = starts[_WORDS_ENTRY], starts[_CHARACTERS_ENTRY]
-    if words < 0 or characters < 0:
-        os.close(descriptor)
-        return None
-    magic, character_count, edge_count = _DAWG_HEADER.unpack(os.pread(descriptor, _DAWG_HEADER.size, words))
-    end = min((start for start in starts if start > characters), default=model.stat().st_size)
-    numbers = _character_numbers(os.pread(descriptor, end - characters, characters).decode())
+    with model.open("rb", buffering=0) as file:
+        (count,) = struct.unpack("<i", os.pread(file.fileno(), 4, 0))
+        if not _CHARACTERS_ENTRY < count < _MAX_ENTRIES:
+            return None
+        starts = struct.unpack(f"<{count}q", os.pread(file.fileno(), 8 * count, 4))
+        words, characters = starts[_WORDS_ENTRY], starts[_CHARACTERS_ENTRY]
+        if words < 0 or characters < 0:
+            return None
+        magic, character_count, edge_count = _DAWG_HEADER.unpack(os.pread(file.fileno(), _DAWG_HEADER.size, words))
+        end = min((start for start in starts if start > characters), default=os.fstat(file.fileno()).st_size)
+        numbers = _character_numbers(os.pread(file.fileno(), end - characters, characters).decode())
     if magic != _DAWG_MAGIC or sum(len(name) > 1 for name in numbers) > 0.1 * len(numbers):
-        os.close(descriptor)
         return None
-    return _WordGraph(descriptor, words + _DAWG_HEADER.size, edge_count, character_count.bit_length(), numbers)
+    return _WordGraph(model, words + _DAWG_HEADER.size, edge_count, character_count.bit_length(), numbers)
 
 
 def _character_numbers(character_set: str) -> dict[str, int]:

@@ -11,7 +11,7 @@ OCRMYPDF = "OCRmyPDF -j2"
 def report(results: dict[str, Any]) -> Iterator[str]:
     yield f"{results['cores']} cores, load {results['load_before']} before and {results['load_after']} after"
     if "clerk" in results:
-        yield f"\n{results['pages']} scanned pages, {results['pages at higher dpi']} of them at more than 150 dpi"
+        yield f"\n{results['pages']} scanned pages, {results['pages at higher dpi']} of them at a higher resolution"
         yield f"{'':20}{'pages':>6}{'pages/s':>9}{'CPU s/page':>12}{'errors %':>10}"
         for name in ("clerk", OCRMYPDF, "tesseract alone", "naive loop"):
             row = results[name]

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from clerk.documents.word_boxes import SCALE, Word
 from clerk.ocr.columns import Region, find_regions
+from clerk.ocr.page_processor import join_results, place_words
+from clerk.ocr.tesseract import OcrResult
 from tests.ocr import pdfs
 from tests.ocr.pdfs import LEFT_COLUMN, RIGHT_COLUMN
 
@@ -80,3 +83,12 @@ def test_specks_in_the_margin_are_no_column(tmp_path: Path) -> None:
 
 def test_an_empty_page_is_one_region(tmp_path: Path) -> None:
     assert regions(tmp_path, []) == [(0, 0, 1275, 1650)]
+
+
+def test_word_boxes_of_columns_are_boxes_on_the_page() -> None:
+    """Boxes of a region are in its own unit."""
+    left = place_words([[Word("left", 0, 0, SCALE, SCALE)]], Region(0, 0, 600, 1000), (1000, 1000))
+    right = place_words([[Word("right", SCALE // 2, 0, SCALE, SCALE // 2)]], Region(600, 0, 1000, 500), (1000, 1000))
+    joined = join_results([OcrResult("x\n", 90.0, 4, False, lines) for lines in (left, right)])
+    assert joined.lines == [[Word("left", 0, 0, 6000, SCALE)], [Word("right", 8000, 0, SCALE, 2500)]]
+    assert joined.letters == 8

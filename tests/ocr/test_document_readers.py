@@ -21,7 +21,7 @@ from tests.ocr.conftest import ProcessPdf
 @pytest.fixture(autouse=True)
 def _cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two cores that other tests do not use, and a document of nine pages counts as large."""
-    monkeypatch.setattr(cores, "_FOLDER", f"clerk-cores-{tmp_path.name}")
+    monkeypatch.setattr(cores, "_FOLDER", str(tmp_path / "cores"))
     monkeypatch.setattr(cores, "count", lambda: 2)
     monkeypatch.setattr(document_readers, "_LARGE", 8)
     monkeypatch.setattr(document_readers, "_MIN_RANGE", 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,12 +18,14 @@ from clerk.documents.manifest import EMPTY, FAILED, OCR, TEXT_LAYER, page_texts
 from clerk.documents.storage import Document, SiteStorage
 from clerk.documents.storage_scan import find_documents
 from clerk.documents.word_boxes import SCALE, Word, WordBoxes
-from clerk.errors import PdfError, PdfTimeout, PluginMissing, ReaderOutputInvalid, ToolMissing
-from clerk.ocr import process_document
+from clerk.errors import PluginMissing, ReaderOutputInvalid, ToolMissing
+from clerk.ocr import image as page_image
+from clerk.ocr import process_document, sandbox
 from clerk.ocr.engines import engine_classes, find_engine
-from clerk.ocr.ocr_engine import EngineReference
+from clerk.ocr.ocr_engine import EngineReference, OcrEngine, Tools, limited_runner, limited_server
 from clerk.ocr.process_document import Options
 from clerk.ocr.protocol import PageResult
+from clerk.ocr.sandbox import Limits, OutOfMemory, OutOfTime
 from clerk.ocr.tesseract_engines import PytesseractEngine, TesserocrEngine
 from tests.helpers import until
 from tests.ocr import pdfs
@@ -174,7 +177,7 @@ def _busy_tesseracts() -> list[psutil.Process]:
             command = process.cmdline()
             if command and Path(command[0]).name == "tesseract":
                 busy.append(process)
-            elif "clerk.ocr.tesseract_server" in command:
+            elif process.name() == "clerk-tesseract" and not process.children():
                 used = process.cpu_times().user
                 if used > idle_cpu.setdefault(process.pid, used) + 0.05:
                     busy.append(process)
@@ -183,18 +186,28 @@ def _busy_tesseracts() -> list[psutil.Process]:
     return busy
 
 
-def test_limits_on_cpu_time_and_memory(process_pdf: ProcessPdf, options: Options) -> None:
-    short = replace(options, page_seconds=3.0, failed_seconds=3.0, document_seconds=8.0)
-    with pytest.raises(PdfTimeout, match=r"CPU time|did not finish"):
-        process_pdf(bombs.huge_content(40), short)
-    with pytest.raises(PdfError) as caught:
-        process_pdf(bombs.huge_image(12_000, 8), replace(short, memory=256 << 20))
-    assert caught.value.code in ("PdfMemory", "PdfTimeout")
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+def test_limits_on_cpu_time_and_memory(
+    engine: type[OcrEngine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # On a busy machine the limit on wall-clock time would end the program first.
+    monkeypatch.setattr(sandbox, "_WALL_PER_CPU_SECOND", 100.0)
+    pdf, image, limits = tmp_path / "bomb.pdf", tmp_path / "1.pgm", Limits(140 << 20)
+    tools = Tools(pdf, tmp_path, limited_runner(limits, tmp_path, None), limited_server(limits, 60, tmp_path, None), 0)
+    with closing(engine(tools)) as created:
+        pdf.write_bytes(bombs.huge_content(40))
+        with pytest.raises(OutOfTime, match="CPU time"):
+            created.render(1, 150, image, 1)
+        pdf.write_bytes(pdfs.digital(1))
+        with pytest.raises(OutOfMemory):
+            created.render(1, 1500, image, 20)
+        created.render(1, 75, image, 20)
+        assert page_image.size(image) == (638, 825)
 
 
 def test_no_process_remains(process_pdf: ProcessPdf, options: Options) -> None:
     process_pdf(pdfs.numbered(2), options)
-    assert psutil.Process().children(recursive=True) == []
+    until(lambda: [child.name() for child in psutil.Process().children(recursive=True)] == ["clerk-fork"])
 
 
 # --- which engine

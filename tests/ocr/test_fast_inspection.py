@@ -94,3 +94,36 @@ def test_long_documents_get_the_full_inspection(
     monkeypatch.setattr(fast_inspection, "_MAX_PAGES", 2)
     assert inspected(runner, pdfs.digital(3), tmp_path) is None
     assert runner.programs == []
+
+
+def inline_image() -> bytes:
+    image = b"q 612 0 0 792 0 0 cm BI /W 8 /H 8 /CS /G /BPC 1 ID " + bytes(range(8)) + b" EI Q"
+    return pdfs.document([(image, "")])
+
+
+def image_in_form() -> bytes:
+    pdf = pdfs.Pdf()
+    image = pdf.stream(
+        bytes(64), "/Type /XObject /Subtype /Image /Width 8 /Height 8 /ColorSpace /DeviceGray /BitsPerComponent 8"
+    )
+    form = pdf.stream(
+        b"/Im Do", f"/Type /XObject /Subtype /Form /BBox [0 0 1 1] /Resources << /XObject << /Im {image} 0 R >> >>"
+    )
+    page = pdf.add(
+        f"<< /Type /Page /Parent 5 0 R /MediaBox [0 0 612 792] /Contents {pdf.stream(b'/Fm Do')} 0 R"
+        f" /Resources << /XObject << /Fm {form} 0 R >> >> >>"
+    )
+    assert pdf.add(f"<< /Type /Pages /Count 1 /Kids [{page} 0 R] >>") == 5
+    return pdf.write(pdf.add("<< /Type /Catalog /Pages 5 0 R >>"))
+
+
+@pytest.mark.parametrize(
+    ("content", "has_none"),
+    [(pdfs.digital(1), True), (pdfs.numbered(1), False), (inline_image(), False), (image_in_form(), False)],
+    ids=["text", "scan", "inline image", "image in a form"],
+)
+def test_pages_without_images(runner: Runner, tmp_path: Path, content: bytes, has_none: bool) -> None:
+    result = inspected(runner, content, tmp_path)
+    assert result is not None
+    assert result.has_no_images(1) is has_none
+    assert not result.has_no_images(2), "a page that does not exist is unknown"

@@ -61,7 +61,7 @@ def test_scanned_pages_get_text_and_image(storage: SiteStorage, document: Docume
     assert page.confidence > 85
     assert "Member Ortega moved to approve the budget of the water department." in page_texts(storage, document)[0][1]
     with Image.open(storage.page_image(document, 1)) as image:
-        assert image.size == (1275, 1650)
+        assert image.size == (1105, 1430)
 
 
 @pytest.mark.parametrize("kind", ["digital", "scanned"])
