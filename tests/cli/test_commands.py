@@ -38,6 +38,7 @@ REPORTS = {
     "clerk site skipped",
     "clerk status",
     "clerk verify",
+    "clerk votes export",
     "clerk why",
 }
 
