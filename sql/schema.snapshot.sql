@@ -728,6 +728,7 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- invariant_violations (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
 -- invariant_violations_full (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
 -- jobs_last_minute (stage text, succeeded bigint, failed bigint)
+-- live_coordinators (job_id bigint, queueing_lock text, status procrastinate_job_status, queue_name character varying(128), priority integer, attempts integer, scheduled_at timestamp with time zone, worker_id bigint)
 -- missing_coordinators (subdomain character varying, run_id bigint, stage character varying, phase integer, claimed_at timestamp with time zone, deferred_count integer)
 -- missing_refreshes (subdomain character varying, run_id bigint)
 -- open_coordinators (subdomain character varying, run_id bigint, phase smallint, phase_ended_at timestamp with time zone, deferred_count integer, job_id bigint, queue character varying(128), priority integer, job_status text, attempts integer, scheduled_at timestamp with time zone, worker_id bigint, holder text, claimed_at timestamp with time zone, lease_until timestamp with time zone, state text)
@@ -1003,6 +1004,7 @@ comment on view failing_documents is 'Units whose last attempt failed, permanent
 comment on view invariant_violations is 'One row per violated invariant that SQL can detect among active and recent rows; normally empty.';
 comment on view invariant_violations_full is 'Like invariant_violations, over all rows. Reads the whole ledger: for nightly checks and after a restore.';
 comment on view jobs_last_minute is 'Per stage: jobs that ended in the last minute.';
+comment on view live_coordinators is 'Coordinators that wait or run. Of one phase at most one waits, and several may run.';
 comment on view missing_coordinators is 'Phases that are complete and not advanced, without a waiting or running coordinator.';
 comment on view missing_refreshes is 'Dirty sites without an active run and without a waiting refresh job.';
 comment on view open_coordinators is 'Complete phases that have not been advanced: where the coordinator waits or runs.';
@@ -1104,6 +1106,8 @@ grant select on jobs_last_minute to clerk_dashboard;
 grant select on jobs_last_minute to clerk_worker;
 grant select on legacy_schema to clerk_worker;
 grant select on legacy_values to clerk_worker;
+grant select on live_coordinators to clerk_dashboard;
+grant select on live_coordinators to clerk_worker;
 grant select on missing_coordinators to clerk_dashboard;
 grant select on missing_coordinators to clerk_worker;
 grant select on missing_refreshes to clerk_dashboard;
