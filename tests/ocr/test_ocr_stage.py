@@ -152,7 +152,7 @@ def test_unknown_languages_fail_the_document(site: Site, languages: str) -> None
 
 
 def test_after_a_worker_is_killed_its_reader_exits_and_another_worker_continues(site: Site) -> None:
-    document = site.add(pdfs.numbered(8))
+    document = site.add(pdfs.numbered(60))  # longer than two intervals of progress reports
     site.start()
     worker = site.worker()
     until(lambda: site.progress() >= 2)
@@ -179,7 +179,7 @@ def test_after_a_worker_is_killed_its_reader_exits_and_another_worker_continues(
 
 
 def test_a_lost_claim_stops_the_processing(site: Site) -> None:
-    document = site.add(pdfs.numbered(40))  # takes several progress reports
+    document = site.add(pdfs.numbered(60))  # longer than two intervals of progress reports
     site.start()
     worker = site.worker()
     until(lambda: site.progress() >= 1)
