@@ -16,6 +16,7 @@ MAX_ATTEMPTS = {"fetch": 5, "ocr": 3, "compilation": 5, "extraction": 3, "deploy
 OPEN = ("pending", "in_progress", "failed_retryable")
 NOT_PERMANENT = ("Superseded", "RunCancelled", "RunEnded", "JobCancelled", "JobAborted", "JobDeleted")
 LIVE = ("todo", "doing")
+MAX_REPEATS = 3
 
 
 @dataclass
@@ -77,9 +78,10 @@ class Model:
     ledger: dict[tuple[int, str], Unit] = field(default_factory=dict)
     jobs: dict[int, Job] = field(default_factory=dict)
     new_jobs: list[Job] = field(default_factory=list)
-    coordinator: dict[tuple[int, int], Job] = field(default_factory=dict)
     outcomes: dict[int, str | None] = field(default_factory=dict)
     advances: dict[tuple[int, int], int] = field(default_factory=dict)
+    coordinator_repairs: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    """When the coordinator of a run's phase was deferred again."""
     clock: count[int] = field(default_factory=lambda: count(1))
 
     # Queries
@@ -204,9 +206,8 @@ class Model:
         assert site.phase is not None
         site.claimed = True
         job = Job(name, site.run, "coordinator", phase=site.phase)
-        waits = [other for other in self.jobs.values() if other.key == job.key and other.status == "todo"]
-        if not waits:
-            self.coordinator[site.run, site.phase] = self._add_job(job)
+        if not self.duplicate_waits(job):
+            self._add_job(job)
 
     def start(self, name: str, first_phase: int = 1, units: Iterable[int] | None = None) -> None:
         site = self.sites[name]
@@ -357,22 +358,59 @@ class Model:
         return True
 
     def reconcile(self) -> int:
-        """Number of repairs."""
+        """Number of repairs. All are planned before the first is made."""
+        expired = [job for _, job in sorted(self.jobs.items()) if job.status == "doing" and job.expired]
+        missing = [
+            name for name, site in sorted(self.sites.items()) if site.claimed and not self._has_coordinator(name)
+        ]
+        repeated = {name: self._can_end(name) for name in missing if self._is_repeated(name)}
         stale = [job for job in self.jobs.values() if self._is_stale(job)]
-        done = len({(job.site, job.run) for job in stale})
-        for job in sorted(self.jobs.values(), key=lambda job: job.id):
-            if job.status == "doing" and job.expired:
-                self.rescue(job)
-                done += 1
-        for name, site in sorted(self.sites.items()):
-            if site.is_active and site.claimed and site.run is not None and site.phase is not None:
-                job = self.coordinator[site.run, site.phase]
-                if job not in self.new_jobs and (job.id not in self.jobs or job.status not in LIVE):
-                    self._claim_coordinator(name)
-                    done += 1
+        dirty = [name for name, site in sorted(self.sites.items()) if site.dirty and not site.is_active]
+        for job in expired:
+            self.rescue(job)
+        for name in missing:
+            if name not in repeated:
+                self._repair_coordinator(name)
+            elif repeated[name]:
+                self.end(name, "failed", "RunEnded")
         for job in stale:
             self.end_job(job, "cancelled", "JobCancelled")
-        return done + sum(self.refresh(name) for name in sorted(self.sites))
+        for name in dirty:
+            self.refresh(name)
+        left_out = list(repeated.values()).count(False)
+        return len(expired) + len(missing) - left_out + len({(job.site, job.run) for job in stale}) + len(dirty)
+
+    def _repair_coordinator(self, name: str) -> None:
+        site = self.sites[name]
+        assert site.run is not None
+        assert site.phase is not None
+        self._claim_coordinator(name)
+        self.coordinator_repairs.setdefault((site.run, site.phase), []).append(next(self.clock))
+
+    def _is_repeated(self, name: str) -> bool:
+        """The coordinator was deferred again three times since a unit of the run last ended."""
+        site = self.sites[name]
+        ends = [
+            unit.updated for _, _, unit in self.units(name, run=site.run) if unit.status not in OPEN and not unit.late
+        ]
+        repairs = self.coordinator_repairs.get((site.run or 0, site.phase or 0), [])
+        return sum(at > max(ends, default=0) for at in repairs) >= MAX_REPEATS
+
+    def _can_end(self, name: str) -> bool:
+        """No worker with a live lease processes a unit of the run."""
+        units = self.units(name, run=self.sites[name].run)
+        return not any(
+            (unit.status in OPEN or unit.late) and unit.job.status == "doing" and not unit.job.expired
+            for _, _, unit in units
+        )
+
+    def _has_coordinator(self, name: str) -> bool:
+        """One that waits or runs, whether it is the newest or an older one that was retried by hand."""
+        site = self.sites[name]
+        return any(
+            job.queue == "coordinator" and (job.run, job.phase) == (site.run, site.phase) and job.status in LIVE
+            for job in (*self.jobs.values(), *self.new_jobs)
+        )
 
     def _is_stale(self, job: Job) -> bool:
         """Waiting although its run has ended, and not late."""
