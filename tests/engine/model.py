@@ -80,8 +80,8 @@ class Model:
     new_jobs: list[Job] = field(default_factory=list)
     outcomes: dict[int, str | None] = field(default_factory=dict)
     advances: dict[tuple[int, int], int] = field(default_factory=dict)
-    coordinator_repairs: dict[tuple[int, int], list[int]] = field(default_factory=dict)
-    """When the coordinator of a run's phase was deferred again."""
+    repairs: dict[tuple[int, int | None], list[int]] = field(default_factory=dict)
+    """When the coordinator of a phase was deferred again, and (without a phase) when stale jobs were cancelled."""
     clock: count[int] = field(default_factory=lambda: count(1))
 
     # Queries
@@ -363,38 +363,39 @@ class Model:
         missing = [
             name for name, site in sorted(self.sites.items()) if site.claimed and not self._has_coordinator(name)
         ]
-        repeated = {name: self._can_end(name) for name in missing if self._is_repeated(name)}
+        repeated = [name for name in missing if self._is_repeated(name, self.sites[name].run, self.sites[name].phase)]
+        endable = [name for name in repeated if self._can_end(name)]
         stale = [job for job in self.jobs.values() if self._is_stale(job)]
+        # After three times they are left to the workers, whose results will be stale.
+        stale = [job for job in stale if not self._is_repeated(job.site, job.run, None)]
         dirty = [name for name, site in sorted(self.sites.items()) if site.dirty and not site.is_active]
         for job in expired:
             self.rescue(job)
         for name in missing:
-            if name not in repeated:
-                self._repair_coordinator(name)
-            elif repeated[name]:
+            if name in endable:
                 self.end(name, "failed", "RunEnded")
+            elif name not in repeated:
+                self._claim_coordinator(name)
+                self._record_repair(self.sites[name].run, self.sites[name].phase)
         for job in stale:
             self.end_job(job, "cancelled", "JobCancelled")
+        runs = {job.run for job in stale}
+        for run in runs:
+            self._record_repair(run, None)
         for name in dirty:
             self.refresh(name)
-        left_out = list(repeated.values()).count(False)
-        return len(expired) + len(missing) - left_out + len({(job.site, job.run) for job in stale}) + len(dirty)
+        return len(expired) + len(missing) - len(repeated) + len(endable) + len(runs) + len(dirty)
 
-    def _repair_coordinator(self, name: str) -> None:
-        site = self.sites[name]
-        assert site.run is not None
-        assert site.phase is not None
-        self._claim_coordinator(name)
-        self.coordinator_repairs.setdefault((site.run, site.phase), []).append(next(self.clock))
+    def _record_repair(self, run: int | None, phase: int | None) -> None:
+        assert run is not None
+        self.repairs.setdefault((run, phase), []).append(next(self.clock))
 
-    def _is_repeated(self, name: str) -> bool:
-        """The coordinator was deferred again three times since a unit of the run last ended."""
-        site = self.sites[name]
-        ends = [
-            unit.updated for _, _, unit in self.units(name, run=site.run) if unit.status not in OPEN and not unit.late
-        ]
-        repairs = self.coordinator_repairs.get((site.run or 0, site.phase or 0), [])
-        return sum(at > max(ends, default=0) for at in repairs) >= MAX_REPEATS
+    def _is_repeated(self, name: str, run: int | None, phase: int | None) -> bool:
+        """The repair was made three times since a unit of the run last ended."""
+        assert run is not None
+        units = [unit for _, _, unit in self.units(name, run=run)]
+        progress = max((unit.updated for unit in units if unit.status not in OPEN and not unit.late), default=0)
+        return sum(at > progress for at in self.repairs.get((run, phase), [])) >= MAX_REPEATS
 
     def _can_end(self, name: str) -> bool:
         """No worker with a live lease processes a unit of the run."""
