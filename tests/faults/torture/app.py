@@ -35,6 +35,7 @@ from clerk.pipeline.retry import StageRetry
 from clerk.pipeline.tasks.compilation import compilation
 from clerk.pipeline.tasks.deploy import deploy
 from clerk.pipeline.tasks.extraction import extraction
+from clerk.saved_searches.jobs import DELIVER_TASK, MATCH_TASK
 
 PLANNED_ERROR = PdfEncrypted.code
 """The error of every document that is meant to fail."""
@@ -151,10 +152,10 @@ for _stage, _task in _TASKS.items():
     app.task(name=f"clerk.{_stage}", queue=_stage, retry=_QuickRetry(app.job_manager, _stage), pass_context=True)(
         _stage_task(_task)
     )
-for _name in ("clerk.coordinate", "clerk.refresh"):
-    _coordinator: Any = app.tasks[_name]
-    _coordinator.retry_strategy = RetryStrategy(max_attempts=10, wait=1)
-    _coordinator.func = _recorded(_coordinator.func)
+for _name in ("clerk.coordinate", "clerk.refresh", MATCH_TASK, DELIVER_TASK):
+    _other: Any = app.tasks[_name]
+    _other.retry_strategy = RetryStrategy(max_attempts=10, wait=1)
+    _other.func = _recorded(_other.func)
 
 # bin/torture itself runs two schedulers and two reconcilers. One periodic task is needed: a Procrastinate worker
 # without any does not monitor its heartbeat and listener.
