@@ -11,6 +11,7 @@ import os
 import resource
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from clerk.ocr.sandbox import set_own_cpu_limit
@@ -41,8 +42,18 @@ def serve(handle: Callable[[Request], Any]) -> None:
 def _usage() -> tuple[float, int]:
     """CPU seconds of this process and of the programs that it ran, and its own peak memory: theirs is free again."""
     cpu_seconds = _cpu_seconds(resource.RUSAGE_SELF) + _cpu_seconds(resource.RUSAGE_CHILDREN)
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return cpu_seconds, memory * (1 if sys.platform == "darwin" else 1024)
+    return cpu_seconds, _peak_memory()
+
+
+def _peak_memory() -> int:
+    """Bytes. After exec, getrusage reports at least the peak of the process that started this one; /proc does not. A
+    forked process cannot read /proc, and does not need it."""
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024
 
 
 def _cpu_seconds(whose: int) -> float:

@@ -97,6 +97,16 @@ def page_image(lines: Sequence[str] = MINUTES, dpi: int = 150, skew: float = 0.0
     return image.rotate(-turned, expand=True) if turned else image
 
 
+def dense_page() -> Image.Image:
+    """A page with four times as much text, in half the size, on which OCR takes seconds."""
+    page = page_image(MINUTES * 4)
+    tile = page.resize((page.width // 2, page.height // 2))
+    for left in (0, tile.width):
+        for top in (0, tile.height):
+            page.paste(tile, (left, top))
+    return page
+
+
 def scanned(images: Sequence[Image.Image], dpi: int = 150) -> bytes:
     out = io.BytesIO()
     images[0].save(out, format="PDF", resolution=dpi, save_all=True, append_images=images[1:])

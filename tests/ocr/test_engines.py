@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -159,7 +159,7 @@ def test_the_program_that_is_killed_fails_only_its_page(process_pdf: ProcessPdf,
             killers[0].start()
 
     idle_cpu.clear()
-    pages = [pdfs.page_image(pdfs.MINUTES * 4)] * 3
+    pages = [pdfs.page_image(pdfs.MINUTES), pdfs.dense_page(), pdfs.page_image(pdfs.MINUTES)]
     result = process_pdf(pdfs.scanned(pages), replace(options, max_failed_share=0.5), report)
     killers[0].join()
     assert [page.method for page in result.pages] == [OCR, FAILED, OCR]
@@ -206,8 +206,17 @@ def test_limits_on_cpu_time_and_memory(
 
 
 def test_no_process_remains(process_pdf: ProcessPdf, options: Options) -> None:
+    before = set(psutil.Process().children(recursive=True))  # of other tests, such as a database server
     process_pdf(pdfs.numbered(2), options)
-    until(lambda: [child.name() for child in psutil.Process().children(recursive=True)] == ["clerk-fork"])
+    until(lambda: _names(set(psutil.Process().children(recursive=True)) - before) <= {"clerk-fork"})
+
+
+def _names(processes: set[psutil.Process]) -> set[str]:
+    names = set()
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            names.add(process.name())
+    return names
 
 
 # --- which engine
