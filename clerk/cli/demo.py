@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -64,8 +65,8 @@ def demo(path: Path | None, quiet: bool) -> None:
             subdomains = [_OWN_SITE]
             _add_site(connection, _OWN_SITE, path.name or "My town", None, "folder", path.absolute(), "eng")
         repeated = all(run.outcome is not None for run in read_progress(connection, subdomains))
-        with _workers():
-            ended = _run(connection, subdomains, quiet)
+        with _workers() as check_workers:
+            ended = _run(connection, subdomains, quiet, check_workers)
         _show_results(connection, ended)
     problems = _unexpected(ended, repeated and path is None)
     if path is None:
@@ -107,28 +108,40 @@ def _languages(town: Town) -> str:
 
 
 @contextmanager
-def _workers() -> Iterator[None]:
-    """Three worker processes: one for coordination, two for OCR."""
-    supervisor = subprocess.Popen(
-        [sys.executable, "-m", "clerk", "worker", "--processes", "3", "--log-format", "json"],
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        yield
-    finally:
-        supervisor.terminate()
-        supervisor.wait()
+def _workers() -> Iterator[Callable[[], None]]:
+    """Three worker processes: one for coordination, two for OCR. The function raises if the supervisor has ended."""
+    with tempfile.TemporaryFile("w+") as errors:
+        supervisor = subprocess.Popen(
+            [sys.executable, "-m", "clerk", "worker", "--processes", "3", "--log-format", "json"],
+            stdin=subprocess.DEVNULL,
+            stderr=errors,
+        )
+
+        def check() -> None:
+            if supervisor.poll() is not None:
+                errors.seek(0)
+                last = (errors.read().splitlines() or [f"exit code {supervisor.returncode}"])[-1]
+                raise ClerkError("the workers ended", last.removeprefix("clerk: ").removesuffix("."))
+
+        try:
+            yield check
+        finally:
+            supervisor.terminate()
+            supervisor.wait()
 
 
-def _run(connection: Connection, subdomains: list[str], quiet: bool) -> list[RunProgress]:
+def _run(
+    connection: Connection, subdomains: list[str], quiet: bool, check_workers: Callable[[], None]
+) -> list[RunProgress]:
     for subdomain in subdomains:
         # A worker may have started the run of a new site already.
         site = read_site(connection, subdomain)
         if site is None or site.current_stage in (None, "completed"):
             engine.start_run(connection, subdomain, "demonstration")
     with ProgressReporter(quiet) as progress:
-        return wait_for_runs(connection, subdomains, progress, lambda run: progress.echo(str(run)), _TIMEOUT)
+        return wait_for_runs(
+            connection, subdomains, progress, lambda run: progress.echo(str(run)), _TIMEOUT, check_workers
+        )
 
 
 def _show_results(connection: Connection, ended: list[RunProgress]) -> None:

@@ -24,10 +24,11 @@ def wait_for_runs(
     progress: ProgressReporter,
     on_end: Callable[[RunProgress], object],
     timeout: float = math.inf,
+    check: Callable[[], None] = lambda: None,
 ) -> list[RunProgress]:
     """Wait for the current run of each site and call `on_end` when it ends. Return the progress after `timeout` s.
 
-    A superseded run counts as ended when its successor ends.
+    A superseded run counts as ended when its successor ends. `check` is called between two looks at the database.
     """
     deadline = time.monotonic() + timeout
     ended: set[str] = set()
@@ -46,6 +47,7 @@ def wait_for_runs(
         )
         if len(ended) >= len(runs) or time.monotonic() > deadline:
             return runs
+        check()
         time.sleep(_POLL_INTERVAL)
 
 

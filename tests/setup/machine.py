@@ -10,6 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from clerk.ocr.poppler import PROGRAMS
+
 Process = subprocess.Popen[str]
 Environment = Mapping[str, str]
 NOTHING: Environment = {}
@@ -55,6 +59,12 @@ class Machine:
     def put_programs(self) -> None:
         for name in ("tesseract", "pdftoppm"):
             self.put(name, "exit 0")
+
+    def put_real_programs(self) -> None:
+        """The programs that OCR needs, as they are installed on this machine."""
+        for name in ("tesseract", *PROGRAMS):
+            (self.bin / name).unlink(missing_ok=True)
+            (self.bin / name).symlink_to(shutil.which(name) or pytest.fail(f"{name} is not installed"))
 
     def put_user(self, *, may_sudo: bool = False) -> None:
         """A user who is not root."""

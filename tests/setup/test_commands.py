@@ -44,12 +44,25 @@ def test_migrate_is_clerk_db(machine: Machine, prepared: Prepared, tmp_path: Pat
 def test_demo_uses_its_own_database(machine: Machine, checkout: Path, tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("DATABASE_URL=postgresql://127.0.0.1:1/production\n")
     (tmp_path / "documents").mkdir()
+    machine.put_real_programs()
     result = machine.run(checkout / "bin/demo", "documents", cwd=tmp_path)
     home = checkout / ".clerk/demo"
     try:
         assert result.code == 1
         assert "mytown ended as no_documents" in result.err
         assert (home / "postgres/PG_VERSION").exists()
+    finally:
+        machine.run(checkout / "bin/clerk", "db", "stop", cwd=home, environment={"CLERK_HOME": str(home)})
+
+
+def test_demo_reports_the_end_of_its_workers(machine: Machine, checkout: Path, tmp_path: Path) -> None:
+    (tmp_path / "documents").mkdir()
+    result = machine.run(checkout / "bin/demo", "documents", cwd=tmp_path)
+    home = checkout / ".clerk/demo"
+    try:
+        assert result.code == 1
+        assert "the workers ended" in result.err
+        assert "pdfinfo is not installed" in result.err
     finally:
         machine.run(checkout / "bin/clerk", "db", "stop", cwd=home, environment={"CLERK_HOME": str(home)})
 
