@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import sys
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import psycopg
 from clerk import config
 from clerk.db.connection import connect, database_url
 from clerk.errors import EXIT_FAILURE, EXIT_OK, ClerkError, InvalidPluginResult, PluginMissing, ToolMissing
+from clerk.host import count_cores
 from clerk.monitoring.workers import find_host_problem
 from clerk.pipeline.engine import QUEUES
 from clerk.process import parent_death
@@ -30,7 +30,7 @@ _IO_CONCURRENCY = 10
 processes_option = click.option(
     "--processes",
     type=click.IntRange(min=1),
-    help="Number of worker processes. Default: one per CPU, and one for I/O bound queues.",
+    help="Number of worker processes. Default: one per core that it may use, and one for I/O bound queues.",
 )
 until_idle_option = click.option("--until-idle", is_flag=True, help="Stop when no job waits or runs.")
 log_format_option = click.option(
@@ -57,7 +57,7 @@ def plan_processes(queues: tuple[str, ...], processes: int | None, concurrency: 
     if processes is not None and not (io_queues and cpu_queues and processes > 1):
         return [ProcessPlan(queues, concurrency or (_IO_CONCURRENCY if io_queues else 1))] * processes
     plans = [ProcessPlan(io_queues, concurrency or _IO_CONCURRENCY)] if io_queues else []
-    count = (processes or (os.cpu_count() or 1) + len(plans)) - len(plans)
+    count = (processes or count_cores() + len(plans)) - len(plans)
     return plans + ([ProcessPlan(cpu_queues, concurrency or 1)] * count if cpu_queues else [])
 
 
