@@ -4,10 +4,6 @@
 {{- $name | trunc 30 | trimSuffix "-" -}}
 {{- end }}
 
-{{- define "clerk.queues" -}}
-fetch ocr compilation extraction deploy coordinator delivery
-{{- end }}
-
 {{- define "clerk.selector" -}}
 app.kubernetes.io/name: {{ .root.Chart.Name }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
