@@ -117,7 +117,7 @@ def test_the_manifests_have_no_problem(rendered: dict[str, str], option: str) ->
         ("name: CLERK_HOST_INTERVAL", "name: CLERK_SMTP_PASSWORD", "CLERK_SMTP_PASSWORD is in the environment"),
         ('value: "2"', 'value: "x"', "CLERK_HOST_INTERVAL"),
         ("name: clerk-owner", "name: clerk-worker", "clerk-migrate: has the secrets of ['worker']"),
-        ("name: clerk-worker", "name: clerk-owner", ": has the secrets of ['owner']"),
+        ("name: clerk-worker", "name: clerk-owner", "'owner']"),
         ("mountPath: /run/secrets/clerk", "mountPath: /run/secrets", "reads its secrets from"),
         ('value: "/var/lib/clerk/storage"', "value: /srv", "is not where the storage is mounted"),
         ('"--port","8010"', '"--port","8012"', "but its ports are"),
