@@ -33,7 +33,7 @@ def files(tmp_path: Path) -> list[Path]:
 
 def pin_images(files: list[Path], *options: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PATH": f"{files[0].parent / 'bin'}:{os.environ['PATH']}"}
-    command = [ROOT / "bin" / "pin-images", *options, *files]
+    command = [str(ROOT / "bin" / "pin-images"), *options, *map(str, files)]
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 

@@ -215,7 +215,7 @@ def _settings(name: str, spec: Manifest, container: Manifest) -> Iterator[str]:
 def _role(name: str, pod: Manifest, context: click.Context) -> Iterator[str]:
     """Each container has the Secret of its role only."""
     command_name = context.info_name or ""
-    expected = {"up": {"owner"}, "worker": {"worker"}, "dashboard": {"dashboard"}, "serve": {"dashboard"}}[command_name]
+    expected = {"worker": {"worker"}, "dashboard": {"dashboard"}, "serve": {"dashboard"}}.get(command_name, {"owner"})
     if context.params.get("allow_actions"):
         expected = {"worker", "dashboard"}
     roles = {ROLES[secret] for secret in secret_names(pod) if secret in ROLES}

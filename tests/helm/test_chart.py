@@ -211,6 +211,14 @@ def test_the_migration_runs_before_everything_with_the_owners_rights(rendered: d
     assert "persistentVolumeClaim" not in str(job)
 
 
+def test_another_command_with_the_owners_rights() -> None:
+    """As in docs/kubernetes.md, to revert migrations before a rollback."""
+    text = render({"migrate": {"args": ["db", "down", "--to", "8", "--dry-run"]}})
+    assert problems(text) == []
+    context = command(pods(load(text))["clerk-migrate"])
+    assert (context.info_name, context.params["to"], context.params["dry_run"]) == ("down", 8, True)
+
+
 def test_uninstalling_keeps_the_archives(rendered: dict[str, str]) -> None:
     (claim,) = of_kind(load(rendered["defaults"]), "PersistentVolumeClaim").values()
     assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
