@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from ipaddress import ip_network
 from typing import Any
 
 import jsonschema
@@ -112,7 +113,7 @@ def test_the_manifests_have_no_problem(rendered: dict[str, str], option: str) ->
         ('"--grace","480"', '"--grace","600"', "while jobs may still run"),
         ('"--processes","1"', '"--log-format","json"', "has no number of processes"),
         ("failureThreshold: 15", "failureThreshold: 5", "while it still waits for the database"),
-        ("failureThreshold: 42", "failureThreshold: 30", "while it still starts"),
+        ("failureThreshold: 90", "failureThreshold: 30", "while it still starts"),
         ("name: STORAGE_DIR", "name: STORE_DIR", "STORE_DIR is unknown"),
         ("name: CLERK_HOST_INTERVAL", "name: CLERK_SMTP_PASSWORD", "CLERK_SMTP_PASSWORD is in the environment"),
         ('value: "2"', 'value: "x"', "CLERK_HOST_INTERVAL"),
@@ -246,6 +247,11 @@ def test_the_token_is_mounted_where_actions_are_allowed(rendered: dict[str, str]
     assert secrets == [{"secret": {"name": "clerk-worker"}}, {"secret": {"name": "clerk-dashboard", "items": [token]}}]
 
 
+def test_actions_need_one_replica() -> None:
+    done = template({"dashboard": {"allowActions": True, "replicas": 2}})
+    assert "dashboard.allowActions needs dashboard.replicas: 1" in done.stderr
+
+
 def test_workers_that_parse_documents_do_not_reach_the_internet(rendered: dict[str, str]) -> None:
     manifests = load(rendered["network policy"])
     selector = of_kind(manifests, "NetworkPolicy")["clerk-internet"]["spec"]["podSelector"]["matchLabels"]
@@ -257,6 +263,12 @@ def test_workers_that_parse_documents_do_not_reach_the_internet(rendered: dict[s
         everyone["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
         for pod in pods(manifests).values()
     )
+    internet = of_kind(manifests, "NetworkPolicy")["clerk-internet"]["spec"]["egress"][0]["to"]
+    excluded = {peer["ipBlock"]["cidr"]: peer["ipBlock"]["except"] for peer in internet}
+    assert excluded.keys() == {"0.0.0.0/0", "::/0"}
+    for cidr, networks in excluded.items():
+        assert networks
+        assert all(ip_network(each).subnet_of(ip_network(cidr)) for each in networks)  # type: ignore[arg-type]
     assert {port["port"] for rule in everyone["egress"] for port in rule["ports"]} == {53, 5432}
 
 
