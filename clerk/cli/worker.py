@@ -179,11 +179,11 @@ def _parse_queues(value: str | None) -> tuple[str, ...]:
 
 
 async def _run(plan: ProcessPlan, grace: float | None) -> None:
+    from clerk.app import app
+
     options: dict[str, Any] = {"queues": list(plan.queues), "concurrency": plan.concurrency}
     if grace is not None:
         options["shutdown_graceful_timeout"] = grace
-    from clerk.app import app
-
     async with app.open_async():
         await app.run_worker_async(**options)
 

@@ -16,7 +16,7 @@ Deployment differ only there."""
 
 
 def new_holder() -> str:
-    """A name that no other process has and had: `<12 hex digits> clerk <pid> <host>`."""
+    """A name that no other process has or had: `<12 hex digits> clerk <pid> <host>`."""
     return f"{uuid.uuid4().hex[:12]} clerk {os.getpid()} {short_host(socket.gethostname())}"
 
 
