@@ -35,17 +35,19 @@ class PgBouncer:
             "unix_socket_dir": "",
             "auth_type": "any",
             **changed,
-            **{"logfile": "", "pidfile": "", "auth_file": ""},
+            "logfile": "",
+            "pidfile": "",
+            "auth_file": "",
         }
         server = conninfo.conninfo_to_dict(database)
-        parts = {name: value for name, value in server.items() if name in ("host", "port", "user", "password", "dbname")}
+        names = ("host", "port", "user", "password", "dbname")
         lines = [
             line
             for line in INI.read_text(encoding="utf-8").splitlines()
             if not line.startswith("clerk =") and line.partition(" =")[0] not in settings
         ]
         at = lines.index("[databases]") + 1
-        lines.insert(at, f"clerk = {' '.join(f'{name}={value}' for name, value in parts.items())}")
+        lines.insert(at, "clerk = " + " ".join(f"{name}={server[name]}" for name in names if name in server))
         lines += [f"{name} = {value}" for name, value in settings.items()]
         self._file.write_text("\n".join(lines) + "\n", encoding="utf-8")
         self.start()

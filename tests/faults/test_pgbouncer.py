@@ -92,21 +92,13 @@ def test_a_direct_url_that_leads_to_a_pool_is_refused(bouncer: Bouncer, database
         pass
 
 
-def test_a_refused_pool_has_no_settings_of_clerk(bouncer: Bouncer) -> None:
-    url = bouncer(pool_mode="transaction", default_pool_size=1)
-    with pytest.raises(DatabaseRefused), connect(settings(url)):
-        pass
-    with psycopg.connect(url, autocommit=True) as other:
-        assert other.execute("show search_path").fetchone() == ('"$user", public',)
-
-
 @pytest.mark.parametrize("with_direct_url", [False, True])
 def test_statement_pooling_is_refused(bouncer: Bouncer, database: str, with_direct_url: bool) -> None:
     url = bouncer(pool_mode="statement")
     pooled = settings(url, database if with_direct_url else None)
-    with pytest.raises(DatabaseRefused, match="allows no transactions .* pool_mode = transaction"):
-        with connect(pooled) as connection:
-            require_usable_pool(pooled, connection)
+    problem = r"allows no transactions .* use pool_mode = transaction and set CLERK_DIRECT_DATABASE_URL"
+    with pytest.raises(DatabaseRefused, match=problem), connect(pooled) as connection:
+        require_usable_pool(pooled, connection)
 
 
 def test_transaction_pooling_is_accepted_with_a_direct_url(bouncer: Bouncer, database: str) -> None:
@@ -120,12 +112,19 @@ def test_transaction_pooling_is_accepted_with_a_direct_url(bouncer: Bouncer, dat
 @pytest.mark.parametrize("mode", ["session", "transaction"])
 def test_a_pooler_that_changes_the_application_name_is_refused(bouncer: Bouncer, database: str, mode: str) -> None:
     """Each connection of a worker would have another name: its claims would be lost to itself."""
-    pooled = settings(
-        bouncer(pool_mode=mode, application_name_add_host=1), database if mode == "transaction" else None
-    )
-    with pytest.raises(DatabaseRefused, match=r"changes application_name.* \('clerk.* - 127\.0\.0\.1:\d+' instead of"):
-        with connect(pooled) as connection:
-            require_usable_pool(pooled, connection)
+    pooled = settings(bouncer(pool_mode=mode, application_name_add_host=1), database if mode == "transaction" else None)
+    problem = r"changes application_name.* \('clerk.* - 127\.0\.0\.1:\d+' instead of"
+    with pytest.raises(DatabaseRefused, match=problem), connect(pooled) as connection:
+        require_usable_pool(pooled, connection)
+
+
+def test_a_worker_does_not_start_with_an_unusable_pool(
+    bouncer: Bouncer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", bouncer(application_name_add_host=1))
+    monkeypatch.setenv("CLERK_DIRECT_DATABASE_URL", database)
+    with pytest.raises(DatabaseRefused, match="changes application_name"), ClerkConnector().connection():
+        pass
 
 
 def test_urls_of_different_databases_are_refused(bouncer: Bouncer, new_database: Callable[[], str]) -> None:

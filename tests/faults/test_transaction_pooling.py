@@ -12,16 +12,18 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg_pool import ConnectionPool
 
-from clerk import config
 from clerk.db.migrations.migrate import _LOCK_KEY as MIGRATION_LOCK
+from clerk.monitoring.status import read_queues
+from clerk.pipeline import engine
+from clerk.pipeline.engine import QUEUES
 from clerk.reconcile import apply
 from clerk.web.db import ReadOnlyPool
 from tests.faults.pipeline import ROOT, Pipeline, Worker, until
 from tests.pgbouncer import PgBouncer, needs_pgbouncer, running
 
 pytestmark = needs_pgbouncer
+_POOL_SIZE = 2
 _NEVER = "1000000"
 """Seconds between polls: a worker that starts a job was notified of it."""
 
@@ -39,32 +41,48 @@ class Pooled:
             url=self.bouncer.url,
             concurrency=concurrency,
             options=options,
-            variables={"CLERK_DIRECT_DATABASE_URL": self.pipeline.url},
+            variables={
+                "CLERK_DIRECT_DATABASE_URL": self.pipeline.url,
+                "STORAGE_DIR": str(self.pipeline.folder / "storage"),
+            },
         )
 
-    def listeners(self) -> int:
-        """The number of workers that wait for notifications, with a session of their own."""
+    def wait_for_listener(self, worker: Worker) -> None:
+        """Wait until the worker listens for the jobs of every queue."""
+        query = "select count(*) from pg_stat_activity where application_name ~ %s and query ilike %s"
+        values = (f" clerk {worker.pid} ", f"listen%{QUEUES[-1]}%")
+        until(lambda: self.pipeline.scalar(query, *values), "the listener")
+
+    def settings_in_pool(self) -> set[tuple[str, ...]]:
+        """What other clients of the pool find in its sessions."""
         query = (
-            "select count(*) from pg_stat_activity where datname = current_database()"
-            " and application_name ~ ' clerk [0-9]+ ' and query ilike 'listen%'"
+            "select current_setting('search_path'), current_setting('statement_timeout'),"
+            " coalesce(current_setting('clerk.via', true), '')"
         )
-        return int(self.pipeline.scalar(query))
+        with contextlib.ExitStack() as stack:
+            rows = []
+            for _ in range(_POOL_SIZE):
+                client = stack.enter_context(psycopg.connect(self.bouncer.url, autocommit=True))
+                stack.enter_context(client.transaction())  # until all have one
+                rows.append(client.execute(query).fetchone() or ())
+            return set(rows)
 
 
 @pytest.fixture
 def pooled(pipeline: Pipeline, tmp_path: Path) -> Iterator[Pooled]:
-    with running(pipeline.url, tmp_path, default_pool_size=2) as bouncer:
+    with running(pipeline.url, tmp_path, default_pool_size=_POOL_SIZE) as bouncer:
         yield Pooled(pipeline, bouncer)
 
 
 def test_two_workers_share_the_sessions_of_a_pool(pooled: Pooled) -> None:
-    """Every claim has the name of the process that ran its job. Polling is off: notifications arrive."""
+    """Every claim has the name of the process that ran its job. Workers do not poll: notifications arrive."""
     pipeline = pooled.pipeline
     documents = pipeline.add_site(documents=12)
     pipeline.set_plan(ocr="pages:..,query,transaction")
     pipeline.open_gate("restarted-0")
-    workers = [pooled.worker(concurrency=3, options=("--fetch-job-polling-interval", _NEVER)) for _ in range(2)]
-    until(lambda: pooled.listeners() == 2, "both listeners")
+    workers = [pooled.worker(concurrency=3, options=(f"--fetch-job-polling-interval={_NEVER}",)) for _ in range(2)]
+    for worker in workers:
+        pooled.wait_for_listener(worker)
     run = pipeline.start_run(first_phase=2)
     assert pipeline.wait_for_end(run) == "succeeded"
     pipeline.check_invariants()
@@ -76,8 +94,13 @@ def test_two_workers_share_the_sessions_of_a_pool(pooled: Pooled) -> None:
     }
     assert len(pipeline.steps("page")) == 2 * len(documents)
     sessions = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
-    assert pipeline.scalar(sessions) == 2 + len(workers)
+    assert pipeline.scalar(sessions) <= _POOL_SIZE + len(workers)
     assert pipeline.ignored_results("fenced") == []
+
+    assert engine.defer_reconciliation(pipeline.connection)
+    reconciled = "select count(*) from procrastinate_jobs where task_name = 'clerk.reconcile' and status = 'succeeded'"
+    until(lambda: pipeline.scalar(reconciled), "the reconciliation")
+    assert pooled.settings_in_pool() == {('"$user", public', "0", "")}
     for worker in workers:
         assert worker.stop() == 0
         assert not worker.has_logged("transient database error")
@@ -175,16 +198,13 @@ def test_commands_use_the_direct_url(pooled: Pooled, new_database: Callable[[], 
 
 def test_dashboard_queries_are_not_prepared(pooled: Pooled) -> None:
     """After five executions psycopg would prepare them, in a session that the next transaction may not have."""
-    with ReadOnlyPool(pooled.bouncer.url, is_pooled=True) as pool, contextlib.ExitStack() as stack:
-        # Other clients occupy the first sessions of the pool in turn.
-        others = [
-            stack.enter_context(psycopg.connect(pooled.bouncer.url, prepare_threshold=None, autocommit=True))
-            for _ in range(2)
-        ]
-        for number in range(12):
-            with others[number % 2].transaction():
-                others[number % 2].execute("select 1")
-                assert isinstance(pool.pool, ConnectionPool)
-                pool.metrics()
-    assert pooled.pipeline.scalar("select count(*) from ignored_results") == 0
-    assert config.load({"DATABASE_URL": pooled.bouncer.url}).is_pooled is False
+    url = pooled.bouncer.url
+    with ReadOnlyPool(url, is_pooled=True) as pool, psycopg.connect(url, autocommit=True) as other:
+        for _ in range(6):
+            with pool.transaction() as connection:
+                read_queues(connection)
+        # PgBouncer gives it the session that was used last.
+        with other.transaction():
+            other.execute("select 1")
+            with pool.transaction() as connection:
+                assert len(read_queues(connection)) == len(QUEUES)
