@@ -207,4 +207,4 @@ def test_dashboard_queries_are_not_prepared(pooled: Pooled) -> None:
         with other.transaction():
             other.execute("select 1")
             with pool.transaction() as connection:
-                assert len(read_queues(connection)) == len(QUEUES)
+                read_queues(connection)
