@@ -8,7 +8,6 @@ import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from clerk import config

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 
+from clerk.cli import cli
 from clerk.db.migrations.migrate import _LOCK_KEY as MIGRATION_LOCK
 from clerk.monitoring.status import read_queues
 from clerk.pipeline import engine
@@ -192,8 +194,8 @@ def test_commands_use_the_direct_url(pooled: Pooled, new_database: Callable[[], 
         with psycopg.connect(database, autocommit=True) as connection:
             lock = connection.execute("select pg_try_advisory_lock(%s)", [MIGRATION_LOCK]).fetchone()
         assert lock == (True,)
-        url = clerk("db", "url", CLERK_DIRECT_DATABASE_URL=database)
-        assert url.stdout.strip() == database
+        variables = {"DATABASE_URL": bouncer.url, "CLERK_DIRECT_DATABASE_URL": database}
+        assert CliRunner(env=variables).invoke(cli, ["db", "url"]).stdout.strip() == database
 
 
 def test_dashboard_queries_are_not_prepared(pooled: Pooled) -> None:
