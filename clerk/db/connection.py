@@ -55,7 +55,7 @@ def connect_to(url: str) -> Iterator[psycopg.Connection]:
     with translate_errors(url):
         try:
             connection = psycopg.connect(
-                url, autocommit=True, connect_timeout=_CONNECT_TIMEOUT, application_name="clerk"
+                url, autocommit=True, connect_timeout=_CONNECT_TIMEOUT, application_name=pooler.APPLICATION_NAME
             )
         except psycopg.ProgrammingError as error:  # libpq's own message may contain the password
             raise DatabaseUnreachable(f"{redact_url(url)} is not a Postgres URL", "correct DATABASE_URL") from error

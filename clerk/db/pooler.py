@@ -8,6 +8,7 @@ may get another process; then it decides whether the first client keeps its own.
 from __future__ import annotations
 
 import contextlib
+import re
 import secrets
 import select
 from typing import Any
@@ -20,12 +21,14 @@ from clerk.errors import DatabaseRefused
 
 Connection = psycopg.Connection[Any]
 
+APPLICATION_NAME = "clerk"
+"""Of every connection that is not a worker's or the dashboard's."""
 CLIENT_OPTIONS: dict[str, Any] = {"prepare_threshold": None}
 """Options of psycopg behind a pool without sessions: a prepared statement exists in one session of the pool only."""
 _CONNECT_TIMEOUT = 10
 _SECOND_CLIENT_TIMEOUT = 5.0
-_PROTOCOL_VIOLATION = "08P01"
-"""SQLSTATE with which PgBouncer rejects a transaction in statement mode."""
+_NO_TRANSACTIONS = re.compile("transaction.* not allowed")
+"""PgBouncer rejects a transaction in statement mode with the SQLSTATE of all its errors."""
 
 _urls_with_sessions: set[str] = set()
 """URLs of poolers that were found to give sessions."""
@@ -37,12 +40,13 @@ def require_session(connection: Connection, url: str) -> None:
     pid = _server_pid(connection)
     if pid == connection.info.backend_pid or url in _urls_with_sessions:
         return
-    _require_name(connection, "clerk", url)
+    _require_name(connection, APPLICATION_NAME, url)
     channel = sql.Identifier(f"clerk_{secrets.token_hex(8)}")
     connection.execute(sql.SQL("listen {}").format(channel))
-    with contextlib.closing(_connect(url, "clerk")) as second:
+    with contextlib.closing(_connect(url, APPLICATION_NAME)) as second:
         # In a transaction, so that the pool cannot give this process to the first client again.
-        has_session = _begin(second, url) != pid and _server_pid(connection) == pid and _listens(connection)
+        second_pid = _begin(second, url, _SECOND_CLIENT_TIMEOUT)
+        has_session = second_pid != pid and _server_pid(connection) == pid and _listens(connection)
     if not has_session:
         raise DatabaseRefused(
             f"the connection pooler at {redact_url(url)} gives each transaction another session"
@@ -93,19 +97,19 @@ def _listens(connection: Connection) -> bool:
     return connection.execute("select from pg_listening_channels()").fetchone() is not None
 
 
-def _begin(client: Connection, url: str) -> int | None:
-    """Begin a transaction and return the process id of its session. None if there is none within a few seconds: each
-    of the pool's sessions belongs to a client."""
+def _begin(client: Connection, url: str, timeout: float | None = None) -> int | None:
+    """Begin a transaction and return the process id of its session. None if there is none within the timeout: each of
+    the pool's sessions belongs to a client."""
     client.pgconn.send_query(b"begin; select pg_backend_pid()")
     client.pgconn.flush()
-    if not select.select([client.fileno()], [], [], _SECOND_CLIENT_TIMEOUT)[0]:
+    if not select.select([client.fileno()], [], [], timeout)[0]:
         return None
     results = list(iter(client.pgconn.get_result, None))
     for result in results:
         if result.status != pq.ExecStatus.FATAL_ERROR:
             continue
         error = psycopg.errors.error_from_result(result)
-        if error.sqlstate != _PROTOCOL_VIOLATION:
+        if not _NO_TRANSACTIONS.search(str(error)):
             raise error
         raise DatabaseRefused(
             f"the connection pooler at {redact_url(url)} allows no transactions (PgBouncer: pool_mode = statement)",

@@ -8,12 +8,13 @@ import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from clerk import config
 from clerk.db import pooler
 from clerk.db.connection import connect, connect_to, require_usable_pool
-from clerk.errors import DatabaseRefused
+from clerk.errors import DatabaseRefused, DatabaseUnreachable
 from clerk.pipeline.connector import ClerkConnector
 from tests.faults.pipeline import Pipeline
 from tests.pgbouncer import needs_pgbouncer, running
@@ -106,6 +107,15 @@ def test_transaction_pooling_is_accepted_with_a_direct_url(bouncer: Bouncer, dat
         require_usable_pool(pooled, connection)
         locks = "select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()"
         assert connection.execute(locks).fetchone() == (0,)
+
+
+def test_a_pool_without_a_free_session_is_an_outage(bouncer: Bouncer, database: str) -> None:
+    """PgBouncer reports it with the same SQLSTATE as a transaction in statement mode."""
+    pooled = settings(bouncer(default_pool_size=1, query_wait_timeout=1), database)
+    with psycopg.connect(str(pooled.database_url)) as other, connect(pooled) as connection:
+        other.execute("select 1")
+        with pytest.raises(DatabaseUnreachable, match="query_wait_timeout"):
+            require_usable_pool(pooled, connection)
 
 
 @pytest.mark.parametrize("mode", ["session", "transaction"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from click.testing import CliRunner
 from clerk.cli import cli
 from clerk.db.migrations.migrate import _LOCK_KEY as MIGRATION_LOCK
 from clerk.monitoring.status import read_queues
+from clerk.monitoring.workers import count_active_processes
 from clerk.pipeline import engine
 from clerk.pipeline.engine import QUEUES
 from clerk.reconcile import apply
@@ -98,6 +100,8 @@ def test_two_workers_share_the_sessions_of_a_pool(pooled: Pooled) -> None:
     sessions = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
     assert pipeline.scalar(sessions) <= _POOL_SIZE + len(workers)
     assert pipeline.ignored_results("fenced") == []
+    # As `clerk worker --check` counts them: each has a listener, which is not in the pool.
+    assert count_active_processes(pipeline.connection, socket.gethostname()) >= len(workers)
 
     assert engine.defer_reconciliation(pipeline.connection)
     reconciled = "select count(*) from procrastinate_jobs where task_name = 'clerk.reconcile' and status = 'succeeded'"
