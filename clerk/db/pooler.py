@@ -110,7 +110,8 @@ def _begin(client: Connection, url: str, timeout: float | None = None) -> int | 
             continue
         error = psycopg.errors.error_from_result(result)
         if not _NO_TRANSACTIONS.search(str(error)):
-            raise error
+            # Without a SQLSTATE it is libpq's, of a lost connection.
+            raise error if error.sqlstate else psycopg.OperationalError(str(error))
         raise DatabaseRefused(
             f"the connection pooler at {redact_url(url)} allows no transactions (PgBouncer: pool_mode = statement)",
             "use pool_mode = transaction and set CLERK_DIRECT_DATABASE_URL, or use pool_mode = session",
