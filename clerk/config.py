@@ -53,6 +53,7 @@ class Setting:
 @dataclass(frozen=True)
 class Settings:
     database_url: str | None
+    direct_database_url: str | None
     home: Path
     storage_dir: Path
     postgres_idle_timeout: float
@@ -92,6 +93,11 @@ class Settings:
     redis_url: str | None
     origins: Mapping[str, str]
     """Setting name → the origin of its value: `environment`, the path of a folder or file, or `default`."""
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether connections of DATABASE_URL have no session of their own."""
+        return self.direct_database_url != self.database_url
 
 
 # --- Parsers of values. Each raises ValueError(problem, remedy); the problem must not contain a secret.
@@ -348,6 +354,15 @@ SETTINGS = (
         database_url,
         "an embedded Postgres under CLERK_HOME",
         'The database: postgresql://user:password@host:5432/name, or libpq\'s "host=… user=… password=… dbname=…".',
+        redact_url,
+        is_computed=True,
+    ),
+    Setting(
+        "CLERK_DIRECT_DATABASE_URL",
+        "direct_database_url",
+        database_url,
+        "DATABASE_URL",
+        "The same database without a pooler. Required if DATABASE_URL leads to PgBouncer in transaction mode.",
         redact_url,
         is_computed=True,
     ),
@@ -663,7 +678,12 @@ def load(environ: Mapping[str, str] = os.environ, current_folder: Path | None = 
                 raise SettingError(f"{setting.name} (from {origin}) {problem}", remedy) from error
             origins[setting.name] = origin
             break
-    parsed.setdefault("database_url", None)
+    database = parsed.setdefault("database_url", None)
+    if database is None and "direct_database_url" in parsed:
+        raise SettingError(
+            "CLERK_DIRECT_DATABASE_URL is set, but DATABASE_URL is not", "set both, or only DATABASE_URL"
+        )
+    parsed.setdefault("direct_database_url", database)
     parsed.setdefault("ocr_engine", "tesserocr" if importlib.util.find_spec("tesserocr") else "pytesseract")
     home = parsed.setdefault("home", current_folder.absolute() / ".clerk")
     storage = parsed.setdefault("storage_dir", home / "storage")

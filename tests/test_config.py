@@ -53,6 +53,21 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     assert settings.origins["STORAGE_DIR"] == str(tmp_path / ".env")
 
 
+def test_the_direct_url_is_the_database_url_unless_it_is_set(tmp_path: Path) -> None:
+    pool, direct = "postgresql://u:p@pool:6432/db", "postgres://u:s3cret@server/db"
+    assert not load(tmp_path).is_pooled
+    settings = load(tmp_path, DATABASE_URL=pool)
+    assert settings.direct_database_url == pool
+    assert not settings.is_pooled
+    settings = load(tmp_path, DATABASE_URL=pool, CLERK_DIRECT_DATABASE_URL=direct)
+    assert settings.direct_database_url == "postgresql://u:s3cret@server/db"
+    assert settings.is_pooled
+    row = next(setting for setting in SETTINGS if setting.field == "direct_database_url")
+    assert row.show(settings.direct_database_url) == "postgresql://u:***@server/db"
+    with pytest.raises(SettingError, match="CLERK_DIRECT_DATABASE_URL is set, but DATABASE_URL is not"):
+        load(tmp_path, CLERK_DIRECT_DATABASE_URL=direct)
+
+
 @pytest.mark.parametrize(("name", "value"), [("CLERK_PLUGINS_DIR", "."), ("CLERK_DEPLOY_COMMAND", "touch /tmp/x")])
 def test_settings_that_run_programs_are_not_read_from_the_file(tmp_path: Path, name: str, value: str) -> None:
     """Whoever can write to the current folder could otherwise run programs as the user of clerk."""

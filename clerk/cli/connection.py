@@ -11,7 +11,7 @@ import psycopg
 from clerk import config
 from clerk.cli.output import info
 from clerk.db.audit import set_actor
-from clerk.db.connection import connect
+from clerk.db.connection import connect, require_usable_pool
 from clerk.db.migrations.migrate import Migrator, read_state
 from clerk.db.migrations.sqlfiles import default_folder
 from clerk.db.migrations.verify import require_known_migrations, require_known_schema
@@ -30,6 +30,7 @@ def open_pipeline(
     """
     settings = settings or config.load()
     with connect(settings) as connection:
+        require_usable_pool(settings, connection)
         if create and settings.database_url is None and read_state(connection).kind == "empty":
             info(f"Creating a database under {settings.home} …")
             Migrator(connection, default_folder(), settings.lock_timeout).up()
@@ -46,4 +47,5 @@ def open_migrator(settings: config.Settings | None = None, log: Callable[[str], 
     """Connect to a database of any schema."""
     settings = settings or config.load()
     with connect(settings) as connection:
+        require_usable_pool(settings, connection)
         yield Migrator(connection, default_folder(), settings.lock_timeout, log)

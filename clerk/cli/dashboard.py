@@ -10,7 +10,7 @@ import click
 
 from clerk import config, logs
 from clerk.cli.output import info
-from clerk.db.connection import connect_to, database_url
+from clerk.db.connection import connect, database_url, direct_database_url, require_usable_pool
 from clerk.errors import SettingError
 from clerk.process import sd_notify
 from clerk.web.auth import is_loopback
@@ -64,15 +64,21 @@ def dashboard(host: str, port: int, token: str | None, allow_actions: bool) -> N
     logs.configure("human")
     # Raises SystemExit, so that the embedded Postgres is released.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with database_url(settings) as url, listen(host, port) as listener, ReadOnlyPool(url) as pool:
+    with (
+        database_url(settings) as url,
+        direct_database_url(settings) as direct_url,
+        listen(host, port) as listener,
+        ReadOnlyPool(url, settings.is_pooled) as pool,
+    ):
         # A direct connection reports why it fails; the pool reports only a timeout.
-        with connect_to(url):
+        with connect(settings) as connection:
+            require_usable_pool(settings, connection)
             pool.assume_role()
         pool.check(QUERIES)
         info(f"The dashboard is at {address(host, listener.getsockname()[1])} (stop with Ctrl-C).")
         sd_notify.notify(sd_notify.READY)
         try:
-            executor = ActionExecutor(url) if allow_actions else None
+            executor = ActionExecutor(direct_url) if allow_actions else None
             app = create_app(
                 pool, token, settings.storage_dir, settings.publish_dir, executor, public_url=settings.public_url
             )

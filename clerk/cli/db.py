@@ -11,7 +11,7 @@ from clerk import config
 from clerk.cli.connection import open_migrator
 from clerk.cli.output import dry_run_option, info, json_option, print_json, show, table
 from clerk.cli.verify import apply_migration_option, report_checks
-from clerk.db.connection import database_url
+from clerk.db.connection import database_url, direct_database_url
 from clerk.db.embedded import postgres
 from clerk.db.migrations import schema_snapshot
 from clerk.db.migrations.migrate import Step, read_state
@@ -171,7 +171,7 @@ def verify_command(apply_migration: bool, as_json: bool) -> None:
 @db.command()
 @json_option
 def url(as_json: bool) -> None:
-    """Print the URL of the database, including the password.
+    """Print the URL of the database, including the password. Behind a pooler: CLERK_DIRECT_DATABASE_URL.
 
     Starts the embedded Postgres if it is used; it runs as long as a client is connected.
 
@@ -181,7 +181,7 @@ def url(as_json: bool) -> None:
       clerk db url --json
     """
     settings = config.load()
-    with database_url(settings) as database:
+    with direct_database_url(settings) as database:
         if as_json:
             print_json({"url": database})
         else:

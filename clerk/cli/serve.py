@@ -10,7 +10,7 @@ import click
 from clerk import config, logs
 from clerk.cli.dashboard import address, listen
 from clerk.cli.output import info
-from clerk.db.connection import database_url
+from clerk.db.connection import direct_database_url
 from clerk.errors import ClerkError
 from clerk.humanize import pluralize
 from clerk.publish.versions import published_archives
@@ -70,7 +70,7 @@ def serve(host: str, port: int, allow_sql: bool) -> None:
     logs.configure("human")
     # Raises SystemExit, so that the embedded Postgres is released.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with database_url(settings) as url, listen(host, port) as listener:
+    with direct_database_url(settings) as url, listen(host, port) as listener:
         metadata = SiteMetadata.from_postgres(url)
         with metadata.refreshed_in_background():
             app = create_app(settings.publish_dir, settings.storage_dir, metadata, allow_sql)

@@ -94,13 +94,13 @@ def up(
         specs.append(ProcessSpec("dashboard", ("dashboard", *options)))
     if not quiet:
         info("Starting; stop with Ctrl-C …")
-    with database_url(settings) as url, _open_log(settings, quiet, log_format) as log:
+    with database_url(settings), _open_log(settings, quiet, log_format) as log:
         with open_migrator(settings) as migrator:
             migrator.up()
             started_at = engine.now(migrator.connection)
         endpoints = Endpoints(
             address,
-            f"embedded, under {settings.home}" if settings.database_url is None else redact_url(url),
+            _describe_database(settings),
             str(log.name) if log else None,
         )
         _run(settings, Supervisor(specs, output=log), _make_display(endpoints, quiet), until_idle)
@@ -108,6 +108,13 @@ def up(
             _require_no_failed_run(settings, started_at)
     if not quiet:
         info("clerk has stopped.")
+
+
+def _describe_database(settings: config.Settings) -> str:
+    if settings.database_url is None:
+        return f"embedded, under {settings.home}"
+    direct = f", sessions at {redact_url(settings.direct_database_url)}" if settings.is_pooled else ""
+    return f"{redact_url(settings.database_url)}{direct}"
 
 
 def _require_no_failed_run(settings: config.Settings, since: datetime) -> None:

@@ -10,6 +10,7 @@ import psycopg
 from psycopg import sql
 
 from clerk.config import Settings, redact_url
+from clerk.db import pooler
 from clerk.db.embedded import postgres
 from clerk.errors import ClerkError, DatabaseRefused, DatabaseUnreachable
 
@@ -28,10 +29,25 @@ def database_url(settings: Settings) -> Iterator[str]:
 
 
 @contextlib.contextmanager
+def direct_database_url(settings: Settings) -> Iterator[str]:
+    """Yield the URL for connections that need a session: CLERK_DIRECT_DATABASE_URL, or else the same URL."""
+    with database_url(settings) as url:
+        yield settings.direct_database_url or url
+
+
+@contextlib.contextmanager
 def connect(settings: Settings) -> Iterator[psycopg.Connection]:
-    """Yield an autocommit connection. Database errors that an operator can fix are raised as ClerkError."""
-    with database_url(settings) as url, connect_to(url) as connection:
+    """Yield an autocommit connection with a session. Database errors that an operator can fix are raised as
+    ClerkError."""
+    with direct_database_url(settings) as url, connect_to(url) as connection:
         yield connection
+
+
+def require_usable_pool(settings: Settings, direct: psycopg.Connection) -> None:
+    """If DATABASE_URL leads to a pool: raise ClerkError unless it can be used and has the same database as `direct`."""
+    if settings.is_pooled and settings.database_url is not None:
+        with translate_errors(settings.database_url):
+            pooler.require_pool(settings.database_url, direct)
 
 
 @contextlib.contextmanager
@@ -39,11 +55,13 @@ def connect_to(url: str) -> Iterator[psycopg.Connection]:
     with translate_errors(url):
         try:
             connection = psycopg.connect(
-                url, autocommit=True, connect_timeout=_CONNECT_TIMEOUT, application_name="clerk"
+                url, autocommit=True, connect_timeout=_CONNECT_TIMEOUT, application_name=pooler.APPLICATION_NAME
             )
         except psycopg.ProgrammingError as error:  # libpq's own message may contain the password
             raise DatabaseUnreachable(f"{redact_url(url)} is not a Postgres URL", "correct DATABASE_URL") from error
     with connection, translate_errors(url):
+        # First, because a pool would leave the settings of this session to other clients.
+        pooler.require_session(connection, url)
         # The role may have another search_path; clerk's objects are in the schema public. JIT compilation takes seconds
         # for the views, which Postgres believes to be expensive, and saves nothing.
         connection.execute("select set_config('search_path', 'public', false), set_config('jit', 'off', false)")

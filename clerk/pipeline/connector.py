@@ -17,7 +17,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, LiteralString, TypeVar
 
@@ -27,7 +27,8 @@ from procrastinate import PsycopgConnector, exceptions
 from procrastinate.connector import BaseConnector, Notify
 
 from clerk import config
-from clerk.db.connection import connect_to, database_url
+from clerk.db import pooler
+from clerk.db.connection import connect_to, database_url, require_usable_pool
 from clerk.db.migrations.sqlfiles import default_folder
 from clerk.db.migrations.verify import require_known_schema
 from clerk.error_causes import is_transient
@@ -84,6 +85,8 @@ class ClerkConnector(PsycopgConnector):
         self._job_pool: psycopg_pool.ConnectionPool[Any] | None = None
         self._job_pool_lock = threading.Lock()
         self._url: str | None = None
+        self._direct_url: str | None = None
+        """For connections that need a session."""
         self.statement_deadline = 60.0
         """Seconds after which a statement of the worker counts as lost."""
         self.job_statement_deadline = 600.0
@@ -99,13 +102,16 @@ class ClerkConnector(PsycopgConnector):
         if self._url is not None:
             return
         url = self._stack.enter_context(database_url(self.settings))
-        with connect_to(url) as connection:
+        direct_url = self.settings.direct_database_url or url
+        with connect_to(direct_url) as connection:
             require_known_schema(connection, default_folder())
+            require_usable_pool(self.settings, connection)
         self.holder = new_holder()
-        self._url = url
+        self._url, self._direct_url = url, direct_url
+        options = pooler.CLIENT_OPTIONS if self.settings.is_pooled else {}
         self._pool_args |= {
             "conninfo": url,
-            "kwargs": {"application_name": self.holder, **_KEEPALIVE},
+            "kwargs": {"application_name": self.holder, **_KEEPALIVE, **options},
             "connection_class": AsyncConnectionWithDeadline,
         }
 
@@ -113,12 +119,15 @@ class ClerkConnector(PsycopgConnector):
         assert isinstance(connection, AsyncConnectionWithDeadline)
         connection.deadline = self.statement_deadline
         await connection.set_autocommit(True)
-        await connection.execute(_SESSION_SETTINGS, {"seconds": connection.deadline})
+        # A pool without sessions would leave these settings to other clients.
+        if not self.settings.is_pooled:
+            await connection.execute(_SESSION_SETTINGS, {"seconds": connection.deadline})
 
     def _configure_job_connection(self, connection: psycopg.Connection[Any]) -> None:
         assert isinstance(connection, ConnectionWithDeadline)
         connection.deadline = self.job_statement_deadline
-        connection.execute(_SESSION_SETTINGS, {"seconds": connection.deadline})
+        if not self.settings.is_pooled:
+            connection.execute(_SESSION_SETTINGS, {"seconds": connection.deadline})
 
     def _check_job_connection(self, connection: psycopg.Connection[Any]) -> None:
         assert isinstance(connection, ConnectionWithDeadline)
@@ -195,6 +204,27 @@ class ClerkConnector(PsycopgConnector):
                 yield connection
         finally:
             pool.putconn(connection)
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[psycopg.Connection[Any]]:
+        """A new connection for a task that needs a session: it sets what other tasks must not inherit, or holds a
+        session lock."""
+        with self._job_pool_lock:
+            self._prepare()
+        options = {**self._pool_args["kwargs"], "autocommit": True}
+        with ConnectionWithDeadline.connect(str(self._direct_url), **options) as connection:
+            connection.deadline = self.job_statement_deadline
+            connection.execute(_SESSION_SETTINGS, {"seconds": connection.deadline})
+            yield connection
+
+    @contextlib.asynccontextmanager
+    async def _get_standalone_connection(self) -> AsyncGenerator[psycopg.AsyncConnection[Any]]:
+        """For the listener, which needs a session."""
+        options = {**self._pool_args["kwargs"], "autocommit": True}
+        async with await AsyncConnectionWithDeadline.connect(str(self._direct_url), **options) as connection:
+            connection.deadline = self.statement_deadline
+            await connection.execute(_SESSION_SETTINGS, {"seconds": connection.deadline})
+            yield connection
 
     async def execute_query_async(self, query: LiteralString, **arguments: Any) -> None:
         await self._retry_transient(lambda: super(ClerkConnector, self).execute_query_async(query, **arguments))

@@ -55,6 +55,12 @@ class JobContext:
         with self._connector.connection() as connection:
             yield connection
 
+    @contextlib.contextmanager
+    def session(self) -> Iterator[psycopg.Connection[Any]]:
+        """A new connection with a session of its own, for session locks and session settings."""
+        with self._connector.session() as connection:
+            yield connection
+
     def raise_if_cancelled(self) -> None:
         if self._context.should_abort():
             raise exceptions.JobAborted

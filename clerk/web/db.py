@@ -18,6 +18,7 @@ from psycopg import sql
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import ConnectionPool
 
+from clerk.db import pooler
 from clerk.db.connection import translate_errors
 from clerk.errors import DatabaseRefused, SchemaMismatch
 from clerk.monitoring.metrics import read_metrics
@@ -38,12 +39,18 @@ SampleQuery = tuple[Query, dict[str, Any]]
 
 
 class ReadOnlyPool:
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, is_pooled: bool = False) -> None:
+        """`is_pooled`: the URL leads to a pool without sessions. Every setting is local to its transaction anyway."""
         self.url = url
         self.role: str | None = None
         self.pool = ConnectionPool(
             url,
-            kwargs={"autocommit": True, "connect_timeout": 5, "application_name": "clerk dashboard"},
+            kwargs={
+                "autocommit": True,
+                "connect_timeout": 5,
+                "application_name": "clerk dashboard",
+                **(pooler.CLIENT_OPTIONS if is_pooled else {}),
+            },
             min_size=0,
             max_size=_MAX_CONNECTIONS,
             timeout=_POOL_TIMEOUT,

@@ -14,10 +14,12 @@ import psutil
 import psycopg
 import pytest
 
+from clerk.config import redact_url
 from clerk.db.connection import connect_to
 from clerk.db.embedded import postgres
 from clerk.errors import EXIT_FAILURE, EXIT_USAGE
 from clerk.reconcile import apply
+from tests import pgbouncer
 from tests.conftest import Url
 from tests.process.conftest import Start
 from tests.process.helpers import Up, add, have_exited, outcome, until, write_documents
@@ -82,6 +84,28 @@ def test_killed_processes_are_restarted_and_the_site_completes(
     assert "was killed by SIGKILL: restarting it in 1 s" in up.output
     up.signal(signal.SIGTERM)
     assert up.wait() == 0
+
+
+@pgbouncer.needs_pgbouncer
+def test_a_site_through_transaction_pooling(
+    start: Start, database: Url, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """Workers and dashboard have fewer sessions than connections; the rest uses the direct URL."""
+    add(connection, "springfield", write_documents(tmp_path / "documents"))
+    with pgbouncer.running(database, tmp_path, default_pool_size=2) as bouncer:
+        url = bouncer.url.replace("clerk@", "clerk:s3cret@")
+        up = start("--processes", "1", "--port", "0", DATABASE_URL=url, CLERK_DIRECT_DATABASE_URL=database)
+        address = up.dashboard()
+        assert httpx2.get(address).status_code == 200
+        assert until(lambda: outcome(connection, "springfield")) == "succeeded"
+        up.wait_for_output("(1 document processed)")
+        assert httpx2.get(f"{address}sites/springfield").status_code == 200
+        up.signal(signal.SIGTERM)
+        assert up.wait() == 0
+    assert f"clerk:***@127.0.0.1:{bouncer.port}/clerk, sessions at {redact_url(database)}" in up.output
+    assert "s3cret" not in up.output
+    rows = connection.execute("select invariant, problem from invariant_violations").fetchall()
+    assert rows == []
 
 
 def responds(address: str) -> bool:

@@ -26,7 +26,14 @@ def test_the_path_is_passed_as_an_argument_without_a_shell(tmp_path: Path) -> No
 
 def test_the_environment_has_no_credentials_of_clerk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = "postgresql://clerk:s3cret@db/clerk"
-    for name in ("DATABASE_URL", "REDIS_URL", "PGPASSWORD", "PGSERVICEFILE", "CLERK_DASHBOARD_TOKEN"):
+    for name in (
+        "DATABASE_URL",
+        "CLERK_DIRECT_DATABASE_URL",
+        "REDIS_URL",
+        "PGPASSWORD",
+        "PGSERVICEFILE",
+        "CLERK_DASHBOARD_TOKEN",
+    ):
         monkeypatch.setenv(name, url)
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", url)
     monkeypatch.setenv("DEPLOY_KEY", "the command's own")

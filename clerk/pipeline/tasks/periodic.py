@@ -40,7 +40,7 @@ def rescue(context: procrastinate.JobContext, timestamp: int) -> int:
 def reconcile(context: procrastinate.JobContext, timestamp: int) -> int:
     """Detect and repair inconsistent pipeline state."""
     job = JobContext(context)
-    with job.connection() as connection:
+    with job.session() as connection:
         audit.set_actor(connection, "worker")
         return len(apply.reconcile(connection, StorageScan(job.settings)).done)
 

@@ -25,7 +25,9 @@ from clerk.plugins.hookspecs import hookimpl
 _KILL_DELAY = 5.0
 """Seconds between SIGTERM and SIGKILL."""
 _MAX_OUTPUT = 400
-_CREDENTIALS = frozenset({"DATABASE_URL", "REDIS_URL", "CLERK_DASHBOARD_TOKEN", "CREDENTIALS_DIRECTORY"})
+_CREDENTIALS = frozenset(
+    {"DATABASE_URL", "CLERK_DIRECT_DATABASE_URL", "REDIS_URL", "CLERK_DASHBOARD_TOKEN", "CREDENTIALS_DIRECTORY"}
+)
 
 
 @hookimpl
