@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from dataclasses import dataclass
@@ -14,8 +15,16 @@ import click
 from clerk import config, logs
 from clerk.app import app
 from clerk.cli.connection import open_pipeline
-from clerk.db.connection import connect, database_url
-from clerk.errors import EXIT_FAILURE, EXIT_OK, ClerkError, InvalidPluginResult, PluginMissing, ToolMissing
+from clerk.db.connection import connect, database_url, wait_until_ready
+from clerk.errors import (
+    EXIT_FAILURE,
+    EXIT_OK,
+    ClerkError,
+    DatabaseUnreachable,
+    InvalidPluginResult,
+    PluginMissing,
+    ToolMissing,
+)
 from clerk.humanize import pluralize
 from clerk.monitoring.status import read_queues
 from clerk.monitoring.workers import count_active_processes
@@ -23,6 +32,8 @@ from clerk.ocr.engines import find_engine
 from clerk.pipeline.engine import QUEUES
 from clerk.process import parent_death
 from clerk.process.supervisor import ProcessSpec, Supervisor
+
+logger = logging.getLogger(__name__)
 
 CPU_QUEUES = ("ocr", "compilation", "extraction")
 """Their jobs use a whole core: one job at a time per process, one process per core."""
@@ -123,7 +134,8 @@ def worker(
         click.get_current_context().exit(EXIT_OK if alive else EXIT_FAILURE)
     if not parent_death.is_child():
         require_ocr(settings, selected)
-    with database_url(settings):
+    with database_url(settings) as url:
+        wait_until_ready(url, settings.database_timeout)
         with open_pipeline(settings):
             pass  # only checks the schema
         logs.configure(log_format)
@@ -173,6 +185,10 @@ async def _run(plan: ProcessPlan, grace: float | None) -> None:
 
 def _is_idle(settings: config.Settings, queues: tuple[str, ...]) -> bool:
     """A finished job defers its successor in the same transaction, so the queues are never empty between two jobs."""
-    with connect(settings) as connection:
-        rows = read_queues(connection)
+    try:
+        with connect(settings) as connection:
+            rows = read_queues(connection)
+    except DatabaseUnreachable as error:
+        logger.warning("cannot tell whether the queues are empty: %s", error)
+        return False  # the workers wait for the database too
     return not any(row["waiting"] + row["running"] for row in rows if row["queue"] in queues)

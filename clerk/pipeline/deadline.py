@@ -1,4 +1,5 @@
 """Database connections on which every statement has a deadline: without a response in time, the connection is closed.
+So is one whose server has become read-only, so that no pool keeps a connection to the old primary after a failover.
 
 The kernel's timeouts end a connection whose packets are lost. They do not help if something on the way, such as a
 pooler or a server that hangs, accepts the statement and never responds.
@@ -27,7 +28,7 @@ class ConnectionWithDeadline(psycopg.Connection[Any]):
     def wait(self, gen: Steps[Result], interval: float = _INTERVAL, timeout: float | None = None) -> Result:
         try:
             return super().wait(_until(gen, self.deadline), interval, **_options(timeout))
-        except StatementTimeout:
+        except (StatementTimeout, psycopg.errors.ReadOnlySqlTransaction):
             self.pgconn.finish()
             raise
 
@@ -39,9 +40,17 @@ class AsyncConnectionWithDeadline(psycopg.AsyncConnection[Any]):
     async def wait(self, gen: Steps[Result], interval: float = _INTERVAL, timeout: float | None = None) -> Result:
         try:
             return await super().wait(_until(gen, self.deadline), interval, **_options(timeout))
-        except StatementTimeout:
+        except (StatementTimeout, psycopg.errors.ReadOnlySqlTransaction):
             self.pgconn.finish()
             raise
+
+
+def require_read_write(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    """Raise the error of a read-only transaction if the server has become read-only, without a round trip: it reports
+    changes of these parameters with its next response. A pooler may not pass them on: the first write fails then."""
+    for parameter in ("in_hot_standby", "default_transaction_read_only"):
+        if connection.info.parameter_status(parameter) == "on":
+            raise psycopg.errors.ReadOnlySqlTransaction(f"the server is read-only ({parameter} = on)")
 
 
 def _until(gen: Steps[Result], seconds: float) -> Steps[Result]:
