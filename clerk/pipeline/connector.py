@@ -72,7 +72,7 @@ select set_config('search_path', 'public', false), set_config('jit', 'off', fals
 """
 
 
-_STANDBY_INTERVAL = 5.0
+_STANDBY_INTERVAL = 2.0
 _SESSIONS_WAITING_FOR_STANDBY = (
     "select pid from pg_stat_activity where application_name = %(holder)s and wait_event = 'SyncRep'"
 )
@@ -283,8 +283,10 @@ class ClerkConnector(PsycopgConnector):
         if isinstance(error, psycopg_pool.PoolTimeout | psycopg.errors.LockNotAvailable):
             return  # not executed, or rolled back
         if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
-            # The other connections of the pool are to the same server, which is no longer the primary.
+            # The other connections of the pools are to the same server, which is no longer the primary.
             await self.pool.drain()
+            if self._job_pool is not None:
+                await asyncio.to_thread(self._job_pool.drain)
         if isinstance(error, psycopg.OperationalError | psycopg.errors.ReadOnlySqlTransaction):
             self.unknown_outcomes += 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import shutil
@@ -113,12 +114,19 @@ class Cluster:
             for name, port in zip(("first", "second"), ports, strict=True)
         )
         self.nodes = (self.primary, self.standby)
+        self._numbers = itertools.count(1)
 
-    @property
-    def url(self) -> str:
-        """Of the database on the server that accepts writes, whichever it is."""
+    def url(self, database: str = DATABASE) -> str:
+        """Of a database on the server that accepts writes, whichever it is."""
         hosts = ",".join(node.host for node in self.nodes)
-        return f"postgresql://{SUPERUSER}@{hosts}/{DATABASE}?target_session_attrs=read-write"
+        return f"postgresql://{SUPERUSER}@{hosts}/{database}?target_session_attrs=read-write"
+
+    def create_database(self) -> str:
+        """The URL of a new database with clerk's schema."""
+        name = f"test_{next(self._numbers)}"
+        self.primary.execute(f"create database {name} template {DATABASE}")
+        self.wait_for_standby()
+        return self.url(name)
 
     def start(self) -> None:
         self.primary.initialise()

@@ -7,20 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from clerk.publish.versions import SiteVersions
 from tests.faults.cluster import Cluster, running_cluster
 from tests.faults.pipeline import Pipeline, pipeline_on, until
 from tests.faults.real_sites import Installation, write_documents
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.usefixtures("only_with_long")]
 
 _SITES = ("alba", "brook", "cove")
 _DOCUMENTS = 16
-
-
-@pytest.fixture(autouse=True)
-def _only_with_long(pytestconfig: pytest.Config) -> None:
-    if not pytestconfig.getoption("--long"):
-        pytest.skip("takes minutes: --long")
 
 
 @pytest.fixture
@@ -49,9 +44,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def installation(cluster: Cluster, sources: Path, tmp_path: Path) -> Installation:
-    installation = Installation(cluster.url, tmp_path / "disturbed", sources)
+    installation = Installation(cluster.url(), tmp_path / "disturbed", sources)
     installation.folder.mkdir()
-    installation.add_sites(*_SITES)
     return installation
 
 
@@ -70,8 +64,9 @@ def _runs_have_ended(pipeline: Pipeline, count: int) -> bool:
 def test_switchovers_under_load(
     cluster: Cluster, installation: Installation, expected: dict[str, str], tmp_path: Path
 ) -> None:
-    with pipeline_on(cluster.url, tmp_path) as pipeline, installation.workers() as workers:
+    with pipeline_on(cluster.url(), tmp_path) as pipeline, installation.workers() as workers:
         pids = workers.pids()
+        installation.add_sites(*_SITES)
         installation.clerk("update", "--all")
         for processed in (3, 15, 30):
             until(lambda processed=processed: _processed(pipeline) >= processed, "documents")  # type: ignore[misc]
@@ -86,3 +81,45 @@ def test_switchovers_under_load(
         assert pipeline.scalar("select count(*) from publications") == len(_SITES)
     installation.clerk("verify")
     assert installation.content_hashes(*_SITES) == expected
+
+
+@pytest.mark.parametrize("lost", ["some results", "three runs"])
+def test_failover_to_a_standby_that_lags(
+    cluster: Cluster, installation: Installation, expected: dict[str, str], tmp_path: Path, lost: str
+) -> None:
+    """Results that were acknowledged, publications and a site vanish from the database; their files do not."""
+    *early, late = _SITES
+    with pipeline_on(cluster.url(), tmp_path) as pipeline, installation.workers() as workers:
+        pids = workers.pids()
+        installation.add_sites(*early)
+        installation.clerk("update", "--all")
+        until(lambda: _processed(pipeline) >= 4, "documents")
+        cluster.wait_for_standby()
+        cluster.standby.stop_receiving()
+        kept = _processed(pipeline)
+        installation.add_sites(late)
+        installation.clerk("update", late)
+        if lost == "three runs":
+            until(lambda: _runs_have_ended(pipeline, len(_SITES)), "the end of the runs")
+            assert installation.content_hashes(*_SITES) == expected
+        else:
+            until(lambda: _processed(pipeline) >= kept + 10, "more documents")
+
+        cluster.primary.crash()
+        cluster.promote()
+        pipeline.reconnect()
+        assert _processed(pipeline) <= kept
+        assert pipeline.rows("select from sites where subdomain = %s", late) == []
+        cluster.start_standby()
+        installation.add_sites(late)
+        installation.clerk("update", late)
+        until(lambda: _runs_have_ended(pipeline, len(_SITES)), "the end of the runs")
+
+        assert workers.pids() == pids
+        pipeline.check_invariants()
+        assert pipeline.rows("select outcome from pipeline_runs") == [("succeeded",)] * len(_SITES)
+        assert pipeline.scalar("select count(*) from publications") == len(_SITES)
+    installation.clerk("verify")
+    assert installation.content_hashes(*_SITES) == expected
+    for site in _SITES:
+        assert len(SiteVersions(installation.storage / "_published", site).versions()) == 1
