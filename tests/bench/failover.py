@@ -1,0 +1,103 @@
+"""Seconds from the promotion of a Postgres standby to the next finished job, and the workers that exited.
+
+Two workers process jobs of a quarter of a second all the time. The primary is stopped cleanly or killed, the standby is
+promoted after a pause, and the old primary becomes its standby. Both servers and the workers run on this machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.faults.cluster import Cluster, running_cluster
+from tests.faults.pipeline import Pipeline, pipeline_on, until
+
+_DOCUMENTS = 20_000
+_FINISHED = "select count(*) from procrastinate_events where type = 'succeeded' and at > to_timestamp(%s)"
+_FIRST = (
+    "select extract(epoch from min(at))::float8 from procrastinate_events"
+    " where type = 'succeeded' and at > to_timestamp(%s)"
+)
+
+
+@dataclass
+class Scenario:
+    name: str
+    is_planned: bool
+    pause: float = 0.0
+    """Seconds between the end of the primary and the promotion."""
+    failover: list[float] = field(default_factory=list)
+    """Seconds from the end of the primary to the end of the promotion."""
+    recovery: list[float] = field(default_factory=list)
+    """Seconds from the end of the promotion to the next finished job."""
+
+
+def measure(cluster: Cluster, pipeline: Pipeline, scenario: Scenario) -> None:
+    now = time.time()
+    until(lambda: pipeline.scalar(_FINISHED, now) >= 20, "jobs under way")
+    cluster.wait_for_standby()
+    began = time.time()
+    if scenario.is_planned:
+        cluster.primary.stop()
+    else:
+        cluster.primary.crash()
+    time.sleep(scenario.pause)
+    cluster.promote()
+    promoted = time.time()
+    pipeline.reconnect()
+    until(lambda: pipeline.scalar(_FINISHED, promoted), "the next finished job")
+    scenario.failover.append(promoted - began)
+    scenario.recovery.append(pipeline.scalar(_FIRST, promoted) - promoted)
+    if scenario.is_planned:
+        cluster.standby.follow(cluster.primary)
+    else:
+        cluster.start_standby()
+
+
+def report(scenarios: Sequence[Scenario]) -> str:
+    lines = [
+        f"{'':34}  promoted after   next finished job after the promotion",
+        f"{'':34}{'median s':>16}{'count':>10}",
+    ]
+    lines[1] += f"{'median s':>12}{'max s':>10}"
+    for scenario in scenarios:
+        lines.append(
+            f"{scenario.name:34}{statistics.median(scenario.failover):16.1f}{len(scenario.recovery):10}"
+            f"{statistics.median(scenario.recovery):20.1f}{max(scenario.recovery):20.1f}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bin/bench failover", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="failovers of each kind (default: 5)")
+    rounds = parser.parse_args().rounds
+    scenarios = [
+        Scenario("clean shutdown", is_planned=True),
+        Scenario("crash", is_planned=False),
+        Scenario("crash, promoted 30 s later", is_planned=False, pause=30.0),
+    ]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        with running_cluster(folder) as cluster, pipeline_on(cluster.url(), folder) as pipeline:
+            pipeline.add_site(documents=_DOCUMENTS)
+            pipeline.set_plan(ocr="work:0.25")
+            pipeline.start_run(first_phase=2)
+            workers = [pipeline.worker("ocr", concurrency=4, options=()) for _ in range(2)]
+            for scenario in scenarios:
+                for _ in range(rounds):
+                    measure(cluster, pipeline, scenario)
+            exited = sum(not worker.is_alive() for worker in workers)
+            fenced = len(pipeline.ignored_results("fenced"))
+    print(report(scenarios))  # noqa: T201
+    print(f"Workers that exited: {exited}. Results rejected by the fence: {fenced}.")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
