@@ -7,6 +7,7 @@ import logging
 import re
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -80,6 +81,14 @@ def wait_until_ready(url: str, seconds: float) -> None:
             return
         else:
             return
+
+
+def require_read_write(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    """Raise the error of a read-only transaction if the server has become read-only, without a round trip: it reports
+    changes of these parameters with its next response. A pooler may not pass them on: the first write fails then."""
+    for parameter in ("in_hot_standby", "default_transaction_read_only"):
+        if connection.info.parameter_status(parameter) == "on":
+            raise psycopg.errors.ReadOnlySqlTransaction(f"the server is read-only ({parameter} = on)")
 
 
 @contextlib.contextmanager

@@ -31,16 +31,11 @@ from procrastinate import PsycopgConnector, exceptions
 from procrastinate.connector import BaseConnector, Notify
 
 from clerk import config
-from clerk.db.connection import READ_WRITE, connect_to, database_url, wait_until_ready
+from clerk.db.connection import READ_WRITE, connect_to, database_url, require_read_write, wait_until_ready
 from clerk.db.migrations.sqlfiles import default_folder
 from clerk.db.migrations.verify import require_known_schema
 from clerk.error_causes import is_transient
-from clerk.pipeline.deadline import (
-    AsyncConnectionWithDeadline,
-    ConnectionWithDeadline,
-    StatementTimeout,
-    require_read_write,
-)
+from clerk.pipeline.deadline import AsyncConnectionWithDeadline, ConnectionWithDeadline, StatementTimeout
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")

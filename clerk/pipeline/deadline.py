@@ -45,14 +45,6 @@ class AsyncConnectionWithDeadline(psycopg.AsyncConnection[Any]):
             raise
 
 
-def require_read_write(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
-    """Raise the error of a read-only transaction if the server has become read-only, without a round trip: it reports
-    changes of these parameters with its next response. A pooler may not pass them on: the first write fails then."""
-    for parameter in ("in_hot_standby", "default_transaction_read_only"):
-        if connection.info.parameter_status(parameter) == "on":
-            raise psycopg.errors.ReadOnlySqlTransaction(f"the server is read-only ({parameter} = on)")
-
-
 def _until(gen: Steps[Result], seconds: float) -> Steps[Result]:
     """The same steps of a statement, until the deadline. psycopg resumes it every `interval` seconds, ready or not."""
     deadline = time.monotonic() + seconds

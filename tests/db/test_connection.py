@@ -148,8 +148,8 @@ def test_a_read_only_database(database: Url) -> None:
 def test_several_servers_of_which_none_accepts_writes(database: Url) -> None:
     """The message has what each of them said."""
     parameters = conninfo_to_dict(with_options(database, "-cdefault_transaction_read_only%3Don"))
-    parameters |= {"host": f"/nowhere,{parameters['host']}", "target_session_attrs": "read-write"}
-    error = connection_error(make_conninfo(**parameters))
+    hosts = f"/nowhere,{parameters.pop('host')}"
+    error = connection_error(make_conninfo("", host=hosts, target_session_attrs="read-write", **parameters))
     assert isinstance(error, DatabaseNotReady)
     assert "No such file or directory; " in error.what
     assert "session is read-only" in error.what

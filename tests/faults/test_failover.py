@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,10 +12,13 @@ import pytest
 from procrastinate import jobs
 
 from clerk.app import ClerkApp
+from clerk.errors import DatabaseUnreachable
 from clerk.monitoring.alerts import find_alerts
 from clerk.monitoring.status import read_status
 from clerk.pipeline.completer import BatchCompleter
 from clerk.pipeline.connector import ClerkConnector
+from clerk.pipeline.job_manager import ClerkJobManager
+from clerk.web.db import ReadOnlyPool
 from tests.faults.cluster import Cluster, Node, running_cluster
 from tests.faults.pipeline import Pipeline, pipeline_on, until
 
@@ -91,6 +95,30 @@ def test_no_connection_to_an_old_primary_that_became_read_only_is_kept(
             cluster.start_standby()
 
 
+def test_dashboard_leaves_an_old_primary_that_became_read_only(cluster: Cluster, url: str) -> None:
+    """Unless DATABASE_URL allows any server: a dashboard may read from a standby."""
+    node = cluster.primary
+    with ReadOnlyPool(url) as pool, ReadOnlyPool(node.url()) as any_server:
+        for each in (pool, any_server):
+            with each.transaction() as connection:
+                assert connection.execute("select 1").fetchone() == (1,)
+        node.set("default_transaction_read_only", "on")
+        try:
+            with any_server.transaction() as connection:
+                assert connection.execute("select 1").fetchone() == (1,)
+            with pytest.raises(DatabaseUnreachable), pool.transaction():
+                pass
+        finally:
+            node.set("default_transaction_read_only", "off")
+
+        def is_back() -> bool:
+            with contextlib.suppress(DatabaseUnreachable), pool.transaction():
+                return True
+            return False
+
+        until(is_back, "the dashboard")
+
+
 def test_worker_that_starts_during_a_failover_waits(cluster: Cluster, url: str, tmp_path: Path) -> None:
     """Only a standby is left, and it is promoted later."""
     with pipeline_on(url, tmp_path) as pipeline:
@@ -109,13 +137,8 @@ def test_worker_that_starts_during_a_failover_waits(cluster: Cluster, url: str, 
         cluster.standby.follow(cluster.primary)
 
 
-@pytest.mark.parametrize(
-    "end",
-    [
-        "the standby returns",
-        pytest.param("the setting is cleared", marks=pytest.mark.usefixtures("only_with_long")),
-    ],
-)
+@pytest.mark.usefixtures("only_with_long")
+@pytest.mark.parametrize("end", ["the standby returns", "the setting is cleared"])
 def test_synchronous_standby_stops(cluster: Cluster, url: str, tmp_path: Path, end: str) -> None:
     """Commits wait, longer than the worker waits for a database that does not respond. It waits too, with few sessions,
     and continues."""
@@ -169,6 +192,7 @@ def test_job_whose_claim_was_lost_is_claimed_again_by_the_worker_that_runs_it(
     async def scenario(pipeline: Pipeline) -> None:
         async with ClerkApp().open_async() as app:
             manager = app.job_manager
+            assert isinstance(manager, ClerkJobManager)
             completer = BatchCompleter(manager, await manager.register_worker(), ["ocr"], 3, started.append)
             await completer.fetch()
             (first,) = started
