@@ -1,12 +1,15 @@
 """Seconds from the promotion of a Postgres standby to the next finished job, and the workers that exited.
 
 Two workers process jobs of a quarter of a second all the time. The primary is stopped cleanly or killed, the standby is
-promoted after a pause, and the old primary becomes its standby. Both servers and the workers run on this machine.
+promoted after a pause, and the old primary becomes its standby. Both servers and the workers run on this machine. A
+socket that accepts connections and never answers simulates a host that does not respond.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import socket
 import statistics
 import tempfile
 import time
@@ -31,6 +34,8 @@ class Scenario:
     is_planned: bool
     pause: float = 0.0
     """Seconds between the end of the primary and the promotion."""
+    is_silent: bool = False
+    """Whether the old primary's host accepts connections and does not respond."""
     failover: list[float] = field(default_factory=list)
     """Seconds from the end of the primary to the end of the promotion."""
     recovery: list[float] = field(default_factory=list)
@@ -46,11 +51,14 @@ def measure(cluster: Cluster, pipeline: Pipeline, scenario: Scenario) -> None:
         cluster.primary.stop()
     else:
         cluster.primary.crash()
-    time.sleep(scenario.pause)
-    cluster.promote()
-    promoted = time.time()
-    pipeline.reconnect()
-    until(lambda: pipeline.scalar(_FINISHED, promoted), "the next finished job")
+    with contextlib.ExitStack() as silent_host:
+        if scenario.is_silent:
+            silent_host.enter_context(socket.create_server(("127.0.0.1", cluster.primary.port)))
+        time.sleep(scenario.pause)
+        cluster.promote()
+        promoted = time.time()
+        pipeline.reconnect(cluster.primary.url())
+        until(lambda: pipeline.scalar(_FINISHED, promoted), "the next finished job")
     scenario.failover.append(promoted - began)
     scenario.recovery.append(pipeline.scalar(_FIRST, promoted) - promoted)
     if scenario.is_planned:
@@ -81,6 +89,7 @@ def main() -> None:
         Scenario("clean shutdown", is_planned=True),
         Scenario("crash", is_planned=False),
         Scenario("crash, promoted 30 s later", is_planned=False, pause=30.0),
+        Scenario("crash, host does not respond", is_planned=False, is_silent=True),
     ]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -89,7 +98,7 @@ def main() -> None:
             pipeline.add_site(documents=_DOCUMENTS)
             pipeline.set_plan(ocr="work:0.25")
             pipeline.start_run(first_phase=2)
-            workers = [pipeline.worker("ocr", concurrency=4, options=()) for _ in range(2)]
+            workers = [pipeline.worker("ocr", concurrency=4) for _ in range(2)]
             for scenario in scenarios:
                 for _ in range(rounds):
                     measure(cluster, pipeline, scenario)

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from clerk import config
+from clerk.cli.worker import _is_idle
+from clerk.pipeline.engine import QUEUES
 from tests.cli.conftest import Clerk
 
 
@@ -29,3 +32,9 @@ def test_unknown_engine(clerk_command: Clerk, command: str, monkeypatch: pytest.
     result = clerk_command(command)
     assert result.code == 1
     assert "CLERK_OCR_ENGINE is 'easyocr'; the engines are pytesseract, tesserocr" in result.err
+
+
+def test_until_idle_does_not_end_while_the_database_is_unreachable(tmp_path: Path) -> None:
+    """The workers wait for it, and the queues may have jobs."""
+    settings = config.load({"DATABASE_URL": "postgresql://me@127.0.0.1:1/clerk"}, tmp_path)
+    assert not _is_idle(settings, QUEUES)
