@@ -77,7 +77,7 @@ def wait_until_ready(url: str, seconds: float) -> None:
             logger.warning("waiting for the database: %s", error)
             time.sleep(_POLL_INTERVAL)
         except (ClerkError, psycopg.Error) as error:
-            logger.debug("not waiting for the database: %s", error)
+            logger.debug("not waiting for the database: %s", type(error).__name__)  # a message may have the password
             return
         else:
             return

@@ -69,13 +69,12 @@ def measure(cluster: Cluster, pipeline: Pipeline, scenario: Scenario) -> None:
 
 def report(scenarios: Sequence[Scenario]) -> str:
     lines = [
-        f"{'':34}  promoted after   next finished job after the promotion",
-        f"{'':34}{'median s':>16}{'count':>10}",
+        f"{'':34}{'':10}{'promoted after':>16}{'next finished job after the promotion':>40}",
+        f"{'':34}{'count':>10}{'median s':>16}{'median s':>20}{'max s':>20}",
     ]
-    lines[1] += f"{'median s':>12}{'max s':>10}"
     for scenario in scenarios:
         lines.append(
-            f"{scenario.name:34}{statistics.median(scenario.failover):16.1f}{len(scenario.recovery):10}"
+            f"{scenario.name:34}{len(scenario.recovery):10}{statistics.median(scenario.failover):16.1f}"
             f"{statistics.median(scenario.recovery):20.1f}{max(scenario.recovery):20.1f}"
         )
     return "\n".join(lines)
