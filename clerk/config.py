@@ -57,6 +57,7 @@ class Settings:
     home: Path
     storage_dir: Path
     postgres_idle_timeout: float
+    database_timeout: float
     lock_timeout: float
     keep_jobs_hours: float
     dashboard_token: str | None
@@ -353,7 +354,8 @@ SETTINGS = (
         "database_url",
         database_url,
         "an embedded Postgres under CLERK_HOME",
-        'The database: postgresql://user:password@host:5432/name, or libpq\'s "host=… user=… password=… dbname=…".',
+        'The database: postgresql://user:password@host:5432/name, or libpq\'s "host=… user=… password=… dbname=…".'
+        " With standbys: host1:5432,host2:5432/name?target_session_attrs=read-write.",
         redact_url,
         is_computed=True,
     ),
@@ -388,6 +390,14 @@ SETTINGS = (
         seconds,
         "10",
         "Seconds that the embedded Postgres keeps running after the last process that uses it has ended.",
+    ),
+    Setting(
+        "CLERK_DATABASE_TIMEOUT",
+        "database_timeout",
+        seconds,
+        "300",
+        "Seconds that a worker waits for a database that is unreachable, starting or read-only, as during a failover;"
+        " then it exits and is restarted.",
     ),
     Setting(
         "CLERK_LOCK_TIMEOUT",

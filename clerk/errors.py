@@ -40,6 +40,12 @@ class DatabaseUnreachable(ClerkError):
     exit_code = EXIT_UNKNOWN
 
 
+class DatabaseNotReady(DatabaseUnreachable):
+    """A server responds, but accepts no sessions that write: it is starting, stopping or a standby. Soon it may."""
+
+    code = "DatabaseNotReady"
+
+
 class DatabaseRefused(ClerkError):
     """The database rejected a statement: missing privileges, full disk, lock timeout."""
 

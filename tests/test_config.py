@@ -216,6 +216,10 @@ def test_a_deleted_current_folder_is_an_error(tmp_path: Path, monkeypatch: pytes
         ("postgresql:///clerk?host=/run", "postgresql:///clerk?host=/run"),
         ("postgresql://me:s3cret@db:5432/clerk", "postgresql://me:***@db:5432/clerk"),
         ("postgresql://me:s3cret@db1,db2/clerk", "postgresql://me:***@db1,db2/clerk"),
+        (
+            "postgresql://me:s3cret@db1:5432,[::1]:5433/clerk?target_session_attrs=read-write",
+            "postgresql://me:***@db1:5432,[::1]:5433/clerk?target_session_attrs=read-write",
+        ),
         ("postgresql://me:@db/clerk", "postgresql://me:***@db/clerk"),
         ("postgresql://me:s3:cret@db/clerk", "postgresql://me:***@db/clerk"),
         # Unescaped special characters.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import sys
 from dataclasses import dataclass
@@ -13,13 +14,23 @@ import click
 import psycopg
 
 from clerk import config
-from clerk.db.connection import connect, database_url
-from clerk.errors import EXIT_FAILURE, EXIT_OK, ClerkError, InvalidPluginResult, PluginMissing, ToolMissing
+from clerk.db.connection import connect, database_url, wait_until_ready
+from clerk.errors import (
+    EXIT_FAILURE,
+    EXIT_OK,
+    ClerkError,
+    DatabaseUnreachable,
+    InvalidPluginResult,
+    PluginMissing,
+    ToolMissing,
+)
 from clerk.host import count_cores
 from clerk.monitoring.workers import find_host_problem
 from clerk.pipeline.engine import QUEUES
 from clerk.process import parent_death
 from clerk.process.supervisor import ProcessSpec, Supervisor
+
+logger = logging.getLogger(__name__)
 
 CPU_QUEUES = ("ocr", "compilation", "extraction")
 """Their jobs use a whole core: one job at a time per process, one process per core."""
@@ -125,7 +136,8 @@ def worker(
 
     if not parent_death.is_child():
         require_ocr(settings, selected)
-    with database_url(settings):
+    with database_url(settings) as url:
+        wait_until_ready(url, settings.database_timeout)
         with open_pipeline(settings):
             pass  # only checks the schema
         logs.configure(log_format)
@@ -192,6 +204,10 @@ def _is_idle(settings: config.Settings, queues: tuple[str, ...]) -> bool:
     """A finished job defers its successor in the same transaction, so the queues are never empty between two jobs."""
     from clerk.monitoring.status import read_queues
 
-    with connect(settings) as connection:
-        rows = read_queues(connection)
+    try:
+        with connect(settings) as connection:
+            rows = read_queues(connection)
+    except DatabaseUnreachable as error:
+        logger.warning("cannot tell whether the queues are empty: %s", error)
+        return False  # the workers wait for the database too
     return not any(row["waiting"] + row["running"] for row in rows if row["queue"] in queues)

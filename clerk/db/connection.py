@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -12,10 +15,15 @@ from psycopg import sql
 from clerk.config import Settings, redact_url
 from clerk.db import pooler
 from clerk.db.embedded import postgres
-from clerk.errors import ClerkError, DatabaseRefused, DatabaseUnreachable
+from clerk.errors import ClerkError, DatabaseNotReady, DatabaseRefused, DatabaseUnreachable
+
+logger = logging.getLogger(__name__)
 
 _CONNECT_TIMEOUT = 10
+_POLL_INTERVAL = 1.0
 MIN_SERVER_VERSION = 14
+READ_WRITE = "read-write"
+"""target_session_attrs of who writes: a standby, or an old primary that is read-only, counts as unreachable."""
 
 
 @contextlib.contextmanager
@@ -73,6 +81,34 @@ def connect_to(url: str) -> Iterator[psycopg.Connection]:
         yield connection
 
 
+def wait_until_ready(url: str, seconds: float) -> None:
+    """Wait while no server accepts sessions that write, but one is starting or a standby that may be promoted. Any
+    other error is left to the next connection, which explains it."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            with translate_errors(url):
+                psycopg.connect(url, connect_timeout=_CONNECT_TIMEOUT, target_session_attrs=READ_WRITE).close()
+        except DatabaseNotReady as error:
+            if time.monotonic() > deadline:
+                raise
+            logger.warning("waiting for the database: %s", error)
+            time.sleep(_POLL_INTERVAL)
+        except (ClerkError, psycopg.Error) as error:
+            logger.debug("not waiting for the database: %s", type(error).__name__)  # a message may have the password
+            return
+        else:
+            return
+
+
+def require_read_write(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    """Raise the error of a read-only transaction if the server has become read-only, without a round trip: it reports
+    changes of these parameters with its next response. A pooler may not pass them on: the first write fails then."""
+    for parameter in ("in_hot_standby", "default_transaction_read_only"):
+        if connection.info.parameter_status(parameter) == "on":
+            raise psycopg.errors.ReadOnlySqlTransaction(f"the server is read-only ({parameter} = on)")
+
+
 @contextlib.contextmanager
 def read_only_snapshot(connection: psycopg.Connection) -> Iterator[None]:
     """Run all queries of this context in one read-only repeatable-read transaction."""
@@ -93,7 +129,7 @@ def translate_errors(url: str) -> Iterator[None]:
 
 
 def _as_clerk_error(error: psycopg.Error, url: str) -> ClerkError | None:
-    message = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    message = _one_line(error)
     shown_url = redact_url(url)
     match error.sqlstate or "":
         case "" if isinstance(error, psycopg.OperationalError):
@@ -111,14 +147,33 @@ def _as_clerk_error(error: psycopg.Error, url: str) -> ClerkError | None:
         case "53100":
             return DatabaseRefused("the database server's disk is full", "free disk space there and try again")
         case "25006":
-            return DatabaseRefused(
-                f"the database at {shown_url} is read-only ({message})", "connect to the primary server"
-            )
+            return DatabaseRefused(f"the database at {shown_url} is read-only ({message})", _PRIMARY_REMEDY)
         case code if code.startswith(("57P", "08")):
             return _unreachable(message, shown_url)
     return None
 
 
+def _one_line(error: psycopg.Error) -> str:
+    """The first line. Of an attempt at several hosts: the error of each."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    attempts = [match for line in lines if (match := _ATTEMPT.match(line))]
+    if not attempts:
+        return lines[0]
+    return "; ".join(f"{match['host']}:{match['port']}: {match['error']}" for match in attempts)
+
+
+_ATTEMPT = re.compile(
+    r"- host: '?(?P<host>[^,']*)'?, port: '?(?P<port>[^,']*)'?, hostaddr: .*?: (?:.* failed: )?(?P<error>.*)"
+)
+"""A line of psycopg's message if no host accepted the connection."""
+_NOT_READY = (
+    r"the database system is (starting up|shutting down|in recovery mode|not (yet )?accepting connections)"
+    r"|session is read-only|server is in hot standby mode"
+)
+_PRIMARY_REMEDY = (
+    "during a failover, try again in a minute; otherwise name the primary in DATABASE_URL, or all servers with"
+    " ?target_session_attrs=read-write"
+)
 _CONNECTION_REMEDIES = (
     (r'database ".*" does not exist', "create it with createdb, or correct the name in DATABASE_URL"),
     (
@@ -134,6 +189,8 @@ _CONNECTION_REMEDIES = (
 
 
 def _unreachable(message: str, shown_url: str) -> DatabaseUnreachable:
+    if re.search(_NOT_READY, message):
+        return DatabaseNotReady(f"the database at {shown_url} is not ready ({message})", _PRIMARY_REMEDY)
     for pattern, remedy in _CONNECTION_REMEDIES:
         if re.search(pattern, message):
             return DatabaseUnreachable(f"the database at {shown_url} refused the connection ({message})", remedy)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from clerk.errors import job_error_class
 from clerk.humanize import format_duration, format_relative, format_timestamp, join_words, pluralize
@@ -11,6 +12,7 @@ from clerk.monitoring.status import ABSENT_TRIGGER, PipelineStatus
 
 _MAX_NAMES = 3
 _MIN_FAILURES = 10
+_MIN_STANDBY_WAIT = timedelta(seconds=2)
 _INCREASE_FACTOR = 3
 """Failures of the last hour count as an increase when they exceed this multiple of the average hour before."""
 
@@ -26,6 +28,7 @@ class Alert:
 def find_alerts(status: PipelineStatus) -> list[Alert]:
     return [
         *_triggers(status),
+        *_standby_wait(status),
         *_unprocessed_queues(status),
         *_host_problems(status),
         *_stuck_sites(status),
@@ -47,6 +50,16 @@ def _triggers(status: PipelineStatus) -> list[Alert]:
     other = [problem for problem in status.triggers if problem not in absent]
     what = [f"{join_words(absent)}: finished jobs are not recorded"] if absent else []
     return [Alert("triggers", "; ".join(what + other), "restore it: clerk db up")]
+
+
+def _standby_wait(status: PipelineStatus) -> list[Alert]:
+    if status.standby_wait is None or status.standby_wait < _MIN_STANDBY_WAIT:
+        return []
+    what = (
+        f"a commit has been waiting for a synchronous standby for {format_duration(status.standby_wait)}:"
+        " no result can be recorded"
+    )
+    return [Alert("standby_wait", what, "start the standby, or remove it from synchronous_standby_names")]
 
 
 def _unprocessed_queues(status: PipelineStatus) -> list[Alert]:

@@ -84,6 +84,11 @@ order by e.at desc
 ABSENT_TRIGGER = ("is missing", "is disabled")
 """How a problem of a trigger ends if the trigger does nothing."""
 _TRIGGERS = "select format('trigger %%s %%s', name, problem) as problem from trigger_problems order by name"
+# Sessions of other database users are visible only to members of pg_read_all_stats.
+_STANDBY_WAIT = """
+select max(clock_timestamp() - query_start) as wait
+from pg_stat_activity where datname = current_database() and wait_event = 'SyncRep'
+"""
 _DURATIONS = """
 select stage, median as site_median, p90 as site_p90, job_median, job_p90, wait_median, wait_p90 from stage_durations
 """
@@ -127,6 +132,8 @@ class PipelineStatus:
     """Invariant → number of violations. None: the check took longer than its time limit."""
     triggers: list[str]
     """Accounting triggers that are missing or disabled."""
+    standby_wait: timedelta | None
+    """For how long the oldest commit has been waiting for a synchronous standby."""
 
     @property
     def open_jobs(self) -> int:
@@ -186,6 +193,7 @@ def read_status(connection: Connection, slow: SlowStats | None = None) -> Pipeli
         runs_last_day=slow.runs_last_day,
         violations=slow.violations,
         triggers=[row["problem"] for row in fetch_rows(connection, _TRIGGERS)],
+        standby_wait=fetch_rows(connection, _STANDBY_WAIT)[0]["wait"],
     )
 
 

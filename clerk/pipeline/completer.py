@@ -47,7 +47,7 @@ class BatchCompleter:
         self._concurrency = concurrency
         self._start = start
         self._is_closed = is_closed
-        self._claimed: set[Attempt] = set()
+        self._claimed: dict[Attempt, jobs.Job] = {}
         """Attempts that occupy a slot: claimed and not settled."""
         self._succeeded: deque[_Success] = deque()
         """Waiting for the next batch."""
@@ -81,7 +81,7 @@ class BatchCompleter:
 
     def release_slot(self, attempt: Attempt) -> None:
         """Called when a job has ended in any way."""
-        self._claimed.discard(attempt)
+        self._claimed.pop(attempt, None)
         if self._wants_jobs():
             self._wake()
 
@@ -199,7 +199,7 @@ class BatchCompleter:
             self._settle(success)
 
     def _settle(self, success: _Success) -> None:
-        self._claimed.discard(attempt_of(success.job))
+        self._claimed.pop(attempt_of(success.job), None)
         if not success.settled.done():
             success.settled.set_result(None)
 
@@ -216,8 +216,18 @@ class BatchCompleter:
 
     async def _start_all(self, fetched: list[jobs.Job]) -> None:
         for job in fetched:
-            if self._fetches:
-                self._claimed.add(attempt_of(job))
+            running = self._claimed.get(attempt_of(job))
+            if running is not None and _is_same(running, job):
+                # A failover lost the claim of the attempt that runs here, and this worker has claimed it again.
+                logger.info("job %s continues: its claim was lost and renewed", job.id)
+            elif self._fetches and running is None:
+                self._claimed[attempt_of(job)] = job
                 self._start(job)
             else:
+                # This worker stops; or a failover lost a job that runs here, and another job has its id now. With the
+                # next attempt number the fence can tell them apart.
                 await self._manager.retry_job(job)
+
+
+def _is_same(running: jobs.Job, claimed: jobs.Job) -> bool:
+    return (running.task_name, running.task_kwargs) == (claimed.task_name, claimed.task_kwargs)

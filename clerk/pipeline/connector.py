@@ -1,6 +1,7 @@
-"""Procrastinate connector: autocommit, no check at checkout, retries transient errors for five minutes.
+"""Procrastinate connector: autocommit, no check at checkout, retries transient errors for CLERK_DATABASE_TIMEOUT.
 
-Transient errors are those of a restarting server, a lost connection, a deadlock or a timeout (`clerk.error_causes`).
+Transient errors are those of a restarting or read-only server, a lost connection, a deadlock or a timeout
+(`clerk.error_causes`). Connections are made only to a server that accepts writes: during a failover to none.
 Any other database error ends the worker. Every statement has a deadline, because the response to a statement on a
 half-open connection never arrives: after it the connection is closed, and the error is transient. Autocommit is set by
 the pool's `configure`: in `kwargs` it would stop Procrastinate's listener without an error.
@@ -28,19 +29,27 @@ from procrastinate.connector import BaseConnector, Notify
 
 from clerk import config
 from clerk.db import pooler
-from clerk.db.connection import connect_to, database_url, require_usable_pool
+from clerk.db.connection import (
+    READ_WRITE,
+    connect_to,
+    database_url,
+    require_read_write,
+    require_usable_pool,
+    wait_until_ready,
+)
 from clerk.db.migrations.sqlfiles import default_folder
 from clerk.db.migrations.verify import require_known_schema
 from clerk.error_causes import is_transient
-from clerk.pipeline.deadline import AsyncConnectionWithDeadline, ConnectionWithDeadline
+from clerk.pipeline.deadline import AsyncConnectionWithDeadline, ConnectionWithDeadline, StatementTimeout
 from clerk.process.holder import new_holder
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
-RETRY_DEADLINE = 300.0
-"""Seconds for which a statement is retried, and after which a worker without a response of the database exits."""
-_INITIAL_BACKOFF, _MAX_BACKOFF = 0.05, 5.0
+_INITIAL_BACKOFF, _MAX_BACKOFF = 0.05, 2.0
+_RECONNECT_TIMEOUT = 5.0
+"""Seconds. Short, so that the next statement starts a new attempt: a pool doubles the delay between its attempts, and
+would notice the end of an outage of a minute up to a minute later."""
 _LISTENER_BACKOFF = 0.2
 # The kernel detects a half-open connection within a minute.
 _KEEPALIVE = {
@@ -64,6 +73,12 @@ select set_config('search_path', 'public', false), set_config('jit', 'off', fals
 """
 
 
+_STANDBY_INTERVAL = 2.0
+_SESSIONS_WAITING_FOR_STANDBY = (
+    "select pid from pg_stat_activity where application_name = %(holder)s and wait_event = 'SyncRep'"
+)
+
+
 class ClerkConnector(PsycopgConnector):
     def __init__(self) -> None:
         super().__init__(
@@ -72,13 +87,14 @@ class ClerkConnector(PsycopgConnector):
             timeout=5.0,
             max_waiting=0,
             configure=self._configure,
-            reconnect_timeout=RETRY_DEADLINE,
+            reconnect_timeout=_RECONNECT_TIMEOUT,
         )
         self.holder = ""
         """application_name of this process, which identifies the holder of a claim. A new one for each opening, so that
         a forked process never shares it."""
         self.unknown_outcomes = 0
-        """Number of statements that ended in a broken connection, so that it is unknown whether they were executed."""
+        """Number of statements that ended in a broken connection, so that it is unknown whether they were executed.
+        After a failover it is also unknown which earlier ones are still committed."""
         self.listener_alive_at = time.monotonic()
         """Time of the listener's last round trip."""
         self._stack = contextlib.ExitStack()
@@ -103,6 +119,7 @@ class ClerkConnector(PsycopgConnector):
             return
         url = self._stack.enter_context(database_url(self.settings))
         direct_url = self.settings.direct_database_url or url
+        wait_until_ready(direct_url, self.settings.database_timeout)
         with connect_to(direct_url) as connection:
             require_known_schema(connection, default_folder())
             require_usable_pool(self.settings, connection)
@@ -111,7 +128,12 @@ class ClerkConnector(PsycopgConnector):
         options = pooler.CLIENT_OPTIONS if self.settings.is_pooled else {}
         self._pool_args |= {
             "conninfo": url,
-            "kwargs": {"application_name": self.holder, **_KEEPALIVE, **options},
+            "kwargs": {
+                "application_name": self.holder,
+                "target_session_attrs": READ_WRITE,
+                **_KEEPALIVE,
+                **options,
+            },
             "connection_class": AsyncConnectionWithDeadline,
         }
 
@@ -133,14 +155,21 @@ class ClerkConnector(PsycopgConnector):
         assert isinstance(connection, ConnectionWithDeadline)
         deadline, connection.deadline = connection.deadline, min(connection.deadline, _CHECK_DEADLINE)
         psycopg_pool.ConnectionPool.check_connection(connection)
+        require_read_write(connection)
         connection.deadline = deadline
 
     def _get_job_connection(self, pool: psycopg_pool.ConnectionPool[Any]) -> psycopg.Connection[Any]:
         """A connection that works. After a restart of the server every idle one is broken: each is discarded at once,
         while the pool's own check waits longer after each, for up to 31 seconds in all."""
-        give_up_at = time.monotonic() + pool.timeout
+        give_up_at = time.monotonic() + self.settings.database_timeout
         while True:
-            connection: psycopg.Connection[Any] = pool.getconn(give_up_at - time.monotonic())
+            remaining = give_up_at - time.monotonic()
+            try:
+                connection: psycopg.Connection[Any] = pool.getconn(min(remaining, _RECONNECT_TIMEOUT))
+            except psycopg_pool.PoolTimeout:
+                if remaining <= _RECONNECT_TIMEOUT:
+                    raise
+                continue
             try:
                 self._check_job_connection(connection)
             except psycopg.Error as error:
@@ -195,6 +224,7 @@ class ClerkConnector(PsycopgConnector):
                     configure=self._configure_job_connection,
                     min_size=0,
                     max_size=16,
+                    reconnect_timeout=_RECONNECT_TIMEOUT,
                     open=True,
                 )
         pool = self._job_pool
@@ -244,36 +274,54 @@ class ClerkConnector(PsycopgConnector):
         try:
             rows: list[dict[str, Any]] = await super().execute_query_all_async(query, **arguments)
         except exceptions.ConnectorException as error:
-            self._count_unknown_outcome(error.__cause__)
+            await self._after_transient(error.__cause__)
             raise
         return rows
 
     async def _retry_transient(self, run: Callable[[], Awaitable[Result]]) -> Result:
-        deadline = time.monotonic() + RETRY_DEADLINE
+        retry_until = time.monotonic() + self.settings.database_timeout
         backoff = _INITIAL_BACKOFF
         while True:
             try:
                 return await run()
             except exceptions.ConnectorException as error:
-                if not is_transient(error.__cause__) or time.monotonic() > deadline:
+                cause = error.__cause__
+                if not is_transient(cause) or time.monotonic() > retry_until:
                     raise
-                self._log_transient(error.__cause__)
             except psycopg.Error as error:
                 # Procrastinate does not wrap errors of the pool.
-                if not is_transient(error) or time.monotonic() > deadline:
+                cause = error
+                if not is_transient(cause) or time.monotonic() > retry_until:
                     raise
-                self._log_transient(error)
+            logger.warning("transient database error, retrying: %s", str(cause).strip().splitlines()[:1])
+            await self._after_transient(cause)
+            if isinstance(cause, StatementTimeout | psycopg.errors.QueryCanceled):
+                while await self._waits_for_standby():
+                    logger.warning("a commit waits for a synchronous standby: see docs/runbooks/failover.md")
+                    retry_until = time.monotonic() + self.settings.database_timeout
+                    await asyncio.sleep(_STANDBY_INTERVAL)
             await asyncio.sleep(random.uniform(0.5, 1.0) * backoff)  # noqa: S311 (jitter)
             backoff = min(backoff * 2, _MAX_BACKOFF)
 
-    def _log_transient(self, error: BaseException | None) -> None:
-        logger.warning("transient database error, retrying: %s", str(error).strip().splitlines()[:1])
-        self._count_unknown_outcome(error)
+    async def _waits_for_standby(self) -> bool:
+        """Whether a session of this process, which may be closed at this end, waits for a synchronous standby. A
+        further statement would wait too, or for the locks of that session."""
+        try:
+            rows: list[Any] = await super().execute_query_all_async(_SESSIONS_WAITING_FOR_STANDBY, holder=self.holder)
+        except (exceptions.ConnectorException, psycopg.Error) as error:
+            logger.info("cannot find out whether a commit waits for a standby: %s", error)
+            return False
+        return rows != []
 
-    def _count_unknown_outcome(self, error: BaseException | None) -> None:
+    async def _after_transient(self, error: BaseException | None) -> None:
         if isinstance(error, psycopg_pool.PoolTimeout | psycopg.errors.LockNotAvailable):
             return  # not executed, or rolled back
-        if isinstance(error, psycopg.OperationalError):
+        if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+            # The other connections of the pools are to the same server, which is no longer the primary.
+            await self.pool.drain()
+            if self._job_pool is not None:
+                await asyncio.to_thread(self._job_pool.drain)
+        if isinstance(error, psycopg.OperationalError | psycopg.errors.ReadOnlySqlTransaction):
             self.unknown_outcomes += 1
 
     async def listen_notify(self, on_notification: Notify, channels: Iterable[str]) -> None:
@@ -297,9 +345,11 @@ class ClerkConnector(PsycopgConnector):
     async def _loop_notify(
         self, on_notification: Notify, connection: psycopg.AsyncConnection[Any], timeout: float = 10.0
     ) -> None:
-        """Like Procrastinate's, but records every round trip: an idle queue has no notifications for hours."""
+        """Like Procrastinate's, but records every round trip: an idle queue has no notifications for hours. Raises if
+        the server is no longer the primary, where nobody notifies."""
         while True:
             self.listener_alive_at = time.monotonic()
             async for notification in connection.notifies(timeout=timeout):
                 await on_notification(channel=notification.channel, payload=notification.payload)
             await connection.execute("select 1")
+            require_read_write(connection)

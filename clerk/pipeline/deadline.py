@@ -1,4 +1,5 @@
 """Database connections on which every statement has a deadline: without a response in time, the connection is closed.
+So is one whose server has become read-only, so that no pool keeps a connection to the old primary after a failover.
 
 The kernel's timeouts end a connection whose packets are lost. They do not help if something on the way, such as a
 pooler or a server that hangs, accepts the statement and never responds.
@@ -27,7 +28,7 @@ class ConnectionWithDeadline(psycopg.Connection[Any]):
     def wait(self, gen: Steps[Result], interval: float = _INTERVAL, timeout: float | None = None) -> Result:
         try:
             return super().wait(_until(gen, self.deadline), interval, **_options(timeout))
-        except StatementTimeout:
+        except (StatementTimeout, psycopg.errors.ReadOnlySqlTransaction):
             self.pgconn.finish()
             raise
 
@@ -39,7 +40,7 @@ class AsyncConnectionWithDeadline(psycopg.AsyncConnection[Any]):
     async def wait(self, gen: Steps[Result], interval: float = _INTERVAL, timeout: float | None = None) -> Result:
         try:
             return await super().wait(_until(gen, self.deadline), interval, **_options(timeout))
-        except StatementTimeout:
+        except (StatementTimeout, psycopg.errors.ReadOnlySqlTransaction):
             self.pgconn.finish()
             raise
 

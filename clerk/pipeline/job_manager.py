@@ -61,15 +61,18 @@ select id, status, task_name, priority, lock, queueing_lock, args, scheduled_at,
 from clerk_finish_and_fetch_jobs(%(jobs)s::bigint[], %(attempt)s, %(queues)s::text[], %(worker_id)s, %(slots)s)
 """
 _FINISH_JOBS = "select job_id from clerk_finish_jobs(%(jobs)s::bigint[], %(attempt)s) as job_id"
-# Also registers a worker again that was deleted as stalled while it had no connection.
+# Also registers a worker again that was deleted as stalled while it had no connection. A heartbeat that is lost in a
+# crash of the server is followed by another one, and does not wait for a synchronous standby.
 _HEARTBEAT = """
-with worker as (
+with settings as materialized (
+    select set_config('synchronous_commit', 'off', true)
+), worker as (
     insert into procrastinate_workers (id, last_heartbeat) overriding system value values (%(worker_id)s, now())
     on conflict (id) do update set last_heartbeat = now()
     returning id
 )
 insert into worker_processes (worker_id, holder, queues)
-select worker.id, %(holder)s, %(queues)s::text[] from worker
+select worker.id, %(holder)s, %(queues)s::text[] from worker, settings
 on conflict do nothing
 """
 _UNCOUNTED_ATTEMPTS = "select uncounted_attempts from job_claims where job_id = %(job_id)s"

@@ -20,7 +20,7 @@ from clerk import errors, logs
 from clerk.error_causes import classify, code_and_message
 from clerk.host import describe_space
 from clerk.pipeline.completer import BatchCompleter
-from clerk.pipeline.connector import RETRY_DEADLINE, ClerkConnector
+from clerk.pipeline.connector import ClerkConnector
 from clerk.pipeline.host_watch import HostWatch, find_problem, folders
 from clerk.pipeline.job_manager import Attempt, ClerkJobManager, Failure, attempt_of
 from clerk.process import prctl, sd_notify
@@ -36,8 +36,8 @@ _DEBUG_ACTIONS = {"loaded_job_info", "finish_task", "abort_job"}
 """Procrastinate's log messages of level DEBUG."""
 _OTHER_THREADS = 4
 """Threads for everything but tasks, such as opening the database."""
-_STARTUP_TIMEOUT = RETRY_DEADLINE + 60.0
-"""Seconds. Longer than a database outage that the worker waits for."""
+_STARTUP_TIME = 60.0
+"""Seconds that the start may take, besides a database outage that the worker waits for."""
 
 
 async def job_middleware(
@@ -65,18 +65,18 @@ class ClerkWorker(worker.Worker):
     def __init__(
         self,
         *arguments: Any,
-        db_timeout: float = RETRY_DEADLINE,
+        db_timeout: float | None = None,
         unresponsive_after: float = 60.0,
-        startup_timeout: float = _STARTUP_TIMEOUT,
+        startup_timeout: float | None = None,
         probe_interval: float = 10.0,
         **options: Any,
     ) -> None:
         options["worker_middleware"] = [job_middleware, *(options.get("worker_middleware") or [])]
         super().__init__(*arguments, **options)
-        self.db_timeout = db_timeout
+        self.db_timeout: float = db_timeout or self._manager.connector.settings.database_timeout
         self.unresponsive_after = unresponsive_after
         self.probe_interval = probe_interval
-        self._startup_timer = threading.Timer(startup_timeout, _exit_unstarted)
+        self._startup_timer = threading.Timer(startup_timeout or self.db_timeout + _STARTUP_TIME, _exit_unstarted)
         self._startup_timer.daemon = True
         self._lost_claims: dict[Attempt, float] = {}
         """Attempt → when its lease could not be renewed: the job was rescued, or exceeded its time limit."""

@@ -19,7 +19,7 @@ from psycopg.rows import DictRow, dict_row
 from psycopg_pool import ConnectionPool
 
 from clerk.db import pooler
-from clerk.db.connection import translate_errors
+from clerk.db.connection import READ_WRITE, require_read_write, translate_errors
 from clerk.errors import DatabaseRefused, SchemaMismatch
 from clerk.monitoring.metrics import read_metrics
 from clerk.monitoring.runs import read_progress
@@ -56,7 +56,7 @@ class ReadOnlyPool:
             timeout=_POOL_TIMEOUT,
             # Short, so that the next request starts a new attempt instead of waiting for the pool's backoff.
             reconnect_timeout=_POOL_TIMEOUT,
-            check=ConnectionPool.check_connection,
+            check=_check,
             open=False,
         )
 
@@ -116,6 +116,18 @@ class ReadOnlyPool:
                 f"the database does not have the views that the dashboard reads ({error.diag.message_primary})",
                 'run "clerk db up"; "clerk db verify" shows the differences',
             ) from error
+
+
+def _check(connection: psycopg.Connection) -> None:
+    """Raise if the connection is lost, or if DATABASE_URL asks for the primary and the server no longer is: its data
+    would be those of the time before the failover."""
+    ConnectionPool.check_connection(connection)
+    if connection.info.get_parameters().get("target_session_attrs") == READ_WRITE:
+        try:
+            require_read_write(connection)
+        except psycopg.errors.ReadOnlySqlTransaction:
+            connection.close()  # otherwise the pool would keep it
+            raise
 
 
 def fetch_rows(connection: psycopg.Connection, query: Query, values: dict[str, Any] | None = None) -> list[DictRow]:

@@ -11,6 +11,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from clerk import config
+from clerk.cli.worker import _is_idle
+from clerk.pipeline.engine import QUEUES
 from clerk.process.holder import short_host
 from tests.cli.conftest import Clerk
 from tests.conftest import Url
@@ -104,3 +107,9 @@ def test_check_does_not_import_the_pipeline() -> None:
     program = "import sys; from clerk.cli import cli, worker; print({'procrastinate', 'httpx'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_until_idle_does_not_end_while_the_database_is_unreachable(tmp_path: Path) -> None:
+    """The workers wait for it, and the queues may have jobs."""
+    settings = config.load({"DATABASE_URL": "postgresql://me@127.0.0.1:1/clerk"}, tmp_path)
+    assert not _is_idle(settings, QUEUES)

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from clerk.db.connection import connect_to
+from clerk.db import connection as database_connection
+from clerk.db.connection import connect_to, wait_until_ready
 from clerk.db.embedded.server import Server
-from clerk.errors import EXIT_FAILURE, EXIT_UNKNOWN, ClerkError, DatabaseRefused, DatabaseUnreachable
+from clerk.errors import (
+    EXIT_FAILURE,
+    EXIT_UNKNOWN,
+    ClerkError,
+    DatabaseNotReady,
+    DatabaseRefused,
+    DatabaseUnreachable,
+)
 from tests.conftest import NO_FSYNC, Url
 from tests.db.conftest import copy_data_directory
 from tests.helpers import until
@@ -132,6 +143,46 @@ def test_a_read_only_database(database: Url) -> None:
     with pytest.raises(DatabaseRefused, match="is read-only") as caught, connect_to(read_only) as connection:
         connection.execute("create table x (id int)")
     assert caught.value.exit_code == EXIT_FAILURE
+
+
+def test_several_servers_of_which_none_accepts_writes(database: Url) -> None:
+    """The message has what each of them said."""
+    parameters = conninfo_to_dict(with_options(database, "-cdefault_transaction_read_only%3Don"))
+    hosts = f"/nowhere,{parameters.pop('host')}"
+    error = connection_error(make_conninfo("", host=hosts, target_session_attrs="read-write", **parameters))
+    assert isinstance(error, DatabaseNotReady)
+    assert "No such file or directory; " in error.what
+    assert "session is read-only" in error.what
+    assert error.remedy.startswith("during a failover, try again in a minute")
+    assert error.exit_code == EXIT_UNKNOWN
+
+
+def _refuse(listener: socket.socket, answers: list[tuple[str, str]]) -> None:
+    """A server that answers one connection after the other with these SQLSTATEs and messages."""
+    while answers:
+        client, _ = listener.accept()
+        with client:
+            client.recv(1024)
+            code, message = answers.pop(0)
+            fields = f"SFATAL\0VFATAL\0C{code}\0M{message}\0\0".encode()
+            client.sendall(b"E" + (len(fields) + 4).to_bytes(4, "big") + fields)
+
+
+def test_a_server_that_is_not_ready_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But not one that rejects the user: waiting would not help."""
+    monkeypatch.setattr(database_connection, "_POLL_INTERVAL", 0.01)
+    states = ("starting up", "shutting down", "in recovery mode", "not yet accepting connections")
+    answers = [("57P03", f"the database system is {state}") for state in states]
+    answers += [("28000", "password authentication failed"), ("57P03", "the database system is starting up")]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=_refuse, args=[listener, answers])
+        server.start()
+        url = f"postgresql://me@127.0.0.1:{listener.getsockname()[1]}/clerk?sslmode=disable&gssencmode=disable"
+        wait_until_ready(url, 60.0)
+        assert len(answers) == 1
+        with pytest.raises(DatabaseNotReady, match=r"is not ready \(.*starting up\)"):
+            wait_until_ready(url, -1.0)
+        server.join()
 
 
 def test_jit_is_off(database: Url) -> None:

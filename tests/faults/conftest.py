@@ -14,6 +14,12 @@ def pipeline(database: str, tmp_path: Path) -> Iterator[Pipeline]:
         yield pipeline
 
 
+@pytest.fixture
+def only_with_long(pytestconfig: pytest.Config) -> None:
+    if not pytestconfig.getoption("--long"):
+        pytest.skip("takes minutes: --long")
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Show the workers' logs when a test fails."""

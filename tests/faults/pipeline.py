@@ -284,10 +284,10 @@ class Pipeline:
             "update procrastinate_jobs set scheduled_at = null where status = 'todo' and task_name = %s", [task]
         )
 
-    def reconnect(self) -> None:
-        """After a restart of the server."""
+    def reconnect(self, url: str | None = None) -> None:
+        """After a restart of the server, or a failover."""
         self.connection.close()
-        self.connection = psycopg.connect(self.url, autocommit=True)
+        self.connection = psycopg.connect(url or self.url, autocommit=True)
 
     # --- invariants
 

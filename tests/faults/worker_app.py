@@ -74,6 +74,8 @@ def _run_step(step: str, context: JobContext) -> None:
             raise DownloadFailed("the source closed the connection")
         case "permanent":
             raise _PERMANENT[argument or "PdfEncrypted"](f"attempt {context.job.attempts + 1} failed")
+        case "work":
+            time.sleep(float(argument))
         case "wait":
             _wait_for(argument, context, stops=False)
         case "wait_or_stop":

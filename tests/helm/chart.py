@@ -21,12 +21,11 @@ import yaml
 
 from clerk import config
 from clerk.errors import ClerkError
-from clerk.pipeline.connector import RETRY_DEADLINE
 from tests.docker.compose import OF_SYSTEMD, ROOT, parsed
 from tests.helm.crds import SCHEMAS
 
 CHART = ROOT / "helm" / "clerk"
-DATABASE_TIMEOUT = RETRY_DEADLINE
+DATABASE_TIMEOUT = config.load({}, Path("/nowhere")).database_timeout
 """Seconds that a worker waits for the database before it exits; at start it waits a minute longer."""
 Manifest = dict[str, Any]
 
