@@ -14,12 +14,18 @@ from typing import IO, Any
 from procrastinate import jobs
 
 from clerk.errors import ClerkError, JobError, PluginRaised
+from clerk.telemetry.trace_context import job_ids
 
 _job: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar("clerk_job", default=None)
 
 
+_ONLY_JSON = {"trace_id", "span_id"}
+"""Fields for programs: the lines for people would be twice as long."""
+
+
 def job_fields(job: jobs.Job) -> dict[str, Any]:
     arguments = job.task_kwargs
+    ids = job_ids(job)
     fields = {
         "run_id": arguments.get("run_id"),
         "site": arguments.get("subdomain"),
@@ -27,6 +33,8 @@ def job_fields(job: jobs.Job) -> dict[str, Any]:
         "document": arguments.get("content_item_id"),
         "job": job.id,
         "attempt": job.attempts + 1,
+        "trace_id": ids.trace_id,
+        "span_id": ids.span_id,
     }
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -49,7 +57,8 @@ class _JobFilter(logging.Filter):
 
 class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        fields = " ".join(f"{name}={value}" for name, value in record.__dict__["clerk"].items())
+        values = record.__dict__["clerk"].items()
+        fields = " ".join(f"{name}={value}" for name, value in values if name not in _ONLY_JSON)
         return f"{super().format(record)}{f'  [{fields}]' if fields else ''}"
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 (logging's name)

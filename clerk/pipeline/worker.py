@@ -24,6 +24,7 @@ from clerk.pipeline.connector import RETRY_DEADLINE, ClerkConnector
 from clerk.pipeline.host_watch import HostWatch, find_problem, folders
 from clerk.pipeline.job_manager import Attempt, ClerkJobManager, Failure, attempt_of
 from clerk.process import prctl, sd_notify
+from clerk.telemetry import tracing
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,8 @@ _OTHER_THREADS = 4
 """Threads for everything but tasks, such as opening the database."""
 _STARTUP_TIMEOUT = RETRY_DEADLINE + 60.0
 """Seconds. Longer than a database outage that the worker waits for."""
+_FLUSH_TIMEOUT = 5.0
+"""Seconds for the export of the last spans. Compose file and systemd units allow more after the end of the last job."""
 
 
 async def job_middleware(
@@ -81,6 +84,8 @@ class ClerkWorker(worker.Worker):
         self._lost_claims: dict[Attempt, float] = {}
         """Attempt → when its lease could not be renewed: the job was rescued, or exceeded its time limit."""
         self._settle_error: Exception | None = None
+        self._spans: dict[Attempt, tracing.Span] = {}
+        """Of the running jobs."""
 
     @property
     def _manager(self) -> ClerkJobManager:
@@ -144,6 +149,20 @@ class ClerkWorker(worker.Worker):
         self._running_jobs[task] = context
         task.add_done_callback(self._end_job)
 
+    async def _process_job(self, context: job_context.JobContext) -> None:
+        """The span of a job lasts until its result is committed."""
+        attempt = attempt_of(context.job)
+        with tracing.job_span(context.job) as span:
+            self._spans[attempt] = span
+            try:
+                await super()._process_job(context)
+            finally:
+                del self._spans[attempt]
+
+    def _span_of(self, job: jobs.Job) -> tracing.Span:
+        """A job that was cancelled while its result is committed has no span any more."""
+        return self._spans.get(attempt_of(job), tracing.Span())
+
     def _end_job(self, task: asyncio.Task[Any]) -> None:
         context = self._running_jobs.pop(task)
         self._completer.release_slot(attempt_of(context.job))
@@ -206,6 +225,7 @@ class ClerkWorker(worker.Worker):
             uncounted_before=await self._manager.uncounted_attempts(context.job),
         )
         self._manager.failures[attempt_of(context.job)] = failure
+        self._span_of(context.job).fail(code)
         if issubclass(error_class, errors.HostError):
             await self._host_watch.close_queue(context.job.queue, error_class, failure)
 
@@ -269,6 +289,9 @@ class ClerkWorker(worker.Worker):
     ) -> None:
         """Report a success in a batch, anything else on its own. Stop the worker after an unexpected error:
         Procrastinate would discard the error and fail the next job."""
+        outcome = "retried" if retry_decision is not None else status.value
+        if status == jobs.Status.FAILED and attempt_of(job) not in self._manager.failures:
+            self._span_of(job).fail(errors.TaskNotFound.code)
         try:
             if status == jobs.Status.SUCCEEDED and retry_decision is None:
                 await self._host_watch.confirm_solved(job.queue)
@@ -279,18 +302,25 @@ class ClerkWorker(worker.Worker):
         except Exception as error:
             self._settle_error = error
             self.stop()
+            outcome = "unknown"
             raise
+        finally:
+            is_fenced = attempt_of(job) in self._manager.fenced
+            self._manager.fenced.discard(attempt_of(job))
+            self._span_of(job).set({"clerk.outcome": "fenced" if is_fenced else outcome})
 
     async def run(self) -> None:
         self._startup_timer.start()
         # Tasks run in threads. The default number of threads depends on the cores and may be below the concurrency.
         threads = concurrent.futures.ThreadPoolExecutor(self.concurrency + _OTHER_THREADS, "clerk")
         asyncio.get_running_loop().set_default_executor(threads)
+        tracing.start(self._manager.connector.holder)
         try:
             await load_policy(self._manager)
             await super().run()
         finally:
             self._startup_timer.cancel()
+            await asyncio.to_thread(tracing.stop, _FLUSH_TIMEOUT)
         if self._settle_error is not None:
             raise self._settle_error
 
