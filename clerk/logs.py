@@ -14,7 +14,7 @@ from typing import IO, Any
 from procrastinate import jobs
 
 from clerk.errors import ClerkError, JobError, PluginRaised
-from clerk.telemetry.trace_context import job_ids
+from clerk.telemetry.trace_context import SpanIds
 
 _job: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar("clerk_job", default=None)
 
@@ -23,9 +23,8 @@ _ONLY_JSON = {"trace_id", "span_id"}
 """Fields for programs: the lines for people would be twice as long."""
 
 
-def job_fields(job: jobs.Job) -> dict[str, Any]:
+def job_fields(job: jobs.Job, ids: SpanIds) -> dict[str, Any]:
     arguments = job.task_kwargs
-    ids = job_ids(job)
     fields = {
         "run_id": arguments.get("run_id"),
         "site": arguments.get("subdomain"),
@@ -40,9 +39,9 @@ def job_fields(job: jobs.Job) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def job_logging(job: jobs.Job) -> Iterator[None]:
+def job_logging(job: jobs.Job, ids: SpanIds) -> Iterator[None]:
     """Everything logged inside this context, also in threads started from it, has the job's fields."""
-    token = _job.set(job_fields(job))
+    token = _job.set(job_fields(job, ids))
     try:
         yield
     finally:
@@ -57,8 +56,9 @@ class _JobFilter(logging.Filter):
 
 class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        values = record.__dict__["clerk"].items()
-        fields = " ".join(f"{name}={value}" for name, value in values if name not in _ONLY_JSON)
+        # Messages of Procrastinate name the job and its arguments.
+        values = {} if record.name.startswith("procrastinate") else record.__dict__["clerk"]
+        fields = " ".join(f"{name}={value}" for name, value in values.items() if name not in _ONLY_JSON)
         return f"{super().format(record)}{f'  [{fields}]' if fields else ''}"
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 (logging's name)

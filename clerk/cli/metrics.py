@@ -102,16 +102,17 @@ def _export(once: bool) -> None:
     # Raises SystemExit, so that the embedded Postgres is released.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with database_url(settings), OtlpMetrics() as exporter:
-        # The first snapshot may raise: a wrong DATABASE_URL is an error of the command.
-        is_exported = exporter.export(_read(settings))
+        # Not caught, unlike later errors: a wrong DATABASE_URL is an error of the command.
+        families = _read(settings)
         if once:
-            if not is_exported:
+            if not exporter.export(families):
                 raise ClerkError(
                     "the collector did not accept the metrics", "the log says why; check OTEL_EXPORTER_OTLP_ENDPOINT"
                 )
             return
         info("Sending metrics to the OpenTelemetry collector (stop with Ctrl-C) …")
         sd_notify.notify(sd_notify.READY)
+        exporter.export(families)
         stopped = threading.Event()
         while not stopped.wait(interval):
             try:

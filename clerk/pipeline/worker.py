@@ -25,6 +25,7 @@ from clerk.pipeline.host_watch import HostWatch, find_problem, folders
 from clerk.pipeline.job_manager import Attempt, ClerkJobManager, Failure, attempt_of
 from clerk.process import prctl, sd_notify
 from clerk.telemetry import tracing
+from clerk.telemetry.trace_context import take_job_ids
 
 logger = logging.getLogger(__name__)
 
@@ -46,22 +47,21 @@ _FLUSH_TIMEOUT = 5.0
 async def job_middleware(
     call_next: Callable[[], Awaitable[Any]], context: job_context.JobContext, running_in: worker.Worker
 ) -> Any:
-    """Outermost middleware of every job: adds the job's fields to the log, and records why it failed."""
+    """Outermost middleware of every job: records why it failed."""
     assert isinstance(running_in, ClerkWorker)
     running_in.start_attempt(context)
-    with logs.job_logging(context.job):
-        try:
-            return await call_next()
-        except (exceptions.JobAborted, asyncio.CancelledError) as error:
-            if running_in.has_lost_claim(context):
-                timeout = errors.TimeLimitExceeded("the job exceeded the time limit of its stage")
-                await running_in.record_failure(context, timeout)
-                raise timeout from error
-            await running_in.record_failure(context, errors.JobAborted("the job was asked to stop"))
-            raise
-        except BaseException as error:
-            await running_in.record_failure(context, error)
-            raise
+    try:
+        return await call_next()
+    except (exceptions.JobAborted, asyncio.CancelledError) as error:
+        if running_in.has_lost_claim(context):
+            timeout = errors.TimeLimitExceeded("the job exceeded the time limit of its stage")
+            await running_in.record_failure(context, timeout)
+            raise timeout from error
+        await running_in.record_failure(context, errors.JobAborted("the job was asked to stop"))
+        raise
+    except BaseException as error:
+        await running_in.record_failure(context, error)
+        raise
 
 
 class ClerkWorker(worker.Worker):
@@ -150,9 +150,10 @@ class ClerkWorker(worker.Worker):
         task.add_done_callback(self._end_job)
 
     async def _process_job(self, context: job_context.JobContext) -> None:
-        """The span of a job lasts until its result is committed."""
+        """Everything logged has the job's fields. The span of the job lasts until its result is committed."""
         attempt = attempt_of(context.job)
-        with tracing.job_span(context.job) as span:
+        ids = take_job_ids(context.job)
+        with logs.job_logging(context.job, ids), tracing.job_span(context.job, ids) as span:
             self._spans[attempt] = span
             try:
                 await super()._process_job(context)

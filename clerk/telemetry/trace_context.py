@@ -40,9 +40,10 @@ def run_ids(subdomain: str, run_id: int) -> SpanIds:
     return SpanIds(digits[:32], digits[32:48])
 
 
-def job_ids(job: jobs.Job) -> SpanIds:
-    """The span of one attempt at a job: in the trace of its run, or in a trace of its own."""
-    parent = _parent_ids(job)
+def take_job_ids(job: jobs.Job) -> SpanIds:
+    """The span of one attempt at a job: in the trace of its run, or in a trace of its own. Removes the argument
+    `traceparent`, which no task expects, from the job."""
+    parent = _parent_ids(job, job.task_kwargs.pop("traceparent", None))
     if parent is None:
         digits = _digest(f"{_PROCESS} job {job.id} attempt {job.attempts}")
         return SpanIds(digits[:32], digits[32:48])
@@ -50,12 +51,11 @@ def job_ids(job: jobs.Job) -> SpanIds:
     return SpanIds(parent.trace_id, span_id, parent.span_id)
 
 
-def _parent_ids(job: jobs.Job) -> SpanIds | None:
-    """From the argument `traceparent`. Coordinators, and jobs of older versions, have none: from site and run."""
-    arguments = job.task_kwargs
-    if match := _TRACEPARENT.fullmatch(str(arguments.get("traceparent"))):
+def _parent_ids(job: jobs.Job, traceparent: object) -> SpanIds | None:
+    """From the argument `traceparent`, or from site and run: coordinators and jobs of older versions do not have it."""
+    if isinstance(traceparent, str) and (match := _TRACEPARENT.fullmatch(traceparent)):
         return SpanIds(match[1], match[2])
-    subdomain, run_id = arguments.get("subdomain"), arguments.get("run_id")
+    subdomain, run_id = job.task_kwargs.get("subdomain"), job.task_kwargs.get("run_id")
     if isinstance(subdomain, str) and isinstance(run_id, int):
         return run_ids(subdomain, run_id)
     return None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from procrastinate import jobs
 
 from clerk.telemetry import variables
-from clerk.telemetry.trace_context import job_ids, run_ids
+from clerk.telemetry.trace_context import SpanIds, run_ids
 
 if TYPE_CHECKING:
     from clerk.telemetry.span_exporter import Tracer
@@ -80,7 +80,7 @@ class Span:
 
 
 @contextlib.contextmanager
-def job_span(job: jobs.Job) -> Iterator[Span]:
+def job_span(job: jobs.Job, ids: SpanIds) -> Iterator[Span]:
     """The span of one attempt at a job. Spans that are started inside this context, also in threads, are its
     children."""
     if _tracer is None:
@@ -97,7 +97,7 @@ def job_span(job: jobs.Job) -> Iterator[Span]:
         "clerk.job_id": job.id,
         "clerk.attempt": job.attempts + 1,
     }
-    with _tracer.start_job(job.task_name, job_ids(job), _scalars(attributes)) as span:
+    with _tracer.start_job(job.task_name, ids, _scalars(attributes)) as span:
         yield Span(span)
 
 
