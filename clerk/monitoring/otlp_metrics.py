@@ -44,7 +44,8 @@ class OtlpMetrics:
         self._exporter = _Exporter(self._log)
         # Without an interval of its own: the database is read first, and no snapshot is exported twice.
         self._reader = PeriodicExportingMetricReader(self._exporter, export_interval_millis=math.inf)
-        self._provider = MeterProvider([self._reader], resource=create_resource(), shutdown_on_exit=False)
+        # The same instance on every machine and after every start: otherwise each would be a new series.
+        self._provider = MeterProvider([self._reader], resource=create_resource("metrics"), shutdown_on_exit=False)
         self._meter = self._provider.get_meter("clerk")
         self._snapshot: dict[str, Metric] = {}
         self._instruments: set[str] = set()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import logging
+import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -74,10 +75,9 @@ class Tracer:
         self._log = ExportLog("spans", "opentelemetry.exporter.otlp.proto.http.trace_exporter")
         self._exporter = _Exporter(self._log)
         self._processor = _Processor(self._exporter)
+        resource = create_resource(instance, **{"host.name": socket.gethostname()})
         # `stop` ends the export. The SDK's own exit handler could wait for half a minute.
-        self._provider = TracerProvider(
-            resource=create_resource(instance), id_generator=_IdGenerator(), shutdown_on_exit=False
-        )
+        self._provider = TracerProvider(resource=resource, id_generator=_IdGenerator(), shutdown_on_exit=False)
         self._provider.add_span_processor(self._processor)
         self._tracer = self._provider.get_tracer("clerk")
         if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):

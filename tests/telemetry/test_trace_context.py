@@ -36,15 +36,15 @@ def test_sql_and_python_derive_the_same_ids(connection: psycopg.Connection, subd
 
 
 def test_every_unit_job_has_the_context_of_its_run(pipeline: Pipeline) -> None:
-    (document,) = pipeline.add_site(documents=1)
+    document, _ = pipeline.add_site(documents=2)
     run_id = pipeline.start_run(first_phase=2)
     arguments = "select args ->> 'traceparent' from procrastinate_jobs where id = %s"
     expected = run_ids("anytown", run_id).traceparent
     assert pipeline.scalar(arguments, pipeline.job_id("ocr", document)) == expected
-    # A job that replaces a lost one.
-    pipeline.connection.execute("delete from procrastinate_jobs")
-    engine.repair_units(pipeline.connection, "anytown")
-    engine.retry_units(pipeline.connection, "anytown", "ocr", [document])
+    deleted = pipeline.job_id("ocr", document)
+    pipeline.connection.execute("delete from procrastinate_jobs where id = %s", [deleted])
+    assert engine.retry_units(pipeline.connection, "anytown", "ocr", [document]).run_id == run_id
+    assert pipeline.job_id("ocr", document) != deleted
     assert pipeline.scalar(arguments, pipeline.job_id("ocr", document)) == expected
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psutil
@@ -47,9 +48,8 @@ def record_job(run_id: int) -> None:
 
 
 def record_run(run_id: int) -> None:
-    from datetime import UTC, datetime
-
-    tracing.record_run("springfield", run_id, datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 2, tzinfo=UTC), "x")
+    started_at = datetime(2024, 1, 1, tzinfo=UTC)
+    tracing.record_run("springfield", run_id, started_at, started_at + timedelta(hours=1), "succeeded")
 
 
 @pytest.mark.parametrize(
@@ -82,14 +82,15 @@ def test_a_sampler_decides_about_whole_traces(
 
 
 @pytest.mark.usefixtures("_tracing")
-def test_spans_of_plugins_are_children_of_the_job(collector: Collector) -> None:
+def test_spans_of_plugins_are_children_of_the_job(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     def plugin() -> None:
         with trace.get_tracer("plugin").start_as_current_span("of a plugin"):
             pass
 
     waiting = job(subdomain="springfield", run_id=1)
-    # The provider of the whole process is the first one that was started in it.
-    trace._TRACER_PROVIDER = tracing._tracer._provider  # type: ignore[attr-defined, union-attr]
+    # The provider of a process is the first one that was started in it: that of an earlier test.
+    assert tracing._tracer is not None
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", tracing._tracer._provider)
     with tracing.job_span(waiting, take_job_ids(waiting)):
         call_with_timeout("plugin", "hook", plugin)
     tracing.stop(60)
