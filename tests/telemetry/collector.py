@@ -47,6 +47,8 @@ class Collector:
     """Of the metrics."""
     status: int = 200
     """What it responds."""
+    decodes: bool = True
+    """If not, requests are only counted: decoding takes as much CPU time as a worker needs for its jobs."""
     requests: int = 0
     responds: threading.Event = field(default_factory=threading.Event)
     """Requests wait for it."""
@@ -97,7 +99,7 @@ def running_collector() -> Iterator[Collector]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             collector.requests += 1
             collector.responds.wait()
-            if collector.status == 200:
+            if collector.status == 200 and collector.decodes:
                 collector.accept(self.path, body)
             self.send_response(collector.status)
             self.send_header("Content-Length", "0")

@@ -12,8 +12,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from clerk.cli import up
 from clerk.errors import EXIT_FAILURE, EXIT_OK, EXIT_USAGE
 from clerk.monitoring.metrics import read_metrics
+from tests.cli.conftest import Clerk
+from tests.cli.conftest import clerk_command as clerk_command
 from tests.conftest import Url
 from tests.helpers import until
 from tests.monitoring.test_metrics import read
@@ -84,41 +87,52 @@ def test_the_export_continues_without_the_database_and_without_the_collector(
     assert command.has_logged("snapshots of the metrics were not exported")
 
 
+def test_once_fails_if_the_collector_is_down(database: Url, tmp_path: Path) -> None:
+    variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_TIMEOUT": "0.1"}
+    command = Command(database, tmp_path, "--once", **variables)
+    assert command.process.wait() == EXIT_FAILURE
+    assert command.has_logged("the collector did not accept the metrics")
+
+
 @pytest.mark.parametrize(
-    ("variables", "options", "code", "message"),
+    ("variables", "options", "message"),
     [
-        ({}, (), EXIT_USAGE, "set OTEL_EXPORTER_OTLP_ENDPOINT"),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, ("--json",), EXIT_USAGE, "omit --json"),
+        ({}, ("--otlp",), "set OTEL_EXPORTER_OTLP_ENDPOINT"),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, ("--otlp", "--json"), "omit --json"),
         (
             {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_METRIC_EXPORT_INTERVAL": "1m"},
-            (),
-            EXIT_USAGE,
+            ("--otlp",),
             "OTEL_METRIC_EXPORT_INTERVAL is '1m'",
         ),
         (
-            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_TIMEOUT": "0.1"},
-            ("--once",),
-            EXIT_FAILURE,
-            "the collector did not accept the metrics",
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+            ("--otlp",),
+            "over http/protobuf, not grpc",
         ),
+        ({}, ("--once",), "--once is for --otlp"),
     ],
-    ids=["no endpoint", "json", "interval", "collector down"],
+    ids=["no endpoint", "json", "interval", "protocol", "once"],
 )
-def test_errors(
-    database: Url, tmp_path: Path, variables: dict[str, str], options: tuple[str, ...], code: int, message: str
+def test_wrong_usage(
+    clerk_command: Clerk,
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    options: tuple[str, ...],
+    message: str,
 ) -> None:
-    command = Command(database, tmp_path, *options, **variables)
-    assert command.process.wait() == code, command.log.read_text()
-    assert message in command.log.read_text()
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    result = clerk_command("metrics", *options)
+    assert (result.code, message in result.err) == (EXIT_USAGE, True)
 
 
-def test_once_is_refused_without_otlp(database: Url, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "clerk", "metrics", "--once"],
-        env={**os.environ, "DATABASE_URL": database, "PYTHONPATH": str(ROOT)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == EXIT_USAGE
-    assert "--once is for --otlp" in done.stderr
+def test_clerk_up_exports_metrics_if_there_is_an_endpoint(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert up._metrics_specs() == []
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+    (spec,) = up._metrics_specs()
+    assert spec.arguments == ("metrics", "--otlp")
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    assert up._metrics_specs() == []
+    assert "pip install 'clerk[otel]'" in capsys.readouterr().err
