@@ -53,9 +53,10 @@ class ExportLog:
                 logger.warning("OpenTelemetry: %s %s were lost so far: %s", self.lost, self.kind, reason)
                 self._logged_at = now
 
-    def close(self, received: int) -> None:
-        """Log how many of `received` were exported."""
-        self._logger.removeFilter(self._filter)
+    def close(self, received: int, is_ended: bool = True) -> None:
+        """Log how many of `received` were exported. If the export has not ended, its further messages stay hidden."""
+        if is_ended:
+            self._logger.removeFilter(self._filter)
         with self._lock:
             lost = received - self.exported
         if lost:

@@ -103,9 +103,10 @@ class Tracer:
         thread = threading.Thread(target=self._provider.shutdown, name="stop tracing", daemon=True)
         thread.start()
         thread.join(timeout)
-        if thread.is_alive():
+        is_ended = not thread.is_alive()
+        if not is_ended:
             self._exporter.shutdown()
-        self._log.close(self._processor.received)
+        self._log.close(self._processor.received, is_ended)
 
     def _start(
         self,
