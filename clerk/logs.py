@@ -14,11 +14,16 @@ from typing import IO, Any
 from procrastinate import jobs
 
 from clerk.errors import ClerkError, JobError, PluginRaised
+from clerk.telemetry.trace_context import SpanIds
 
 _job: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar("clerk_job", default=None)
 
 
-def job_fields(job: jobs.Job) -> dict[str, Any]:
+_ONLY_JSON = {"trace_id", "span_id"}
+"""Fields for programs: the lines for people would be twice as long."""
+
+
+def job_fields(job: jobs.Job, ids: SpanIds) -> dict[str, Any]:
     arguments = job.task_kwargs
     fields = {
         "run_id": arguments.get("run_id"),
@@ -27,14 +32,16 @@ def job_fields(job: jobs.Job) -> dict[str, Any]:
         "document": arguments.get("content_item_id"),
         "job": job.id,
         "attempt": job.attempts + 1,
+        "trace_id": ids.trace_id,
+        "span_id": ids.span_id,
     }
     return {name: value for name, value in fields.items() if value is not None}
 
 
 @contextlib.contextmanager
-def job_logging(job: jobs.Job) -> Iterator[None]:
+def job_logging(job: jobs.Job, ids: SpanIds) -> Iterator[None]:
     """Everything logged inside this context, also in threads started from it, has the job's fields."""
-    token = _job.set(job_fields(job))
+    token = _job.set(job_fields(job, ids))
     try:
         yield
     finally:
@@ -49,7 +56,9 @@ class _JobFilter(logging.Filter):
 
 class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        fields = " ".join(f"{name}={value}" for name, value in record.__dict__["clerk"].items())
+        # Messages of Procrastinate name the job and its arguments.
+        values = {} if record.name.startswith("procrastinate") else record.__dict__["clerk"]
+        fields = " ".join(f"{name}={value}" for name, value in values.items() if name not in _ONLY_JSON)
         return f"{super().format(record)}{f'  [{fields}]' if fields else ''}"
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 (logging's name)

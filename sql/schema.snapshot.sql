@@ -182,6 +182,7 @@ alter table pipeline_runs add column skipped integer not null default 0;
 alter table pipeline_runs add column skipped_examples text[];
 alter table pipeline_runs add column started_at timestamp with time zone not null default now();
 alter table pipeline_runs add column subdomain character varying not null;
+alter table pipeline_runs add column traced_at timestamp with time zone;
 alter table pipeline_transitions add column advanced_at timestamp with time zone;
 alter table pipeline_transitions add column claimed_at timestamp with time zone not null default now();
 alter table pipeline_transitions add column coordinator_job_id bigint;
@@ -593,7 +594,7 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_claim_coordinator_enqueue(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 bf2b4e2db8fb41ed1df241015b8822ef
 -- clerk_counters(p_site sites) returns jsonb stable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_defer_coordinator(p_subdomain text, p_run_id bigint, p_phase integer) returns bigint set search_path=pg_catalog, public, pg_temp, md5 d4ae5b6ce76e203bd1de60054dd2eadc
--- clerk_defer_job(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 98a38df5c2c1c8b5905ebed9f227b8ca
+-- clerk_defer_job(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 987c8f5f45a385778d9a4d60b10b16e3
 -- clerk_defer_late_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 e23353f0090333f3f1749741d075d9e0
 -- clerk_defer_reconciliation() returns boolean set search_path=pg_catalog, public, pg_temp, md5 1a9ef55c4a5a80449c406849ada39c64
 -- clerk_defer_refresh(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 bb76be7c01cedbc5b0393b3e68c6698b
@@ -666,13 +667,14 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_settle_units(p_ends clerk_unit_end[], OUT counted integer, OUT late integer, OUT stale integer) returns record set search_path=pg_catalog, public, pg_temp set plan_cache_mode=force_generic_plan set enable_seqscan=off set jit=off, md5 6fd62f8b78185146f67e6788637cd53d
 -- clerk_should_trigger_coordinator(p_subdomain text, p_stage text) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 74e452f0a2e94ee45ccccef3c0494560
 -- clerk_start_next_due_site(p_reason text) returns text set search_path=pg_catalog, public, pg_temp, md5 3e7f13e7db290bfc393ca0892c356bc3
--- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp, md5 23713cfda658952c7331b204fdc0aa57
+-- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp, md5 ff88876340d15e769f17e8c0466a6cc3
 -- clerk_start_refresh_run(p_subdomain text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 90ff4b75d53e4a8395badbcbc34ff2a7
 -- clerk_start_run(p_subdomain text, p_reason text, p_supersede boolean, p_first_phase integer, p_units bigint[]) returns bigint set search_path=pg_catalog, public, pg_temp, md5 8eeb2544d0e3b7e7dda3b327895010cc
 -- clerk_state_snapshot(p_subdomain text, p_run_id bigint, p_content_item_id bigint, p_stage text) returns jsonb stable set search_path=pg_catalog, public, pg_temp, md5 51a3448dee4532938ba3ab430aa62679
 -- clerk_stop_jobs(p_jobs bigint[]) returns void set search_path=pg_catalog, public, pg_temp, md5 a45dc0642ed8e1681abde7ae5e4851dc
 -- clerk_supersede_run(p_subdomain text, p_reason text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 88d25c11d8e657e2147fa1ae79918504
 -- clerk_sync_legacy_columns() returns trigger set search_path=pg_catalog, public, pg_temp, md5 17d9709bafaee947a8b8b8bfc8ced385
+-- clerk_traceparent(p_subdomain text, p_run_id bigint) returns text immutable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_units_left(p_site sites, p_phase integer) returns integer immutable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_units_of_phase(p_subdomain text, p_phase integer, p_units bigint[]) returns TABLE(content_item_id bigint, stage text) stable set search_path=pg_catalog, public, pg_temp, md5 20fe24f9bfa4a55c9013d10bddc32714
 -- procrastinate_cancel_job_v1(job_id bigint, abort boolean, delete_job boolean) returns bigint, md5 c0d697b1888adf16d461d95a4bd62a91
@@ -837,6 +839,7 @@ comment on column pipeline_runs.reason is 'Why the run was started, for a person
 comment on column pipeline_runs.run_id is 'The fencing token: it only grows, so a job of an older run is recognised.';
 comment on column pipeline_runs.skipped is 'Entries of the source that this run''s fetch skipped, without those that an operator ignores.';
 comment on column pipeline_runs.skipped_examples is 'Which and why: the first 20.';
+comment on column pipeline_runs.traced_at is 'When a worker claimed the export of the run''s root span to OpenTelemetry; NULL if the run has not ended or no worker exports.';
 comment on column pipeline_transitions.advanced_at is 'When the one accepted advance out of this phase happened.';
 comment on column pipeline_transitions.deferred_count is 'How often the coordinator was deferred: more than once when a lost one was replaced.';
 comment on column pipeline_transitions.error_code is 'Error code of the coordinator''s last failed attempt.';

@@ -34,9 +34,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keep a developer's own DATABASE_URL and .env out of the tests."""
-    for setting in SETTINGS:
-        monkeypatch.delenv(setting.name, raising=False)
+    """Keep a developer's own DATABASE_URL, .env and collector out of the tests."""
+    for name in [*(setting.name for setting in SETTINGS), *(name for name in os.environ if name.startswith("OTEL_"))]:
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
     monkeypatch.chdir(tmp_path)
 

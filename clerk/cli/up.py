@@ -33,6 +33,7 @@ from clerk.monitoring.runs import failed_since
 from clerk.pipeline import engine
 from clerk.pipeline.engine import QUEUES
 from clerk.process.supervisor import ProcessSpec, Supervisor
+from clerk.telemetry import variables
 
 _LOG_FILE = "up.log"
 _MAX_LOG_SIZE = 20_000_000
@@ -92,6 +93,7 @@ def up(
         address = dashboard.address(host, port)
         options = ["--host", host, "--port", str(port), *(["--allow-actions"] if allow_actions else [])]
         specs.append(ProcessSpec("dashboard", ("dashboard", *options)))
+    specs += _metrics_specs()
     if not quiet:
         info("Starting; stop with Ctrl-C …")
     with database_url(settings), _open_log(settings, quiet, log_format) as log:
@@ -115,6 +117,16 @@ def _describe_database(settings: config.Settings) -> str:
         return f"embedded, under {settings.home}"
     direct = f", sessions at {redact_url(settings.direct_database_url)}" if settings.is_pooled else ""
     return f"{redact_url(settings.database_url)}{direct}"
+
+
+def _metrics_specs() -> list[ProcessSpec]:
+    """The process that exports metrics, if there is an OpenTelemetry endpoint."""
+    if not variables.is_requested("METRICS"):
+        return []
+    if problem := variables.find_problem("METRICS"):
+        info(f"No metrics are exported: {problem}")
+        return []
+    return [ProcessSpec("metrics exporter", ("metrics", "--otlp"))]
 
 
 def _require_no_failed_run(settings: config.Settings, since: datetime) -> None:

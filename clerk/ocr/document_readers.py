@@ -12,12 +12,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
+from clerk.documents.manifest import FAILED
+from clerk.error_causes import code_and_message
 from clerk.errors import ReaderOutputInvalid, ReaderStalled
 from clerk.host import count_cores
 from clerk.ocr import cores
 from clerk.ocr.protocol import PageResult, Request, Task
 from clerk.ocr.reader_client import ReaderProcess
 from clerk.ocr.reader_output import Inspected, raise_failure, read_inspected, read_pages
+from clerk.telemetry import tracing
 
 _POLL_INTERVAL = 1.0
 _WALL_PER_CPU_SECOND = 10.0
@@ -44,6 +47,23 @@ class _Reader:
     """It has inspected the document."""
     requested: set[int] = field(default_factory=set)
     """Pages without a result."""
+    failed_pages: int = 0
+    """Of the current request."""
+    span: tracing.Span | None = None
+    """Of the current request."""
+
+    def start_span(self, pages: list[int]) -> None:
+        attributes = {"clerk.pages": len(pages), "clerk.first_page": pages[0], "clerk.last_page": pages[-1]}
+        self.failed_pages = 0
+        self.span = tracing.start_span("clerk.ocr.pages", attributes)
+
+    def end_span(self, error: BaseException | None = None) -> None:
+        if self.span is not None:
+            self.span.set({"clerk.failed_pages": self.failed_pages})
+            if error is not None:
+                self.span.fail(code_and_message(error)[0])
+            self.span.end()
+            self.span = None
 
 
 class DocumentReaders:
@@ -68,7 +88,9 @@ class DocumentReaders:
             self._resources = self._resources.pop_all()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        for reader in self._readers:
+            reader.end_span(error)
         self._resources.close()
 
     def inspect(self) -> Inspected:
@@ -100,6 +122,9 @@ class DocumentReaders:
             else:
                 results = read_pages(event, reader.requested)
                 reader.requested -= {result.page for result in results}
+                reader.failed_pages += sum(result.method == FAILED for result in results)
+                if not reader.requested:
+                    reader.end_span()
                 yield reader.scratch, results
             if not self._queue and not any(reader.requested for reader in self._readers):
                 return
@@ -115,6 +140,7 @@ class DocumentReaders:
         pages = [self._queue.popleft() for _ in range(min(length, remaining))]
         if pages:
             reader.requested = set(pages)
+            reader.start_span(pages)
             reader.process.send(asdict(Request(pages, 1 / len(self._readers))))
 
     def _start_another(self) -> None:

@@ -113,6 +113,8 @@ class ClerkJobManager(JobManager):
         super().__init__(connector)
         self.failures: dict[Attempt, Failure] = {}
         """Errors of failed attempts. The worker adds one before it finishes or retries the job."""
+        self.fenced: set[Attempt] = set()
+        """Attempts whose result was rejected, until the worker has recorded that in their span."""
         self.max_attempts: dict[str, int] = {}
         """Stage → maximum number of attempts, from stage_policy."""
         self.renewal_interval = 20.0
@@ -225,6 +227,7 @@ class ClerkJobManager(JobManager):
             query=_CHECK_REJECTED_RESULT, job_id=job.id, attempt=job.attempts, status=status
         )
         if row["reason"] == "fenced":
+            self.fenced.add(attempt_of(job))
             logger.warning(
                 "the result of job %s (attempt %s) was rejected: the attempt no longer holds the job",
                 job.id,

@@ -24,6 +24,8 @@ from clerk.pipeline.connector import ClerkConnector
 from clerk.pipeline.host_watch import HostWatch, find_problem, folders
 from clerk.pipeline.job_manager import Attempt, ClerkJobManager, Failure, attempt_of
 from clerk.process import prctl, sd_notify
+from clerk.telemetry import tracing
+from clerk.telemetry.trace_context import take_job_ids
 
 logger = logging.getLogger(__name__)
 
@@ -38,27 +40,28 @@ _OTHER_THREADS = 4
 """Threads for everything but tasks, such as opening the database."""
 _STARTUP_TIME = 60.0
 """Seconds that the start may take, besides a database outage that the worker waits for."""
+_FLUSH_TIMEOUT = 5.0
+"""Seconds for the export of the last spans. Compose file and systemd units allow more after the end of the last job."""
 
 
 async def job_middleware(
     call_next: Callable[[], Awaitable[Any]], context: job_context.JobContext, running_in: worker.Worker
 ) -> Any:
-    """Outermost middleware of every job: adds the job's fields to the log, and records why it failed."""
+    """Outermost middleware of every job: records why it failed."""
     assert isinstance(running_in, ClerkWorker)
     running_in.start_attempt(context)
-    with logs.job_logging(context.job):
-        try:
-            return await call_next()
-        except (exceptions.JobAborted, asyncio.CancelledError) as error:
-            if running_in.has_lost_claim(context):
-                timeout = errors.TimeLimitExceeded("the job exceeded the time limit of its stage")
-                await running_in.record_failure(context, timeout)
-                raise timeout from error
-            await running_in.record_failure(context, errors.JobAborted("the job was asked to stop"))
-            raise
-        except BaseException as error:
-            await running_in.record_failure(context, error)
-            raise
+    try:
+        return await call_next()
+    except (exceptions.JobAborted, asyncio.CancelledError) as error:
+        if running_in.has_lost_claim(context):
+            timeout = errors.TimeLimitExceeded("the job exceeded the time limit of its stage")
+            await running_in.record_failure(context, timeout)
+            raise timeout from error
+        await running_in.record_failure(context, errors.JobAborted("the job was asked to stop"))
+        raise
+    except BaseException as error:
+        await running_in.record_failure(context, error)
+        raise
 
 
 class ClerkWorker(worker.Worker):
@@ -81,6 +84,8 @@ class ClerkWorker(worker.Worker):
         self._lost_claims: dict[Attempt, float] = {}
         """Attempt → when its lease could not be renewed: the job was rescued, or exceeded its time limit."""
         self._settle_error: Exception | None = None
+        self._spans: dict[Attempt, tracing.Span] = {}
+        """Of the running jobs."""
 
     @property
     def _manager(self) -> ClerkJobManager:
@@ -144,6 +149,21 @@ class ClerkWorker(worker.Worker):
         self._running_jobs[task] = context
         task.add_done_callback(self._end_job)
 
+    async def _process_job(self, context: job_context.JobContext) -> None:
+        """Everything logged has the job's fields. The span of the job lasts until its result is committed."""
+        attempt = attempt_of(context.job)
+        ids = take_job_ids(context.job)
+        with logs.job_logging(context.job, ids), tracing.job_span(context.job, ids) as span:
+            self._spans[attempt] = span
+            try:
+                await super()._process_job(context)
+            finally:
+                del self._spans[attempt]
+
+    def _span_of(self, job: jobs.Job) -> tracing.Span:
+        """A job that was cancelled while its result is committed has no span any more."""
+        return self._spans.get(attempt_of(job), tracing.Span())
+
     def _end_job(self, task: asyncio.Task[Any]) -> None:
         context = self._running_jobs.pop(task)
         self._completer.release_slot(attempt_of(context.job))
@@ -206,6 +226,7 @@ class ClerkWorker(worker.Worker):
             uncounted_before=await self._manager.uncounted_attempts(context.job),
         )
         self._manager.failures[attempt_of(context.job)] = failure
+        self._span_of(context.job).fail(code)
         if issubclass(error_class, errors.HostError):
             await self._host_watch.close_queue(context.job.queue, error_class, failure)
 
@@ -269,6 +290,9 @@ class ClerkWorker(worker.Worker):
     ) -> None:
         """Report a success in a batch, anything else on its own. Stop the worker after an unexpected error:
         Procrastinate would discard the error and fail the next job."""
+        outcome = "retried" if retry_decision is not None else status.value
+        if status == jobs.Status.FAILED and attempt_of(job) not in self._manager.failures:
+            self._span_of(job).fail(errors.TaskNotFound.code)
         try:
             if status == jobs.Status.SUCCEEDED and retry_decision is None:
                 await self._host_watch.confirm_solved(job.queue)
@@ -279,18 +303,25 @@ class ClerkWorker(worker.Worker):
         except Exception as error:
             self._settle_error = error
             self.stop()
+            outcome = "unknown"
             raise
+        finally:
+            is_fenced = attempt_of(job) in self._manager.fenced
+            self._manager.fenced.discard(attempt_of(job))
+            self._span_of(job).set({"clerk.outcome": "fenced" if is_fenced else outcome})
 
     async def run(self) -> None:
         self._startup_timer.start()
         # Tasks run in threads. The default number of threads depends on the cores and may be below the concurrency.
         threads = concurrent.futures.ThreadPoolExecutor(self.concurrency + _OTHER_THREADS, "clerk")
         asyncio.get_running_loop().set_default_executor(threads)
+        tracing.start(self._manager.connector.holder)
         try:
             await load_policy(self._manager)
             await super().run()
         finally:
             self._startup_timer.cancel()
+            await asyncio.to_thread(tracing.stop, _FLUSH_TIMEOUT)
         if self._settle_error is not None:
             raise self._settle_error
 

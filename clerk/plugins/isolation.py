@@ -8,6 +8,7 @@ unit to another worker, up to the stage's limit of rescues.
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import threading
 import time
@@ -51,6 +52,8 @@ class Heartbeat:
 class _Call(threading.Thread, Generic[Result]):
     def __init__(self, name: str, call: Callable[[], Result]) -> None:
         super().__init__(name=name, daemon=True)
+        # For the log lines and spans of the call: a new thread has an empty context.
+        self.context = contextvars.copy_context()
         self.call = call
         self.returned = threading.Event()
         self.result: Result
@@ -58,7 +61,7 @@ class _Call(threading.Thread, Generic[Result]):
 
     def run(self) -> None:
         try:
-            self.result = self.call()
+            self.result = self.context.run(self.call)
         except BaseException as error:  # noqa: BLE001 (SystemExit must not count as a result either)
             self.error = error
         self.returned.set()

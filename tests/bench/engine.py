@@ -5,8 +5,8 @@ clerk     clerk's worker in clerk's database: claims, ledger, counters, and a re
 
 The jobs are of 20 sites with 100 documents each, and of one site with 5,000; their bodies are coroutines, or plain
 functions in threads, as the real stages are. Also measures CPU time and WAL per job, the fan-out of a phase,
-latencies on an idle system, throughput behind a large history, and throughput while a snapshot is held open. Only
-ratios within one run are meaningful.
+latencies on an idle system, throughput behind a large history, throughput while a snapshot is held open, and
+throughput with the export of traces. Only ratios within one run are meaningful.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -41,11 +42,12 @@ from tests.bench.engine_measure import (
     workers,
 )
 from tests.conftest import Databases, running
+from tests.telemetry.collector import running_collector
 
 SETTINGS = {"fsync": "on", "max_wal_size": "4GB", "checkpoint_timeout": "30min", "shared_buffers": "512MB"}
 SIZES = ((20, 100), (1, 5000))
 BODIES = ("async", "threads")
-PARTS = ("throughput", "fan-out", "latency", "history", "snapshot")
+PARTS = ("throughput", "fan-out", "latency", "history", "snapshot", "tracing")
 Log = Callable[[str], None]
 Figures = dict[str, Any]
 
@@ -116,6 +118,35 @@ def snapshot(databases: Databases, minutes: float, log: Log) -> dict[str, Any]:
     return {"first": rates[0], "last": rates[-1], "jobs": 2000 * len(rates), "after the snapshot and a vacuum": after}
 
 
+def tracing(databases: Databases, rounds: int, log: Log) -> dict[str, Any]:
+    """Jobs per second and CPU time without and with an OpenTelemetry collector, and with one that is down."""
+    found: dict[str, list[Figures]] = {"off": [], "on": [], "collector down": []}
+    for number in range(rounds):
+        for case, measurements in found.items():
+            with _otel_endpoint(case):
+                measurements.append(asdict(measure(databases, "clerk", "async", 20, 100)))
+            log(f"tracing {case}, round {number + 1}: {measurements[-1]['jobs_per_second']:.0f}/s")
+    medians = {case: _medians(measurements) for case, measurements in found.items()}
+    rates = {case: figures["jobs_per_second"] for case, figures in medians.items()}
+    return medians | {"ratio to off": {case: rate / rates["off"] for case, rate in rates.items() if case != "off"}}
+
+
+@contextmanager
+def _otel_endpoint(case: str) -> Iterator[None]:
+    """Worker processes inherit the variable."""
+    name = "OTEL_EXPORTER_OTLP_ENDPOINT"
+    os.environ.pop(name, None)
+    if case == "on":
+        with running_collector() as collector:
+            collector.decodes = False
+            os.environ[name] = collector.endpoint
+            yield
+        return
+    if case == "collector down":
+        os.environ[name] = "http://127.0.0.1:1"
+    yield
+
+
 def latency(databases: Databases, rounds: int) -> dict[str, Any]:
     stock, _ = idle_latencies(databases, "stock", rounds)
     clerk, coordinators = idle_latencies(databases, "clerk", rounds)
@@ -157,7 +188,7 @@ def main() -> None:
         prog="bin/bench engine", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (default: 3)")
-    parser.add_argument("--only", choices=PARTS, nargs="+", default=list(PARTS[:4]), help="default: all but snapshot")
+    parser.add_argument("--only", choices=PARTS, nargs="+", default=list(PARTS[:4]), help="default: the first four")
     parser.add_argument(
         "--peers",
         action="store_true",
@@ -194,6 +225,7 @@ def main() -> None:
             "latency": lambda: latency(databases, 100),
             "history": lambda: history(databases, arguments.rounds, progress.note),
             "snapshot": lambda: snapshot(databases, arguments.minutes, progress.note),
+            "tracing": lambda: tracing(databases, arguments.rounds, progress.note),
         }
         for number, part in enumerate(arguments.only):
             progress.update("parts", number, len(arguments.only))

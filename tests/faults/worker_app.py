@@ -160,7 +160,7 @@ def _run_out_of_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, limits)
 
 
-def _stage_task(context: JobContext, subdomain: str, run_id: int, stage: str, content_item_id: int) -> None:
+def _stage_task(context: JobContext, /, stage: str, content_item_id: int, **_: Any) -> None:
     behaviour = _planned(context, f"{stage}:{content_item_id}", stage)
     _record(behaviour, context)
     _run(behaviour, context)

@@ -35,6 +35,8 @@ def test_the_environment_has_no_credentials_of_clerk(tmp_path: Path, monkeypatch
         "CLERK_DASHBOARD_TOKEN",
     ):
         monkeypatch.setenv(name, url)
+    for name in ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"):
+        monkeypatch.setenv(name, "authorization=s3cret")
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", url)
     monkeypatch.setenv("DEPLOY_KEY", "the command's own")
     names = "[name for name, value in os.environ.items() if 's3cret' in value]"

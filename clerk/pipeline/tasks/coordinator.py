@@ -7,7 +7,7 @@ import logging
 import procrastinate
 from procrastinate import App
 
-from clerk.pipeline import engine
+from clerk.pipeline import engine, run_spans
 from clerk.pipeline.engine import COORDINATOR_QUEUE
 from clerk.pipeline.job_context import JobContext
 from clerk.pipeline.job_manager import ClerkJobManager
@@ -20,6 +20,8 @@ def coordinate(context: procrastinate.JobContext, subdomain: str, run_id: int, p
     """End a phase: start the next one, or end the run."""
     with JobContext(context).connection() as connection:
         result = engine.advance_phase(connection, subdomain, run_id, phase)
+        if result.startswith("ended"):
+            run_spans.record_ended_runs(connection)
     logger.info("phase %s has ended: %s", phase, result)
     return result
 

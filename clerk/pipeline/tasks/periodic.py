@@ -11,12 +11,13 @@ import procrastinate
 from procrastinate import App
 
 from clerk.db import audit
-from clerk.pipeline import engine
+from clerk.pipeline import engine, run_spans
 from clerk.pipeline.engine import COORDINATOR_QUEUE
 from clerk.pipeline.job_context import JobContext
 from clerk.reconcile import apply, log
 from clerk.reconcile.file_checks import StorageScan
 from clerk.saved_searches import deliveries, feeds, jobs
+from clerk.telemetry import variables
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +67,12 @@ def retention(context: procrastinate.JobContext, timestamp: int) -> int:
     return removed
 
 
+def trace_runs(context: procrastinate.JobContext, timestamp: int) -> int:
+    """Record the root spans of runs that no coordinator of this process ended, such as cancelled runs."""
+    with JobContext(context).connection() as connection:
+        return run_spans.record_ended_runs(connection)
+
+
 PERIODIC = {
     schedule: "* * * * *",
     rescue: "* * * * *",
@@ -74,12 +81,15 @@ PERIODIC = {
     retention: "17 * * * *",
 }
 """Task → its cron expression."""
+_TRACING = {trace_runs: "* * * * *"}
+"""Deferred by workers that export traces. Every worker has the task."""
 
 
 def register(app: App) -> None:
     """In every worker process: a Procrastinate worker without periodic tasks stops monitoring its own heartbeat and
     listener."""
-    for task, cron in PERIODIC.items():
-        name = f"clerk.{task.__name__}"
-        queue = COORDINATOR_QUEUE
-        app.periodic(cron=cron)(app.task(name=name, queue=queue, queueing_lock=name, pass_context=True)(task))
+    for function, cron in {**PERIODIC, **_TRACING}.items():
+        name = f"clerk.{function.__name__}"
+        task = app.task(name=name, queue=COORDINATOR_QUEUE, queueing_lock=name, pass_context=True)(function)
+        if function in PERIODIC or variables.is_requested("TRACES"):
+            app.periodic(cron=cron)(task)

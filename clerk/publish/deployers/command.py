@@ -78,8 +78,9 @@ def run(command: tuple[str, ...], subdomain: str, database: Path, limit: float) 
 
 
 def _is_credential(name: str) -> bool:
-    """Whether a variable is a credential of clerk itself, or names its file. PGPASSWORD and others are libpq's."""
-    return name in _CREDENTIALS or name.startswith("PG")
+    """Whether a variable is a credential of clerk itself, or names its file. PGPASSWORD and others are libpq's; the
+    headers of OpenTelemetry's requests may contain a key."""
+    return name in _CREDENTIALS or name.startswith("PG") or (name.startswith("OTEL_") and name.endswith("_HEADERS"))
 
 
 def _read_output(stream: IO[bytes], chunks: deque[bytes]) -> None:

@@ -8,7 +8,8 @@ as $$
     insert into procrastinate_jobs (queue_name, task_name, args)
     select p_stage, p.task_name,
            jsonb_build_object('subdomain', p_subdomain, 'run_id', p_run_id, 'stage', p_stage,
-                              'content_item_id', p_content_item_id)
+                              'content_item_id', p_content_item_id,
+                              'traceparent', clerk_traceparent(p_subdomain, p_run_id))
     from stage_policy p
     where p.stage = p_stage
     returning id

@@ -11,6 +11,7 @@ as $$
 declare
     v_totals jsonb;
     v_units integer;
+    v_traceparent text := clerk_traceparent(p_subdomain, p_run_id);
 begin
     perform set_config('clerk.actor', 'clerk_start_phase', true);
     perform from sites s where s.subdomain = p_subdomain and s.run_id = p_run_id for no key update;
@@ -25,7 +26,7 @@ begin
         insert into procrastinate_jobs (queue_name, task_name, args)
         select unit.stage, p.task_name,
                jsonb_build_object('subdomain', p_subdomain, 'run_id', p_run_id, 'stage', unit.stage,
-                                  'content_item_id', unit.content_item_id)
+                                  'content_item_id', unit.content_item_id, 'traceparent', v_traceparent)
         from unit
         join stage_policy p on p.stage = unit.stage
         order by unit.content_item_id

@@ -1,0 +1,1 @@
+alter table pipeline_runs drop column traced_at;
