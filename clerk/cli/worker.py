@@ -137,7 +137,7 @@ def worker(
     if not parent_death.is_child():
         require_ocr(settings, selected)
     with database_url(settings) as url:
-        wait_until_ready(url, settings.database_timeout)
+        wait_until_ready(settings.direct_database_url or url, settings.database_timeout)
         with open_pipeline(settings):
             pass  # only checks the schema
         logs.configure(log_format)
