@@ -92,6 +92,7 @@ class Job:
     job_id: int | None
     queue: str | None
     priority: int | None
+    turn: float | None
     scheduled_at: datetime | None
     worker_id: int | None = None
     holder: str | None = None
@@ -197,35 +198,35 @@ _UNITS = """
 with ranked as (
     select u.*, u.reopened_at is not null as late,
            count(*) over same as in_group,
-           row_number() over (same order by u.scheduled_at nulls first, u.claimed_at, u.priority desc, u.job_id)
+           row_number() over (same order by u.scheduled_at nulls first, u.claimed_at, u.priority desc, u.turn, u.job_id)
                as position
     from open_units u
     join current_runs r on r.subdomain = u.subdomain and r.run_id = u.run_id
     where u.subdomain = %(site)s
     window same as (partition by u.stage, u.state, u.reopened_at is not null)
 )
-select late, in_group, stage, state, job_id, queue, priority, scheduled_at, worker_id, holder, claimed_at, lease_until,
-       attempt_count, max_attempts, error_code, error_message, kind, meeting, date, progress, progress_total
+select late, in_group, stage, state, job_id, queue, priority, turn, scheduled_at, worker_id, holder, claimed_at,
+       lease_until, attempt_count, max_attempts, error_code, error_message, kind, meeting, date, progress, progress_total
 from ranked
 where position <= %(limit)s
 order by stage, state, late, position
 """
 _COORDINATOR = """
-select 'coordinator', c.state, c.job_id, c.queue, c.priority, c.scheduled_at, c.worker_id, c.holder, c.claimed_at,
-       c.lease_until, c.attempts, null, e.error_code, e.error_message
+select 'coordinator', c.state, c.job_id, c.queue, c.priority, 0, c.scheduled_at, c.worker_id, c.holder,
+       c.claimed_at, c.lease_until, c.attempts, null, e.error_code, e.error_message
 from open_coordinators c
 left join coordinator_errors e on e.run_id = c.run_id and e.phase = c.phase
 where c.subdomain = %(site)s
 """
 _REFRESH = """
-select 'refresh', state, job_id, queue, priority, scheduled_at
+select 'refresh', state, job_id, queue, priority, turn, scheduled_at
 from waiting_jobs where queueing_lock = 'clerk.refresh:' || %(site)s
 """
 _JOBS_AHEAD = """
 select count(*)
 from (select from waiting_jobs
       where queue = %(queue)s and state = 'waiting'
-        and (priority > %(priority)s or priority = %(priority)s and job_id < %(job_id)s)
+        and (priority > %(priority)s or priority = %(priority)s and (turn, job_id) < (%(turn)s, %(job_id)s))
       limit %(limit)s) other
 """
 _FAILED = """
@@ -349,11 +350,11 @@ def _count_jobs_ahead(connection: Connection, waiting: list[Job]) -> dict[int, i
     """Only for the first job that waits in each queue: the site's other jobs are behind it."""
     ahead: dict[int, int] = {}
     queues: set[str | None] = set()
-    for job in sorted(waiting, key=lambda job: (-(job.priority or 0), job.job_id or 0)):
+    for job in sorted(waiting, key=lambda job: (-(job.priority or 0), job.turn or 0, job.job_id or 0)):
         if job.queue not in queues and job.job_id is not None:
             queues.add(job.queue)
-            values = {"queue": job.queue, "priority": job.priority, "job_id": job.job_id, "limit": _MAX_JOBS_COUNTED}
-            ahead[job.job_id] = (connection.execute(_JOBS_AHEAD, values).fetchone() or (0,))[0]
+            values = {"queue": job.queue, "priority": job.priority, "turn": job.turn, "job_id": job.job_id}
+            ahead[job.job_id] = (connection.execute(_JOBS_AHEAD, {**values, "limit": _MAX_JOBS_COUNTED}).fetchone() or (0,))[0]
     return ahead
 
 
