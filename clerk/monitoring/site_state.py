@@ -158,6 +158,16 @@ class LoggedRepair:
 
 
 @dataclass(frozen=True)
+class Turns:
+    """How sites take turns in a queue of documents."""
+
+    sites: int
+    """Sites with open units in the stage, this one included."""
+    weight: int
+    """Jobs of this site per turn."""
+
+
+@dataclass(frozen=True)
 class SiteState:
     now: datetime
     run: SiteRun
@@ -168,6 +178,8 @@ class SiteState:
     """Job that starts the next run of a dirty site."""
     jobs_ahead: dict[int, int]
     """Job → number of jobs before it in its queue."""
+    turns: dict[str, Turns]
+    """Queue → turns, for the queues in which documents of this site wait."""
     failed: list[FailedUnit]
     failed_count: int
     workers: list[Worker]
@@ -206,7 +218,8 @@ with ranked as (
     window same as (partition by u.stage, u.state, u.reopened_at is not null)
 )
 select late, in_group, stage, state, job_id, queue, priority, turn, scheduled_at, worker_id, holder, claimed_at,
-       lease_until, attempt_count, max_attempts, error_code, error_message, kind, meeting, date, progress, progress_total
+       lease_until, attempt_count, max_attempts, error_code, error_message, kind, meeting, date, progress,
+       progress_total
 from ranked
 where position <= %(limit)s
 order by stage, state, late, position
@@ -228,6 +241,13 @@ from (select from waiting_jobs
       where queue = %(queue)s and state = 'waiting'
         and (priority > %(priority)s or priority = %(priority)s and (turn, job_id) < (%(turn)s, %(job_id)s))
       limit %(limit)s) other
+"""
+_TURNS = """
+select (select count(*) from sites s
+        where s.current_stage = %(queue)s and s.paused_at is null
+          and case %(queue)s when 'ocr' then s.ocr_completed + s.ocr_failed < s.ocr_total
+                             else s.extraction_completed + s.extraction_failed < s.extraction_total end) as sites,
+       (select s.weight from sites s where s.subdomain = %(site)s) as weight
 """
 _FAILED = """
 select stage, kind, meeting, date, error_code, error_message, attempt_count, count(*) over ()
@@ -308,13 +328,18 @@ def read_site_state(connection: Connection, subdomain: str) -> SiteState | None:
     refresh = _read_job(connection, _REFRESH, values)
     failed = connection.execute(_FAILED, {**values, "run_id": run.run_id}).fetchall()
     jobs = [*(job for group in groups for job in group.jobs), *filter(None, (coordinator, refresh))]
+    waiting = [job for job in jobs if job.state == "waiting"]
     return SiteState(
         clock["now"],
         run,
         groups,
         coordinator,
         refresh,
-        _count_jobs_ahead(connection, [job for job in jobs if job.state == "waiting"]),
+        _count_jobs_ahead(connection, waiting),
+        {
+            queue: _read(connection, Turns, _TURNS, {**values, "queue": queue})[0]
+            for queue in {job.queue for job in waiting if job.queue and job.turn}
+        },
         [FailedUnit(*columns) for *columns, _ in failed],
         failed[0][-1] if failed else 0,
         read_workers(connection),
@@ -353,8 +378,9 @@ def _count_jobs_ahead(connection: Connection, waiting: list[Job]) -> dict[int, i
     for job in sorted(waiting, key=lambda job: (-(job.priority or 0), job.turn or 0, job.job_id or 0)):
         if job.queue not in queues and job.job_id is not None:
             queues.add(job.queue)
-            values = {"queue": job.queue, "priority": job.priority, "turn": job.turn, "job_id": job.job_id}
-            ahead[job.job_id] = (connection.execute(_JOBS_AHEAD, {**values, "limit": _MAX_JOBS_COUNTED}).fetchone() or (0,))[0]
+            place = {"queue": job.queue, "priority": job.priority, "turn": job.turn, "job_id": job.job_id}
+            counted = connection.execute(_JOBS_AHEAD, {**place, "limit": _MAX_JOBS_COUNTED}).fetchone()
+            ahead[job.job_id] = counted[0] if counted else 0
     return ahead
 
 
