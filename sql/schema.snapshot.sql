@@ -632,8 +632,8 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_now() returns timestamp with time zone stable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_number_jobs(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 9c68e1e3ea68587832d55579064c1a77
 -- clerk_open_run(p_subdomain text) returns bigint stable set search_path=pg_catalog, public, pg_temp, md5 bfc7f5716c475a0cc2ae457eb35036da
--- clerk_pause_queue(p_queue text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 c63658476aaef4cc7ae221af88389e9e
--- clerk_pause_site(p_subdomain text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 4b980670780b47d1787d74ea91aeaf03
+-- clerk_pause_queue(p_queue text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 dff0f5f9fce4cc0fa7963ef6e3abdf14
+-- clerk_pause_site(p_subdomain text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 0476c37946c26cd93f3c6646929dd00f
 -- clerk_paused_until() returns timestamp with time zone immutable set search_path=pg_catalog, public, pg_temp, md5 e897e6274c073f4477e9eaa99862daac
 -- clerk_phase(p_stage text) returns integer immutable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_phase_outcome(p_subdomain text, p_phase integer, OUT outcome text, OUT reason text) returns record stable set search_path=pg_catalog, public, pg_temp, md5 6b980c29ffaf15f5a8e74e6365173dee

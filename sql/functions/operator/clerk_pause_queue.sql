@@ -12,7 +12,7 @@ begin
     if not found then
         return false;
     end if;
-    -- Behind all others: neither a fetch nor the turns of other sites pass over them.
+    -- Last in the order: a fetch does not read past them, and new sites do not begin at their turn.
     update procrastinate_jobs j
     set scheduled_at = clerk_paused_until(), turn = case when j.turn > 0 then 'infinity' else j.turn end
     where j.id in (
