@@ -114,13 +114,13 @@ def _position(state: SiteState, group: UnitGroup, subject: _Subject) -> str:
     ahead = state.jobs_ahead[first.job_id] if first is not None and first.job_id is not None else 0
     if first is None or not ahead:
         return ", next in line"
-    turns = state.turns.get(first.queue or "")
-    if not first.turn or turns is None or turns.sites < 2:
+    sites = state.sites_with_turns.get(first.queue or "", 0)
+    if not first.turn or sites < 2:
         return f" behind {pluralize(ahead, 'other')}"
-    weight = f", this one with weight {turns.weight}" if turns.weight > 1 else ""
+    weight = f", this one with weight {state.run.weight}" if state.run.weight > 1 else ""
     jobs = "about 1 job goes" if ahead == 1 else f"about {ahead:,} jobs go"
     its = "their" if subject.plural else "its"
-    return f" for {its} turn: {turns.sites:,} sites take turns{weight}, and {jobs} first"
+    return f" for {its} turn: {sites:,} sites take turns{weight}, and {jobs} first"
 
 
 def _scheduled(state: SiteState, group: UnitGroup, subject: _Subject) -> Reason:

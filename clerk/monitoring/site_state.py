@@ -68,6 +68,8 @@ class SiteRun:
     skipped: int | None
     """Entries of the source that the run's fetch skipped; None without a run."""
     skipped_examples: list[str] | None
+    weight: int
+    """How many of its documents are processed per turn."""
 
     @property
     def active(self) -> bool:
@@ -92,7 +94,7 @@ class Job:
     job_id: int | None
     queue: str | None
     priority: int | None
-    turn: float | None
+    turn: int | None
     scheduled_at: datetime | None
     worker_id: int | None = None
     holder: str | None = None
@@ -158,16 +160,6 @@ class LoggedRepair:
 
 
 @dataclass(frozen=True)
-class Turns:
-    """How sites take turns in a queue of documents."""
-
-    sites: int
-    """Sites with open units in the stage, this one included."""
-    weight: int
-    """Jobs of this site per turn."""
-
-
-@dataclass(frozen=True)
 class SiteState:
     now: datetime
     run: SiteRun
@@ -178,8 +170,8 @@ class SiteState:
     """Job that starts the next run of a dirty site."""
     jobs_ahead: dict[int, int]
     """Job → number of jobs before it in its queue."""
-    turns: dict[str, Turns]
-    """Queue → turns, for the queues in which documents of this site wait."""
+    sites_with_turns: dict[str, int]
+    """Queue in which documents of this site wait → number of sites that take turns there, this one included."""
     failed: list[FailedUnit]
     failed_count: int
     workers: list[Worker]
@@ -242,12 +234,12 @@ from (select from waiting_jobs
         and (priority > %(priority)s or priority = %(priority)s and (turn, job_id) < (%(turn)s, %(job_id)s))
       limit %(limit)s) other
 """
-_TURNS = """
-select (select count(*) from sites s
-        where s.current_stage = %(queue)s and s.paused_at is null
-          and case %(queue)s when 'ocr' then s.ocr_completed + s.ocr_failed < s.ocr_total
-                             else s.extraction_completed + s.extraction_failed < s.extraction_total end) as sites,
-       (select s.weight from sites s where s.subdomain = %(site)s) as weight
+_SITES_WITH_TURNS = """
+select count(*)
+from current_runs
+where current_stage = %(queue)s and paused_at is null
+  and case %(queue)s when 'ocr' then ocr_completed + ocr_failed < ocr_total
+                     else extraction_completed + extraction_failed < extraction_total end
 """
 _FAILED = """
 select stage, kind, meeting, date, error_code, error_message, attempt_count, count(*) over ()
@@ -337,7 +329,7 @@ def read_site_state(connection: Connection, subdomain: str) -> SiteState | None:
         refresh,
         _count_jobs_ahead(connection, waiting),
         {
-            queue: _read(connection, Turns, _TURNS, {**values, "queue": queue})[0]
+            queue: (connection.execute(_SITES_WITH_TURNS, {"queue": queue}).fetchone() or (0,))[0]
             for queue in {job.queue for job in waiting if job.queue and job.turn}
         },
         [FailedUnit(*columns) for *columns, _ in failed],

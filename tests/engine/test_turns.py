@@ -88,7 +88,7 @@ def test_paused_jobs_do_not_hold_the_turn(
 ) -> None:
     """Otherwise a new site would begin at the turn of the pause, and be served alone until it reaches the others."""
     if not guarded:
-        edit_function("clerk_pause_site", (", turn = case when j.turn > 0 then 'infinity' else j.turn end", ""))
+        edit_function("clerk_pause_site", (", turn = case when j.turn = 0 then 0 end", ""))
     worker = Worker(connection)
     start_ocr(connection, "paused", 30)
     engine.pause_site(connection, "paused", "test")

@@ -39,7 +39,7 @@ def fill_queue(url: Url) -> None:
             connection.execute("set local session_replication_role = replica")
             connection.execute(
                 "insert into procrastinate_jobs (queue_name, task_name, args, scheduled_at, turn)"
-                " select 'ocr', 'clerk.ocr', '{\"subdomain\": \"paused\"}', clerk_paused_until(), 'infinity'"
+                " select 'ocr', 'clerk.ocr', '{\"subdomain\": \"paused\"}', clerk_paused_until(), null"
                 " from generate_series(1, %s)",
                 [PAUSED],
             )
@@ -48,7 +48,7 @@ def fill_queue(url: Url) -> None:
                     "insert into procrastinate_jobs (queue_name, task_name, args, turn)"
                     " select %(queue)s::text, 'clerk.' || %(queue)s::text,"
                     " jsonb_build_object('subdomain', 'site' || n / %(per_site)s, 'run_id', 1, 'n', n),"
-                    " case %(queue)s::text when 'ocr' then 1 + n %% %(per_site)s else 0 end"
+                    " case %(queue)s::text when 'ocr' then 1 + 1000000 * (n %% %(per_site)s) else 0 end"
                     " from generate_series(0, %(waiting)s - 1) n",
                     {"queue": queue, "waiting": WAITING, "per_site": WAITING // SITES},
                 )
@@ -103,7 +103,7 @@ def a_site_that_joins_reads_a_few_rows(url: Url) -> None:
             worker.connection.execute("select clerk_start_run('village', p_supersede => true, p_first_phase => 2)")
         read = rows_read(worker.connection, "procrastinate_jobs")
         turns = "select array_agg(turn order by turn) from waiting_jobs where subdomain = 'village'"
-        assert one(worker.connection, turns) == [1, 2, 3]
+        assert one(worker.connection, turns) == [1, 1_000_001, 2_000_001]
     assert read["sequentially"] == 0
     assert read["by index"] < 300
 
@@ -257,3 +257,11 @@ def test_functions_of_every_job_are_never_compiled(connection: Connection) -> No
     assert sorted(found) == sorted(hot)
     for name, config in found.items():
         assert {"jit=off", "enable_seqscan=off", "plan_cache_mode=force_generic_plan"} <= set(config), name
+
+
+def test_the_order_of_jobs_is_never_sorted(connection: Connection) -> None:
+    """With statistics from a time when few jobs were due, Postgres prefers to sort all waiting jobs by turn in the order of
+    Procrastinate's index on priority."""
+    for name in ("clerk_fetch_jobs", "clerk_first_turn"):
+        config = one(connection, "select proconfig from pg_proc where proname = %s", [name])
+        assert {"enable_sort=off", "enable_incremental_sort=off", "enable_bitmapscan=off"} <= set(config), name

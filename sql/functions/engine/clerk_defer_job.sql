@@ -11,8 +11,7 @@ as $$
            jsonb_build_object('subdomain', p_subdomain, 'run_id', p_run_id, 'stage', p_stage,
                               'content_item_id', p_content_item_id),
            case when p_stage in ('ocr', 'extraction')
-                then clerk_first_turn(p_stage)
-                     + mod(p_content_item_id, greatest(open.units, 1))::double precision / s.weight
+                then clerk_turn(clerk_first_turn(p_stage), mod(p_content_item_id, greatest(open.units, 1)), s.weight)
                 else 0 end
     from stage_policy p
     join sites s on s.subdomain = p_subdomain

@@ -17,8 +17,7 @@ as $$
           and j.queue_name in ('ocr', 'extraction') and j.scheduled_at is distinct from clerk_paused_until()
         for update of j skip locked
     ), numbered as (
-        select w.id, first.turn + (row_number() over (partition by w.queue order by w.id) - 1)::double precision / w.weight
-                   as turn
+        select w.id, clerk_turn(first.turn, row_number() over (partition by w.queue order by w.id) - 1, w.weight) as turn
         from waiting w
         join first on first.queue = w.queue
     )

@@ -1,7 +1,7 @@
 -- needs: 0026
 -- Starts all stages of a phase: totals, ledger rows and jobs in one transaction, so no unit can end before the totals
 -- are written, and a crash leaves nothing half started. A phase without units gets its coordinator immediately.
--- Documents get consecutive turns, 1/weight apart. Returns the number of units.
+-- Documents get consecutive turns. Returns the number of units.
 create or replace function clerk_start_phase(
     p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[] default null
 ) returns integer
@@ -33,8 +33,9 @@ begin
         select unit.stage, p.task_name,
                jsonb_build_object('subdomain', p_subdomain, 'run_id', p_run_id, 'stage', unit.stage,
                                   'content_item_id', unit.content_item_id),
-               coalesce(p.first_turn + (row_number() over (partition by unit.stage order by unit.content_item_id) - 1)
-                                       ::double precision / v_weight, 0)
+               coalesce(clerk_turn(p.first_turn,
+                                   row_number() over (partition by unit.stage order by unit.content_item_id) - 1,
+                                   v_weight), 0)
         from unit
         join policy p on p.stage = unit.stage
         order by unit.content_item_id

@@ -17,7 +17,7 @@ begin
     end if;
     -- Last in the order: a fetch does not read past them, and new sites do not begin at their turn.
     update procrastinate_jobs j
-    set scheduled_at = clerk_paused_until(), turn = case when j.turn > 0 then 'infinity' else j.turn end
+    set scheduled_at = clerk_paused_until(), turn = case when j.turn = 0 then 0 end
     where j.id in (
         select w.id from procrastinate_jobs w
         where w.status = 'todo' and w.args ->> 'subdomain' = p_subdomain

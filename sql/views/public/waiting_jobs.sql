@@ -5,7 +5,7 @@ select j.id as job_id, j.queue_name as queue, j.priority, j.task_name, j.args ->
        case when j.scheduled_at = clerk_paused_until() then 'paused'
             when j.scheduled_at > clerk_now() then 'later'
             else 'waiting' end as state,
-       j.queueing_lock, nullif(j.turn, 'infinity') as turn
+       j.queueing_lock, j.turn
 from procrastinate_jobs j
 where j.status = 'todo';
 
