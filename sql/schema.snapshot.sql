@@ -208,6 +208,7 @@ alter table procrastinate_jobs add column queueing_lock text;
 alter table procrastinate_jobs add column scheduled_at timestamp with time zone;
 alter table procrastinate_jobs add column status procrastinate_job_status not null default 'todo'::procrastinate_job_status;
 alter table procrastinate_jobs add column task_name character varying(128) not null;
+alter table procrastinate_jobs add column turn bigint default 0;
 alter table procrastinate_jobs add column worker_id bigint;
 alter table procrastinate_periodic_defers add column defer_timestamp bigint;
 alter table procrastinate_periodic_defers add column id bigint not null default nextval('procrastinate_periodic_defers_id_seq'::regclass);
@@ -366,6 +367,7 @@ alter table sites add column state character varying;
 alter table sites add column status character varying;
 alter table sites add column subdomain character varying not null;
 alter table sites add column updated_at timestamp with time zone;
+alter table sites add column weight integer not null default 1;
 alter table skipped_entries add column detection integer;
 alter table skipped_entries add column etag text;
 alter table skipped_entries add column id bigint not null generated always as identity;
@@ -511,6 +513,7 @@ alter table sites add constraint sites_ocr_counters_check CHECK (((ocr_total >= 
 alter table sites add constraint sites_outcome_check CHECK (((outcome)::text = ANY ((ARRAY['succeeded'::character varying, 'partial'::character varying, 'failed'::character varying, 'unchanged'::character varying, 'no_documents'::character varying, 'cancelled'::character varying])::text[])));
 alter table sites add constraint sites_pkey PRIMARY KEY (subdomain);
 alter table sites add constraint sites_run_id_fkey FOREIGN KEY (run_id) REFERENCES pipeline_runs(run_id);
+alter table sites add constraint sites_weight_check CHECK (((weight >= 1) AND (weight <= 100)));
 alter table skipped_entries add constraint skipped_entries_pkey PRIMARY KEY (id);
 alter table skipped_entries add constraint skipped_entries_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
 alter table stage_policy add constraint stage_policy_lease_check CHECK ((lease >= '00:00:01'::interval));
@@ -540,7 +543,7 @@ CREATE INDEX idx_pipeline_runs_ended ON pipeline_runs USING btree (ended_at) WHE
 CREATE INDEX idx_pipeline_runs_open ON pipeline_runs USING btree (started_at) WHERE (ended_at IS NULL);
 CREATE INDEX idx_pipeline_runs_subdomain ON pipeline_runs USING btree (subdomain, started_at DESC);
 CREATE INDEX idx_pipeline_transitions_waiting ON pipeline_transitions USING btree (claimed_at) WHERE (advanced_at IS NULL);
-CREATE INDEX idx_procrastinate_jobs_queue_todo ON procrastinate_jobs USING btree (queue_name, priority DESC, id) WHERE (status = 'todo'::procrastinate_job_status);
+CREATE INDEX idx_procrastinate_jobs_queue_todo ON procrastinate_jobs USING btree (queue_name, priority DESC, turn, id) WHERE (status = 'todo'::procrastinate_job_status);
 CREATE INDEX idx_procrastinate_jobs_worker_not_null ON procrastinate_jobs USING btree (worker_id) WHERE ((worker_id IS NOT NULL) AND (status = 'doing'::procrastinate_job_status));
 CREATE INDEX idx_procrastinate_workers_last_heartbeat ON procrastinate_workers USING btree (last_heartbeat);
 CREATE INDEX idx_publication_matchings_failed ON publication_matchings USING btree (last_attempt_at) WHERE (status = ANY (ARRAY['failed_retryable'::text, 'failed_terminal'::text]));
@@ -587,6 +590,7 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_abandon_run(p_subdomain text, p_run_id bigint, p_reason text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 1c1937db1a70f39c333167adf61df98b
 -- clerk_add_to_counters(p_subdomain text, p_run_id bigint, p_stage text, p_completed integer, p_failed integer) returns void set search_path=pg_catalog, public, pg_temp, md5 82fa4a8fff69df36fc5fcf71b7e93949
 -- clerk_advance_phase(p_subdomain text, p_run_id bigint, p_phase integer) returns text set search_path=pg_catalog, public, pg_temp, md5 f74f340176fc884474242ecf1fed92b4
+-- clerk_apply_weight() returns trigger set search_path=pg_catalog, public, pg_temp, md5 677215cc81750f59ce1c5a56fd56f36b
 -- clerk_back_off_host(p_host text, p_for interval, p_why text) returns timestamp with time zone set search_path=pg_catalog, public, pg_temp, md5 1f0a40d08c7d9d256c9d07c08bf3dca0
 -- clerk_cancel_run(p_subdomain text, p_reason text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 06e2b786e956c353ebd1f8ecd92b29f3
 -- clerk_cancel_stale_jobs(p_subdomain text, p_run_id bigint) returns integer set search_path=pg_catalog, public, pg_temp, md5 a6f495e068691893ce857fd1eff70869
@@ -595,6 +599,7 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_counters(p_site sites) returns jsonb stable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_defer_coordinator(p_subdomain text, p_run_id bigint, p_phase integer) returns bigint set search_path=pg_catalog, public, pg_temp, md5 d4ae5b6ce76e203bd1de60054dd2eadc
 -- clerk_defer_job(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 987c8f5f45a385778d9a4d60b10b16e3
+-- clerk_defer_job(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 2b4828e0a81b78949bd20e290c1e8ad7
 -- clerk_defer_late_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 e23353f0090333f3f1749741d075d9e0
 -- clerk_defer_reconciliation() returns boolean set search_path=pg_catalog, public, pg_temp, md5 1a9ef55c4a5a80449c406849ada39c64
 -- clerk_defer_refresh(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 bb76be7c01cedbc5b0393b3e68c6698b
@@ -605,12 +610,13 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_event_type(p_old procrastinate_job_status, p_new procrastinate_job_status) returns procrastinate_job_event_type immutable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_expedite_retries(p_subdomain text, p_run_id bigint, p_stage text) returns integer set search_path=pg_catalog, public, pg_temp, md5 30d8ff4e224c23d30c3dda4c1fcbe276
 -- clerk_fence() returns trigger set search_path=pg_catalog, public, pg_temp, md5 9a8150af988cc65bfba08e4b0219b121
--- clerk_fetch_jobs(p_queues text[], p_worker_id bigint, p_slots integer) returns SETOF procrastinate_jobs set search_path=pg_catalog, public, pg_temp set plan_cache_mode=force_generic_plan set enable_seqscan=off set enable_bitmapscan=off set enable_sort=off set jit=off, md5 62192f8c8d5ce86226204e0bb646c0c9
+-- clerk_fetch_jobs(p_queues text[], p_worker_id bigint, p_slots integer) returns SETOF procrastinate_jobs set search_path=pg_catalog, public, pg_temp set plan_cache_mode=force_generic_plan set enable_seqscan=off set enable_bitmapscan=off set enable_sort=off set enable_incremental_sort=off set jit=off, md5 5fc171ce96c2c3cf2220564c13d8df42
 -- clerk_finish_and_fetch_jobs(p_jobs bigint[], p_attempt integer, p_queues text[], p_worker_id bigint, p_slots integer) returns TABLE(id bigint, status procrastinate_job_status, task_name text, priority integer, lock text, queueing_lock text, args jsonb, scheduled_at timestamp with time zone, queue_name text, attempts integer, worker_id bigint) set search_path=pg_catalog, public, pg_temp set lock_timeout=100ms, md5 191cd7f7863100b03d32e6e63b300a37
 -- clerk_finish_jobs(p_jobs bigint[], p_attempt integer) returns SETOF bigint set search_path=pg_catalog, public, pg_temp set plan_cache_mode=force_generic_plan set enable_seqscan=off set enable_bitmapscan=off set jit=off, md5 ca057521e9957ccb972418af857e962d
 -- clerk_first_event_since(p_since timestamp with time zone) returns bigint stable security definer set search_path=pg_catalog, pg_temp, md5 2f9d76d36954fc0e3e8daa9260fb28e8
+-- clerk_first_turn(p_queue text) returns bigint stable set search_path=pg_catalog, public, pg_temp set plan_cache_mode=force_generic_plan set enable_seqscan=off set enable_bitmapscan=off set enable_sort=off set enable_incremental_sort=off set jit=off, md5 cba7b4b998c50437fcd3d03fb0403768
 -- clerk_has_live_job(p_subdomain text, p_run_id bigint) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 acfa90bde17cc84bd3ce4b0afb4c199d
--- clerk_hold_paused() returns trigger set search_path=pg_catalog, public, pg_temp, md5 444d5373e8b41b4ad555260fba64079b
+-- clerk_hold_paused() returns trigger set search_path=pg_catalog, public, pg_temp, md5 299c15f67a90d171a8ad7f91fc4c6151
 -- clerk_import_legacy_site(p_subdomain text, p_documents jsonb, p_phase integer, p_started_at timestamp with time zone, p_updated_at timestamp with time zone) returns bigint set search_path=pg_catalog, public, pg_temp, md5 cbfcbeb72ffac5c425d082532fdb7132
 -- clerk_import_site(p_subdomain text, p_documents jsonb, p_phase integer, p_reason text, p_started_at timestamp with time zone, p_updated_at timestamp with time zone) returns bigint set search_path=pg_catalog, public, pg_temp, md5 2546fd5625de6e872f8eea401f5ceb4a
 -- clerk_increment_completed(p_subdomain text, p_stage text) returns void set search_path=pg_catalog, public, pg_temp, md5 5fb99893bd942436bdc409083db8392a
@@ -626,9 +632,10 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_names_unit(p_args jsonb) returns boolean immutable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_notify_queue(p_queue text) returns void set search_path=pg_catalog, public, pg_temp, md5 36ff10a73f503916c4a3a109ebff3b9b
 -- clerk_now() returns timestamp with time zone stable, md5 d41d8cd98f00b204e9800998ecf8427e
+-- clerk_number_jobs(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 057fef78ab487632457c8263120bc276
 -- clerk_open_run(p_subdomain text) returns bigint stable set search_path=pg_catalog, public, pg_temp, md5 bfc7f5716c475a0cc2ae457eb35036da
--- clerk_pause_queue(p_queue text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 b041fb18168c58ae582aba90d011da95
--- clerk_pause_site(p_subdomain text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 dbbe4e183ad25539eb80f6a77e88a7bd
+-- clerk_pause_queue(p_queue text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 7847abed08621cda8cfb2151179acd30
+-- clerk_pause_site(p_subdomain text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 31a3f986b975b4801e293f7307969683
 -- clerk_paused_until() returns timestamp with time zone immutable set search_path=pg_catalog, public, pg_temp, md5 e897e6274c073f4477e9eaa99862daac
 -- clerk_phase(p_stage text) returns integer immutable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_phase_outcome(p_subdomain text, p_phase integer, OUT outcome text, OUT reason text) returns record stable set search_path=pg_catalog, public, pg_temp, md5 6b980c29ffaf15f5a8e74e6365173dee
@@ -637,17 +644,17 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_record_coordinator_error() returns trigger set search_path=pg_catalog, public, pg_temp, md5 524a510ebf7170d47d3159ba47aa721c
 -- clerk_record_delete() returns trigger set search_path=pg_catalog, public, pg_temp set plan_cache_mode=force_generic_plan set enable_seqscan=off set jit=off, md5 d1e714db4666bcb25afee856e5538897
 -- clerk_record_delivery_error() returns trigger set search_path=pg_catalog, public, pg_temp, md5 c85efd0eda1cf403edaa08aef796aa6e
--- clerk_record_insert() returns trigger set search_path=pg_catalog, public, pg_temp set plan_cache_mode=force_generic_plan set enable_seqscan=off set jit=off, md5 4a90a5df3aa85a6d0d861891b75e0156
+-- clerk_record_insert() returns trigger set search_path=pg_catalog, public, pg_temp set plan_cache_mode=force_generic_plan set enable_seqscan=off set jit=off, md5 ef9955837b9983d74b6340dd6603a8c6
 -- clerk_recount_site(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 6d176028fe38d4b7523437c55c0fe25d
 -- clerk_redefer_coordinator(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 5aec04fab74fa26daf77b7d8fb80942b
 -- clerk_redefer_unit(p_content_item_id bigint, p_stage text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 511cb9cc00fb5acf8e182a26d6af8e66
 -- clerk_release_host_slot(p_slot_id bigint) returns void set search_path=pg_catalog, public, pg_temp, md5 afdbcfbb4a33b3396a37d9afd262be75
--- clerk_release_paused_jobs(p_subdomain text) returns integer set search_path=pg_catalog, public, pg_temp, md5 f7cd3686e4fb92529ec48deae61f412b
+-- clerk_release_paused_jobs(p_subdomain text) returns integer set search_path=pg_catalog, public, pg_temp, md5 251818072ac6f784d798a4cca5c605fd
 -- clerk_remove_finished_jobs(p_before timestamp with time zone, p_batch integer) returns integer set search_path=pg_catalog, public, pg_temp, md5 703b6a2c738fffdd600dc93cb4d45c92
 -- clerk_renew_host_slot(p_slot_id bigint, p_lease interval) returns boolean set search_path=pg_catalog, public, pg_temp, md5 9cec0c9fd7d08ae22ca03b235c65aeab
 -- clerk_renew_leases(p_jobs bigint[]) returns SETOF bigint set search_path=pg_catalog, public, pg_temp, md5 6dc652cd05b221dac5db10315092cd82
 -- clerk_reopen_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns text set search_path=pg_catalog, public, pg_temp, md5 1872cea04056593c83ee4376655e7d24
--- clerk_reopen_units(p_subdomain text, p_run_id bigint, p_stage text, p_items bigint[]) returns integer set search_path=pg_catalog, public, pg_temp, md5 3d8b9bb415faa1cdbeef81612ccb2b15
+-- clerk_reopen_units(p_subdomain text, p_run_id bigint, p_stage text, p_items bigint[]) returns integer set search_path=pg_catalog, public, pg_temp, md5 02b8bf4155e8d315c6532e67d6645d29
 -- clerk_repair_claim(p_job_id bigint) returns boolean set search_path=pg_catalog, public, pg_temp, md5 2124b2fabd22c6fc49b4bbf5a4c45f97
 -- clerk_repair_run(p_run_id bigint) returns boolean set search_path=pg_catalog, public, pg_temp, md5 4b3a01deea58a2586ca47e05e1b9ae1d
 -- clerk_repair_units(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 68c8485064ce015b9b7744fac7532d6e
@@ -668,6 +675,7 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_should_trigger_coordinator(p_subdomain text, p_stage text) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 74e452f0a2e94ee45ccccef3c0494560
 -- clerk_start_next_due_site(p_reason text) returns text set search_path=pg_catalog, public, pg_temp, md5 3e7f13e7db290bfc393ca0892c356bc3
 -- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp, md5 ff88876340d15e769f17e8c0466a6cc3
+-- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp, md5 997f63e29f1a743ef83dcdb383210c5f
 -- clerk_start_refresh_run(p_subdomain text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 90ff4b75d53e4a8395badbcbc34ff2a7
 -- clerk_start_run(p_subdomain text, p_reason text, p_supersede boolean, p_first_phase integer, p_units bigint[]) returns bigint set search_path=pg_catalog, public, pg_temp, md5 8eeb2544d0e3b7e7dda3b327895010cc
 -- clerk_state_snapshot(p_subdomain text, p_run_id bigint, p_content_item_id bigint, p_stage text) returns jsonb stable set search_path=pg_catalog, public, pg_temp, md5 51a3448dee4532938ba3ab430aa62679
@@ -675,6 +683,7 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_supersede_run(p_subdomain text, p_reason text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 88d25c11d8e657e2147fa1ae79918504
 -- clerk_sync_legacy_columns() returns trigger set search_path=pg_catalog, public, pg_temp, md5 17d9709bafaee947a8b8b8bfc8ced385
 -- clerk_traceparent(p_subdomain text, p_run_id bigint) returns text immutable, md5 d41d8cd98f00b204e9800998ecf8427e
+-- clerk_turn(p_first bigint, p_place bigint, p_weight integer) returns bigint immutable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_units_left(p_site sites, p_phase integer) returns integer immutable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_units_of_phase(p_subdomain text, p_phase integer, p_units bigint[]) returns TABLE(content_item_id bigint, stage text) stable set search_path=pg_catalog, public, pg_temp, md5 20fe24f9bfa4a55c9013d10bddc32714
 -- procrastinate_cancel_job_v1(job_id bigint, abort boolean, delete_job boolean) returns bigint, md5 c0d697b1888adf16d461d95a4bd62a91
@@ -697,6 +706,7 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- procrastinate_update_heartbeat_v1(worker_id bigint) returns void, md5 3be7254d443daa709bf935899e2f8e22
 
 -- section: triggers
+CREATE TRIGGER clerk_apply_weight AFTER UPDATE OF weight ON sites FOR EACH ROW WHEN ((old.weight <> new.weight)) EXECUTE FUNCTION clerk_apply_weight();
 CREATE TRIGGER clerk_fence BEFORE UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status <> 'doing'::procrastinate_job_status))) EXECUTE FUNCTION clerk_fence();
 CREATE TRIGGER clerk_hold_paused BEFORE UPDATE OF status ON procrastinate_jobs FOR EACH ROW WHEN (((new.status = 'todo'::procrastinate_job_status) AND (old.status IS DISTINCT FROM new.status))) EXECUTE FUNCTION clerk_hold_paused();
 CREATE TRIGGER clerk_record_change AFTER UPDATE ON procrastinate_jobs REFERENCING OLD TABLE AS old_jobs NEW TABLE AS new_jobs FOR EACH STATEMENT EXECUTE FUNCTION clerk_record_change();
@@ -720,7 +730,7 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- completions_per_hour (hour timestamp with time zone, stage text, completed bigint, failed bigint)
 -- coordinator_errors (at timestamp with time zone, subdomain character varying, run_id bigint, phase smallint, error_code text, error_message text, deferred_count integer, advanced_at timestamp with time zone)
 -- counter_mismatches (invariant text, subdomain character varying, run_id bigint, stage text, problem text, differs boolean, recently_changed boolean)
--- current_runs (subdomain character varying, name character varying, current_stage character varying, phase integer, outcome character varying, updated_at timestamp with time zone, coordinator_enqueued boolean, dirty boolean, paused_at timestamp with time zone, paused_by text, run_interval interval, due_at timestamp with time zone, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, run_id bigint, reason text, started_at timestamp with time zone, ended_at timestamp with time zone, outcome_reason text, deployed_at timestamp with time zone, announced_at timestamp with time zone, skipped integer, skipped_examples text[])
+-- current_runs (subdomain character varying, name character varying, current_stage character varying, phase integer, outcome character varying, updated_at timestamp with time zone, coordinator_enqueued boolean, dirty boolean, paused_at timestamp with time zone, paused_by text, run_interval interval, due_at timestamp with time zone, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, run_id bigint, reason text, started_at timestamp with time zone, ended_at timestamp with time zone, outcome_reason text, deployed_at timestamp with time zone, announced_at timestamp with time zone, skipped integer, skipped_examples text[], weight integer)
 -- due_sites (subdomain character varying, updated_at timestamp with time zone, run_interval interval)
 -- duplicate_publications (subdomain character varying, run_id bigint, publication_id bigint, deployer text, content_hash text, site_updated_at timestamp with time zone)
 -- expected_counters (subdomain character varying, run_id bigint, fetch_total bigint, fetch_completed bigint, fetch_failed bigint, ocr_total bigint, ocr_completed bigint, ocr_failed bigint, compilation_total bigint, compilation_completed bigint, compilation_failed bigint, extraction_total bigint, extraction_completed bigint, extraction_failed bigint, deploy_total bigint, deploy_completed bigint, deploy_failed bigint)
@@ -734,7 +744,7 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- missing_coordinators (subdomain character varying, run_id bigint, stage character varying, phase integer, claimed_at timestamp with time zone, deferred_count integer)
 -- missing_refreshes (subdomain character varying, run_id bigint)
 -- open_coordinators (subdomain character varying, run_id bigint, phase smallint, phase_ended_at timestamp with time zone, deferred_count integer, job_id bigint, queue character varying(128), priority integer, job_status text, attempts integer, scheduled_at timestamp with time zone, worker_id bigint, holder text, claimed_at timestamp with time zone, lease_until timestamp with time zone, state text)
--- open_units (subdomain character varying, run_id bigint, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, max_attempts integer, error_code text, error_message text, reopened_at timestamp with time zone, job_id bigint, queue character varying(128), priority integer, job_status text, scheduled_at timestamp with time zone, worker_id bigint, holder text, claimed_at timestamp with time zone, lease_until timestamp with time zone, progress integer, progress_total integer, progress_at timestamp with time zone, state text)
+-- open_units (subdomain character varying, run_id bigint, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, max_attempts integer, error_code text, error_message text, reopened_at timestamp with time zone, job_id bigint, queue character varying(128), priority integer, turn bigint, job_status text, scheduled_at timestamp with time zone, worker_id bigint, holder text, claimed_at timestamp with time zone, lease_until timestamp with time zone, progress integer, progress_total integer, progress_at timestamp with time zone, state text)
 -- orphaned_units (subdomain character varying, run_id bigint, stage text, content_item_id bigint, status text, job_id bigint, updated_at timestamp with time zone, late boolean)
 -- pipeline_health (sites bigint, never_run bigint, active bigint, completed bigint, failed bigint, paused bigint, dirty bigint, stuck bigint, stuck_percent numeric, health_score numeric, fetch_failure_percent numeric, ocr_failure_percent numeric, compilation_failure_percent numeric, extraction_failure_percent numeric, deploy_failure_percent numeric, last_progress_at timestamp with time zone)
 -- pipeline_overview (subdomain character varying, name character varying, current_stage character varying, outcome character varying, run_id bigint, started_at timestamp with time zone, updated_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, paused boolean, paused_at timestamp with time zone, paused_by text, dirty boolean, run_interval interval, phase integer, phase_total integer, phase_ended integer, phase_began_at timestamp with time zone, percent numeric, rate_per_hour numeric, eta timestamp with time zone, idle_for interval, stuck boolean)
@@ -761,7 +771,7 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- stuck_sites (subdomain character varying, name character varying, current_stage character varying, run_id bigint, updated_at timestamp with time zone, idle_for interval, phase_ended integer, phase_total integer, percent numeric, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone)
 -- throttled_hosts (subdomain character varying, host text, next_at timestamp with time zone, held_until timestamp with time zone, held_why text)
 -- trigger_problems (name text, problem text)
--- waiting_jobs (job_id bigint, queue character varying(128), priority integer, task_name character varying(128), subdomain text, scheduled_at timestamp with time zone, state text, queueing_lock text)
+-- waiting_jobs (job_id bigint, queue character varying(128), priority integer, task_name character varying(128), subdomain text, scheduled_at timestamp with time zone, state text, queueing_lock text, turn bigint)
 -- worker_problems (worker_id bigint, holder text, host text, queue text, error_code text, message text, since timestamp with time zone)
 -- worker_status (worker_id bigint, holder text, host text, pid text, queues text[], registered_at timestamp with time zone, last_heartbeat timestamp with time zone, heartbeat_age interval, alive boolean, running bigint, doing text)
 -- wrongly_paused_jobs (job_id bigint, queue_name character varying(128), subdomain text)
@@ -843,6 +853,7 @@ comment on column pipeline_runs.traced_at is 'When a worker claimed the export o
 comment on column pipeline_transitions.advanced_at is 'When the one accepted advance out of this phase happened.';
 comment on column pipeline_transitions.deferred_count is 'How often the coordinator was deferred: more than once when a lost one was replaced.';
 comment on column pipeline_transitions.error_code is 'Error code of the coordinator''s last failed attempt.';
+comment on column procrastinate_jobs.turn is 'Jobs of equal priority are fetched in this order. Numbers of a site are 1,000,000/weight apart (start-time fair queueing). 0: first, by id. NULL: paused.';
 comment on column publication_matchings.status is 'superseded: the content was replaced before it was matched; the next publication''s matching includes its new pages.';
 comment on column publication_steps.result is 'What the deployer said, such as where it put the archive.';
 comment on column publications.announced_at is 'When every post_deploy hook was done.';
@@ -941,6 +952,7 @@ comment on column sites.started_at is 'When the present run, or the last one, be
 comment on column sites.status is 'Older system''s; kept until the clean-up.';
 comment on column sites.subdomain is 'The key, everywhere: in URLs, in storage paths, in job arguments.';
 comment on column sites.updated_at is 'Last progress, truncated to the second so that counter updates stay heap-only.';
+comment on column sites.weight is 'How many jobs of the site workers take per turn, while several sites have waiting jobs.';
 comment on column skipped_documents.date is 'As an operator gave it, like meeting and kind; set_by and set_at say who and when.';
 comment on column skipped_documents.name is 'Path of the file in its folder, or its address; what `clerk site date` takes.';
 comment on column skipped_documents.run_id is 'The last run that skipped it.';
@@ -955,6 +967,7 @@ comment on column stage_policy.time_limit is 'After this long a job''s claim is 
 comment on column storage_scans.attempted_at is 'Start of the last scan, whatever its result. The site scanned longest ago is next.';
 comment on column storage_scans.clean_at is 'Start of the last scan without findings; files changed since then are checked again. NULL: there was none.';
 comment on column storage_scans.full_scan_at is 'Start of the last scan that compared the hash of every file.';
+comment on column waiting_jobs.turn is 'Jobs of equal priority are fetched in order of turn, then of job_id; 0: before all that wait for their turn. NULL: paused.';
 comment on column worker_processes.holder is 'application_name, as in job_claims: a unique part, "clerk", process id, host.';
 comment on column worker_processes.queues is 'NULL: every queue.';
 comment on column worker_status.alive is 'Its heartbeat is younger than a minute. The row of a dead worker stays until Procrastinate prunes it.';

@@ -36,6 +36,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def column_options(command: Command) -> Command:
     """The options that describe a site."""
     for option in (
+        click.option("--weight", help="How many of its documents are processed per turn, 1 to 100; by default 1."),
         click.option("--lng", help="Longitude in degrees."),
         click.option("--lat", help="Latitude in degrees."),
         click.option("--country", help="For example US."),
@@ -186,12 +187,14 @@ def show_command(subdomain: str, as_json: bool) -> None:
 @dry_run_option
 @json_option
 def edit(subdomain: str, dry_run: bool, as_json: bool, **values: Any) -> None:
-    """Change columns of a site. An empty value clears a column. An active run is not affected.
+    """Change columns of a site. An empty value resets a column. A new weight applies to jobs that wait; otherwise an
+    active run is not affected.
 
     \b
     Examples:
       clerk site edit springfield --name "City of Springfield"
       clerk site edit springfield --extra '{"client": "springfield", "since": "2020-01-01"}' --dry-run
+      clerk site edit springfield --weight 3
     """
     changes = given_columns(values)
     if not changes:
@@ -271,7 +274,7 @@ def _delete(folder: Path) -> None:
 def import_command(file: Path, update: bool, dry_run: bool, as_json: bool) -> None:
     """Add the sites of a file: CSV with a header, JSON, or JSON lines. Nothing is imported if one site is invalid.
 
-    Columns: subdomain, name, state, kind, scraper, start_year, extra, country, lat, lng.
+    Columns: subdomain, name, state, kind, scraper, start_year, extra, country, lat, lng, weight.
 
     \b
     Examples:

@@ -17,7 +17,7 @@ from clerk.errors import SiteNotFound
 
 Connection = psycopg.Connection[Any]
 
-EDITABLE = ("name", "state", "kind", "scraper", "start_year", "extra", "country", "lat", "lng")
+EDITABLE = ("name", "state", "kind", "scraper", "start_year", "extra", "country", "lat", "lng", "weight")
 _COLUMNS = sql.SQL(", ").join(map(sql.Identifier, ("subdomain", *EDITABLE, "current_stage", "outcome", "pages")))
 
 
@@ -33,6 +33,7 @@ class SiteRow:
     country: str | None = None
     lat: str | None = None
     lng: str | None = None
+    weight: int = 1
     current_stage: str | None = None
     outcome: str | None = None
     pages: int | None = None

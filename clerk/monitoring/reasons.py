@@ -104,9 +104,23 @@ def _queued(state: SiteState, group: UnitGroup, subject: _Subject) -> Reason:
     if (problem := worker_text.host_problem(state, queue)) is not None:
         remedy = job_error_class(problem.error_code).remedy
         return Reason("host_problem", worker_text.cannot_process(state, queue), is_cause=True, remedy=remedy)
-    ahead = next((state.jobs_ahead[job.job_id] for job in group.jobs if job.job_id in state.jobs_ahead), 0)
-    position = f" behind {pluralize(ahead, 'other')}" if ahead else ", next in line"
+    position = _position(state, group, subject)
     return Reason("queued", f"{subject.wait} in queue {queue}{position} ({worker_text.processed_by(state, queue)})")
+
+
+def _position(state: SiteState, group: UnitGroup, subject: _Subject) -> str:
+    """How many jobs are before the first of the group, and why."""
+    first = next((job for job in group.jobs if job.job_id in state.jobs_ahead), None)
+    ahead = state.jobs_ahead[first.job_id] if first is not None and first.job_id is not None else 0
+    if first is None or not ahead:
+        return ", next in line"
+    sites = state.sites_with_turns.get(first.queue or "", 0)
+    if not first.turn or sites < 2:
+        return f" behind {pluralize(ahead, 'other')}"
+    weight = f", this one with weight {state.run.weight}" if state.run.weight > 1 else ""
+    jobs = "about 1 job goes" if ahead == 1 else f"about {ahead:,} jobs go"
+    its = "their" if subject.plural else "its"
+    return f" for {its} turn: {sites:,} sites take turns{weight}, and {jobs} first"
 
 
 def _scheduled(state: SiteState, group: UnitGroup, subject: _Subject) -> Reason:

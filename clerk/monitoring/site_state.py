@@ -68,6 +68,8 @@ class SiteRun:
     skipped: int | None
     """Entries of the source that the run's fetch skipped; None without a run."""
     skipped_examples: list[str] | None
+    weight: int
+    """How many of its documents are processed per turn."""
 
     @property
     def active(self) -> bool:
@@ -92,6 +94,7 @@ class Job:
     job_id: int | None
     queue: str | None
     priority: int | None
+    turn: int | None
     scheduled_at: datetime | None
     worker_id: int | None = None
     holder: str | None = None
@@ -167,6 +170,8 @@ class SiteState:
     """Job that starts the next run of a dirty site."""
     jobs_ahead: dict[int, int]
     """Job → number of jobs before it in its queue."""
+    sites_with_turns: dict[str, int]
+    """Queue in which documents of this site wait → number of sites that take turns there, this one included."""
     failed: list[FailedUnit]
     failed_count: int
     workers: list[Worker]
@@ -197,36 +202,44 @@ _UNITS = """
 with ranked as (
     select u.*, u.reopened_at is not null as late,
            count(*) over same as in_group,
-           row_number() over (same order by u.scheduled_at nulls first, u.claimed_at, u.priority desc, u.job_id)
+           row_number() over (same order by u.scheduled_at nulls first, u.claimed_at, u.priority desc, u.turn, u.job_id)
                as position
     from open_units u
     join current_runs r on r.subdomain = u.subdomain and r.run_id = u.run_id
     where u.subdomain = %(site)s
     window same as (partition by u.stage, u.state, u.reopened_at is not null)
 )
-select late, in_group, stage, state, job_id, queue, priority, scheduled_at, worker_id, holder, claimed_at, lease_until,
-       attempt_count, max_attempts, error_code, error_message, kind, meeting, date, progress, progress_total
+select late, in_group, stage, state, job_id, queue, priority, turn, scheduled_at, worker_id, holder, claimed_at,
+       lease_until, attempt_count, max_attempts, error_code, error_message, kind, meeting, date, progress,
+       progress_total
 from ranked
 where position <= %(limit)s
 order by stage, state, late, position
 """
 _COORDINATOR = """
-select 'coordinator', c.state, c.job_id, c.queue, c.priority, c.scheduled_at, c.worker_id, c.holder, c.claimed_at,
-       c.lease_until, c.attempts, null, e.error_code, e.error_message
+select 'coordinator', c.state, c.job_id, c.queue, c.priority, 0, c.scheduled_at, c.worker_id, c.holder,
+       c.claimed_at, c.lease_until, c.attempts, null, e.error_code, e.error_message
 from open_coordinators c
 left join coordinator_errors e on e.run_id = c.run_id and e.phase = c.phase
 where c.subdomain = %(site)s
 """
 _REFRESH = """
-select 'refresh', state, job_id, queue, priority, scheduled_at
+select 'refresh', state, job_id, queue, priority, turn, scheduled_at
 from waiting_jobs where queueing_lock = 'clerk.refresh:' || %(site)s
 """
 _JOBS_AHEAD = """
 select count(*)
 from (select from waiting_jobs
       where queue = %(queue)s and state = 'waiting'
-        and (priority > %(priority)s or priority = %(priority)s and job_id < %(job_id)s)
+        and (priority > %(priority)s or priority = %(priority)s and (turn, job_id) < (%(turn)s, %(job_id)s))
       limit %(limit)s) other
+"""
+_SITES_WITH_TURNS = """
+select count(*)
+from current_runs
+where current_stage = %(queue)s and paused_at is null
+  and case %(queue)s when 'ocr' then ocr_completed + ocr_failed < ocr_total
+                     else extraction_completed + extraction_failed < extraction_total end
 """
 _FAILED = """
 select stage, kind, meeting, date, error_code, error_message, attempt_count, count(*) over ()
@@ -307,13 +320,18 @@ def read_site_state(connection: Connection, subdomain: str) -> SiteState | None:
     refresh = _read_job(connection, _REFRESH, values)
     failed = connection.execute(_FAILED, {**values, "run_id": run.run_id}).fetchall()
     jobs = [*(job for group in groups for job in group.jobs), *filter(None, (coordinator, refresh))]
+    waiting = [job for job in jobs if job.state == "waiting"]
     return SiteState(
         clock["now"],
         run,
         groups,
         coordinator,
         refresh,
-        _count_jobs_ahead(connection, [job for job in jobs if job.state == "waiting"]),
+        _count_jobs_ahead(connection, waiting),
+        {
+            queue: (connection.execute(_SITES_WITH_TURNS, {"queue": queue}).fetchone() or (0,))[0]
+            for queue in {job.queue for job in waiting if job.queue and job.turn}
+        },
         [FailedUnit(*columns) for *columns, _ in failed],
         failed[0][-1] if failed else 0,
         read_workers(connection),
@@ -349,11 +367,12 @@ def _count_jobs_ahead(connection: Connection, waiting: list[Job]) -> dict[int, i
     """Only for the first job that waits in each queue: the site's other jobs are behind it."""
     ahead: dict[int, int] = {}
     queues: set[str | None] = set()
-    for job in sorted(waiting, key=lambda job: (-(job.priority or 0), job.job_id or 0)):
+    for job in sorted(waiting, key=lambda job: (-(job.priority or 0), job.turn or 0, job.job_id or 0)):
         if job.queue not in queues and job.job_id is not None:
             queues.add(job.queue)
-            values = {"queue": job.queue, "priority": job.priority, "job_id": job.job_id, "limit": _MAX_JOBS_COUNTED}
-            ahead[job.job_id] = (connection.execute(_JOBS_AHEAD, values).fetchone() or (0,))[0]
+            place = {"queue": job.queue, "priority": job.priority, "turn": job.turn, "job_id": job.job_id}
+            counted = connection.execute(_JOBS_AHEAD, {**place, "limit": _MAX_JOBS_COUNTED}).fetchone()
+            ahead[job.job_id] = counted[0] if counted else 0
     return ahead
 
 

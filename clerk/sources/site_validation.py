@@ -61,12 +61,13 @@ def check_subdomain(subdomain: str) -> str:
 def validate_site(
     plugins: Plugins, subdomain: str, values: Mapping[str, Any], before: Mapping[str, Any]
 ) -> ValidatedSite:
-    """Check values by column; an empty value clears the column. `before`: the current row of the site."""
+    """Check values by column; an empty value resets the column. `before`: the current row of the site."""
     check_subdomain(subdomain)
     clean: dict[str, Any] = {}
     for column, value in values.items():
         try:
-            clean[column] = None if value is None or str(value).strip() == "" else _CHECKS[column](value)
+            empty = value is None or str(value).strip() == ""
+            clean[column] = _DEFAULTS.get(column) if empty else _CHECKS[column](value)
         except ValueError as error:
             raise InvalidSite(f"{subdomain}: {column} {str(value)[:80]!r} is invalid", str(error)) from error
     merged = {**before, **clean}
@@ -124,6 +125,13 @@ def _year(value: Any) -> int:
     return int(text)
 
 
+def _weight(value: Any) -> int:
+    text = str(value).strip()
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= 100:
+        raise ValueError("use a whole number from 1 to 100")
+    return int(text)
+
+
 def _degrees(limit: float) -> Callable[[Any], str]:
     def check(value: Any) -> str:
         try:
@@ -157,7 +165,10 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "country": _place,
     "lat": _degrees(90),
     "lng": _degrees(180),
+    "weight": _weight,
 }
+_DEFAULTS = {"weight": 1}
+"""What an empty value means; None for the other columns."""
 assert set(_CHECKS) == set(EDITABLE)
 
 

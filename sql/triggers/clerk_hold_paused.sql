@@ -1,4 +1,4 @@
--- needs: 0020
+-- needs: 0026
 -- New jobs are put on hold by clerk_record_insert, once per statement.
 create or replace trigger clerk_hold_paused
     before update of status on procrastinate_jobs

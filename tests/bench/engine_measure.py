@@ -52,6 +52,13 @@ def _no_op_in_thread(**_: Any) -> None:
     """Procrastinate runs a plain function in a thread."""
 
 
+async def _sleep(**_: Any) -> None:
+    await asyncio.sleep(0.02)
+
+
+_BODIES = {"async": _no_op, "threads": _no_op_in_thread, "sleep": _sleep}
+
+
 def work(variant: str, body: str, url: Url, queues: list[str]) -> None:
     """One worker process, until it is told to stop."""
     os.environ["DATABASE_URL"] = url
@@ -66,7 +73,7 @@ def work(variant: str, body: str, url: Url, queues: list[str]) -> None:
         app.periodic_registry.periodic_tasks.clear()
         app.periodic(cron="0 0 1 1 *")(app.task(name="new_year", queue="nowhere")(_no_op))
     for stage in STAGES:
-        app.task(name=f"clerk.{stage}", queue=stage)(_no_op if body == "async" else _no_op_in_thread)
+        app.task(name=f"clerk.{stage}", queue=stage)(_BODIES[body])
 
     async def run() -> None:
         async with app.open_async():

@@ -113,6 +113,9 @@ def test_valid_subdomains(name: str) -> None:
         ("--extra", "[]"),
         ("--lat", "91"),
         ("--lng", "west"),
+        ("--weight", "0"),
+        ("--weight", "101"),
+        ("--weight", "1.5"),
     ],
 )
 def test_invalid_values(clerk: Clerk, option: str, value: str) -> None:
@@ -133,6 +136,9 @@ def test_edit(clerk: Clerk) -> None:
     assert "nothing to do" in clerk("site", "edit", "springfield", "--name", "X").output
     assert "no site" in error_of(clerk("site", "edit", "nowhere", "--name", "X"))
     assert clerk("site", "edit", "springfield").exit_code == 2
+    assert "weight was 1, is 3" in clerk("site", "edit", "springfield", "--weight", "3").output
+    changed = json.loads(clerk("site", "edit", "springfield", "--weight", "", "--json").output)["changed"]
+    assert changed == {"weight": {"before": 3, "after": 1}}
 
 
 def test_remove_keeps_the_files_by_default(clerk: Clerk, tmp_path: Path, connection: psycopg.Connection[Any]) -> None:

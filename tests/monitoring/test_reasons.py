@@ -206,8 +206,26 @@ def test_behind_others_in_the_queue(
     engine.start_run(connection, "town", supersede=True, first_phase=2)
     register(new_worker("another"), "ocr")
     assert why().sentence == (
-        "the run waits for the OCR of 3 of 3 documents; 3 wait in queue ocr behind 7 others (processed by 2 workers)"
+        "the run waits for the OCR of 3 of 3 documents; 3 wait in queue ocr for their turn: 2 sites take turns,"
+        " and about 1 job goes first (processed by 2 workers)"
     )
+    # Two jobs of each turn of metropolis go first.
+    connection.execute("update sites set weight = 2 where subdomain = 'metropolis'")
+    connection.execute("update procrastinate_jobs set turn = turn + 1000000 where args ->> 'subdomain' = 'town'")
+    assert "2 sites take turns, and about 3 jobs go first" in why().sentence
+    connection.execute("update sites set weight = 5 where subdomain = 'town'")
+    assert "2 sites take turns, this one with weight 5, and about 1 job goes first" in why().sentence
+
+
+def test_behind_jobs_of_a_higher_priority_of_the_same_site(
+    connection: psycopg.Connection, items: list[int], worker: Worker, why: Why
+) -> None:
+    """With one site there are no turns."""
+    in_phase(connection, 2)
+    connection.execute(
+        "insert into procrastinate_jobs (queue_name, task_name, priority) values ('ocr', 'x', 1), ('ocr', 'x', 1)"
+    )
+    assert "3 wait in queue ocr behind 2 others" in why().sentence
 
 
 def test_no_worker_processes_the_queue(connection: psycopg.Connection, items: list[int], why: Why) -> None:

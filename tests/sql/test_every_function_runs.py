@@ -81,6 +81,7 @@ def call_everything(worker: Worker) -> None:
     engine.claim_coordinator_enqueue(connection, "town")
     start(connection, phase=4)
     assert archive(connection)
+    connection.execute("update sites set weight = 2")
     corrupt_and_repair(connection, worker, items)
     slot = rows(connection, "select slot_id from clerk_reserve_host_slot('town.example', '1 s', 2, '1 minute')")[0][0]
     connection.execute("select clerk_renew_host_slot(%s, '1 minute'), clerk_release_host_slot(%s)", [slot, slot])

@@ -1,7 +1,8 @@
 """Plans of the queries that every job runs, behind a long queue.
 
-With 100,000 waiting jobs each in its own and in another queue, the next job is read from an index. Neither a worker nor
-the rescue of every minute reads all jobs or the whole ledger.
+With 100,000 waiting jobs of 2,000 sites each in its own and in another queue, and 20,000 paused ones, the next job is
+read from an index. Neither a worker, nor a site that joins, nor the rescue of every minute reads all jobs or the whole
+ledger.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from tests.conftest import Databases, Url
 from tests.engine.helpers import Connection, Worker, add_site, connect_worker, one, rows
 
 WAITING = 100_000
+SITES = 2_000
+PAUSED = 20_000
 TABLES = {"procrastinate_jobs", "content_item_pipeline_state"}
 
 
@@ -29,17 +32,25 @@ def rolled_back(connection: Connection) -> Iterator[None]:
 
 
 def fill_queue(url: Url) -> None:
-    """Jobs of one site behind 100,000 fetch and 100,000 ocr jobs, and a ledger of 20,000 units."""
+    """Jobs of one site behind 100,000 fetch and 100,000 ocr jobs, paused jobs, and a ledger of 20,000 units."""
     with psycopg.connect(url, autocommit=True) as connection:
         add_site(connection, "fill_queue", documents=WAITING // 5)
         with connection.transaction():
             connection.execute("set local session_replication_role = replica")
+            connection.execute(
+                "insert into procrastinate_jobs (queue_name, task_name, args, scheduled_at, turn)"
+                " select 'ocr', 'clerk.ocr', '{\"subdomain\": \"paused\"}', clerk_paused_until(), null"
+                " from generate_series(1, %s)",
+                [PAUSED],
+            )
             for queue in ("fetch", "ocr"):
                 connection.execute(
-                    "insert into procrastinate_jobs (queue_name, task_name, args)"
-                    " select %s, 'clerk.' || %s, jsonb_build_object('subdomain', 'fill_queue', 'run_id', 1, 'n', n)"
-                    " from generate_series(1, %s) n",
-                    [queue, queue, WAITING],
+                    "insert into procrastinate_jobs (queue_name, task_name, args, turn)"
+                    " select %(queue)s::text, 'clerk.' || %(queue)s::text,"
+                    " jsonb_build_object('subdomain', 'site' || n / %(per_site)s, 'run_id', 1, 'n', n),"
+                    " case %(queue)s::text when 'ocr' then 1 + 1000000 * (n %% %(per_site)s) else 0 end"
+                    " from generate_series(0, %(waiting)s - 1) n",
+                    {"queue": queue, "waiting": WAITING, "per_site": WAITING // SITES},
                 )
             connection.execute(
                 "insert into content_item_pipeline_state (content_item_id, pipeline, status, run_id)"
@@ -83,6 +94,18 @@ def fetch_reads_a_few_rows(url: Url, queues: list[str], analysed: bool) -> None:
         read = rows_read(worker.connection, "procrastinate_jobs")
     assert read["sequentially"] == 0, (queues, analysed)
     assert read["by index"] < 300, (queues, analysed)
+
+
+def a_site_that_joins_reads_a_few_rows(url: Url) -> None:
+    with connect_worker(url, "joining") as worker, rolled_back(worker.connection):
+        add_site(worker.connection, "village", documents=3)
+        for _ in range(8):
+            worker.connection.execute("select clerk_start_run('village', p_supersede => true, p_first_phase => 2)")
+        read = rows_read(worker.connection, "procrastinate_jobs")
+        turns = "select array_agg(turn order by turn) from waiting_jobs where subdomain = 'village'"
+        assert one(worker.connection, turns) == [1, 1_000_001, 2_000_001]
+    assert read["sequentially"] == 0
+    assert read["by index"] < 300
 
 
 def stock_fetch_reads_everything(url: Url) -> None:
@@ -167,6 +190,7 @@ def test_behind_a_long_queue(server: Url, template: str) -> None:
         for queues in QUEUES:
             fetch_reads_a_few_rows(url, queues, analysed=True)
             fetch_reads_a_few_rows(url, queues, analysed=False)
+        a_site_that_joins_reads_a_few_rows(url)
         stock_fetch_reads_everything(url)
         all_changes_of_a_unit_read_a_few_rows(url)
         for view in ("expired_claims", "missing_coordinators", "orphaned_units"):
@@ -220,9 +244,24 @@ def test_plans_cached_on_empty_tables_are_good_for_large_ones(
 
 def test_functions_of_every_job_are_never_compiled(connection: Connection) -> None:
     """After an ANALYZE of a long queue Postgres would compile the fetch at every call, for ten times its cost."""
-    hot = ["clerk_fetch_jobs", "clerk_finish_jobs", "clerk_settle_units", "clerk_record_change", "clerk_record_insert"]
+    hot = [
+        "clerk_fetch_jobs",
+        "clerk_first_turn",
+        "clerk_finish_jobs",
+        "clerk_settle_units",
+        "clerk_record_change",
+        "clerk_record_insert",
+    ]
     settings = "select proname::text, proconfig from pg_proc where proname = any (%s)"
     found = dict(rows(connection, settings, [hot]))
     assert sorted(found) == sorted(hot)
     for name, config in found.items():
         assert {"jit=off", "enable_seqscan=off", "plan_cache_mode=force_generic_plan"} <= set(config), name
+
+
+def test_the_order_of_jobs_is_never_sorted(connection: Connection) -> None:
+    """With statistics from a time when few jobs were due, Postgres prefers to sort all waiting jobs by turn in the order of
+    Procrastinate's index on priority."""
+    for name in ("clerk_fetch_jobs", "clerk_first_turn"):
+        config = one(connection, "select proconfig from pg_proc where proname = %s", [name])
+        assert {"enable_sort=off", "enable_incremental_sort=off", "enable_bitmapscan=off"} <= set(config), name

@@ -1,10 +1,11 @@
--- needs: 0020
+-- needs: 0026
 -- Claims up to p_slots jobs in one statement, in time that does not grow with the number of waiting jobs. NULL for
 -- p_queues: all queues.
 --
--- The rules are Procrastinate's: priority, then age, and one job at a time per lock. Its own query asks for
--- `queue_name = any (…) order by priority, id`, which no index can return in order, so it scans the waiting jobs of all
--- other queues. Here idx_procrastinate_jobs_queue_todo gives the first jobs of each queue.
+-- The rules are Procrastinate's: priority, then age, and one job at a time per lock; but between priority and age comes
+-- the turn, by which the jobs of several sites alternate. Procrastinate's query asks for `queue_name = any (…) order by
+-- priority, id`, which no index can return in order, so it scans the waiting jobs of all other queues. Here
+-- idx_procrastinate_jobs_queue_todo gives the first jobs of each queue.
 create or replace function clerk_fetch_jobs(p_queues text[], p_worker_id bigint, p_slots integer)
 returns setof procrastinate_jobs
 language plpgsql volatile
@@ -14,6 +15,7 @@ set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
+set enable_incremental_sort = off
 set jit = off
 as $$
 declare
@@ -43,18 +45,18 @@ begin
         from (
             select w.queue as name, count(*)::integer as jobs, min(w.place) as place
             from (
-                select q.name as queue, row_number() over (order by first.priority desc, first.id) as place
+                select q.name as queue, row_number() over (order by first.priority desc, first.turn, first.id) as place
                 from unnest(v_queues) q (name)
                 cross join lateral (
-                    select j.priority, j.id
+                    select j.priority, j.turn, j.id
                     from procrastinate_jobs j
                     where j.status = 'todo' and j.queue_name = q.name
                       and (j.scheduled_at is null or j.scheduled_at <= now())
                       and (j.lock is null or not clerk_lock_is_taken(j))
-                    order by j.priority desc, j.id
+                    order by j.priority desc, j.turn, j.id
                     limit v_slots
                 ) first
-                order by first.priority desc, first.id
+                order by first.priority desc, first.turn, first.id
                 limit v_slots
             ) w
             group by w.queue
@@ -80,14 +82,14 @@ begin
                     where j.status = 'todo' and j.queue_name = q.name
                       and (j.scheduled_at is null or j.scheduled_at <= now())
                       and (j.lock is null or not clerk_lock_is_taken(j))
-                    order by j.priority desc, j.id
+                    order by j.priority desc, j.turn, j.id
                     limit q.jobs
                     for update skip locked
                 ) first
             ))
             returning f.*
         )
-        select f.* from fetched f order by f.priority desc, f.id;
+        select f.* from fetched f order by f.priority desc, f.turn, f.id;
         get diagnostics v_fetched = row_count;
         v_slots := v_slots - v_fetched;
     end loop;

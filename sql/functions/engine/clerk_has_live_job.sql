@@ -1,4 +1,4 @@
--- needs: 0018
+-- needs: 0026
 -- Whether a worker with a live lease is processing a unit or the coordinator of this run.
 create or replace function clerk_has_live_job(p_subdomain text, p_run_id bigint) returns boolean
 language sql stable

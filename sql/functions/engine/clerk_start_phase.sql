@@ -1,7 +1,7 @@
--- needs: 0018
+-- needs: 0026
 -- Starts all stages of a phase: totals, ledger rows and jobs in one transaction, so no unit can end before the totals
 -- are written, and a crash leaves nothing half started. A phase without units gets its coordinator immediately.
--- Returns the number of units.
+-- Documents get consecutive turns. Returns the number of units.
 create or replace function clerk_start_phase(
     p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[] default null
 ) returns integer
@@ -9,12 +9,13 @@ language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
 as $$
 declare
+    v_weight integer;
     v_totals jsonb;
     v_units integer;
     v_traceparent text := clerk_traceparent(p_subdomain, p_run_id);
 begin
     perform set_config('clerk.actor', 'clerk_start_phase', true);
-    perform from sites s where s.subdomain = p_subdomain and s.run_id = p_run_id for no key update;
+    select s.weight into v_weight from sites s where s.subdomain = p_subdomain and s.run_id = p_run_id for no key update;
     if not found or not clerk_run_is_active(p_run_id) then
         raise exception using errcode = 'KL003',
             message = format('run %s is not the active run of %s', p_run_id, p_subdomain);
@@ -22,13 +23,22 @@ begin
 
     with unit as (
         select u.content_item_id, u.stage from clerk_units_of_phase(p_subdomain, p_phase, p_units) u
+    ), policy as materialized (
+        -- One job per site needs no turn.
+        select p.stage, p.task_name,
+               case when p.stage in ('ocr', 'extraction') then clerk_first_turn(p.stage) end as first_turn
+        from stage_policy p
+        where p.phase = p_phase
     ), job as (
-        insert into procrastinate_jobs (queue_name, task_name, args)
+        insert into procrastinate_jobs (queue_name, task_name, args, turn)
         select unit.stage, p.task_name,
                jsonb_build_object('subdomain', p_subdomain, 'run_id', p_run_id, 'stage', unit.stage,
-                                  'content_item_id', unit.content_item_id, 'traceparent', v_traceparent)
+                                  'content_item_id', unit.content_item_id, 'traceparent', v_traceparent),
+               coalesce(clerk_turn(p.first_turn,
+                                   row_number() over (partition by unit.stage order by unit.content_item_id) - 1,
+                                   v_weight), 0)
         from unit
-        join stage_policy p on p.stage = unit.stage
+        join policy p on p.stage = unit.stage
         order by unit.content_item_id
         returning id, args ->> 'stage' as stage, (args ->> 'content_item_id')::bigint as content_item_id
     ), ledger as (

@@ -1,4 +1,4 @@
--- needs: 0018
+-- needs: 0026
 -- Pauses a queue: its waiting and future jobs are scheduled for the distant future. Running jobs continue. False if
 -- it was paused already.
 create or replace function clerk_pause_queue(p_queue text, p_by text) returns boolean
@@ -12,7 +12,9 @@ begin
     if not found then
         return false;
     end if;
-    update procrastinate_jobs j set scheduled_at = clerk_paused_until()
+    -- Last in the order: a fetch does not read past them, and new sites do not begin at their turn.
+    update procrastinate_jobs j
+    set scheduled_at = clerk_paused_until(), turn = case when j.turn = 0 then 0 end
     where j.id in (
         select w.id from procrastinate_jobs w
         where w.status = 'todo' and w.queue_name = p_queue

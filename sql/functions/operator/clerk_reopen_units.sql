@@ -1,4 +1,4 @@
--- needs: 0018
+-- needs: 0026
 -- Opens failed units of a stage of the current phase again, each with a new job. Units that failed in an older run join
 -- this one. Returns how many.
 create or replace function clerk_reopen_units(p_subdomain text, p_run_id bigint, p_stage text, p_items bigint[])
@@ -24,6 +24,7 @@ begin
         v_units := v_units + 1;
     end loop;
     perform clerk_recount_site(p_subdomain);
+    perform clerk_number_jobs(p_subdomain);
     return v_units;
 end;
 $$;

@@ -1,6 +1,7 @@
--- needs: 0018
+-- needs: 0026
 -- Keeps a retried job on hold while its queue or site is paused: it is scheduled for the distant future, and resuming
--- schedules it now. clerk_record_insert does the same for new jobs.
+-- schedules it now. clerk_record_insert does the same for new jobs. A job that returns to the queue goes before all
+-- that have not been attempted, because its site has had this turn.
 create or replace function clerk_hold_paused() returns trigger
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
@@ -9,6 +10,7 @@ begin
     -- Procrastinate fails a retried job that has an abort request, and keeps the request: the next retry would
     -- violate check_not_todo_abort_requested.
     new.abort_requested := false;
+    new.turn := 0;
     if exists (select from paused_queues q where q.queue_name = new.queue_name)
        or exists (select from sites s where s.subdomain = new.args ->> 'subdomain' and s.paused_at is not null) then
         new.scheduled_at := clerk_paused_until();

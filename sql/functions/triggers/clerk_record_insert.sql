@@ -1,4 +1,4 @@
--- needs: 0020
+-- needs: 0026
 -- Records new jobs: Procrastinate's event of each, one notification per queue, and jobs of a paused queue or site are
 -- scheduled for the distant future. Resuming schedules them now.
 create or replace function clerk_record_insert() returns trigger
@@ -19,7 +19,7 @@ begin
     v_paused_sites := array(select s.subdomain from sites s where s.paused_at is not null);
     if v_paused_sites <> '{}' or exists (select from paused_queues) then
         update procrastinate_jobs j
-        set scheduled_at = clerk_paused_until()
+        set scheduled_at = clerk_paused_until(), turn = case when j.turn = 0 then 0 end
         where j.id = any (array(
             select n.id from new_jobs n
             where n.status = 'todo'

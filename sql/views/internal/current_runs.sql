@@ -1,4 +1,4 @@
--- needs: 0018
+-- needs: 0026
 create view current_runs as
 select s.subdomain, s.name, s.current_stage, clerk_phase(s.current_stage) as phase, s.outcome, s.updated_at,
        s.coordinator_enqueued, s.dirty, s.paused_at, s.paused_by, s.run_interval, s.updated_at + s.run_interval as due_at,
@@ -9,7 +9,7 @@ select s.subdomain, s.name, s.current_stage, clerk_phase(s.current_stage) as pha
        s.extraction_total, s.extraction_completed, s.extraction_failed,
        s.deploy_total, s.deploy_completed, s.deploy_failed,
        r.run_id, r.reason, r.started_at, r.ended_at, r.outcome_reason,
-       published.deployed_at, published.announced_at, r.skipped, r.skipped_examples
+       published.deployed_at, published.announced_at, r.skipped, r.skipped_examples, s.weight
 from sites s
 left join pipeline_runs r on r.run_id = s.run_id
 left join lateral (

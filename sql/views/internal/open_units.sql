@@ -1,8 +1,8 @@
--- needs: 0018
+-- needs: 0026
 create view open_units as
 select i.subdomain, l.run_id, l.pipeline as stage, l.content_item_id, i.kind, i.meeting, i.date, l.status,
        l.attempt_count, p.max_attempts, l.error_code, l.error_message, l.reopened_at,
-       j.id as job_id, j.queue_name as queue, j.priority, j.status::text as job_status,
+       j.id as job_id, j.queue_name as queue, j.priority, j.turn, j.status::text as job_status,
        nullif(j.scheduled_at, clerk_paused_until()) as scheduled_at,
        j.worker_id, c.holder, c.claimed_at, c.lease_until, c.progress, c.progress_total, c.progress_at,
        case when j.id is null then 'orphaned'

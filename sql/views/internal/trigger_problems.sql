@@ -1,4 +1,4 @@
--- needs: 0025
+-- needs: 0026
 -- By table and name: a trigger of the same name on another table does no accounting. Of Procrastinate's triggers, those
 -- that clerk replaces must be disabled, and one that this clerk does not know may record what clerk records.
 create view trigger_problems as
@@ -10,6 +10,7 @@ join (values
     ('clerk_fence', 'procrastinate_jobs'),
     ('clerk_record_insert', 'procrastinate_jobs'),
     ('clerk_hold_paused', 'procrastinate_jobs'),
+    ('clerk_apply_weight', 'sites'),
     ('clerk_sync_legacy_columns', 'sites'),
     ('clerk_sync_legacy_columns_on_insert', 'sites'),
     ('clerk_record_coordinator_error', 'procrastinate_jobs'),
