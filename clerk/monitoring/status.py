@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 import psycopg
 
+from clerk.monitoring.database_health import DatabaseHealth, read_database_health
 from clerk.monitoring.query import Connection, Row, fetch_rows
 from clerk.monitoring.workers import Worker, read_workers
 from clerk.pipeline.engine import DELIVERY_QUEUE, STAGES
@@ -127,6 +128,7 @@ class PipelineStatus:
     """Invariant → number of violations. None: the check took longer than its time limit."""
     triggers: list[str]
     """Accounting triggers that are missing or disabled."""
+    database: DatabaseHealth
 
     @property
     def open_jobs(self) -> int:
@@ -150,6 +152,7 @@ class SlowStats:
     """Queue → jobs that finished in the last hour."""
     runs_last_day: int
     violations: dict[str, int] | None
+    database: DatabaseHealth
 
 
 def read_slow_stats(connection: Connection) -> SlowStats:
@@ -158,6 +161,7 @@ def read_slow_stats(connection: Connection) -> SlowStats:
         rates={row["queue"]: row["rate_per_hour"] for row in fetch_rows(connection, _RATES)},
         runs_last_day=fetch_rows(connection, _RUNS)[0]["runs"],
         violations=_read_violations(connection),
+        database=read_database_health(connection),
     )
 
 
@@ -186,6 +190,7 @@ def read_status(connection: Connection, slow: SlowStats | None = None) -> Pipeli
         runs_last_day=slow.runs_last_day,
         violations=slow.violations,
         triggers=[row["problem"] for row in fetch_rows(connection, _TRIGGERS)],
+        database=slow.database,
     )
 
 
