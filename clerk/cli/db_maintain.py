@@ -45,11 +45,12 @@ from clerk.humanize import format_bytes, pluralize
 @dry_run_option
 @json_option
 def maintain(threshold: float, min_mb: float, lock_timeout: float, quiet: bool, dry_run: bool, as_json: bool) -> None:
-    """Vacuum tables with many dead rows and rebuild bloated indexes, the largest waste first. Workers keep running.
+    """Vacuum tables with many dead rows, rebuild bloated indexes.
 
-    Reads and writes are not blocked. Can be interrupted: the next call drops the unfinished index and continues. Only
-    one call runs at a time. Needs the owner of the tables, as `clerk db up` does, and disk space for a second copy of
-    the largest bloated index. How much of an index is unused is an estimate: see the view index_bloat.
+    The largest waste first. Workers keep running: reads and writes are not blocked. Can be interrupted: the next call
+    drops the unfinished index and continues. Only one call runs at a time. Needs the owner of the tables, as `clerk db
+    up` does, and disk space for a second copy of the largest bloated index. How much of an index is unused is an
+    estimate: see the view index_bloat.
 
     With CLERK_MAINTAIN_HOUR workers do the same every day.
 
