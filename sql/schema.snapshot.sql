@@ -626,7 +626,7 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_import_site(p_subdomain text, p_documents jsonb, p_phase integer, p_reason text, p_started_at timestamp with time zone, p_updated_at timestamp with time zone) returns bigint set search_path=pg_catalog, public, pg_temp, md5 2546fd5625de6e872f8eea401f5ceb4a
 -- clerk_increment_completed(p_subdomain text, p_stage text) returns void set search_path=pg_catalog, public, pg_temp, md5 5fb99893bd942436bdc409083db8392a
 -- clerk_increment_failed(p_subdomain text, p_stage text, p_message text, p_class text) returns void set search_path=pg_catalog, public, pg_temp, md5 b00c4a8bb6c5c76d814f6fcb054b4be8
--- clerk_index_sizes() returns TABLE(table_name text, index_name text, size_bytes bigint, analyzed_bytes bigint, expected_bytes bigint) stable security definer set search_path=pg_catalog, pg_temp, md5 871413811705e205c28d2bd77b5ac742
+-- clerk_index_sizes() returns TABLE(table_name text, index_name text, size_bytes bigint, analyzed_bytes bigint, expected_bytes bigint) stable security definer set search_path=pg_catalog, pg_temp, md5 7aa006f318ef566de24b74bd86634fd5
 -- clerk_initialize_stage(p_subdomain text, p_stage text, p_total_jobs integer) returns void set search_path=pg_catalog, public, pg_temp, md5 80903daf8abee9300405a9e6b582be84
 -- clerk_is_permanent_failure(p_status text, p_error_code text) returns boolean immutable set search_path=pg_catalog, public, pg_temp, md5 54558ec61b3c3a129bd5ac11b3af6f27
 -- clerk_job_inserted(p_job_id bigint) returns text immutable, md5 d41d8cd98f00b204e9800998ecf8427e

@@ -31,7 +31,7 @@ DEFAULT_MIN_BYTES = 10_000_000
 _LOCK_KEY = 0x6D61696E74  # "maint"
 _ATTEMPTS = 3
 _RETRYABLE = (errors.LockNotAvailable, errors.DeadlockDetected)
-_CONNECTION_CHECK = "5s"
+_CONNECTION_CHECK = "2s"
 
 Connection = psycopg.Connection[Any]
 Progress = Callable[[str, int, int], None]
@@ -123,8 +123,12 @@ class Maintenance:
                     if self._is_over():
                         return
                     progress(what, number, len(steps))
-                    yield self._do(step)
+                    result = self._do(step)
+                    yield result
                     progress(what, number + 1, len(steps))
+                    # What blocked it blocks the others too, and each would leave an invalid index.
+                    if result.error is not None and self._leftovers():
+                        return
 
     def _leftovers(self) -> list[Step]:
         return [
@@ -154,7 +158,7 @@ class Maintenance:
         return StepResult(step, time.monotonic() - began, self._size(step.name), error)
 
     def _drop(self, index: str) -> str | None:
-        return self._try(sql.SQL("drop index concurrently if exists public.{}").format(sql.Identifier(index)))
+        return self._try(_drop_command(index))
 
     def _vacuum(self, table: str) -> str | None:
         """Skipped if the table is locked, by autovacuum for example, which would end if this waited for it."""
@@ -172,32 +176,38 @@ class Maintenance:
         return error or next((notice for notice in notices if notice.startswith("skipping")), None)
 
     def _reindex(self, index: str) -> str | None:
-        """Drop what a failed attempt left before the next one."""
-        command = sql.SQL("reindex index concurrently public.{}").format(sql.Identifier(index))
-        return self._try(command, before_retry=self._drop_leftovers)
+        return self._try(sql.SQL("reindex index concurrently public.{}").format(sql.Identifier(index)))
 
-    def _drop_leftovers(self) -> None:
-        for leftover in self._leftovers():
-            self._drop(leftover.name)
+    def _try(self, command: sql.Composed) -> str | None:
+        """Execute a command, a few times if it must wait too long. Returns why it could not be executed.
 
-    def _try(self, command: sql.Composed, before_retry: Callable[[], None] = lambda: None) -> str | None:
-        """Execute a command, a few times if a lock is not available. Returns why it could not be executed."""
+        A failed reindex leaves an invalid index, which costs time with every write. If that cannot be dropped because
+        of the same old transaction, there is no other attempt: it would leave another one.
+        """
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                self._set_timeouts()
-                self.connection.execute(command)
+                self._execute(command)
                 return None
             except _RETRYABLE as error:
-                if attempt == _ATTEMPTS:
-                    before_retry()
-                    return f"{_one_line(error)} ({attempt} attempts)"
-                self.report(f"a transaction is in the way: trying again ({attempt} of {_ATTEMPTS})")
-                before_retry()
+                reason = _reason(error, self.lock_timeout)
             except errors.QueryCanceled:
                 if self._is_over():
                     return f"the time limit of {self.time_limit:g} s has passed"
                 raise
-        raise AssertionError("unreachable")
+            if attempt == _ATTEMPTS or not self._drop_leftovers():
+                break
+            self.report(f"{reason}: trying again ({attempt} of {_ATTEMPTS})")
+        return reason
+
+    def _drop_leftovers(self) -> bool:
+        """Whether no invalid index is left."""
+        try:
+            for leftover in self._leftovers():
+                self._execute(_drop_command(leftover.name))
+        except (*_RETRYABLE, errors.QueryCanceled) as error:
+            self.report(f"an invalid index is left until the next call ({_one_line(error)})")
+            return False
+        return True
 
     def _size(self, name: str) -> int:
         row = self.connection.execute(
@@ -211,14 +221,21 @@ class Maintenance:
     def _is_over(self) -> bool:
         return self.time_limit is not None and time.monotonic() - self._began >= self.time_limit
 
-    def _set_timeouts(self) -> None:
-        left = 0.0
+    def _execute(self, command: sql.Composed) -> None:
+        """Execute a command that may take long, within the timeouts. They do not apply to other queries."""
+        timeout = 0
         if self.time_limit is not None:
-            left = max(self.time_limit - (time.monotonic() - self._began), 0.001)
+            # Rounded up, so that the limit has passed when the statement is cancelled.
+            timeout = 1 + max(0, int(1000 * (self._began + self.time_limit - time.monotonic())))
         self.connection.execute(
             "select set_config('lock_timeout', %s, false), set_config('statement_timeout', %s, false)",
-            [f"{max(1, int(self.lock_timeout * 1000))}ms", f"{int(left * 1000)}ms"],
+            [f"{max(1, int(self.lock_timeout * 1000))}ms", f"{timeout}ms"],
         )
+        try:
+            self.connection.execute(command)
+        finally:
+            if not self.connection.closed and not self.connection.broken:
+                self.connection.execute("reset statement_timeout; reset lock_timeout")
 
     def _require_owner(self) -> None:
         row = self.connection.execute(_NOT_OWNED, {"tables": self._tables}).fetchone()
@@ -244,9 +261,7 @@ class Maintenance:
         finally:
             if not self.connection.closed and not self.connection.broken:
                 self.connection.execute("select pg_advisory_unlock(%s)", [_LOCK_KEY])
-                self.connection.execute(
-                    "reset statement_timeout; reset lock_timeout; reset client_connection_check_interval"
-                )
+                self.connection.execute("reset client_connection_check_interval")
 
     def _end_with_client(self) -> None:
         """Let the server end a long statement, and so release the lock, soon after this process was killed."""
@@ -259,10 +274,20 @@ class Maintenance:
             logger.info("a killed clerk db maintain continues on the server: %s", error)
 
 
+def _drop_command(index: str) -> sql.Composed:
+    return sql.SQL("drop index concurrently if exists public.{}").format(sql.Identifier(index))
+
+
 def _clerk_tables() -> list[str]:
     """The tables of the schema snapshot: those of clerk and Procrastinate."""
     lines = schema_snapshot.parse(default_folder().read(schema_snapshot.FILE))["tables"]
     return [line.removeprefix("create table ").removesuffix(" ();").strip('"') for line in lines]
+
+
+def _reason(error: psycopg.Error, lock_timeout: float) -> str:
+    if isinstance(error, errors.LockNotAvailable):
+        return f"a transaction that began earlier did not end within {lock_timeout:g} s (see the view snapshot_holders)"
+    return _one_line(error)
 
 
 def _one_line(error: psycopg.Error) -> str:

@@ -30,7 +30,7 @@ as $$
     ), key as (
         select index.oid,
                sum(s.avg_width * (1 - s.null_frac)) as width,
-               bool_or(s.null_frac > 0) as has_nulls,
+               max(s.null_frac) as null_fraction,
                -- The product of the columns' distinct values.
                exp(sum(ln(greatest(case when s.n_distinct < 0 then -s.n_distinct * index.table_rows
                                         else s.n_distinct end, 1)))) as distinct_keys,
@@ -47,7 +47,7 @@ as $$
         group by index.oid
     ), entry as (
         select index.*, key.is_analyzed,
-               ceil((case when key.has_nulls then 16 else 8 end + key.width) / 8.0) * 8 as bytes,
+               ceil((8 + 8 * key.null_fraction + key.width) / 8.0) * 8 as bytes,
                index.index_rows / greatest(least(key.distinct_keys, index.index_rows), 1) as rows_per_key
         from index
         join key on key.oid = index.oid
