@@ -50,6 +50,8 @@ class ClerkApp(App):
         self.task(name=f"clerk.{stage}", queue=stage, retry=StageRetry(self.job_manager, stage), pass_context=True)(run)
 
     def _worker(self, **options: Any) -> ClerkWorker:
+        assert isinstance(self.connector, ClerkConnector)
+        periodic.schedule_maintenance(self, self.connector.settings.maintain_hour)
         return ClerkWorker(app=self, **{**self.worker_defaults, **options})
 
 

@@ -59,6 +59,7 @@ class Settings:
     postgres_idle_timeout: float
     database_timeout: float
     lock_timeout: float
+    maintain_hour: int | None
     keep_jobs_hours: float
     dashboard_token: str | None
     plugins_dir: Path | None
@@ -405,6 +406,15 @@ SETTINGS = (
         seconds,
         "2",
         "Seconds that a migration waits for a lock before it releases its own locks and retries.",
+    ),
+    Setting(
+        "CLERK_MAINTAIN_HOUR",
+        "maintain_hour",
+        hour,
+        "none",
+        "The hour, in UTC, at which workers do every day what `clerk db maintain` does. Without it they never do. The"
+        " workers of the queue coordinator need it, with a database user who owns the tables.",
+        lambda hour: "(none)" if hour is None else str(hour),
     ),
     Setting(
         "CLERK_KEEP_JOBS_HOURS",

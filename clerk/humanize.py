@@ -32,6 +32,17 @@ def format_duration(duration: timedelta | None) -> str:
     return f"{seconds // _DAY:,.0f} d"
 
 
+def format_bytes(size: float) -> str:
+    """In one unit, of 1000s: 512 bytes, 8.2 kB, 12 MB."""
+    if size < 1000:
+        return f"{size:.0f} bytes"
+    units = ["kB", "MB", "GB", "TB"]
+    size /= 1000
+    while size >= 999.5 and len(units) > 1:
+        size, units = size / 1000, units[1:]
+    return f"{size:,.1f} {units[0]}" if size < 9.95 else f"{size:,.0f} {units[0]}"
+
+
 def format_relative(moment: datetime, now: datetime) -> str:
     if abs((moment - now).total_seconds()) < 1:
         return "now"

@@ -2,7 +2,8 @@
 -- Selects the grant and ownership commands that are missing, in their order. The migrator executes them after every
 -- change of the schema, so that new and recreated objects are covered, and roles that were created later.
 --
---   clerk_owner      owns everything here; members may migrate
+--   clerk_owner      owns everything here; members may migrate; reads the sessions of all users (pg_read_all_stats) for
+--                    the view snapshot_holders
 --   clerk_worker     may read and write every table, read every view and call every function; to audit tables it may
 --                    only add rows (clerk_delete_old_records deletes those that are old enough)
 --   clerk_dashboard  may select from the views only
@@ -166,5 +167,10 @@ with role as (
     select 10, format('revoke execute on function %s from public', f.name)
     from restricted_function f
     where exists (select from aclexplode(f.acl) acl where acl.grantee = 0)
+    union all
+    select 11, 'grant pg_read_all_stats to clerk_owner'
+    from role
+    where role.owns and not pg_has_role(role.oid, 'pg_read_all_stats', 'usage')
+      and pg_has_role('pg_read_all_stats', 'member with admin option')
 )
 select command.text from command order by command.position, command.text;

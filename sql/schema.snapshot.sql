@@ -398,17 +398,29 @@ alter table worker_processes add column worker_id bigint not null;
 
 -- section: options
 alter table content_item_pipeline_state set (autovacuum_analyze_scale_factor=0.02);
+alter table content_item_pipeline_state set (autovacuum_vacuum_cost_limit=1000);
 alter table content_item_pipeline_state set (autovacuum_vacuum_scale_factor=0.02);
 alter table content_item_pipeline_state set (fillfactor=80);
+alter table content_items set (autovacuum_analyze_scale_factor=0.02);
+alter table content_items set (autovacuum_vacuum_scale_factor=0.02);
+alter table content_items set (fillfactor=90);
 alter table fetch_hosts set (autovacuum_vacuum_scale_factor=0.02);
 alter table fetch_hosts set (autovacuum_vacuum_threshold=200);
 alter table fetch_hosts set (fillfactor=50);
+alter table job_claims set (autovacuum_vacuum_cost_limit=1000);
 alter table job_claims set (autovacuum_vacuum_scale_factor=0.02);
 alter table job_claims set (autovacuum_vacuum_threshold=200);
 alter table job_claims set (fillfactor=50);
+alter table pipeline_runs set (autovacuum_analyze_scale_factor=0.02);
+alter table pipeline_runs set (autovacuum_vacuum_scale_factor=0.02);
+alter table pipeline_transitions set (autovacuum_analyze_scale_factor=0.02);
+alter table pipeline_transitions set (autovacuum_vacuum_scale_factor=0.02);
+alter table procrastinate_events set (autovacuum_vacuum_cost_limit=1000);
 alter table procrastinate_events set (autovacuum_vacuum_scale_factor=0.02);
 alter table procrastinate_jobs set (autovacuum_analyze_scale_factor=0.02);
+alter table procrastinate_jobs set (autovacuum_vacuum_cost_limit=1000);
 alter table procrastinate_jobs set (autovacuum_vacuum_scale_factor=0.02);
+alter table sites set (autovacuum_vacuum_cost_limit=1000);
 alter table sites set (autovacuum_vacuum_scale_factor=0.02);
 alter table sites set (autovacuum_vacuum_threshold=200);
 alter table sites set (fillfactor=50);
@@ -598,8 +610,7 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_claim_coordinator_enqueue(p_subdomain text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 bf2b4e2db8fb41ed1df241015b8822ef
 -- clerk_counters(p_site sites) returns jsonb stable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_defer_coordinator(p_subdomain text, p_run_id bigint, p_phase integer) returns bigint set search_path=pg_catalog, public, pg_temp, md5 d4ae5b6ce76e203bd1de60054dd2eadc
--- clerk_defer_job(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 987c8f5f45a385778d9a4d60b10b16e3
--- clerk_defer_job(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 2b4828e0a81b78949bd20e290c1e8ad7
+-- clerk_defer_job(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 b6d917a4e4edbebfbc43965ebd927998
 -- clerk_defer_late_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 e23353f0090333f3f1749741d075d9e0
 -- clerk_defer_reconciliation() returns boolean set search_path=pg_catalog, public, pg_temp, md5 1a9ef55c4a5a80449c406849ada39c64
 -- clerk_defer_refresh(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 bb76be7c01cedbc5b0393b3e68c6698b
@@ -621,6 +632,7 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_import_site(p_subdomain text, p_documents jsonb, p_phase integer, p_reason text, p_started_at timestamp with time zone, p_updated_at timestamp with time zone) returns bigint set search_path=pg_catalog, public, pg_temp, md5 2546fd5625de6e872f8eea401f5ceb4a
 -- clerk_increment_completed(p_subdomain text, p_stage text) returns void set search_path=pg_catalog, public, pg_temp, md5 5fb99893bd942436bdc409083db8392a
 -- clerk_increment_failed(p_subdomain text, p_stage text, p_message text, p_class text) returns void set search_path=pg_catalog, public, pg_temp, md5 b00c4a8bb6c5c76d814f6fcb054b4be8
+-- clerk_index_sizes() returns TABLE(table_name text, index_name text, size_bytes bigint, analyzed_bytes bigint, expected_bytes bigint) stable security definer set search_path=pg_catalog, pg_temp, md5 7aa006f318ef566de24b74bd86634fd5
 -- clerk_initialize_stage(p_subdomain text, p_stage text, p_total_jobs integer) returns void set search_path=pg_catalog, public, pg_temp, md5 80903daf8abee9300405a9e6b582be84
 -- clerk_is_permanent_failure(p_status text, p_error_code text) returns boolean immutable set search_path=pg_catalog, public, pg_temp, md5 54558ec61b3c3a129bd5ac11b3af6f27
 -- clerk_job_inserted(p_job_id bigint) returns text immutable, md5 d41d8cd98f00b204e9800998ecf8427e
@@ -669,13 +681,13 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_run_is_active(p_run_id bigint) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 03385cc3d6421b2efeaeb981ccc55ab5
 -- clerk_run_phase(p_subdomain text, p_run_id bigint) returns integer stable set search_path=pg_catalog, public, pg_temp, md5 d4e6bd2590f08eb884ee8f7f14a2e2cc
 -- clerk_save_legacy_site() returns trigger set search_path=pg_catalog, public, pg_temp, md5 68d041ed2243b8eee062ba5e1397114c
+-- clerk_sessions() returns TABLE(pid integer, user_name text, database text, application text, backend_type text, state text, transaction_since timestamp with time zone, state_since timestamp with time zone, transactions bigint) stable security definer set search_path=pg_catalog, pg_temp, md5 6c3eb4512f5b243e06d00856d156bb9f
 -- clerk_settle_late_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean) returns boolean set search_path=pg_catalog, public, pg_temp, md5 8a97511d32a7ecfdf110cb8958400dc3
 -- clerk_settle_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean, p_error_code text, p_error_message text) returns text set search_path=pg_catalog, public, pg_temp, md5 08c5ad174faaf0adcd2a7ac9768ccabc
 -- clerk_settle_units(p_ends clerk_unit_end[], OUT counted integer, OUT late integer, OUT stale integer) returns record set search_path=pg_catalog, public, pg_temp set plan_cache_mode=force_generic_plan set enable_seqscan=off set jit=off, md5 6fd62f8b78185146f67e6788637cd53d
 -- clerk_should_trigger_coordinator(p_subdomain text, p_stage text) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 74e452f0a2e94ee45ccccef3c0494560
 -- clerk_start_next_due_site(p_reason text) returns text set search_path=pg_catalog, public, pg_temp, md5 3e7f13e7db290bfc393ca0892c356bc3
--- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp, md5 ff88876340d15e769f17e8c0466a6cc3
--- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp, md5 997f63e29f1a743ef83dcdb383210c5f
+-- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp, md5 d782c5b124198299839e7d0dcd419943
 -- clerk_start_refresh_run(p_subdomain text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 90ff4b75d53e4a8395badbcbc34ff2a7
 -- clerk_start_run(p_subdomain text, p_reason text, p_supersede boolean, p_first_phase integer, p_units bigint[]) returns bigint set search_path=pg_catalog, public, pg_temp, md5 8eeb2544d0e3b7e7dda3b327895010cc
 -- clerk_state_snapshot(p_subdomain text, p_run_id bigint, p_content_item_id bigint, p_stage text) returns jsonb stable set search_path=pg_catalog, public, pg_temp, md5 51a3448dee4532938ba3ab430aa62679
@@ -728,15 +740,18 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- section: views
 -- claim_mismatches (job_id bigint, subdomain text, stage text, problem text)
 -- completions_per_hour (hour timestamp with time zone, stage text, completed bigint, failed bigint)
+-- connections (application text, user_name text, database text, state text, connections bigint, longest_in_state interval, longest_pid integer)
 -- coordinator_errors (at timestamp with time zone, subdomain character varying, run_id bigint, phase smallint, error_code text, error_message text, deferred_count integer, advanced_at timestamp with time zone)
 -- counter_mismatches (invariant text, subdomain character varying, run_id bigint, stage text, problem text, differs boolean, recently_changed boolean)
 -- current_runs (subdomain character varying, name character varying, current_stage character varying, phase integer, outcome character varying, updated_at timestamp with time zone, coordinator_enqueued boolean, dirty boolean, paused_at timestamp with time zone, paused_by text, run_interval interval, due_at timestamp with time zone, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, run_id bigint, reason text, started_at timestamp with time zone, ended_at timestamp with time zone, outcome_reason text, deployed_at timestamp with time zone, announced_at timestamp with time zone, skipped integer, skipped_examples text[], weight integer)
+-- database_health (connections bigint, connection_limit integer, idle_in_transaction bigint, longest_idle_in_transaction interval, oldest_snapshot interval, oldest_snapshot_transactions bigint, notification_queue_percent numeric, database_bytes bigint)
 -- due_sites (subdomain character varying, updated_at timestamp with time zone, run_interval interval)
 -- duplicate_publications (subdomain character varying, run_id bigint, publication_id bigint, deployer text, content_hash text, site_updated_at timestamp with time zone)
 -- expected_counters (subdomain character varying, run_id bigint, fetch_total bigint, fetch_completed bigint, fetch_failed bigint, ocr_total bigint, ocr_completed bigint, ocr_failed bigint, compilation_total bigint, compilation_completed bigint, compilation_failed bigint, extraction_total bigint, extraction_completed bigint, extraction_failed bigint, deploy_total bigint, deploy_completed bigint, deploy_failed bigint)
 -- expired_claims (job_id bigint, queue_name character varying(128), task_name character varying(128), subdomain text, stage text, holder text, attempt integer, lease_until timestamp with time zone)
 -- failing_deliveries (step text, saved_search text, subdomain character varying, destination text, delivery_id bigint, publication_id bigint, matches integer, status text, attempt_count integer, error_code text, error_message text, last_attempt_at timestamp with time zone)
 -- failing_documents (subdomain character varying, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, error_code text, error_message text, last_attempt_at timestamp with time zone, run_id bigint)
+-- index_bloat (table_name text, index_name text, size_bytes bigint, expected_bytes bigint, bloat_bytes bigint, bloat_percent numeric)
 -- invariant_violations (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
 -- invariant_violations_full (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
 -- jobs_last_minute (stage text, succeeded bigint, failed bigint)
@@ -766,9 +781,11 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- site_publications (subdomain character varying, id bigint, run_id bigint, content_hash text, pages integer, begun_at timestamp with time zone, deployed_at timestamp with time zone, announced_at timestamp with time zone, withdrawn_at timestamp with time zone, withdrawn_by text, lost_copy boolean, steps text)
 -- site_sources (subdomain character varying, name character varying, state character varying, country character varying, kind character varying, scraper character varying, start_year integer, pages integer, address text, folder text)
 -- skipped_documents (subdomain character varying, name text, source_url text, reason_code text, reason text, skipped_since timestamp with time zone, run_id bigint, state text, date date, meeting text, kind text, set_by text, set_at timestamp with time zone)
+-- snapshot_holders (kind text, holder text, user_name text, pid integer, state text, since timestamp with time zone, transactions bigint)
 -- stage_durations (stage text, runs bigint, median interval, p90 interval, longest interval, jobs bigint, job_median interval, job_p90 interval, wait_median interval, wait_p90 interval)
 -- stale_jobs (job_id bigint, queue_name character varying(128), subdomain text, run_id bigint)
 -- stuck_sites (subdomain character varying, name character varying, current_stage character varying, run_id bigint, updated_at timestamp with time zone, idle_for interval, phase_ended integer, phase_total integer, percent numeric, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone)
+-- table_health (table_name text, live_rows bigint, dead_rows bigint, vacuum_threshold bigint, last_vacuum timestamp with time zone, last_autovacuum timestamp with time zone, last_analyze timestamp with time zone, last_autoanalyze timestamp with time zone, hot_update_percent numeric, table_bytes bigint, index_bytes bigint)
 -- throttled_hosts (subdomain character varying, host text, next_at timestamp with time zone, held_until timestamp with time zone, held_why text)
 -- trigger_problems (name text, problem text)
 -- waiting_jobs (job_id bigint, queue character varying(128), priority integer, task_name character varying(128), subdomain text, scheduled_at timestamp with time zone, state text, queueing_lock text, turn bigint)
@@ -781,6 +798,8 @@ comment on column clerk_procrastinate.complete is 'False for a single migration 
 comment on column clerk_procrastinate.functions is 'Checksum of each installed function, by which verify detects manual changes.';
 comment on column completions_per_hour.completed is 'Counted in the hour in which the run ended; for the current rate see queue_backlog.rate_per_hour.';
 comment on column completions_per_hour.stage is 'One of the five stages, counting units, or "completed", counting runs.';
+comment on column connections.longest_pid is 'Process of the connection that has been in this state for longest.';
+comment on column connections.state is 'NULL: of another database, or not known because clerk_owner lacks pg_read_all_stats.';
 comment on column content_item_pipeline_state.attempt_count is 'Attempts begun in the present run, without those that the database, the host or a shutdown of the worker ended.';
 comment on column content_item_pipeline_state.error_code is 'Code of the last error, as in PdfEncrypted. clerk/errors.py has the list.';
 comment on column content_item_pipeline_state.job_id is 'The Procrastinate job that carries the unit; no foreign key, since finished jobs are removed.';
@@ -811,9 +830,16 @@ comment on column counter_mismatches.recently_changed is 'The run is active, the
 comment on column current_runs.deployed_at is 'When this run published; announced_at: when its post-deploy hooks were done.';
 comment on column current_runs.due_at is 'When the next run is due; NULL: now.';
 comment on column current_runs.skipped is 'Entries of the source that the fetch of this run skipped; skipped_examples: the first 20, with reasons.';
+comment on column database_health.connection_limit is 'max_connections without those reserved for administrators.';
+comment on column database_health.connections is 'Of all databases of the server.';
+comment on column database_health.notification_queue_percent is 'A full queue (100) makes every transaction that notifies fail, and so every job.';
+comment on column database_health.oldest_snapshot is 'Its age. Who holds it: snapshot_holders.';
+comment on column database_health.oldest_snapshot_transactions is 'Number of transactions that began after the oldest snapshot.';
 comment on column failing_deliveries.destination is 'Mail addresses and webhook URLs are abbreviated.';
 comment on column failing_deliveries.step is 'match: the new pages of a publication could not be matched; query: this query could not; deliver: matches could not be sent.';
 comment on column fetch_hosts.held_until is 'The host asked to be left alone until then (Retry-After).';
+comment on column index_bloat.bloat_percent is 'Up to about 30 is normal: pages that are split by inserts are not full.';
+comment on column index_bloat.expected_bytes is 'Estimated size after a reindex, from the statistics of the last vacuum and analyze. NULL: there are none.';
 comment on column job_claims.holder is 'application_name of the worker process, unique per process.';
 comment on column job_claims.progress is 'Steps done, such as pages read, of progress_total.';
 comment on column job_claims.settled_as is 'How this claim ended: the status that the job went to. A worker whose answer got lost recognises its own result by it.';
@@ -959,6 +985,10 @@ comment on column skipped_documents.run_id is 'The last run that skipped it.';
 comment on column skipped_documents.state is 'open: an operator has to act; dated: an operator gave a date, and the next run reads the document; ignored by an operator.';
 comment on column skipped_entries.detection is 'Version of the rules that found no date in the PDF with this source_version, etag or last_modified. NULL: not read.';
 comment on column skipped_entries.name is 'Path of the file in its folder, or its address; what `clerk site date` takes.';
+comment on column snapshot_holders.holder is 'The application_name of the session, the identifier of the prepared transaction, or the name of the slot.';
+comment on column snapshot_holders.kind is 'session, standby (with hot_standby_feedback), prepared transaction or replication slot.';
+comment on column snapshot_holders.since is 'NULL: not known, because clerk_owner lacks pg_read_all_stats, or the slot is active or Postgres older than 17.';
+comment on column snapshot_holders.transactions is 'Number of transactions that began after its snapshot.';
 comment on column stage_durations.job_median is 'Duration of a job from its last claim to its end. Likewise job_p90.';
 comment on column stage_durations.median is 'From the start of the phase to its end; compilation and extraction are one phase. Likewise p90, longest.';
 comment on column stage_durations.wait_median is 'Time from when a job was due until it was claimed. Likewise wait_p90.';
@@ -967,6 +997,11 @@ comment on column stage_policy.time_limit is 'After this long a job''s claim is 
 comment on column storage_scans.attempted_at is 'Start of the last scan, whatever its result. The site scanned longest ago is next.';
 comment on column storage_scans.clean_at is 'Start of the last scan without findings; files changed since then are checked again. NULL: there was none.';
 comment on column storage_scans.full_scan_at is 'Start of the last scan that compared the hash of every file.';
+comment on column table_health.dead_rows is 'Old versions of rows that no vacuum has removed yet. Estimated by Postgres.';
+comment on column table_health.hot_update_percent is 'Percentage of updates that changed no index (HOT). NULL: no updates.';
+comment on column table_health.last_vacuum is 'By command, such as clerk db maintain.';
+comment on column table_health.table_bytes is 'Without indexes.';
+comment on column table_health.vacuum_threshold is 'The number of dead rows at which autovacuum starts.';
 comment on column waiting_jobs.turn is 'Jobs of equal priority are fetched in order of turn, then of job_id; 0: before all that wait for their turn. NULL: paused.';
 comment on column worker_processes.holder is 'application_name, as in job_claims: a unique part, "clerk", process id, host.';
 comment on column worker_processes.queues is 'NULL: every queue.';
@@ -1008,15 +1043,18 @@ comment on table storage_scans is 'When reconciliation last compared a site''s f
 comment on table worker_processes is 'Which process a worker of Procrastinate is: its name in claims, and what it reads.';
 comment on view claim_mismatches is 'Claims that contradict their job, or whose job does not exist (invariant I8). Reads every claim unless filtered by job_id.';
 comment on view completions_per_hour is 'Per hour and stage: units of the runs that ended in that hour, for the last seven days. Hours in which no run ended are absent.';
+comment on view connections is 'Connections to the server by application, user, database and state, without the one that asks. For the limit see database_health.';
 comment on view coordinator_errors is 'The last failure of each coordinator, by run and phase.';
 comment on view counter_mismatches is 'Sites and stages whose counters differ from the ledger (invariant I2), or whose coordinator is claimed too early (I3). Counts the ledger of every site that is not filtered out.';
 comment on view current_runs is 'One row per site: its current run, or its last one, with why it started and how it ended.';
+comment on view database_health is 'One row: connections and their limit, the oldest snapshot, usage of the NOTIFY queue, and size of the database.';
 comment on view due_sites is 'Sites that the scheduler will start, the one that has waited longest first.';
 comment on view duplicate_publications is 'Sites whose newest publication repeated the content that a deployer already had (invariant I5), although no copy had been lost.';
 comment on view expected_counters is 'The counters that a site should have, counted from the ledger rows of its current run.';
 comment on view expired_claims is 'Running jobs without a live lease (invariant I7): their worker died, froze or exceeded the time limit.';
 comment on view failing_deliveries is 'What failed for saved searches (`clerk alert`), permanently or to be retried, and why.';
 comment on view failing_documents is 'Units whose last attempt failed, permanently or to be retried, and why.';
+comment on view index_bloat is 'One row per btree index: its size, and an estimate of how much of it a reindex would free. clerk db maintain does it.';
 comment on view invariant_violations is 'One row per violated invariant that SQL can detect among active and recent rows; normally empty.';
 comment on view invariant_violations_full is 'Like invariant_violations, over all rows. Reads the whole ledger: for nightly checks and after a restore.';
 comment on view jobs_last_minute is 'Per stage: jobs that ended in the last minute.';
@@ -1046,9 +1084,11 @@ comment on view site_documents is 'One row per document: source, state of each s
 comment on view site_publications is 'One row per published version of an archive: when, how many pages, whether it was rolled back.';
 comment on view site_sources is 'One row per site: its description and the source of its documents.';
 comment on view skipped_documents is 'One row per entry of a source that did not become a document, with the reason. Filter by subdomain or state.';
+comment on view snapshot_holders is 'What keeps vacuum from removing dead rows: open transactions, prepared transactions and replication slots, oldest first.';
 comment on view stage_durations is 'Per stage: how long sites take for it (runs that ended in the last day), and how long its jobs run and wait (last hour).';
 comment on view stale_jobs is 'Waiting jobs of runs that have ended: their results would be stale.';
 comment on view stuck_sites is 'Sites with an active run, not paused, without progress for two hours and without a live lease.';
+comment on view table_health is 'One row per table: dead rows, when autovacuum is due and when it last ran, and size. From the statistics of Postgres.';
 comment on view throttled_hosts is 'Hosts of a site''s documents to which no request may start now: backed off, or at their rate limit.';
 comment on view trigger_problems is 'Triggers that are missing or disabled, and triggers of Procrastinate that should not be enabled; normally empty.';
 comment on view waiting_jobs is 'Waiting jobs: for a worker, for their scheduled time (later) or for the end of a pause (paused).';
@@ -1096,12 +1136,16 @@ grant select on clerk_procrastinate to clerk_worker;
 grant select on clerk_schema_objects to clerk_worker;
 grant select on completions_per_hour to clerk_dashboard;
 grant select on completions_per_hour to clerk_worker;
+grant select on connections to clerk_dashboard;
+grant select on connections to clerk_worker;
 grant select on coordinator_errors to clerk_dashboard;
 grant select on coordinator_errors to clerk_worker;
 grant select on counter_mismatches to clerk_dashboard;
 grant select on counter_mismatches to clerk_worker;
 grant select on current_runs to clerk_dashboard;
 grant select on current_runs to clerk_worker;
+grant select on database_health to clerk_dashboard;
+grant select on database_health to clerk_worker;
 grant select on due_sites to clerk_dashboard;
 grant select on due_sites to clerk_worker;
 grant select on duplicate_publications to clerk_dashboard;
@@ -1114,6 +1158,8 @@ grant select on failing_deliveries to clerk_dashboard;
 grant select on failing_deliveries to clerk_worker;
 grant select on failing_documents to clerk_dashboard;
 grant select on failing_documents to clerk_worker;
+grant select on index_bloat to clerk_dashboard;
+grant select on index_bloat to clerk_worker;
 grant select on invariant_violations to clerk_dashboard;
 grant select on invariant_violations to clerk_worker;
 grant select on invariant_violations_full to clerk_dashboard;
@@ -1174,12 +1220,16 @@ grant select on site_sources to clerk_dashboard;
 grant select on site_sources to clerk_worker;
 grant select on skipped_documents to clerk_dashboard;
 grant select on skipped_documents to clerk_worker;
+grant select on snapshot_holders to clerk_dashboard;
+grant select on snapshot_holders to clerk_worker;
 grant select on stage_durations to clerk_dashboard;
 grant select on stage_durations to clerk_worker;
 grant select on stale_jobs to clerk_dashboard;
 grant select on stale_jobs to clerk_worker;
 grant select on stuck_sites to clerk_dashboard;
 grant select on stuck_sites to clerk_worker;
+grant select on table_health to clerk_dashboard;
+grant select on table_health to clerk_worker;
 grant select on throttled_hosts to clerk_dashboard;
 grant select on throttled_hosts to clerk_worker;
 grant select on trigger_problems to clerk_dashboard;

@@ -9,6 +9,7 @@ import click
 
 from clerk import config
 from clerk.cli.connection import open_migrator
+from clerk.cli.db_maintain import maintain
 from clerk.cli.output import dry_run_option, info, json_option, print_json, show, table
 from clerk.cli.verify import apply_migration_option, report_checks
 from clerk.db.connection import database_url, direct_database_url
@@ -32,7 +33,7 @@ _KINDS = {
 
 @click.group()
 def db() -> None:
-    """Migrate and check the database. Start and stop the embedded Postgres.
+    """Migrate, check and maintain the database. Start and stop the embedded Postgres.
 
     \b
     Examples:
@@ -230,6 +231,9 @@ def stop(force: bool, dry_run: bool) -> None:
         click.echo(f"Would stop the embedded Postgres in {folder}.")
     else:
         click.echo("The embedded Postgres has stopped.")
+
+
+db.add_command(maintain)
 
 
 @db.command("snapshot", hidden=True)

@@ -30,6 +30,22 @@ _IGNORED_RESULTS = """
 select why, count(*) as results
 from recent_ignored_results where at >= clerk_now() - interval '1 hour' group by 1
 """
+_TABLES = """
+select table_name, dead_rows, vacuum_threshold, table_bytes, index_bytes,
+       clerk_now() - greatest(last_vacuum, last_autovacuum) as vacuum_age
+from table_health order by 1
+"""
+_INDEXES = "select table_name, index_name, size_bytes, bloat_bytes from index_bloat order by 1, 2"
+_SNAPSHOTS = """
+select kind, max(clerk_now() - since) as age, max(transactions) as transactions from snapshot_holders group by 1
+"""
+# The names of other applications may have a number per connection.
+_CONNECTIONS = """
+select case when application in ('clerk', 'clerk worker', 'clerk dashboard') then application else 'other' end
+           as application,
+       coalesce(state, 'unknown') as state, sum(connections)::integer as connections
+from connections group by 1, 2 order by 1, 2
+"""
 _RECONCILIATION = """
 select clerk_now() - max(ended_at) as age from recent_reconciliations where subdomain is null
 """
@@ -46,6 +62,10 @@ def read_metrics(connection: Connection) -> list[Metric]:
         *_workers(status),
         *_repairs(connection),
         *_violations(status),
+        *_database(connection, status.database.health),
+        *_snapshots(connection),
+        *_tables(connection),
+        *_indexes(connection),
     ]
 
 
@@ -208,6 +228,72 @@ def _violations(status: PipelineStatus) -> Iterator[Metric]:
             ({"invariant": invariant}, None if status.violations is None else counts.get(invariant, 0))
             for invariant in sorted({*INVARIANTS, *counts})
         ],
+    )
+
+
+def _database(connection: Connection, health: Row) -> Iterator[Metric]:
+    yield _single("clerk_database_bytes", "Size of the database.", health["database_bytes"])
+    yield _single(
+        "clerk_connections_used", "Connections to the database server, of all databases.", health["connections"]
+    )
+    yield _single(
+        "clerk_connections_limit",
+        "max_connections of the database server without those reserved for administrators.",
+        health["connection_limit"],
+    )
+    yield _gauge(
+        "clerk_connections",
+        "Connections to the database server by application and state, without the one that reads this.",
+        [
+            ({"application": row["application"], "state": row["state"]}, row["connections"])
+            for row in fetch_rows(connection, _CONNECTIONS)
+        ],
+    )
+    yield _single(
+        "clerk_idle_in_transaction_seconds",
+        "How long the session that is idle in a transaction for longest has been so. Absent if there is none.",
+        health["longest_idle_in_transaction"],
+    )
+    yield _single(
+        "clerk_notification_queue_usage_ratio",
+        "Used part of the NOTIFY queue of the database server, from 0 to 1.",
+        health["notification_queue_percent"] / 100,
+    )
+
+
+def _snapshots(connection: Connection) -> Iterator[Metric]:
+    rows = fetch_rows(connection, _SNAPSHOTS)
+    yield _gauge(
+        "clerk_oldest_snapshot_seconds",
+        "Age of the oldest snapshot by the kind of its holder. Absent if there is none, or its age is unknown.",
+        [({"kind": row["kind"]}, row["age"]) for row in rows],
+    )
+    yield _gauge(
+        "clerk_oldest_snapshot_transactions",
+        "Transactions that began after the oldest snapshot, by the kind of its holder.",
+        [({"kind": row["kind"]}, row["transactions"]) for row in rows],
+    )
+
+
+def _tables(connection: Connection) -> Iterator[Metric]:
+    rows = fetch_rows(connection, _TABLES)
+    for name, documentation, column in (
+        ("clerk_table_dead_rows", "Rows of a table that a vacuum would remove. An estimate.", "dead_rows"),
+        ("clerk_table_vacuum_threshold", "Dead rows at which autovacuum starts.", "vacuum_threshold"),
+        ("clerk_table_vacuum_age_seconds", "Time since a table's last vacuum. Absent if none.", "vacuum_age"),
+        ("clerk_table_bytes", "Size of a table without its indexes.", "table_bytes"),
+        ("clerk_table_index_bytes", "Size of all indexes of a table.", "index_bytes"),
+    ):
+        yield _gauge(name, documentation, [({"table": row["table_name"]}, row[column]) for row in rows])
+
+
+def _indexes(connection: Connection) -> Iterator[Metric]:
+    rows = [({"table": row["table_name"], "index": row["index_name"]}, row) for row in fetch_rows(connection, _INDEXES)]
+    yield _gauge("clerk_index_bytes", "Size of a btree index.", [(labels, row["size_bytes"]) for labels, row in rows])
+    yield _gauge(
+        "clerk_index_bloat_bytes",
+        "What a reindex would free. An estimate; absent before the first vacuum and analyze of the table.",
+        [(labels, row["bloat_bytes"]) for labels, row in rows],
     )
 
 

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 import psycopg
 
+from clerk.monitoring.database_health import DatabaseHealth, read_database_health
 from clerk.monitoring.query import Connection, Row, fetch_rows
 from clerk.monitoring.workers import Worker, read_workers
 from clerk.pipeline.engine import DELIVERY_QUEUE, STAGES
@@ -134,6 +135,7 @@ class PipelineStatus:
     """Accounting triggers that are missing or disabled."""
     standby_wait: timedelta | None
     """For how long the oldest commit has been waiting for a synchronous standby."""
+    database: DatabaseHealth
 
     @property
     def open_jobs(self) -> int:
@@ -157,6 +159,7 @@ class SlowStats:
     """Queue → jobs that finished in the last hour."""
     runs_last_day: int
     violations: dict[str, int] | None
+    database: DatabaseHealth
 
 
 def read_slow_stats(connection: Connection) -> SlowStats:
@@ -165,6 +168,7 @@ def read_slow_stats(connection: Connection) -> SlowStats:
         rates={row["queue"]: row["rate_per_hour"] for row in fetch_rows(connection, _RATES)},
         runs_last_day=fetch_rows(connection, _RUNS)[0]["runs"],
         violations=_read_violations(connection),
+        database=read_database_health(connection),
     )
 
 
@@ -194,6 +198,7 @@ def read_status(connection: Connection, slow: SlowStats | None = None) -> Pipeli
         violations=slow.violations,
         triggers=[row["problem"] for row in fetch_rows(connection, _TRIGGERS)],
         standby_wait=fetch_rows(connection, _STANDBY_WAIT)[0]["wait"],
+        database=slow.database,
     )
 
 

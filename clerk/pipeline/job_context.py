@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from clerk.pipeline import engine
 from clerk.pipeline.connector import ClerkConnector
 
 logger = logging.getLogger(__name__)
+_ABORT_INTERVAL = 1.0
 
 
 class JobContext:
@@ -60,6 +62,28 @@ class JobContext:
         """A new connection with a session of its own, for session locks and session settings."""
         with self._connector.session() as connection:
             yield connection
+
+    @contextlib.contextmanager
+    def cancel_on_abort(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
+        """Cancel the statement of a connection when the job is asked to stop: for statements that take minutes."""
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(_ABORT_INTERVAL):
+                if self._context.should_abort():
+                    connection.cancel_safe()
+                    return
+
+        watcher = threading.Thread(target=watch, name="cancel on abort", daemon=True)
+        watcher.start()
+        try:
+            yield
+        except psycopg.errors.QueryCanceled:
+            self.raise_if_cancelled()
+            raise
+        finally:
+            ended.set()
+            watcher.join()
 
     def raise_if_cancelled(self) -> None:
         if self._context.should_abort():

@@ -267,6 +267,8 @@ def test_security_definer_functions_search_no_schema_of_users(connection: psycop
     assert functions == [
         ("clerk_delete_old_records", ["search_path=pg_catalog, pg_temp"]),
         ("clerk_first_event_since", ["search_path=pg_catalog, pg_temp"]),
+        ("clerk_index_sizes", ["search_path=pg_catalog, pg_temp"]),
+        ("clerk_sessions", ["search_path=pg_catalog, pg_temp"]),
     ]
 
 

@@ -96,6 +96,7 @@ def call_everything(worker: Worker) -> None:
     )
     worker.finish(worker.take("delivery"), "failed")
     engine.delete_old_matches(connection)
+    connection.execute("select from clerk_sessions(); select from clerk_index_sizes()")
     connection.execute("insert into procrastinate_jobs (queue_name, task_name, lock) values ('other', 'x', 'lock')")
     worker.finish_and_fetch([worker.take("other")], "other")
     engine.settle_unit(

@@ -1,17 +1,26 @@
-"""Periodic tasks: start due sites, rescue jobs of lost workers, create digests, reconcile, delete old rows. Queue
-`coordinator`.
+"""Periodic tasks: start due sites, rescue jobs of lost workers, create digests, reconcile, delete old rows, and if
+CLERK_MAINTAIN_HOUR is set, maintain the database. Queue `coordinator`.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import procrastinate
 from procrastinate import App
+from procrastinate.tasks import Task
 
 from clerk.db import audit
+<<<<<<< HEAD
 from clerk.pipeline import engine, run_spans
+=======
+from clerk.db.connection import connect
+from clerk.db.maintenance import Maintenance
+from clerk.pipeline import engine
+>>>>>>> 26328ff29f6a179f5624a6c40218676799c18769
 from clerk.pipeline.engine import COORDINATOR_QUEUE
 from clerk.pipeline.job_context import JobContext
 from clerk.reconcile import apply, log
@@ -20,6 +29,7 @@ from clerk.saved_searches import deliveries, feeds, jobs
 from clerk.telemetry import variables
 
 logger = logging.getLogger(__name__)
+_MAINTAIN_TIME_LIMIT = 50 * 60.0
 
 
 def schedule(context: procrastinate.JobContext, timestamp: int) -> int:
@@ -67,10 +77,23 @@ def retention(context: procrastinate.JobContext, timestamp: int) -> int:
     return removed
 
 
+<<<<<<< HEAD
 def trace_runs(context: procrastinate.JobContext, timestamp: int) -> int:
     """Record the root spans of runs that no coordinator of this process ended, such as cancelled runs."""
     with JobContext(context).connection() as connection:
         return run_spans.record_ended_runs(connection)
+=======
+def maintain(context: procrastinate.JobContext, timestamp: int) -> int:
+    """Vacuum tables and rebuild bloated indexes, for less than the hour after which a periodic job loses its lease."""
+    job = JobContext(context)
+    done = 0
+    with connect(job.settings) as connection, job.cancel_on_abort(connection):
+        maintenance = Maintenance(connection, time_limit=_MAINTAIN_TIME_LIMIT)
+        for result in maintenance.run():
+            job.raise_if_cancelled()
+            done += result.error is None
+    return done
+>>>>>>> 26328ff29f6a179f5624a6c40218676799c18769
 
 
 PERIODIC = {
@@ -88,8 +111,31 @@ _TRACING = {trace_runs: "* * * * *"}
 def register(app: App) -> None:
     """In every worker process: a Procrastinate worker without periodic tasks stops monitoring its own heartbeat and
     listener."""
+<<<<<<< HEAD
     for function, cron in {**PERIODIC, **_TRACING}.items():
         name = f"clerk.{function.__name__}"
         task = app.task(name=name, queue=COORDINATOR_QUEUE, queueing_lock=name, pass_context=True)(function)
         if function in PERIODIC or variables.is_requested("TRACES"):
             app.periodic(cron=cron)(task)
+=======
+    for task, cron in PERIODIC.items():
+        app.periodic(cron=cron)(_register_task(app, task))
+    _register_task(app, maintain)
+
+
+def schedule_maintenance(app: App, hour: int | None) -> None:
+    """Let the workers of this app defer `maintain` every day at this hour, or never. Called when a worker starts, not
+    when the app is imported, because an invalid setting must not prevent an import."""
+    key = (_task_name(maintain), "")
+    if hour is not None and key not in app.periodic_registry.periodic_tasks:
+        app.periodic(cron=f"0 {hour} * * *")(app.tasks[key[0]])
+
+
+def _register_task(app: App, task: Callable[[procrastinate.JobContext, int], int]) -> Task[..., Any, ...]:
+    name = _task_name(task)
+    return app.task(name=name, queue=COORDINATOR_QUEUE, queueing_lock=name, pass_context=True)(task)
+
+
+def _task_name(task: Callable[..., Any]) -> str:
+    return f"clerk.{task.__name__}"
+>>>>>>> 26328ff29f6a179f5624a6c40218676799c18769
