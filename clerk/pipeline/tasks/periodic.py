@@ -14,13 +14,9 @@ from procrastinate import App
 from procrastinate.tasks import Task
 
 from clerk.db import audit
-<<<<<<< HEAD
-from clerk.pipeline import engine, run_spans
-=======
 from clerk.db.connection import connect
 from clerk.db.maintenance import Maintenance
-from clerk.pipeline import engine
->>>>>>> 26328ff29f6a179f5624a6c40218676799c18769
+from clerk.pipeline import engine, run_spans
 from clerk.pipeline.engine import COORDINATOR_QUEUE
 from clerk.pipeline.job_context import JobContext
 from clerk.reconcile import apply, log
@@ -77,12 +73,12 @@ def retention(context: procrastinate.JobContext, timestamp: int) -> int:
     return removed
 
 
-<<<<<<< HEAD
 def trace_runs(context: procrastinate.JobContext, timestamp: int) -> int:
     """Record the root spans of runs that no coordinator of this process ended, such as cancelled runs."""
     with JobContext(context).connection() as connection:
         return run_spans.record_ended_runs(connection)
-=======
+
+
 def maintain(context: procrastinate.JobContext, timestamp: int) -> int:
     """Vacuum tables and rebuild bloated indexes, for less than the hour after which a periodic job loses its lease."""
     job = JobContext(context)
@@ -93,7 +89,6 @@ def maintain(context: procrastinate.JobContext, timestamp: int) -> int:
             job.raise_if_cancelled()
             done += result.error is None
     return done
->>>>>>> 26328ff29f6a179f5624a6c40218676799c18769
 
 
 PERIODIC = {
@@ -104,22 +99,17 @@ PERIODIC = {
     retention: "17 * * * *",
 }
 """Task → its cron expression."""
-_TRACING = {trace_runs: "* * * * *"}
-"""Deferred by workers that export traces. Every worker has the task."""
 
 
 def register(app: App) -> None:
     """In every worker process: a Procrastinate worker without periodic tasks stops monitoring its own heartbeat and
     listener."""
-<<<<<<< HEAD
-    for function, cron in {**PERIODIC, **_TRACING}.items():
-        name = f"clerk.{function.__name__}"
-        task = app.task(name=name, queue=COORDINATOR_QUEUE, queueing_lock=name, pass_context=True)(function)
-        if function in PERIODIC or variables.is_requested("TRACES"):
-            app.periodic(cron=cron)(task)
-=======
     for task, cron in PERIODIC.items():
         app.periodic(cron=cron)(_register_task(app, task))
+    # Workers that export traces defer this one; every worker has the task.
+    trace = _register_task(app, trace_runs)
+    if variables.is_requested("TRACES"):
+        app.periodic(cron="* * * * *")(trace)
     _register_task(app, maintain)
 
 
@@ -138,4 +128,3 @@ def _register_task(app: App, task: Callable[[procrastinate.JobContext, int], int
 
 def _task_name(task: Callable[..., Any]) -> str:
     return f"clerk.{task.__name__}"
->>>>>>> 26328ff29f6a179f5624a6c40218676799c18769
