@@ -1,4 +1,4 @@
--- needs: 0026
+-- needs: 0027
 -- Size of each btree index of the schema public, and the size it would have after a reindex: an estimate from the
 -- statistics of the last vacuum and analyze, NULL if there are none. Exact figures need the extension pgstattuple, which
 -- reads the whole index.

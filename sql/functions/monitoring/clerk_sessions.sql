@@ -1,4 +1,4 @@
--- needs: 0026
+-- needs: 0027
 -- The sessions of the server, without the one that asks. State and times are those of this database and of replication
 -- only, and NULL where the owner of this function may not see them: grant it pg_read_all_stats (sql/grants.sql does where
 -- it may). Queries are never returned.

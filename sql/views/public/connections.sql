@@ -1,4 +1,4 @@
--- needs: 0026
+-- needs: 0027
 create view connections as
 select case when s.application ~ '^[0-9a-f]{12} clerk ' then 'clerk worker' else s.application end as application,
        s.user_name, s.database, s.state, count(*) as connections,

@@ -1,4 +1,4 @@
--- needs: 0026
+-- needs: 0027
 create view database_health as
 select c.connections + 1 as connections,
        current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer

@@ -1,4 +1,4 @@
--- needs: 0026
+-- needs: 0027
 create view index_bloat as
 select i.table_name, i.index_name, i.size_bytes, i.expected_bytes, bloat.bytes as bloat_bytes,
        round(100.0 * bloat.bytes / nullif(i.size_bytes, 0), 1) as bloat_percent

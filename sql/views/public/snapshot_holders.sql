@@ -1,4 +1,4 @@
--- needs: 0026
+-- needs: 0027
 create view snapshot_holders as
 select case when s.backend_type = 'walsender' then 'standby' else 'session' end as kind, s.application as holder,
        s.user_name, s.pid, s.state, s.transaction_since as since, s.transactions

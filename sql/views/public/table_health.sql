@@ -1,4 +1,4 @@
--- needs: 0026
+-- needs: 0027
 create view table_health as
 select s.relname::text as table_name, s.n_live_tup as live_rows, s.n_dead_tup as dead_rows, autovacuum.threshold as vacuum_threshold,
        s.last_vacuum, s.last_autovacuum, s.last_analyze, s.last_autoanalyze,
