@@ -1,0 +1,101 @@
+"""`legistar-calendar`: `Calendar.aspx` of Legistar, for towns without the web API. Listed by year, page by page."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import ClassVar
+from urllib.parse import parse_qs, urlsplit
+
+from clerk.documents.media_types import HTML, PDF
+from clerk.documents.repository import DocumentRef
+from clerk.errors import SourceUnreadable
+from clerk.sources.http.client import HttpResponse
+from clerk.sources.rows import Row, RowLink
+from clerk.sources.vendors.portal import MAX_PAGES, PortalFetcher, body_of, first_day_of, kind_of, prefer_pdf
+from clerk.sources.vendors.web_forms import GRID, GRID_ROWS, PAGER_ROWS, form_of, next_page
+
+_YEARS = "ctl00$ContentPlaceHolder1$lstYears"
+_YEARS_STATE = "ctl00_ContentPlaceHolder1_lstYears_ClientState"
+_FILE = re.compile(r"/View\.ashx$|\.pdf$", re.IGNORECASE)
+_FULL_PAGE = 5_000_000
+
+
+class LegistarCalendar(PortalFetcher):
+    settings: ClassVar[Mapping[str, str]] = {
+        "client": "the name of the portal: NAME in NAME.legistar.com",
+        "portal": "URL of the portal; default: https://NAME.legistar.com",
+    }
+    required = ("client",)
+
+    @property
+    def calendar(self) -> str:
+        default = f"https://{self.site.extra['client']}.legistar.com"
+        return f"{str(self.site.extra.get('portal') or default).rstrip('/')}/Calendar.aspx"
+
+    async def documents(self) -> AsyncIterator[DocumentRef]:
+        start = await self.client.get_page(self.calendar)
+        for first, _ in self.years():
+            state = json.dumps({"logEntries": [], "value": str(first.year), "text": str(first.year), "enabled": True})
+            page = await self._post(start, _YEARS, "", {_YEARS_STATE: state})
+            async for row in self._rows(page):
+                for ref in self.once(prefer_pdf(self._parse(row))):
+                    yield ref
+
+    async def _rows(self, page: HttpResponse) -> AsyncIterator[Row]:
+        for _ in range(MAX_PAGES):
+            for row in (await self.parse_rows(page, GRID_ROWS, GRID)).rows:
+                yield row
+            following = next_page(await self.parse_rows(page, PAGER_ROWS, GRID))
+            if following is None:
+                return
+            page = await self._post(page, *following)
+        raise SourceUnreadable(f"{self.calendar} has more than {MAX_PAGES:,} pages")
+
+    async def _post(
+        self, page: HttpResponse, target: str, argument: str, values: Mapping[str, str] | None = None
+    ) -> HttpResponse:
+        fields = (await self.parse_rows(page, PAGER_ROWS, GRID, fields=True)).fields
+        if "__VIEWSTATE" not in fields:
+            raise SourceUnreadable(f"no field __VIEWSTATE in the answer of {page.url[:200]}")
+        form = form_of(fields, target, argument) | dict(values or {})
+        return await self.client.post(self.calendar, form=form, max_bytes=_FULL_PAGE)
+
+    def _parse(self, row: Row) -> Iterator[DocumentRef]:
+        files = [
+            (link, kind)
+            for link in row.links
+            if _FILE.search(urlsplit(link.url).path) and (kind := _kind(row, link)) is not None
+        ]
+        if not files:
+            return
+        name, when = row.cell("name", "body", "department"), row.cell("date")
+        meeting = body_of(name.text if name else row.cells[0].text if row.cells else "")
+        day = first_day_of(*((when.moment, when.text) if when else ()), *(cell.text for cell in row.cells))
+        if not meeting:
+            self.skip_entry_of(row.text, "names no body", files[0][0].url)
+            return
+        for link, kind in files:
+            if self.is_wanted(kind, day):
+                query = parse_qs(urlsplit(link.url).query)
+                number = query.get("ID", [""])[0]
+                is_accessible = _is_accessible(row, link)
+                key = f"legistar calendar {number} {kind}" if number else link.url
+                yield DocumentRef(
+                    link.url,
+                    meeting,
+                    day,
+                    kind,
+                    f"{key} accessible" if is_accessible else key,
+                    media_type=HTML if is_accessible else PDF,
+                )
+
+
+def _kind(row: Row, link: RowLink) -> str | None:
+    return kind_of(row.column_of(link), link.text, f"{link.title} {link.label}")
+
+
+def _is_accessible(row: Row, link: RowLink) -> bool:
+    """Whether it is the accessible version of a document, which is a web page."""
+    return "accessible" in f"{row.column_of(link)} {link.text}".lower()
