@@ -6,7 +6,6 @@ The list of meetings does not say which of them have minutes: one request per pa
 from __future__ import annotations
 
 import hashlib
-import html
 import re
 from collections.abc import AsyncIterator, Mapping
 from datetime import date
@@ -22,11 +21,14 @@ _PORTAL = "https://go.boarddocs.com"
 _PATH = re.compile(r"[A-Za-z0-9_-]{1,50}/[A-Za-z0-9_-]{1,50}")
 _ID = re.compile(r"[A-Za-z0-9]{6,40}")
 _COMMITTEES = (
-    re.compile(r"""\bcommitteeid\s{0,9}=\s{0,9}["']?(?P<id>[A-Z0-9]{8,16})["']?[^<>]{0,300}>(?P<name>[^<>]{0,200})<"""),
     re.compile(
-        r"""<option[^<>]{0,200}\bvalue\s{0,9}=\s{0,9}["']?(?P<id>[A-Z0-9]{12})["']?[^<>]{0,200}>(?P<name>[^<>]{0,200})<"""
+        r"""<a\b(?P<tag>[^<>]{0,500}\bcommitteeid\s{0,9}=\s{0,9}["']?(?P<id>[A-Z0-9]{8,16})\b[^<>]{0,500})>(?P<name>[^<>]{0,200})<"""
+    ),
+    re.compile(
+        r"""<option\b(?P<tag>[^<>]{0,200}\bvalue\s{0,9}=\s{0,9}["']?(?P<id>[A-Z0-9]{12})\b[^<>]{0,200})>(?P<name>[^<>]{0,200})<"""
     ),
 )
+_LABEL = re.compile(r"""\baria-label\s{0,9}=\s{0,9}["'](?P<label>[^"'<>]{1,200})["']""")
 _AGENDA, _MINUTES = "Download-AgendaDetailed", "BD-GetMinutes"
 _HEADERS = {"X-Requested-With": "XMLHttpRequest"}
 
@@ -34,7 +36,7 @@ _HEADERS = {"X-Requested-With": "XMLHttpRequest"}
 class BoardDocs(PortalFetcher):
     settings: ClassVar[Mapping[str, str]] = {
         "path": "path of the site: STATE/NAME in go.boarddocs.com/STATE/NAME/Board.nsf",
-        "committees": "id of a committee, a list of ids, or an object of ids with names; default: those of the site's page",
+        "committees": "id of a committee, a list of ids, or an object of ids and names; default: all of its page",
         "portal": f"URL of the portal; default: {_PORTAL}",
     }
     required = ("path",)
@@ -67,7 +69,8 @@ class BoardDocs(PortalFetcher):
         found: dict[str, str] = {}
         for pattern in _COMMITTEES:
             for match in pattern.finditer(page.text):
-                name = body_of(html.unescape(match["name"]))
+                label = _LABEL.search(match["tag"])
+                name = body_of(match["name"]) or body_of(label["label"] if label else "")
                 found[match["id"]] = found.get(match["id"]) or name
         if not found:
             raise SourceUnreadable(f"no committee in the answer of {page.url[:200]}; extra 'committees' can name them")

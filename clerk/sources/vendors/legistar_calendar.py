@@ -10,19 +10,17 @@ from urllib.parse import parse_qs, urlsplit
 
 from clerk.documents.media_types import HTML, PDF
 from clerk.documents.repository import DocumentRef
-from clerk.errors import SourceUnreadable
-from clerk.sources.http.client import HttpResponse
 from clerk.sources.rows import Row, RowLink
-from clerk.sources.vendors.portal import MAX_PAGES, PortalFetcher, body_of, first_day_of, kind_of, prefer_pdf
-from clerk.sources.vendors.web_forms import GRID, GRID_ROWS, PAGER_ROWS, form_of, next_page
+from clerk.sources.vendors.portal import body_of, first_day_of, kind_of, prefer_pdf
+from clerk.sources.vendors.web_forms import GridFetcher
 
 _YEARS = "ctl00$ContentPlaceHolder1$lstYears"
 _YEARS_STATE = "ctl00_ContentPlaceHolder1_lstYears_ClientState"
 _FILE = re.compile(r"/View\.ashx$|\.pdf$", re.IGNORECASE)
-_FULL_PAGE = 5_000_000
 
 
-class LegistarCalendar(PortalFetcher):
+class LegistarCalendar(GridFetcher):
+    grid = "gridCalendar"
     settings: ClassVar[Mapping[str, str]] = {
         "client": "the name of the portal: NAME in NAME.legistar.com",
         "portal": "URL of the portal; default: https://NAME.legistar.com",
@@ -35,32 +33,13 @@ class LegistarCalendar(PortalFetcher):
         return f"{str(self.site.extra.get('portal') or default).rstrip('/')}/Calendar.aspx"
 
     async def documents(self) -> AsyncIterator[DocumentRef]:
-        start = await self.client.get_page(self.calendar)
+        fields = await self.form_fields(await self.client.get_page(self.calendar))
         for first, _ in self.years():
             state = json.dumps({"logEntries": [], "value": str(first.year), "text": str(first.year), "enabled": True})
-            page = await self._post(start, _YEARS, "", {_YEARS_STATE: state})
-            async for row in self._rows(page):
+            page = await self.post_event(self.calendar, fields, _YEARS, "", {_YEARS_STATE: state})
+            async for row in self.grid_rows(page):
                 for ref in self.once(prefer_pdf(self._parse(row))):
                     yield ref
-
-    async def _rows(self, page: HttpResponse) -> AsyncIterator[Row]:
-        for _ in range(MAX_PAGES):
-            for row in (await self.parse_rows(page, GRID_ROWS, GRID)).rows:
-                yield row
-            following = next_page(await self.parse_rows(page, PAGER_ROWS, GRID))
-            if following is None:
-                return
-            page = await self._post(page, *following)
-        raise SourceUnreadable(f"{self.calendar} has more than {MAX_PAGES:,} pages")
-
-    async def _post(
-        self, page: HttpResponse, target: str, argument: str, values: Mapping[str, str] | None = None
-    ) -> HttpResponse:
-        fields = (await self.parse_rows(page, PAGER_ROWS, GRID, fields=True)).fields
-        if "__VIEWSTATE" not in fields:
-            raise SourceUnreadable(f"no field __VIEWSTATE in the answer of {page.url[:200]}")
-        form = form_of(fields, target, argument) | dict(values or {})
-        return await self.client.post(self.calendar, form=form, max_bytes=_FULL_PAGE)
 
     def _parse(self, row: Row) -> Iterator[DocumentRef]:
         files = [

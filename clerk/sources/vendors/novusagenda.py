@@ -13,20 +13,18 @@ from urllib.parse import parse_qs, urlsplit
 
 from clerk.documents.media_types import HTML, PDF
 from clerk.documents.repository import DocumentRef, TrackedDocument
-from clerk.errors import SourceUnreadable
-from clerk.sources.http.client import HttpResponse
 from clerk.sources.rows import Row, RowLink
-from clerk.sources.vendors.portal import MAX_PAGES, PortalFetcher, body_of, first_day_of, kind_of, prefer_pdf
-from clerk.sources.vendors.web_forms import GRID, GRID_ROWS, PAGER_ROWS, form_of, next_page
+from clerk.sources.vendors.portal import body_of, first_day_of, kind_of, prefer_pdf
+from clerk.sources.vendors.web_forms import GridFetcher
 
 _RANGES = ("lyr", "6ms", "nyr")
 """Last year, three months before and after today, next year."""
 _RANGE = timedelta(days=360)
 _FILE = re.compile(r"/(?:DisplayAgendaPDF\.ashx|AttachmentViewer\.ashx|MeetingView\.aspx)$|\.pdf$", re.IGNORECASE)
-_FULL_PAGE = 5_000_000
 
 
-class NovusAgenda(PortalFetcher):
+class NovusAgenda(GridFetcher):
+    grid = "radGridMeetings"
     settings: ClassVar[Mapping[str, str]] = {
         "client": "the name of the portal: NAME in NAME.novusagenda.com",
         "meeting_types": "number of a meeting type, or a list: N in meetingsgeneral.aspx?MeetingType=N; default: all",
@@ -50,20 +48,9 @@ class NovusAgenda(PortalFetcher):
             for dates in _RANGES:
                 query: dict[str, str | int] = {} if meeting_type is None else {"MeetingType": str(meeting_type)}
                 page = await self.client.get_page(f"{self.portal}/meetingsgeneral.aspx", {**query, "Date": dates})
-                async for row in self._rows(page):
+                async for row in self.grid_rows(page):
                     for ref in self.once(prefer_pdf(self._parse(row))):
                         yield ref
-
-    async def _rows(self, page: HttpResponse) -> AsyncIterator[Row]:
-        for _ in range(MAX_PAGES):
-            for row in (await self.parse_rows(page, GRID_ROWS, GRID)).rows:
-                yield row
-            pager = await self.parse_rows(page, PAGER_ROWS, GRID, fields=True)
-            following = next_page(pager)
-            if following is None:
-                return
-            page = await self.client.post(page.url, form=form_of(pager.fields, *following), max_bytes=_FULL_PAGE)
-        raise SourceUnreadable(f"{self.portal} has more than {MAX_PAGES:,} pages")
 
     def _parse(self, row: Row) -> Iterator[DocumentRef]:
         files = [(link, kind) for link in row.links if (kind := _kind(row, link)) is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -42,9 +43,10 @@ _STATUS = (
     r"(?:(?:meeting|has been|is|was|note|notice)\s+){0,3}"
     r"(?:cancell?ed|cancellation|postponed|rescheduled|revised|amended|updated)"
 )
-_EDGES = " \t-\u2013\u2014:;,.*|/@"
+_EDGES = " \t-\u2013\u2014:;,.*|/@&"
 _STATUS_AT_EDGE = re.compile(
-    rf"^[\s*(\[]*{_STATUS}[\s*)\]!]*[-\u2013\u2014:*|]+\s*|\s*[-\u2013\u2014:*(\[|]+\s*{_STATUS}[\s*)\]!]*$",
+    rf"^[\s*(\[]*{_STATUS}[\s*)\]!]*[-\u2013\u2014:*|]+\s*|\s*[-\u2013\u2014:*(\[|]+\s*{_STATUS}[\s*)\]!]*$"
+    r"|\s+\*{0,3}(?:cancell?ed|postponed|rescheduled)\*{0,3}$",
     re.IGNORECASE,
 )
 _EMPTY_BRACKETS = re.compile(r"\(\s*\)|\[\s*\]")
@@ -198,7 +200,7 @@ def kind_of(*texts: str) -> str | None:
 
 def body_of(name: str, default: str = "") -> str:
     """The name of a body without date, time, weekday and status: `City Council - Jan 13 2025 - CANCELLED`."""
-    text = clean_text(name)
+    text = clean_text(html.unescape(name[:500]))
     for _ in range(3):
         text = _STATUS_AT_EDGE.sub("", text).strip(_EDGES)
         text = _TIME.sub(" ", remove_dates(text))

@@ -37,15 +37,16 @@ class Simbli(PortalFetcher):
     async def documents(self) -> AsyncIterator[DocumentRef]:
         tokens = await self._tokens()
         url = f"{self.portal}/Services/api/GetMeetingListing"
-        listed: set[object] = set()
-        for number in range(MAX_PAGES):
+        listed: set[str] = set()
+        start = 0
+        for _ in range(MAX_PAGES):
             query = {
                 "ListingType": "0",
                 "TimeZone": "-60",
                 "CustomSort": 0,
                 "SortColName": "DateTime",
                 "IsSortDesc": True,
-                "RecordStart": number * _PAGE_SIZE,
+                "RecordStart": start,
                 "RecordCount": _PAGE_SIZE,
                 "FilterExp": "",
                 "IsUserLoggedIn": False,
@@ -59,14 +60,13 @@ class Simbli(PortalFetcher):
                 else answer
             )
             meetings = require_list(found, url)
-            further = [
-                meeting for meeting in meetings if not isinstance(meeting, dict) or _number(meeting) not in listed
-            ]
-            for meeting in further:
+            further = {_identity(meeting): meeting for meeting in meetings if _identity(meeting) not in listed}
+            for meeting in further.values():
                 for ref in self._parse(meeting):
                     yield ref
-            listed |= {_number(meeting) for meeting in further if isinstance(meeting, dict)}
-            if not further or len(meetings) < _PAGE_SIZE:
+            listed |= set(further)
+            start += len(meetings)
+            if not further:
                 return
         raise SourceUnreadable(f"{url} has more than {MAX_PAGES:,} pages")
 
@@ -106,3 +106,9 @@ class Simbli(PortalFetcher):
 
 def _number(meeting: Mapping[str, Any]) -> object:
     return meeting.get("Master_MeetingID") or meeting.get("MM_MeetingID")
+
+
+def _identity(meeting: object) -> str:
+    """Two entries with the same are one: the page beyond the last may repeat it."""
+    number = _number(meeting) if isinstance(meeting, dict) else None
+    return str(number) if number else repr(meeting)[:500]
