@@ -17,24 +17,26 @@ _KINDS = {1: "agenda", 2: "packet", 4: "minutes"}
 class CivicClerk(PortalFetcher):
     settings: ClassVar[Mapping[str, str]] = {
         "client": "the name of the portal: NAME in NAME.portal.civicclerk.com",
-        "api": "URL of the API; default: https://NAME.api.civicclerk.com/v1",
+        "api": "instead of client: URL of the API; default: https://NAME.api.civicclerk.com/v1",
         "portal": "URL of the portal; default: https://NAME.portal.civicclerk.com",
     }
     required = ("client",)
     urls = ("api", "portal")
+    address = "api"
 
     @property
     def api(self) -> str:
-        return str(self.site.extra.get("api") or f"https://{self.site.extra['client']}.api.civicclerk.com/v1").rstrip(
-            "/"
-        )
+        return str(
+            self.site.extra.get("api") or f"https://{self.site.extra.get('client')}.api.civicclerk.com/v1"
+        ).rstrip("/")
 
     @property
     def headers(self) -> dict[str, str]:
         """Some portals answer only to requests from their own pages."""
-        default = f"https://{self.site.extra['client']}.portal.civicclerk.com"
-        portal = str(self.site.extra.get("portal") or default).rstrip("/")
-        return {"Origin": portal, "Referer": f"{portal}/", "Accept": "application/json"}
+        client = self.site.extra.get("client")
+        portal = self.site.extra.get("portal") or (client and f"https://{client}.portal.civicclerk.com")
+        origin = {"Origin": str(portal).rstrip("/"), "Referer": f"{str(portal).rstrip('/')}/"} if portal else {}
+        return {**origin, "Accept": "application/json"}
 
     async def documents(self) -> AsyncIterator[DocumentRef]:
         query: dict[str, str | int] = {

@@ -19,13 +19,13 @@ _FILES = (4, 10)
 class CivicWeb(PortalFetcher):
     settings: ClassVar[Mapping[str, str]] = {
         "client": "the name of the portal: NAME in NAME.civicweb.net",
-        "portal": "URL of the portal, such as https://NAME.diligent.community; default: https://NAME.civicweb.net",
+        "portal": "instead of client: URL of the portal, such as https://NAME.diligent.community; default: https://NAME.civicweb.net",
     }
     required = ("client",)
 
     @property
     def portal(self) -> str:
-        return str(self.site.extra.get("portal") or f"https://{self.site.extra['client']}.civicweb.net").rstrip("/")
+        return str(self.site.extra.get("portal") or f"https://{self.site.extra.get('client')}.civicweb.net").rstrip("/")
 
     async def documents(self) -> AsyncIterator[DocumentRef]:
         service = f"{self.portal}/Services/MeetingsService.svc/meetings"

@@ -23,13 +23,13 @@ _METHOD = "MeetingsCalendarView.aspx/GetCalendarMeetings"
 class Escribe(PortalFetcher):
     settings: ClassVar[Mapping[str, str]] = {
         "client": "the name of the portal: NAME in pub-NAME.escribemeetings.com",
-        "portal": "URL of the portal; default: https://pub-NAME.escribemeetings.com",
+        "portal": "instead of client: URL of the portal; default: https://pub-NAME.escribemeetings.com",
     }
     required = ("client",)
 
     @property
     def portal(self) -> str:
-        default = f"https://pub-{self.site.extra['client']}.escribemeetings.com"
+        default = f"https://pub-{self.site.extra.get('client')}.escribemeetings.com"
         return str(self.site.extra.get("portal") or default).rstrip("/")
 
     async def documents(self) -> AsyncIterator[DocumentRef]:

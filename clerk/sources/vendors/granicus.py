@@ -25,7 +25,7 @@ class Granicus(PortalFetcher):
     settings: ClassVar[Mapping[str, str]] = {
         "client": "the name of the portal: NAME in NAME.granicus.com",
         "views": "number of the view, or a list of numbers: N in ViewPublisher.php?view_id=N",
-        "portal": "URL of the portal; default: https://NAME.granicus.com",
+        "portal": "instead of client: URL of the portal; default: https://NAME.granicus.com",
     }
     required = ("client", "views")
 
@@ -37,7 +37,7 @@ class Granicus(PortalFetcher):
 
     @property
     def portal(self) -> str:
-        return str(self.site.extra.get("portal") or f"https://{self.site.extra['client']}.granicus.com").rstrip("/")
+        return str(self.site.extra.get("portal") or f"https://{self.site.extra.get('client')}.granicus.com").rstrip("/")
 
     async def documents(self) -> AsyncIterator[DocumentRef]:
         for view in _views(self.site.extra):

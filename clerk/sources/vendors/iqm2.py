@@ -25,13 +25,13 @@ _FILE = re.compile(r"/FileOpen\.aspx$|\.pdf$|/FileView\.aspx$", re.IGNORECASE)
 class Iqm2(PortalFetcher):
     settings: ClassVar[Mapping[str, str]] = {
         "client": "the name of the portal: NAME in NAME.iqm2.com",
-        "portal": "URL of the portal; default: https://NAME.iqm2.com",
+        "portal": "instead of client: URL of the portal; default: https://NAME.iqm2.com",
     }
     required = ("client",)
 
     @property
     def portal(self) -> str:
-        return str(self.site.extra.get("portal") or f"https://{self.site.extra['client']}.iqm2.com").rstrip("/")
+        return str(self.site.extra.get("portal") or f"https://{self.site.extra.get('client')}.iqm2.com").rstrip("/")
 
     async def documents(self) -> AsyncIterator[DocumentRef]:
         for first, last in self.years():

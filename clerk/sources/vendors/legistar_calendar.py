@@ -23,13 +23,13 @@ class LegistarCalendar(GridFetcher):
     grid = "gridCalendar"
     settings: ClassVar[Mapping[str, str]] = {
         "client": "the name of the portal: NAME in NAME.legistar.com",
-        "portal": "URL of the portal; default: https://NAME.legistar.com",
+        "portal": "instead of client: URL of the portal; default: https://NAME.legistar.com",
     }
     required = ("client",)
 
     @property
     def calendar(self) -> str:
-        default = f"https://{self.site.extra['client']}.legistar.com"
+        default = f"https://{self.site.extra.get('client')}.legistar.com"
         return f"{str(self.site.extra.get('portal') or default).rstrip('/')}/Calendar.aspx"
 
     async def documents(self) -> AsyncIterator[DocumentRef]:

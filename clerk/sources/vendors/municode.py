@@ -24,21 +24,22 @@ class Municode(PortalFetcher):
     settings: ClassVar[Mapping[str, str]] = {
         "client": "the name of the portal: NAME in NAME.municodemeetings.com",
         "page": "instead of client: URL of the embedded page, https://meetings.municode.com/PublishPage?cid=CODE&ppid=GUID",
-        "portal": "URL of the portal; default: https://NAME.municodemeetings.com",
+        "portal": "instead of client: URL of the portal; default: https://NAME.municodemeetings.com",
     }
     urls = ("page", "portal")
 
     @classmethod
     def check(cls, extra: Mapping[str, Any]) -> None:
         super().check(extra)
-        if bool(extra.get("client")) == bool(extra.get("page")):
-            raise ValueError("extra needs either 'client' or 'page'")
+        if bool(extra.get("client") or extra.get("portal")) == bool(extra.get("page")):
+            raise ValueError("extra needs either 'client' (or 'portal') or 'page'")
 
     async def documents(self) -> AsyncIterator[DocumentRef]:
         extra = self.site.extra
         embedded = str(extra.get("page") or "")
         address = (
-            embedded or str(extra.get("portal") or f"https://{extra['client']}.municodemeetings.com").rstrip("/") + "/"
+            embedded
+            or str(extra.get("portal") or f"https://{extra.get('client')}.municodemeetings.com").rstrip("/") + "/"
         )
         seen: set[str] = set()
         for number in range(MAX_PAGES):

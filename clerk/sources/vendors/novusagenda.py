@@ -28,7 +28,7 @@ class NovusAgenda(GridFetcher):
     settings: ClassVar[Mapping[str, str]] = {
         "client": "the name of the portal: NAME in NAME.novusagenda.com",
         "meeting_types": "number of a meeting type, or a list: N in meetingsgeneral.aspx?MeetingType=N; default: all",
-        "portal": "URL of the list; default: https://NAME.novusagenda.com/agendapublic",
+        "portal": "instead of client: URL of the list; default: https://NAME.novusagenda.com/agendapublic",
     }
     required = ("client",)
 
@@ -40,7 +40,7 @@ class NovusAgenda(GridFetcher):
 
     @property
     def portal(self) -> str:
-        default = f"https://{self.site.extra['client']}.novusagenda.com/agendapublic"
+        default = f"https://{self.site.extra.get('client')}.novusagenda.com/agendapublic"
         return str(self.site.extra.get("portal") or default).rstrip("/")
 
     async def documents(self) -> AsyncIterator[DocumentRef]:

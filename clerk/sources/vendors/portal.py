@@ -71,6 +71,8 @@ class PortalFetcher(Fetcher):
     """Settings that are URLs."""
     names: ClassVar[tuple[str, ...]] = ("client",)
     """Settings that are a part of a host name or path."""
+    address: ClassVar[str] = "portal"
+    """The setting that can be given instead of `client`."""
 
     def __init__(self, site: Site, client: RateLimitedClient) -> None:
         super().__init__(site, client)
@@ -83,7 +85,11 @@ class PortalFetcher(Fetcher):
 
     @classmethod
     def check(cls, extra: Mapping[str, Any]) -> None:
-        super().check(extra)
+        if "client" in cls.required and not extra.get("client") and not extra.get(cls.address):
+            raise ValueError(f"extra needs 'client' ({cls.extra_help['client']}) or {cls.address!r}")
+        for key in cls.required:
+            if key != "client" and not extra.get(key):
+                raise ValueError(f"extra needs {key!r}: {cls.extra_help[key]}")
         unknown = sorted(set(extra) - set(cls.extra_help) - _SITE_KEYS)
         if unknown:
             raise ValueError(f"extra has unknown keys: {', '.join(unknown)}; known are {', '.join(cls.extra_help)}")
