@@ -191,7 +191,8 @@ def iqm2(server: Server) -> Portal:
     hidden = "<div><a href='' class='HiddenDocumentLink'>Minutes</a></div>"
     rows = [
         row(1, "City Council", DAY, link("Agenda", 15, 5), link("Agenda Packet", 1, 5), hidden),
-        row(2, "Zoning Board", EARLIER, link("Agenda", 14, 6), link("Minutes", 15, 7)),
+        row(2, "Zoning Board", EARLIER, link("Agenda", 14, 6), link("Minutes", 15, 7).replace("FileOpen", "FileView")),
+        row(3, "Water Board", DAY, '<a href="/Citizens/Detail_Meeting.aspx?ID=3">Agenda</a>'),
     ]
     listing = server.page("/Citizens/Calendar.aspx", f'<div id="ContentPlaceholder1_pnlMeetings">{"".join(rows)}</div>')
     server.by_query("/Citizens/FileOpen.aspx")
@@ -200,7 +201,8 @@ def iqm2(server: Server) -> Portal:
         ("Zoning Board", EARLIER, "agenda"),
         ("Zoning Board", EARLIER, "minutes"),
     }
-    return Portal({"client": "town", "portal": server.url}, expected, listing=listing)
+    pages = {("Water Board", DAY, "agenda")}
+    return Portal({"client": "town", "portal": server.url}, expected, pages, listing)
 
 
 def municode(server: Server) -> Portal:
@@ -424,8 +426,20 @@ def boardbook(server: Server) -> Portal:
         "/Public/Organization/18",
         f'<h2>Meetings</h2><table id="PublicMeetingsTable"><thead><tr><th>Meeting</th></tr></thead><tbody>{rows}</tbody></table>',
     )
-    pages = {("School Board", DAY, "agenda"), ("School Board", EARLIER, "agenda"), ("School Board", EARLIER, "minutes")}
-    return Portal({"organization": 18, "portal": server.url}, set(), pages, listing)
+    # The second agenda has no PDF of its own: the portal redirects to the list, but its page is one here.
+    server.web.routes[f"{server.path}/Public/DownloadAgenda/18"] = lambda request: (
+        Reply(server.pdf("agenda 1"))
+        if request.query["meeting"] == "1"
+        else Reply(status=302, headers={"Location": f"{server.url}/Public/Organization/18"})
+    )
+    server.by_query("/Public/Agenda/18")
+    server.by_query("/Public/Minutes/18")
+    expected = {
+        ("School Board", DAY, "agenda"),
+        ("School Board", EARLIER, "agenda"),
+        ("School Board", EARLIER, "minutes"),
+    }
+    return Portal({"organization": 18, "portal": server.url}, expected, listing=listing)
 
 
 def civicplus_archive(server: Server) -> Portal:
