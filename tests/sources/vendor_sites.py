@@ -160,11 +160,18 @@ def boarddocs(server: Server) -> Portal:
         lambda request: [
             {"unique": "CT23380490B4", "name": "Regular Meeting", "numberdate": f"{DAY:%Y%m%d}"},
             {"unique": "D2ELU4580B50", "name": "Special Meeting", "numberdate": f"{EARLIER:%Y%m%d}"},
+            {
+                "unique": "FUTURE000001",
+                "name": "Without an agenda",
+                "numberdate": f"{TODAY + timedelta(days=9):%Y%m%d}",
+            },
             {},
         ],
     )
     server.web.routes[f"{server.path}{base}/Download-AgendaDetailed"] = lambda request: Reply(
-        f"<div class='meeting-name'>{request.form['id']}</div>".encode()
+        b""
+        if request.form["id"] == "FUTURE000001"
+        else f"<div class='meeting-name'>{request.form['id']}</div>".encode()
     )
     server.web.routes[f"{server.path}{base}/BD-GetMinutes"] = lambda request: Reply(
         b"<p>Minutes</p>" if request.form["id"] == "D2ELU4580B50" else b""
