@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -104,6 +104,24 @@ def test_documents_stay_when_they_are_listed_again_or_no_longer_wanted(web: Web,
     again = town.fetch(label, served.extra)
     assert (again.outcomes, again.removed) == ({FetchOutcome.UNCHANGED: len(served.documents)}, 0)
     assert town.fetch(label, {**served.extra, "since": str(date.today())}).removed == 0
+    assert town.fetch(label, {**served.extra, "kinds": ["minutes"]}).removed == 0
+
+
+def test_old_meetings_are_not_requested_again(web: Web, town: Town) -> None:
+    served = play(web, "civicweb")
+    old, older = date.today() - timedelta(days=410), date.today() - timedelta(days=420)
+    meetings = [
+        {"Id": 1, "Name": "Council", "MeetingDate": str(old)},
+        {"Id": 2, "Name": "Old", "MeetingDate": str(older)},
+    ]
+    web.serve_json(served.listing, meetings)
+    web.serve_json(f"{served.listing}/2/meetingDocuments", [])
+    extra = {**served.extra, "since": f"{older.year}-01-01"}
+    assert town.fetch("civicweb", extra).outcomes == {FetchOutcome.NEW: 2}
+    before = len(web.requests)
+    assert town.fetch("civicweb", extra).removed == 0
+    requested = [path for path in web.paths()[before:] if path.endswith("/meetingDocuments")]
+    assert requested == [f"{served.listing}/2/meetingDocuments"], "the other has no documents yet"
 
 
 @pytest.mark.parametrize("label", ["granicus", "civicclerk", "iqm2", "municode"])
@@ -328,7 +346,10 @@ def test_dates_of_vendors(value: object, day: date | None) -> None:
         ("Monday, May 5, 2026 at 4:30 PM - Committee", "Committee"),
         ("Planning &amp; Zoning", "Planning & Zoning"),
         ("Board of Adjustment", "Board of Adjustment"),
-        ("Sunday Market Board", "Market Board"),
+        ("Tue. May 5, 2026 - Park Board", "Park Board"),
+        ("Park Board (Tuesday) 5/5/2026", "Park Board"),
+        ("Sun City Council", "Sun City Council"),
+        ("Sunday Market Board", "Sunday Market Board"),
         ("May 5, 2026", ""),
     ],
 )
@@ -350,6 +371,7 @@ def test_names_of_bodies(name: str, body: str) -> None:
         ("Procès-verbal", "minutes"),
         ("Agenda Cover Page (PDF)", None),
         ("Video", None),
+        ("Video (90 min)", None),
         ("", None),
     ],
 )

@@ -49,7 +49,7 @@ class BoardBook(PortalFetcher):
         day = first_day_of(title)
         meeting = body_of(_LABEL.sub("", title)) or body_of(label["type"] if label else "")
         if not meeting:
-            self.skip_entry_of(row.text, "has no name", files[0][0].url)
+            self.skip_malformed(row.text, "has no name", files[0][0].url)
             return
         for link, match in files:
             kind = _KINDS[match["kind"].lower()]

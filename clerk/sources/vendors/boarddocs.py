@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qs
 
 from clerk.documents.media_types import HTML
-from clerk.documents.repository import DocumentRef
+from clerk.documents.repository import DocumentRef, TrackedDocument
 from clerk.errors import SourceUnreadable
 from clerk.sources.http.client import FetchResult, HttpResponse, Sink, Validators
-from clerk.sources.vendors.portal import PortalFetcher, body_of, parse_day, require_list
+from clerk.sources.vendors.portal import OLD, PortalFetcher, body_of, parse_day, require_list
 
 _PORTAL = "https://go.boarddocs.com"
 _PATH = re.compile(r"[A-Za-z0-9_-]{1,50}/[A-Za-z0-9_-]{1,50}")
@@ -83,13 +83,16 @@ class BoardDocs(PortalFetcher):
             return  # ends the list
         number = meeting.get("unique") if isinstance(meeting, dict) else None
         if not isinstance(meeting, dict) or not isinstance(number, str) or not _ID.fullmatch(number):
-            self.skip_entry_of(f"the entry {str(meeting)[:80]!r}", "is not a meeting")
+            self.skip_malformed(f"the entry {str(meeting)[:80]!r}", "is not a meeting")
             return
         name = committee_name or body_of(str(meeting.get("name") or ""), self.site.name)
         day = parse_day(meeting.get("numberdate"))
         is_past = day is not None and day <= date.today()
         for kind, method in _METHODS.items():
             if not self.is_wanted(kind, day) or (kind == "minutes" and not is_past):
+                continue
+            key = f"boarddocs {number} {kind}"
+            if kind == "minutes" and self.is_old_and_stored(day, key):
                 continue
             url = f"{self.base}/{method}?open&id={number}&current_committee_id={committee}"
             version = ""
@@ -98,7 +101,11 @@ class BoardDocs(PortalFetcher):
                 if not page.content.strip():
                     continue  # not published yet
                 version = hashlib.sha256(page.content).hexdigest()
-            yield DocumentRef(url, name, day, kind, f"boarddocs {number} {kind}", version, media_type=HTML)
+            yield DocumentRef(url, name, day, kind, key, version, media_type=HTML)
+
+    def covers(self, tracked: TrackedDocument) -> bool:
+        is_listed = tracked.kind != "minutes" or tracked.date >= date.today() - OLD
+        return super().covers(tracked) and is_listed
 
     async def _request(self, url: str) -> HttpResponse:
         address, form = _split(url)

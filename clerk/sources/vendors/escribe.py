@@ -45,13 +45,13 @@ class Escribe(PortalFetcher):
     def _parse(self, meeting: object) -> list[DocumentRef]:
         links = meeting.get("MeetingDocumentLink") if isinstance(meeting, dict) else None
         if not isinstance(meeting, dict) or not isinstance(links or [], list):
-            self.skip_entry_of(f"the entry {str(meeting)[:80]!r}", "is not a meeting")
+            self.skip_malformed(f"the entry {str(meeting)[:80]!r}", "is not a meeting")
             return []
         if not links:
             return []
         name = body_of(str(meeting.get("MeetingName") or "")) or body_of(str(meeting.get("MeetingType") or ""))
         if not name or not meeting.get("ID"):
-            self.skip_entry_of(f"meeting {meeting.get('ID')}", "has no name or no id")
+            self.skip_malformed(f"meeting {meeting.get('ID')}", "has no name or no id")
             return []
         return prefer_pdf(self._parse_links(meeting, links, name))
 
@@ -60,7 +60,7 @@ class Escribe(PortalFetcher):
         keys: set[str] = set()
         for link in links:
             if not isinstance(link, dict) or not link.get("Url"):
-                self.skip_entry_of(
+                self.skip_malformed(
                     f"meeting {meeting['ID']} ({name})", f"has a document without Url: {str(link)[:80]!r}"
                 )
                 continue

@@ -56,7 +56,7 @@ class Granicus(PortalFetcher):
         day = first_day_of(*(cell.text for cell in ([date_cell] if date_cell else []) + row.cells))
         meeting = body_of(name.text if name else "") or body_of(row.section)
         if not meeting:
-            self.skip_entry_of(row.text, "has no name", links[0][0].url)
+            self.skip_malformed(row.text, "has no name", links[0][0].url)
             return
         for link, kind in links:
             if self.is_wanted(kind, day):

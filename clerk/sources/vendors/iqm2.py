@@ -58,7 +58,7 @@ class Iqm2(PortalFetcher):
         meeting = body_of(boards[0] if boards else "") or body_of(details.text if details else "")
         day = first_day_of(*titles, *(cell.text for cell in row.cells))
         if not meeting:
-            self.skip_entry_of(row.text, "names no board", files[0].url)
+            self.skip_malformed(row.text, "names no board", files[0].url)
             return
         kinds: set[str] = set()
         for link in files:
