@@ -91,7 +91,7 @@ def granicus(server: Server) -> Portal:
         <tr class="listingRow"><td headers="Name">City Council</td><td>{EARLIER:%b} {EARLIER.day}, {EARLIER.year}</td>
         <td>01h&nbsp;29m</td><td><a href="javascript:void(0);"
         onclick="window.open('AgendaViewer.php?view_id=3&amp;clip_id=7','x','width=1')">Agenda</a></td>
-        <td><a href="/granicus/packet.pdf">Agenda Packet</a></td>
+        <td><a href="MetaViewer.php?view_id=3&amp;clip_id=7&amp;meta_id=5">Agenda Packet</a></td>
         <td><a href="MinutesViewer.php?view_id=3&amp;clip_id=7">Minutes</a></td>
         <td><a href="MediaPlayer.php?view_id=3&amp;clip_id=7">Video</a></td></tr>
         <tr class="listingRow"><td headers="Name">Without documents</td><td>{american(DAY)}</td></tr></tbody></table>""",
@@ -106,7 +106,7 @@ def granicus(server: Server) -> Portal:
     )
     server.by_query("/MinutesViewer.php")
     server.by_query("/DocumentViewer.php")
-    server.files("/stored.pdf", "/packet.pdf")
+    server.files("/stored.pdf", "/MetaViewer.php")
     expected = {
         ("Planning Board", DAY, "agenda"),
         ("City Council", EARLIER, "agenda"),

@@ -15,9 +15,9 @@ from clerk.sources.vendors.portal import PortalFetcher, body_of, first_day_of, k
 
 _ROWS = "table.listingTable > tbody > tr, tr.listingRow, table#archive > tbody > tr, table#upcoming > tbody > tr"
 _CONTAINER = "table.listingTable, tr.listingRow, table#archive, table#upcoming"
-_VIEWERS = re.compile(r"/(?P<generated>Generated)?(?P<kind>Agenda|Minutes|Document)Viewer\.php$", re.IGNORECASE)
+_VIEWERS = re.compile(r"/(?P<generated>Generated)?(?P<kind>Agenda|Minutes|Document|Meta)Viewer\.php$", re.IGNORECASE)
 _FILE = re.compile(r"\.(?:pdf|docx?|html?)$", re.IGNORECASE)
-_KEYS = ("clip_id", "event_id", "meta_id", "doc_id", "file")
+_KEYS = ("meta_id", "doc_id", "file", "clip_id", "event_id")
 _MEDIA = re.compile(r"MediaPlayer|\.mp[34]$|\.asx$|/player/", re.IGNORECASE)
 
 

@@ -124,10 +124,10 @@ class PortalFetcher(Fetcher):
         return day is not None and day < date.today() - OLD and not self.known.isdisjoint(keys)
 
     def years(self) -> Iterator[tuple[date, date]]:
-        """The first and the last day of each year to list."""
+        """The first day of each year to list, and the day after its last: some portals leave the last day out."""
         first, last = self.listed_from, date.today() + _LOOKAHEAD
         for year in range(first.year, last.year + 1):
-            yield max(first, date(year, 1, 1)), min(last, date(year, 12, 31))
+            yield max(first, date(year, 1, 1)), min(last, date(year, 12, 31)) + timedelta(days=1)
 
     def once(self, refs: Iterable[DocumentRef]) -> Iterator[DocumentRef]:
         """Those of the documents that this fetch has not listed before. Windows, pages and sections overlap."""
