@@ -260,8 +260,8 @@ def test_functions_of_every_job_are_never_compiled(connection: Connection) -> No
 
 
 def test_the_order_of_jobs_is_never_sorted(connection: Connection) -> None:
-    """With statistics from a time when few jobs were due, Postgres prefers to sort all waiting jobs by turn, in the
-    order of Procrastinate's index on priority."""
+    """With statistics from a time when few jobs were due, Postgres prefers to read all jobs by another index, and
+    to sort them."""
     for name in ("clerk_fetch_jobs", "clerk_first_turn"):
         config = one(connection, "select proconfig from pg_proc where proname = %s", [name])
         assert {"enable_sort=off", "enable_incremental_sort=off", "enable_bitmapscan=off"} <= set(config), name
