@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from clerk import config
-from clerk.documents.storage import SiteStorage
+from clerk.documents.storage import SiteStorage, local_copy
 from clerk.errors import CommandFailed, CommandTimeout, CommandUnset
 from clerk.plugins.hookspecs import hookimpl
 
@@ -33,8 +33,8 @@ def deploy_municipality(subdomain: str) -> str:
     settings = config.load()
     if settings.deploy_command is None:
         raise CommandUnset(f"{subdomain} uses the deployer command, but CLERK_DEPLOY_COMMAND is not set")
-    database = SiteStorage(settings.storage_dir, subdomain).database
-    return run(settings.deploy_command, subdomain, database, settings.deploy_time_limit)
+    with local_copy(SiteStorage(settings.storage_dir, subdomain).database) as database:
+        return run(settings.deploy_command, subdomain, database, settings.deploy_time_limit)
 
 
 def run(command: tuple[str, ...], subdomain: str, database: Path, limit: float) -> str:
