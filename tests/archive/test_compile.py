@@ -24,6 +24,9 @@ from clerk.errors import AllTextsMissing, PagesWouldVanish
 from clerk.extraction import cache
 from clerk.extraction.schema import Findings
 from tests.archive.helpers import SiteDocuments, is_intact, rows
+from tests.s3 import BOTH
+
+STORAGES = BOTH
 
 
 def compile_documents(site: SiteDocuments, published: PublishedCopies = NOT_PUBLISHED) -> BuildResult:

@@ -16,11 +16,14 @@ from clerk.archive.selection import select
 from clerk.errors import ArchiveDamaged, ArchiveMissing
 from clerk.publish.versions import NoSuchVersion, SiteVersions
 from tests.archive.helpers import SiteDocuments, rows
+from tests.s3 import BOTH
+
+STORAGES = BOTH
 
 
 @pytest.fixture
-def published(tmp_path: Path) -> SiteVersions:
-    return SiteVersions(tmp_path / "published", "springfield")
+def published(storage_root: StoragePath) -> SiteVersions[Any]:
+    return SiteVersions(storage_root / "_published", "springfield")
 
 
 @pytest.fixture
@@ -36,11 +39,11 @@ def archive(site: SiteDocuments) -> Callable[[str], Path]:
     return build
 
 
-def current_text(published: SiteVersions) -> str:
-    return str(rows((published.link / "meetings.db").resolve(), "select text from minutes")[0][0])
+def current_text(published: SiteVersions[Any]) -> str:
+    return str(rows(published.database.resolve(), "select text from minutes")[0][0])
 
 
-def test_the_current_version_is_a_relative_link(published: SiteVersions, archive: Callable[[str], Path]) -> None:
+def test_the_current_version_is_a_relative_link(published: SiteVersions[Any], archive: Callable[[str], Path]) -> None:
     version = published.publish(archive("one"), keep=3)
     assert published.link.is_symlink()
     assert not published.link.readlink().is_absolute(), "the folder may be moved"
@@ -48,14 +51,14 @@ def test_the_current_version_is_a_relative_link(published: SiteVersions, archive
     assert current_text(published) == "one"
 
 
-def test_the_same_content_is_not_published_twice(published: SiteVersions, archive: Callable[[str], Path]) -> None:
+def test_the_same_content_is_not_published_twice(published: SiteVersions[Any], archive: Callable[[str], Path]) -> None:
     first = published.publish(archive("one"), keep=3)
     assert published.publish(archive("one"), keep=3) == first
     assert len(published.versions()) == 1
 
 
 def test_a_new_build_does_not_change_the_published_version(
-    published: SiteVersions, archive: Callable[[str], Path]
+    published: SiteVersions[Any], archive: Callable[[str], Path]
 ) -> None:
     published.publish(archive("one"), keep=3)
     archive("two")
@@ -63,10 +66,10 @@ def test_a_new_build_does_not_change_the_published_version(
 
 
 def test_old_versions_are_deleted_and_open_readers_keep_theirs(
-    published: SiteVersions, archive: Callable[[str], Path]
+    published: SiteVersions[Any], archive: Callable[[str], Path]
 ) -> None:
     published.publish(archive("0"), keep=2)
-    with closing(sqlite3.connect((published.link / "meetings.db").resolve())) as reader:
+    with closing(sqlite3.connect(published.database.resolve())) as reader:
         reader.execute("select 1 from minutes").fetchall()
         for number in range(1, 5):
             published.publish(archive(str(number)), keep=2)
@@ -76,7 +79,7 @@ def test_old_versions_are_deleted_and_open_readers_keep_theirs(
     assert current_text(published) == "4"
 
 
-def test_switching_to_older_and_newer_versions(published: SiteVersions, archive: Callable[[str], Path]) -> None:
+def test_switching_to_older_and_newer_versions(published: SiteVersions[Any], archive: Callable[[str], Path]) -> None:
     for text in ("one", "two", "three"):
         published.publish(archive(text), keep=3)
     published.switch_to(published.previous())
@@ -91,7 +94,7 @@ def test_switching_to_older_and_newer_versions(published: SiteVersions, archive:
     assert current_text(published) == "three"
 
 
-def test_the_current_version_is_never_deleted(published: SiteVersions, archive: Callable[[str], Path]) -> None:
+def test_the_current_version_is_never_deleted(published: SiteVersions[Any], archive: Callable[[str], Path]) -> None:
     for text in ("one", "two", "three"):
         published.publish(archive(text), keep=3)
     oldest = published.versions()[0]
@@ -101,7 +104,7 @@ def test_the_current_version_is_never_deleted(published: SiteVersions, archive: 
     assert current_text(published) == "one"
 
 
-def test_a_clock_set_back_keeps_the_order_of_versions(published: SiteVersions, archive: Callable[[str], Path]) -> None:
+def test_a_clock_set_back_keeps_the_order_of_versions(published: SiteVersions[Any], archive: Callable[[str], Path]) -> None:
     first = published.publish(archive("one"), keep=3)
     later = first.path.with_name("29990101T000000000000Z-" + first.name.partition("-")[2])
     first.path.rename(later)
@@ -110,7 +113,7 @@ def test_a_clock_set_back_keeps_the_order_of_versions(published: SiteVersions, a
     assert published.previous().name == later.name
 
 
-def test_a_damaged_archive_is_not_published(published: SiteVersions, archive: Callable[[str], Path]) -> None:
+def test_a_damaged_archive_is_not_published(published: SiteVersions[Any], archive: Callable[[str], Path]) -> None:
     published.publish(archive("one"), keep=3)
     database = archive("two")
     with database.open("r+b") as file:
@@ -124,7 +127,7 @@ def test_a_damaged_archive_is_not_published(published: SiteVersions, archive: Ca
     assert len(list(published.versions_folder.iterdir())) == 1, "nothing is left behind"
 
 
-def test_stale_drafts_are_deleted(published: SiteVersions, archive: Callable[[str], Path]) -> None:
+def test_stale_drafts_are_deleted(published: SiteVersions[Any], archive: Callable[[str], Path]) -> None:
     published.publish(archive("one"), keep=3)
     stale, recent = published.versions_folder / ".old.part", published.versions_folder / ".young.part"
     for leftover in (stale, recent):
