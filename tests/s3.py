@@ -11,8 +11,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from clerk.object_storage.path import StoragePath, object_root
+from clerk.object_storage.path import ObjectPath, StoragePath, object_root
 from clerk.object_storage.url import parse_bucket_url
+from clerk.publish import object_pointers
+from clerk.publish.versions import SiteVersions
 
 BUCKET = "clerk-test"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "key-of-the-tests", "AWS_SECRET_ACCESS_KEY": "secret-of-the-tests"}
@@ -43,13 +45,24 @@ def parametrize_storage(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def s3_endpoint() -> Iterator[str]:
     """The address of an S3 server with one bucket. In a process of its own, which ends with its standard input."""
-    process = subprocess.Popen([sys.executable, "-c", _SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    with process:
-        assert process.stdin is not None and process.stdout is not None
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", _SERVER], stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
         endpoint = process.stdout.readline().strip()
         httpx.put(f"{endpoint}/{BUCKET}").raise_for_status()
         yield endpoint
         process.stdin.close()
+
+
+def upload_storage(folder: Path, root: ObjectPath) -> None:
+    """Copy a storage folder to a bucket, with what is published."""
+    for path in folder.rglob("*"):
+        if path.name == "current" and path.is_symlink():
+            published = SiteVersions(root / "_published", path.parent.name)
+            object_pointers.switch(published.link, path.readlink().name)
+        elif path.is_file() and "current" not in path.parts:
+            root.joinpath(*path.relative_to(folder).parts).write_bytes(path.read_bytes())
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import sqlite3
 
 from clerk.archive.content_hash import hash_content, open_readonly
 from clerk.documents.storage import read_head
-from clerk.object_storage.path import StoragePath
+from clerk.object_storage.path import ObjectPath, StoragePath
 
 _MAGIC = b"SQLite format 3\0"
 _PRIMARY_CODE = 0xFF
@@ -32,6 +32,8 @@ def find_problem(database: StoragePath, content_hash: str | None = None, full: b
     `content_hash`: the expected content, if known. Unless `full`, only the file header is checked. A disk error or a
     lock is not damage: it raises OSError.
     """
+    if isinstance(database, ObjectPath):
+        database = database.live()  # the object itself is checked, not an earlier copy of it
     try:
         magic = read_head(database, len(_MAGIC))
     except FileNotFoundError:

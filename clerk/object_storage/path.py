@@ -177,8 +177,8 @@ class ObjectPath:
         return ObjectPath(self.bucket, self.cache, self.key, listing, self.is_immutable)
 
     def live(self) -> ObjectPath:
-        """The same path without a snapshot."""
-        return ObjectPath(self.bucket, self.cache, self.key, None, self.is_immutable)
+        """The same path without a snapshot: the bucket is asked for its state."""
+        return ObjectPath(self.bucket, self.cache, self.key)
 
     def immutable(self) -> ObjectPath:
         return ObjectPath(self.bucket, self.cache, self.key, self.listing, is_immutable=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tempfile
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,22 @@ class SiteDocuments:
 def rows(database: StoragePath, query: str, *arguments: object) -> list[tuple[Any, ...]]:
     with local_copy(database) as file, closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
         return connection.execute(query, arguments).fetchall()
+
+
+@contextmanager
+def edited(database: StoragePath) -> Iterator[sqlite3.Connection]:
+    """Change a database behind clerk's back: an object is downloaded and uploaded again."""
+    if isinstance(database, Path):
+        with closing(sqlite3.connect(database)) as connection:
+            yield connection
+            connection.commit()
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "copy.db"
+        copy.write_bytes(database.read_bytes())
+        with edited(copy) as connection:
+            yield connection
+        database.upload(copy)
 
 
 def is_intact(database: StoragePath) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import threading
 from datetime import timedelta
 
@@ -14,7 +13,7 @@ from click.testing import CliRunner
 from clerk.cli import cli
 from clerk.config import load
 from clerk.db.connection import connect_to
-from clerk.documents.storage import SiteStorage
+from clerk.documents.storage import SiteStorage, delete_folder
 from clerk.pipeline import engine
 from clerk.reconcile.apply import reconcile
 from clerk.reconcile.file_checks import StorageScan, read_sites
@@ -22,6 +21,9 @@ from clerk.reconcile.plan import make_plan
 from clerk.reconcile.repair import Repair
 from tests.archive.helpers import add_site
 from tests.reconcile.files.site_fixture import StoredSite
+from tests.s3 import BOTH_IF_LONG
+
+STORAGES = BOTH_IF_LONG
 
 
 @pytest.mark.parametrize("how", ["missing", "empty", "another"])
@@ -70,7 +72,7 @@ def test_a_missing_publish_folder_is_reported_and_not_repaired(
 
 
 def test_a_database_without_documents_needs_no_storage(site: StoredSite) -> None:
-    shutil.rmtree(site.storage.root)
+    delete_folder(site.storage.root)
     site.connection.execute("delete from sites")
     assert site.plan() == []
 
@@ -84,7 +86,7 @@ def test_a_missing_folder_of_one_site_is_repaired(site: StoredSite) -> None:
     )
     site.connection.execute("update sites set updated_at = now() where subdomain = 'shelbyville'")
     (site.storage.root / "shelbyville").mkdir()
-    shutil.rmtree(site.storage.folder)
+    delete_folder(site.storage.folder)
     assert site.plan().count("texts-lost") == 3
     site.repair()
     assert site.all_processed

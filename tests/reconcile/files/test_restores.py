@@ -14,10 +14,14 @@ from psycopg import sql
 
 from clerk.db.connection import connect_to
 from clerk.db.embedded.server import bundled
+from clerk.documents.storage import delete_folder
 from clerk.plugins import manager
 from tests.conftest import Databases, Url, with_database
 from tests.ocr import pdfs
 from tests.reconcile.files.site_fixture import StoredSite
+from tests.s3 import BOTH_IF_LONG
+
+STORAGES = BOTH_IF_LONG
 
 REVISED = ("As amended on the second reading.", *pdfs.MINUTES)
 
@@ -160,7 +164,7 @@ def test_a_storage_from_before_documents_were_processed(site: StoredSite) -> Non
     site.add_to_source("Planning Board/2024-05-07.pdf", pdfs.digital(3))
     site.add_to_source("Town Council/2024-01-02.pdf", pdfs.digital(2, REVISED))
     assert site.update() == "succeeded"
-    shutil.rmtree(site.storage.root)
+    delete_folder(site.storage.root)
     older.rename(site.storage.root)
     before = site.texts()
     assert sorted(set(site.plan())) == ["archive-lost", "publication-lost", "storage-run", "texts-lost"]
@@ -178,7 +182,7 @@ def test_a_storage_from_the_middle_of_a_run(site: StoredSite) -> None:
     older = site.folder / "older"
     shutil.copytree(site.storage.root, older, symlinks=True)
     site.work()
-    shutil.rmtree(site.storage.root)
+    delete_folder(site.storage.root)
     older.rename(site.storage.root)
     before = site.texts()
     site.repair()

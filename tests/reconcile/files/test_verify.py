@@ -9,6 +9,9 @@ from click.testing import CliRunner
 
 from clerk.cli import cli
 from tests.reconcile.files.site_fixture import StoredSite
+from tests.s3 import BOTH_IF_LONG
+
+STORAGES = BOTH_IF_LONG
 
 NAMES = [f"I{number}" for number in range(1, 9)]
 
@@ -31,7 +34,7 @@ def test_every_check_succeeds(site: StoredSite) -> None:
 
 
 def test_a_damaged_published_copy_is_reported(site: StoredSite) -> None:
-    path = (site.published.link / "meetings.db").resolve()
+    path = site.published.database.resolve()
     path.write_bytes(path.read_bytes()[:5000])
     code, checks = verify()
     assert code == 1
