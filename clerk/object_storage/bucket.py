@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 _SHA256 = "clerk-sha256"
 _ATTEMPTS = 4
+"""Of a request, by the library."""
+_WRITE_ATTEMPTS = 3
+"""Of a conditional write, each with the attempts of the library."""
 _BACKOFF = timedelta(milliseconds=100)
 _MAX_BACKOFF = timedelta(seconds=5)
 _CONNECT_TIMEOUT = timedelta(seconds=10)
@@ -274,7 +277,7 @@ class Bucket:
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
         attributes = {_SHA256: hashlib.sha256(content).hexdigest()}
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, _WRITE_ATTEMPTS + 1):
             try:
                 with self._errors(key):
                     put = obstore.put(self._store, key, content, mode=mode, attributes=attributes, use_multipart=False)
@@ -286,7 +289,7 @@ class Bucket:
                 return None
             except StorageUnreachable:
                 # The library does not repeat a conditional write whose reply was lost.
-                if attempt == _ATTEMPTS or mode == "overwrite":
+                if attempt == _WRITE_ATTEMPTS or mode == "overwrite":
                     raise
                 time.sleep(min(_BACKOFF * 2**attempt, _MAX_BACKOFF).total_seconds())
         etag = put["e_tag"]
