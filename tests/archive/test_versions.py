@@ -36,7 +36,8 @@ def archive(site: SiteDocuments) -> Callable[[str], StoragePath]:
         site.candidates.clear()
         site.add(text, number=1)
         compile_site(site.storage, select(site.storage, site.candidates.values()))
-        return site.storage.database
+        database: StoragePath = site.storage.database
+        return database
 
     return build
 
@@ -152,6 +153,7 @@ def test_stale_drafts_are_deleted(published: SiteVersions[Any], archive: Callabl
         (leftover / "meetings.db").touch()
     os.utime(stale, (1, 1))
     database = archive("two")
+    assert isinstance(database, Path)
     stale_draft = database.with_name(".meetings.db.x.part")
     stale_draft.touch()
     os.utime(stale_draft, (1, 1))

@@ -37,9 +37,7 @@ def test_a_write_succeeds_after_a_fault(bucket_behind: Behind, proxy: FaultProxy
     assert proxy.faults == []
 
 
-def test_a_conditional_replacement_whose_reply_is_lost_counts_as_done(
-    bucket_behind: Behind, proxy: FaultProxy
-) -> None:
+def test_a_conditional_replacement_whose_reply_is_lost_counts_as_done(bucket_behind: Behind, proxy: FaultProxy) -> None:
     bucket = bucket_behind()
     before = bucket.write("pointer", b"one")
     proxy.applies_to, proxy.faults = _is_put, [Fault.LOST_REPLY]

@@ -14,8 +14,9 @@ from clerk.archive.search import SearchRequest
 from clerk.extraction import cache
 from clerk.plugins import manager
 from clerk.publish import publications
-from clerk.publish.published_search import current_versions, search_published
+from clerk.publish.published_search import search_published
 from clerk.publish.search_index import SearchIndex
+from clerk.publish.versions import current_versions
 from tests.archive.helpers import is_intact, rows, write_texts
 from tests.publish.helpers import Town
 from tests.s3 import BOTH_IF_LONG

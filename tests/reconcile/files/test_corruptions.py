@@ -248,7 +248,7 @@ def test_a_missing_or_damaged_published_copy_is_published_again(site: StoredSite
         content = bytearray(database.read_bytes())
         position = content.index(b"Whitfield")
         content[position : position + 9] = b"Whitf\0\0\0\0"
-        database.write_bytes(content)
+        database.write_bytes(bytes(content))
     assert site.plan() == ["publication-lost", "storage-run"]
     assert site.repair() == ["publication-lost", "storage-run"]
     assert is_intact(site.published.database.resolve())
