@@ -80,7 +80,7 @@ def _build_object(
     work_folder = final.cache.work_folder
     make_folder(work_folder)
     _remove_stale_folders(work_folder)
-    with tempfile.TemporaryDirectory(prefix="build-", dir=work_folder) as folder:
+    with tempfile.TemporaryDirectory(prefix="scratch-", dir=work_folder) as folder:
         local = Path(folder) / final.name
         if not from_scratch:
             with contextlib.suppress(FileNotFoundError), final.live().local_copy() as existing:
@@ -94,8 +94,8 @@ def _build_object(
 
 
 def _remove_stale_folders(work_folder: Path) -> None:
-    """Delete the folders of builds that were killed."""
-    for folder in work_folder.glob("build-*"):
+    """Delete the folders of processes that were killed."""
+    for folder in work_folder.glob("scratch-*"):
         with contextlib.suppress(FileNotFoundError):
             if time.time() - folder.stat().st_mtime > STALE_AFTER:
                 shutil.rmtree(folder, ignore_errors=True)

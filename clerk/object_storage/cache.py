@@ -14,6 +14,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import tempfile
 import threading
 import time
@@ -49,7 +50,8 @@ class FileCache:
     def open(self, name: str, download: Download) -> Iterator[Path]:
         """The file of an object, downloaded if the cache does not have it. It is not deleted before the end.
 
-        `name` identifies a version of the object: it has to contain its ETag, unless the object never changes.
+        `name` identifies a version of the object: it has to contain its ETag, unless the object never changes. It ends
+        with the name of the object.
         """
         path = self._path(name)
         while True:
@@ -88,7 +90,8 @@ class FileCache:
 
     def _path(self, name: str) -> Path:
         digest = hashlib.sha256(name.encode()).hexdigest()
-        return self.folder / "files" / digest[:2] / digest
+        # Programs may look at the ending of a name.
+        return self.folder / "files" / digest[:2] / f"{digest}{_ending(name)}"
 
     def _add(self, path: Path, download: Download) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -132,6 +135,11 @@ class FileCache:
                 break
             if _delete_unused(path):
                 total -= size
+
+
+def _ending(name: str) -> str:
+    match = re.search(r"\.[A-Za-z0-9]{1,8}$", name)
+    return match[0] if match and match[0] != ".part" else ""
 
 
 def _delete_unused(path: Path) -> bool:

@@ -261,7 +261,7 @@ class ObjectPath:
             yield path
 
     def _cache_name(self, info: ObjectInfo | None) -> str:
-        return f"{self.bucket.url.with_options} {self.key} {info.identity if info else 'immutable'}"
+        return f"{self.bucket.url.with_options} {info.identity if info else 'immutable'} {self.key}"
 
     def prefetch(self, paths: Iterable[ObjectPath]) -> None:
         """Read small objects into the cache, several at a time. Objects that do not exist are left out."""

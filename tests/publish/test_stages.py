@@ -286,7 +286,10 @@ def test_a_failing_deployer_does_not_repeat_the_other_deployer(town: Town, monke
     town.configure(deploy=["local", "command"])
     town.add_document("one")
     assert town.run() == "succeeded"
-    assert calls.read_text().splitlines() == [f"springfield {town.storage.database}"] * 3
+    lines = calls.read_text().splitlines()
+    assert [line.rpartition("/")[2] for line in lines] == ["meetings.db"] * 3
+    if isinstance(town.storage.root, Path):
+        assert lines == [f"springfield {town.storage.database}"] * 3
     assert len(town.published.versions()) == 1
     assert town.one("select count(*) from publication_steps") == (2,)
 

@@ -14,7 +14,7 @@ from psycopg import sql
 
 from clerk.db.connection import connect_to
 from clerk.db.embedded.server import bundled
-from clerk.documents.storage import delete_folder
+from clerk.documents.storage import delete_folder, write
 from clerk.plugins import manager
 from tests.conftest import Databases, Url, with_database
 from tests.ocr import pdfs
@@ -62,9 +62,8 @@ def test_a_database_from_before_documents_were_fetched(
     assert site.update() == "succeeded"
     assert site.one("select count(*) from content_items where kind <> 'archive'") == (5,)
     site.add_to_source("Planning Board/2024-06-04.pdf", pdfs.digital(1))
-    shutil.copy(
-        site.source / "Planning Board/2024-06-04.pdf", site.storage.folder / "pdfs/PlanningBoard/2024-06-04.pdf"
-    )
+    content = (site.source / "Planning Board/2024-06-04.pdf").read_bytes()
+    write(site.storage.folder / "pdfs/PlanningBoard/2024-06-04.pdf", content)
     before = site.texts()
     site.connection.close()
 
@@ -158,6 +157,7 @@ def test_a_database_from_the_middle_of_a_run(
         restored_site.connection.close()
 
 
+@pytest.mark.folder_only
 def test_a_storage_from_before_documents_were_processed(site: StoredSite) -> None:
     older = site.folder / "older"
     shutil.copytree(site.storage.root, older, symlinks=True)
@@ -175,6 +175,7 @@ def test_a_storage_from_before_documents_were_processed(site: StoredSite) -> Non
     assert site.pages_published() == 7
 
 
+@pytest.mark.folder_only
 def test_a_storage_from_the_middle_of_a_run(site: StoredSite) -> None:
     site.add_to_source("Planning Board/2024-05-07.pdf", pdfs.digital(3))
     site.start(phase=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 
 from clerk.cli import cli
@@ -62,6 +63,7 @@ def test_full_reports_incomplete_files(site: StoredSite) -> None:
     )
 
 
+@pytest.mark.folder_only
 def test_a_missing_storage_makes_i6_unknown(site: StoredSite) -> None:
     site.storage.root.rename(site.folder / "elsewhere")
     code, checks = verify()
