@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import uuid
@@ -44,6 +45,12 @@ def parametrize_storage(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def s3_endpoint() -> Iterator[str]:
+    with s3_server() as endpoint:
+        yield endpoint
+
+
+@contextlib.contextmanager
+def s3_server() -> Iterator[str]:
     """The address of an S3 server with one bucket. In a process of its own, which ends with its standard input."""
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", _SERVER], stdin=pipe, stdout=pipe, text=True) as process:

@@ -14,7 +14,7 @@ import psycopg_pool
 import pytest
 
 from clerk.documents.skipped import SkippedEntry, record_skipped
-from clerk.documents.storage import SiteStorage
+from clerk.documents.storage import SiteStorage, relative_name
 from clerk.errors import ClaimLost
 from clerk.sources.fetcher import Fetcher, Site
 from clerk.sources.http.body import Sink
@@ -133,7 +133,7 @@ class Town:
 
     def files(self) -> list[str]:
         folder = self.storage.folder
-        return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+        return sorted(relative_name(path, folder) for path in folder.rglob("*") if path.is_file())
 
 
 @pytest.fixture

@@ -386,7 +386,7 @@ def test_a_symbolic_link_out_of_the_folder_is_not_followed(
 
 
 def test_a_meeting_name_cannot_lead_out_of_the_folder(
-    client: TestClient, connection: Connection, storage: SiteStorage
+    client: TestClient, connection: Connection, storage: SiteStorage[Path]
 ) -> None:
     document = add_document(connection, meeting="../../../etc", page_count=1)
     write_texts(storage, document, ["inside"])

@@ -222,7 +222,7 @@ def content_hashes(storage: Storage, sites: list[str]) -> dict[str, str]:
     return hashes
 
 
-def _hash(path: Path) -> str:
+def _hash(path: StoragePath) -> str:
     with open_readonly(path) as connection:
         return hash_content(connection)
 
