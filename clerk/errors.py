@@ -613,7 +613,7 @@ class StorageUnmounted(HostError):
     )
 
 
-class StorageError(HostError, OSError):
+class StorageError(JobError, OSError):
     """Base of errors of object storage. Also an OSError, like the errors of a disk: what handles unreadable files
     handles these."""
 
@@ -622,14 +622,18 @@ class StorageError(HostError, OSError):
         self.strerror = message
 
 
-class StorageUnreachable(StorageError):
+class StorageUnavailable(HostError, StorageError):
+    """Base of errors of object storage that every job of the worker would meet."""
+
+
+class StorageUnreachable(StorageUnavailable):
     """Object storage does not respond, or responds that it is overloaded (503 Slow Down), after several attempts."""
 
     code = "StorageUnreachable"
     remedy = f"check the endpoint in STORAGE_DIR and the network of the worker's machine; then {_NO_RETRY_NEEDED}"
 
 
-class StorageRefused(StorageError):
+class StorageRefused(StorageUnavailable):
     """Object storage refused a request: no credentials, wrong ones, or a missing permission."""
 
     code = "StorageRefused"
@@ -639,14 +643,14 @@ class StorageRefused(StorageError):
     )
 
 
-class BucketMissing(StorageError):
+class BucketMissing(StorageUnavailable):
     """The bucket of STORAGE_DIR does not exist. No file counts as lost because of that."""
 
     code = "BucketMissing"
     remedy = f"create the bucket, or correct STORAGE_DIR; then {_NO_RETRY_NEEDED}"
 
 
-class UploadDamaged(StorageError):
+class UploadDamaged(StorageUnavailable):
     """Object storage has other content than was sent to it: the upload was truncated or altered on its way."""
 
     code = "UploadDamaged"
@@ -658,9 +662,10 @@ class StorageConflict(StorageError):
 
     code = "StorageConflict"
     remedy = "no action is needed: the job is tried again"
+    retryable = True
 
 
-class CloudSupportMissing(StorageError):
+class CloudSupportMissing(StorageUnavailable):
     """STORAGE_DIR names a bucket, and the package for it is not installed."""
 
     code = "CloudSupportMissing"

@@ -359,7 +359,7 @@ def delete_stale(folder: StoragePath, older_than: float) -> None:
     """Delete unfinished downloads that no worker has written to for `older_than` seconds."""
     for path in work_folder(folder).glob("*.part"):
         with contextlib.suppress(FileNotFoundError):
-            if path.stat().st_mtime < time.time() - older_than:
+            if path.is_file() and path.stat().st_mtime < time.time() - older_than:
                 path.unlink()
 
 

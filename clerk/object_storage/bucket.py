@@ -26,6 +26,7 @@ from clerk.errors import (
     StorageConflict,
     StorageError,
     StorageRefused,
+    StorageUnavailable,
     StorageUnreachable,
     UploadDamaged,
 )
@@ -262,12 +263,12 @@ class Bucket:
         with self._errors(key):
             obstore.copy(self._store, key, to)
 
-    def probe(self) -> StorageError | None:
+    def probe(self) -> StorageUnavailable | None:
         """What prevents writing; None if it works."""
         try:
             self.overwrite(_PROBE, b"")
             self.delete([_PROBE])
-        except StorageError as error:
+        except StorageUnavailable as error:
             return error
         return None
 

@@ -12,7 +12,6 @@ import functools
 import io
 import os
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,9 +21,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from clerk.errors import StorageConflict
 from clerk.object_storage.bucket import Bucket, ObjectInfo
 from clerk.object_storage.cache import FileCache
+from clerk.object_storage.listing import Listing
 from clerk.object_storage.url import BucketUrl
 
 _PARALLEL_REQUESTS = 16
+_MAX_CACHED_WRITE = 1 << 16
+"""Bytes. Page texts are read again by the extraction and the compilation, often on the same machine."""
 _LAST_OF_SECOND = 0.999_999
 """S3 cuts times to seconds. A time is taken for the end of its second, so that a change is never overlooked."""
 
@@ -39,45 +41,6 @@ class ObjectStat:
     @property
     def st_mtime_ns(self) -> int:
         return round(self.st_mtime * 1e9)
-
-
-class Listing:
-    """The objects below some folders at one moment, kept up to date with what is written through it."""
-
-    def __init__(self, folders: Iterable[str], objects: Iterable[ObjectInfo]) -> None:
-        self.prefixes = tuple(f"{folder}/" if folder else "" for folder in folders)
-        self.objects = {info.key: info for info in objects}
-        self._lock = threading.Lock()
-        self._names: dict[str, dict[str, bool]] | None = None
-
-    def covers(self, key: str) -> bool:
-        return f"{key}/".startswith(self.prefixes)
-
-    def names(self, folder: str) -> dict[str, bool]:
-        """Name → whether it is a folder, of what is directly below a folder."""
-        with self._lock:
-            if self._names is None:
-                self._names = {}
-                for key in self.objects:
-                    is_folder = False
-                    while True:
-                        parent, _, name = key.rpartition("/")
-                        names = self._names.setdefault(parent, {})
-                        if name in names:
-                            break
-                        names[name] = is_folder
-                        if not parent:
-                            break
-                        key, is_folder = parent, True
-            return self._names.get(folder, {})
-
-    def record(self, key: str, info: ObjectInfo | None) -> None:
-        with self._lock:
-            if info is None:
-                self.objects.pop(key, None)
-            else:
-                self.objects[key] = info
-            self._names = None
 
 
 @functools.total_ordering
@@ -311,7 +274,10 @@ class ObjectPath:
 
     def write(self, content: bytes) -> None:
         """Write a new object, or replace the one that is there."""
-        self._record(self.bucket.write(self.key, content))
+        written = self.bucket.write(self.key, content)
+        if len(content) <= _MAX_CACHED_WRITE:
+            self.cache.put(self._cache_name(written), content)
+        self._record(written)
 
     write_bytes = write
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from clerk import host
 from clerk.config import Settings
 from clerk.documents.storage import require_mounted
-from clerk.errors import HostError, StorageError, StorageUnmounted, ToolMissing
+from clerk.errors import HostError, StorageUnavailable, StorageUnmounted, ToolMissing
 from clerk.object_storage.bucket import Bucket
 from clerk.object_storage.path import ObjectPath
 from clerk.ocr.engines import find_engine
@@ -102,7 +102,7 @@ def find_problem(error: type[HostError], settings: Settings) -> HostError | None
             find_engine(settings).require_installed()
         elif error is StorageUnmounted:
             require_mounted(settings.storage_dir)
-        elif issubclass(error, StorageError):
+        elif issubclass(error, StorageUnavailable):
             return next(filter(None, (bucket.probe() for bucket in buckets(settings))), None)
         else:
             return host.find_problem(error, folders(settings))
