@@ -109,9 +109,6 @@ class ObjectPath:
             and (not other.key or f"{self.key}/".startswith(f"{other.key}/"))
         )
 
-    def absolute(self) -> ObjectPath:
-        return self
-
     def resolve(self) -> ObjectPath:
         return self
 
@@ -163,8 +160,6 @@ class ObjectPath:
     def stat(self) -> ObjectStat:
         info = self.info()
         return ObjectStat(info.size, info.modified.replace(microsecond=0).timestamp() + _LAST_OF_SECOND)
-
-    lstat = stat
 
     def is_file(self) -> bool:
         try:
