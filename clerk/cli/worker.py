@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
+import sys
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import click
+import psycopg
 
-from clerk import config, logs
-from clerk.app import app
-from clerk.cli.connection import open_pipeline
+from clerk import config
 from clerk.db.connection import connect, database_url
 from clerk.errors import EXIT_FAILURE, EXIT_OK, ClerkError, InvalidPluginResult, PluginMissing, ToolMissing
-from clerk.humanize import pluralize
-from clerk.monitoring.status import read_queues
-from clerk.monitoring.workers import count_active_processes
-from clerk.ocr.engines import find_engine
+from clerk.host import count_cores
+from clerk.monitoring.workers import find_host_problem
 from clerk.pipeline.engine import QUEUES
 from clerk.process import parent_death
 from clerk.process.supervisor import ProcessSpec, Supervisor
@@ -33,7 +30,7 @@ _IO_CONCURRENCY = 10
 processes_option = click.option(
     "--processes",
     type=click.IntRange(min=1),
-    help="Number of worker processes. Default: one per CPU, and one for I/O bound queues.",
+    help="Number of worker processes. Default: one per core that it may use, and one for I/O bound queues.",
 )
 until_idle_option = click.option("--until-idle", is_flag=True, help="Stop when no job waits or runs.")
 log_format_option = click.option(
@@ -60,7 +57,7 @@ def plan_processes(queues: tuple[str, ...], processes: int | None, concurrency: 
     if processes is not None and not (io_queues and cpu_queues and processes > 1):
         return [ProcessPlan(queues, concurrency or (_IO_CONCURRENCY if io_queues else 1))] * processes
     plans = [ProcessPlan(io_queues, concurrency or _IO_CONCURRENCY)] if io_queues else []
-    count = (processes or (os.cpu_count() or 1) + len(plans)) - len(plans)
+    count = (processes or count_cores() + len(plans)) - len(plans)
     return plans + ([ProcessPlan(cpu_queues, concurrency or 1)] * count if cpu_queues else [])
 
 
@@ -89,7 +86,11 @@ def worker_specs(plans: list[ProcessPlan], options: list[str]) -> list[ProcessSp
     metavar="SECONDS",
     help="On stop, cancel jobs that still run after this time. Default: wait until they have finished.",
 )
-@click.option("--check", is_flag=True, help="Start nothing; report whether a worker of this machine is alive.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Start nothing; report whether a worker of this machine, and of --queues if given, is alive.",
+)
 def worker(
     queues: str | None,
     processes: int | None,
@@ -102,8 +103,8 @@ def worker(
     """Process the jobs of the pipeline until stopped.
 
     Ctrl-C or SIGTERM stops it when the running jobs have finished; a second Ctrl-C stops immediately. A process that
-    dies or hangs is restarted. --check is for health checks: exit code 0 if a worker of this machine has used the
-    database within the last minute, 1 if not.
+    dies or hangs is restarted. --check is for health checks: exit code 0 if a worker of this machine (or container) is
+    registered and had a heartbeat within the last minute, 1 if not, 3 if the database cannot be reached.
 
     \b
     Examples:
@@ -111,16 +112,17 @@ def worker(
       clerk worker --queues ocr --processes 4
       clerk worker --until-idle
       clerk worker --check
+      clerk worker --check --queues ocr
     """
     selected = _parse_queues(queues)
     plans = plan_processes(selected, processes, concurrency)
     settings = config.load()
     if check:
-        with connect(settings) as connection:
-            alive = count_active_processes(connection, socket.gethostname())
-        count = pluralize(alive, "worker process", "worker processes")
-        click.echo(f"{count} of this machine used the database within the last minute.")
-        click.get_current_context().exit(EXIT_OK if alive else EXIT_FAILURE)
+        _check(settings, selected if queues else ())
+    # Imported here because the imports take a second, which --check, run every few seconds, does not need.
+    from clerk import logs
+    from clerk.cli.connection import open_pipeline
+
     if not parent_death.is_child():
         require_ocr(settings, selected)
     with database_url(settings):
@@ -135,6 +137,17 @@ def worker(
         supervisor.run(partial(_is_idle, settings, selected) if until_idle else None)
 
 
+def _check(settings: config.Settings, queues: tuple[str, ...]) -> NoReturn:
+    host = socket.gethostname()
+    with connect(settings) as connection:
+        try:
+            problem = find_host_problem(connection, host, queues)
+        except psycopg.errors.UndefinedTable:
+            problem = "the database is not migrated, so no worker can run"
+    click.echo(f"Not healthy: {problem}." if problem else f"A worker of this machine ({host}) is alive.")
+    sys.exit(EXIT_FAILURE if problem else EXIT_OK)
+
+
 def require_ocr(settings: config.Settings, queues: tuple[str, ...]) -> None:
     """Stop a command that would run OCR on a machine without its programs: every document would fail to start.
 
@@ -142,6 +155,8 @@ def require_ocr(settings: config.Settings, queues: tuple[str, ...]) -> None:
     """
     if "ocr" not in queues:
         return
+    from clerk.ocr.engines import find_engine
+
     others = ",".join(queue for queue in QUEUES if queue != "ocr")
     try:
         find_engine(settings).require_installed()
@@ -164,6 +179,8 @@ def _parse_queues(value: str | None) -> tuple[str, ...]:
 
 
 async def _run(plan: ProcessPlan, grace: float | None) -> None:
+    from clerk.app import app
+
     options: dict[str, Any] = {"queues": list(plan.queues), "concurrency": plan.concurrency}
     if grace is not None:
         options["shutdown_graceful_timeout"] = grace
@@ -173,6 +190,8 @@ async def _run(plan: ProcessPlan, grace: float | None) -> None:
 
 def _is_idle(settings: config.Settings, queues: tuple[str, ...]) -> bool:
     """A finished job defers its successor in the same transaction, so the queues are never empty between two jobs."""
+    from clerk.monitoring.status import read_queues
+
     with connect(settings) as connection:
         rows = read_queues(connection)
     return not any(row["waiting"] + row["running"] for row in rows if row["queue"] in queues)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from psycopg.rows import class_row
 
 from clerk.monitoring.query import Connection
+from clerk.process.holder import short_host
 
 
 @dataclass(frozen=True)
@@ -51,14 +53,16 @@ select worker_id, holder, host, pid, queues, registered_at is not null as regist
        running::integer, doing as current_jobs
 from worker_status order by alive, worker_id
 """
-# A worker's application_name is "<12 hex digits> clerk <pid> <host>", which Postgres cuts at 63 bytes.
-_ACTIVE_PROCESSES = """
-select count(distinct application_name) from pg_stat_activity
-where application_name ~ '^[0-9a-f]{12} clerk [0-9]+ '
-  and regexp_replace(application_name, '^[0-9a-f]{12} clerk [0-9]+ ', '')
-      = left(%(host)s, 63 - length(substring(application_name from '^[0-9a-f]{12} clerk [0-9]+ ')))
-  and state_change > now() - interval '1 minute'
+# Not from worker_status, which also reads the running jobs: health checks run this every few seconds on every host.
+_OF_HOST = """
+select p.queues, extract(epoch from clerk_now() - w.last_heartbeat)::float as heartbeat_age
+from worker_processes p
+join procrastinate_workers w on w.id = p.worker_id
+where split_part(p.holder, ' ', 2) = 'clerk' and split_part(p.holder, ' ', 4) = %s
+order by w.last_heartbeat desc
 """
+_ALIVE_SECONDS = 60
+"""As in the view worker_status."""
 
 
 def read_workers(connection: Connection) -> list[Worker]:
@@ -72,11 +76,13 @@ def read_workers(connection: Connection) -> list[Worker]:
     return list(workers.values())
 
 
-def count_active_processes(connection: Connection, host: str) -> int:
-    """Count the worker processes of a host that sent a statement within the last minute.
-
-    Limitation: a database user that is not a member of the workers' role sees no sessions, so the count is 0.
-    """
-    row = connection.execute(_ACTIVE_PROCESSES, {"host": host}).fetchone()
-    assert row is not None
-    return int(row[0])
+def find_host_problem(connection: Connection, host: str, queues: Iterable[str]) -> str | None:
+    """Why the workers of a host are not healthy; None if each of the queues has one with a recent heartbeat."""
+    rows = connection.execute(_OF_HOST, (short_host(host),)).fetchall()
+    if not rows:
+        return f"no worker of this machine ({host}) is registered"
+    alive = [served for served, age in rows if age < _ALIVE_SECONDS]
+    if not alive:
+        return f"the last heartbeat of a worker of this machine ({host}) was {rows[0][1]:.0f} s ago"
+    unserved = [queue for queue in queues if not any(served is None or queue in served for served in alive)]
+    return f"no worker of this machine ({host}) serves the queue {unserved[0]}" if unserved else None

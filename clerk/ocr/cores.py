@@ -13,16 +13,11 @@ import stat
 import tempfile
 from pathlib import Path
 
+from clerk.host import count_cores
+
 logger = logging.getLogger(__name__)
 
 _FOLDER = "clerk-cores"
-
-
-def count() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class Core:
@@ -46,7 +41,7 @@ def take() -> Core | None:
 
 def _take() -> Core | None:
     folder = _own_folder()
-    for number in range(count()):
+    for number in range(count_cores()):
         descriptor = os.open(folder / str(number), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from clerk.errors import ReaderOutputInvalid, ReaderStalled
+from clerk.host import count_cores
 from clerk.ocr import cores
 from clerk.ocr.protocol import PageResult, Request, Task
 from clerk.ocr.reader_client import ReaderProcess
@@ -117,7 +118,7 @@ class DocumentReaders:
             reader.process.send(asdict(Request(pages, 1 / len(self._readers))))
 
     def _start_another(self) -> None:
-        if len(self._readers) >= min(_MAX_READERS, cores.count()) or len(self._queue) <= _MIN_RANGE:
+        if len(self._readers) >= min(_MAX_READERS, count_cores()) or len(self._queue) <= _MIN_RANGE:
             return
         if (core := cores.take()) is not None:
             self._resources.callback(core.release)

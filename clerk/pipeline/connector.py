@@ -14,12 +14,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import random
-import socket
 import threading
 import time
-import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, LiteralString, TypeVar
@@ -35,6 +32,7 @@ from clerk.db.migrations.sqlfiles import default_folder
 from clerk.db.migrations.verify import require_known_schema
 from clerk.error_causes import is_transient
 from clerk.pipeline.deadline import AsyncConnectionWithDeadline, ConnectionWithDeadline
+from clerk.process.holder import new_holder
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -103,8 +101,7 @@ class ClerkConnector(PsycopgConnector):
         url = self._stack.enter_context(database_url(self.settings))
         with connect_to(url) as connection:
             require_known_schema(connection, default_folder())
-        # The unique part is first, because Postgres truncates names at 63 bytes.
-        self.holder = f"{uuid.uuid4().hex[:12]} clerk {os.getpid()} {socket.gethostname()}"[:63]
+        self.holder = new_holder()
         self._url = url
         self._pool_args |= {
             "conninfo": url,

@@ -499,6 +499,8 @@ def main() -> None:
     options = parser.parse_args()
     if not options.civic.is_dir():
         parser.error(f"{options.civic} does not exist; pass a folder of born-digital PDFs with --civic")
+    if options.naive_documents < 1:
+        parser.error("--naive-documents must be at least 1")
     with tempfile.TemporaryDirectory(prefix="clerk-bench-ocr-") as scratch, ProgressReporter(options.quiet) as progress:
         results = measure(
             options.civic,

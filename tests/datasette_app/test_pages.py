@@ -58,6 +58,13 @@ def test_the_sites_are_listed_by_name_and_can_be_filtered(archives: Archives, cl
     assert "No site of that name is published." in client.get("/?q=nowhere").text
 
 
+def test_the_address_of_health_checks_opens_no_archive(archives: Archives, client: TestClient) -> None:
+    """The probes of the Helm chart request it."""
+    archives.publish("springfield", "text")
+    (archives.published / "springfield" / "current" / "meetings.db").unlink()
+    assert client.get("/-/versions.json").status_code == 200
+
+
 def test_a_site_shows_its_metadata(archives: Archives, client: TestClient) -> None:
     archives.publish("springfield", "one")
     page = client.get("/springfield").text

@@ -143,6 +143,8 @@ def _references(compose: dict[str, Any]) -> Iterator[str]:
             yield f"{name}: nothing builds its image {service['image']}"
         if "/" in service["image"]:
             yield f"{name}: the image {service['image']} names a registry"
+        if not _is_clerk(service) and not re.search("@sha256:[0-9a-f]{64}$", service["image"]):
+            yield f"{name}: the image {service['image']} is not pinned by digest"
     yield from (f"nothing mounts the volume {volume}" for volume in volumes if volume not in mounted)
 
 

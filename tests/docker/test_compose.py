@@ -82,6 +82,7 @@ def test_the_file_has_no_problem() -> None:
         ),
         ("    build: .\n", "", "nothing builds its image"),
         ("image: postgres:18", "image: registry.example/postgres:18", "names a registry"),
+        ("image: postgres:18.6@sha256:", "image: postgres:18.6#", "is not pinned by digest"),
         ("clerk, worker, --check]", "clerk, worker, --chek]", "No such option"),
         ("import urllib.request;", "import urllib.request; echo $HOME;", "a dollar is written $$"),
     ],

@@ -396,6 +396,7 @@ _OWN_WRITERS = {
     "clerk/db/embedded/postgres.py running": "a lock",
     "clerk/cli/db.py start": "an empty file",
     "clerk/cli/up.py _open_log": "a log",
+    "clerk/cli/demo.py _workers": "messages of the workers, which are deleted",
     "clerk/cli/votes.py export": "an export, which can be repeated",
     "clerk/ocr/first_page.py _read": "the scratch folder of a limited process",
     "clerk/ocr/layer_words.py _write_words": "the scratch folder of a limited process",

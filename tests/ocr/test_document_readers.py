@@ -22,7 +22,8 @@ from tests.ocr.conftest import ProcessPdf
 def _cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two cores that other tests do not use, and a document of nine pages counts as large."""
     monkeypatch.setattr(cores, "_FOLDER", str(tmp_path / "cores"))
-    monkeypatch.setattr(cores, "count", lambda: 2)
+    monkeypatch.setattr(cores, "count_cores", lambda: 2)
+    monkeypatch.setattr(document_readers, "count_cores", lambda: 2)
     monkeypatch.setattr(document_readers, "_LARGE", 8)
     monkeypatch.setattr(document_readers, "_MIN_RANGE", 2)
     monkeypatch.setattr(document_readers, "_SECOND_READER_AFTER", 0.0)
