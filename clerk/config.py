@@ -24,6 +24,8 @@ from dotenv import dotenv_values
 from psycopg import conninfo
 
 from clerk.errors import SettingError
+from clerk.object_storage.path import StoragePath, object_root
+from clerk.object_storage.url import BucketUrl, is_bucket_url, parse_bucket_url
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -55,7 +57,9 @@ class Settings:
     database_url: str | None
     direct_database_url: str | None
     home: Path
-    storage_dir: Path
+    storage_dir: StoragePath
+    cache_dir: Path
+    cache_bytes: int
     postgres_idle_timeout: float
     database_timeout: float
     lock_timeout: float
@@ -80,7 +84,7 @@ class Settings:
     ocr_max_pages: int
     ocr_failed_percent: float
     extractor: str
-    publish_dir: Path
+    publish_dir: StoragePath
     keep_versions: int
     deploy_command: tuple[str, ...] | None
     deploy_time_limit: float
@@ -164,6 +168,15 @@ def folder(text: str) -> Path:
     if not is_usable:
         raise ValueError(f"names {path}, which is not a folder", "name a folder, or a path that does not exist yet")
     return path
+
+
+def storage(text: str) -> Path | BucketUrl:
+    """`load` makes the root of a storage from the address of a bucket: it needs the cache's settings for that."""
+    return parse_bucket_url(text) if is_bucket_url(text) else folder(text)
+
+
+def _show_storage(path: StoragePath) -> str:
+    return str(path) if isinstance(path, Path) else path.bucket.url.with_options
 
 
 def seconds(text: str) -> float:
@@ -380,10 +393,28 @@ SETTINGS = (
     Setting(
         "STORAGE_DIR",
         "storage_dir",
-        folder,
+        storage,
         "storage under CLERK_HOME",
-        "The folder for PDFs, page texts, page images and each site's meetings.db.",
+        "The folder for PDFs, page texts, page images and each site's meetings.db, or a bucket:"
+        " s3://bucket/prefix?endpoint=https://…, gs://bucket/prefix or az://container/prefix (needs clerk[cloud]).",
+        _show_storage,
         is_computed=True,
+    ),
+    Setting(
+        "CLERK_CACHE_DIR",
+        "cache_dir",
+        folder,
+        "cache under CLERK_HOME",
+        "If STORAGE_DIR is a bucket: the local folder for copies of its files, and for files that are being made.",
+        is_computed=True,
+    ),
+    Setting(
+        "CLERK_CACHE_MB",
+        "cache_bytes",
+        megabytes,
+        "10000",
+        "Megabytes that the copies may use, approximately. Those that were used least recently are deleted first.",
+        lambda size: str(size // 1_000_000),
     ),
     Setting(
         "CLERK_POSTGRES_IDLE_TIMEOUT",
@@ -568,9 +599,11 @@ SETTINGS = (
     Setting(
         "CLERK_PUBLISH_DIR",
         "publish_dir",
-        folder,
+        storage,
         "_published under STORAGE_DIR",
-        "Where the deployer `local` publishes: a folder per site, with its versions and a link to the current one.",
+        "Where the deployer `local` publishes: a folder per site, with its versions and a link to the current one."
+        " May be a bucket, like STORAGE_DIR.",
+        _show_storage,
         is_computed=True,
     ),
     Setting(
@@ -706,8 +739,12 @@ def load(environ: Mapping[str, str] = os.environ, current_folder: Path | None = 
     parsed.setdefault("direct_database_url", database)
     parsed.setdefault("ocr_engine", "tesserocr" if importlib.util.find_spec("tesserocr") else "pytesseract")
     home = parsed.setdefault("home", current_folder.absolute() / ".clerk")
-    storage = parsed.setdefault("storage_dir", home / "storage")
-    parsed.setdefault("publish_dir", storage / "_published")
+    cache_folder = parsed.setdefault("cache_dir", home / "cache")
+    for name in ("storage_dir", "publish_dir"):
+        if isinstance(url := parsed.get(name), BucketUrl):
+            parsed[name] = object_root(url, cache_folder, parsed["cache_bytes"])
+    storage_dir = parsed.setdefault("storage_dir", home / "storage")
+    parsed.setdefault("publish_dir", storage_dir / "_published")
     return Settings(**parsed, origins=origins)
 
 

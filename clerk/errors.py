@@ -619,6 +619,65 @@ class StorageUnmounted(HostError):
     )
 
 
+class StorageError(JobError, OSError):
+    """Base of errors of object storage. Also an OSError, like the errors of a disk: what handles unreadable files
+    handles these."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.strerror = message
+
+
+class StorageUnavailable(HostError, StorageError):
+    """Base of errors of object storage that every job of the worker would meet."""
+
+
+class StorageUnreachable(StorageUnavailable):
+    """Object storage does not respond, or responds that it is overloaded (503 Slow Down), after several attempts."""
+
+    code = "StorageUnreachable"
+    remedy = f"check the endpoint in STORAGE_DIR and the network of the worker's machine; then {_NO_RETRY_NEEDED}"
+
+
+class StorageRefused(StorageUnavailable):
+    """Object storage refused a request: no credentials, wrong ones, or a missing permission."""
+
+    code = "StorageRefused"
+    remedy = (
+        "correct the credentials in the worker's environment (AWS_ACCESS_KEY_ID …) or their permissions, and restart"
+        f" the worker; then {_NO_RETRY_NEEDED}"
+    )
+
+
+class BucketMissing(StorageUnavailable):
+    """The bucket of STORAGE_DIR does not exist. No file counts as lost because of that."""
+
+    code = "BucketMissing"
+    remedy = f"create the bucket, or correct STORAGE_DIR; then {_NO_RETRY_NEEDED}"
+
+
+class UploadDamaged(StorageUnavailable):
+    """Object storage has other content than was sent to it: the upload was truncated or altered on its way."""
+
+    code = "UploadDamaged"
+    remedy = f"check the network and the proxies between the worker and the storage; then {_NO_RETRY_NEEDED}"
+
+
+class StorageConflict(StorageError):
+    """Another process replaced the same object at the same time."""
+
+    code = "StorageConflict"
+    remedy = "no action is needed: the job is tried again"
+    retryable = True
+
+
+class CloudSupportMissing(StorageUnavailable):
+    """STORAGE_DIR names a bucket, and the package for it is not installed."""
+
+    code = "CloudSupportMissing"
+    remedy = f"pip install 'clerk[cloud]', then restart the worker; then {_NO_RETRY_NEEDED}"
+
+
 class ToolMissing(HostError):
     """A program or model is not installed."""
 

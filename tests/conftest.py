@@ -24,12 +24,17 @@ from clerk.db.connection import connect_to
 from clerk.db.embedded.server import Server
 from clerk.db.migrations.migrate import Migrator
 from clerk.db.migrations.sqlfiles import SqlFolder, default_folder
+from tests.s3 import bucket_url, parametrize_storage, s3_endpoint, storage_root  # noqa: F401 (fixtures)
 
 Url = str
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run tests that take minutes")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    parametrize_storage(metafunc)
 
 
 @pytest.fixture(autouse=True)

@@ -57,7 +57,14 @@ def test_all_job_errors_are_in_errors_py() -> None:
 
 def test_only_base_classes_have_no_code() -> None:
     without = {error for error in subclasses(JobError) if "code" not in vars(error)}
-    assert without == {errors.PdfError, errors.FetchError, errors.HostError, errors.PermanentError}
+    assert without == {
+        errors.PdfError,
+        errors.FetchError,
+        errors.HostError,
+        errors.PermanentError,
+        errors.StorageError,
+        errors.StorageUnavailable,
+    }
 
 
 @pytest.mark.usefixtures("python")

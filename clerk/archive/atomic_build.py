@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sqlite3
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from pathlib import Path
 from clerk.archive import content_hash
 from clerk.documents.storage import install, make_folder, temporary_file
 from clerk.errors import ArchiveDamaged
+from clerk.object_storage.path import ObjectPath, StoragePath
 
 _SIDECARS = ("-wal", "-shm", "-journal")
 STALE_AFTER = 2 * 3600.0
@@ -39,7 +41,7 @@ Finish = Callable[[Path, bool], None]
 
 
 def build(
-    final: Path,
+    final: StoragePath,
     schema: str,
     fill: Fill,
     finish: Finish | None = None,
@@ -50,7 +52,11 @@ def build(
     """Build `final`. `before_rename` may raise to keep the existing file, for example if the worker lost its claim.
 
     `from_scratch`: do not start from a copy of the existing file.
+
+    In a bucket: the file is built on this machine, from a copy of the object, and uploaded if it changed.
     """
+    if isinstance(final, ObjectPath):
+        return _build_object(final, schema, fill, finish, before_rename, from_scratch=from_scratch)
     make_folder(final.parent)
     remove_stale_drafts(final)
     steps = (schema, fill, finish, before_rename)
@@ -60,6 +66,39 @@ def build(
         except (sqlite3.DatabaseError, ArchiveDamaged, _DifferentSchema):
             pass  # the existing file is unusable; a build from scratch does not read it
     return _build(final, *steps, from_scratch=True)
+
+
+def _build_object(
+    final: ObjectPath,
+    schema: str,
+    fill: Fill,
+    finish: Finish | None,
+    before_upload: Callable[[], None] | None,
+    *,
+    from_scratch: bool,
+) -> BuildResult:
+    work_folder = final.cache.work_folder
+    make_folder(work_folder)
+    _remove_stale_folders(work_folder)
+    with tempfile.TemporaryDirectory(prefix="scratch-", dir=work_folder) as folder:
+        local = Path(folder) / final.name
+        if not from_scratch:
+            with contextlib.suppress(FileNotFoundError), final.live().local_copy() as existing:
+                shutil.copyfile(existing, local)
+        result = build(local, schema, fill, finish, from_scratch=from_scratch)
+        if result.changed:
+            if before_upload is not None:
+                before_upload()
+            final.upload(local)
+    return result
+
+
+def _remove_stale_folders(work_folder: Path) -> None:
+    """Delete the folders of processes that were killed."""
+    for folder in work_folder.glob("scratch-*"):
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - folder.stat().st_mtime > STALE_AFTER:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 class _DifferentSchema(Exception):

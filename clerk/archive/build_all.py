@@ -14,7 +14,8 @@ from pathlib import Path
 from clerk.archive import vote_tables
 from clerk.archive.atomic_build import BuildResult, build, load_schema
 from clerk.archive.content_hash import OTHER_DOCUMENTS, has_table
-from clerk.documents.storage import SiteStorage
+from clerk.documents.storage import SiteStorage, local_copy
+from clerk.object_storage.path import StoragePath
 
 _COPY = """
 insert into main.PAGES (subdomain, municipality, id, meeting, date, page, text, page_image, entities_json, votes_json)
@@ -37,9 +38,9 @@ class BuildAllResult:
 
 
 def build_all(
-    storage_dir: Path,
+    storage_dir: StoragePath,
     sites: Iterable[tuple[str, str]],
-    output: Path,
+    output: StoragePath,
     progress: Callable[[int, int], object] = lambda done, of: None,
 ) -> BuildAllResult:
     """Build `output` from `sites` (subdomain, name)."""
@@ -56,7 +57,8 @@ def build_all(
             # ATTACH does not work inside a transaction.
             connection.execute("commit")
             try:
-                _copy(connection, subdomain, name, database)
+                with local_copy(database) as file:
+                    _copy(connection, subdomain, name, file)
                 result.sites.append(subdomain)
             except sqlite3.DatabaseError as error:
                 result.damaged[subdomain] = str(error)

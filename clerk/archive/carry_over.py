@@ -10,13 +10,13 @@ import contextlib
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from clerk.archive import content_hash, integrity
 from clerk.archive.content_hash import OTHER_DOCUMENTS
 from clerk.archive.pages import CarriedOver
 from clerk.errors import PagesWouldVanish
 from clerk.extraction.schema import with_result_text
+from clerk.object_storage.path import StoragePath
 
 _COLUMNS = "id, meeting, date, page, text, page_image, entities_json, votes_json"
 _VOTES_JSON = 7
@@ -38,8 +38,8 @@ _INSERT = {
 class PublishedCopies:
     """The published versions of a site."""
 
-    copies: tuple[Path, ...] = ()
-    """Databases on this machine, newest first."""
+    copies: tuple[StoragePath, ...] = ()
+    """Databases that this machine can read, newest first."""
     is_published: bool = False
     """Whether any deployer has published the site, here or elsewhere."""
 
@@ -48,7 +48,7 @@ NOT_PUBLISHED = PublishedCopies()
 
 
 def carry_over(
-    connection: sqlite3.Connection, documents: Iterable[CarriedOver], database: Path, published: PublishedCopies
+    connection: sqlite3.Connection, documents: Iterable[CarriedOver], database: StoragePath, published: PublishedCopies
 ) -> None:
     """Insert the missing rows of `documents`, from `database` or the newest published copy that has them.
 

@@ -13,10 +13,11 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+from clerk.documents.storage import local_copy
 from clerk.errors import ArchiveDamaged
+from clerk.object_storage.path import StoragePath
 
 _FTS_TABLES = (
     "select name from sqlite_master where type = 'table' and lower(sql) like 'create virtual%using fts5%' order by name"
@@ -32,13 +33,18 @@ kind, and a further kind needs no further table."""
 
 
 @contextlib.contextmanager
-def open_readonly(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open an existing database read-only."""
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
-    try:
-        yield connection
-    finally:
-        connection.close()
+def open_readonly(path: StoragePath) -> Iterator[sqlite3.Connection]:
+    """Open an existing database read-only: of a bucket, its copy in the local cache."""
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(local_copy(path))
+        except FileNotFoundError as error:
+            raise sqlite3.OperationalError(f"unable to open {path}: it does not exist") from error
+        connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+        try:
+            yield connection
+        finally:
+            connection.close()
 
 
 def quote_identifier(name: str) -> str:

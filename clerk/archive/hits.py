@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -16,6 +15,7 @@ from clerk.archive.content_hash import open_readonly
 from clerk.archive.pages import TABLES, existing_tables, kind_of_row
 from clerk.archive.query import ArchiveForm, Query
 from clerk.archive.search_tables import detect_form
+from clerk.object_storage.path import StoragePath
 
 if TYPE_CHECKING:
     from clerk.archive.search import Match
@@ -121,7 +121,7 @@ def read_page(connection: sqlite3.Connection, kind: str, day: str, meeting: str,
 
 
 def load_hits(
-    matches: Iterable[Match], database_of: Callable[[str], Path | None], query: Query
+    matches: Iterable[Match], database_of: Callable[[str], StoragePath | None], query: Query
 ) -> tuple[list[Hit], dict[str, str]]:
     """The hits in the order of `matches`, and subdomain → why its texts could not be read.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from pathlib import Path
 
 from clerk.archive.content_hash import hash_content, open_readonly
+from clerk.documents.storage import read_head
+from clerk.object_storage.path import ObjectPath, StoragePath
 
 _MAGIC = b"SQLite format 3\0"
 _PRIMARY_CODE = 0xFF
@@ -25,15 +26,16 @@ _ACCESS_ERRORS = {
 journal lies beside the file, so the content is an unfinished transaction.)"""
 
 
-def find_problem(database: Path, content_hash: str | None = None, full: bool = True) -> str | None:
+def find_problem(database: StoragePath, content_hash: str | None = None, full: bool = True) -> str | None:
     """What is wrong with the database, as a predicate ("is damaged …"), or None.
 
     `content_hash`: the expected content, if known. Unless `full`, only the file header is checked. A disk error or a
     lock is not damage: it raises OSError.
     """
+    if isinstance(database, ObjectPath):
+        database = database.live()  # the object itself is checked, not an earlier copy of it
     try:
-        with database.open("rb") as file:
-            magic = file.read(len(_MAGIC))
+        magic = read_head(database, len(_MAGIC))
     except FileNotFoundError:
         return "is missing"
     if magic != _MAGIC:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import logging
 import sqlite3
@@ -22,6 +23,7 @@ TABLES = {kind: {"minutes": "minutes", "agenda": "agendas"}.get(kind, OTHER_DOCU
 """Document kind → table."""
 PAGE_TABLES = tuple(dict.fromkeys(TABLES.values()))
 _ID_LENGTH = 12
+_PREFETCHED_DOCUMENTS = 64
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def kind_of_row(table: str, alias: str) -> str:
 
 def read_pages(storage: SiteStorage, selected: Iterable[SelectedDocument]) -> Iterator[Page | CarriedOver]:
     """The pages of all documents. Only one document is in memory at a time."""
-    for selection in selected:
+    for selection in _with_files_cached(storage, selected):
         document = selection.document
         carried_over = CarriedOver(document.kind, selection.meeting, document.date.isoformat())
         if selection.damaged:
@@ -100,6 +102,14 @@ def read_pages(storage: SiteStorage, selected: Iterable[SelectedDocument]) -> It
                 finding.entities_json if finding else None,
                 finding.votes_json if finding else None,
             )
+
+
+def _with_files_cached(storage: SiteStorage, selected: Iterable[SelectedDocument]) -> Iterator[SelectedDocument]:
+    """The same documents. Their files are in the local cache, if the storage is a bucket."""
+    remaining = iter(selected)
+    while batch := list(itertools.islice(remaining, _PREFETCHED_DOCUMENTS)):
+        storage.prefetch_texts(selection.document for selection in batch if not selection.damaged)
+        yield from batch
 
 
 def with_ids(items: Iterable[Page | CarriedOver], length: int = _ID_LENGTH) -> Iterator[tuple[str, Page] | CarriedOver]:

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
-from pathlib import Path
 
 from clerk.archive.content_hash import open_readonly
 from clerk.archive.hits import Hit, load_hits
 from clerk.archive.pages import existing_tables, kind_of_row
 from clerk.archive.query import ArchiveForm, Query
 from clerk.archive.search_tables import detect_form
+from clerk.object_storage.path import StoragePath
 
 _OPCODES_PER_DEADLINE_CHECK = 10_000
 _MATCHES = """
@@ -123,11 +123,11 @@ class _TimeLimit(Exception):
 
 
 def search(
-    archives: Iterable[tuple[str, Path]],
+    archives: Iterable[tuple[str, StoragePath]],
     request: SearchRequest,
     seconds: float | None = None,
     indexed: Matches | None = None,
-    databases: Callable[[str], Path | None] = lambda subdomain: None,
+    databases: Callable[[str], StoragePath | None] = lambda subdomain: None,
 ) -> SearchResult:
     """Search `archives` (subdomain, database). After `seconds` the search stops and returns what it has.
 
@@ -174,7 +174,7 @@ def _merge(result: SearchResult, found: Sequence[Matches]) -> None:
 
 
 def _search_archive(
-    subdomain: str, database: Path, request: SearchRequest, deadline: float | None
+    subdomain: str, database: StoragePath, request: SearchRequest, deadline: float | None
 ) -> tuple[Matches, ArchiveForm]:
     def is_past_deadline() -> bool:
         return deadline is not None and time.monotonic() > deadline

@@ -65,6 +65,7 @@ def read_candidates(connection: psycopg.Connection[Any], subdomain: str) -> list
 def select(storage: SiteStorage, candidates: Iterable[Candidate]) -> list[SelectedDocument]:
     """The documents of the archive, sorted by date, kind and name."""
     candidates = list(candidates)
+    storage.prefetch_manifests(candidate.document for candidate in candidates)
     added_at = {candidate.document.id: candidate.added_at for candidate in candidates}
     newest = [pair for lineage in _lineages(candidates) if (pair := _newest_processed(storage, lineage)) is not None]
     taken: set[tuple[date, str, str]] = set()

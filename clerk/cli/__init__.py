@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from clerk.cli.group import GroupWithPlugins, plugins_dir_option
-from clerk.errors import EXIT_FAILURE, EXIT_OK, ClerkError
+from clerk.errors import EXIT_FAILURE, EXIT_OK, EXIT_UNKNOWN, ClerkError, StorageError
 from clerk.process import parent_death
 
 
@@ -111,6 +111,9 @@ def run(command: click.Command, name: str | None = None) -> NoReturn:
     except ClerkError as error:
         _print_error(str(error), debug)
         sys.exit(error.exit_code)
+    except StorageError as error:
+        _print_error(f"{error}: {error.remedy}.", debug)
+        sys.exit(EXIT_UNKNOWN)
     except Exception as error:  # noqa: BLE001 (the user gets a message instead of a traceback)
         message = " ".join(str(error).split())
         _print_error(

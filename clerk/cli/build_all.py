@@ -13,6 +13,7 @@ from clerk.cli.output import dry_run_option, dry_run_prefix, json_option, print_
 from clerk.cli.progress_reporter import ProgressReporter, quiet_option
 from clerk.db.sites import read_sites
 from clerk.errors import EXIT_FAILURE
+from clerk.object_storage.path import StoragePath
 
 
 @click.command("build-all")
@@ -31,23 +32,23 @@ def build_all(output: Path | None, quiet: bool, dry_run: bool, as_json: bool) ->
       clerk build-all --output /srv/all.db --json
     """
     settings = config.load()
-    output = output or settings.storage_dir / "_all" / "meetings.db"
+    target: StoragePath = output or settings.storage_dir / "_all" / "meetings.db"
     with open_pipeline(settings) as connection:
         sites = [(site.subdomain, site.name or site.subdomain) for site in read_sites(connection)]
     if dry_run:
         built = [name for name, _ in sites if (settings.storage_dir / name / "meetings.db").is_file()]
         if as_json:
-            print_json({"output": output, "sites": built})
+            print_json({"output": target, "sites": built})
         else:
-            click.echo(dry_run_prefix(dry_run, f"{len(built)} of {len(sites)} sites would be written to {output}"))
+            click.echo(dry_run_prefix(dry_run, f"{len(built)} of {len(sites)} sites would be written to {target}"))
         return
     with ProgressReporter(quiet) as progress:
-        result = archive.build_all(settings.storage_dir, sites, output, progress.callback("sites"))
+        result = archive.build_all(settings.storage_dir, sites, target, progress.callback("sites"))
     assert result.built is not None
     if as_json:
         print_json(
             {
-                "output": output,
+                "output": target,
                 "pages": result.built.pages,
                 "content_hash": result.built.content_hash,
                 "sites": result.sites,
@@ -56,7 +57,7 @@ def build_all(output: Path | None, quiet: bool, dry_run: bool, as_json: bool) ->
             }
         )
     else:
-        click.echo(f"{output}: {result.built.pages} pages of {len(result.sites)} sites")
+        click.echo(f"{target}: {result.built.pages} pages of {len(result.sites)} sites")
         for site, problem in result.damaged.items():
             click.echo(f"  left out {site}: {problem}; rebuild it with `clerk rewind {site} --to compilation`")
     if result.damaged:

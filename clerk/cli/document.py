@@ -15,9 +15,10 @@ from clerk.documents import manifest
 from clerk.documents.manifest import Manifest, ManifestUnreadable
 from clerk.documents.repository import document_by_id
 from clerk.documents.sanitize import folder_name
-from clerk.documents.storage import Document, SiteStorage, atomic_write
+from clerk.documents.storage import Document, SiteStorage, atomic_write, local_copy
 from clerk.errors import EXIT_USAGE, ClerkError, DocumentUnknown
 from clerk.humanize import pluralize
+from clerk.object_storage.path import StoragePath
 from clerk.ocr.limited_child import ChildFailed
 from clerk.ocr.searchable_pdf import PageTexts, read_page_texts, searchable_pdf
 
@@ -112,16 +113,16 @@ def _load_manifest(storage: SiteStorage, document: Document) -> Manifest:
     return loaded
 
 
-def _write(pdf: Path, texts: PageTexts, target: Path) -> None:
+def _write(pdf: StoragePath, texts: PageTexts, target: Path) -> None:
     if not pdf.is_file():
         raise ClerkError(f"the file {pdf} is missing", "`clerk reconcile-pipeline` has it fetched again")
     try:
-        with searchable_pdf(pdf, texts.boxes) as exported:
+        with local_copy(pdf) as file, searchable_pdf(file, texts.boxes) as exported:
             if target == _STDOUT:
                 shutil.copyfileobj(exported, sys.stdout.buffer)
             else:
-                with atomic_write(target.absolute()) as file:
-                    shutil.copyfileobj(exported, file)
+                with atomic_write(target.absolute()) as written:
+                    shutil.copyfileobj(exported, written)
     except ChildFailed as error:
         raise ClerkError(f"the PDF could not be exported ({error})", f"the PDF as fetched is {pdf}") from error
     except OSError as error:

@@ -8,6 +8,7 @@ from clerk import config
 from clerk.cli.output import json_option, print_json
 from clerk.db.connection import connect
 from clerk.errors import EXIT_UNKNOWN
+from clerk.legacy.disk import require_folder
 from clerk.legacy.inspect import LegacyInspection, inspect
 
 
@@ -26,7 +27,7 @@ def inspect_command(as_json: bool) -> None:
     """
     settings = config.load()
     with connect(settings) as connection:
-        inspection = inspect(connection, settings.storage_dir, settings.redis_url)
+        inspection = inspect(connection, require_folder(settings), settings.redis_url)
     if as_json:
         print_json(inspection.as_dict())
     else:

@@ -14,6 +14,7 @@ from clerk.cli.output import dry_run_option, json_option, print_json
 from clerk.errors import EXIT_FAILURE, EXIT_OK, SettingError
 from clerk.legacy import cleanup, cutover, rq, tables
 from clerk.legacy.cutover import CutoverResult, Plan, ProblemJob
+from clerk.legacy.disk import require_folder
 from clerk.legacy.rq import RestoreResult
 
 _MAX_LINES = 20
@@ -59,7 +60,7 @@ def redis_command(file: Path | None, restore: Path | None, force: bool, dry_run:
                 cutover.require_no_workers(redis)
             plan = cutover.make_plan(redis, {row.subdomain for row in tables.read(connection).sites})
             file = file or Path(f"rq-removed-{datetime.now():%Y%m%d-%H%M%S}.jsonl")
-            result = None if dry_run else cutover.apply(redis, connection, settings.storage_dir, plan, file)
+            result = None if dry_run else cutover.apply(redis, connection, require_folder(settings), plan, file)
     if as_json:
         _print_json(plan, result, file)
     else:

@@ -13,6 +13,7 @@ from clerk.cli.output import dry_run_option, info, json_option, print_json
 from clerk.cli.progress_reporter import ProgressReporter, quiet_option
 from clerk.errors import EXIT_FAILURE, EXIT_OK
 from clerk.legacy import cleanup, migrate, tables
+from clerk.legacy.disk import require_folder
 from clerk.legacy.migrate import MigratedSite
 
 
@@ -41,7 +42,7 @@ def migrate_stuck_sites(every_site: bool, quiet: bool, dry_run: bool, as_json: b
         legacy = tables.read(connection)
         for result in migrate.migrate(
             connection,
-            settings.storage_dir,
+            require_folder(settings),
             every_site=every_site,
             dry_run=dry_run,
             progress=progress.callback("sites"),

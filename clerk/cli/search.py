@@ -6,7 +6,6 @@ import csv
 import re
 import sys
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any
 
 import click
@@ -21,6 +20,7 @@ from clerk.documents.sanitize import is_subdomain
 from clerk.documents.storage import SiteStorage
 from clerk.errors import EXIT_FAILURE, EXIT_OK
 from clerk.humanize import pluralize
+from clerk.object_storage.path import ObjectPath, StoragePath
 from clerk.publish.published_search import search_published
 
 _PAGE_SIZE = 20
@@ -182,10 +182,10 @@ def _as_json(settings: config.Settings, request: SearchRequest, result: SearchRe
     }
 
 
-def _image_file(settings: config.Settings, hit: Hit) -> Path | None:
-    """The file of the page's image; None if no image was kept."""
+def _image_file(settings: config.Settings, hit: Hit) -> StoragePath | None:
+    """The file of the page's image; None if no image was kept. In a bucket it is not looked for: a request per hit."""
     image = SiteStorage(settings.storage_dir, hit.subdomain).image_path(hit.page_image or "")
-    return image if image is not None and image.is_file() else None
+    return image if image is not None and (isinstance(image, ObjectPath) or image.is_file()) else None
 
 
 def _print_csv(hits: list[Hit]) -> None:

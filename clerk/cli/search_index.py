@@ -10,8 +10,8 @@ from clerk.cli.progress_reporter import ProgressReporter, quiet_option
 from clerk.errors import EXIT_FAILURE
 from clerk.humanize import pluralize
 from clerk.publish.index_documents import UpdateResult, require_tantivy
-from clerk.publish.published_search import current_versions
 from clerk.publish.search_index import SearchIndex
+from clerk.publish.versions import current_versions
 
 _WAIT = 600.0
 """Seconds to wait for another process that writes to the index."""

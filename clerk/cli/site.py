@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,8 +23,9 @@ from clerk.db.sites import (
     remove_site,
     site_not_found,
 )
-from clerk.documents.storage import SiteStorage
+from clerk.documents.storage import SiteStorage, delete_folder
 from clerk.errors import EXIT_FAILURE, ClerkError, PluginFailed, PluginRaised, PluginTimeout
+from clerk.object_storage.path import StoragePath
 from clerk.pipeline import engine
 from clerk.plugins import manager
 from clerk.sources.site_validation import InvalidSite, ValidatedSite, check_subdomain, read_import, validate_site
@@ -257,9 +257,9 @@ def remove(subdomain: str, files: bool, yes: bool, dry_run: bool, as_json: bool)
         click.echo(dry_run_prefix(dry_run, f"{subdomain}: removed with {counts['documents']} documents; {files_text}"))
 
 
-def _delete(folder: Path) -> None:
+def _delete(folder: StoragePath) -> None:
     try:
-        shutil.rmtree(folder)
+        delete_folder(folder)
     except OSError as error:
         raise ClerkError(
             f"the site was removed, but {folder} could not be deleted ({error})", "delete it by hand"

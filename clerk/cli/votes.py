@@ -20,6 +20,7 @@ from clerk.cli.output import info, json_option, print_json
 from clerk.documents.sanitize import is_subdomain
 from clerk.errors import EXIT_FAILURE, EXIT_OK
 from clerk.humanize import pluralize
+from clerk.object_storage.path import StoragePath
 from clerk.publish.versions import published_archives
 
 _VOTE_FIELDS = (
@@ -121,7 +122,7 @@ class _Export:
         self.count = 0
         self.unread = 0
 
-    def rows(self, archives: list[tuple[str, Path]]) -> Iterator[dict[str, Any]]:
+    def rows(self, archives: list[tuple[str, StoragePath]]) -> Iterator[dict[str, Any]]:
         for site, database in archives:
             try:
                 found = self._rows_of(site, database)
@@ -133,7 +134,7 @@ class _Export:
                 self.count += 1
                 yield row
 
-    def _rows_of(self, site: str, database: Path) -> list[dict[str, Any]]:
+    def _rows_of(self, site: str, database: StoragePath) -> list[dict[str, Any]]:
         with open_readonly(database) as connection:
             if not archive.has_tables(connection):
                 self.unread += 1

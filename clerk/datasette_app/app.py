@@ -6,7 +6,6 @@ import base64
 import hashlib
 import re
 from importlib import resources
-from pathlib import Path
 
 from datasette.plugins import pm
 from starlette.datastructures import MutableHeaders
@@ -15,11 +14,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from clerk.datasette_app import hooks
 from clerk.datasette_app.lazy_datasette import ArchiveDatasette
 from clerk.datasette_app.site_metadata import SiteMetadata
+from clerk.object_storage.path import StoragePath
 
 _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
-def create_app(publish_dir: Path, storage_dir: Path, site_metadata: SiteMetadata, allow_sql: bool = False) -> ASGIApp:
+def create_app(
+    publish_dir: StoragePath, storage_dir: StoragePath, site_metadata: SiteMetadata, allow_sql: bool = False
+) -> ASGIApp:
     """`allow_sql`: visitors may run their own queries. Tables, facets and search work without."""
     if not pm.is_registered(hooks):
         pm.register(hooks, name="clerk")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,7 @@ from clerk.archive.query import ArchiveForm, InvalidQuery, parse
 from clerk.archive.search_tables import detect_form
 from clerk.datasette_app import query_limits, search_pages
 from clerk.datasette_app.lazy_datasette import ArchiveDatasette
+from clerk.documents.storage import local_copy
 from clerk.saved_searches import feeds
 
 _MAX_SITES = 500
@@ -112,7 +114,7 @@ def render_cell(
         if isinstance(key, str):
             path = datasette.urls.path(f"/-/{kind}/{database}/{quote(key, safe='')}")
             return Markup('<a href="{}">{}</a>').format(path, value)
-    if column != "page_image" or not isinstance(value, str) or datasette.image(database, value) is None:
+    if column != "page_image" or not isinstance(value, str) or not datasette.has_image(database, value):
         return None
     path = datasette.urls.path(f"/-/images/{database}{quote(value)}")
     return Markup('<a href="{}">{}</a>').format(path, value)
@@ -180,7 +182,9 @@ async def image(datasette: ArchiveDatasette, request: Request, send: Any) -> Non
     )
     if path is None:
         raise NotFound("There is no such image")
-    await asgi_send_file(send, path, content_type="image/png")
+    with contextlib.ExitStack() as stack:
+        file = await asyncio.to_thread(stack.enter_context, local_copy(path))
+        await asgi_send_file(send, file, content_type="image/png")
 
 
 async def vote(datasette: ArchiveDatasette, request: Request) -> Response:

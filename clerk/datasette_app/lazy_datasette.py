@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from datasette.app import Datasette
 from datasette.database import Database
@@ -25,8 +25,9 @@ from clerk.archive.search_tables import detect_form
 from clerk.datasette_app import query_limits
 from clerk.datasette_app.site_metadata import SiteMetadata
 from clerk.documents.sanitize import is_subdomain
-from clerk.documents.storage import SiteStorage
-from clerk.publish.versions import DATABASE, SiteVersions, Version
+from clerk.documents.storage import SiteStorage, local_copy
+from clerk.object_storage.path import ObjectPath, StoragePath
+from clerk.publish.versions import SiteVersions, Version, current_versions
 
 
 class Archive(Database):  # type: ignore[misc]
@@ -34,28 +35,45 @@ class Archive(Database):  # type: ignore[misc]
     no connection pool is needed."""
 
     def __init__(self, datasette: ArchiveDatasette, subdomain: str, version: Version) -> None:
-        super().__init__(datasette, str(version.path / DATABASE), is_mutable=False)
+        self.database = version.database
+        super().__init__(datasette, str(version.database), is_mutable=False)
         self.name = self.route = subdomain
         self.version = version
         # Otherwise Datasette reads the whole file to hash it.
         self.cached_hash = version.content_hash
 
+    @property
+    def path(self) -> str:
+        """The database as a local file: Datasette offers it as a download."""
+        with local_copy(self.database) as file:
+            return str(file)
+
+    @path.setter
+    def path(self, value: str) -> None:
+        """Datasette's class sets it."""
+
     @cached_property
     def form(self) -> ArchiveForm:
-        with open_readonly(Path(self.path)) as connection:
+        with open_readonly(self.database) as connection:
             return detect_form(connection)
 
     async def execute_fn(self, fn: Callable[[sqlite3.Connection], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self.ds.executor, self._run_query, fn)
 
     def _run_query(self, fn: Callable[[sqlite3.Connection], Any]) -> Any:
-        uri = f"{Path(self.path).as_uri()}?immutable=1"
-        with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as connection:
-            self.ds._prepare_connection(connection, self.name)
-            try:
-                return fn(connection)
-            except sqlite3.DataError as error:  # a value is too long; Datasette shows an OperationalError as status 400
-                raise sqlite3.OperationalError(str(error)) from error
+        with local_copy(self.database) as file:
+            uri = f"{file.as_uri()}?immutable=1"
+            with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as connection:
+                self.ds._prepare_connection(connection, self.name)
+                try:
+                    return fn(connection)
+                except sqlite3.DataError as error:  # a value is too long; an OperationalError is shown as status 400
+                    raise sqlite3.OperationalError(str(error)) from error
+
+    @cached_property
+    def size(self) -> int:
+        """Datasette would read it from a file."""
+        return self.database.stat().st_size
 
 
 class _Databases(Mapping[str, Database]):
@@ -77,7 +95,9 @@ class _Databases(Mapping[str, Database]):
 class ArchiveDatasette(Datasette):  # type: ignore[misc]
     databases: Mapping[str, Database]
 
-    def __init__(self, publish_dir: Path, storage_dir: Path, site_metadata: SiteMetadata, allow_sql: bool) -> None:
+    def __init__(
+        self, publish_dir: StoragePath, storage_dir: StoragePath, site_metadata: SiteMetadata, allow_sql: bool
+    ) -> None:
         self.publish_dir, self.storage_dir, self.site_metadata = publish_dir, storage_dir, site_metadata
         self._archives: dict[str, Archive] = {}
         super().__init__(
@@ -97,11 +117,11 @@ class ArchiveDatasette(Datasette):  # type: ignore[misc]
         """The current version of a site; KeyError if the site is not published."""
         if not is_subdomain(subdomain):
             raise KeyError(subdomain)
-        versions = SiteVersions(self.publish_dir, subdomain)
         cached = self._archives.get(subdomain)
-        if cached is not None and _is_current(versions, cached.version):
+        current = current_versions(self.publish_dir, subdomain).get(subdomain)
+        if cached is not None and cached.version.name == current:
             return cached
-        version = versions.current
+        version = SiteVersions(self.publish_dir, subdomain).read(current) if current else None
         if version is None:
             self._archives.pop(subdomain, None)
             raise KeyError(subdomain)
@@ -111,31 +131,33 @@ class ArchiveDatasette(Datasette):  # type: ignore[misc]
     def published(self) -> list[Archive]:
         """The archives of all sites, sorted by name. Reads one link per site."""
         archives = []
-        for path in sorted(self.publish_dir.glob("*")):
+        for name in current_versions(self.publish_dir):
             try:
-                archives.append(self.archive(path.name))
+                archives.append(self.archive(name))
             except KeyError:
                 continue
         return archives
 
-    def image(self, subdomain: str, page_image: str) -> Path | None:
+    def has_image(self, subdomain: str, page_image: str) -> bool:
+        """Whether there is an image, for a link in a table. In a bucket it is not looked for: a request per row."""
+        if isinstance(self.storage_dir, ObjectPath):
+            return SiteStorage(self.storage_dir, subdomain).image_path(page_image) is not None
+        return self.image(subdomain, page_image) is not None
+
+    def image(self, subdomain: str, page_image: str) -> StoragePath | None:
         """The image file of a published page, or None if no published row has this `page_image`."""
         try:
             archive, storage = self.archive(subdomain), SiteStorage(self.storage_dir, subdomain)
         except KeyError:
             return None
         image = storage.image_path(page_image)
-        if image is None or not image.is_file() or not _has_page_image(Path(archive.path), page_image):
+        if image is None or not image.is_file() or not _has_page_image(archive.database, page_image):
             return None
+        if isinstance(image, ObjectPath):
+            return image
         # A symbolic link must not lead out of the site's folder.
-        return image if image.resolve().is_relative_to(storage.folder.resolve()) else None
-
-
-def _is_current(versions: SiteVersions, version: Version) -> bool:
-    try:
-        return versions.link.readlink().name == version.name
-    except OSError:
-        return False
+        folder = cast("Path", storage.folder)
+        return image if image.resolve().is_relative_to(folder.resolve()) else None
 
 
 _PAGE_WITH_IMAGE = """
@@ -147,7 +169,7 @@ limit 1
 _OTHER_PAGE = "select 1 from other_documents where date = ?1 and page_image = ?2 limit 1"
 
 
-def _has_page_image(database: Path, page_image: str) -> bool:
+def _has_page_image(database: StoragePath, page_image: str) -> bool:
     # The folder's name begins with the date, which is indexed.
     day = page_image.split("/")[-2][: len("2024-03-05")]
     with open_readonly(database) as connection:

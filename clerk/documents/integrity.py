@@ -14,6 +14,7 @@ from pathlib import Path
 from clerk.documents import manifest
 from clerk.documents.manifest import OCR, Manifest, ManifestUnreadable, Page
 from clerk.documents.storage import Document, SiteStorage, sha256_file
+from clerk.object_storage.path import StoragePath
 
 _MAX_BYTES_PER_CHARACTER = 4
 """Of UTF-8."""
@@ -58,7 +59,7 @@ def texts_status(storage: SiteStorage, document: Document, full: bool = False) -
     return TextsStatus(loaded, None)
 
 
-def _check_text(path: Path, page: Page, written_at: int, full: bool) -> None:
+def _check_text(path: StoragePath, page: Page, written_at: int, full: bool) -> None:
     status = path.stat()
     plausible = page.characters <= status.st_size <= page.characters * _MAX_BYTES_PER_CHARACTER
     if (full or not plausible or status.st_mtime_ns > written_at) and manifest.digest(path.read_bytes()) != page.sha256:
@@ -71,7 +72,7 @@ def missing_images(storage: SiteStorage, document: Document, pages: Iterable[Pag
     A document without a folder of images was processed when none were kept, or its images were deleted on purpose: none
     is missing.
     """
-    if which == "none" or not storage.page_image(document, 1).parent.is_dir():
+    if which == "none" or not storage.images(document).is_dir():
         return []
     expected = (page.page for page in pages if page.method == OCR or (which == "all" and page.has_text))
     return [number for number in expected if not storage.page_image(document, number).is_file()]
@@ -83,7 +84,7 @@ class PdfStatus(StrEnum):
     DAMAGED = "damaged"
 
 
-def pdf_status(path: Path, sha256: str | None, size_bytes: int | None, full: bool = False) -> PdfStatus:
+def pdf_status(path: StoragePath, sha256: str | None, size_bytes: int | None, full: bool = False) -> PdfStatus:
     """Compare size and, if `full`, hash. A PDF whose hash is unknown is intact if it exists."""
     try:
         size = path.stat().st_size

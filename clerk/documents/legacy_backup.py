@@ -12,22 +12,46 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import cast
 
-from clerk.documents.storage import Document, SiteStorage, fsync, install, make_folder, write
+from clerk.documents.storage import Document, SiteStorage, fsync, install, make_folder, relative_name, write
+from clerk.object_storage.path import ObjectPath
 
 FOLDER = "before-clerk"
 
 
 def back_up_files(storage: SiteStorage, document: Document) -> None:
     """Back up the texts and page images of a document."""
-    for folder in (storage.texts(document), storage.page_image(document, 1).parent):
+    for folder in (storage.texts(document), storage.images(document)):
+        if isinstance(folder, ObjectPath):
+            _back_up_objects(storage, folder)
+            continue
         files = [file for file in _list_files(folder) if not file.name.startswith(".")]
-        target = storage.folder / FOLDER / folder.relative_to(storage.folder)
+        site_folder = cast("Path", storage.folder)
+        target = site_folder / FOLDER / folder.relative_to(site_folder)
         if files and not any(_contains(backup, files) for backup in _list_backups(target)):
             _back_up(files, target)
 
 
-def back_up_database(storage: SiteStorage) -> None:
+def _back_up_objects(storage: SiteStorage, folder: ObjectPath) -> None:
+    """In a bucket, each object is copied. An interrupted backup is repeated under the next number."""
+    objects = [path for path in folder.iterdir() if not path.name.startswith(".") and path.is_file()]
+    if not objects:
+        return
+    target = storage.live().folder.joinpath(FOLDER, relative_name(folder, storage.folder))
+    assert isinstance(target, ObjectPath)
+    for number in itertools.count(1):
+        backup = target if number == 1 else target.with_name(f"{target.name}.{number}")
+        names = {path.name for path in backup.iterdir()}
+        if not names:
+            for path in objects:
+                path.bucket.copy(path.key, (backup / path.name).key)
+            return
+        if all(path.name in names and (backup / path.name).read_bytes() == path.read_bytes() for path in objects):
+            return
+
+
+def back_up_database(storage: SiteStorage[Path]) -> None:
     """Back up the archive that legacy clerk published. It may have the only copy of a text."""
     target = storage.folder / FOLDER / storage.database.name
     if storage.database.is_file() and not target.exists():

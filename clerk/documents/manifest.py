@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from clerk.documents.storage import Document, SiteStorage, write
+from clerk.object_storage.path import StoragePath
 
 VERSION = 1
 TEXT_LAYER, OCR, EMPTY, FAILED = "text-layer", "ocr", "empty", "failed"
@@ -75,7 +75,7 @@ class ManifestUnreadable(Exception):
     """A manifest or a text that it lists is missing, damaged or of another version."""
 
 
-def load(path: Path) -> Manifest | None:
+def load(path: StoragePath) -> Manifest | None:
     """Load a manifest; None if the file does not exist. Raises ManifestUnreadable if it is invalid."""
     try:
         content = path.read_bytes()
@@ -91,7 +91,7 @@ def load(path: Path) -> Manifest | None:
         raise ManifestUnreadable(f"{path} is damaged ({error})") from error
 
 
-def save(path: Path, manifest: Manifest) -> None:
+def save(path: StoragePath, manifest: Manifest) -> None:
     # Not asdict, which copies every value.
     values = {**vars(manifest), "pages": [vars(page) for page in manifest.pages]}
     write(path, json.dumps(values, ensure_ascii=False, indent=1) + "\n")
@@ -111,7 +111,7 @@ def page_texts(storage: SiteStorage, document: Document) -> list[tuple[int, str]
     ]
 
 
-def _text(path: Path, page: Page) -> str:
+def _text(path: StoragePath, page: Page) -> str:
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:

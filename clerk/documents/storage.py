@@ -1,4 +1,7 @@
-"""Paths of a site's files, and atomic writing: every file gets a temporary name, is synced, then renamed (`install`).
+"""Paths of a site's files, and how they are written, in a folder or in a bucket.
+
+In a folder every file gets a temporary name, is synced, then renamed (`install`). In a bucket it is one object, which
+appears complete or not at all.
 
 STORAGE_DIR/{subdomain}/pdfs/{Meeting}/{date}.pdf           PDF as downloaded
                         txt/{Meeting}/{date}/{n}.txt        text of a page
@@ -18,19 +21,23 @@ import hashlib
 import itertools
 import os
 import re
+import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, Generic, cast
 
 from clerk.documents.kinds import KIND_FOLDERS
 from clerk.documents.sanitize import folder_name, is_subdomain
 from clerk.errors import StorageUnmounted
+from clerk.object_storage.path import ObjectPath, P_co, StoragePath, in_parallel
 
 _FOLDERS = "|".join(filter(None, KIND_FOLDERS.values()))
+_SITES_SEEN_SECONDS = 60.0
+_TEXT_FILES = (".txt", ".json")
 _PAGE_IMAGE = re.compile(rf"/(?:({_FOLDERS})/)?([^/.\0][^/\0]*)/([^/.\0][^/\0]*)/([0-9]+\.png)")
 
 
@@ -59,55 +66,81 @@ class Document:
 
 
 @dataclass(frozen=True)
-class SiteStorage:
-    """The folder of one site."""
+class SiteStorage(Generic[P_co]):
+    """The files of one site, in a folder or in a bucket."""
 
-    root: Path
+    root: P_co
     subdomain: str
 
     def __post_init__(self) -> None:
         if not is_subdomain(self.subdomain):
             raise ValueError(f"{self.subdomain!r} is not a valid subdomain")
 
-    @property
-    def folder(self) -> Path:
-        return self.root / self.subdomain
+    def snapshot(self, document: Document | None = None) -> SiteStorage[P_co]:
+        """For many reads, of the site or of the texts and images of one document: in a bucket, what exists is answered
+        from a listing that is made now."""
+        root = self.root
+        if not isinstance(root, ObjectPath):
+            return self
+        folders = (self.folder,) if document is None else (self.texts(document), self.images(document))
+        return SiteStorage(cast("P_co", root.snapshot(*cast("tuple[ObjectPath, ...]", folders))), self.subdomain)
+
+    def live(self) -> SiteStorage[P_co]:
+        """Without a snapshot."""
+        root = self.root
+        return SiteStorage(cast("P_co", root.live()), self.subdomain) if isinstance(root, ObjectPath) else self
+
+    def prefetch_manifests(self, documents: Iterable[Document]) -> None:
+        """Have manifests in the local cache. For a snapshot of a bucket; in a folder they are local already."""
+        if isinstance(self.root, ObjectPath):
+            self.root.prefetch(cast("ObjectPath", self.manifest(document)) for document in documents)
+
+    def prefetch_texts(self, documents: Iterable[Document]) -> None:
+        """Likewise for page texts, manifests and extraction results."""
+        if isinstance(self.root, ObjectPath):
+            folders = (cast("ObjectPath", self.texts(document)) for document in documents)
+            self.root.prefetch(path for folder in folders for path in folder.iterdir() if path.suffix in _TEXT_FILES)
 
     @property
-    def database(self) -> Path:
-        return self.folder / "meetings.db"
+    def folder(self) -> P_co:
+        return self._path()
 
-    def pdf(self, document: Document) -> Path:
-        return self._base(document) / "pdfs" / folder_name(document.meeting) / f"{document.stem}.pdf"
+    @property
+    def database(self) -> P_co:
+        return self._path("meetings.db")
+
+    def pdf(self, document: Document) -> P_co:
+        return self._path(*_place(document, "pdfs"), f"{document.stem}.pdf")
 
     def storage_key(self, document: Document) -> str:
         """Path of the PDF relative to the site's folder, as stored in content_items."""
-        return self.pdf(document).relative_to(self.folder).as_posix()
+        return "/".join(filter(None, (*_place(document, "pdfs"), f"{document.stem}.pdf")))
 
-    def texts(self, document: Document) -> Path:
-        return self._base(document) / "txt" / folder_name(document.meeting) / document.stem
+    def texts(self, document: Document) -> P_co:
+        return self._path(*_place(document, "txt"), document.stem)
 
-    def page_text(self, document: Document, page: int) -> Path:
-        return self.texts(document) / f"{page}.txt"
+    def page_text(self, document: Document, page: int) -> P_co:
+        return self._path(*_place(document, "txt"), document.stem, f"{page}.txt")
 
-    def word_boxes(self, document: Document, page: int) -> Path:
-        return self.texts(document) / f"{page}.words.gz"
+    def word_boxes(self, document: Document, page: int) -> P_co:
+        return self._path(*_place(document, "txt"), document.stem, f"{page}.words.gz")
 
-    def manifest(self, document: Document) -> Path:
-        return self.texts(document) / "manifest.json"
+    def manifest(self, document: Document) -> P_co:
+        return self._path(*_place(document, "txt"), document.stem, "manifest.json")
 
-    def extracted(self, document: Document) -> Path:
-        return self.texts(document) / "extracted.json"
+    def extracted(self, document: Document) -> P_co:
+        return self._path(*_place(document, "txt"), document.stem, "extracted.json")
 
-    def page_image(self, document: Document, page: int) -> Path:
-        return self._base(document) / "images" / folder_name(document.meeting) / document.stem / f"{page}.png"
+    def images(self, document: Document) -> P_co:
+        """The folder of page images."""
+        return self._path(*_place(document, "images"), document.stem)
+
+    def page_image(self, document: Document, page: int) -> P_co:
+        return self._path(*_place(document, "images"), document.stem, f"{page}.png")
 
     def kept_images(self, document: Document) -> set[int]:
         """The pages of which an image is stored."""
-        try:
-            names = os.listdir(self.page_image(document, 1).parent)  # noqa: PTH208 (names only, without a Path for each)
-        except FileNotFoundError:
-            return set()
+        names = list_names(self.images(document))
         return {int(name[:-4]) for name in names if re.fullmatch(r"[1-9][0-9]*\.png", name)}
 
     def page_image_url(self, document: Document, page: int) -> str:
@@ -117,20 +150,29 @@ class SiteStorage:
         prefix = f"/{folder}" if folder else ""
         return f"{prefix}/{folder_name(document.meeting)}/{document.stem}/{page}.png"
 
-    def image_path(self, page_image: str) -> Path | None:
+    def image_path(self, page_image: str) -> P_co | None:
         """Return the file of a page_image value; None if the value is invalid. It may be untrusted input."""
         match = _PAGE_IMAGE.fullmatch(page_image)
         if match is None:
             return None
         kind_folder, *path = match.groups()
-        return (self.folder / (kind_folder or "")).joinpath("images", *path)
+        return self._path(kind_folder or "", "images", *path)
 
-    def _base(self, document: Document) -> Path:
-        return self.folder / KIND_FOLDERS[document.kind]
+    def _path(self, *names: str) -> P_co:
+        return cast("P_co", self.root.joinpath(self.subdomain, *names))
 
 
-def require_mounted(root: Path) -> None:
+def _place(document: Document, folder: str) -> tuple[str, str, str]:
+    """The folder of the document's kind, that of its texts, PDFs or images, and that of its meeting."""
+    return KIND_FOLDERS[document.kind], folder, folder_name(document.meeting)
+
+
+def require_mounted(root: StoragePath) -> None:
     """Raise StorageUnmounted if the storage has no folder of any site."""
+    if isinstance(root, ObjectPath):
+        if not _has_sites(root):
+            raise StorageUnmounted(f"{root} has no files of any site, although documents are stored")
+        return
     try:
         with os.scandir(root) as entries:
             if any(entry.is_dir() and is_subdomain(entry.name) for entry in entries):
@@ -138,6 +180,57 @@ def require_mounted(root: Path) -> None:
     except FileNotFoundError:
         pass
     raise StorageUnmounted(f"{root} has no folder of any site, although documents are stored")
+
+
+_sites_seen_at: dict[ObjectPath, float] = {}
+
+
+def _has_sites(root: ObjectPath) -> bool:
+    """Asked before every job. The answer that there are sites holds for a minute: the listing may be long."""
+    if time.monotonic() - _sites_seen_at.get(root, float("-inf")) > _SITES_SEEN_SECONDS:
+        if not any(map(is_subdomain, root.folder_names())):
+            return False
+        _sites_seen_at[root] = time.monotonic()
+    return True
+
+
+def list_names(folder: StoragePath) -> list[str]:
+    """The names in a folder; none if it does not exist."""
+    if isinstance(folder, ObjectPath):
+        return [path.name for path in folder.iterdir()]
+    try:
+        return os.listdir(folder)  # noqa: PTH208 (names only, without a Path for each)
+    except FileNotFoundError:
+        return []
+
+
+@contextlib.contextmanager
+def local_copy(path: StoragePath) -> Iterator[Path]:
+    """The file itself, or a copy of the object in the local cache, for programs that need a file. Read-only."""
+    if isinstance(path, Path):
+        yield path
+    else:
+        with path.local_copy() as copy:
+            yield copy
+
+
+def read_head(path: StoragePath, size: int) -> bytes:
+    """The first bytes of a file."""
+    if isinstance(path, ObjectPath):
+        return path.read_head(size)
+    with path.open("rb") as file:
+        return file.read(size)
+
+
+def relative_name(path: StoragePath, folder: StoragePath) -> str:
+    """The path below a folder, with slashes."""
+    assert type(path) is type(folder)
+    return path.relative_to(cast("Any", folder)).as_posix()
+
+
+def work_folder(folder: StoragePath) -> Path:
+    """Where unfinished files are: on the file system of the folder or, for a bucket, beside the local cache."""
+    return folder.cache.work_folder if isinstance(folder, ObjectPath) else folder / ".incoming"
 
 
 @contextlib.contextmanager
@@ -180,9 +273,9 @@ def fsync(path: Path) -> None:
         os.close(descriptor)
 
 
-def make_folder(folder: Path) -> None:
-    """Create a folder and its missing parents, durably."""
-    if folder.is_dir():
+def make_folder(folder: StoragePath) -> None:
+    """Create a folder and its missing parents, durably. In a bucket, folders need not be created."""
+    if isinstance(folder, ObjectPath) or folder.is_dir():
         return
     make_folder(folder.parent)
     folder.mkdir(exist_ok=True)
@@ -198,18 +291,35 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
         install((temporary, path))
 
 
-def write(path: Path, content: bytes | str) -> None:
+def write(path: StoragePath, content: bytes | str) -> None:
+    content = content.encode() if isinstance(content, str) else content
+    if isinstance(path, ObjectPath):
+        path.write(content)
+        return
     with atomic_write(path) as file:
-        file.write(content.encode() if isinstance(content, str) else content)
+        file.write(content)
 
 
-def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Like `write` for several files of a folder, with one fsync of the folder instead of one per file."""
+def write_files(folder: StoragePath, files: Mapping[str, bytes]) -> None:
+    """Like `write` for several files of a folder, with one fsync of the folder instead of one per file. In a bucket,
+    with several requests at a time."""
+    if isinstance(folder, ObjectPath):
+        objects = [(folder / name, content) for name, content in files.items()]
+        in_parallel(lambda item: item[0].write(item[1]), objects)
+        return
     with contextlib.ExitStack() as stack:
         paths = [(stack.enter_context(temporary_file(folder / name)), folder / name) for name in files]
         for (temporary, _), content in zip(paths, files.values(), strict=True):
             temporary.write_bytes(content)
         install(*paths)
+
+
+def delete_folder(folder: StoragePath) -> None:
+    """Delete a folder with all files below it."""
+    if isinstance(folder, ObjectPath):
+        folder.delete_tree()
+    else:
+        shutil.rmtree(folder)
 
 
 @dataclass(frozen=True)
@@ -219,20 +329,23 @@ class PendingDownload:
     file: BinaryIO
     path: Path
 
-    def move_to(self, final: Path) -> None:
+    def move_to(self, final: StoragePath) -> None:
         """Move the file to its final path. A different file at that path is kept under another name."""
         self.file.flush()
         make_folder(final.parent)
-        if final.exists() and sha256_file(final) != sha256_file(self.path):
+        if final.is_file() and sha256_file(final) != sha256_file(self.path):
             quarantine(final, "replaced")
+        if isinstance(final, ObjectPath):
+            final.upload(self.path)
+            return
         self.path.chmod(0o644)
         install((self.path, final))
 
 
 @contextlib.contextmanager
-def pending_download(folder: Path) -> Iterator[PendingDownload]:
-    """Create a temporary file on the file system of the site's folder."""
-    incoming = folder / ".incoming"
+def pending_download(folder: StoragePath) -> Iterator[PendingDownload]:
+    """Create a temporary file on the file system of the site's folder or, for a bucket, of the local cache."""
+    incoming = work_folder(folder)
     make_folder(incoming)
     descriptor, temporary = tempfile.mkstemp(suffix=".part", dir=incoming)
     try:
@@ -242,22 +355,25 @@ def pending_download(folder: Path) -> Iterator[PendingDownload]:
         Path(temporary).unlink(missing_ok=True)
 
 
-def delete_stale(folder: Path, older_than: float) -> None:
-    """Delete downloads in `.incoming` that no worker has written to for `older_than` seconds."""
-    for path in (folder / ".incoming").glob("*.part"):
+def delete_stale(folder: StoragePath, older_than: float) -> None:
+    """Delete unfinished downloads that no worker has written to for `older_than` seconds."""
+    for path in work_folder(folder).glob("*.part"):
         with contextlib.suppress(FileNotFoundError):
-            if path.stat().st_mtime < time.time() - older_than:
+            if path.is_file() and path.stat().st_mtime < time.time() - older_than:
                 path.unlink()
 
 
-def quarantine(path: Path, suffix: str) -> None:
+def quarantine(path: StoragePath, suffix: str) -> None:
     """Rename a file to `{name}.{suffix}`, with a number if that exists."""
     suffixes = itertools.chain([suffix], (f"{suffix}-{number}" for number in itertools.count(2)))
     candidates = (path.with_name(f"{path.name}.{candidate}") for candidate in suffixes)
-    path.rename(next(candidate for candidate in candidates if not candidate.exists()))
-    fsync(path.parent)
+    path.rename(cast("Any", next(candidate for candidate in candidates if not candidate.exists())))
+    if isinstance(path, Path):
+        fsync(path.parent)
 
 
-def sha256_file(path: Path) -> str:
+def sha256_file(path: StoragePath) -> str:
+    if isinstance(path, ObjectPath):
+        return path.sha256()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

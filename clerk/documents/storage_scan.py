@@ -17,6 +17,7 @@ from clerk.documents import manifest
 from clerk.documents.kinds import KIND_FOLDERS
 from clerk.documents.sanitize import folder_name
 from clerk.documents.storage import Document, SiteStorage, sha256_file
+from clerk.object_storage.path import ObjectPath, StoragePath
 
 _STEM = re.compile(r"(\d{4}-\d{2}-\d{2})(?:_([1-9]\d{0,3}))?(?:_r([1-9]\d{0,3}))?")
 STALE_AFTER = 86_400.0
@@ -28,7 +29,7 @@ def find_documents(storage: SiteStorage) -> list[Document]:
     return [
         document
         for kind, base in KIND_FOLDERS.items()
-        for folder, stem in sorted({*_pdfs(storage.folder / base), *_texts(storage.folder / base)})
+        for folder, stem in sorted({*_pdfs(storage.folder.joinpath(base)), *_texts(storage.folder.joinpath(base))})
         if (document := _parse_path(storage.subdomain, kind, folder, stem)) is not None
     ]
 
@@ -46,22 +47,26 @@ def path_conflicts(storage: SiteStorage, document: Document) -> bool:
 
 
 def stale_temp_files(storage: SiteStorage, older_than: float = STALE_AFTER) -> list[Path]:
-    """Return temporary files that no process has written to for `older_than` seconds."""
+    """Return temporary files that no process has written to for `older_than` seconds. In a bucket there are none: they
+    are in the local cache, and the next fetch on that machine deletes them."""
+    folder = storage.folder
+    if isinstance(folder, ObjectPath):
+        return []
     before = time.time() - older_than
     stale = []
-    for path in storage.folder.rglob("*.part"):
+    for path in folder.rglob("*.part"):
         with contextlib.suppress(FileNotFoundError):  # its process is alive and has renamed it
             if path.lstat().st_mtime < before and not path.is_dir():
                 stale.append(path)
     return sorted(stale)
 
 
-def _pdfs(base: Path) -> Iterator[tuple[str, str]]:
+def _pdfs(base: StoragePath) -> Iterator[tuple[str, str]]:
     for path in base.glob("pdfs/*/*.pdf"):
         yield path.parent.name, path.stem
 
 
-def _texts(base: Path) -> Iterator[tuple[str, str]]:
+def _texts(base: StoragePath) -> Iterator[tuple[str, str]]:
     for path in base.glob("txt/*/*"):
         yield path.parent.name, path.name
 

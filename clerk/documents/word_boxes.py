@@ -23,8 +23,9 @@ import re
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
+
+from clerk.object_storage.path import StoragePath
 
 SCALE = 10_000
 """Width and height of the image in the unit of the boxes."""
@@ -115,7 +116,7 @@ def compress(text: str) -> bytes:
     return gzip.compress(text.encode(), compresslevel=6, mtime=0)
 
 
-def load(path: Path) -> WordBoxes | None:
+def load(path: StoragePath) -> WordBoxes | None:
     """None if the file does not exist. Raises WordBoxesInvalid if it is damaged."""
     try:
         compressed = path.read_bytes()

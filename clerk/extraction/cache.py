@@ -10,10 +10,10 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from clerk.documents.storage import write
 from clerk.extraction.schema import Findings, with_result_text
+from clerk.object_storage.path import StoragePath
 
 _FORMAT = 1
 Texts = Sequence[tuple[int, str]]
@@ -37,7 +37,7 @@ def text_hash(texts: Texts) -> str:
     return digest.hexdigest()
 
 
-def load(path: Path) -> CachedFindings | None:
+def load(path: StoragePath) -> CachedFindings | None:
     """Load a cache; None if it does not exist or is invalid."""
     try:
         values = json.loads(path.read_bytes())
@@ -52,13 +52,13 @@ def load(path: Path) -> CachedFindings | None:
         return None
 
 
-def findings_for(path: Path, texts: Texts) -> dict[int, Findings]:
+def findings_for(path: StoragePath, texts: Texts) -> dict[int, Findings]:
     """Return the cached findings by page if they were made from these texts."""
     cached = load(path)
     return cached.pages if cached and cached.text_sha256 == text_hash(texts) else {}
 
 
-def save(path: Path, findings: CachedFindings) -> None:
+def save(path: StoragePath, findings: CachedFindings) -> None:
     content = {
         "form": _FORMAT,
         "extractor": findings.extractor,

@@ -16,7 +16,8 @@ from datetime import date
 from enum import StrEnum
 from pathlib import Path
 
-from clerk.errors import ToolMissing
+from clerk.config import Settings
+from clerk.errors import SettingError, ToolMissing
 from clerk.ocr import ocr_engine, poppler
 from clerk.ocr.sandbox import Limits, ToolFailed
 
@@ -26,6 +27,16 @@ _STEM = re.compile(r"(\d{4}-\d{2}-\d{2})(?:_([1-9]\d{0,3}))?(?:_r([1-9]\d{0,3}))
 _PAGE = re.compile(r"0*([1-9]\d{0,5})\.(?:txt|png)")
 _PAGE_COUNT_LIMITS = Limits(memory=1 << 30)
 _PAGE_COUNT_TIMEOUT = 10.0
+
+
+def require_folder(settings: Settings) -> Path:
+    """STORAGE_DIR, if it is a folder: legacy clerk had no other storage."""
+    if not isinstance(settings.storage_dir, Path):
+        raise SettingError(
+            f"STORAGE_DIR is {settings.storage_dir}, and the files of legacy clerk are in a folder",
+            "set STORAGE_DIR to that folder, import, then copy it to the bucket (docs/storage.md)",
+        )
+    return settings.storage_dir
 
 
 class DocumentState(StrEnum):

@@ -51,7 +51,7 @@ class TextUnreadable(Exception):
     """A text file exists but cannot be used."""
 
 
-def place(storage: SiteStorage, sources: Iterable[LegacyDocument]) -> list[tuple[Document, LegacyDocument]]:
+def place(storage: SiteStorage[Path], sources: Iterable[LegacyDocument]) -> list[tuple[Document, LegacyDocument]]:
     """Assign a clerk document to each legacy document.
 
     Folders with the same name in clerk (`City Council`, `CityCouncil`) belong to one body. Different texts of one day
@@ -92,7 +92,7 @@ def _hashes(source: LegacyDocument) -> list[str]:
 
 
 def import_document(
-    storage: SiteStorage, document: Document, source: LegacyDocument, dry_run: bool = False
+    storage: SiteStorage[Path], document: Document, source: LegacyDocument, dry_run: bool = False
 ) -> ImportedDocument:
     """Link the files and write the manifest. Raises OSError if the disk fails."""
     state, problem = source.state()
@@ -138,7 +138,7 @@ def _pages(source: LegacyDocument) -> tuple[Page, ...]:
     return tuple(pages)
 
 
-def _link_texts(storage: SiteStorage, document: Document, source: LegacyDocument, new: Manifest) -> None:
+def _link_texts(storage: SiteStorage[Path], document: Document, source: LegacyDocument, new: Manifest) -> None:
     """Link the texts, then write the manifest, unless an existing one matches the texts: it has more details."""
     if source.texts != source.pages:
         _clear_first_page(storage, document, source.texts[1])
@@ -152,7 +152,7 @@ def _link_texts(storage: SiteStorage, document: Document, source: LegacyDocument
         manifest.save(path, new)
 
 
-def _clear_first_page(storage: SiteStorage, document: Document, whole_text: Path) -> None:
+def _clear_first_page(storage: SiteStorage[Path], document: Document, whole_text: Path) -> None:
     """Back up and remove the first page of an interrupted OCR: the single file with all of the text replaces it."""
     first = storage.page_text(document, 1)
     if first.exists() and not cmp(first, whole_text, shallow=False):
@@ -160,7 +160,7 @@ def _clear_first_page(storage: SiteStorage, document: Document, whole_text: Path
         first.unlink()
 
 
-def _link(storage: SiteStorage, links: Mapping[Path, Path]) -> None:
+def _link(storage: SiteStorage[Path], links: Mapping[Path, Path]) -> None:
     """Link existing files (values) to the wanted paths (keys) in one folder.
 
     New links are added to LINK_LIST first: legacy clerk would take them for further documents.

@@ -125,7 +125,7 @@ class StoredDocuments:
         return 1 if stage == "fetch" or not self.documents else 2
 
 
-def import_files(storage: SiteStorage, dry_run: bool) -> StoredDocuments:
+def import_files(storage: SiteStorage[Path], dry_run: bool) -> StoredDocuments:
     """Put the files of every document in their places. The manifests then list the texts that are complete."""
     legacy = disk.scan(storage.folder)
     stored = StoredDocuments(problems=list(legacy.problems), is_complete=legacy.is_complete)

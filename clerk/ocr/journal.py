@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from pathlib import Path
 
 from clerk.documents.manifest import Manifest, Page, digest
 from clerk.documents.storage import Document, SiteStorage, fsync, write
+from clerk.object_storage.path import ObjectPath
 
 _NAME = ".reading.jsonl"
 
@@ -32,6 +34,7 @@ class Journal:
         self.pdf_sha256 = pdf_sha256
         self.languages = languages
         self.forced_by_run = forced_by_run
+        self._content = ""
         self.head = {"pdf_sha256": pdf_sha256, "languages": languages}
         if forced_by_run is not None:
             self.head["forced_by_run"] = str(forced_by_run)
@@ -67,14 +70,24 @@ class Journal:
     def begin(self, pages: dict[int, Page]) -> None:
         """Rewrite the journal with the finished pages, so that no line follows an incomplete one."""
         lines = [json.dumps(self.head), *(json.dumps(vars(page)) for page in pages.values())]
-        write(self.path, "".join(f"{line}\n" for line in lines))
+        self._content = "".join(f"{line}\n" for line in lines)
+        if isinstance(self.path, ObjectPath):
+            self.path.overwrite(self._content.encode())
+        else:
+            write(self.path, self._content)
 
     def add(self, pages: list[Page]) -> None:
+        lines = "".join(f"{json.dumps(vars(page))}\n" for page in pages)
+        if isinstance(self.path, ObjectPath):  # which nothing can be appended to
+            self._content += lines
+            self.path.overwrite(self._content.encode())
+            return
         with self.path.open("a", encoding="utf-8") as file:
-            file.writelines(f"{json.dumps(vars(page))}\n" for page in pages)
+            file.write(lines)
             file.flush()
             os.fsync(file.fileno())
 
     def end(self) -> None:
         self.path.unlink(missing_ok=True)
-        fsync(self.path.parent)
+        if isinstance(self.path, Path):
+            fsync(self.path.parent)

@@ -6,6 +6,7 @@ file names itself, and accepts only known error codes.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 from clerk.config import DEFAULT_OCR_DPI
 from clerk.documents import integrity, legacy_backup, manifest, word_boxes
 from clerk.documents.manifest import FAILED, Manifest, Page, digest
-from clerk.documents.storage import Document, SiteStorage, sha256_file, write, write_files
+from clerk.documents.storage import Document, SiteStorage, local_copy, sha256_file, write_files
 from clerk.errors import (
     PdfAltered,
     PdfBroken,
@@ -22,6 +23,7 @@ from clerk.errors import (
     PdfTruncated,
     ReaderOutputInvalid,
 )
+from clerk.object_storage.path import StoragePath
 from clerk.ocr import protocol
 from clerk.ocr.document_readers import DocumentReaders
 from clerk.ocr.journal import Journal
@@ -61,8 +63,25 @@ def process(
     `check_cancelled` is called about once a second, also while a page is being processed. It may raise to stop the
     processing.
     """
-    pdf = storage.pdf(document)
-    sha256 = _checked_sha256(pdf, document)
+    storage = storage.snapshot(document)
+    with contextlib.ExitStack() as stack:
+        try:
+            # The processes that read the PDF get a file, and no access to the storage.
+            pdf = stack.enter_context(local_copy(storage.pdf(document)))
+        except FileNotFoundError as error:
+            raise _missing(storage.pdf(document)) from error
+        return _process(storage, document, pdf, options, report, check_cancelled)
+
+
+def _process(
+    storage: SiteStorage,
+    document: Document,
+    pdf: Path,
+    options: Options,
+    report: Report,
+    check_cancelled: Callable[[], None],
+) -> Manifest:
+    sha256 = _checked_sha256(pdf, storage.pdf(document), document)
     journal = Journal(storage, document, sha256, options.languages, options.forced_by_run)
     done = journal.pages(_usable_manifest(storage, document, journal))
     for number in integrity.missing_images(storage, document, done.values(), options.images):
@@ -98,14 +117,18 @@ def process(
     return result
 
 
-def _checked_sha256(pdf: Path, document: Document) -> str:
+def _checked_sha256(pdf: Path, path: StoragePath, document: Document) -> str:
     try:
         sha256 = sha256_file(pdf)
     except FileNotFoundError as error:
-        raise PdfMissing(f"the file {pdf} is missing; `clerk retry` fetches it again") from error
+        raise _missing(path) from error
     if document.sha256 is not None and document.sha256 != sha256:
-        raise PdfAltered(f"{pdf} is not the file that was fetched; `clerk retry` fetches it again")
+        raise PdfAltered(f"{path} is not the file that was fetched; `clerk retry` fetches it again")
     return sha256
+
+
+def _missing(path: StoragePath) -> PdfMissing:
+    return PdfMissing(f"the file {path} is missing; `clerk retry` fetches it again")
 
 
 def _usable_manifest(storage: SiteStorage, document: Document, journal: Journal) -> Manifest | None:
@@ -119,7 +142,7 @@ def _usable_manifest(storage: SiteStorage, document: Document, journal: Journal)
         existing = manifest.load(path)
     except manifest.ManifestUnreadable:
         existing = None
-    if existing.is_legacy if existing is not None else not journal.path.exists():
+    if existing.is_legacy if existing is not None else not journal.path.is_file():
         legacy_backup.back_up_files(storage, document)
     if existing is None or existing.is_legacy or not journal.accepts(existing):
         path.unlink(missing_ok=True)
@@ -148,6 +171,7 @@ def _task(pdf: Path, options: Options) -> protocol.Task:
 def _store(storage: SiteStorage, document: Document, scratch: Path, results: list[PageResult]) -> list[Page]:
     """Store texts and images by rename. Journal and manifest are written later, so they name only existing files."""
     texts: dict[str, bytes] = {}
+    images: dict[str, bytes] = {}
     pages = []
     for result in results:
         text = result.text.encode(errors="replace")
@@ -161,7 +185,7 @@ def _store(storage: SiteStorage, document: Document, scratch: Path, results: lis
             texts[boxes.name] = _checked_word_boxes(result.words)
         if result.image is not None:
             image = scratch / f"{result.page}.png"
-            write(storage.page_image(document, result.page), read_image(image))
+            images[image.name] = read_image(image)
             image.unlink()
         page = Page(
             page=result.page,
@@ -175,6 +199,8 @@ def _store(storage: SiteStorage, document: Document, scratch: Path, results: lis
             reason=result.reason,
         )
         pages.append(page)
+    if images:
+        write_files(storage.images(document), images)
     write_files(storage.texts(document), texts)
     return pages
 
@@ -204,8 +230,9 @@ def _check_failed_share(pages: tuple[Page, ...], is_truncated: bool, max_failed_
 def _delete_stale_files(storage: SiteStorage, document: Document, result: Manifest) -> None:
     """Delete texts, word boxes and images that an earlier PDF left for pages that this one lacks or that failed."""
     pages_with_text = {page.page for page in result.pages if page.has_text}
-    for folder in (storage.texts(document), storage.page_image(document, 1).parent):
-        for path in folder.glob("*") if folder.is_dir() else ():
+    for folder in (storage.texts(document), storage.images(document)):
+        paths: list[StoragePath] = [*folder.glob("*")] if folder.is_dir() else []
+        for path in paths:
             number = re.fullmatch(r"(\d+)\.(?:txt|words\.gz|png)", path.name)
             if number and int(number[1]) not in pages_with_text:
                 path.unlink()

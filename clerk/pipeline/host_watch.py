@@ -17,7 +17,9 @@ from pathlib import Path
 from clerk import host
 from clerk.config import Settings
 from clerk.documents.storage import require_mounted
-from clerk.errors import HostError, StorageUnmounted, ToolMissing
+from clerk.errors import HostError, StorageUnavailable, StorageUnmounted, ToolMissing
+from clerk.object_storage.bucket import Bucket
+from clerk.object_storage.path import ObjectPath
 from clerk.ocr.engines import find_engine
 from clerk.pipeline.engine import STAGES
 from clerk.pipeline.job_manager import ClerkJobManager, Failure
@@ -100,6 +102,8 @@ def find_problem(error: type[HostError], settings: Settings) -> HostError | None
             find_engine(settings).require_installed()
         elif error is StorageUnmounted:
             require_mounted(settings.storage_dir)
+        elif issubclass(error, StorageUnavailable):
+            return next(filter(None, (bucket.probe() for bucket in buckets(settings))), None)
         else:
             return host.find_problem(error, folders(settings))
     except HostError as problem:
@@ -109,4 +113,9 @@ def find_problem(error: type[HostError], settings: Settings) -> HostError | None
 
 def folders(settings: Settings) -> Sequence[Path]:
     """The folders that jobs write to."""
-    return settings.storage_dir, settings.publish_dir, Path(tempfile.gettempdir())
+    storage = [path for path in (settings.storage_dir, settings.publish_dir) if isinstance(path, Path)]
+    return *storage, *([settings.cache_dir] if buckets(settings) else []), Path(tempfile.gettempdir())
+
+
+def buckets(settings: Settings) -> set[Bucket]:
+    return {path.bucket for path in (settings.storage_dir, settings.publish_dir) if isinstance(path, ObjectPath)}

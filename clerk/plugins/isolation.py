@@ -27,6 +27,7 @@ from clerk.errors import (
     PluginRaised,
     PluginTimeout,
     SpacyUnavailable,
+    StorageConflict,
 )
 
 logger = logging.getLogger(__name__)
@@ -35,7 +36,15 @@ Result = TypeVar("Result")
 HOOK_TIMEOUT = 300.0
 """Default timeout of a hook call, in seconds."""
 _POLL_INTERVAL = 0.5
-_ERRORS_OF_BUILT_IN = (ArchiveDamaged, ArchiveMissing, CommandFailed, CommandTimeout, CommandUnset, SpacyUnavailable)
+_ERRORS_OF_BUILT_IN = (
+    ArchiveDamaged,
+    ArchiveMissing,
+    CommandFailed,
+    CommandTimeout,
+    CommandUnset,
+    SpacyUnavailable,
+    StorageConflict,
+)
 """Errors of built-in deployers and extractors. They are raised unchanged, so that units get their code and remedy."""
 
 

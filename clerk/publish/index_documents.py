@@ -16,7 +16,8 @@ from clerk.archive.query import ArchiveForm
 from clerk.archive.search import Facets, Match
 from clerk.archive.search_tables import detect_form, index_columns
 from clerk.errors import ClerkError
-from clerk.publish.versions import DATABASE, SiteVersions
+from clerk.object_storage.path import StoragePath
+from clerk.publish.versions import version_database
 
 if TYPE_CHECKING:
     import tantivy
@@ -94,7 +95,7 @@ def create(folder: Path) -> tantivy.Index:
 def write(
     index: tantivy.Index,
     folder: Path,
-    publish_dir: Path,
+    publish_dir: StoragePath,
     due: dict[str, str],
     gone: Iterable[str],
     result: UpdateResult,
@@ -127,10 +128,11 @@ def write(
         file.chmod(0o644)
 
 
-def _write_site(index: tantivy.Index, writer: tantivy.IndexWriter, publish_dir: Path, site: str, version: str) -> int:
+def _write_site(
+    index: tantivy.Index, writer: tantivy.IndexWriter, publish_dir: StoragePath, site: str, version: str
+) -> int:
     """Write the differences between the indexed pages of a site and those of a version. Returns its number of pages."""
-    database = SiteVersions(publish_dir, site).versions_folder / version / DATABASE
-    with open_readonly(database) as connection:
+    with open_readonly(version_database(publish_dir, site, version)) as connection:
         form = detect_form(connection)
         # All rows are read before anything is written: a damaged archive changes nothing.
         wanted = {page.key: page for page in _read_pages(connection, site, form)}

@@ -3,39 +3,20 @@
 
 from __future__ import annotations
 
-import functools
 import logging
-import os
 from collections.abc import Iterable
-from pathlib import Path
 
 from clerk.archive.search import Matches, SearchRequest, SearchResult, search
-from clerk.documents.sanitize import is_subdomain
+from clerk.object_storage.path import ObjectPath, StoragePath
 from clerk.publish.index_documents import UpdateResult
 from clerk.publish.search_index import SearchIndex, open_index
-from clerk.publish.versions import DATABASE, SiteVersions, published_archives
+from clerk.publish.versions import current_versions, published_archives, version_database
 
 logger = logging.getLogger(__name__)
 
 
-def current_versions(publish_dir: Path, site: str | None = None) -> dict[str, str]:
-    """Subdomain → name of the version that `current` names. Reads one link per site."""
-    versions = {}
-    for name in [site] if site else sorted(os.listdir(publish_dir)):  # noqa: PTH208 (thousands per search)
-        try:
-            target = os.readlink(f"{publish_dir}/{name}/current")  # noqa: PTH115 (thousands per search)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        if _is_subdomain(name):
-            versions[name] = target.rpartition("/")[2]
-    return versions
-
-
-_is_subdomain = functools.lru_cache(100_000)(is_subdomain)
-
-
 def search_published(
-    publish_dir: Path, request: SearchRequest, site: str | None = None, seconds: float | None = None
+    publish_dir: StoragePath, request: SearchRequest, site: str | None = None, seconds: float | None = None
 ) -> SearchResult:
     """Search the current versions of all sites, or of one.
 
@@ -51,11 +32,12 @@ def search_published(
         logger.warning("the search index cannot be used, so every archive is searched: %s", error)
         return search(published_archives(publish_dir, site), request, seconds)
 
-    def database(subdomain: str) -> Path | None:
+    def database(subdomain: str) -> StoragePath | None:
         version = current.get(subdomain)
-        return SiteVersions(publish_dir, subdomain).versions_folder / version / DATABASE if version else None
+        return version_database(publish_dir, subdomain, version) if version else None
 
-    rest = [(name, path) for name in current if name not in fresh and (path := database(name)) and path.is_file()]
+    stale = ((name, path) for name in current if name not in fresh and (path := database(name)))
+    rest = [(name, path) for name, path in stale if isinstance(path, ObjectPath) or path.is_file()]
     return search(rest, request, seconds, matches, database)
 
 
@@ -71,7 +53,7 @@ def _search_index(
     return matches, fresh
 
 
-def update_index(publish_dir: Path, sites: Iterable[str], wait: float) -> UpdateResult | None:
+def update_index(publish_dir: StoragePath, sites: Iterable[str], wait: float) -> UpdateResult | None:
     """Index the current versions of `sites`. None if there is no index."""
     index = open_index(publish_dir)
     if index is None:

@@ -25,6 +25,7 @@ from clerk.archive.query import Query
 from clerk.archive.query_nodes import Near, Node, Or, Term
 from clerk.archive.search import Matches, SearchRequest, Sort
 from clerk.documents.storage import make_folder
+from clerk.object_storage.path import ObjectPath, StoragePath
 from clerk.publish import index_documents
 from clerk.publish.index_documents import IndexUnavailable, UpdateResult, require_tantivy
 
@@ -47,11 +48,12 @@ Progress = Callable[[int, int], object]
 
 
 class SearchIndex:
-    """The index below `publish_dir`, if there is one. Instances are kept per process: see `open_index`."""
+    """The index of `publish_dir`, if there is one. Instances are kept per process: see `open_index`."""
 
-    def __init__(self, publish_dir: Path) -> None:
+    def __init__(self, publish_dir: StoragePath) -> None:
         self.publish_dir = publish_dir
-        self.folder = publish_dir / FOLDER / _FORMAT
+        self._root = _local_folder(publish_dir)
+        self.folder = self._root / FOLDER / _FORMAT
         self._lock = threading.Lock()
         self._opened: _Reader | None = None
 
@@ -144,7 +146,8 @@ class SearchIndex:
     @contextlib.contextmanager
     def _write_lock(self, wait: float) -> Iterator[None]:
         """Only one process may write. The lock is beside the index, because a build replaces the index's folder."""
-        with (self.publish_dir / f"{FOLDER}.lock").open("w") as file:
+        make_folder(self._root)
+        with (self._root / f"{FOLDER}.lock").open("w") as file:
             deadline = time.monotonic() + wait
             while True:
                 try:
@@ -202,10 +205,15 @@ def _open_reader(folder: Path, identity: tuple[int, int]) -> _Reader:
     raise AssertionError("unreachable")
 
 
-_indexes: dict[Path, SearchIndex] = {}
+def _local_folder(publish_dir: StoragePath) -> Path:
+    """Where the index is. Archives in a bucket have an index on each machine that searches them."""
+    return publish_dir.cache.folder if isinstance(publish_dir, ObjectPath) else publish_dir
 
 
-def open_index(publish_dir: Path) -> SearchIndex | None:
+_indexes: dict[StoragePath, SearchIndex] = {}
+
+
+def open_index(publish_dir: StoragePath) -> SearchIndex | None:
     """The index of `publish_dir`; None if there is none, or if tantivy is not installed."""
     index = _indexes.setdefault(publish_dir, SearchIndex(publish_dir))
     if not index.exists:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clerk.archive import integrity
-from clerk.publish.versions import DATABASE, SiteVersions
+from clerk.publish.versions import SiteVersions
 from clerk.reconcile.repair import Connection, Repair
 from clerk.reconcile.site_check import SiteCheck
 
@@ -33,7 +33,7 @@ def compiled_problem(check: SiteCheck) -> str | None:
 
 def published_problem(check: SiteCheck) -> str | None:
     published = SiteVersions(check.settings.publish_dir, check.site.subdomain)
-    problem = published.find_problem(check.site.shown_hash, check.needs_hash(published.link / DATABASE))
+    problem = published.find_problem(check.site.shown_hash, check.needs_hash(published.database))
     return problem and f"the published copy {problem}"
 
 

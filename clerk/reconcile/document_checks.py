@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from clerk.documents import integrity
 from clerk.documents.integrity import PdfStatus, TextsStatus
 from clerk.documents.storage import Document, quarantine
 from clerk.errors import FilesLost, WorkerLost
+from clerk.object_storage.path import StoragePath
 from clerk.ocr.tesseract import DEFAULT_LANGUAGES
 from clerk.pipeline import engine
 from clerk.reconcile.repair import Connection, Repair
@@ -86,7 +86,7 @@ class PdfObservation:
         return site_row is not None and not site_row[0] and _stamp(check.storage.pdf(row.document)) == self.stamp
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
+def _stamp(path: StoragePath) -> tuple[int, int] | None:
     try:
         status = path.stat()
     except FileNotFoundError:

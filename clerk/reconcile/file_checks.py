@@ -141,15 +141,16 @@ def read_sites(
 
 def check_site(connection: Connection, check: SiteCheck) -> list[Repair]:
     try:
-        if sites_without_run.is_without_run(check):
-            return sites_without_run.find(check)
-        return [
-            *untracked_documents.find(connection, check),
-            *document_checks.find(connection, check),
-            *archive_checks.find(check),
-            *check.run(),
-            *temp_files.find(check),
-        ]
+        with check.snapshot():
+            if sites_without_run.is_without_run(check):
+                return sites_without_run.find(check)
+            return [
+                *untracked_documents.find(connection, check),
+                *document_checks.find(connection, check),
+                *archive_checks.find(check),
+                *check.run(),
+                *temp_files.find(check),
+            ]
     except OSError as error:  # a failing disk or missing permissions, not a loss
         return [_unreadable(check, error)]
 

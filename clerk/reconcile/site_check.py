@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from clerk.config import Settings
 from clerk.documents.storage import SiteStorage
 from clerk.errors import RunInProgress
+from clerk.object_storage.path import StoragePath
 from clerk.pipeline import engine
 from clerk.reconcile.repair import Connection, Repair
 
@@ -61,11 +63,23 @@ class SiteCheck:
     reasons: list[str] = field(default_factory=list)
     """Findings whose repair has changed the ledger. Without any, no run is needed."""
 
+    _snapshot: SiteStorage | None = None
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Within the block, the files of a bucket are those of one listing. Repairs, which are applied later, look at
+        the files as they are then."""
+        self._snapshot = SiteStorage(self.settings.storage_dir, self.site.subdomain).snapshot()
+        try:
+            yield
+        finally:
+            self._snapshot = None
+
     @property
     def storage(self) -> SiteStorage:
-        return SiteStorage(self.settings.storage_dir, self.site.subdomain)
+        return self._snapshot or SiteStorage(self.settings.storage_dir, self.site.subdomain)
 
-    def needs_hash(self, path: Path) -> bool:
+    def needs_hash(self, path: StoragePath) -> bool:
         """Whether the file changed since the last clean scan, or there was none."""
         if self.full or self.site.clean_at is None:
             return True

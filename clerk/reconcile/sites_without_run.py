@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from psycopg.types.json import Jsonb
 
+from clerk.documents.storage import SiteStorage
 from clerk.legacy import migrate
+from clerk.object_storage.path import ObjectPath
 from clerk.pipeline import engine
 from clerk.reconcile.repair import Connection, Repair
 from clerk.reconcile.site_check import SiteCheck
@@ -25,7 +27,19 @@ def is_without_run(check: SiteCheck) -> bool:
 def find(check: SiteCheck) -> list[Repair]:
     subdomain, stage = check.site.subdomain, _STAGES[check.site.phase or 1]
     found = f"it is in stage {stage} and has no run"
-    stored = migrate.import_files(check.storage, dry_run=True)
+    root = check.settings.storage_dir
+    if isinstance(root, ObjectPath):
+        return [
+            Repair.report(
+                _KIND,
+                subdomain,
+                found,
+                "its files are in a bucket, which legacy clerk did not have",
+                "nothing: start a run with `clerk update`",
+            )
+        ]
+    storage = SiteStorage(root, subdomain)
+    stored = migrate.import_files(storage, dry_run=True)
     if not stored.is_complete:
         return [
             Repair.report(
@@ -39,7 +53,7 @@ def find(check: SiteCheck) -> list[Repair]:
 
     def take_over(connection: Connection) -> bool:
         migrate.require_pdf_tool()
-        stored = migrate.import_files(check.storage, dry_run=False)
+        stored = migrate.import_files(storage, dry_run=False)
         if not stored.is_complete:
             raise OSError(stored.problems[0])
         documents = Jsonb([document.as_dict() for document in stored.documents])

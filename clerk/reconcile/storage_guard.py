@@ -7,6 +7,7 @@ from pathlib import Path
 from clerk.config import Settings
 from clerk.documents.sanitize import is_subdomain
 from clerk.errors import ClerkError
+from clerk.object_storage.path import ObjectPath, StoragePath
 from clerk.reconcile.repair import Connection, Repair
 
 STORAGE_MISSING = "storage-missing"
@@ -46,7 +47,7 @@ def require_storage(connection: Connection, settings: Settings) -> list[str]:
 
 def require_publish_dir(connection: Connection, settings: Settings) -> None:
     """Raise StorageMissing if the folder is missing. Inside the storage folder it was checked with that."""
-    if settings.publish_dir.is_relative_to(settings.storage_dir):
+    if _is_below(settings.publish_dir, settings.storage_dir):
         return
     published = {subdomain for (subdomain,) in connection.execute(_PUBLISHED_HERE)}
     if published and not published & _folders(settings.publish_dir, "the folder of published archives"):
@@ -57,8 +58,16 @@ def require_publish_dir(connection: Connection, settings: Settings) -> None:
         )
 
 
-def _folders(root: Path, what: str) -> set[str]:
+def _is_below(folder: StoragePath, root: StoragePath) -> bool:
+    if isinstance(folder, ObjectPath):
+        return folder.is_relative_to(root)
+    return isinstance(root, Path) and folder.is_relative_to(root)
+
+
+def _folders(root: StoragePath, what: str) -> set[str]:
     try:
+        if isinstance(root, ObjectPath):
+            return {name for name in root.folder_names() if is_subdomain(name)}
         return {path.name for path in root.iterdir() if path.is_dir() and is_subdomain(path.name)}
     except FileNotFoundError:
         return set()

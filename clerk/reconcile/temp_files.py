@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from clerk.documents import storage_scan
+from clerk.documents.storage import relative_name
 from clerk.reconcile.repair import Connection, Repair
 from clerk.reconcile.site_check import SiteCheck
 
@@ -18,7 +19,7 @@ def find(check: SiteCheck) -> list[Repair]:
             path.unlink(missing_ok=True)
         return bool(remaining)
 
-    first = files[0].relative_to(check.storage.folder)
+    first = relative_name(files[0], check.storage.folder)
     return [
         Repair(
             kind="temp-files",

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import replace
-from pathlib import Path
 
 from clerk.archive import content_hash
 from clerk.documents import integrity, repository, storage_scan
 from clerk.documents.sanitize import folder_name
-from clerk.documents.storage import Document, SiteStorage, sha256_file
+from clerk.documents.storage import Document, SiteStorage, read_head, sha256_file
 from clerk.documents.storage_import import StoredDocument, import_stored
+from clerk.object_storage.path import StoragePath
 from clerk.pipeline import engine
 from clerk.reconcile.repair import Connection, Repair
 from clerk.reconcile.site_check import SiteCheck
@@ -58,10 +58,9 @@ def _read_stored(storage: SiteStorage, document: Document) -> StoredDocument | N
     return StoredDocument(known, storage.storage_key(document), size, manifest.page_count if manifest else None)
 
 
-def _is_pdf(path: Path) -> bool:
+def _is_pdf(path: StoragePath) -> bool:
     try:
-        with path.open("rb") as file:
-            return b"%PDF-" in file.read(_HEAD_SIZE)
+        return b"%PDF-" in read_head(path, _HEAD_SIZE)
     except FileNotFoundError:
         return False
 

@@ -10,7 +10,8 @@ from clerk.db.migrations.verify import Check
 from clerk.documents import integrity
 from clerk.documents.integrity import PdfStatus
 from clerk.documents.storage import Document, SiteStorage
-from clerk.publish.versions import DATABASE, SiteVersions
+from clerk.object_storage.path import StoragePath
+from clerk.publish.versions import SiteVersions
 from clerk.reconcile.repair import Connection
 from clerk.reconcile.storage_guard import StorageMissing, require_publish_dir, require_storage
 
@@ -68,7 +69,7 @@ def verify_files(
             if compiled:
                 problems += _archives(settings, subdomain, published_here)
             if full:
-                problems += _documents(connection, SiteStorage(settings.storage_dir, subdomain))
+                problems += _documents(connection, SiteStorage(settings.storage_dir, subdomain).snapshot())
             progress(number, len(sites))
     except OSError as error:  # a failing disk or missing permissions: the state of the files is unknown
         return Check(NAME, _TITLE, problems, f"a file is not readable ({error})")
@@ -80,9 +81,9 @@ def verify_files(
 
 def _archives(settings: Settings, subdomain: str, published_here: bool) -> list[str]:
     published = SiteVersions(settings.publish_dir, subdomain)
-    databases = {"meetings.db": SiteStorage(settings.storage_dir, subdomain).database}
+    databases: dict[str, StoragePath] = {"meetings.db": SiteStorage(settings.storage_dir, subdomain).database}
     if published_here:
-        databases["the published copy"] = published.link / DATABASE
+        databases["the published copy"] = published.database
     found_problems = {name: archive_integrity.find_problem(path) for name, path in databases.items()}
     return [f"{subdomain}: {name} {problem}" for name, problem in found_problems.items() if problem is not None]
 

@@ -10,7 +10,6 @@ import re
 import uuid
 import xml.etree.ElementTree as ET
 from datetime import datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -22,6 +21,7 @@ from clerk.config import Settings
 from clerk.documents.sanitize import is_subdomain
 from clerk.documents.storage import make_folder, write
 from clerk.humanize import pluralize
+from clerk.object_storage.path import StoragePath
 from clerk.saved_searches.deliveries import Match
 from clerk.saved_searches.notification import page_url
 from clerk.saved_searches.repository import SavedSearchNotFound
@@ -132,7 +132,7 @@ def write_site_feed(connection: Connection, settings: Settings, subdomain: str) 
 def remove_stale(connection: Connection, settings: Settings) -> int:
     """Delete the feed files of saved searches that were removed. Returns how many."""
     # The files are listed first: a feed that is created after the query must not be deleted.
-    files = list((settings.publish_dir / FEEDS_FOLDER).glob("*.atom"))
+    files: list[StoragePath] = [*(settings.publish_dir / FEEDS_FOLDER).glob("*.atom")]
     if not files:
         return 0
     rows = connection.execute("select name from saved_search_overview where has_feed")
@@ -143,7 +143,7 @@ def remove_stale(connection: Connection, settings: Settings) -> int:
     return len(stale)
 
 
-def read_file(publish_dir: Path, kind: str, name: str) -> str | None:
+def read_file(publish_dir: StoragePath, kind: str, name: str) -> str | None:
     """A published feed, of a site or (kind `alerts`) of a saved search; None if there is none."""
     if not is_subdomain(name):  # names of saved searches are subdomains without dots
         return None

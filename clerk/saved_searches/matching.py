@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg
@@ -22,7 +21,8 @@ from clerk.archive.content_hash import hash_content, open_readonly
 from clerk.archive.query import InvalidQuery
 from clerk.config import Settings
 from clerk.documents.storage import SiteStorage
-from clerk.publish.versions import DATABASE, SiteVersions
+from clerk.object_storage.path import StoragePath
+from clerk.publish.versions import SiteVersions
 from clerk.saved_searches import deliveries, repository
 from clerk.saved_searches.page_query import MatchingPage, NewPages, parse_query, sources_of_pages
 from clerk.saved_searches.repository import SavedSearch
@@ -162,11 +162,11 @@ def _find_matches(
     return found, errors
 
 
-def _find_archive(settings: Settings, subdomain: str, content_hash: str) -> Path | None:
+def _find_archive(settings: Settings, subdomain: str, content_hash: str) -> StoragePath | None:
     """A database with the content of the publication; None if there is none any more."""
     for version in reversed(SiteVersions(settings.publish_dir, subdomain).versions()):
         if version.content_hash == content_hash:
-            return version.path / DATABASE
+            return version.database
     # Published by other deployers only: the next run may have replaced the file.
     database = SiteStorage(settings.storage_dir, subdomain).database
     if not database.is_file():
@@ -197,7 +197,7 @@ def _read_earlier_versions(settings: Settings, subdomain: str, content_hash: str
     documents: dict[_DocumentKey, dict[str, None]] = {}
     for version in SiteVersions(settings.publish_dir, subdomain).versions():
         if version.content_hash != content_hash:
-            with open_readonly(version.path / DATABASE) as archive:
+            with open_readonly(version.database) as archive:
                 for key, ids in _read_page_ids(archive).items():
                     documents.setdefault(key, {}).update(dict.fromkeys(ids))
     return {key: list(ids) for key, ids in documents.items()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from psycopg.errors import QueryCanceled
@@ -18,6 +17,7 @@ from starlette.staticfiles import StaticFiles
 
 from clerk.archive.hits import PAGE_ROUTE
 from clerk.errors import ClerkError
+from clerk.object_storage.path import StoragePath
 from clerk.web.action_executor import ActionExecutor
 from clerk.web.auth import AuthMiddleware
 from clerk.web.db import ReadOnlyPool, SampleQuery
@@ -82,8 +82,8 @@ QUERIES: list[SampleQuery] = [
 def create_app(
     pool: ReadOnlyPool,
     token: str | None = None,
-    storage_dir: Path | None = None,
-    publish_dir: Path | None = None,
+    storage_dir: StoragePath | None = None,
+    publish_dir: StoragePath | None = None,
     executor: ActionExecutor | None = None,
     public_url: str | None = None,
 ) -> AuthMiddleware:

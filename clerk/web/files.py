@@ -1,15 +1,17 @@
-"""The files of a document on this machine: PDF, page texts and page images. No path leaves the site's folder."""
+"""The files of a document in storage: PDF, page texts and page images. No path leaves the site's folder."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from clerk.documents import manifest, word_boxes
 from clerk.documents.sanitize import is_subdomain
 from clerk.documents.storage import Document, SiteStorage
 from clerk.documents.word_boxes import WordBoxes, WordBoxesInvalid
+from clerk.object_storage.path import ObjectPath, StoragePath
 from clerk.web.sanitize import sanitize_text
 
 logger = logging.getLogger(__name__)
@@ -21,7 +23,7 @@ _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 @dataclass(frozen=True)
 class PageView:
-    """One page of a document, as far as its files are on this machine."""
+    """One page of a document, as far as its files are in storage."""
 
     number: int
     text: str | None
@@ -45,7 +47,7 @@ class DocumentFiles:
         return self._resolve(self.storage.texts(self.document)) is not None or self.pdf is not None
 
     @property
-    def pdf(self) -> Path | None:
+    def pdf(self) -> StoragePath | None:
         """The PDF as it was fetched: untrusted content."""
         return self._file(self.storage.pdf(self.document))
 
@@ -91,21 +93,24 @@ class DocumentFiles:
         with path.open("rb") as file:
             return file.read(MAX_TEXT_BYTES + 1)
 
-    def _file(self, path: Path) -> Path | None:
+    def _file(self, path: StoragePath) -> StoragePath | None:
         resolved = self._resolve(path)
         return resolved if resolved is not None and resolved.is_file() else None
 
-    def _resolve(self, path: Path) -> Path | None:
+    def _resolve(self, path: StoragePath) -> StoragePath | None:
         """None if the path does not exist, or if a symbolic link leads out of the site's folder."""
+        if isinstance(path, ObjectPath):
+            return path if path.exists() else None
         resolved = path.resolve()
-        return resolved if resolved.exists() and resolved.is_relative_to(self.storage.folder.resolve()) else None
+        folder = cast("Path", self.storage.folder)
+        return resolved if resolved.exists() and resolved.is_relative_to(folder.resolve()) else None
 
 
-def document_files(storage_dir: Path | None, document: Document) -> DocumentFiles | None:
+def document_files(storage_dir: StoragePath | None, document: Document) -> DocumentFiles | None:
     """None if this machine has no storage, or the subdomain cannot be a folder in it."""
     if storage_dir is None or not is_subdomain(document.subdomain):
         return None
-    storage = SiteStorage(storage_dir, document.subdomain)
+    storage = SiteStorage(storage_dir, document.subdomain).snapshot(document)
     try:
         return DocumentFiles(storage, document, manifest.load(storage.manifest(document)), None)
     except manifest.ManifestUnreadable as error:

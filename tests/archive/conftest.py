@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from clerk.object_storage.path import StoragePath
 from tests.archive.helpers import SiteDocuments
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> SiteDocuments:
-    return SiteDocuments(tmp_path / "storage")
+def site(storage_root: StoragePath) -> SiteDocuments:
+    return SiteDocuments(storage_root)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
-from contextlib import closing
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,8 @@ import psycopg
 
 from clerk.archive.selection import Candidate
 from clerk.documents import manifest
-from clerk.documents.storage import Document, SiteStorage, write
+from clerk.documents.storage import Document, SiteStorage, local_copy, write
+from clerk.object_storage.path import StoragePath
 
 Connection = psycopg.Connection[Any]
 DAY = date(2024, 3, 5)
@@ -35,8 +39,8 @@ def write_texts(storage: SiteStorage, document: Document, texts: list[str | None
 class SiteDocuments:
     """Documents of a site, without Postgres."""
 
-    def __init__(self, root: Path, subdomain: str = "springfield") -> None:
-        self.storage = SiteStorage(root, subdomain)
+    def __init__(self, root: StoragePath, subdomain: str = "springfield") -> None:
+        self.storage: SiteStorage[Any] = SiteStorage(root, subdomain)
         self.candidates: dict[int, Candidate] = {}
 
     def add(
@@ -62,13 +66,35 @@ class SiteDocuments:
         del self.candidates[document.id]
 
 
-def rows(database: Path, query: str, *arguments: object) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
+def rows(database: StoragePath, query: str, *arguments: object) -> list[tuple[Any, ...]]:
+    with local_copy(database) as file, closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
         return connection.execute(query, arguments).fetchall()
 
 
-def is_intact(database: Path) -> bool:
+@contextmanager
+def edited(database: StoragePath) -> Iterator[sqlite3.Connection]:
+    """Change a database behind clerk's back: an object is downloaded and uploaded again."""
+    if isinstance(database, Path):
+        with closing(sqlite3.connect(database)) as connection:
+            yield connection
+            connection.commit()
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "copy.db"
+        copy.write_bytes(database.read_bytes())
+        with edited(copy) as connection:
+            yield connection
+        database.upload(copy)
+
+
+def is_intact(database: StoragePath) -> bool:
     """SQLite's own integrity checks, not clerk's."""
+    with tempfile.TemporaryDirectory() as folder, local_copy(database) as file:
+        copy = shutil.copyfile(file, Path(folder) / "copy.db")
+        return _is_intact(copy)
+
+
+def _is_intact(database: Path) -> bool:
     with closing(sqlite3.connect(database)) as connection:
         for table in ("minutes_fts", "agendas_fts", "other_documents_fts"):
             connection.execute(f"insert into {table} ({table}, rank) values ('integrity-check', 1)")

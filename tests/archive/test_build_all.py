@@ -22,7 +22,8 @@ def make_archive(root: Path, subdomain: str, *texts: str) -> Path:
     site = SiteDocuments(root, subdomain)
     site.add(*texts)
     compile_site(site.storage, select(site.storage, site.candidates.values()))
-    return site.storage.database
+    database: Path = site.storage.database
+    return database
 
 
 def test_all_sites_are_in_one_database_even_with_the_same_pages(tmp_path: Path) -> None:

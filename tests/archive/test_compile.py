@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import sqlite3
 from contextlib import closing
 from datetime import date
@@ -19,20 +18,24 @@ from clerk.archive.carry_over import NOT_PUBLISHED, PublishedCopies
 from clerk.archive.compile import compile_site
 from clerk.archive.pages import Page, with_ids
 from clerk.archive.selection import select
-from clerk.documents.storage import write
+from clerk.documents.storage import delete_folder, write
 from clerk.errors import AllTextsMissing, PagesWouldVanish
 from clerk.extraction import cache
 from clerk.extraction.schema import Findings
-from tests.archive.helpers import SiteDocuments, is_intact, rows
+from clerk.object_storage.path import ObjectPath, StoragePath
+from tests.archive.helpers import SiteDocuments, edited, is_intact, rows
+from tests.s3 import BOTH
+
+STORAGES = BOTH
 
 
 def compile_documents(site: SiteDocuments, published: PublishedCopies = NOT_PUBLISHED) -> BuildResult:
     return compile_site(site.storage, select(site.storage, site.candidates.values()), published=published)
 
 
-def compile_from_scratch(site: SiteDocuments, tmp_path: Path) -> BuildResult:
+def compile_from_scratch(site: SiteDocuments) -> BuildResult:
     """A build of the same texts without the existing file."""
-    database, backup = site.storage.database, tmp_path / "backup.db"
+    database, backup = site.storage.database, site.storage.root / "backup.db"
     database.rename(backup)
     try:
         return compile_documents(site)
@@ -107,13 +110,15 @@ def test_an_unchanged_archive_is_not_written(site: SiteDocuments) -> None:
     assert _identity(site.storage.database) == before
 
 
-def _identity(file: Path) -> tuple[int, int, int]:
+def _identity(file: StoragePath) -> object:
     """Without the access time, which reading changes."""
+    if isinstance(file, ObjectPath):
+        return file.info()
     stat = file.stat()
     return stat.st_size, stat.st_mtime_ns, stat.st_ino
 
 
-def test_only_differences_are_written(site: SiteDocuments, tmp_path: Path) -> None:
+def test_only_differences_are_written(site: SiteDocuments) -> None:
     site.add("unchanged")
     revised = site.add("before", day=date(2024, 4, 2))
     removed = site.add("removed", day=date(2024, 5, 7))
@@ -129,7 +134,7 @@ def test_only_differences_are_written(site: SiteDocuments, tmp_path: Path) -> No
     ]
     assert rows(site.storage.database, "select rowid from minutes where text = 'unchanged'") == [(rowid,)]
     assert is_intact(site.storage.database)
-    assert built.content_hash == compile_from_scratch(site, tmp_path).content_hash
+    assert built.content_hash == compile_from_scratch(site).content_hash
 
 
 documents = st.lists(
@@ -156,7 +161,7 @@ def test_any_order_of_changes_equals_a_fresh_build(
         for kind, meeting, occurrence, texts in state:
             site.add(*texts, kind=kind, meeting=meeting, occurrence=occurrence)
         built = compile_documents(site)
-        assert built.content_hash == compile_from_scratch(site, folder).content_hash
+        assert built.content_hash == compile_from_scratch(site).content_hash
         assert built.pages == sum(len(texts) for *_, texts in state), "every page has its own row"
         assert is_intact(site.storage.database)
 
@@ -237,12 +242,11 @@ def test_rows_of_lost_texts_come_from_a_published_copy_if_the_archive_is_lost(si
     before = compile_documents(site)
     copies = tuple(site.storage.root / name for name in ("newest.db", "older.db", "oldest.db"))
     for copy in copies:
-        shutil.copy(site.storage.database, copy)
+        copy.write_bytes(site.storage.database.read_bytes())
     copies[0].write_bytes(b"damaged")
-    with closing(sqlite3.connect(copies[1])) as other_schema:
+    with edited(copies[1]) as other_schema:
         other_schema.execute("alter table minutes drop column page_image")
-        other_schema.commit()
-    shutil.rmtree(site.storage.texts(document))
+    delete_folder(site.storage.texts(document))
     site.storage.database.unlink()
     built = compile_documents(site, PublishedCopies(copies, is_published=True))
     assert (built.content_hash, built.pages) == (before.content_hash, 3)
@@ -253,7 +257,7 @@ def test_compilation_fails_if_published_pages_would_be_lost(site: SiteDocuments)
     document = site.add("one", "two")
     site.add("other", day=date(2024, 4, 2))
     compile_documents(site)
-    shutil.rmtree(site.storage.texts(document))
+    delete_folder(site.storage.texts(document))
     site.storage.database.unlink()
     with pytest.raises(PagesWouldVanish, match="City Council 2024-03-05"):
         compile_documents(site, PublishedCopies(is_published=True))
@@ -263,13 +267,14 @@ def test_compilation_fails_if_published_pages_would_be_lost(site: SiteDocuments)
 def test_lost_texts_that_never_were_in_the_archive_do_not_fail_the_compilation(site: SiteDocuments) -> None:
     site.add("other", day=date(2024, 4, 2))
     compile_documents(site)
-    shutil.rmtree(site.storage.texts(site.add("one")))
+    delete_folder(site.storage.texts(site.add("one")))
     assert compile_documents(site, PublishedCopies(is_published=True)).pages == 1
     copy = site.storage.root / "copy.db"
     site.storage.database.rename(copy)
     assert compile_documents(site, PublishedCopies((copy,), is_published=True)).pages == 1
 
 
+@pytest.mark.folder_only
 def test_an_unmounted_disk_does_not_empty_the_archive(site: SiteDocuments) -> None:
     site.add("one")
     compile_documents(site)
@@ -293,11 +298,10 @@ def test_an_unusable_existing_file_is_rebuilt_from_scratch(site: SiteDocuments, 
         case "empty":
             database.write_bytes(b"")
         case "index":
-            with closing(sqlite3.connect(database)) as connection:
+            with edited(database) as connection:
                 connection.execute("delete from minutes_fts_data where id > 10")
-                connection.commit()
         case "other schema":
-            with closing(sqlite3.connect(database)) as connection:
+            with edited(database) as connection:
                 connection.execute("alter table minutes add column more text")
     rebuilt = compile_documents(site)
     assert rebuilt == BuildResult(good.content_hash, 40, changed=True)
@@ -307,13 +311,13 @@ def test_an_unusable_existing_file_is_rebuilt_from_scratch(site: SiteDocuments, 
 def test_a_text_changed_inside_the_archive_is_restored(site: SiteDocuments) -> None:
     site.add("original")
     good = compile_documents(site)
-    with closing(sqlite3.connect(site.storage.database)) as connection:
+    with edited(site.storage.database) as connection:
         connection.execute("update minutes set text = 'forged'")
-        connection.commit()
     assert compile_documents(site).content_hash == good.content_hash
     assert rows(site.storage.database, "select text from minutes") == [("original",)]
 
 
+@pytest.mark.folder_only
 def test_a_wal_file_beside_the_old_database_is_not_replayed_into_the_new_one(site: SiteDocuments) -> None:
     document = site.add("one")
     compile_documents(site)

@@ -10,12 +10,13 @@ import pytest
 from clerk.archive.query import parse
 from clerk.archive.search import SearchRequest, SearchResult
 from clerk.archive.search import search as search_archives
+from clerk.object_storage.path import StoragePath
 from clerk.publish.versions import published_archives
 from tests.archive.published import publish
 
 
 def search(
-    archives: list[tuple[str, Path]],
+    archives: list[tuple[str, StoragePath]],
     words: str,
     since: date | None = None,
     limit: int = 20,

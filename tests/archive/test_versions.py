@@ -3,44 +3,53 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clerk.archive import atomic_build
 from clerk.archive.compile import compile_site
+from clerk.archive.content_hash import open_readonly
 from clerk.archive.selection import select
+from clerk.documents.storage import delete_folder, write
 from clerk.errors import ArchiveDamaged, ArchiveMissing
+from clerk.object_storage.path import StoragePath
 from clerk.publish.versions import NoSuchVersion, SiteVersions
 from tests.archive.helpers import SiteDocuments, rows
+from tests.s3 import BOTH
+
+STORAGES = BOTH
 
 
 @pytest.fixture
-def published(tmp_path: Path) -> SiteVersions:
-    return SiteVersions(tmp_path / "published", "springfield")
+def published(storage_root: StoragePath) -> SiteVersions[Any]:
+    return SiteVersions(storage_root / "_published", "springfield")
 
 
 @pytest.fixture
-def archive(site: SiteDocuments) -> Callable[[str], Path]:
+def archive(site: SiteDocuments) -> Callable[[str], StoragePath]:
     """Builds an archive with this text."""
 
-    def build(text: str) -> Path:
+    def build(text: str) -> StoragePath:
         site.candidates.clear()
         site.add(text, number=1)
         compile_site(site.storage, select(site.storage, site.candidates.values()))
-        return site.storage.database
+        database: StoragePath = site.storage.database
+        return database
 
     return build
 
 
-def current_text(published: SiteVersions) -> str:
-    return str(rows((published.link / "meetings.db").resolve(), "select text from minutes")[0][0])
+def current_text(published: SiteVersions[Any]) -> str:
+    return str(rows(published.database.resolve(), "select text from minutes")[0][0])
 
 
-def test_the_current_version_is_a_relative_link(published: SiteVersions, archive: Callable[[str], Path]) -> None:
+@pytest.mark.folder_only
+def test_the_current_version_is_a_relative_link(
+    published: SiteVersions[Any], archive: Callable[[str], StoragePath]
+) -> None:
     version = published.publish(archive("one"), keep=3)
     assert published.link.is_symlink()
     assert not published.link.readlink().is_absolute(), "the folder may be moved"
@@ -48,14 +57,16 @@ def test_the_current_version_is_a_relative_link(published: SiteVersions, archive
     assert current_text(published) == "one"
 
 
-def test_the_same_content_is_not_published_twice(published: SiteVersions, archive: Callable[[str], Path]) -> None:
+def test_the_same_content_is_not_published_twice(
+    published: SiteVersions[Any], archive: Callable[[str], StoragePath]
+) -> None:
     first = published.publish(archive("one"), keep=3)
     assert published.publish(archive("one"), keep=3) == first
     assert len(published.versions()) == 1
 
 
 def test_a_new_build_does_not_change_the_published_version(
-    published: SiteVersions, archive: Callable[[str], Path]
+    published: SiteVersions[Any], archive: Callable[[str], StoragePath]
 ) -> None:
     published.publish(archive("one"), keep=3)
     archive("two")
@@ -63,10 +74,10 @@ def test_a_new_build_does_not_change_the_published_version(
 
 
 def test_old_versions_are_deleted_and_open_readers_keep_theirs(
-    published: SiteVersions, archive: Callable[[str], Path]
+    published: SiteVersions[Any], archive: Callable[[str], StoragePath]
 ) -> None:
     published.publish(archive("0"), keep=2)
-    with closing(sqlite3.connect((published.link / "meetings.db").resolve())) as reader:
+    with open_readonly(published.database.resolve()) as reader:
         reader.execute("select 1 from minutes").fetchall()
         for number in range(1, 5):
             published.publish(archive(str(number)), keep=2)
@@ -76,7 +87,9 @@ def test_old_versions_are_deleted_and_open_readers_keep_theirs(
     assert current_text(published) == "4"
 
 
-def test_switching_to_older_and_newer_versions(published: SiteVersions, archive: Callable[[str], Path]) -> None:
+def test_switching_to_older_and_newer_versions(
+    published: SiteVersions[Any], archive: Callable[[str], StoragePath]
+) -> None:
     for text in ("one", "two", "three"):
         published.publish(archive(text), keep=3)
     published.switch_to(published.previous())
@@ -91,7 +104,9 @@ def test_switching_to_older_and_newer_versions(published: SiteVersions, archive:
     assert current_text(published) == "three"
 
 
-def test_the_current_version_is_never_deleted(published: SiteVersions, archive: Callable[[str], Path]) -> None:
+def test_the_current_version_is_never_deleted(
+    published: SiteVersions[Any], archive: Callable[[str], StoragePath]
+) -> None:
     for text in ("one", "two", "three"):
         published.publish(archive(text), keep=3)
     oldest = published.versions()[0]
@@ -101,21 +116,26 @@ def test_the_current_version_is_never_deleted(published: SiteVersions, archive: 
     assert current_text(published) == "one"
 
 
-def test_a_clock_set_back_keeps_the_order_of_versions(published: SiteVersions, archive: Callable[[str], Path]) -> None:
+def test_a_clock_set_back_keeps_the_order_of_versions(
+    published: SiteVersions[Any], archive: Callable[[str], StoragePath]
+) -> None:
     first = published.publish(archive("one"), keep=3)
     later = first.path.with_name("29990101T000000000000Z-" + first.name.partition("-")[2])
-    first.path.rename(later)
+    for name in ("meetings.db", "publication.json"):
+        write(later / name, (first.path / name).read_bytes())
+    delete_folder(first.path)
     second = published.publish(archive("two"), keep=3)
     assert second.name > later.name
     assert published.previous().name == later.name
 
 
-def test_a_damaged_archive_is_not_published(published: SiteVersions, archive: Callable[[str], Path]) -> None:
+def test_a_damaged_archive_is_not_published(
+    published: SiteVersions[Any], archive: Callable[[str], StoragePath]
+) -> None:
     published.publish(archive("one"), keep=3)
     database = archive("two")
-    with database.open("r+b") as file:
-        file.seek(8192)
-        file.write(b"\xff" * 12_000)
+    content = database.read_bytes()
+    database.write_bytes(content[:8192] + b"\xff" * 12_000 + content[20_192:])
     with pytest.raises(ArchiveDamaged):
         published.publish(database, keep=3)
     with pytest.raises(ArchiveMissing):
@@ -124,7 +144,8 @@ def test_a_damaged_archive_is_not_published(published: SiteVersions, archive: Ca
     assert len(list(published.versions_folder.iterdir())) == 1, "nothing is left behind"
 
 
-def test_stale_drafts_are_deleted(published: SiteVersions, archive: Callable[[str], Path]) -> None:
+@pytest.mark.folder_only
+def test_stale_drafts_are_deleted(published: SiteVersions[Any], archive: Callable[[str], StoragePath]) -> None:
     published.publish(archive("one"), keep=3)
     stale, recent = published.versions_folder / ".old.part", published.versions_folder / ".young.part"
     for leftover in (stale, recent):
@@ -132,6 +153,7 @@ def test_stale_drafts_are_deleted(published: SiteVersions, archive: Callable[[st
         (leftover / "meetings.db").touch()
     os.utime(stale, (1, 1))
     database = archive("two")
+    assert isinstance(database, Path)
     stale_draft = database.with_name(".meetings.db.x.part")
     stale_draft.touch()
     os.utime(stale_draft, (1, 1))

@@ -27,7 +27,8 @@ def compile_with_findings(root: Path, *texts: str, kind: str = "minutes") -> Pat
     found = validate("rules", Rules().extract(numbered), [number for number, _ in numbered])
     cache.save(site.storage.extracted(document), cache.CachedFindings("rules", "3", cache.text_hash(numbered), found))
     compile_site(site.storage, select(site.storage, site.candidates.values()))
-    return site.storage.database
+    database: Path = site.storage.database
+    return database
 
 
 def test_votes_and_people_are_derived_from_the_pages(tmp_path: Path) -> None:

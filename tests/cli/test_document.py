@@ -31,7 +31,7 @@ def _machine(monkeypatch: pytest.MonkeyPatch, database: Url, tmp_path: Path) -> 
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> SiteStorage:
+def storage(tmp_path: Path) -> SiteStorage[Path]:
     return SiteStorage(tmp_path / "storage", "town")
 
 
@@ -47,7 +47,7 @@ def document(connection: psycopg.Connection[Any]) -> Document:
     return Document(row[0], "town", "minutes", "City Council", date(2024, 3, 5))
 
 
-def process(storage: SiteStorage, document: Document, content: bytes) -> None:
+def process(storage: SiteStorage[Path], document: Document, content: bytes) -> None:
     write(storage.pdf(document), content)
     process_document.process(storage, document, Options(), lambda done, total: None, lambda: None)
 
@@ -56,7 +56,7 @@ def text_of(pdf: Path, *options: str) -> str:
     return subprocess.run(["pdftotext", *options, pdf, "-"], check=True, capture_output=True, text=True).stdout
 
 
-def test_scanned_pages_get_text(storage: SiteStorage, document: Document, clerk_command: Clerk) -> None:
+def test_scanned_pages_get_text(storage: SiteStorage[Path], document: Document, clerk_command: Clerk) -> None:
     """Of three pages, the second is rotated and the third skewed."""
     lines = pdfs.MINUTES * 3
     images = [pdfs.page_image(lines), pdfs.page_image(lines, turned=90), pdfs.page_image(lines, skew=9)]
@@ -78,7 +78,7 @@ def test_scanned_pages_get_text(storage: SiteStorage, document: Document, clerk_
 
 
 def test_a_pdf_with_a_text_layer_is_exported_as_it_is(
-    storage: SiteStorage, document: Document, clerk_command: Clerk
+    storage: SiteStorage[Path], document: Document, clerk_command: Clerk
 ) -> None:
     process(storage, document, pdfs.digital(2))
     result = clerk_command("document", "pdf", str(document.id), "-o", "out.pdf", "--json")
@@ -96,7 +96,7 @@ def test_a_pdf_with_a_text_layer_is_exported_as_it_is(
 
 
 def test_an_existing_file_is_replaced_only_with_force(
-    storage: SiteStorage, document: Document, clerk_command: Clerk
+    storage: SiteStorage[Path], document: Document, clerk_command: Clerk
 ) -> None:
     process(storage, document, pdfs.digital(1))
     Path("out.pdf").write_text("mine")
@@ -108,7 +108,9 @@ def test_an_existing_file_is_replaced_only_with_force(
     assert Path("out.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_pages_without_word_boxes_are_reported(storage: SiteStorage, document: Document, clerk_command: Clerk) -> None:
+def test_pages_without_word_boxes_are_reported(
+    storage: SiteStorage[Path], document: Document, clerk_command: Clerk
+) -> None:
     process(storage, document, pdfs.numbered(2))
     storage.word_boxes(document, 2).unlink()
     result = clerk_command("document", "pdf", str(document.id), "-o", "out.pdf")
@@ -119,7 +121,7 @@ def test_pages_without_word_boxes_are_reported(storage: SiteStorage, document: D
     assert "page number 2" not in text_of(Path("out.pdf"))
 
 
-def test_any_characters(storage: SiteStorage, document: Document, clerk_command: Clerk) -> None:
+def test_any_characters(storage: SiteStorage[Path], document: Document, clerk_command: Clerk) -> None:
     """More different characters than one font has codes for."""
     process(storage, document, pdfs.numbered(1))
     texts = ["".join(map(chr, range(start, start + 10))) for start in range(0x4E00, 0x4E00 + 400, 10)]
@@ -129,7 +131,9 @@ def test_any_characters(storage: SiteStorage, document: Document, clerk_command:
     assert text_of(Path("out.pdf")).split() == texts
 
 
-def test_unusable_invisible_text_is_replaced(storage: SiteStorage, document: Document, clerk_command: Clerk) -> None:
+def test_unusable_invisible_text_is_replaced(
+    storage: SiteStorage[Path], document: Document, clerk_command: Clerk
+) -> None:
     process(storage, document, pdfs.numbered(1))
     with pikepdf.open(storage.pdf(document), allow_overwriting_input=True) as pdf:
         font = pdf.make_indirect(
@@ -149,7 +153,7 @@ def test_unusable_invisible_text_is_replaced(storage: SiteStorage, document: Doc
 
 @pytest.mark.parametrize("damage", [b"", b"%PDF-1.4 nothing else", b"<html>"])
 def test_a_damaged_pdf_is_an_error(
-    storage: SiteStorage, document: Document, clerk_command: Clerk, damage: bytes
+    storage: SiteStorage[Path], document: Document, clerk_command: Clerk, damage: bytes
 ) -> None:
     process(storage, document, pdfs.numbered(1))
     storage.pdf(document).write_bytes(damage)
@@ -159,7 +163,7 @@ def test_a_damaged_pdf_is_an_error(
     assert not Path("out.pdf").exists()
 
 
-def test_missing_files_and_documents(storage: SiteStorage, document: Document, clerk_command: Clerk) -> None:
+def test_missing_files_and_documents(storage: SiteStorage[Path], document: Document, clerk_command: Clerk) -> None:
     result = clerk_command("document", "pdf", "999999")
     assert (result.code, "there is no document 999999" in result.err) == (2, True)
     result = clerk_command("document", "pdf", str(document.id))

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from clerk.datasette_app.app import create_app
 from clerk.datasette_app.site_metadata import SiteMetadata
+from clerk.object_storage.path import StoragePath
 from clerk.publish.versions import DATABASE, SiteVersions
 from tests.archive.vote_pages import PAGE, publish_votes
 
@@ -19,7 +20,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Path:
+def database(tmp_path: Path) -> StoragePath:
     draft = publish_votes(tmp_path / "drafts", "springfield", PAGE)
     return SiteVersions(tmp_path / "published", "springfield").publish(draft, keep=2).path / DATABASE
 

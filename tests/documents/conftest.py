@@ -1,16 +1,16 @@
 from __future__ import annotations
 
 from datetime import date
-from pathlib import Path
 
 import pytest
 
 from clerk.documents.storage import Document, SiteStorage
+from clerk.object_storage.path import StoragePath
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> SiteStorage:
-    return SiteStorage(tmp_path / "storage", "springfield")
+def storage(storage_root: StoragePath) -> SiteStorage:
+    return SiteStorage(storage_root, "springfield")
 
 
 @pytest.fixture

@@ -7,6 +7,9 @@ import pytest
 from clerk.documents import manifest
 from clerk.documents.manifest import EMPTY, FAILED, OCR, Manifest, ManifestUnreadable, Page, digest, page_texts
 from clerk.documents.storage import Document, SiteStorage, write
+from tests.s3 import BOTH
+
+STORAGES = BOTH
 
 
 def make_page(number: int, text: str = "", method: str = OCR) -> Page:

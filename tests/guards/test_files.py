@@ -170,7 +170,7 @@ _FINAL_NAME = "for writing under its final name"
 _NOT_SYNCED = "was renamed before its content was synced|was not synced"
 _FOLDER = "is new in a folder that was not synced"
 _SYNC_FOLDER = "    for folder in {final.parent for _, final in files}:\n        fsync(folder)\n"
-_INSTALL_LINK = "install((temporary, self.link), before_rename=before_switch)"
+_INSTALL_LINK = "install((temporary, link), before_rename=before_switch)"
 
 
 def _written_directly(name: str, function: Callable[..., object], text: str, instead: str, test: Writer) -> Guard:
@@ -230,9 +230,9 @@ FILE_GUARDS = (
     _written_directly(
         "page images",
         process_document._store,
-        "write(storage.page_image(document, result.page), read_image(image))",
-        "storage.page_image(document, result.page).parent.mkdir(parents=True, exist_ok=True), "
-        "storage.page_image(document, result.page).write_bytes(read_image(image))",
+        "write_files(storage.images(document), images)",
+        "storage.images(document).mkdir(parents=True, exist_ok=True), "
+        "[(storage.images(document) / name).write_bytes(image) for name, image in images.items()]",
         test_ocr,
     ),
     _written_directly("manifest", manifest.save, "write(path, ", "path.write_text(", test_ocr),
@@ -266,16 +266,23 @@ FILE_GUARDS = (
     ),
     Guard(
         "temporary name and rename: version folder",
-        SiteVersions._add,
-        'draft = Path(tempfile.mkdtemp(prefix=".", suffix=".part", dir=self.versions_folder))',
-        'draft = self.versions_folder / "2024"; draft.mkdir()',
+        SiteVersions._draft_folder,
+        'draft = Path(tempfile.mkdtemp(prefix=".", suffix=".part", dir=parent))',
+        'draft = parent / "2024"; draft.mkdir()',
         test_version,
         _FINAL_NAME,
     ),
-    Guard("fsync of the copy: version folder", SiteVersions._add, "fsync(copy)", "pass", test_version, _NOT_SYNCED),
+    Guard(
+        "fsync of the copy: version folder",
+        SiteVersions._install,
+        "fsync(draft / DATABASE)",
+        "pass",
+        test_version,
+        _NOT_SYNCED,
+    ),
     Guard(
         "version folder before the link: version switch",
-        SiteVersions._add,
+        SiteVersions._install,
         "install((draft, final))",
         "draft.rename(final)",
         test_version,
@@ -285,7 +292,7 @@ FILE_GUARDS = (
         "one rename: version switch",
         SiteVersions.switch_to,
         _INSTALL_LINK,
-        "self.link.unlink(missing_ok=True), self.link.symlink_to(target), fsync(self.folder)",
+        'link.unlink(missing_ok=True), link.symlink_to(f"versions/{version.name}"), fsync(self.folder)',
         test_version,
         "current was removed before its replacement was in place",
     ),
@@ -364,7 +371,11 @@ _OWN_WRITERS = {
     "clerk/documents/storage.py temporary_file": "creates the temporary file",
     "clerk/documents/storage.py write_files": "writes the temporary files",
     "clerk/archive/atomic_build.py _build": "writes the temporary file",
-    "clerk/publish/versions.py _add": "guarded above",
+    "clerk/archive/atomic_build.py _build_object": "a scratch folder, from which the file is uploaded",
+    "clerk/object_storage/cache.py _add": "the temporary file of a copy, which can be downloaded again",
+    "clerk/publish/deployers/command.py deploy_municipality": "a scratch folder with a copy for the command",
+    "clerk/publish/versions.py _add": "the copy in the draft folder",
+    "clerk/publish/versions.py _draft_folder": "guarded above",
     "clerk/publish/versions.py _prune": "hides a version that is then deleted",
     "clerk/publish/versions.py switch_to": "guarded above",
     "clerk/publish/search_index.py _open_reader": "links that are deleted after the index is open",

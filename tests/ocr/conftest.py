@@ -26,7 +26,7 @@ def _tools() -> None:
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> SiteStorage:
+def storage(tmp_path: Path) -> SiteStorage[Path]:
     return SiteStorage(tmp_path / "storage", "springfield")
 
 
@@ -36,7 +36,7 @@ def document() -> Document:
 
 
 @pytest.fixture
-def process_pdf(storage: SiteStorage, document: Document) -> ProcessPdf:
+def process_pdf(storage: SiteStorage[Path], document: Document) -> ProcessPdf:
     """A function that stores the given bytes as the document's PDF and processes it."""
 
     def process(

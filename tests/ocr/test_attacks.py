@@ -219,7 +219,7 @@ def test_rendering_a_page_on_demand(install: Install, other_file: Path, tmp_path
 
 @needs_landlock
 def test_the_pdf_itself_cannot_be_changed(
-    process_pdf: ProcessPdf, install: Install, storage: SiteStorage, document: Document
+    process_pdf: ProcessPdf, install: Install, storage: SiteStorage[Path], document: Document
 ) -> None:
     install("open(TARGET, 'a').write('x')", str(storage.pdf(document).absolute()))
     with pytest.raises(PdfBroken, match=r"refused: .*Permission denied"):

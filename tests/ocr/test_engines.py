@@ -41,7 +41,7 @@ def options(request: pytest.FixtureRequest) -> Options:
 
 
 @pytest.fixture
-def load_boxes(storage: SiteStorage, document: Document) -> Callable[[], WordBoxes]:
+def load_boxes(storage: SiteStorage[Path], document: Document) -> Callable[[], WordBoxes]:
     def load() -> WordBoxes:
         boxes = word_boxes.load(storage.word_boxes(document, 1))
         assert boxes is not None
@@ -69,7 +69,7 @@ def check_boxes(image_path: Path, boxes: WordBoxes) -> None:
 
 
 def test_a_scanned_page(
-    storage: SiteStorage,
+    storage: SiteStorage[Path],
     document: Document,
     process_pdf: ProcessPdf,
     options: Options,
@@ -90,7 +90,7 @@ def test_a_scanned_page(
 
 @pytest.mark.parametrize("turned", [90, 180])
 def test_boxes_of_a_rotated_page_fit_the_stored_image(
-    storage: SiteStorage,
+    storage: SiteStorage[Path],
     document: Document,
     process_pdf: ProcessPdf,
     options: Options,
@@ -105,7 +105,7 @@ def test_boxes_of_a_rotated_page_fit_the_stored_image(
 
 
 def test_boxes_of_a_skewed_page_fit_the_stored_image(
-    storage: SiteStorage,
+    storage: SiteStorage[Path],
     document: Document,
     process_pdf: ProcessPdf,
     options: Options,
@@ -118,7 +118,7 @@ def test_boxes_of_a_skewed_page_fit_the_stored_image(
     check_boxes(storage.page_image(document, 1), boxes)
 
 
-def test_small_print(storage: SiteStorage, document: Document, process_pdf: ProcessPdf, options: Options) -> None:
+def test_small_print(storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf, options: Options) -> None:
     """Drawn at 300 dpi with letters of half the usual size."""
     page = pdfs.page_image(pdfs.MINUTES * 3, dpi=150)
     sheet = Image.new("L", (page.width * 2, page.height * 2), 255)
@@ -130,7 +130,7 @@ def test_small_print(storage: SiteStorage, document: Document, process_pdf: Proc
 
 
 def test_text_layer_and_blank_page(
-    storage: SiteStorage, document: Document, process_pdf: ProcessPdf, options: Options
+    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf, options: Options
 ) -> None:
     text = pdfs.lines_of_text(pdfs.MINUTES)
     result = process_pdf(pdfs.document([(text, ""), (b"", "")]), options)
@@ -139,7 +139,7 @@ def test_text_layer_and_blank_page(
 
 
 def test_word_boxes_of_a_replaced_pdf_are_deleted(
-    storage: SiteStorage, document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
 ) -> None:
     process_pdf(pdfs.numbered(2))
     assert storage.word_boxes(document, 2).exists()
@@ -254,7 +254,7 @@ def test_the_program_tesseract_is_needed_by_pytesseract_only(tmp_path: Path, mon
 
 
 def test_a_document_without_word_boxes_is_complete(
-    storage: SiteStorage, document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
 ) -> None:
     """Neither missing nor damaged boxes make a document incomplete; it is not processed again for them."""
     process_pdf(pdfs.numbered(2))
@@ -268,7 +268,7 @@ def test_a_document_without_word_boxes_is_complete(
     assert not storage.word_boxes(document, 1).exists()
 
 
-def test_a_reader_that_returns_invalid_word_boxes_is_refused(storage: SiteStorage, document: Document) -> None:
+def test_a_reader_that_returns_invalid_word_boxes_is_refused(storage: SiteStorage[Path], document: Document) -> None:
     result = PageResult(1, OCR, "a", words="clerk-words 1 0 0.00 1.0000\n0 0 99999 1 wide\n")
     with pytest.raises(ReaderOutputInvalid, match="invalid word boxes"):
         process_document._store(storage, document, storage.root, [result])

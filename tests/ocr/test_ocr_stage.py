@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 class Site:
     """A site whose run is in the OCR phase, with documents and workers."""
 
-    def __init__(self, connection: Connection, url: Url, storage: SiteStorage) -> None:
+    def __init__(self, connection: Connection, url: Url, storage: SiteStorage[Path]) -> None:
         self.connection = connection
         self.storage = storage
         self.environment = {
@@ -88,7 +88,7 @@ class Site:
 
 
 @pytest.fixture
-def site(connection: Connection, database: Url, storage: SiteStorage) -> Site:
+def site(connection: Connection, database: Url, storage: SiteStorage[Path]) -> Site:
     return Site(connection, database, storage)
 
 

@@ -44,7 +44,7 @@ def files_of(folder: Path) -> set[str]:
 
 
 def test_the_text_layer_of_digital_pages_is_used(
-    storage: SiteStorage, document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
 ) -> None:
     result = process_pdf(pdfs.digital(3))
     assert [page.method for page in result.pages] == [TEXT_LAYER] * 3
@@ -54,7 +54,9 @@ def test_the_text_layer_of_digital_pages_is_used(
     assert not storage.page_image(document, 1).exists()
 
 
-def test_scanned_pages_get_text_and_image(storage: SiteStorage, document: Document, process_pdf: ProcessPdf) -> None:
+def test_scanned_pages_get_text_and_image(
+    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
+) -> None:
     result = process_pdf(pdfs.scanned([pdfs.page_image()]))
     (page,) = result.pages
     assert page.method == OCR
@@ -91,7 +93,7 @@ def test_storage_is_full(document: Document, tmp_path: Path) -> None:
     assert classify(caught.value) is DiskFull
 
 
-def test_text_pages_and_a_blank_page(storage: SiteStorage, document: Document, process_pdf: ProcessPdf) -> None:
+def test_text_pages_and_a_blank_page(storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf) -> None:
     blank = b""
     text = pdfs.lines_of_text(pdfs.MINUTES)
     result = process_pdf(pdfs.document([(text, ""), (blank, ""), (text, "")]))
@@ -101,7 +103,7 @@ def test_text_pages_and_a_blank_page(storage: SiteStorage, document: Document, p
 
 @pytest.mark.parametrize("turned", [90, 180, 270])
 def test_rotated_pages_are_rotated_back(
-    storage: SiteStorage, document: Document, process_pdf: ProcessPdf, turned: int
+    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf, turned: int
 ) -> None:
     (page,) = process_pdf(pdfs.scanned([pdfs.page_image(pdfs.MINUTES * 3, turned=turned)])).pages
     assert page.rotation == 360 - turned
@@ -110,13 +112,13 @@ def test_rotated_pages_are_rotated_back(
         assert image.height > image.width
 
 
-def test_skewed_pages_are_deskewed(storage: SiteStorage, document: Document, process_pdf: ProcessPdf) -> None:
+def test_skewed_pages_are_deskewed(storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf) -> None:
     process_pdf(pdfs.scanned([pdfs.page_image(pdfs.MINUTES * 3, skew=9)]))
     assert "repair of the school roof" in page_texts(storage, document)[0][1]
 
 
 def test_small_print_is_rendered_with_a_higher_resolution(
-    storage: SiteStorage, document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
 ) -> None:
     """Drawn at 300 dpi with letters of half the usual size, which are at most ten pixels high at 150 dpi."""
     half = pdfs.page_image(pdfs.MINUTES * 3, dpi=150)
@@ -129,7 +131,7 @@ def test_small_print_is_rendered_with_a_higher_resolution(
 
 
 def test_a_page_that_crashes_tesseract_fails_alone(
-    storage: SiteStorage, document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
 ) -> None:
     killers = []
 
@@ -150,7 +152,9 @@ def test_a_page_that_crashes_tesseract_fails_alone(
     assert "tesseract was ended by SIGKILL" in (result.pages[1].error or "")
 
 
-def test_images_of_all_pages_or_of_no_page(storage: SiteStorage, document: Document, process_pdf: ProcessPdf) -> None:
+def test_images_of_all_pages_or_of_no_page(
+    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
+) -> None:
     process_pdf(pdfs.digital(1), Options(images="all"))
     assert storage.page_image(document, 1).exists()
     storage.page_image(document, 1).unlink()
@@ -159,7 +163,7 @@ def test_images_of_all_pages_or_of_no_page(storage: SiteStorage, document: Docum
 
 
 def test_a_stamp_on_a_scan_does_not_replace_ocr(
-    storage: SiteStorage, document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
 ) -> None:
     """The only text of the text layer is a stamp."""
     scan = pdfs.page_image()
@@ -202,7 +206,7 @@ def stop_at(page: int) -> Callable[[int, int], None]:
 
 
 def test_processing_continues_after_the_last_finished_page(
-    storage: SiteStorage, document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
 ) -> None:
     content = pdfs.numbered(5)
     with pytest.raises(Stopped):
@@ -221,7 +225,7 @@ def test_processing_continues_after_the_last_finished_page(
 
 
 def test_a_page_whose_text_is_missing_is_processed_again(
-    storage: SiteStorage, document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
 ) -> None:
     content = pdfs.digital(4)
     first = process_pdf(content)
@@ -234,7 +238,7 @@ def test_a_page_whose_text_is_missing_is_processed_again(
 
 
 def test_an_incomplete_journal_line_loses_one_page(
-    storage: SiteStorage, document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
 ) -> None:
     content = pdfs.numbered(3)
     with pytest.raises(Stopped):
@@ -247,7 +251,7 @@ def test_an_incomplete_journal_line_loses_one_page(
 
 
 def test_another_pdf_replaces_all_files_of_the_first(
-    storage: SiteStorage, document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
 ) -> None:
     process_pdf(pdfs.numbered(3))
     result = process_pdf(pdfs.digital(2))
@@ -257,7 +261,7 @@ def test_another_pdf_replaces_all_files_of_the_first(
 
 
 def test_other_languages_process_every_page_again(
-    storage: SiteStorage, document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
 ) -> None:
     content = pdfs.numbered(1)
     process_pdf(content)
@@ -287,7 +291,7 @@ def _is_running(process: psutil.Process) -> bool:
 
 
 def test_a_killed_reader_fails_the_attempt_and_keeps_finished_pages(
-    storage: SiteStorage, document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
 ) -> None:
     content = pdfs.numbered(4)
 
@@ -316,7 +320,7 @@ def broken_page(pages: int, broken: int) -> bytes:
 
 
 def test_a_failed_page_is_counted_in_the_note(
-    storage: SiteStorage, document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
 ) -> None:
     result = process_pdf(broken_page(12, 5))
     assert result.note == "1 of 12 pages failed"
@@ -327,7 +331,7 @@ def test_a_failed_page_is_counted_in_the_note(
 
 
 def test_too_many_failed_pages_fail_the_document(
-    storage: SiteStorage, document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
 ) -> None:
     content = broken_page(4, 2)
     with pytest.raises(PdfBroken, match="1 of 4 pages failed; page 2"):
@@ -337,7 +341,7 @@ def test_too_many_failed_pages_fail_the_document(
 
 
 def test_a_missing_or_altered_file_is_refused(
-    storage: SiteStorage, document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
 ) -> None:
     with pytest.raises(PdfMissing):
         process_pdf(None)

@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from clerk.documents.storage import SiteStorage
+from clerk.object_storage.path import StoragePath
 from clerk.plugins import manager
 from tests.archive.helpers import add_site
 from tests.publish.helpers import Town
@@ -25,13 +26,13 @@ def town(
     connection: psycopg.Connection,
     tmp_path: Path,
     plugins_dir: Path,
+    storage_root: StoragePath,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Town]:
     """A site, with the environment of a worker."""
     monkeypatch.setenv("DATABASE_URL", database)
-    monkeypatch.setenv("STORAGE_DIR", str(tmp_path / "storage"))
     monkeypatch.setenv("CLERK_PLUGINS_DIR", str(plugins_dir))
     add_site(connection)
     manager._load.cache_clear()
-    yield Town(connection, SiteStorage(tmp_path / "storage", "springfield"), tmp_path)
+    yield Town(connection, SiteStorage(storage_root, "springfield"), tmp_path)
     manager._load.cache_clear()

@@ -30,11 +30,11 @@ async def _drain(*queues: str) -> None:
 @dataclass
 class Town:
     connection: psycopg.Connection[Any]
-    storage: SiteStorage
+    storage: SiteStorage[Any]
     folder: Path
 
     @property
-    def published(self) -> SiteVersions:
+    def published(self) -> SiteVersions[Any]:
         return SiteVersions(self.storage.root / "_published", "springfield")
 
     def add_document(self, *texts: str | None, **fields: Any) -> Document:

@@ -15,9 +15,9 @@ from clerk.archive.query import ArchiveForm, parse
 from clerk.archive.search import SearchRequest, search
 from clerk.datasette_app.app import create_app
 from clerk.datasette_app.site_metadata import SiteMetadata
-from clerk.publish.published_search import current_versions, search_published, update_index
+from clerk.publish.published_search import search_published, update_index
 from clerk.publish.search_index import SearchIndex
-from clerk.publish.versions import SiteVersions
+from clerk.publish.versions import SiteVersions, current_versions
 from tests.archive.published import publish, remove_other_documents, write_archive
 from tests.cli.conftest import Clerk
 

@@ -16,9 +16,9 @@ from clerk.archive.search import SearchRequest, Sort
 from clerk.archive.search import search as search_archives
 from clerk.publish import published_search
 from clerk.publish.index_documents import IndexUnavailable
-from clerk.publish.published_search import current_versions, search_published, update_index
+from clerk.publish.published_search import search_published, update_index
 from clerk.publish.search_index import SearchIndex
-from clerk.publish.versions import SiteVersions
+from clerk.publish.versions import SiteVersions, current_versions
 from tests.archive.published import write_archive
 from tests.cli.conftest import Clerk
 

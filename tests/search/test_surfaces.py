@@ -17,8 +17,8 @@ from starlette.testclient import TestClient
 from clerk.archive.query import ArchiveForm
 from clerk.datasette_app.app import create_app as create_serve_app
 from clerk.datasette_app.site_metadata import SiteMetadata
-from clerk.publish.published_search import current_versions
 from clerk.publish.search_index import SearchIndex
+from clerk.publish.versions import current_versions
 from clerk.web.app import create_app as create_dashboard
 from clerk.web.db import ReadOnlyPool
 from tests.archive.published import publish

@@ -15,7 +15,7 @@ import pytest
 
 from clerk.app import create_app
 from clerk.documents.skipped import SkippedEntry, record_skipped
-from clerk.documents.storage import SiteStorage
+from clerk.documents.storage import SiteStorage, relative_name
 from clerk.errors import ClaimLost
 from clerk.plugins import manager
 from clerk.sources.fetcher import Fetcher, Site
@@ -135,7 +135,7 @@ class Town:
 
     def files(self) -> list[str]:
         folder = self.storage.folder
-        return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+        return sorted(relative_name(path, folder) for path in folder.rglob("*") if path.is_file())
 
 
 @pytest.fixture

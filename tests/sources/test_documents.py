@@ -11,6 +11,7 @@ import pytest
 
 from clerk.documents import repository
 from clerk.documents.repository import DocumentRef, FetchOutcome
+from clerk.documents.storage import work_folder
 from clerk.errors import ClaimLost, DownloadFailed, InvalidPluginResult, NotFetched
 from clerk.pipeline import engine
 from clerk.sources.fetcher import Fetcher
@@ -337,7 +338,7 @@ def test_an_error_in_a_plugins_download_fails_only_that_document(town: Town) -> 
 def test_stale_temporary_files_are_deleted_and_recent_ones_are_kept(town: Town) -> None:
     import os
 
-    folder = town.storage.folder / ".incoming"
+    folder = work_folder(town.storage.folder)
     folder.mkdir(parents=True)
     for name, age in (("old.part", 100_000), ("young.part", 10)):
         (folder / name).write_bytes(b"x")

@@ -212,6 +212,7 @@ def test_the_sandbox_permits_writing_where_clerk_writes() -> None:
     settings = config.load(environment, Path("/nowhere"))
     home = f"/var/lib/{sandbox['StateDirectory'][0]}"
     for folder in (settings.home, settings.storage_dir, settings.publish_dir):
+        assert isinstance(folder, Path)
         assert Path(home) in [folder, *folder.parents]
 
 

@@ -32,12 +32,12 @@ PNG = b"\x89PNG\r\n\x1a\n" + b"not a real image"
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> SiteStorage:
+def storage(tmp_path: Path) -> SiteStorage[Path]:
     return SiteStorage(tmp_path / "storage", "town")
 
 
 @pytest.fixture
-def client(pool: ReadOnlyPool, storage: SiteStorage) -> TestClient:
+def client(pool: ReadOnlyPool, storage: SiteStorage[Path]) -> TestClient:
     return TestClient(create_app(pool, storage_dir=storage.root), base_url="http://localhost")
 
 
@@ -88,7 +88,9 @@ def fetch(client: TestClient, document: Document, query: str = "") -> str:
     return str(response.text)
 
 
-def test_image_and_highlighted_text_side_by_side(client: TestClient, storage: SiteStorage, document: Document) -> None:
+def test_image_and_highlighted_text_side_by_side(
+    client: TestClient, storage: SiteStorage[Path], document: Document
+) -> None:
     write_texts(storage, document, ["The first page", "New bike lanes & <b>more</b>"])
     write(storage.page_image(document, 2), PNG)
     page = fetch(client, document, "?page=2&q=bike")
@@ -110,7 +112,7 @@ def test_image_and_highlighted_text_side_by_side(client: TestClient, storage: Si
 
 
 def test_a_page_without_a_stored_image_is_rendered(
-    client: TestClient, storage: SiteStorage, document: Document
+    client: TestClient, storage: SiteStorage[Path], document: Document
 ) -> None:
     write_texts(storage, document, ["one", "two"])
     write(storage.pdf(document), pdfs.digital(2))
@@ -130,7 +132,7 @@ def test_a_page_without_a_stored_image_is_rendered(
 
 
 def test_showing_the_text_renders_no_image(
-    client: TestClient, storage: SiteStorage, document: Document, monkeypatch: pytest.MonkeyPatch
+    client: TestClient, storage: SiteStorage[Path], document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_texts(storage, document, ["one", "two"])
     write(storage.pdf(document), pdfs.digital(2))
@@ -153,7 +155,7 @@ ENDLESS = b"q " + b"1 0 0 1 0 0 cm /F1 9 Tf 0 0 m 600 700 l S " * 400_000
     ids=["empty", "html", "truncated", "fewer pages", "endless"],
 )
 def test_a_render_failure_shows_the_reason(
-    client: TestClient, storage: SiteStorage, document: Document, content: bytes, reason: str
+    client: TestClient, storage: SiteStorage[Path], document: Document, content: bytes, reason: str
 ) -> None:
     write(storage.pdf(document), content)
     response = client.get(document_url(document, "/pages/2.png"))
@@ -164,14 +166,14 @@ def test_a_render_failure_shows_the_reason(
     assert client.get("/livez").status_code == 200
 
 
-def test_a_huge_page_size_is_scaled_down(client: TestClient, storage: SiteStorage, document: Document) -> None:
+def test_a_huge_page_size_is_scaled_down(client: TestClient, storage: SiteStorage[Path], document: Document) -> None:
     write(storage.pdf(document), pdfs.document([(b"0 0 m 200000 100000 l S", "")] * 2, box="0 0 200000 100000"))
     with Image.open(io.BytesIO(client.get(document_url(document, "/pages/2.png")).content)) as image:
         assert image.size == (1100, 550)
 
 
 def test_missing_poppler_is_reported(
-    client: TestClient, storage: SiteStorage, document: Document, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    client: TestClient, storage: SiteStorage[Path], document: Document, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     write_texts(storage, document, ["one", "two"])
     write(storage.pdf(document), pdfs.digital(2))
@@ -185,7 +187,7 @@ def test_missing_poppler_is_reported(
 
 
 def test_a_hanging_render_process_is_killed(
-    storage: SiteStorage, document: Document, monkeypatch: pytest.MonkeyPatch
+    storage: SiteStorage[Path], document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(storage.pdf(document), pdfs.digital(1))
     monkeypatch.setattr(page_render, "_TIMEOUT", 0.0)
@@ -194,7 +196,7 @@ def test_a_hanging_render_process_is_killed(
 
 
 def test_two_pages_are_rendered_in_parallel_and_other_requests_do_not_wait(
-    pool: ReadOnlyPool, storage: SiteStorage, document: Document, monkeypatch: pytest.MonkeyPatch
+    pool: ReadOnlyPool, storage: SiteStorage[Path], document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(storage.pdf(document), pdfs.digital(2))
     active, peak, two_active, release = [0], [0], threading.Event(), threading.Event()
@@ -228,7 +230,7 @@ def test_two_pages_are_rendered_in_parallel_and_other_requests_do_not_wait(
 
 
 def test_the_pdf_can_be_downloaded_if_the_source_is_not_a_link(
-    client: TestClient, connection: Connection, storage: SiteStorage, document: Document
+    client: TestClient, connection: Connection, storage: SiteStorage[Path], document: Document
 ) -> None:
     copy = add_document(connection, meeting="Zoning Böard", source_url="file:///srv/minutes/a.pdf", page_count=1)
     link = f'href="{document_url(copy, "/document.pdf")}"'
@@ -247,7 +249,7 @@ def test_the_pdf_can_be_downloaded_if_the_source_is_not_a_link(
 
 
 def test_a_pdf_that_is_a_link_out_of_the_folder_is_not_served(
-    client: TestClient, storage: SiteStorage, document: Document, tmp_path: Path
+    client: TestClient, storage: SiteStorage[Path], document: Document, tmp_path: Path
 ) -> None:
     (tmp_path / "secret.pdf").write_bytes(pdfs.digital(1))
     storage.pdf(document).parent.mkdir(parents=True)
@@ -286,7 +288,7 @@ def test_other_versions_are_linked(client: TestClient, connection: Connection, d
 
 
 def test_files_on_another_machine(
-    pool: ReadOnlyPool, client: TestClient, storage: SiteStorage, document: Document
+    pool: ReadOnlyPool, client: TestClient, storage: SiteStorage[Path], document: Document
 ) -> None:
     message = "The files of this document are not on this machine."
     without = TestClient(create_app(pool), base_url="http://localhost")
@@ -300,7 +302,7 @@ def test_files_on_another_machine(
 
 
 def test_document_without_ocr_with_failed_ocr_and_damaged(
-    client: TestClient, connection: Connection, storage: SiteStorage, document: Document
+    client: TestClient, connection: Connection, storage: SiteStorage[Path], document: Document
 ) -> None:
     assert "OCR has not processed this document yet." in fetch(client, add_document(connection, meeting="New"))
     write_texts(storage, document, ["one", None])
@@ -312,7 +314,7 @@ def test_document_without_ocr_with_failed_ocr_and_damaged(
     assert ">one</pre>" in damaged
 
 
-def test_hostile_text_is_escaped(client: TestClient, storage: SiteStorage, document: Document) -> None:
+def test_hostile_text_is_escaped(client: TestClient, storage: SiteStorage[Path], document: Document) -> None:
     hostile = "a\x00b\x02c\x1b[31md\x7f\u202eevil\u2066\r\nline\x0c<script>alert(1)</script></pre>\ud800".encode(
         errors="surrogatepass"
     )
@@ -325,7 +327,7 @@ def test_hostile_text_is_escaped(client: TestClient, storage: SiteStorage, docum
     assert not set("\x00\x02\x1b\x7f\u202e\u2066\x0c") & set(page)
 
 
-def test_a_huge_text_is_truncated(client: TestClient, storage: SiteStorage, document: Document) -> None:
+def test_a_huge_text_is_truncated(client: TestClient, storage: SiteStorage[Path], document: Document) -> None:
     write_texts(storage, document, ["x" * 10_000_000, "y" * MAX_TEXT_BYTES])
     page = fetch(client, document, "?q=x")
     assert len(page) < 2 * MAX_TEXT_BYTES
@@ -337,14 +339,14 @@ def test_a_huge_text_is_truncated(client: TestClient, storage: SiteStorage, docu
     "query", ["?page=0", "?page=3", "?page=x", "?page=99999999999", "?page=²", "?q=%00", "?q=%22*("]
 )
 def test_invalid_query_parameters_are_ignored(
-    client: TestClient, storage: SiteStorage, document: Document, query: str
+    client: TestClient, storage: SiteStorage[Path], document: Document, query: str
 ) -> None:
     write_texts(storage, document, ["the first page", "the second page"])
     assert ("the second page" if query in ("?page=3",) else "the first page") in fetch(client, document, query)
 
 
 def test_only_existing_pages_are_served(
-    client: TestClient, connection: Connection, storage: SiteStorage, document: Document
+    client: TestClient, connection: Connection, storage: SiteStorage[Path], document: Document
 ) -> None:
     connection.execute("insert into sites (subdomain) values ('other')")
     write_texts(storage, document, ["one", "two"])
@@ -369,7 +371,7 @@ def test_only_existing_pages_are_served(
 
 
 def test_a_symbolic_link_out_of_the_folder_is_not_followed(
-    client: TestClient, storage: SiteStorage, document: Document, tmp_path: Path
+    client: TestClient, storage: SiteStorage[Path], document: Document, tmp_path: Path
 ) -> None:
     write_texts(storage, document, ["one", "two"])
     (tmp_path / "secret.txt").write_text("the secret")
@@ -384,7 +386,7 @@ def test_a_symbolic_link_out_of_the_folder_is_not_followed(
 
 
 def test_a_meeting_name_cannot_lead_out_of_the_folder(
-    client: TestClient, connection: Connection, storage: SiteStorage
+    client: TestClient, connection: Connection, storage: SiteStorage[Path]
 ) -> None:
     document = add_document(connection, meeting="../../../etc", page_count=1)
     write_texts(storage, document, ["inside"])

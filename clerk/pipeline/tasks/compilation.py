@@ -13,7 +13,7 @@ from clerk.documents.storage import SiteStorage
 from clerk.pipeline.job_context import JobContext
 from clerk.plugins import manager
 from clerk.publish import publications
-from clerk.publish.versions import DATABASE, SiteVersions
+from clerk.publish.versions import SiteVersions
 
 logger = logging.getLogger(__name__)
 
@@ -34,12 +34,12 @@ def compilation(job: JobContext) -> dict[str, object]:
 def build(job: JobContext, plugins: manager.Plugins, *, hooks_always: bool) -> BuildResult:
     """Build meetings.db. The post_compilation hooks change the draft, so their changes are installed with it or not at
     all. Unless `hooks_always`, they run only for a new draft."""
-    storage = SiteStorage(job.settings.storage_dir, job.subdomain)
+    storage = SiteStorage(job.settings.storage_dir, job.subdomain).snapshot()
     with job.connection() as connection:
         documents = selection.select(storage, selection.read_candidates(connection, job.subdomain))
         is_published = publications.is_published(connection, job.subdomain)
     versions = SiteVersions(job.settings.publish_dir, job.subdomain).versions()
-    copies = PublishedCopies(tuple(version.path / DATABASE for version in reversed(versions)), is_published)
+    copies = PublishedCopies(tuple(version.database for version in reversed(versions)), is_published)
 
     def run_hooks(draft: Path, is_new: bool) -> None:
         if is_new or hooks_always:

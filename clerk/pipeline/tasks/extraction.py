@@ -24,10 +24,11 @@ logger = logging.getLogger(__name__)
 
 def extraction(job: JobContext) -> str:
     """Extract from a document, unless its text and the extractor's version are those of the last extraction."""
-    storage = SiteStorage(job.settings.storage_dir, job.subdomain)
     with job.connection() as connection:
         document = document_by_id(connection, job.content_item_id)
         label = _extractor_label(job, connection)
+    storage = SiteStorage(job.settings.storage_dir, job.subdomain).snapshot(document)
+    storage.prefetch_texts([document])
     try:
         texts = manifest.page_texts(storage, document)
     except manifest.ManifestUnreadable as error:

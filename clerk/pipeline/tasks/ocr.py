@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from pathlib import Path
 from typing import Any
 
 from clerk.config import Settings
 from clerk.db.sites import SiteRow, read_site
 from clerk.documents.manifest import Manifest
 from clerk.documents.repository import document_by_id, require_fetched
-from clerk.documents.storage import Document, SiteStorage
+from clerk.documents.storage import Document, SiteStorage, local_copy, relative_name
 from clerk.errors import LanguageMissing
 from clerk.ocr import process_document, tesseract
 from clerk.ocr.engines import find_engine
@@ -64,12 +63,18 @@ class _TimedProgress:
 
 def _upload_files(settings: Settings, storage: SiteStorage, document: Document, manifest: Manifest) -> None:
     """Pass the PDF and its page images to the plugins that publish files."""
-    files = [storage.pdf(document), *(storage.page_image(document, page.page) for page in manifest.pages)]
     plugins = manager.load(settings)
-    for file in filter(Path.exists, files):
-        arguments = {"file_path": file, "storage_path": file.relative_to(storage.root).as_posix()}
-        for _ in plugins.call_each("upload_static_file", settings.plugin_time_limit, **arguments):
-            pass
+    if next(plugins.implementations("upload_static_file", file_path=None, storage_path=None), None) is None:
+        return
+    storage = storage.snapshot(document)
+    files = [storage.pdf(document), *(storage.page_image(document, page.page) for page in manifest.pages)]
+    for file in files:
+        if not file.is_file():
+            continue
+        with local_copy(file) as local_file:
+            arguments = {"file_path": local_file, "storage_path": relative_name(file, storage.root)}
+            for _ in plugins.call_each("upload_static_file", settings.plugin_time_limit, **arguments):
+                pass
 
 
 def _options(settings: Settings, engine: type[OcrEngine], languages: str, forced_by_run: int | None) -> Options:

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 from collections import deque
 from pathlib import Path
 from typing import IO
 
 from clerk import config
-from clerk.documents.storage import SiteStorage
+from clerk.documents.storage import SiteStorage, local_copy, make_folder
 from clerk.errors import CommandFailed, CommandTimeout, CommandUnset
+from clerk.object_storage.path import ObjectPath
 from clerk.plugins.hookspecs import hookimpl
 
 _KILL_DELAY = 5.0
@@ -43,7 +46,15 @@ def deploy_municipality(subdomain: str) -> str:
     if settings.deploy_command is None:
         raise CommandUnset(f"{subdomain} uses the deployer command, but CLERK_DEPLOY_COMMAND is not set")
     database = SiteStorage(settings.storage_dir, subdomain).database
-    return run(settings.deploy_command, subdomain, database, settings.deploy_time_limit)
+    if not isinstance(database, ObjectPath):
+        return run(settings.deploy_command, subdomain, database, settings.deploy_time_limit)
+    # A copy with its own name, which the command may change: others read the one in the cache.
+    make_folder(database.cache.work_folder)
+    with tempfile.TemporaryDirectory(prefix="scratch-", dir=database.cache.work_folder) as folder:
+        copy = Path(folder) / database.name
+        with local_copy(database) as file:
+            shutil.copyfile(file, copy)
+        return run(settings.deploy_command, subdomain, copy, settings.deploy_time_limit)
 
 
 def run(command: tuple[str, ...], subdomain: str, database: Path, limit: float) -> str:

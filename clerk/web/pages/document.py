@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from urllib.parse import quote, urlencode
 
 from psycopg import sql
 from psycopg.rows import DictRow
+from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -22,9 +24,10 @@ from clerk.archive.query import HIGHLIGHT, InvalidQuery, parse
 from clerk.archive.query_parser import MAX_LENGTH
 from clerk.documents.kinds import ORIGINS
 from clerk.documents.sanitize import folder_name
-from clerk.documents.storage import Document
+from clerk.documents.storage import Document, local_copy
 from clerk.documents.word_boxes import WordBoxes
 from clerk.errors import job_error_class
+from clerk.object_storage.path import ObjectPath, StoragePath
 from clerk.ocr.layer_words import layer_words
 from clerk.ocr.limited_child import ChildFailed
 from clerk.ocr.page_render import RenderFailed, can_render, render_page
@@ -109,7 +112,7 @@ async def image(request: Request) -> Response:
     render_slots: asyncio.Semaphore = request.app.state.render_slots
     try:
         async with render_slots:
-            return _png(await run_in_threadpool(render_page, pdf, number))
+            return _png(await run_in_threadpool(_render_page, pdf, number))
     except (RenderFailed, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise HTTPException(503, f"The page could not be rendered: {reason}.") from error
@@ -120,11 +123,11 @@ async def matches(request: Request) -> Response:
     number = request.path_params["page"]
     search_text = paging.parse_text(request.query_params.get("q", ""), MAX_LENGTH)
     boxes = await run_in_threadpool(_read_words, request, number)
-    if isinstance(boxes, Path):
+    if isinstance(boxes, Path | ObjectPath):
         render_slots: asyncio.Semaphore = request.app.state.render_slots
         try:
             async with render_slots:
-                boxes = await run_in_threadpool(layer_words, boxes, number)
+                boxes = await run_in_threadpool(_layer_words, boxes, number)
         except (ChildFailed, OSError) as error:
             logger.warning("document %s: no word boxes of page %s: %s", request.path_params["document"], number, error)
             boxes = None
@@ -132,7 +135,17 @@ async def matches(request: Request) -> Response:
     return Response(draw_boxes(found), media_type="image/svg+xml", headers=_CACHE_HEADERS)
 
 
-def _read_words(request: Request, number: int) -> WordBoxes | Path | None:
+def _render_page(pdf: StoragePath, number: int) -> bytes:
+    with local_copy(pdf) as file:
+        return render_page(file, number)
+
+
+def _layer_words(pdf: StoragePath, number: int) -> WordBoxes:
+    with local_copy(pdf) as file:
+        return layer_words(file, number)
+
+
+def _read_words(request: Request, number: int) -> WordBoxes | StoragePath | None:
     """The stored word boxes, or the PDF that they can be computed from."""
     row, _ = _read(request)
     files, page_count = _read_files(request.app.state.storage_dir, row)
@@ -153,7 +166,14 @@ def original(request: Request) -> Response:
         raise HTTPException(404, "The PDF of this document is not on this machine.")
     document = files.document
     name = f"{document.subdomain} {folder_name(document.meeting)} {document.stem}.pdf"
-    return FileResponse(pdf, media_type="application/pdf", filename=name, headers=_CACHE_HEADERS)
+    # The local copy of an object is kept until it is sent.
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(local_copy(pdf))
+        except OSError as error:
+            raise HTTPException(503, f"The storage cannot be read: {error.strerror}.") from error
+        sent = BackgroundTask(stack.pop_all().close)
+    return FileResponse(file, media_type="application/pdf", filename=name, headers=_CACHE_HEADERS, background=sent)
 
 
 def _highlight(text: str, search_text: str) -> str:
@@ -185,7 +205,7 @@ def _png(content: bytes) -> Response:
     return Response(content, media_type="image/png", headers=_CACHE_HEADERS)
 
 
-def _pdf(files: DocumentFiles | None) -> Path | None:
+def _pdf(files: DocumentFiles | None) -> StoragePath | None:
     try:
         return files.pdf if files else None
     except OSError:
@@ -203,7 +223,7 @@ def _read(request: Request) -> tuple[DictRow, list[DictRow]]:
     raise HTTPException(404, f"{subdomain} has no document {number}.")
 
 
-def _read_files(storage_dir: Path | None, row: DictRow) -> tuple[DocumentFiles | None, int]:
+def _read_files(storage_dir: StoragePath | None, row: DictRow) -> tuple[DocumentFiles | None, int]:
     """The files, if this machine has a storage, and the number of pages."""
     document = Document(
         *(row[name] for name in ("id", "subdomain", "kind", "meeting", "date", "occurrence", "revision", "sha256"))

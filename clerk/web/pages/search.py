@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from psycopg import sql
@@ -16,8 +15,10 @@ from starlette.responses import RedirectResponse, Response
 
 from clerk.archive.hits import Hit
 from clerk.archive.query_parser import MAX_LENGTH
-from clerk.publish.published_search import current_versions, search_published
+from clerk.object_storage.path import StoragePath
+from clerk.publish.published_search import search_published
 from clerk.publish.search_form import PAGE_SIZE, Facet, SearchForm, count_pages
+from clerk.publish.versions import current_versions
 from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
 from clerk.web.paging import ResultPage
 from clerk.web.rendering import render
@@ -65,7 +66,7 @@ class LinkedHit:
 def show(request: Request) -> Response:
     form, warnings = SearchForm.read(request.query_params)
     query, query_error = form.parse_query()
-    publish_dir: Path | None = request.app.state.publish_dir
+    publish_dir: StoragePath | None = request.app.state.publish_dir
     archives = result = error_message = None
     hits: list[LinkedHit] = []
     facets: list[Facet] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -17,6 +16,7 @@ from clerk.archive import votes as archive
 from clerk.archive.content_hash import open_readonly
 from clerk.archive.hits import Hit
 from clerk.documents.sanitize import is_subdomain
+from clerk.object_storage.path import StoragePath
 from clerk.publish.versions import published_archives
 from clerk.web import paging
 from clerk.web.pages.search import link_hits
@@ -103,7 +103,7 @@ def show_person(request: Request) -> Response:
 def _render(request: Request, template: str, read: Callable[[sqlite3.Connection], Any], **values: Any) -> Response:
     """Show what `read` returns from the site's archive, or why it cannot be read."""
     subdomain = _subdomain(request)
-    publish_dir: Path | None = request.app.state.publish_dir
+    publish_dir: StoragePath | None = request.app.state.publish_dir
     found = problem = None
     archives = published_archives(publish_dir, subdomain) if publish_dir is not None and publish_dir.is_dir() else []
     if not archives:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from clerk.archive.content_hash import hash_content, open_readonly
 from clerk.documents.storage import SiteStorage
+from clerk.object_storage.path import StoragePath
 from clerk.pipeline.engine import STAGES
 from clerk.publish.versions import DATABASE, SiteVersions
 from tests.faults.torture.app import PLANNED_ERROR
@@ -212,7 +213,7 @@ def content_hashes(storage: Storage, sites: list[str]) -> dict[str, str]:
     hashes = {}
     for site in sites:
         published = SiteVersions(storage.publish, site).current
-        paths: dict[str, Path | None] = {
+        paths: dict[str, StoragePath | None] = {
             "archive": SiteStorage(storage.storage, site).database,
             "published copy": published.path / DATABASE if published is not None else None,
         }
@@ -221,7 +222,7 @@ def content_hashes(storage: Storage, sites: list[str]) -> dict[str, str]:
     return hashes
 
 
-def _hash(path: Path) -> str:
+def _hash(path: StoragePath) -> str:
     with open_readonly(path) as connection:
         return hash_content(connection)
 

@@ -12,10 +12,12 @@ import pytest
 
 from clerk.db.connection import connect_to
 from clerk.documents.storage import SiteStorage
+from clerk.object_storage.path import ObjectPath, StoragePath
 from clerk.plugins import manager
 from tests.archive.helpers import add_site
 from tests.conftest import Databases, Url
 from tests.reconcile.files.site_fixture import StoredSite, process_documents
+from tests.s3 import upload_storage
 
 
 @dataclass(frozen=True)
@@ -26,14 +28,13 @@ class ProcessedSite:
     folder: Path
 
 
-def _set_environment(monkeypatch: pytest.MonkeyPatch, url: Url, folder: Path) -> None:
+def _set_environment(monkeypatch: pytest.MonkeyPatch, url: Url) -> None:
     monkeypatch.setenv("DATABASE_URL", url)
-    monkeypatch.setenv("STORAGE_DIR", str(folder / "storage"))
     manager._load.cache_clear()
 
 
-def _open_site(connection: psycopg.Connection, folder: Path) -> StoredSite:
-    site = StoredSite(connection, SiteStorage(folder / "storage", "springfield"), folder)
+def _open_site(connection: psycopg.Connection, folder: Path, root: StoragePath) -> StoredSite:
+    site = StoredSite(connection, SiteStorage(root, "springfield"), folder)
     site.set_source(folder / "source")
     return site
 
@@ -43,10 +44,11 @@ def processed_site(server: Url, template: str, tmp_path_factory: pytest.TempPath
     databases = Databases(server)
     url, folder = databases.create(template), tmp_path_factory.mktemp("town")
     with pytest.MonkeyPatch.context() as monkeypatch:
-        _set_environment(monkeypatch, url, folder)
+        _set_environment(monkeypatch, url)
+        monkeypatch.setenv("STORAGE_DIR", str(folder / "storage"))
         with connect_to(url) as connection:
             add_site(connection)
-            process_documents(_open_site(connection, folder))
+            process_documents(_open_site(connection, folder, folder / "storage"))
     yield ProcessedSite(databases.created[0], folder)
     databases.drop_all()
 
@@ -60,11 +62,19 @@ def databases(server: Url) -> Iterator[Databases]:
 
 @pytest.fixture
 def site(
-    processed_site: ProcessedSite, databases: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    processed_site: ProcessedSite,
+    databases: Databases,
+    tmp_path: Path,
+    storage_root: StoragePath,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[StoredSite]:
-    url, folder = databases.create(processed_site.database), tmp_path / "town"
-    shutil.copytree(processed_site.folder, folder, symlinks=True)
-    _set_environment(monkeypatch, url, folder)
+    url = databases.create(processed_site.database)
+    shutil.copytree(processed_site.folder / "source", tmp_path / "source")
+    if isinstance(storage_root, ObjectPath):
+        upload_storage(processed_site.folder / "storage", storage_root)
+    else:
+        shutil.copytree(processed_site.folder / "storage", storage_root, symlinks=True)
+    _set_environment(monkeypatch, url)
     with connect_to(url) as connection:
-        yield _open_site(connection, folder)
+        yield _open_site(connection, tmp_path, storage_root)
     manager._load.cache_clear()

@@ -14,7 +14,7 @@ import psycopg
 from clerk import config
 from clerk.db.migrations.verify import Check, verify_invariants
 from clerk.documents import manifest, repository
-from clerk.documents.storage import Document
+from clerk.documents.storage import Document, relative_name
 from clerk.pipeline import engine
 from clerk.reconcile.apply import Result, reconcile
 from clerk.reconcile.file_checks import StorageScan
@@ -91,8 +91,8 @@ class StoredSite(Town):
     def texts(self) -> dict[str, int]:
         """Every page text with its modification time."""
         return {
-            path.relative_to(self.storage.root).as_posix(): path.stat().st_mtime_ns
-            for path in self.storage.folder.rglob("txt/*/*/*.txt")
+            relative_name(path, self.storage.root): path.stat().st_mtime_ns
+            for path in self.storage.folder.rglob("*.txt")
         }
 
     def assert_not_rewritten(self, before: dict[str, int], except_in: Iterable[str] = ()) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import threading
 from datetime import timedelta
 
@@ -14,7 +13,7 @@ from click.testing import CliRunner
 from clerk.cli import cli
 from clerk.config import load
 from clerk.db.connection import connect_to
-from clerk.documents.storage import SiteStorage
+from clerk.documents.storage import SiteStorage, delete_folder, write
 from clerk.pipeline import engine
 from clerk.reconcile.apply import reconcile
 from clerk.reconcile.file_checks import StorageScan, read_sites
@@ -22,8 +21,12 @@ from clerk.reconcile.plan import make_plan
 from clerk.reconcile.repair import Repair
 from tests.archive.helpers import add_site
 from tests.reconcile.files.site_fixture import StoredSite
+from tests.s3 import BOTH_IF_LONG
+
+STORAGES = BOTH_IF_LONG
 
 
+@pytest.mark.folder_only
 @pytest.mark.parametrize("how", ["missing", "empty", "another"])
 def test_a_missing_storage_is_reported_and_not_repaired(
     site: StoredSite, how: str, caplog: pytest.LogCaptureFixture
@@ -51,6 +54,7 @@ def test_a_missing_storage_is_reported_and_not_repaired(
     assert site.one("select count(*) from storage_scans") == (0,)
 
 
+@pytest.mark.folder_only
 def test_a_missing_publish_folder_is_reported_and_not_repaired(
     site: StoredSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,11 +74,12 @@ def test_a_missing_publish_folder_is_reported_and_not_repaired(
 
 
 def test_a_database_without_documents_needs_no_storage(site: StoredSite) -> None:
-    shutil.rmtree(site.storage.root)
+    delete_folder(site.storage.root)
     site.connection.execute("delete from sites")
     assert site.plan() == []
 
 
+@pytest.mark.folder_only
 def test_a_missing_folder_of_one_site_is_repaired(site: StoredSite) -> None:
     """Another site's folder exists, so the storage is mounted."""
     add_site(site.connection, "shelbyville")
@@ -84,12 +89,13 @@ def test_a_missing_folder_of_one_site_is_repaired(site: StoredSite) -> None:
     )
     site.connection.execute("update sites set updated_at = now() where subdomain = 'shelbyville'")
     (site.storage.root / "shelbyville").mkdir()
-    shutil.rmtree(site.storage.folder)
+    delete_folder(site.storage.folder)
     assert site.plan().count("texts-lost") == 3
     site.repair()
     assert site.all_processed
 
 
+@pytest.mark.folder_only
 def test_unreadable_files_do_not_count_as_missing(site: StoredSite) -> None:
     """A folder in place of a file causes an error other than `not found`, also for root."""
     path = site.storage.manifest(site.document("2024-01-02"))
@@ -102,8 +108,7 @@ def test_unreadable_files_do_not_count_as_missing(site: StoredSite) -> None:
 
 def test_a_folder_of_an_unknown_site_is_reported_and_kept(site: StoredSite) -> None:
     unknown = SiteStorage(site.storage.root, "ogdenville").folder / "pdfs" / "Council" / "2024-01-02.pdf"
-    unknown.parent.mkdir(parents=True)
-    unknown.write_bytes(b"%PDF-1.4")
+    write(unknown, b"%PDF-1.4")
     assert site.plan() == ["unknown-site"]
     assert site.reconcile().done == []
     assert unknown.exists()
@@ -143,6 +148,7 @@ def test_sites_whose_run_ended_are_scanned_first_then_the_least_recently_scanned
     assert len(read_sites(site.connection, None, timedelta(hours=2), 3)) == 3
 
 
+@pytest.mark.folder_only
 def test_a_site_with_a_lasting_problem_does_not_delay_the_scan_of_others(site: StoredSite) -> None:
     path = site.storage.manifest(site.document("2024-01-02"))
     path.unlink()

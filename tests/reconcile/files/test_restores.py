@@ -14,10 +14,14 @@ from psycopg import sql
 
 from clerk.db.connection import connect_to
 from clerk.db.embedded.server import bundled
+from clerk.documents.storage import delete_folder, write
 from clerk.plugins import manager
 from tests.conftest import Databases, Url, with_database
 from tests.ocr import pdfs
 from tests.reconcile.files.site_fixture import StoredSite
+from tests.s3 import BOTH_IF_LONG
+
+STORAGES = BOTH_IF_LONG
 
 REVISED = ("As amended on the second reading.", *pdfs.MINUTES)
 
@@ -58,9 +62,8 @@ def test_a_database_from_before_documents_were_fetched(
     assert site.update() == "succeeded"
     assert site.one("select count(*) from content_items where kind <> 'archive'") == (5,)
     site.add_to_source("Planning Board/2024-06-04.pdf", pdfs.digital(1))
-    shutil.copy(
-        site.source / "Planning Board/2024-06-04.pdf", site.storage.folder / "pdfs/PlanningBoard/2024-06-04.pdf"
-    )
+    content = (site.source / "Planning Board/2024-06-04.pdf").read_bytes()
+    write(site.storage.folder / "pdfs/PlanningBoard/2024-06-04.pdf", content)
     before = site.texts()
     site.connection.close()
 
@@ -154,13 +157,14 @@ def test_a_database_from_the_middle_of_a_run(
         restored_site.connection.close()
 
 
+@pytest.mark.folder_only
 def test_a_storage_from_before_documents_were_processed(site: StoredSite) -> None:
     older = site.folder / "older"
     shutil.copytree(site.storage.root, older, symlinks=True)
     site.add_to_source("Planning Board/2024-05-07.pdf", pdfs.digital(3))
     site.add_to_source("Town Council/2024-01-02.pdf", pdfs.digital(2, REVISED))
     assert site.update() == "succeeded"
-    shutil.rmtree(site.storage.root)
+    delete_folder(site.storage.root)
     older.rename(site.storage.root)
     before = site.texts()
     assert sorted(set(site.plan())) == ["archive-lost", "publication-lost", "storage-run", "texts-lost"]
@@ -171,6 +175,7 @@ def test_a_storage_from_before_documents_were_processed(site: StoredSite) -> Non
     assert site.pages_published() == 7
 
 
+@pytest.mark.folder_only
 def test_a_storage_from_the_middle_of_a_run(site: StoredSite) -> None:
     site.add_to_source("Planning Board/2024-05-07.pdf", pdfs.digital(3))
     site.start(phase=1)
@@ -178,7 +183,7 @@ def test_a_storage_from_the_middle_of_a_run(site: StoredSite) -> None:
     older = site.folder / "older"
     shutil.copytree(site.storage.root, older, symlinks=True)
     site.work()
-    shutil.rmtree(site.storage.root)
+    delete_folder(site.storage.root)
     older.rename(site.storage.root)
     before = site.texts()
     site.repair()

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 
 from clerk.cli import cli
 from tests.reconcile.files.site_fixture import StoredSite
+from tests.s3 import BOTH_IF_LONG
+
+STORAGES = BOTH_IF_LONG
 
 NAMES = [f"I{number}" for number in range(1, 9)]
 
@@ -31,7 +35,7 @@ def test_every_check_succeeds(site: StoredSite) -> None:
 
 
 def test_a_damaged_published_copy_is_reported(site: StoredSite) -> None:
-    path = (site.published.link / "meetings.db").resolve()
+    path = site.published.database.resolve()
     path.write_bytes(path.read_bytes()[:5000])
     code, checks = verify()
     assert code == 1
@@ -59,6 +63,7 @@ def test_full_reports_incomplete_files(site: StoredSite) -> None:
     )
 
 
+@pytest.mark.folder_only
 def test_a_missing_storage_makes_i6_unknown(site: StoredSite) -> None:
     site.storage.root.rename(site.folder / "elsewhere")
     code, checks = verify()
