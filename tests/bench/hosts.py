@@ -1,0 +1,122 @@
+"""Pages per second of one and of three machines that share one Postgres server and one object storage, by latency.
+
+The machines are network namespaces of this one, so they share its cores. Needs root.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from clerk.cli.progress_reporter import ProgressReporter
+from tests.hosts.cluster import Cluster, cluster
+from tests.hosts.network import unsupported
+
+
+@dataclass(frozen=True)
+class Row:
+    storage: str
+    hosts: int
+    round_trip_ms: float
+    seconds: float
+    pages_per_second: float
+    commits: float
+    """This and the following are per document."""
+    wal_bytes: float
+    postgres_cpu_ms: float
+    worker_cpu_ms: float
+
+
+@dataclass(frozen=True)
+class Usage:
+    commits: int
+    wal: int
+    postgres_cpu: float
+    worker_cpu: float
+
+
+def usage(machines: Cluster) -> Usage:
+    commits, wal = machines.query(
+        "select (select sum(xact_commit) from pg_stat_database)::bigint, pg_current_wal_lsn() - '0/0'::pg_lsn"
+    )[0]
+    postmaster = machines.server.pid
+    assert postmaster is not None
+    return Usage(commits, int(wal), _cpu(postmaster), sum(_cpu(worker.pid) for worker in machines.workers))
+
+
+def _cpu(pid: int) -> float:
+    """CPU seconds of a process, of the children that run and of those that have ended."""
+    total = 0.0
+    for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
+        times = process.cpu_times()
+        total += times.user + times.system + times.children_user + times.children_system
+    return total
+
+
+def measure(storage: str, hosts: int, round_trip: float, given: argparse.Namespace, folder: Path) -> Row:
+    with cluster(hosts, folder, round_trip, use_s3=storage == "s3") as machines:
+        for host in machines.hosts:
+            machines.start_workers(host, given.processes)
+        machines.run(machines.add_sites("warmup", 1, 4, 1))
+        names = machines.add_sites("town", given.sites, given.documents, given.pages, given.scans)
+        before, started = usage(machines), time.monotonic()
+        machines.run(names)
+        seconds, after = time.monotonic() - started, usage(machines)
+        wrong = machines.query("select count(*) from sites where outcome is distinct from 'succeeded'")[0][0]
+        assert wrong == 0, f"{wrong} sites did not succeed"
+    documents = given.sites * given.documents
+    return Row(
+        storage=storage,
+        hosts=hosts,
+        round_trip_ms=round_trip,
+        seconds=round(seconds, 1),
+        pages_per_second=round(documents * given.pages / seconds, 2),
+        commits=round((after.commits - before.commits) / documents, 1),
+        wal_bytes=round((after.wal - before.wal) / documents),
+        postgres_cpu_ms=round((after.postgres_cpu - before.postgres_cpu) * 1000 / documents, 1),
+        worker_cpu_ms=round((after.worker_cpu - before.worker_cpu) * 1000 / documents, 1),
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bin/bench hosts", description=__doc__)
+    parser.add_argument("--storage", nargs="+", choices=("folder", "s3"), default=["folder", "s3"])
+    parser.add_argument("--hosts", nargs="+", type=int, default=[1, 3], help="numbers of machines (default: 1 3)")
+    parser.add_argument("--latency", nargs="+", type=float, default=[0.0, 1.0, 5.0], help="round trips in ms")
+    parser.add_argument("--processes", type=int, default=1, help="worker processes per machine (default: 1)")
+    parser.add_argument("--sites", type=int, default=6)
+    parser.add_argument("--documents", type=int, default=20, help="per site (default: 20)")
+    parser.add_argument("--scans", type=int, default=0, help="scanned ones among them (default: 0)")
+    parser.add_argument("--pages", type=int, default=2, help="per document (default: 2)")
+    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    given = parser.parse_args()
+    if reason := unsupported():
+        sys.exit(f"bin/bench hosts: {reason}")
+    cases = [(s, n, l) for l in given.latency for s in given.storage for n in given.hosts]
+    rows = []
+    with ProgressReporter(given.quiet) as progress, tempfile.TemporaryDirectory(prefix="clerk-hosts-") as scratch:
+        for number, case in enumerate(cases):
+            progress.update("cases", number, len(cases))
+            rows.append(measure(*case, given, Path(scratch) / str(number)))
+            progress.note(str(rows[-1]))
+    results = {"load_before": round(os.getloadavg()[0], 1), "rows": [asdict(row) for row in rows]}
+    print(json.dumps(results, indent=2) if given.json else _table(rows))
+
+
+def _table(rows: list[Row]) -> str:
+    names = list(asdict(rows[0]))
+    lines = [names, ["---"] * len(names), *([str(value) for value in asdict(row).values()] for row in rows)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+if __name__ == "__main__":
+    main()
