@@ -6,6 +6,7 @@ The machines are network namespaces of this one, so they share its cores. Needs 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import sys
@@ -14,6 +15,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import click
 import psutil
 
 from clerk.cli.progress_reporter import ProgressReporter
@@ -101,15 +103,15 @@ def main() -> None:
     given = parser.parse_args()
     if reason := unsupported():
         sys.exit(f"bin/bench hosts: {reason}")
-    cases = [(s, n, l) for l in given.latency for s in given.storage for n in given.hosts]
+    cases = list(itertools.product(given.latency, given.storage, given.hosts))
     rows = []
     with ProgressReporter(given.quiet) as progress, tempfile.TemporaryDirectory(prefix="clerk-hosts-") as scratch:
-        for number, case in enumerate(cases):
+        for number, (latency, storage, count) in enumerate(cases):
             progress.update("cases", number, len(cases))
-            rows.append(measure(*case, given, Path(scratch) / str(number)))
+            rows.append(measure(storage, count, latency, given, Path(scratch) / str(number)))
             progress.note(str(rows[-1]))
     results = {"load_before": round(os.getloadavg()[0], 1), "rows": [asdict(row) for row in rows]}
-    print(json.dumps(results, indent=2) if given.json else _table(rows))
+    click.echo(json.dumps(results, indent=2) if given.json else _table(rows))
 
 
 def _table(rows: list[Row]) -> str:

@@ -32,7 +32,7 @@ from tests.helpers import until
 from tests.hosts.network import NETWORK, Host, hosts
 
 _BUCKET = "archives"
-_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}  # noqa: S105
+_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}
 
 
 @dataclass
@@ -103,8 +103,8 @@ class Cluster:
         def ended() -> bool:
             for worker in self.workers:
                 assert worker.poll() is None, "a worker has ended: see output.log of its host"
-            return self.query("select count(*) from sites where subdomain = any(%s) and current_stage = 'completed'",
-                              names)[0][0] == len(names)  # fmt: skip
+            query = "select count(*) from sites where subdomain = any(%s) and current_stage = 'completed'"
+            return bool(self.query(query, names)[0][0] == len(names))
 
         until(ended, seconds)
 
@@ -149,7 +149,7 @@ def _s3_server(folder: Path) -> Iterator[int]:
         )  # fmt: skip
     try:
         until(lambda: _answers(port))
-        request = urllib.request.Request(f"http://127.0.0.1:{port}/{_BUCKET}", method="PUT")  # noqa: S310
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/{_BUCKET}", method="PUT")
         urllib.request.urlopen(request).close()  # noqa: S310
         yield port
     finally:

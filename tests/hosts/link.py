@@ -12,6 +12,7 @@ import fcntl
 import os
 import select
 import struct
+import sys
 import time
 from collections import deque
 
@@ -53,7 +54,8 @@ def main() -> None:
     parser.add_argument("--delay", type=float, default=0.0, help="milliseconds per direction")
     given = parser.parse_args()
     devices = open_device(given.left), open_device(given.right)
-    print("ready", flush=True)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
     forward(*devices, given.delay / 1000)
 
 

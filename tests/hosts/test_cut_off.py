@@ -1,4 +1,4 @@
-"""A machine that is cut off from Postgres and from the storage: the others take over, and it continues when it is back."""
+"""A machine that is cut off from Postgres and the storage: the others take over, and it continues when it is back."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def test_a_host_cut_off_for_ten_minutes(machines: Cluster) -> None:
 
 def _held(machines: Cluster, host: Host) -> list[int]:
     """The jobs of documents that a host is working on."""
-    return [row[0] for row in machines.query("select job_id from running_jobs where host = %s and stage = 'ocr'", host.name)]
+    return [
+        row[0] for row in machines.query("select job_id from running_jobs where host = %s and stage = 'ocr'", host.name)
+    ]
 
 
 def _check(machines: Cluster, names: list[str]) -> None:
@@ -69,5 +71,7 @@ def _check(machines: Cluster, names: list[str]) -> None:
         names,
     )
     assert sorted(rows) == sorted((name, "succeeded", 8) for name in names)
-    published = machines.query("select subdomain, count(*) from publications where subdomain = any(%s) group by 1", names)
+    published = machines.query(
+        "select subdomain, count(*) from publications where subdomain = any(%s) group by 1", names
+    )
     assert sorted(published) == sorted((name, 1) for name in names), "published more than once"
