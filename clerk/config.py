@@ -172,7 +172,11 @@ def folder(text: str) -> Path:
 
 def storage(text: str) -> Path | BucketUrl:
     """`load` makes the root of a storage from the address of a bucket: it needs the cache's settings for that."""
-    return parse_bucket_url(text) if is_bucket_url(text) else folder(text)
+    if not is_bucket_url(text):
+        return folder(text)
+    if importlib.util.find_spec("obstore") is None:
+        raise ValueError("names a bucket, which needs a package that is not installed", "install clerk[cloud]")
+    return parse_bucket_url(text)
 
 
 def _show_storage(path: StoragePath) -> str:

@@ -671,13 +671,6 @@ class StorageConflict(StorageError):
     retryable = True
 
 
-class CloudSupportMissing(StorageUnavailable):
-    """STORAGE_DIR names a bucket, and the package for it is not installed."""
-
-    code = "CloudSupportMissing"
-    remedy = f"pip install 'clerk[cloud]', then restart the worker; then {_NO_RETRY_NEEDED}"
-
-
 class ToolMissing(HostError):
     """A program or model is not installed."""
 

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from clerk.errors import (
     BucketMissing,
-    CloudSupportMissing,
     StorageConflict,
     StorageError,
     StorageRefused,
@@ -88,12 +87,8 @@ class Bucket:
 
     @cached_property
     def _store(self) -> ObjectStore:
-        try:
-            from obstore.store import AzureStore, GCSStore, S3Store
-        except ModuleNotFoundError as error:
-            raise CloudSupportMissing(
-                f"{self.url} needs a package that is not installed: install clerk[cloud]"
-            ) from error
+        from obstore.store import AzureStore, GCSStore, S3Store
+
         url = self.url
         options: dict[str, Any] = {
             "prefix": url.prefix or None,
@@ -322,7 +317,6 @@ class Bucket:
     @contextlib.contextmanager
     def _errors(self, key: str) -> Iterator[None]:
         """Translate the exceptions of the library, except the ones for conditions."""
-        self._store  # noqa: B018 (raises CloudSupportMissing before obstore is imported)
         from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
         try:
@@ -354,4 +348,6 @@ def _reason(text: str) -> str:
     if status or details:
         return ": ".join([*([status[1].strip()] if status else []), *details])[:300]
     first = text.partition("\n")[0]
+    if (failure := re.search(r"(https?://[^\s?]*)\S* .*(HTTP error: .*)", first)) is not None:
+        return f"{failure[1]}: {failure[2]}"[:300]
     return re.sub(r"\b(https?://[^\s?]*)\?\S*", r"\1", first)[:300]

@@ -24,9 +24,9 @@ from clerk.extraction import cache
 from clerk.extraction.schema import Findings
 from clerk.object_storage.path import ObjectPath, StoragePath
 from tests.archive.helpers import SiteDocuments, edited, is_intact, rows
-from tests.s3 import BOTH
+from tests.s3 import BOTH_IF_LONG
 
-STORAGES = BOTH
+STORAGES = BOTH_IF_LONG
 
 
 def compile_documents(site: SiteDocuments, published: PublishedCopies = NOT_PUBLISHED) -> BuildResult:

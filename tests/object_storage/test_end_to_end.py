@@ -28,9 +28,8 @@ from tests.archive.helpers import add_site
 from tests.conftest import Url
 from tests.ocr import pdfs
 from tests.reconcile.files.site_fixture import StoredSite, process_documents
-from tests.s3 import BOTH
 
-STORAGES = BOTH
+STORAGES = ("bucket",)
 
 
 @pytest.fixture

@@ -108,11 +108,3 @@ def test_in_a_missing_bucket_no_object_counts_as_missing(bucket_behind: Behind) 
         bucket.info("a")
     with pytest.raises(BucketMissing):
         bucket.create("a", b"text")
-
-
-def test_without_the_package_one_sentence_says_what_to_install(
-    bucket_behind: Behind, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "obstore.store", None)
-    with pytest.raises(HostError, match=r"install clerk\[cloud\]"):
-        bucket_behind().read("a")

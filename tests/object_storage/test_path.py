@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from clerk import config
 from clerk.documents.storage import list_names, quarantine, relative_name, sha256_file, write, write_files
-from clerk.errors import SettingError
+from clerk.errors import EXIT_USAGE, SettingError
 from clerk.object_storage.path import ObjectPath, StoragePath
 from tests.s3 import BOTH
 
@@ -87,3 +90,18 @@ def test_the_address_of_a_bucket(tmp_path: Path) -> None:
     assert settings.storage_dir.cache.max_bytes == 5_000_000
     (setting,) = [setting for setting in config.SETTINGS if setting.name == "STORAGE_DIR"]
     assert setting.show(settings.storage_dir) == "s3://bucket/some/prefix?endpoint=http://127.0.0.1:9000&region=eu-1"
+
+
+def test_without_the_package_one_sentence_says_what_to_install(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['obstore'] = None; sys.argv = ['clerk', 'config']; import clerk.cli; clerk.cli.main()"
+    )
+    environment = {"PATH": os.environ["PATH"], "STORAGE_DIR": "s3://bucket"}
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == EXIT_USAGE
+    assert result.stderr == (
+        "clerk: STORAGE_DIR (from environment) names a bucket, which needs a package that is not installed:"
+        " install clerk[cloud].\n"
+    )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from datetime import date
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clerk.documents.manifest import Manifest
-from clerk.documents.storage import Document, SiteStorage
+from clerk.documents.storage import Document, SiteStorage, make_folder
+from clerk.object_storage.path import StoragePath
 from clerk.ocr import poppler, process_document, tesseract
 from clerk.ocr.process_document import Options
 
@@ -26,8 +27,8 @@ def _tools() -> None:
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> SiteStorage[Path]:
-    return SiteStorage(tmp_path / "storage", "springfield")
+def storage(storage_root: StoragePath) -> SiteStorage[Any]:
+    return SiteStorage(storage_root, "springfield")
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def document() -> Document:
 
 
 @pytest.fixture
-def process_pdf(storage: SiteStorage[Path], document: Document) -> ProcessPdf:
+def process_pdf(storage: SiteStorage[Any], document: Document) -> ProcessPdf:
     """A function that stores the given bytes as the document's PDF and processes it."""
 
     def process(
@@ -45,7 +46,7 @@ def process_pdf(storage: SiteStorage[Path], document: Document) -> ProcessPdf:
         report: Callable[[int, int], None] = lambda done, total: None,
     ) -> Manifest:
         if content is not None:
-            storage.pdf(document).parent.mkdir(parents=True, exist_ok=True)
+            make_folder(storage.pdf(document).parent)
             storage.pdf(document).write_bytes(content)
         return process_document.process(storage, document, options or Options(), report, lambda: None)
 

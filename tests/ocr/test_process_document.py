@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -18,7 +20,7 @@ from PIL import Image
 
 from clerk.documents import manifest
 from clerk.documents.manifest import EMPTY, FAILED, OCR, TEXT_LAYER, page_texts
-from clerk.documents.storage import Document, SiteStorage, write
+from clerk.documents.storage import Document, SiteStorage, make_folder, write
 from clerk.error_causes import classify
 from clerk.errors import (
     DiskFull,
@@ -37,6 +39,9 @@ from tests import disks
 from tests.helpers import until
 from tests.ocr import pdfs
 from tests.ocr.conftest import ProcessPdf
+from tests.s3 import BOTH_IF_LONG
+
+STORAGES = BOTH_IF_LONG
 
 
 def files_of(folder: Path) -> set[str]:
@@ -44,7 +49,7 @@ def files_of(folder: Path) -> set[str]:
 
 
 def test_the_text_layer_of_digital_pages_is_used(
-    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Any], document: Document, process_pdf: ProcessPdf
 ) -> None:
     result = process_pdf(pdfs.digital(3))
     assert [page.method for page in result.pages] == [TEXT_LAYER] * 3
@@ -55,7 +60,7 @@ def test_the_text_layer_of_digital_pages_is_used(
 
 
 def test_scanned_pages_get_text_and_image(
-    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Any], document: Document, process_pdf: ProcessPdf
 ) -> None:
     result = process_pdf(pdfs.scanned([pdfs.page_image()]))
     (page,) = result.pages
@@ -63,7 +68,7 @@ def test_scanned_pages_get_text_and_image(
     assert page.confidence is not None
     assert page.confidence > 85
     assert "Member Ortega moved to approve the budget of the water department." in page_texts(storage, document)[0][1]
-    with Image.open(storage.page_image(document, 1)) as image:
+    with Image.open(io.BytesIO(storage.page_image(document, 1).read_bytes())) as image:
         assert image.size == (1105, 1430)
 
 
@@ -93,7 +98,7 @@ def test_storage_is_full(document: Document, tmp_path: Path) -> None:
     assert classify(caught.value) is DiskFull
 
 
-def test_text_pages_and_a_blank_page(storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf) -> None:
+def test_text_pages_and_a_blank_page(storage: SiteStorage[Any], document: Document, process_pdf: ProcessPdf) -> None:
     blank = b""
     text = pdfs.lines_of_text(pdfs.MINUTES)
     result = process_pdf(pdfs.document([(text, ""), (blank, ""), (text, "")]))
@@ -103,22 +108,22 @@ def test_text_pages_and_a_blank_page(storage: SiteStorage[Path], document: Docum
 
 @pytest.mark.parametrize("turned", [90, 180, 270])
 def test_rotated_pages_are_rotated_back(
-    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf, turned: int
+    storage: SiteStorage[Any], document: Document, process_pdf: ProcessPdf, turned: int
 ) -> None:
     (page,) = process_pdf(pdfs.scanned([pdfs.page_image(pdfs.MINUTES * 3, turned=turned)])).pages
     assert page.rotation == 360 - turned
     assert "repair of the school roof" in page_texts(storage, document)[0][1]
-    with Image.open(storage.page_image(document, 1)) as image:
+    with Image.open(io.BytesIO(storage.page_image(document, 1).read_bytes())) as image:
         assert image.height > image.width
 
 
-def test_skewed_pages_are_deskewed(storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf) -> None:
+def test_skewed_pages_are_deskewed(storage: SiteStorage[Any], document: Document, process_pdf: ProcessPdf) -> None:
     process_pdf(pdfs.scanned([pdfs.page_image(pdfs.MINUTES * 3, skew=9)]))
     assert "repair of the school roof" in page_texts(storage, document)[0][1]
 
 
 def test_small_print_is_rendered_with_a_higher_resolution(
-    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Any], document: Document, process_pdf: ProcessPdf
 ) -> None:
     """Drawn at 300 dpi with letters of half the usual size, which are at most ten pixels high at 150 dpi."""
     half = pdfs.page_image(pdfs.MINUTES * 3, dpi=150)
@@ -126,12 +131,12 @@ def test_small_print_is_rendered_with_a_higher_resolution(
     small.paste(half, (100, 100))
     process_pdf(pdfs.scanned([small], 300))
     assert "Castellano asked for a report on the repair of the school roof" in page_texts(storage, document)[0][1]
-    with Image.open(storage.page_image(document, 1)) as image:
+    with Image.open(io.BytesIO(storage.page_image(document, 1).read_bytes())) as image:
         assert 1800 < image.width <= 2550
 
 
 def test_a_page_that_crashes_tesseract_fails_alone(
-    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Any], document: Document, process_pdf: ProcessPdf
 ) -> None:
     killers = []
 
@@ -153,7 +158,7 @@ def test_a_page_that_crashes_tesseract_fails_alone(
 
 
 def test_images_of_all_pages_or_of_no_page(
-    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Any], document: Document, process_pdf: ProcessPdf
 ) -> None:
     process_pdf(pdfs.digital(1), Options(images="all"))
     assert storage.page_image(document, 1).exists()
@@ -163,7 +168,7 @@ def test_images_of_all_pages_or_of_no_page(
 
 
 def test_a_stamp_on_a_scan_does_not_replace_ocr(
-    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Any], document: Document, process_pdf: ProcessPdf
 ) -> None:
     """The only text of the text layer is a stamp."""
     scan = pdfs.page_image()
@@ -206,7 +211,7 @@ def stop_at(page: int) -> Callable[[int, int], None]:
 
 
 def test_processing_continues_after_the_last_finished_page(
-    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Any], document: Document, process_pdf: ProcessPdf
 ) -> None:
     content = pdfs.numbered(5)
     with pytest.raises(Stopped):
@@ -225,7 +230,7 @@ def test_processing_continues_after_the_last_finished_page(
 
 
 def test_a_page_whose_text_is_missing_is_processed_again(
-    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Any], document: Document, process_pdf: ProcessPdf
 ) -> None:
     content = pdfs.digital(4)
     first = process_pdf(content)
@@ -238,7 +243,7 @@ def test_a_page_whose_text_is_missing_is_processed_again(
 
 
 def test_an_incomplete_journal_line_loses_one_page(
-    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Any], document: Document, process_pdf: ProcessPdf
 ) -> None:
     content = pdfs.numbered(3)
     with pytest.raises(Stopped):
@@ -251,7 +256,7 @@ def test_an_incomplete_journal_line_loses_one_page(
 
 
 def test_another_pdf_replaces_all_files_of_the_first(
-    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Any], document: Document, process_pdf: ProcessPdf
 ) -> None:
     process_pdf(pdfs.numbered(3))
     result = process_pdf(pdfs.digital(2))
@@ -261,7 +266,7 @@ def test_another_pdf_replaces_all_files_of_the_first(
 
 
 def test_other_languages_process_every_page_again(
-    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Any], document: Document, process_pdf: ProcessPdf
 ) -> None:
     content = pdfs.numbered(1)
     process_pdf(content)
@@ -291,7 +296,7 @@ def _is_running(process: psutil.Process) -> bool:
 
 
 def test_a_killed_reader_fails_the_attempt_and_keeps_finished_pages(
-    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Any], document: Document, process_pdf: ProcessPdf
 ) -> None:
     content = pdfs.numbered(4)
 
@@ -320,7 +325,7 @@ def broken_page(pages: int, broken: int) -> bytes:
 
 
 def test_a_failed_page_is_counted_in_the_note(
-    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Any], document: Document, process_pdf: ProcessPdf
 ) -> None:
     result = process_pdf(broken_page(12, 5))
     assert result.note == "1 of 12 pages failed"
@@ -331,7 +336,7 @@ def test_a_failed_page_is_counted_in_the_note(
 
 
 def test_too_many_failed_pages_fail_the_document(
-    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Any], document: Document, process_pdf: ProcessPdf
 ) -> None:
     content = broken_page(4, 2)
     with pytest.raises(PdfBroken, match="1 of 4 pages failed; page 2"):
@@ -341,11 +346,11 @@ def test_too_many_failed_pages_fail_the_document(
 
 
 def test_a_missing_or_altered_file_is_refused(
-    storage: SiteStorage[Path], document: Document, process_pdf: ProcessPdf
+    storage: SiteStorage[Any], document: Document, process_pdf: ProcessPdf
 ) -> None:
     with pytest.raises(PdfMissing):
         process_pdf(None)
-    storage.pdf(document).parent.mkdir(parents=True)
+    make_folder(storage.pdf(document).parent)
     storage.pdf(document).write_bytes(b"%PDF-")
     from clerk.ocr import process_document
 
