@@ -19,6 +19,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import class_row
 
+from clerk.documents.media_types import PDF
 from clerk.documents.sanitize import clean_text, folder_name
 from clerk.documents.storage import Document
 from clerk.errors import DocumentUnknown, NotFetched
@@ -56,6 +57,8 @@ class DocumentRef:
     kind_origin: str = "source"
     modified: date_type | None = None
     """Modification date of a file. It becomes the date of the document only if the site's `undated` says so."""
+    media_type: str = PDF
+    """Type of the file, as the source lists it. Only types of clerk.documents.media_types.READABLE are downloaded."""
 
     @property
     def identity(self) -> str:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from clerk.documents.repository import DocumentRef, TrackedDocument
 from clerk.documents.skipped import MAX_ENTRIES, SkippedEntry
+from clerk.errors import SourceUnreadable
 from clerk.sources.link_parser import LinkPage, LinkParser
+from clerk.sources.rows import RowPage
 
 if TYPE_CHECKING:
     from clerk.sources.http.client import FetchResult, HttpResponse, RateLimitedClient, Sink, Validators
@@ -25,6 +27,7 @@ logger = logging.getLogger(__name__)
 _MAX_REASONS = 20
 """As many as are logged and stored with the run."""
 _MAX_REASON_LENGTH = 300
+Parsed = TypeVar("Parsed", LinkPage, RowPage)
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,30 @@ class Fetcher:
     async def parse_links(self, page: HttpResponse, patterns: Sequence[str] = ()) -> LinkPage:
         """The title and links of an HTML page, parsed in a process with limits. Links with an address of more than
         2,000 bytes are skipped. `patterns` are regular expressions for addresses: see `Link.matches`."""
+        return await self._run_parser(page, lambda: self._link_parser.parse(page.url, page.text, patterns))
+
+    async def parse_rows(
+        self,
+        page: HttpResponse,
+        rows: str,
+        container: str,
+        cells: str = "td, th",
+        *,
+        fields: bool = False,
+        required: bool = True,
+    ) -> RowPage:
+        """The rows of a listing in an HTML page, parsed in a process with limits. `rows`, `container` and `cells` are
+        CSS selectors; `fields`: with the hidden form fields. Raises SourceUnreadable if a `required` container is
+        missing: the page is not the listing that it should be."""
+        selectors: dict[str, str | bool] = {"rows": rows, "container": container, "cells": cells, "fields": fields}
+        parsed = await self._run_parser(page, lambda: self._link_parser.parse_rows(page.url, page.text, selectors))
+        if required and not parsed.containers:
+            raise SourceUnreadable(f"no {container} in the answer of {page.url[:200]}")
+        return parsed
+
+    async def _run_parser(self, page: HttpResponse, parse: Callable[[], Parsed]) -> Parsed:
         try:
-            parsed = await asyncio.to_thread(self._link_parser.parse, page.url, page.text, patterns)
+            parsed = await asyncio.to_thread(parse)
         except asyncio.CancelledError:
             self._link_parser.kill()
             raise

@@ -1,4 +1,4 @@
-"""Parses the links of HTML pages in a process with limits on CPU time and memory: `parser_process`.
+"""Parses the links or rows of HTML pages in a process with limits on CPU time and memory: `parser_process`.
 
 One process serves the pages of one fetch. A page that exceeds a limit ends as SourceUnreadable, which is not retried:
 it would exceed the limit again.
@@ -16,13 +16,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from clerk.errors import JobError, ParserCrashed, SourceUnreadable
 from clerk.ocr.ocr_engine import import_path
-from clerk.sources.parser_process import CPU_SECONDS, MAX_PAGE_BYTES, MAX_RESPONSE_BYTES
+from clerk.sources.html_tree import MAX_RESPONSE_BYTES
+from clerk.sources.parser_process import CPU_SECONDS, MAX_PAGE_BYTES
+from clerk.sources.rows import RowPage
 
 _MODULE = "clerk.sources.parser_process"
 _TIMEOUT = 10 * CPU_SECONDS
@@ -69,21 +71,32 @@ class LinkParser:
 
     def parse(self, url: str, html: str, patterns: Sequence[str] = ()) -> LinkPage:
         """Parse one page. `patterns` are regular expressions, matched against each URL without regard to case."""
+        return _build_page(url[:200], self._request(url, html, {"patterns": list(patterns)}))
+
+    def parse_rows(self, url: str, html: str, selectors: Mapping[str, str | bool]) -> RowPage:
+        """Parse the rows of one page: see `extract_rows` for the selectors."""
+        response = self._request(url, html, {"selectors": dict(selectors)})
+        if "rejected" in response:
+            raise SourceUnreadable(f"{url[:200]} {response['rejected']}")
+        return RowPage.from_response(url, response)
+
+    def _request(self, url: str, html: str, what: Mapping[str, Any]) -> dict[str, Any]:
         content = html.encode("utf-8", "replace")
         if len(content) > MAX_PAGE_BYTES:
             raise SourceUnreadable(f"{url[:200]} has {len(content):,} bytes, more than the limit of {MAX_PAGE_BYTES:,}")
-        header = {"url": url, "bytes": len(content), "patterns": list(patterns), "cpu_seconds": self.cpu_seconds}
+        header = {"url": url, "bytes": len(content), "cpu_seconds": self.cpu_seconds, **what}
         with self._lock:
             self._process = process = self._process or _Process()
             try:
                 response = process.request(json.dumps(header).encode() + b"\n" + content)
                 if response is None:
-                    raise self._exit_error(process, url[:200], patterns)
+                    raise self._exit_error(process, url[:200], what.get("patterns", ()))
             except BaseException:
                 self._process = None
                 process.close()
                 raise
-        return _build_page(url[:200], json.loads(response))
+        result: dict[str, Any] = json.loads(response)
+        return result
 
     def _exit_error(self, process: _Process, url: str, patterns: Sequence[str]) -> JobError:
         """Why the process exited without a response."""

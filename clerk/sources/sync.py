@@ -22,6 +22,7 @@ from functools import partial
 
 from clerk.documents import repository, skipped, storage_scan
 from clerk.documents.kinds import KINDS
+from clerk.documents.media_types import NAMES, READABLE
 from clerk.documents.repository import DocumentRef, Download, FetchOutcome, TrackedDocument
 from clerk.documents.sanitize import clean_text
 from clerk.documents.skipped import OperatorDetails, SkippedEntry
@@ -152,6 +153,8 @@ class SourceSync:
                 ref = self._clean(listed_ref)
                 if len(ref.url.encode()) > _MAX_URL_BYTES:
                     self.fetcher.skip(f"{ref.url[:80]}… is too long for a URL ({len(ref.url)} characters)", url=ref.url)
+                elif ref.media_type not in READABLE:
+                    self.fetcher.skip_entry(_describe_unreadable(ref))
                 else:
                     listed.append(ref)
                 self.fetcher.client.heartbeat()
@@ -167,7 +170,7 @@ class SourceSync:
         """Check the types of what a plugin listed, and remove characters that cannot be stored."""
         if not isinstance(ref, DocumentRef):
             raise InvalidPluginResult(f"plugin {self.plugin} listed {str(ref)[:100]!r}, which is not a DocumentRef")
-        texts = (ref.url, ref.meeting, ref.kind, ref.key, ref.version, ref.name)
+        texts = (ref.url, ref.meeting, ref.kind, ref.key, ref.version, ref.name, ref.media_type)
         if not all(isinstance(text, str) for text in texts):
             raise InvalidPluginResult(
                 f"plugin {self.plugin} listed {str(ref)[:200]!r}, which has a field that is no text"
@@ -369,6 +372,13 @@ class SourceSync:
         covered = [tracked.id for tracked in removed if self.fetcher.covers(tracked)]
         with self.connect() as connection:
             self.result.removed = repository.record_removed(connection, covered)
+
+
+def _describe_unreadable(ref: DocumentRef) -> SkippedEntry:
+    what = NAMES.get(ref.media_type, f"of the type {ref.media_type}")
+    about = f"{ref.kind or 'document'} of {ref.meeting}, {ref.date or 'without a date'}"
+    reason = f"{ref.display_name} ({about}) is {what}, which clerk does not read"
+    return SkippedEntry(reason, "UnreadableType", ref.identity, ref.display_name, ref.url)
 
 
 def _parse_http_date(text: str | None) -> date | None:

@@ -13,9 +13,11 @@ import psycopg
 import psycopg_pool
 import pytest
 
+from clerk.app import create_app
 from clerk.documents.skipped import SkippedEntry, record_skipped
 from clerk.documents.storage import SiteStorage
 from clerk.errors import ClaimLost
+from clerk.plugins import manager
 from clerk.sources.fetcher import Fetcher, Site
 from clerk.sources.http.body import Sink
 from clerk.sources.http.client import FetchResult, HttpLimits, RateLimitedClient, Validators
@@ -141,3 +143,41 @@ def town(http: HttpClient, tmp_path: Path) -> Iterator[Town]:
     with http.connect() as connection:
         connection.execute("insert into sites (subdomain, name) values ('springfield', 'Springfield')")
         yield Town(connection, http, SiteStorage(tmp_path / "storage", "springfield"))
+
+
+@pytest.fixture
+def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    monkeypatch.setenv("CLERK_PLUGINS_DIR", str(folder))
+    manager._load.cache_clear()
+    yield folder
+    manager._load.cache_clear()
+
+
+Work = Callable[..., None]
+
+
+@pytest.fixture
+def work(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plugins: Path) -> Work:
+    """Run a worker until no job is left."""
+    for name, value in {
+        "DATABASE_URL": database,
+        "STORAGE_DIR": str(tmp_path / "storage"),
+        "CLERK_ALLOW_LOOPBACK": "yes",
+        "CLERK_HOST_INTERVAL": "0",
+        "CLERK_PLUGIN_TIME_LIMIT": "2",
+    }.items():
+        monkeypatch.setenv(name, value)
+
+    def run(*queues: str) -> None:
+        async def main() -> None:
+            app = create_app()
+            async with app.open_async():
+                await app.run_worker_async(
+                    queues=list(queues), wait=False, listen_notify=False, install_signal_handlers=False, concurrency=4
+                )
+
+        asyncio.run(main())
+
+    return run

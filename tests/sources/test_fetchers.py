@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -358,7 +359,8 @@ def list_documents(town: Town, label: str, extra: dict[str, Any]) -> list[Docume
     fetcher_class = BUILT_IN[label]
 
     async def run(client: Any) -> list[DocumentRef]:
-        return [ref async for ref in fetcher_class(Site("springfield", "Springfield", extra), client).documents()]
+        with contextlib.closing(fetcher_class(Site("springfield", "Springfield", extra), client)) as fetcher:
+            return [ref async for ref in fetcher.documents()]
 
     return town.http.run(run)
 

@@ -17,10 +17,11 @@ from clerk.documents.repository import DocumentRef
 from clerk.errors import DownloadFailed, ParserCrashed, SourceUnreadable
 from clerk.sources import link_parser
 from clerk.sources.fetcher import Fetcher, Site
+from clerk.sources.html_tree import MAX_LINKS
 from clerk.sources.http.client import HttpResponse
 from clerk.sources.link_parser import LinkParser
 from clerk.sources.parse import parse_links
-from clerk.sources.parser_process import CPU_SECONDS, MAX_LINKS
+from clerk.sources.parser_process import CPU_SECONDS
 from tests.helpers import until
 from tests.sources.conftest import HttpClient, Town
 from tests.sources.web import Reply, Web

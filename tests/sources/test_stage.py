@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -18,47 +17,10 @@ from clerk.monitoring.explain import explain
 from clerk.monitoring.site_state import read_site_state
 from clerk.pipeline import engine
 from clerk.plugins import manager
+from tests.sources.conftest import Work
 from tests.sources.web import Reply, Web, pdf
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "clerk_example"
-
-
-@pytest.fixture
-def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    folder = tmp_path / "plugins"
-    folder.mkdir()
-    monkeypatch.setenv("CLERK_PLUGINS_DIR", str(folder))
-    manager._load.cache_clear()
-    yield folder
-    manager._load.cache_clear()
-
-
-Work = Callable[..., None]
-
-
-@pytest.fixture
-def work(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plugins: Path) -> Work:
-    """Run a worker until no job is left."""
-    for name, value in {
-        "DATABASE_URL": database,
-        "STORAGE_DIR": str(tmp_path / "storage"),
-        "CLERK_ALLOW_LOOPBACK": "yes",
-        "CLERK_HOST_INTERVAL": "0",
-        "CLERK_PLUGIN_TIME_LIMIT": "2",
-    }.items():
-        monkeypatch.setenv(name, value)
-
-    def run(*queues: str) -> None:
-        async def main() -> None:
-            app = create_app()
-            async with app.open_async():
-                await app.run_worker_async(
-                    queues=list(queues), wait=False, listen_notify=False, install_signal_handlers=False, concurrency=4
-                )
-
-        asyncio.run(main())
-
-    return run
 
 
 def start(

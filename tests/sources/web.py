@@ -27,6 +27,12 @@ class Request:
     at: float
     concurrent: int
     """Number of requests in progress, including this one."""
+    method: str = "GET"
+    body: bytes = b""
+
+    @property
+    def form(self) -> dict[str, str]:
+        return {name: values[0] for name, values in parse_qs(self.body.decode(), keep_blank_values=True).items()}
 
 
 @dataclass
@@ -80,8 +86,12 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     web: Web
 
+    def do_POST(self) -> None:
+        self.do_GET()
+
     def do_GET(self) -> None:
         web = self.web
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         parts = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
         with web.lock:
@@ -92,6 +102,8 @@ class _Handler(BaseHTTPRequestHandler):
                 {name.lower(): value for name, value in self.headers.items()},
                 time.monotonic(),
                 web.running,
+                self.command,
+                body,
             )
             web.requests.append(request)
         try:

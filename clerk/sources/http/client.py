@@ -23,6 +23,7 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlencode
 
 import certifi
 import httpcore
@@ -161,6 +162,15 @@ def _is_web_charset(charset: str) -> bool:
         return False
 
 
+@dataclass(frozen=True)
+class _Message:
+    """What is sent to a URL."""
+
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content: bytes | None = None
+
+
 class _Retryable(Exception):
     """An attempt failed with an error that may be temporary."""
 
@@ -214,31 +224,73 @@ class RateLimitedClient:
         await self._http.aclose()
 
     async def get(
-        self, url: str, params: Mapping[str, str | int] | None = None, max_bytes: int = _MAX_RESPONSE_BYTES
+        self,
+        url: str,
+        params: Mapping[str, str | int] | None = None,
+        max_bytes: int = _MAX_RESPONSE_BYTES,
+        headers: Mapping[str, str] | None = None,
     ) -> HttpResponse:
         """Get the result of an API, of at most 50 MB."""
-        buffer = io.BytesIO()
         full_url = str(httpx.URL(url).copy_merge_params(dict(params))) if params else url
+        return await self._read(full_url, _Message(headers=headers or {}), max_bytes)
+
+    async def post(
+        self,
+        url: str,
+        *,
+        form: Mapping[str, str] | None = None,
+        json: Any = None,
+        headers: Mapping[str, str] | None = None,
+        max_bytes: int = _MAX_RESPONSE_BYTES,
+    ) -> HttpResponse:
+        """Post a form or JSON and get the result, of at most 50 MB. A failed request is repeated: for queries only."""
+        return await self._read(url, _post_message(form, json, headers), max_bytes)
+
+    async def _read(self, full_url: str, message: _Message, max_bytes: int) -> HttpResponse:
+        buffer = io.BytesIO()
         sink = Sink(buffer, min(self.limits.max_bytes, max_bytes))
         try:
-            result = await self.download(full_url, Validators(), sink)
+            result = await self._send(full_url, message, sink)
         except PdfTooLarge as error:
-            address, message = redact_url(full_url), str(error)
-            raise SourceUnreadable(message if message.startswith(address) else f"{address}: {message}") from error
+            address, problem = redact_url(full_url), str(error)
+            raise SourceUnreadable(problem if problem.startswith(address) else f"{address}: {problem}") from error
         return HttpResponse(result.url, buffer.getvalue(), result.content_type)
 
     async def get_page(self, url: str, params: Mapping[str, str | int] | None = None) -> HttpResponse:
         """Get an HTML page, of at most 5 MB. `Fetcher.parse_links` extracts its links."""
         return await self.get(url, params, MAX_PAGE_BYTES)
 
-    async def get_json(self, url: str, params: Mapping[str, str | int] | None = None) -> Any:
-        return (await self.get(url, params)).json()
+    async def get_json(
+        self, url: str, params: Mapping[str, str | int] | None = None, headers: Mapping[str, str] | None = None
+    ) -> Any:
+        return (await self.get(url, params, headers=headers)).json()
 
-    async def download(self, url: str, validators: Validators, sink: Sink) -> FetchResult:
-        """Stream a document into the sink, or learn that it has not changed (`not_modified`)."""
+    async def download(
+        self,
+        url: str,
+        validators: Validators,
+        sink: Sink,
+        *,
+        form: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        redirect: Callable[[str], str] | None = None,
+    ) -> FetchResult:
+        """Stream a document into the sink, or learn that it has not changed (`not_modified`). A `form` is posted.
+        `redirect` returns the URL to request instead of one to which the server redirects."""
+        message = _Message(headers=headers or {}) if form is None else _post_message(form, None, headers)
+        return await self._send(url, message, sink, validators, redirect)
+
+    async def _send(
+        self,
+        url: str,
+        message: _Message,
+        sink: Sink,
+        validators: Validators | None = None,
+        redirect: Callable[[str], str] | None = None,
+    ) -> FetchResult:
         beating = asyncio.create_task(self._beat())
         try:
-            return await self._fetch_with_retries(url, validators, sink)
+            return await self._fetch_with_retries(url, message, validators or Validators(), sink, redirect)
         finally:
             beating.cancel()
 
@@ -248,12 +300,14 @@ class RateLimitedClient:
             self.heartbeat()
             await asyncio.sleep(_HEARTBEAT_INTERVAL)
 
-    async def _fetch_with_retries(self, url: str, validators: Validators, sink: Sink) -> FetchResult:
+    async def _fetch_with_retries(
+        self, url: str, message: _Message, validators: Validators, sink: Sink, redirect: Callable[[str], str] | None
+    ) -> FetchResult:
         attempt = 1
         while True:
             sink.restart()
             try:
-                return await self._follow_redirects(url, validators, sink)
+                return await self._follow_redirects(url, message, validators, sink, redirect)
             except _Retryable as error:
                 delay = self.limits.retry_delay * 4 ** (attempt - 1) * random.uniform(0.75, 1.25)  # noqa: S311 (jitter)
                 delay = max(delay, error.retry_after or 0.0)
@@ -264,22 +318,29 @@ class RateLimitedClient:
             await asyncio.sleep(delay)
             attempt += 1
 
-    async def _follow_redirects(self, url: str, validators: Validators, sink: Sink) -> FetchResult:
+    async def _follow_redirects(
+        self, url: str, message: _Message, validators: Validators, sink: Sink, redirect: Callable[[str], str] | None
+    ) -> FetchResult:
         for _ in range(1 + _MAX_REDIRECTS):
             checked = check_url(url)
             async with self.rate_limiter.slot(checked.host, self.limits.max_wait) as slot:
-                result = await self._request(checked, validators, sink, slot)
+                result = await self._request(checked, message, validators, sink, slot)
             if isinstance(result, FetchResult):
                 return result
-            url = result
+            url = redirect(result) if redirect else result
+            message = _Message()  # what was posted, and headers for the first host, are not for another address
         raise DownloadRefused(f"{redact_url(url)}: more than {_MAX_REDIRECTS} redirects")
 
-    async def _request(self, url: httpx.URL, validators: Validators, sink: Sink, slot: Slot) -> FetchResult | str:
+    async def _request(
+        self, url: httpx.URL, message: _Message, validators: Validators, sink: Sink, slot: Slot
+    ) -> FetchResult | str:
         """Send one request. Returns its result, or the URL of a redirect."""
         try:
             async with (
                 asyncio.timeout(self.limits.time_limit),
-                self._http.stream("GET", url, headers=validators.headers()) as response,
+                self._http.stream(
+                    message.method, url, headers={**message.headers, **validators.headers()}, content=message.content
+                ) as response,
             ):
                 if response.status_code in _REDIRECTS and (location := response.headers.get("location")):
                     return _resolve_redirect(url, location)
@@ -331,6 +392,14 @@ class RateLimitedClient:
             raise PdfTooLarge(f"{redact_url(str(response.url))}: {error}") from error
         except DownloadFailed as error:
             raise _Retryable(str(error)) from error
+
+
+def _post_message(form: Mapping[str, str] | None, value: Any, headers: Mapping[str, str] | None) -> _Message:
+    if form is not None:
+        content, content_type = urlencode(form).encode(), "application/x-www-form-urlencoded; charset=utf-8"
+    else:
+        content, content_type = json.dumps(value).encode(), "application/json; charset=utf-8"
+    return _Message("POST", {"Content-Type": content_type, **(headers or {})}, content)
 
 
 def redact_url(url: str) -> str:

@@ -1,0 +1,86 @@
+"""The rows of a listing in an HTML page, as the parser process returns them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_WORD_BOUNDARY = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
+
+
+@dataclass(frozen=True)
+class RowLink:
+    url: str
+    """The address of the link, or the one that its script opens."""
+    text: str
+    title: str = ""
+    label: str = ""
+    """Its aria-label."""
+    css_class: str = ""
+    cell: int | None = None
+    """Index of the cell that contains it."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    label: str
+    """Header of its column, if it is in a table with headers."""
+    text: str
+    moment: str = ""
+    """Date and time in an attribute, such as `datetime`."""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """What the page says about its meaning: headers, data-th, class and the like."""
+
+    def is_named(self, *names: str) -> bool:
+        """Whether its label or one of its attributes contains one of these words."""
+        texts = (self.label, *self.attributes.values())
+        words = {word.lower() for text in texts for word in _WORD_BOUNDARY.split(text)}
+        return not words.isdisjoint(names)
+
+
+@dataclass(frozen=True)
+class Row:
+    section: str
+    """The nearest heading before the row."""
+    text: str
+    cells: list[Cell]
+    links: list[RowLink]
+    attributes: Mapping[str, str]
+
+    def cell(self, *names: str) -> Cell | None:
+        """The first cell with one of these words in its label or attributes; labels come before attributes."""
+        by_label = (cell for cell in self.cells if Cell(cell.label, "").is_named(*names))
+        return next(by_label, None) or next((cell for cell in self.cells if cell.is_named(*names)), None)
+
+    def column_of(self, link: RowLink) -> str:
+        """Label of the column of a link."""
+        return "" if link.cell is None or link.cell >= len(self.cells) else self.cells[link.cell].label
+
+
+@dataclass(frozen=True)
+class RowPage:
+    url: str
+    title: str
+    rows: list[Row]
+    fields: Mapping[str, str]
+    """Hidden form fields, if they were asked for."""
+    containers: int
+    """Number of elements that match the container's selector."""
+    too_long: int
+
+    @classmethod
+    def from_response(cls, url: str, response: Mapping[str, Any]) -> RowPage:
+        rows = list(_parse_rows(response["rows"]))
+        return cls(url, response["title"], rows, response["fields"], response["containers"], response["too_long"])
+
+
+def _parse_rows(rows: list[dict[str, Any]]) -> Iterator[Row]:
+    for row in rows:
+        cells = [Cell(cell["label"], cell["text"], cell["moment"], cell["attributes"]) for cell in row["cells"]]
+        links = [
+            RowLink(link["url"], link["text"], link["title"], link["label"], link["class"], link["cell"])
+            for link in row["links"]
+        ]
+        yield Row(row["section"], row["text"], cells, links, row["attributes"])

@@ -1,0 +1,115 @@
+"""`boarddocs`: the meetings of BoardDocs sites. Agendas and minutes are web pages, which are requested by POST.
+
+The list of meetings does not say which of them have minutes: one request per past meeting finds out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import AsyncIterator, Mapping
+from datetime import date
+from typing import Any, ClassVar
+
+from clerk.documents.media_types import HTML
+from clerk.documents.repository import DocumentRef
+from clerk.errors import SourceUnreadable
+from clerk.sources.http.client import FetchResult, Sink, Validators
+from clerk.sources.vendors.portal import PortalFetcher, body_of, parse_day, require_list
+
+_PORTAL = "https://go.boarddocs.com"
+_PATH = re.compile(r"[A-Za-z0-9_-]{1,50}/[A-Za-z0-9_-]{1,50}")
+_ID = re.compile(r"[A-Za-z0-9]{6,40}")
+_COMMITTEES = (
+    re.compile(
+        r"""<a\b(?P<tag>[^<>]{0,500}\bcommitteeid\s{0,9}=\s{0,9}["']?(?P<id>[A-Z0-9]{8,16})\b[^<>]{0,500})>(?P<name>[^<>]{0,200})<"""
+    ),
+    re.compile(
+        r"""<option\b(?P<tag>[^<>]{0,200}\bvalue\s{0,9}=\s{0,9}["']?(?P<id>[A-Z0-9]{12})\b[^<>]{0,200})>(?P<name>[^<>]{0,200})<"""
+    ),
+)
+_LABEL = re.compile(r"""\baria-label\s{0,9}=\s{0,9}["'](?P<label>[^"'<>]{1,200})["']""")
+_AGENDA, _MINUTES = "Download-AgendaDetailed", "BD-GetMinutes"
+_HEADERS = {"X-Requested-With": "XMLHttpRequest"}
+
+
+class BoardDocs(PortalFetcher):
+    settings: ClassVar[Mapping[str, str]] = {
+        "path": "path of the site: STATE/NAME in go.boarddocs.com/STATE/NAME/Board.nsf",
+        "committees": "id of a committee, a list of ids, or an object of ids and names; default: all of its page",
+        "portal": f"URL of the portal; default: {_PORTAL}",
+    }
+    required = ("path",)
+    names = ()
+
+    @classmethod
+    def check(cls, extra: Mapping[str, Any]) -> None:
+        super().check(extra)
+        if not _PATH.fullmatch(str(extra["path"])):
+            raise ValueError("extra 'path' must be STATE/NAME in go.boarddocs.com/STATE/NAME/Board.nsf")
+        if not all(_ID.fullmatch(number) for number in _named_committees(extra)):
+            raise ValueError("extra 'committees' must be an id such as A4EP6J588C05, a list of ids, or an object")
+
+    @property
+    def base(self) -> str:
+        portal = str(self.site.extra.get("portal") or _PORTAL).rstrip("/")
+        return f"{portal}/{self.site.extra['path']}/Board.nsf"
+
+    async def documents(self) -> AsyncIterator[DocumentRef]:
+        committees = _named_committees(self.site.extra) or await self._find_committees()
+        for committee, name in committees.items():
+            url = f"{self.base}/BD-GetMeetingsList?open"
+            answer = (await self.client.post(url, form={"current_committee_id": committee}, headers=_HEADERS)).json()
+            for meeting in require_list(answer, url):
+                async for ref in self._parse(meeting, committee, name):
+                    yield ref
+
+    async def _find_committees(self) -> dict[str, str]:
+        page = await self.client.get_page(f"{self.base}/Public")
+        found: dict[str, str] = {}
+        for pattern in _COMMITTEES:
+            for match in pattern.finditer(page.text):
+                label = _LABEL.search(match["tag"])
+                name = body_of(match["name"]) or body_of(label["label"] if label else "")
+                found[match["id"]] = found.get(match["id"]) or name
+        if not found:
+            raise SourceUnreadable(f"no committee in the answer of {page.url[:200]}; extra 'committees' can name them")
+        return found
+
+    async def _parse(self, meeting: object, committee: str, committee_name: str) -> AsyncIterator[DocumentRef]:
+        if meeting == {}:
+            return  # ends the list
+        number = meeting.get("unique") if isinstance(meeting, dict) else None
+        if not isinstance(meeting, dict) or not isinstance(number, str) or not _ID.fullmatch(number):
+            self.skip_entry_of(f"the entry {str(meeting)[:80]!r}", "is not a meeting")
+            return
+        name = committee_name or body_of(str(meeting.get("name") or ""), self.site.name)
+        day = parse_day(meeting.get("numberdate"))
+        if self.is_wanted("agenda", day):
+            yield self._ref(number, committee, name, day, "agenda")
+        if self.is_wanted("minutes", day) and day is not None and day <= date.today():
+            form = {"id": number, "current_committee_id": committee}
+            minutes = await self.client.post(f"{self.base}/{_MINUTES}?open", form=form, headers=_HEADERS)
+            if minutes.content.strip():
+                version = hashlib.sha256(minutes.content).hexdigest()
+                yield self._ref(number, committee, name, day, "minutes", version)
+
+    def _ref(
+        self, number: str, committee: str, name: str, day: date | None, kind: str, version: str = ""
+    ) -> DocumentRef:
+        url = f"{self.base}/goto?open&id={number}&committee={committee}&kind={kind}"
+        return DocumentRef(url, name, day, kind, f"boarddocs {number} {kind}", version, media_type=HTML)
+
+    async def download(self, ref: DocumentRef, validators: Validators, sink: Sink) -> FetchResult:
+        _, number, committee, _ = (part.partition("=")[2] for part in ref.url.rpartition("?")[2].split("&"))
+        method = _MINUTES if ref.kind == "minutes" else _AGENDA
+        form = {"id": number, "current_committee_id": committee}
+        return await self.client.download(f"{self.base}/{method}?open", validators, sink, form=form, headers=_HEADERS)
+
+
+def _named_committees(extra: Mapping[str, Any]) -> dict[str, str]:
+    """Names by id; the name is empty if the setting has none."""
+    committees = extra.get("committees") or []
+    if isinstance(committees, dict):
+        return {str(number): str(name) for number, name in committees.items()}
+    return {str(number): "" for number in (committees if isinstance(committees, list) else [committees])}

@@ -1,0 +1,94 @@
+"""`civicclerk`: the OData API of CivicClerk portals, which lists events with their published files."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import ClassVar
+
+from clerk.documents.media_types import media_type_of
+from clerk.documents.repository import DocumentRef
+from clerk.errors import SourceUnreadable
+from clerk.sources.http.client import FetchResult, Sink, Validators
+from clerk.sources.vendors.portal import MAX_PAGES, PortalFetcher, body_of, first_day_of, kind_of, require_list
+
+_KINDS = {1: "agenda", 2: "packet", 4: "minutes"}
+
+
+class CivicClerk(PortalFetcher):
+    settings: ClassVar[Mapping[str, str]] = {
+        "client": "the name of the portal: NAME in NAME.portal.civicclerk.com",
+        "api": "instead of client: URL of the API; default: https://NAME.api.civicclerk.com/v1",
+        "portal": "URL of the portal; default: https://NAME.portal.civicclerk.com",
+    }
+    required = ("client",)
+    urls = ("api", "portal")
+    address = "api"
+
+    @property
+    def api(self) -> str:
+        return str(
+            self.site.extra.get("api") or f"https://{self.site.extra.get('client')}.api.civicclerk.com/v1"
+        ).rstrip("/")
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Some portals answer only to requests from their own pages."""
+        client = self.site.extra.get("client")
+        portal = self.site.extra.get("portal") or (client and f"https://{client}.portal.civicclerk.com")
+        origin = {"Origin": str(portal).rstrip("/"), "Referer": f"{str(portal).rstrip('/')}/"} if portal else {}
+        return {**origin, "Accept": "application/json"}
+
+    async def documents(self) -> AsyncIterator[DocumentRef]:
+        query: dict[str, str | int] = {
+            "$filter": f"startDateTime ge {self.listed_from}",
+            "$orderby": "startDateTime asc, eventName asc",
+        }
+        url = f"{self.api}/Events"
+        for page in range(MAX_PAGES):
+            answer = await self.client.get_json(url, query if page == 0 else None, headers=self.headers)
+            events = answer.get("value") if isinstance(answer, dict) else answer
+            for event in require_list(events, url, "an object with the list 'value'"):
+                for ref in self._parse(event):
+                    yield ref
+            following = answer.get("@odata.nextLink") if isinstance(answer, dict) else None
+            if not following:
+                return
+            url = str(following)
+        raise SourceUnreadable(f"{self.api}/Events has more than {MAX_PAGES:,} pages")
+
+    def _parse(self, event: object) -> Iterator[DocumentRef]:
+        files = event.get("publishedFiles") if isinstance(event, dict) else None
+        if not isinstance(event, dict) or not isinstance(files or [], list):
+            self.skip_entry_of(f"the entry {str(event)[:80]!r}", "is not an event")
+            return
+        if not files or event.get("isDeleted") is True:
+            return
+        name = f"event {event.get('id')} ({event.get('eventName')})"
+        meeting = body_of(str(event.get("eventCategoryName") or event.get("categoryName") or "")) or body_of(
+            str(event.get("eventName") or "")
+        )
+        if not meeting:
+            self.skip_entry_of(name, "has no category and no name")
+            return
+        # The times are local, although they end in Z.
+        day = first_day_of(event.get("eventDate"), event.get("startDateTime"))
+        for file in files:
+            if not isinstance(file, dict) or not isinstance(number := file.get("fileId"), int):
+                self.skip_entry_of(name, f"has a file without fileId: {str(file)[:80]!r}")
+                continue
+            kind = kind_of(str(file.get("type") or ""), str(file.get("name") or "")) or _KINDS.get(
+                file.get("fileType") or 0
+            )
+            if kind is not None and self.is_wanted(kind, day):
+                yield DocumentRef(
+                    f"{self.api}/Meetings/GetMeetingFileStream(fileId={number},plainText=false)",
+                    meeting,
+                    day,
+                    kind,
+                    f"civicclerk file {number}",
+                    str(file.get("publishOn") or ""),
+                    media_type=media_type_of(str(file.get("url") or "")),
+                )
+
+    async def download(self, ref: DocumentRef, validators: Validators, sink: Sink) -> FetchResult:
+        return await self.client.download(ref.url, validators, sink, headers={**self.headers, "Accept": "*/*"})

@@ -1,0 +1,68 @@
+"""`civicweb`: CivicWeb and Diligent Community portals.
+
+One request per year lists the meetings, and one per meeting its documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any, ClassVar
+
+from clerk.documents.repository import DocumentRef
+from clerk.sources.vendors.portal import PortalFetcher, body_of, first_day_of, require_list
+
+_KINDS = {1: "agenda", 4: "agenda", 2: "minutes", 10: "minutes"}
+_FILES = (4, 10)
+"""Stored PDFs. The other types are pages, of which the portal makes a PDF on request."""
+
+
+class CivicWeb(PortalFetcher):
+    settings: ClassVar[Mapping[str, str]] = {
+        "client": "the name of the portal: NAME in NAME.civicweb.net",
+        "portal": "instead of client: URL of the portal, such as https://NAME.diligent.community; default: https://NAME.civicweb.net",
+    }
+    required = ("client",)
+
+    @property
+    def portal(self) -> str:
+        return str(self.site.extra.get("portal") or f"https://{self.site.extra.get('client')}.civicweb.net").rstrip("/")
+
+    async def documents(self) -> AsyncIterator[DocumentRef]:
+        service = f"{self.portal}/Services/MeetingsService.svc/meetings"
+        listed: set[object] = set()
+        for first, last in self.years():
+            meetings = await self.client.get_json(service, {"from": str(first), "to": str(last), "loadall": "true"})
+            for meeting in require_list(meetings, service):
+                number = meeting.get("Id") if isinstance(meeting, dict) else None
+                if not isinstance(number, int):
+                    self.skip_entry_of(f"the entry {str(meeting)[:80]!r}", "is not a meeting")
+                elif meeting.get("Published") is not False and number not in listed:
+                    listed.add(number)
+                    url = f"{service}/{number}/meetingDocuments"
+                    answer = await self.client.get_json(url)
+                    found = answer.get("Documents") if isinstance(answer, dict) else answer
+                    for ref in self._parse(meeting, require_list(found, url, "a list of documents")):
+                        yield ref
+
+    def _parse(self, meeting: Mapping[str, Any], found: list[Any]) -> Iterator[DocumentRef]:
+        names = (meeting.get("MeetingTypeName"), meeting.get("CleanName"), meeting.get("Name"))
+        name = next((body for value in names if value and (body := body_of(str(value)))), "")
+        what = f"meeting {meeting['Id']} ({name})"
+        if not name:
+            self.skip_entry_of(what, "has no name")
+            return
+        day = first_day_of(meeting.get("MeetingDateTime"), meeting.get("MeetingDate"), meeting.get("Name"))
+        by_kind: dict[str, dict[str, Any]] = {}
+        for document in found:
+            if not isinstance(document, dict) or not isinstance(document.get("Id"), int):
+                self.skip_entry_of(what, f"has a document without Id: {str(document)[:80]!r}")
+            elif kind := _KINDS.get(document.get("DocumentType") or 0):
+                best = by_kind.setdefault(kind, document)
+                if document.get("DocumentType") in _FILES and best.get("DocumentType") not in _FILES:
+                    by_kind[kind] = document
+        for kind, document in by_kind.items():
+            if self.is_wanted(kind, day):
+                print_page = "" if document["DocumentType"] in _FILES else "?printPdf=true"
+                url = f"{self.portal}/document/{document['Id']}/{print_page}"
+                version = f"{document['Id']} {document['LastModified']}" if document.get("LastModified") else ""
+                yield DocumentRef(url, name, day, kind, f"civicweb meeting {meeting['Id']} {kind}", version)

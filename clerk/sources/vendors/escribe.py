@@ -1,0 +1,83 @@
+"""`escribe`: the meeting calendar of eSCRIBE portals, listed by one request per year."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any, ClassVar
+from urllib.parse import urljoin
+
+from clerk.documents.media_types import media_type_of
+from clerk.documents.repository import DocumentRef
+from clerk.sources.vendors.portal import (
+    PortalFetcher,
+    body_of,
+    first_day_of,
+    kind_of,
+    prefer_pdf,
+    require_list,
+)
+
+_METHOD = "MeetingsCalendarView.aspx/GetCalendarMeetings"
+
+
+class Escribe(PortalFetcher):
+    settings: ClassVar[Mapping[str, str]] = {
+        "client": "the name of the portal: NAME in pub-NAME.escribemeetings.com",
+        "portal": "instead of client: URL of the portal; default: https://pub-NAME.escribemeetings.com",
+    }
+    required = ("client",)
+
+    @property
+    def portal(self) -> str:
+        default = f"https://pub-{self.site.extra.get('client')}.escribemeetings.com"
+        return str(self.site.extra.get("portal") or default).rstrip("/")
+
+    async def documents(self) -> AsyncIterator[DocumentRef]:
+        url = f"{self.portal}/{_METHOD}"
+        for first, last in self.years():
+            window = {"calendarStartDate": str(first), "calendarEndDate": str(last)}
+            answer = (await self.client.post(url, json=window, headers={"Accept": "application/json"})).json()
+            meetings = answer.get("d") if isinstance(answer, dict) else answer
+            for meeting in require_list(meetings, url, "an object with the list 'd'"):
+                for ref in self.once(self._parse(meeting)):
+                    yield ref
+
+    def _parse(self, meeting: object) -> list[DocumentRef]:
+        links = meeting.get("MeetingDocumentLink") if isinstance(meeting, dict) else None
+        if not isinstance(meeting, dict) or not isinstance(links or [], list):
+            self.skip_entry_of(f"the entry {str(meeting)[:80]!r}", "is not a meeting")
+            return []
+        if not links:
+            return []
+        name = body_of(str(meeting.get("MeetingName") or "")) or body_of(str(meeting.get("MeetingType") or ""))
+        if not name or not meeting.get("ID"):
+            self.skip_entry_of(f"meeting {meeting.get('ID')}", "has no name or no id")
+            return []
+        return prefer_pdf(self._parse_links(meeting, links, name))
+
+    def _parse_links(self, meeting: Mapping[str, Any], links: list[Any], name: str) -> Iterator[DocumentRef]:
+        day = first_day_of(meeting.get("StartDate"), meeting.get("FormattedStart"))
+        keys: set[str] = set()
+        for link in links:
+            if not isinstance(link, dict) or not link.get("Url"):
+                self.skip_entry_of(
+                    f"meeting {meeting['ID']} ({name})", f"has a document without Url: {str(link)[:80]!r}"
+                )
+                continue
+            document_type, title = str(link.get("Type") or ""), str(link.get("Title") or "")
+            kind = kind_of(f"{document_type} {title}")
+            if kind is None or not self.is_wanted(kind, day):
+                continue
+            file_format = str(link.get("Format") or "")
+            key = f"escribe {meeting['ID']} {document_type} {link.get('LanguageId') or ''}".strip()
+            key = f"{key} {title}" if document_type.startswith("Additional") or key in keys else key
+            is_page = file_format.lstrip(".").lower() in ("html", "htm")
+            keys |= set() if is_page else {key}
+            yield DocumentRef(
+                urljoin(f"{self.portal}/", str(link["Url"])),
+                name,
+                day,
+                kind,
+                f"{key} page" if is_page else key,
+                media_type=media_type_of(f"x.{file_format.lstrip('.')}"),
+            )

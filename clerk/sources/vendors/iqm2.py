@@ -1,0 +1,81 @@
+"""`iqm2`: the calendar of IQM2 portals, listed by one request per year.
+
+The numbers of document types mean different things in different towns, so the kind comes from the text of the link.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import ClassVar
+from urllib.parse import parse_qs, urlsplit
+
+from clerk.documents.media_types import HTML, PDF
+from clerk.documents.repository import DocumentRef
+from clerk.sources.rows import Row, RowLink
+from clerk.sources.vendors.portal import PortalFetcher, body_of, first_day_of, kind_of, prefer_pdf
+
+_ROWS = ".MeetingRow"
+_CONTAINER = "[id$=pnlMeetings], [id$=lnkListView], .MeetingRow"
+_CELLS = ".RowLink, .RowRight, .RowDetails"
+_BOARD = re.compile(r"\bBoard:\s*(?P<board>.{1,200}?)\s*(?:\bType:|\bStatus:|$)")
+_FILE = re.compile(r"/FileOpen\.aspx$|\.pdf$|/FileView\.aspx$", re.IGNORECASE)
+
+
+class Iqm2(PortalFetcher):
+    settings: ClassVar[Mapping[str, str]] = {
+        "client": "the name of the portal: NAME in NAME.iqm2.com",
+        "portal": "instead of client: URL of the portal; default: https://NAME.iqm2.com",
+    }
+    required = ("client",)
+
+    @property
+    def portal(self) -> str:
+        return str(self.site.extra.get("portal") or f"https://{self.site.extra.get('client')}.iqm2.com").rstrip("/")
+
+    async def documents(self) -> AsyncIterator[DocumentRef]:
+        for first, last in self.years():
+            window = {"From": _american(first), "To": _american(last)}
+            page = await self.client.get_page(
+                f"{self.portal}/Citizens/Calendar.aspx", {"Frame": "Yes", "View": "List", **window}
+            )
+            for row in (await self.parse_rows(page, _ROWS, _CONTAINER, _CELLS)).rows:
+                for ref in self.once(prefer_pdf(self._parse(row))):
+                    yield ref
+
+    def _parse(self, row: Row) -> Iterator[DocumentRef]:
+        files = [link for link in row.links if _FILE.search(urlsplit(link.url).path) and kind_of(link.text)]
+        if not files:
+            return
+        titles = [link.title for link in row.links if "Board:" in link.title]
+        boards = [match["board"] for title in titles if (match := _BOARD.search(title))]
+        details = row.cell("rowdetails", "details")
+        meeting = body_of(boards[0] if boards else "") or body_of(details.text if details else "")
+        day = first_day_of(*titles, *(cell.text for cell in row.cells))
+        if not meeting:
+            self.skip_entry_of(row.text, "names no board", files[0].url)
+            return
+        kinds: set[str] = set()
+        for link in files:
+            kind = kind_of(link.text) or ""
+            if self.is_wanted(kind, day):
+                key = f"iqm2 meeting {_meeting_id(row) or _query(link, 'ID')} {kind}"
+                # A second document of a kind, such as a revised agenda beside the first.
+                key = f"{key} {_query(link, 'Type')} {_query(link, 'ID')}" if key in kinds else key
+                kinds.add(key)
+                media_type = HTML if "html" in link.text.lower() else PDF
+                yield DocumentRef(link.url, meeting, day, kind, key, media_type=media_type)
+
+
+def _american(day: object) -> str:
+    return f"{day:%m/%d/%Y}"
+
+
+def _query(link: RowLink, name: str) -> str:
+    values = {key.lower(): value for key, value in parse_qs(urlsplit(link.url).query).items()}
+    return values.get(name.lower(), [""])[0]
+
+
+def _meeting_id(row: Row) -> str:
+    links = (link for link in row.links if urlsplit(link.url).path.lower().endswith("/detail_meeting.aspx"))
+    return next((number for link in links if (number := _query(link, "ID"))), "")

@@ -1,0 +1,227 @@
+"""What the fetchers of vendors' portals share: settings, dates, kinds, names of bodies, windows of dates."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from clerk.documents.kinds import KINDS
+from clerk.documents.media_types import PDF
+from clerk.documents.repository import DocumentRef, TrackedDocument
+from clerk.documents.sanitize import clean_text
+from clerk.errors import SourceUnreadable
+from clerk.sources.fetcher import Fetcher, Site, check_since
+from clerk.sources.http.client import RateLimitedClient
+from clerk.sources.parse import find_date, find_kind, remove_dates
+
+MAX_PAGES = 1000
+"""Of one listing. A portal that always has a further page is an error."""
+DEFAULT_YEARS = 20
+"""Years to list for sites without `since` and start year, where a listing needs a first date."""
+_LOOKAHEAD = timedelta(days=120)
+_DEFAULT_KINDS = ("agenda", "minutes")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_SITE_KEYS = frozenset({"source", "source_url", "license", "undated", "day_first"})
+"""Keys of `extra` that other parts of clerk read."""
+_INSTANT = re.compile(r"/Date\((-?\d{1,15})([+-]\d{4})?\)/")
+_AMERICA = timezone(timedelta(hours=-4))
+"""For an instant without an offset: from midnight in the east until 8 pm in the west it gives the town's own day."""
+_NOT_AN_AGENDA = re.compile(r"cover(?: ?page| ?sheet)?\b|table of contents", re.IGNORECASE)
+_MINUTES = re.compile(
+    r"\bmins?\b|\b(?:action|meeting) summary\b|\bsummary (?:of )?(?:action|proceeding)|\brecap\b", re.IGNORECASE
+)
+_FRENCH = (
+    ("minutes", re.compile(r"proc[eè]s[- ]verba", re.IGNORECASE)),
+    ("agenda", re.compile(r"ordres? du jour", re.IGNORECASE)),
+)
+_PACKET = re.compile(r"\bpackage\b|\bpkt\b|\bbackup\b|\bboard ?book\b", re.IGNORECASE)
+_STATUS = (
+    r"(?:(?:meeting|has been|is|was|note|notice)\s+){0,3}"
+    r"(?:cancell?ed|cancellation|postponed|rescheduled|revised|amended|updated)"
+)
+_EDGES = " \t-\u2013\u2014:;,.*|/@&"
+_STATUS_AT_EDGE = re.compile(
+    rf"^[\s*(\[]*{_STATUS}[\s*)\]!]*[-\u2013\u2014:*|]+\s*|\s*[-\u2013\u2014:*(\[|]+\s*{_STATUS}[\s*)\]!]*$"
+    r"|\s+\*{0,3}(?:cancell?ed|postponed|rescheduled)\*{0,3}$",
+    re.IGNORECASE,
+)
+_EMPTY_BRACKETS = re.compile(r"\(\s*\)|\[\s*\]")
+_TIME = re.compile(r"(?:\bat\s+)?(?<!\d)\d{1,2}:\d\d(?::\d\d)?(?:\s*[ap]\.?\s?m\b\.?)?", re.IGNORECASE)
+_WEEKDAY = re.compile(
+    r"^(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?\b[,.]?|[-,\s](?:mon|tues|wednes|thurs|fri|satur|sun)day,?\s*$",
+    re.IGNORECASE,
+)
+
+SINCE_HELP = "date of the oldest documents, such as 2020-01-01; default: the site's start year, or {years} years ago"
+KINDS_HELP = f"kinds to fetch, a list of {', '.join(KINDS)}; default: agenda, minutes"
+
+
+class PortalFetcher(Fetcher):
+    """Base of the fetchers of vendors' portals. A subclass has its own settings in `settings`."""
+
+    settings: ClassVar[Mapping[str, str]] = {}
+    """Description of each key of `extra` that only this vendor has."""
+    extra_help: ClassVar[Mapping[str, str]] = {}
+    """All settings; set by the class itself."""
+    urls: ClassVar[tuple[str, ...]] = ("portal",)
+    """Settings that are URLs."""
+    names: ClassVar[tuple[str, ...]] = ("client",)
+    """Settings that are a part of a host name or path."""
+    address: ClassVar[str] = "portal"
+    """The setting that can be given instead of `client`."""
+
+    def __init__(self, site: Site, client: RateLimitedClient) -> None:
+        super().__init__(site, client)
+        self._listed: set[str] = set()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        since = SINCE_HELP.format(years=DEFAULT_YEARS)
+        cls.extra_help = {**cls.settings, "since": since, "kinds": KINDS_HELP}
+
+    @classmethod
+    def check(cls, extra: Mapping[str, Any]) -> None:
+        if "client" in cls.required and not extra.get("client") and not extra.get(cls.address):
+            raise ValueError(f"extra needs 'client' ({cls.extra_help['client']}) or {cls.address!r}")
+        for key in cls.required:
+            if key != "client" and not extra.get(key):
+                raise ValueError(f"extra needs {key!r}: {cls.extra_help[key]}")
+        unknown = sorted(set(extra) - set(cls.extra_help) - _SITE_KEYS)
+        if unknown:
+            raise ValueError(f"extra has unknown keys: {', '.join(unknown)}; known are {', '.join(cls.extra_help)}")
+        for key in cls.urls:
+            check_url_setting(extra, key)
+        for key in cls.names:
+            if extra.get(key) is not None and not _NAME.fullmatch(str(extra[key])):
+                raise ValueError(f"extra {key!r} must be {cls.extra_help[key]}; {str(extra[key])[:80]!r} is not")
+        kinds = extra.get("kinds", list(_DEFAULT_KINDS))
+        if not isinstance(kinds, list) or not kinds or not set(map(str, kinds)) <= set(KINDS):
+            raise ValueError(f"extra 'kinds' must be a list of {', '.join(KINDS)}")
+        check_since(extra)
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds that the site wants."""
+        return frozenset(self.site.extra.get("kinds") or _DEFAULT_KINDS)
+
+    @property
+    def listed_from(self) -> date:
+        """The first day of listings that need one."""
+        return self.first_day or date(date.today().year - DEFAULT_YEARS, 1, 1)
+
+    def is_wanted(self, kind: str | None, day: date | None) -> bool:
+        """Whether the site wants documents of this kind and day. One without a date is wanted: it may be in the PDF."""
+        return kind in self.kinds and (day is None or self.first_day is None or day >= self.first_day)
+
+    def years(self) -> Iterator[tuple[date, date]]:
+        """The first and the last day of each year to list."""
+        first, last = self.listed_from, date.today() + _LOOKAHEAD
+        for year in range(first.year, last.year + 1):
+            yield max(first, date(year, 1, 1)), min(last, date(year, 12, 31))
+
+    def once(self, refs: Iterable[DocumentRef]) -> Iterator[DocumentRef]:
+        """Those of the documents that this fetch has not listed before. Windows, pages and sections overlap."""
+        for ref in refs:
+            if ref.identity not in self._listed:
+                self._listed.add(ref.identity)
+                yield ref
+
+    def covers(self, tracked: TrackedDocument) -> bool:
+        return self.first_day is None or tracked.date >= self.first_day
+
+    def skip_entry_of(self, what: str, problem: str, url: str = "") -> None:
+        """Skip a malformed entry of the listing: `MEETING 12 has no date`."""
+        name = clean_text(what, 120) or "an entry"
+        self.skip(f"{name} {problem}", name=name, url=url)
+
+
+def check_url_setting(extra: Mapping[str, Any], key: str) -> None:
+    """Raise ValueError if `extra` has this key with a value that is no web address."""
+    if extra.get(key) is None:
+        return
+    parts = urlsplit(str(extra[key]))
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"extra {key!r} must be a URL that begins with https://; {str(extra[key])[:80]!r} is not")
+
+
+def require_list(value: object, url: str, what: str = "a list of meetings") -> list[Any]:
+    """The value, if it is a list; otherwise SourceUnreadable."""
+    if not isinstance(value, list):
+        found = (
+            f"an object with {', '.join(map(str, list(value)[:5])) or 'nothing'}"
+            if isinstance(value, dict)
+            else repr(value)[:80]
+        )
+        raise SourceUnreadable(f"the answer of {url[:200]} is not {what}, but {found}")
+    return value
+
+
+def parse_day(value: object) -> date | None:
+    """The day of a date in any form that vendors use: ISO with or without an offset, 9/27/22, January 10, 2022 5:30 PM,
+    20240219, /Date(1645084800000)/. A time with an offset is local time, so its date counts as it is written."""
+    if isinstance(value, bool) or value is None:
+        return None
+    text = str(value)[:200]
+    if match := _INSTANT.search(text.replace("\\", "")):
+        return _day_of_instant(int(match[1]), match[2])
+    day = find_date(" ".join(text.split()))
+    # Dates that stand for "none" in databases.
+    return day if day is not None and 1900 < day.year < 2200 else None
+
+
+def _day_of_instant(milliseconds: int, offset: str | None) -> date | None:
+    zone: timezone = _AMERICA
+    if offset:
+        sign = -1 if offset[0] == "-" else 1
+        zone = timezone(sign * min(timedelta(hours=int(offset[1:3]), minutes=int(offset[3:])), timedelta(hours=23)))
+    try:
+        moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+    is_whole_day = offset is None and (moment.hour, moment.minute) == (0, 0) and milliseconds % 86_400_000 == 0
+    day = moment.date() if is_whole_day else moment.astimezone(zone).date()
+    return day if 1900 < day.year < 2200 else None
+
+
+def kind_of(*texts: str) -> str | None:
+    """The kind that the first matching text names, as in `find_kind`; None for covers and recordings."""
+    for text in texts:
+        if _NOT_AN_AGENDA.search(text):
+            return None
+        if kind := find_kind(text):
+            return "packet" if kind == "agenda" and _PACKET.search(text) else kind
+        if _MINUTES.search(text):
+            return "minutes"
+        for kind, pattern in _FRENCH:
+            if pattern.search(text):
+                return kind
+        if _PACKET.search(text):
+            return "packet"
+    return None
+
+
+def body_of(name: str, default: str = "") -> str:
+    """The name of a body without date, time, weekday and status: `City Council - Jan 13 2025 - CANCELLED`."""
+    text = clean_text(html.unescape(name[:500]))
+    for _ in range(3):
+        text = _STATUS_AT_EDGE.sub("", text).strip(_EDGES)
+        text = _TIME.sub(" ", remove_dates(text))
+        text = " ".join(_EMPTY_BRACKETS.sub(" ", text).split()).strip(_EDGES)
+        text = _WEEKDAY.sub("", text).strip(_EDGES)
+    return text or default
+
+
+def first_day_of(*values: object) -> date | None:
+    """The day of the first of these values that has a date."""
+    return next((day for value in values if (day := parse_day(value)) is not None), None)
+
+
+def prefer_pdf(refs: Iterable[DocumentRef]) -> list[DocumentRef]:
+    """The documents of one meeting without those that are listed in another type beside a PDF of the same kind."""
+    listed = list(refs)
+    with_pdf = {ref.kind for ref in listed if ref.media_type == PDF}
+    return [ref for ref in listed if ref.media_type == PDF or ref.kind not in with_pdf]
