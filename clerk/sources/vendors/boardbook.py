@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from clerk.documents.media_types import HTML, PDF
 from clerk.documents.repository import DocumentRef
+from clerk.sources.recognition import Recognition
 from clerk.sources.rows import Row
 from clerk.sources.vendors.portal import PortalFetcher, body_of, first_day_of, kind_of, prefer_pdf
 
@@ -26,6 +27,15 @@ class BoardBook(PortalFetcher):
         "portal": f"URL of the portal; default: {_PORTAL}",
     }
     required = ("organization",)
+    recognition = Recognition(
+        "BoardBook",
+        hosts=(
+            r"meetings\.boardbook\.org/Public/\w+/(?P<organization>\d{1,12})",
+            r"meetings\.boardbook\.org/",
+        ),
+        paths=(r"/Public/(?:Organization|Agenda|Minutes)/(?P<organization>\d{1,12})",),
+        markers=("table#PublicMeetingsTable",),
+    )
     names = ("organization",)
 
     async def documents(self) -> AsyncIterator[DocumentRef]:
