@@ -24,7 +24,7 @@ from clerk.sources.http.client import HttpLimits, HttpResponse, RateLimitedClien
 from clerk.sources.link_parser import LinkParser
 from clerk.sources.parser_process import MAX_PAGE_BYTES
 from clerk.sources.recognition import AddressMatch, Place, match_address
-from clerk.sources.references import PageReferences, Reference
+from clerk.sources.references import MAX_REFERENCES, PageReferences, Reference
 from clerk.sources.vendors import BUILT_IN
 
 MAX_REQUESTS = 12
@@ -38,6 +38,7 @@ _ABOUT_MEETINGS = re.compile(
 )
 _FOLLOWED = re.compile(r"agenda|minutes|meeting|actas?\b|proc[eè]s.verba|ordre.du.jour", re.IGNORECASE)
 _NO_PAGE = re.compile(r"\.(?:pdf|docx?|xlsx?|jpe?g|png|gif|zip|mp[34]|ics|xml)$", re.IGNORECASE)
+_JSON_ADDRESS = re.compile(r"https?:(?:\\?/){2}[^\s\"<>]{4,500}", re.IGNORECASE)
 _USUAL_PATHS = ("/AgendaCenter",)
 """Of systems that are part of a town's web site, which its first page may not link to."""
 _MARKERS = {label: fetcher.recognition.markers for label, fetcher in BUILT_IN.items() if fetcher.recognition.markers}
@@ -66,7 +67,7 @@ def detect_by_address(url: str) -> Detection | None:
     """The result, if the address alone gives the vendor and all settings; None if requests are needed."""
     matches = match_vendors(url)
     candidates = [
-        Candidate(match.scraper, _own_extra(match), Confidence.CERTAIN, [_on_host(url, match.scraper)], match.base)
+        Candidate(match.scraper, _required_extra(match), Confidence.CERTAIN, [_on_host(url, match.scraper)], match.base)
         for match in matches
         if match.place == Place.HOST
     ]
@@ -149,7 +150,7 @@ class _Detector:
         self.pages.append(page)
         self._add_redirects(url, redirects)
         seen = self._add_page(page)
-        kind = "a page" if page.references else "JSON" if page.fields else "neither a web page nor JSON"
+        kind = "JSON" if page.fields else "a page" if page.references else "neither a web page nor JSON"
         to = f" (redirected to {redact_url(page.url)})" if redirects else ""
         self._record(url, f"{kind}{to}: {'; '.join(seen) or 'no vendor recognised'}"[:500])
         return page
@@ -172,7 +173,7 @@ class _Detector:
     async def _parse(self, response: HttpResponse) -> _Page:
         start = response.content[:1000].lstrip()
         if start.startswith((b"[", b"{")):
-            return _Page(response.url, fields=_entry_fields(response.content))
+            return _Page(response.url, _addresses_in(response.text), _entry_fields(response.content))
         if b"\0" in start or start.startswith(b"%PDF"):
             return _Page(response.url)
         try:
@@ -187,9 +188,8 @@ class _Detector:
 
     # Candidates
 
-    def _add(self, match: AddressMatch, confidence: Confidence, evidence: str, *, is_own: bool = True) -> None:
-        """`is_own`: the address was given or is of the portal's own page; of a link, optional settings do not count."""
-        extra = _own_extra(match) if is_own else _required_extra(match)
+    def _add(self, match: AddressMatch, confidence: Confidence, evidence: str) -> None:
+        extra = _required_extra(match)
         several = BUILT_IN[match.scraper].recognition.several
         known = self.found.get(_key(match))
         if known is None:
@@ -227,14 +227,15 @@ class _Detector:
         owners = [
             label
             for label, fetcher in BUILT_IN.items()
-            if fetcher.recognition.fields and page.fields >= fetcher.recognition.fields
+            if any(page.fields >= fields for fields in fetcher.recognition.fields)
         ]
         for label in owners:
-            names = ", ".join(sorted(BUILT_IN[label].recognition.fields))
+            known = next(fields for fields in BUILT_IN[label].recognition.fields if page.fields >= fields)
+            names = ", ".join(sorted(known))
             self._add_own_page(
                 label, page, f"{redact_url(page.url)} answers with the fields of {_name(label)}: {names}"
             )
-        if page.references is None:
+        if page.references is None or page.fields:
             return [_name(label) for label in owners]
         for label, selector in page.references.marked.items():
             if self._is_own_marker(label, page):
@@ -271,7 +272,7 @@ class _Detector:
             for match in complete:
                 by_portal.setdefault(_key(match), []).append(match)
             for match in max(by_portal.values(), key=len):
-                self._add(match, Confidence.CERTAIN, evidence, is_own=False)
+                self._add(match, Confidence.CERTAIN, evidence)
             return
         parts = urlsplit(page.url)
         base = f"{parts.scheme}://{parts.netloc}"
@@ -288,11 +289,11 @@ class _Detector:
                 if reference.kind != "other":
                     self._suspect(match, evidence)
             elif match.place == Place.HOST and reference.kind == "frame":
-                self._add(match, Confidence.CERTAIN, evidence, is_own=False)
+                self._add(match, Confidence.CERTAIN, evidence)
             elif match.place == Place.HOST and reference.kind == "link" and _is_about_meetings(reference):
-                self._add(match, Confidence.LIKELY, evidence, is_own=False)
+                self._add(match, Confidence.LIKELY, evidence)
             else:
-                self._add(match, Confidence.POSSIBLE, evidence, is_own=False)
+                self._add(match, Confidence.POSSIBLE, evidence)
 
     # Further requests
 
@@ -358,39 +359,53 @@ class _Detector:
         if not recognition.probe or candidate.missing or candidate.extra.get(recognition.base):
             return
         url = recognition.probe.format_map(candidate.extra)
-        try:
-            response = await self._get(url, [])
-            if isinstance(response.json(), list):
-                self._record(url, "a list: the web API knows the client")
-                candidate.evidence.append(f"{redact_url(url)} returns a list")
-                candidate.confidence = Confidence.CERTAIN if candidate.confidence != "possible" else Confidence.LIKELY
-                return
-            problem = "is not a list"
-        except (FetchError, PdfTooLarge) as error:
-            problem = clean_text(str(error), 200)
-        self._record(url, problem)
-        start = candidate.base.rstrip("/") + BUILT_IN[recognition.fallback].recognition.start
-        page = await self._visit(start)
-        candidate.evidence.append(f"{redact_url(url)} returned no list ({problem})")
-        if page and page.references and recognition.fallback in page.references.marked:
-            candidate.scraper = recognition.fallback
-            self.found.pop((recognition.fallback, candidate.base), None)
+        problem = await self._probe_list(url)
+        fallback = recognition.fallback
+        if problem and candidate.base:
+            await self._visit(candidate.base.rstrip("/") + BUILT_IN[fallback].recognition.start)
+        same = [key for key, each in self.found.items() if each.scraper == fallback and each.base == candidate.base]
+        pages = [self.found.pop(key) for key in same]
+        if problem is None:
+            candidate.evidence.append(f"{redact_url(url)} returns a list")
+            return
+        candidate.evidence.append(f"no list from {redact_url(url)} ({problem})")
+        if pages:
+            candidate.scraper = fallback
+            candidate.evidence += pages[0].evidence[:1]
         else:
             candidate.confidence = max(candidate.confidence, Confidence.LIKELY, key=ORDER.index)
+
+    async def _probe_list(self, url: str) -> str | None:
+        """Why the answer is not a list; None if it is one."""
+        if self.detection.requests >= MAX_REQUESTS:
+            return f"not requested: {MAX_REQUESTS} requests were made"
+        try:
+            answer = (await self._get(url, [])).json()
+            problem = None if isinstance(answer, list) else "the answer is not a list"
+        except (FetchError, PdfTooLarge) as error:
+            problem = clean_text(str(error), 200)
+        self._record(url, problem or "a list")
+        return problem
 
     # Result
 
     def _ranked(self) -> list[Candidate]:
-        candidates = list(self.found.values())
-        for candidate in candidates:
-            others = [each for each in candidates if each.scraper == candidate.scraper and each is not candidate]
-            if candidate.confidence == Confidence.LIKELY and any(each.confidence != "possible" for each in others):
-                candidate.confidence = Confidence.POSSIBLE
-                candidate.evidence.append(f"there are {len(others) + 1} portals of {_name(candidate.scraper)}")
-            several = _of(candidate).recognition.several
-            if several and isinstance(numbers := candidate.extra.get(several), list) and len(numbers) == 1:
-                candidate.extra[several] = numbers[0]
-        return sorted(candidates, key=lambda each: (ORDER.index(each.confidence), -len(each.evidence)))
+        given = {_key(match) for match in match_vendors(self.url)}
+        candidates = dict(self.found)
+        is_given = any(each.confidence == "certain" for key, each in candidates.items() if key in given)
+        scrapers = {scraper for scraper, _ in candidates}
+        for key, candidate in candidates.items():
+            recognition = _of(candidate).recognition
+            others = [each for other, each in candidates.items() if other[0] == key[0] and other != key]
+            if key in given:
+                continue
+            if is_given:
+                candidate.lower(Confidence.LIKELY)
+            if recognition.yields_to in scrapers:
+                candidate.lower(Confidence.POSSIBLE, f"{_name(recognition.yields_to)} is preferred to it")
+            if others and candidate.confidence == Confidence.LIKELY:
+                candidate.lower(Confidence.POSSIBLE, f"there are {len(others) + 1} portals of {recognition.name}")
+        return sorted(candidates.values(), key=lambda each: (ORDER.index(each.confidence), -len(each.evidence)))
 
 
 def _of(candidate: Candidate) -> type[Fetcher]:
@@ -412,26 +427,22 @@ def _key(match: AddressMatch) -> tuple[str, str]:
 
 
 def _required_extra(match: AddressMatch) -> dict[str, Any]:
+    """The settings without those that only select a part of the documents."""
     fetcher = BUILT_IN[match.scraper]
-    kept = {*fetcher.required, "client", "page", fetcher.recognition.base}
-    return {name: value for name, value in match.extra.items() if name in kept}
-
-
-def _own_extra(match: AddressMatch) -> dict[str, Any]:
-    several = BUILT_IN[match.scraper].recognition.several
-    return {
-        name: value[0] if name == several and isinstance(value, list) and len(value) == 1 else value
-        for name, value in match.extra.items()
-    }
+    kept = {*fetcher.required, "client", "portal", "page", fetcher.recognition.base}
+    several = fetcher.recognition.several
+    extra = {name: value for name, value in match.extra.items() if name in kept}
+    return {**extra, several: _merge_numbers(None, extra[several])} if several in extra else extra
 
 
 def _is_incomplete(match: AddressMatch) -> bool:
     return bool(Candidate(match.scraper, dict(match.extra), Confidence.POSSIBLE, []).missing)
 
 
-def _merge_numbers(known: Any, further: list[int]) -> list[int]:
+def _merge_numbers(known: Any, further: list[int]) -> int | list[int]:
     numbers = known if isinstance(known, list) else [known] if known is not None else []
-    return sorted({*numbers, *further})[:50]
+    merged = sorted({*numbers, *further})[:50]
+    return merged[0] if len(merged) == 1 else merged
 
 
 def _better(first: Confidence, second: Confidence) -> Confidence:
@@ -440,6 +451,12 @@ def _better(first: Confidence, second: Confidence) -> Confidence:
 
 def _is_about_meetings(reference: Reference) -> bool:
     return _ABOUT_MEETINGS.search(f"{reference.text} {urlsplit(reference.url).path}") is not None
+
+
+def _addresses_in(text: str) -> PageReferences:
+    """The addresses in a JSON document."""
+    urls = dict.fromkeys(match[0].replace("\\/", "/") for match in _JSON_ADDRESS.finditer(text[:MAX_PAGE_BYTES]))
+    return PageReferences("", [Reference("other", url, "") for url in list(urls)[:MAX_REFERENCES]], {})
 
 
 def _entry_fields(content: bytes) -> frozenset[str]:

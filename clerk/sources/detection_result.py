@@ -50,6 +50,12 @@ class Candidate:
             return missing or ["client"]
         return []
 
+    def lower(self, confidence: Confidence, reason: str = "") -> None:
+        """Make the candidate no better than this."""
+        if ORDER.index(self.confidence) < ORDER.index(confidence):
+            self.confidence = confidence
+            self.evidence += [reason] if reason else []
+
     def as_dict(self) -> dict[str, Any]:
         return {
             "vendor": self.scraper,

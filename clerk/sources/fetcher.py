@@ -61,6 +61,9 @@ class Fetcher:
         self.skipped_count = 0
         self.skipped_entries: list[SkippedEntry] = []
         """The skipped entries, at most MAX_ENTRIES; further ones are only counted."""
+        self.known: frozenset[str] = frozenset()
+        """Keys of the documents that earlier fetches of the site stored. A listing that needs a request per meeting can
+        leave out old meetings by them; `covers` must then say so."""
         self._link_parser = LinkParser()
 
     @classmethod

@@ -49,13 +49,15 @@ class Recognition:
     """A setting that is a number or a list of numbers; those of all addresses of a portal are put together."""
     markers: tuple[str, ...] = ()
     """CSS selectors for elements that only the vendor's pages have."""
-    fields: frozenset[str] = frozenset()
-    """What each entry in an answer of the vendor's API has."""
+    fields: tuple[frozenset[str], ...] = ()
+    """For each answer of the vendor's API: fields that its entries have."""
     start: str = ""
     """Path below the portal to a page that has the markers and the addresses with settings."""
     probe: str = ""
     """Address of an API, with settings in braces. If it does not return a list, the fetcher is `fallback`."""
     fallback: str = ""
+    yields_to: str = ""
+    """Another fetcher that is preferred if a web site has both."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class AddressMatch:
     scraper: str
     place: Place
     base: str
-    """The address of the portal."""
+    """The address of the portal; empty if it is not known."""
     extra: Mapping[str, Any]
 
 
@@ -84,7 +86,8 @@ def match_address(scraper: str, recognition: Recognition, url: str) -> AddressMa
         for pattern in patterns:
             match = re.match(pattern, host + local, re.IGNORECASE)
             if match and not _is_of_vendor(match):
-                return AddressMatch(scraper, place, origin, _settings(match, recognition))
+                base = origin if place == Place.HOST else ""
+                return AddressMatch(scraper, place, base, _settings(match, recognition))
     for pattern in recognition.paths:
         if match := re.search(pattern, local, re.IGNORECASE):
             groups = match.groupdict()

@@ -104,6 +104,9 @@ class SourceSync:
     async def run(self) -> SyncResult:
         await asyncio.to_thread(delete_stale, self.storage.folder, _STALE_AFTER)
         listed: list[DocumentRef] = []
+        before = await asyncio.to_thread(self._read_known)
+        self.fetcher.known = frozenset(one.source_key for one in before if one.is_stored and not one.pdf_missing)
+        self.fetcher.client.heartbeat()
         error = await self._list_documents(listed)
         await self._record_skipped(is_complete=False)
         tracked = await asyncio.to_thread(self._read_known)

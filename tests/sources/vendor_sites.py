@@ -91,7 +91,7 @@ def granicus(server: Server) -> Portal:
         <tr class="listingRow"><td headers="Name">City Council</td><td>{EARLIER:%b} {EARLIER.day}, {EARLIER.year}</td>
         <td>01h&nbsp;29m</td><td><a href="javascript:void(0);"
         onclick="window.open('AgendaViewer.php?view_id=3&amp;clip_id=7','x','width=1')">Agenda</a></td>
-        <td><a href="/granicus/packet.pdf">Agenda Packet</a></td>
+        <td><a href="MetaViewer.php?view_id=3&amp;clip_id=7&amp;meta_id=5">Agenda Packet</a></td>
         <td><a href="MinutesViewer.php?view_id=3&amp;clip_id=7">Minutes</a></td>
         <td><a href="MediaPlayer.php?view_id=3&amp;clip_id=7">Video</a></td></tr>
         <tr class="listingRow"><td headers="Name">Without documents</td><td>{american(DAY)}</td></tr></tbody></table>""",
@@ -106,7 +106,7 @@ def granicus(server: Server) -> Portal:
     )
     server.by_query("/MinutesViewer.php")
     server.by_query("/DocumentViewer.php")
-    server.files("/stored.pdf", "/packet.pdf")
+    server.files("/stored.pdf", "/MetaViewer.php")
     expected = {
         ("Planning Board", DAY, "agenda"),
         ("City Council", EARLIER, "agenda"),
@@ -160,11 +160,18 @@ def boarddocs(server: Server) -> Portal:
         lambda request: [
             {"unique": "CT23380490B4", "name": "Regular Meeting", "numberdate": f"{DAY:%Y%m%d}"},
             {"unique": "D2ELU4580B50", "name": "Special Meeting", "numberdate": f"{EARLIER:%Y%m%d}"},
+            {
+                "unique": "FUTURE000001",
+                "name": "Without an agenda",
+                "numberdate": f"{TODAY + timedelta(days=9):%Y%m%d}",
+            },
             {},
         ],
     )
     server.web.routes[f"{server.path}{base}/Download-AgendaDetailed"] = lambda request: Reply(
-        f"<div class='meeting-name'>{request.form['id']}</div>".encode()
+        b""
+        if request.form["id"] == "FUTURE000001"
+        else f"<div class='meeting-name'>{request.form['id']}</div>".encode()
     )
     server.web.routes[f"{server.path}{base}/BD-GetMinutes"] = lambda request: Reply(
         b"<p>Minutes</p>" if request.form["id"] == "D2ELU4580B50" else b""
@@ -191,7 +198,8 @@ def iqm2(server: Server) -> Portal:
     hidden = "<div><a href='' class='HiddenDocumentLink'>Minutes</a></div>"
     rows = [
         row(1, "City Council", DAY, link("Agenda", 15, 5), link("Agenda Packet", 1, 5), hidden),
-        row(2, "Zoning Board", EARLIER, link("Agenda", 14, 6), link("Minutes", 15, 7)),
+        row(2, "Zoning Board", EARLIER, link("Agenda", 14, 6), link("Minutes", 15, 7).replace("FileOpen", "FileView")),
+        row(3, "Water Board", DAY, '<a href="/Citizens/Detail_Meeting.aspx?ID=3">Agenda</a>'),
     ]
     listing = server.page("/Citizens/Calendar.aspx", f'<div id="ContentPlaceholder1_pnlMeetings">{"".join(rows)}</div>')
     server.by_query("/Citizens/FileOpen.aspx")
@@ -200,7 +208,8 @@ def iqm2(server: Server) -> Portal:
         ("Zoning Board", EARLIER, "agenda"),
         ("Zoning Board", EARLIER, "minutes"),
     }
-    return Portal({"client": "town", "portal": server.url}, expected, listing=listing)
+    pages = {("Water Board", DAY, "agenda")}
+    return Portal({"client": "town", "portal": server.url}, expected, pages, listing)
 
 
 def municode(server: Server) -> Portal:
@@ -424,8 +433,20 @@ def boardbook(server: Server) -> Portal:
         "/Public/Organization/18",
         f'<h2>Meetings</h2><table id="PublicMeetingsTable"><thead><tr><th>Meeting</th></tr></thead><tbody>{rows}</tbody></table>',
     )
-    pages = {("School Board", DAY, "agenda"), ("School Board", EARLIER, "agenda"), ("School Board", EARLIER, "minutes")}
-    return Portal({"organization": 18, "portal": server.url}, set(), pages, listing)
+    # The second agenda has no PDF of its own: the portal redirects to the list, but its page is one here.
+    server.web.routes[f"{server.path}/Public/DownloadAgenda/18"] = lambda request: (
+        Reply(server.pdf("agenda 1"))
+        if request.query["meeting"] == "1"
+        else Reply(status=302, headers={"Location": f"{server.url}/Public/Organization/18"})
+    )
+    server.by_query("/Public/Agenda/18")
+    server.by_query("/Public/Minutes/18")
+    expected = {
+        ("School Board", DAY, "agenda"),
+        ("School Board", EARLIER, "agenda"),
+        ("School Board", EARLIER, "minutes"),
+    }
+    return Portal({"organization": 18, "portal": server.url}, expected, listing=listing)
 
 
 def civicplus_archive(server: Server) -> Portal:

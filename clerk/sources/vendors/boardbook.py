@@ -1,4 +1,7 @@
-"""`boardbook`: the public page of an organisation on BoardBook. Agendas and minutes are web pages."""
+"""`boardbook`: the public page of an organisation on BoardBook; Sparq and BOEconnect are the same product.
+
+The page links agendas and minutes as web pages; the portal has each of them as a PDF too.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +10,25 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
-from clerk.documents.media_types import HTML, PDF
 from clerk.documents.repository import DocumentRef
+from clerk.errors import DownloadRefused
+from clerk.sources.http.client import FetchResult, Sink, Validators
 from clerk.sources.recognition import Recognition
 from clerk.sources.rows import Row
-from clerk.sources.vendors.portal import PortalFetcher, body_of, first_day_of, kind_of, prefer_pdf
+from clerk.sources.vendors.portal import PortalFetcher, body_of, first_day_of, kind_of
 
 _PORTAL = "https://meetings.boardbook.org"
-_TABLE = "table#PublicMeetingsTable"
-_DOCUMENT = re.compile(
-    r"/Public/(?P<kind>Agenda|Minutes)/\d+|/Documents/(?:DownloadPDF|FileViewerOrPublic|File)/", re.IGNORECASE
-)
+_ROWS = "table#PublicMeetingsTable > tbody > tr, tr.row-for-board"
+_CONTAINER = "table#PublicMeetingsTable, tr.row-for-board"
+_PAGE = re.compile(r"/Public/(?P<kind>Agenda|Minutes|PublicNotice)/(?=[\w-]+$)", re.IGNORECASE)
+_KINDS = {"agenda": "agenda", "minutes": "minutes", "publicnotice": "notice"}
 _LABEL = re.compile(r"\s*\bMeeting Type:\s*(?P<type>.*)$", re.IGNORECASE)
 
 
 class BoardBook(PortalFetcher):
     settings: ClassVar[Mapping[str, str]] = {
-        "organization": "number of the organisation: N in meetings.boardbook.org/Public/Organization/N",
-        "portal": f"URL of the portal; default: {_PORTAL}",
+        "organization": "number or name of the organisation: N in meetings.boardbook.org/Public/Organization/N",
+        "portal": f"URL of the portal, such as https://meeting.sparqdata.com; default: {_PORTAL}",
     }
     required = ("organization",)
     recognition = Recognition(
@@ -41,12 +45,12 @@ class BoardBook(PortalFetcher):
     async def documents(self) -> AsyncIterator[DocumentRef]:
         portal = str(self.site.extra.get("portal") or _PORTAL).rstrip("/")
         page = await self.client.get_page(f"{portal}/Public/Organization/{self.site.extra['organization']}")
-        for row in (await self.parse_rows(page, f"{_TABLE} > tbody > tr", _TABLE)).rows:
-            for ref in self.once(prefer_pdf(self._parse(row))):
+        for row in (await self.parse_rows(page, _ROWS, _CONTAINER)).rows:
+            for ref in self.once(self._parse(row)):
                 yield ref
 
     def _parse(self, row: Row) -> Iterator[DocumentRef]:
-        files = [(link, match) for link in row.links if (match := _DOCUMENT.search(urlsplit(link.url).path))]
+        files = [(link, match) for link in row.links if (match := _PAGE.search(urlsplit(link.url).path))]
         if not files or not row.cells:
             return
         # May 5, 2026 at 4:30 PM - Joint Advisory Committee Meeting Type: Regular
@@ -55,12 +59,25 @@ class BoardBook(PortalFetcher):
         day = first_day_of(title)
         meeting = body_of(_LABEL.sub("", title)) or body_of(label["type"] if label else "")
         if not meeting:
-            self.skip_entry_of(row.text, "has no name", files[0][0].url)
+            self.skip_malformed(row.text, "has no name", files[0][0].url)
             return
         for link, match in files:
-            kind = kind_of(link.text, link.title, link.label) or (match["kind"] or "").lower()
+            kind = _KINDS[match["kind"].lower()]
+            if kind == "agenda" and kind_of(link.text) == "packet":
+                kind = "packet"
             if self.is_wanted(kind, day):
                 number = parse_qs(urlsplit(link.url).query).get("meeting", [""])[0]
-                is_page = match["kind"] is not None
                 key = f"boardbook meeting {number} {kind}" if number else link.url
-                yield DocumentRef(link.url, meeting, day, kind, key, media_type=HTML if is_page else PDF)
+                yield DocumentRef(link.url, meeting, day, kind, key)
+
+    async def download(self, ref: DocumentRef, validators: Validators, sink: Sink) -> FetchResult:
+        """Download the PDF. Without one, the portal redirects to its list, and the page that it links is downloaded."""
+        try:
+            url = _PAGE.sub(r"/Public/Download\g<kind>/", ref.url.partition("?")[0]) + f"?{urlsplit(ref.url).query}"
+            result = await self.client.download(url, validators, sink)
+            if result.not_modified or b"%PDF" in sink.head:
+                return result
+        except DownloadRefused:
+            pass  # the portal has no PDF of it
+        sink.restart()
+        return await self.client.download(ref.url, Validators(), sink)

@@ -1,6 +1,7 @@
 """`boarddocs`: the meetings of BoardDocs sites. Agendas and minutes are web pages, which are requested by POST.
 
-The list of meetings does not say which of them have minutes: one request per past meeting finds out.
+The list of meetings does not say which of them have minutes, and which of those to come an agenda: an answer without
+content means that it is not published.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from datetime import date
 from typing import Any, ClassVar
+from urllib.parse import parse_qs
 
 from clerk.documents.media_types import HTML
-from clerk.documents.repository import DocumentRef
+from clerk.documents.repository import DocumentRef, TrackedDocument
 from clerk.errors import SourceUnreadable
-from clerk.sources.http.client import FetchResult, Sink, Validators
+from clerk.sources.http.client import FetchResult, HttpResponse, Sink, Validators
 from clerk.sources.recognition import Recognition
-from clerk.sources.vendors.portal import PortalFetcher, body_of, parse_day, require_list
+from clerk.sources.vendors.portal import OLD, PortalFetcher, body_of, parse_day, require_list
 
 _PORTAL = "https://go.boarddocs.com"
 _PATH = re.compile(r"[A-Za-z0-9_-]{1,50}/[A-Za-z0-9_-]{1,50}")
@@ -30,7 +32,7 @@ _COMMITTEES = (
     ),
 )
 _LABEL = re.compile(r"""\baria-label\s{0,9}=\s{0,9}["'](?P<label>[^"'<>]{1,200})["']""")
-_AGENDA, _MINUTES = "Download-AgendaDetailed", "BD-GetMinutes"
+_METHODS = {"agenda": "Download-AgendaDetailed", "minutes": "BD-GetMinutes"}
 _HEADERS = {"X-Requested-With": "XMLHttpRequest"}
 
 
@@ -49,7 +51,7 @@ class BoardDocs(PortalFetcher):
         ),
         paths=(r"/(?P<path>[a-z0-9_-]{1,50}/[a-z0-9_-]{1,50})/Board\.nsf",),
         markers=("#wrap-meeting [theurl]", "a[committeeid]"),
-        fields=frozenset({"unique", "numberdate"}),
+        fields=(frozenset({"unique", "numberdate"}),),
     )
     names = ()
 
@@ -92,30 +94,43 @@ class BoardDocs(PortalFetcher):
             return  # ends the list
         number = meeting.get("unique") if isinstance(meeting, dict) else None
         if not isinstance(meeting, dict) or not isinstance(number, str) or not _ID.fullmatch(number):
-            self.skip_entry_of(f"the entry {str(meeting)[:80]!r}", "is not a meeting")
+            self.skip_malformed(f"the entry {str(meeting)[:80]!r}", "is not a meeting")
             return
         name = committee_name or body_of(str(meeting.get("name") or ""), self.site.name)
         day = parse_day(meeting.get("numberdate"))
-        if self.is_wanted("agenda", day):
-            yield self._ref(number, committee, name, day, "agenda")
-        if self.is_wanted("minutes", day) and day is not None and day <= date.today():
-            form = {"id": number, "current_committee_id": committee}
-            minutes = await self.client.post(f"{self.base}/{_MINUTES}?open", form=form, headers=_HEADERS)
-            if minutes.content.strip():
-                version = hashlib.sha256(minutes.content).hexdigest()
-                yield self._ref(number, committee, name, day, "minutes", version)
+        is_past = day is not None and day <= date.today()
+        for kind, method in _METHODS.items():
+            if not self.is_wanted(kind, day) or (kind == "minutes" and not is_past):
+                continue
+            key = f"boarddocs {number} {kind}"
+            if kind == "minutes" and self.is_old_and_stored(day, key):
+                continue
+            url = f"{self.base}/{method}?open&id={number}&current_committee_id={committee}"
+            version = ""
+            if kind == "minutes" or not is_past:
+                page = await self._request(url)
+                if not page.content.strip():
+                    continue  # not published yet
+                version = hashlib.sha256(page.content).hexdigest()
+            yield DocumentRef(url, name, day, kind, key, version, media_type=HTML)
 
-    def _ref(
-        self, number: str, committee: str, name: str, day: date | None, kind: str, version: str = ""
-    ) -> DocumentRef:
-        url = f"{self.base}/goto?open&id={number}&committee={committee}&kind={kind}"
-        return DocumentRef(url, name, day, kind, f"boarddocs {number} {kind}", version, media_type=HTML)
+    def covers(self, tracked: TrackedDocument) -> bool:
+        is_listed = tracked.kind != "minutes" or tracked.date >= date.today() - OLD
+        return super().covers(tracked) and is_listed
+
+    async def _request(self, url: str) -> HttpResponse:
+        address, form = _split(url)
+        return await self.client.post(address, form=form, headers=_HEADERS)
 
     async def download(self, ref: DocumentRef, validators: Validators, sink: Sink) -> FetchResult:
-        _, number, committee, _ = (part.partition("=")[2] for part in ref.url.rpartition("?")[2].split("&"))
-        method = _MINUTES if ref.kind == "minutes" else _AGENDA
-        form = {"id": number, "current_committee_id": committee}
-        return await self.client.download(f"{self.base}/{method}?open", validators, sink, form=form, headers=_HEADERS)
+        url, form = _split(ref.url)
+        return await self.client.download(url, validators, sink, form=form, headers=_HEADERS)
+
+
+def _split(url: str) -> tuple[str, dict[str, str]]:
+    """The URL of a page as the site requests it: its query in a form."""
+    address, _, query = url.partition("&")
+    return address, {name: values[0] for name, values in parse_qs(query).items()}
 
 
 def _named_committees(extra: Mapping[str, Any]) -> dict[str, str]:

@@ -27,7 +27,7 @@ class CivicClerk(PortalFetcher):
         hosts=(r"(?P<client>[a-z0-9-]+)\.(?:portal\.|api\.)?civicclerk\.com/",),
         paths=(r"(?P<base>/v1)/(?:Events|Meetings)\b",),
         base="api",
-        fields=frozenset({"eventName", "publishedFiles"}),
+        fields=(frozenset({"eventName", "publishedFiles"}),),
     )
     urls = ("api", "portal")
     address = "api"
@@ -67,7 +67,7 @@ class CivicClerk(PortalFetcher):
     def _parse(self, event: object) -> Iterator[DocumentRef]:
         files = event.get("publishedFiles") if isinstance(event, dict) else None
         if not isinstance(event, dict) or not isinstance(files or [], list):
-            self.skip_entry_of(f"the entry {str(event)[:80]!r}", "is not an event")
+            self.skip_malformed(f"the entry {str(event)[:80]!r}", "is not an event")
             return
         if not files or event.get("isDeleted") is True:
             return
@@ -76,13 +76,13 @@ class CivicClerk(PortalFetcher):
             str(event.get("eventName") or "")
         )
         if not meeting:
-            self.skip_entry_of(name, "has no category and no name")
+            self.skip_malformed(name, "has no category and no name")
             return
         # The times are local, although they end in Z.
         day = first_day_of(event.get("eventDate"), event.get("startDateTime"))
         for file in files:
             if not isinstance(file, dict) or not isinstance(number := file.get("fileId"), int):
-                self.skip_entry_of(name, f"has a file without fileId: {str(file)[:80]!r}")
+                self.skip_malformed(name, f"has a file without fileId: {str(file)[:80]!r}")
                 continue
             kind = kind_of(str(file.get("type") or ""), str(file.get("name") or "")) or _KINDS.get(
                 file.get("fileType") or 0

@@ -31,7 +31,7 @@ class CivicPlus(Fetcher):
         "CivicPlus AgendaCenter",
         paths=(r"/AgendaCenter(?:[/?]|$)",),
         base="site",
-        markers=("a[href*='/AgendaCenter/ViewFile/' i]", "[src*='/Areas/AgendaCenter/' i]", "#AgendaCenterContent"),
+        markers=("a[href*='/AgendaCenter/ViewFile/' i]", "[src*='/Areas/AgendaCenter/' i]"),
         start="/AgendaCenter",
     )
 

@@ -34,6 +34,7 @@ class CivicPlusArchive(PortalFetcher):
         base="site",
         markers=("a[href*='Archive.aspx?ADID=' i]", "a[href*='Archive.aspx?AMID=' i]"),
         start="/Archive.aspx",
+        yields_to="civicplus",
     )
     urls = ("site",)
     names = ()

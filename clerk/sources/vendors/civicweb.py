@@ -1,16 +1,18 @@
 """`civicweb`: CivicWeb and Diligent Community portals.
 
-One request per year lists the meetings, and one per meeting its documents.
+One request per year lists the meetings, and one per meeting its documents. Meetings of more than 400 days ago are
+requested until one of their documents is stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import date
 from typing import Any, ClassVar
 
-from clerk.documents.repository import DocumentRef
+from clerk.documents.repository import DocumentRef, TrackedDocument
 from clerk.sources.recognition import Recognition
-from clerk.sources.vendors.portal import PortalFetcher, body_of, first_day_of, require_list
+from clerk.sources.vendors.portal import OLD, PortalFetcher, body_of, first_day_of, require_list
 
 _KINDS = {1: "agenda", 4: "agenda", 2: "minutes", 10: "minutes"}
 _FILES = (4, 10)
@@ -32,7 +34,10 @@ class CivicWeb(PortalFetcher):
         ),
         paths=(r"/Services/MeetingsService\.svc\b", r"/Portal/Meeting(?:TypeList|Information|Schedule|Types)\.aspx"),
         markers=("a[href*='/Portal/MeetingInformation.aspx?' i]", "a[href*='/Portal/MeetingTypeList.aspx' i]"),
-        fields=frozenset({"MeetingDateTime", "Published", "Id"}),
+        fields=(
+            frozenset({"MeetingDateTime", "Published", "Id"}),
+            frozenset({"DocumentType", "MeetingId", "AgendaCover"}),
+        ),
         start="/Portal/MeetingTypeList.aspx",
     )
 
@@ -48,9 +53,11 @@ class CivicWeb(PortalFetcher):
             for meeting in require_list(meetings, service):
                 number = meeting.get("Id") if isinstance(meeting, dict) else None
                 if not isinstance(number, int):
-                    self.skip_entry_of(f"the entry {str(meeting)[:80]!r}", "is not a meeting")
+                    self.skip_malformed(f"the entry {str(meeting)[:80]!r}", "is not a meeting")
                 elif meeting.get("Published") is not False and number not in listed:
                     listed.add(number)
+                    if self.is_old_and_stored(_day(meeting), _key(number, "agenda"), _key(number, "minutes")):
+                        continue
                     url = f"{service}/{number}/meetingDocuments"
                     answer = await self.client.get_json(url)
                     found = answer.get("Documents") if isinstance(answer, dict) else answer
@@ -62,13 +69,13 @@ class CivicWeb(PortalFetcher):
         name = next((body for value in names if value and (body := body_of(str(value)))), "")
         what = f"meeting {meeting['Id']} ({name})"
         if not name:
-            self.skip_entry_of(what, "has no name")
+            self.skip_malformed(what, "has no name")
             return
-        day = first_day_of(meeting.get("MeetingDateTime"), meeting.get("MeetingDate"), meeting.get("Name"))
+        day = _day(meeting)
         by_kind: dict[str, dict[str, Any]] = {}
         for document in found:
             if not isinstance(document, dict) or not isinstance(document.get("Id"), int):
-                self.skip_entry_of(what, f"has a document without Id: {str(document)[:80]!r}")
+                self.skip_malformed(what, f"has a document without Id: {str(document)[:80]!r}")
             elif kind := _KINDS.get(document.get("DocumentType") or 0):
                 best = by_kind.setdefault(kind, document)
                 if document.get("DocumentType") in _FILES and best.get("DocumentType") not in _FILES:
@@ -78,4 +85,15 @@ class CivicWeb(PortalFetcher):
                 print_page = "" if document["DocumentType"] in _FILES else "?printPdf=true"
                 url = f"{self.portal}/document/{document['Id']}/{print_page}"
                 version = f"{document['Id']} {document['LastModified']}" if document.get("LastModified") else ""
-                yield DocumentRef(url, name, day, kind, f"civicweb meeting {meeting['Id']} {kind}", version)
+                yield DocumentRef(url, name, day, kind, _key(meeting["Id"], kind), version)
+
+    def covers(self, tracked: TrackedDocument) -> bool:
+        return super().covers(tracked) and tracked.date >= date.today() - OLD
+
+
+def _day(meeting: Mapping[str, Any]) -> date | None:
+    return first_day_of(meeting.get("MeetingDateTime"), meeting.get("MeetingDate"), meeting.get("Name"))
+
+
+def _key(number: int, kind: str) -> str:
+    return f"civicweb meeting {number} {kind}"

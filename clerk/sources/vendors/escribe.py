@@ -32,7 +32,7 @@ class Escribe(PortalFetcher):
         hosts=(r"pub-(?P<client>[a-z0-9-]+)\.escribemeetings\.com/", r"(?P<portal>[a-z0-9-]+\.escribemeetings\.com)/"),
         paths=(r"/MeetingsCalendarView\.aspx", r"/FileStream\.ashx\?DocumentId="),
         markers=("[src*='MeetingsCalendarView' i]", "a[href*='FileStream.ashx?DocumentId=' i]"),
-        fields=frozenset({"MeetingName", "MeetingDocumentLink"}),
+        fields=(frozenset({"MeetingName", "MeetingDocumentLink"}),),
         start="/MeetingsCalendarView.aspx",
     )
 
@@ -54,13 +54,13 @@ class Escribe(PortalFetcher):
     def _parse(self, meeting: object) -> list[DocumentRef]:
         links = meeting.get("MeetingDocumentLink") if isinstance(meeting, dict) else None
         if not isinstance(meeting, dict) or not isinstance(links or [], list):
-            self.skip_entry_of(f"the entry {str(meeting)[:80]!r}", "is not a meeting")
+            self.skip_malformed(f"the entry {str(meeting)[:80]!r}", "is not a meeting")
             return []
         if not links:
             return []
         name = body_of(str(meeting.get("MeetingName") or "")) or body_of(str(meeting.get("MeetingType") or ""))
         if not name or not meeting.get("ID"):
-            self.skip_entry_of(f"meeting {meeting.get('ID')}", "has no name or no id")
+            self.skip_malformed(f"meeting {meeting.get('ID')}", "has no name or no id")
             return []
         return prefer_pdf(self._parse_links(meeting, links, name))
 
@@ -69,7 +69,7 @@ class Escribe(PortalFetcher):
         keys: set[str] = set()
         for link in links:
             if not isinstance(link, dict) or not link.get("Url"):
-                self.skip_entry_of(
+                self.skip_malformed(
                     f"meeting {meeting['ID']} ({name})", f"has a document without Url: {str(link)[:80]!r}"
                 )
                 continue

@@ -16,9 +16,9 @@ from clerk.sources.vendors.portal import PortalFetcher, body_of, first_day_of, k
 
 _ROWS = "table.listingTable > tbody > tr, tr.listingRow, table#archive > tbody > tr, table#upcoming > tbody > tr"
 _CONTAINER = "table.listingTable, tr.listingRow, table#archive, table#upcoming"
-_VIEWERS = re.compile(r"/(?P<generated>Generated)?(?P<kind>Agenda|Minutes|Document)Viewer\.php$", re.IGNORECASE)
+_VIEWERS = re.compile(r"/(?P<generated>Generated)?(?P<kind>Agenda|Minutes|Document|Meta)Viewer\.php$", re.IGNORECASE)
 _FILE = re.compile(r"\.(?:pdf|docx?|html?)$", re.IGNORECASE)
-_KEYS = ("clip_id", "event_id", "meta_id", "doc_id", "file")
+_KEYS = ("meta_id", "doc_id", "file", "clip_id", "event_id")
 _MEDIA = re.compile(r"MediaPlayer|\.mp[34]$|\.asx$|/player/", re.IGNORECASE)
 
 
@@ -39,7 +39,7 @@ class Granicus(PortalFetcher):
             r"/(?:ViewPublisher(?:RSS)?|(?:Generated)?AgendaViewer|MinutesViewer|MediaPlayer)\.php\?(?:.*&)?view_id=(?P<views>\d{1,9})",
         ),
         several="views",
-        markers=("table.listingTable .listingRow", "tr.listingRow", ".listingTable a[href*='Viewer.php?']"),
+        markers=("table.listingTable td.listItem", "tr.listingRow td[headers]", ".listingTable a[href*='Viewer.php?']"),
         start="/ViewPublisher.php?view_id=1",
     )
 
@@ -70,7 +70,7 @@ class Granicus(PortalFetcher):
         day = first_day_of(*(cell.text for cell in ([date_cell] if date_cell else []) + row.cells))
         meeting = body_of(name.text if name else "") or body_of(row.section)
         if not meeting:
-            self.skip_entry_of(row.text, "has no name", links[0][0].url)
+            self.skip_malformed(row.text, "has no name", links[0][0].url)
             return
         for link, kind in links:
             if self.is_wanted(kind, day):

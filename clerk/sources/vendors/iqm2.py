@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import replace
 from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -20,7 +21,10 @@ _ROWS = ".MeetingRow"
 _CONTAINER = "[id$=pnlMeetings], [id$=lnkListView], .MeetingRow"
 _CELLS = ".RowLink, .RowRight, .RowDetails"
 _BOARD = re.compile(r"\bBoard:\s*(?P<board>.{1,200}?)\s*(?:\bType:|\bStatus:|$)")
-_FILE = re.compile(r"/FileOpen\.aspx$|\.pdf$|/FileView\.aspx$", re.IGNORECASE)
+_FILE = re.compile(r"/FileOpen\.aspx$|\.pdf$", re.IGNORECASE)
+_VIEWER = re.compile(r"/FileView\.aspx(?=\?|$)", re.IGNORECASE)
+"""A page that shows a file, which `FileOpen.aspx` has with the same query."""
+_DETAILS = re.compile(r"/Detail_Meeting\.aspx$", re.IGNORECASE)
 
 
 class Iqm2(PortalFetcher):
@@ -52,7 +56,8 @@ class Iqm2(PortalFetcher):
                     yield ref
 
     def _parse(self, row: Row) -> Iterator[DocumentRef]:
-        files = [link for link in row.links if _FILE.search(urlsplit(link.url).path) and kind_of(link.text)]
+        links = [replace(link, url=_VIEWER.sub("/FileOpen.aspx", link.url)) for link in row.links]
+        files = [link for link in links if _is_document(link) and kind_of(link.text)]
         if not files:
             return
         titles = [link.title for link in row.links if "Board:" in link.title]
@@ -61,7 +66,7 @@ class Iqm2(PortalFetcher):
         meeting = body_of(boards[0] if boards else "") or body_of(details.text if details else "")
         day = first_day_of(*titles, *(cell.text for cell in row.cells))
         if not meeting:
-            self.skip_entry_of(row.text, "names no board", files[0].url)
+            self.skip_malformed(row.text, "names no board", files[0].url)
             return
         kinds: set[str] = set()
         for link in files:
@@ -71,8 +76,17 @@ class Iqm2(PortalFetcher):
                 # A second document of a kind, such as a revised agenda beside the first.
                 key = f"{key} {_query(link, 'Type')} {_query(link, 'ID')}" if key in kinds else key
                 kinds.add(key)
-                media_type = HTML if "html" in link.text.lower() else PDF
-                yield DocumentRef(link.url, meeting, day, kind, key, media_type=media_type)
+                is_page = "html" in link.text.lower() or _DETAILS.search(urlsplit(link.url).path) is not None
+                media_type = HTML if is_page else PDF
+                yield DocumentRef(
+                    link.url, meeting, day, kind, f"{key} page" if is_page else key, media_type=media_type
+                )
+
+
+def _is_document(link: RowLink) -> bool:
+    """A file, or the page of a meeting if the link is not the one to the meeting itself."""
+    path = urlsplit(link.url).path
+    return _FILE.search(path) is not None or (_DETAILS.search(path) is not None and "Board:" not in link.title)
 
 
 def _american(day: object) -> str:
@@ -85,5 +99,5 @@ def _query(link: RowLink, name: str) -> str:
 
 
 def _meeting_id(row: Row) -> str:
-    links = (link for link in row.links if urlsplit(link.url).path.lower().endswith("/detail_meeting.aspx"))
+    links = (link for link in row.links if _DETAILS.search(urlsplit(link.url).path))
     return next((number for link in links if (number := _query(link, "ID"))), "")

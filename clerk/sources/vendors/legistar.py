@@ -36,7 +36,7 @@ class Legistar(Fetcher):
         ),
         paths=(r"(?P<base>/v1)/(?P<client>[a-z0-9_-]+)/events\b",),
         base="api",
-        fields=frozenset({"EventId", "EventBodyName", "EventDate"}),
+        fields=(frozenset({"EventId", "EventBodyName", "EventDate"}),),
         probe=f"{_API}/{{client}}/events?$top=1",
         fallback="legistar-calendar",
     )

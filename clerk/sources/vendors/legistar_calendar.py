@@ -63,7 +63,7 @@ class LegistarCalendar(GridFetcher):
         meeting = body_of(name.text if name else row.cells[0].text if row.cells else "")
         day = first_day_of(*((when.moment, when.text) if when else ()), *(cell.text for cell in row.cells))
         if not meeting:
-            self.skip_entry_of(row.text, "names no body", files[0][0].url)
+            self.skip_malformed(row.text, "names no body", files[0][0].url)
             return
         for link, kind in files:
             if self.is_wanted(kind, day):

@@ -75,7 +75,7 @@ class Municode(PortalFetcher):
         meeting = body_of(name.text if name else "") or body_of(row.section)
         day = first_day_of(*((when.moment, when.text) if when else ()), row.text)
         if not meeting:
-            self.skip_entry_of(row.text, "has no name", files[0][0].url)
+            self.skip_malformed(row.text, "has no name", files[0][0].url)
             return
         for link, kind in files:
             if self.is_wanted(kind, day):

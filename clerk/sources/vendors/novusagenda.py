@@ -69,7 +69,7 @@ class NovusAgenda(GridFetcher):
         meeting = body_of(name.text if name else "")
         day = first_day_of(*((when.moment, when.text) if when else ()), *(cell.text for cell in row.cells))
         if not meeting:
-            self.skip_entry_of(row.text, "has no meeting type", files[0][0].url)
+            self.skip_malformed(row.text, "has no meeting type", files[0][0].url)
             return
         for link, kind in files:
             if self.is_wanted(kind, day):

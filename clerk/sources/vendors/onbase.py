@@ -74,7 +74,7 @@ class OnBase(PortalFetcher):
         day = first_day_of(when, _cell(row, "mtgName"), row.text)
         meeting = body_of(_cell(row, "mtgType")) or body_of(_cell(row, "mtgName"))
         if not meeting:
-            self.skip_entry_of(row.text, "has no meeting type", next(iter(files)))
+            self.skip_malformed(row.text, "has no meeting type", next(iter(files)))
             return
         for url, (link, kind) in files.items():
             if self.is_wanted(kind, day):

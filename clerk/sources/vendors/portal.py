@@ -22,6 +22,8 @@ MAX_PAGES = 1000
 """Of one listing. A portal that always has a further page is an error."""
 DEFAULT_YEARS = 20
 """Years to list for sites without `since` and start year, where a listing needs a first date."""
+OLD = timedelta(days=400)
+"""Age of meetings of which no further documents are expected. A listing by one request per meeting leaves them out."""
 _LOOKAHEAD = timedelta(days=120)
 _DEFAULT_KINDS = ("agenda", "minutes")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -32,7 +34,7 @@ _AMERICA = timezone(timedelta(hours=-4))
 """For an instant without an offset: from midnight in the east until 8 pm in the west it gives the town's own day."""
 _NOT_AN_AGENDA = re.compile(r"cover(?: ?page| ?sheet)?\b|table of contents", re.IGNORECASE)
 _MINUTES = re.compile(
-    r"\bmins?\b|\b(?:action|meeting) summary\b|\bsummary (?:of )?(?:action|proceeding)|\brecap\b", re.IGNORECASE
+    r"(?<!\d )\bmins?\b|\b(?:action|meeting) summary\b|\bsummary (?:of )?(?:action|proceeding)|\brecap\b", re.IGNORECASE
 )
 _FRENCH = (
     ("minutes", re.compile(r"proc[eè]s[- ]verba", re.IGNORECASE)),
@@ -51,13 +53,13 @@ _STATUS_AT_EDGE = re.compile(
 )
 _EMPTY_BRACKETS = re.compile(r"\(\s*\)|\[\s*\]")
 _TIME = re.compile(r"(?:\bat\s+)?(?<!\d)\d{1,2}:\d\d(?::\d\d)?(?:\s*[ap]\.?\s?m\b\.?)?", re.IGNORECASE)
+_DAY_NAME = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?"
 _WEEKDAY = re.compile(
-    r"^(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?\b[,.]?|[-,\s](?:mon|tues|wednes|thurs|fri|satur|sun)day,?\s*$",
-    re.IGNORECASE,
+    rf"^{_DAY_NAME}\.?\s*(?:[-\u2013\u2014,:]|$)|[-\u2013\u2014,(]\s*{_DAY_NAME}\.?[,)]?\s*$", re.IGNORECASE
 )
 
-SINCE_HELP = "date of the oldest documents, such as 2020-01-01; default: the site's start year, or {years} years ago"
-KINDS_HELP = f"kinds to fetch, a list of {', '.join(KINDS)}; default: agenda, minutes"
+_SINCE_HELP = "date of the oldest documents, such as 2020-01-01; default: the site's start year, or {years} years ago"
+_KINDS_HELP = f"kinds to fetch, a list of {', '.join(KINDS)}; default: agenda, minutes"
 
 
 class PortalFetcher(Fetcher):
@@ -80,8 +82,8 @@ class PortalFetcher(Fetcher):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        since = SINCE_HELP.format(years=DEFAULT_YEARS)
-        cls.extra_help = {**cls.settings, "since": since, "kinds": KINDS_HELP}
+        since = _SINCE_HELP.format(years=DEFAULT_YEARS)
+        cls.extra_help = {**cls.settings, "since": since, "kinds": _KINDS_HELP}
 
     @classmethod
     def check(cls, extra: Mapping[str, Any]) -> None:
@@ -117,11 +119,15 @@ class PortalFetcher(Fetcher):
         """Whether the site wants documents of this kind and day. One without a date is wanted: it may be in the PDF."""
         return kind in self.kinds and (day is None or self.first_day is None or day >= self.first_day)
 
+    def is_old_and_stored(self, day: date | None, *keys: str) -> bool:
+        """Whether no further documents of a meeting are expected, and one of those with these keys is stored."""
+        return day is not None and day < date.today() - OLD and not self.known.isdisjoint(keys)
+
     def years(self) -> Iterator[tuple[date, date]]:
-        """The first and the last day of each year to list."""
+        """The first day of each year to list, and the day after its last: some portals leave the last day out."""
         first, last = self.listed_from, date.today() + _LOOKAHEAD
         for year in range(first.year, last.year + 1):
-            yield max(first, date(year, 1, 1)), min(last, date(year, 12, 31))
+            yield max(first, date(year, 1, 1)), min(last, date(year, 12, 31)) + timedelta(days=1)
 
     def once(self, refs: Iterable[DocumentRef]) -> Iterator[DocumentRef]:
         """Those of the documents that this fetch has not listed before. Windows, pages and sections overlap."""
@@ -131,9 +137,11 @@ class PortalFetcher(Fetcher):
                 yield ref
 
     def covers(self, tracked: TrackedDocument) -> bool:
-        return self.first_day is None or tracked.date >= self.first_day
+        """A document of another kind or of other years may still be there: the listing leaves it out."""
+        is_listed = self.listed_from <= tracked.date <= date.today() + _LOOKAHEAD
+        return is_listed and tracked.kind in self.kinds
 
-    def skip_entry_of(self, what: str, problem: str, url: str = "") -> None:
+    def skip_malformed(self, what: str, problem: str, url: str = "") -> None:
         """Skip a malformed entry of the listing: `MEETING 12 has no date`."""
         name = clean_text(what, 120) or "an entry"
         self.skip(f"{name} {problem}", name=name, url=url)
@@ -189,7 +197,7 @@ def _day_of_instant(milliseconds: int, offset: str | None) -> date | None:
 
 def kind_of(*texts: str) -> str | None:
     """The kind that the first matching text names, as in `find_kind`; None for covers and recordings."""
-    for text in texts:
+    for text in (text[:500] for text in texts):
         if _NOT_AN_AGENDA.search(text):
             return None
         if kind := find_kind(text):

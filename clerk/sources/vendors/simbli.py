@@ -37,7 +37,7 @@ class Simbli(PortalFetcher):
         ),
         paths=(r"/SB_Meetings/\w+\.aspx\?(?:.*&)?S=(?P<school>\d{1,12})",),
         markers=("[href*='SB_Meetings/' i]", "[src*='SB_Meetings/' i]"),
-        fields=frozenset({"Master_MeetingID", "MM_MeetingTitle"}),
+        fields=(frozenset({"Master_MeetingID", "MM_MeetingTitle"}),),
     )
     names = ("school",)
 
@@ -96,12 +96,12 @@ class Simbli(PortalFetcher):
 
     def _parse(self, meeting: object) -> Iterator[DocumentRef]:
         if not isinstance(meeting, dict) or not _number(meeting):
-            self.skip_entry_of(f"the entry {str(meeting)[:80]!r}", "is not a meeting")
+            self.skip_malformed(f"the entry {str(meeting)[:80]!r}", "is not a meeting")
             return
         number = _number(meeting)
         name = body_of(str(meeting.get("MM_MeetingTitle") or meeting.get("ML_TypeTitle") or ""))
         if not name:
-            self.skip_entry_of(f"meeting {number}", "has no title")
+            self.skip_malformed(f"meeting {number}", "has no title")
             return
         if meeting.get("ML_IsPublic") is False:
             return
