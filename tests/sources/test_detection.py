@@ -1,14 +1,18 @@
 """Detection of vendors: by addresses, and by pages of a local web server."""
 
+# ruff: noqa: E501 (addresses)
+
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
+import httpcore
 import pytest
 
 from clerk.sources.detection import MAX_REQUESTS, detect, detect_by_address, detection_limits, match_vendors
 from clerk.sources.detection_result import Confidence, Detection
+from clerk.sources.http.ssrf import PublicOnlyBackend
 from clerk.sources.vendors import BUILT_IN
 from clerk.sources.vendors.legistar import Legistar
 from tests.sources.conftest import HttpClient
@@ -107,6 +111,19 @@ def test_a_stored_document_of_legistar_names_the_client() -> None:
     assert [(match.scraper, match.extra) for match in matches] == [("legistar", {"client": "phoenix"})]
 
 
+@pytest.fixture(autouse=True)
+def no_internet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pages of these tests name real hosts: nothing is requested from them."""
+    resolve = PublicOnlyBackend._resolve
+
+    async def resolve_address(self: PublicOnlyBackend, host: str, port: int, timeout: float | None) -> list[str]:
+        if not host.replace(".", "").isdecimal():
+            raise httpcore.ConnectError(f"{host} is not requested in tests")
+        return await resolve(self, host, port, timeout)
+
+    monkeypatch.setattr(PublicOnlyBackend, "_resolve", resolve_address)
+
+
 def run(http: HttpClient, url: str) -> Detection:
     limited = HttpClient(http.pool, detection_limits(http.limits))
     detection = limited.run(lambda client: detect(url, client))
@@ -118,9 +135,6 @@ def summary(detection: Detection) -> list[tuple[str, str]]:
     return [(candidate.scraper, str(candidate.confidence)) for candidate in detection.candidates]
 
 
-LISTINGS = {
-    **{label: PORTALS[label] for label in PORTALS},
-}
 START = {
     "civicclerk": "/Events",
     "civicweb": "/Services/MeetingsService.svc/meetings",
