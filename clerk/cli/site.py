@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from clerk import config
-from clerk.cli import site_skipped
+from clerk.cli import site_detect, site_import, site_skipped
 from clerk.cli.connection import Connection, open_pipeline
 from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json, show, table
+from clerk.cli.progress_reporter import quiet_option
+from clerk.cli.source import time_limit_option
 from clerk.db.sites import (
     EDITABLE,
     SiteRow,
@@ -28,7 +30,15 @@ from clerk.errors import EXIT_FAILURE, ClerkError, PluginFailed, PluginRaised, P
 from clerk.object_storage.path import StoragePath
 from clerk.pipeline import engine
 from clerk.plugins import manager
-from clerk.sources.site_validation import InvalidSite, ValidatedSite, check_subdomain, read_import, validate_site
+from clerk.sources.detection_result import Confidence
+from clerk.sources.site_validation import (
+    InvalidSite,
+    ValidatedSite,
+    check_subdomain,
+    parse_sites,
+    read_rows,
+    validate_site,
+)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -71,11 +81,15 @@ def site() -> None:
 
     \b
     Examples:
+      clerk site detect https://www.springfield.gov
+      clerk site add springfield --url https://www.springfield.gov
       clerk site add scans --scraper directory --extra '{"path": "/srv/scans"}'
       clerk site list
     """
 
 
+site.add_command(site_detect.detect)
+site.add_command(site_detect.check)
 site.add_command(site_skipped.skipped)
 site.add_command(site_skipped.date_command, "date")
 site.add_command(site_skipped.ignore)
@@ -83,25 +97,54 @@ site.add_command(site_skipped.ignore)
 
 @site.command()
 @click.argument("subdomain")
+@click.option("--url", help="A page of the town or its portal: the system is detected, and what it lists is shown.")
+@click.option("--yes", is_flag=True, help="With --url: do not ask for confirmation.")
+@time_limit_option
 @column_options
 @dry_run_option
 @json_option
-def add(subdomain: str, dry_run: bool, as_json: bool, **values: Any) -> None:
+def add(
+    subdomain: str, url: str | None, yes: bool, time_limit: float, dry_run: bool, as_json: bool, **values: Any
+) -> None:
     """Add a site. A worker starts its first run within a minute, `clerk update` immediately.
+
+    With --url, clerk detects the system, shows what it would fetch, and asks. --scraper then selects one of several
+    systems, and keys of --extra are added to the detected ones.
 
     \b
     Examples:
+      clerk site add springfield --url https://www.springfield.gov --name Springfield --state IL
+      clerk site add springfield --url https://springfield.legistar.com --extra '{"since": "2020-01-01"}' --yes
       clerk site add springfield --name Springfield --state IL --kind city --scraper legistar \\
           --extra '{"client": "springfield"}'
       clerk site add scans --name "Scanned minutes" --scraper directory --extra '{"path": "/srv/scans"}'
     """
-    create_site(config.load(), subdomain, given_columns(values), dry_run, as_json, start=False)
+    settings, columns = config.load(), given_columns(values)
+    report: dict[str, Any] = {}
+    if url is not None:
+        columns, report = site_detect.find_source(
+            settings,
+            check_subdomain(subdomain),
+            url,
+            columns,
+            time_limit=time_limit,
+            is_confirmed=yes or dry_run,
+            as_json=as_json,
+        )
+    create_site(settings, subdomain, columns, dry_run, as_json, start=False, report=report)
 
 
 def create_site(
-    settings: config.Settings, subdomain: str, values: dict[str, Any], dry_run: bool, as_json: bool, *, start: bool
+    settings: config.Settings,
+    subdomain: str,
+    values: dict[str, Any],
+    dry_run: bool,
+    as_json: bool,
+    *,
+    start: bool,
+    report: Mapping[str, Any] | None = None,
 ) -> None:
-    """Add a site, start its first run if asked to, call the plugins, and report."""
+    """Add a site, start its first run if asked to, call the plugins, and report; `report` is added to the JSON."""
     plugins = manager.load(settings)
     validated = validate_site(plugins, subdomain, {"name": subdomain, **values}, {})
     with open_pipeline(settings, create=True) as connection, connection.transaction(force_rollback=dry_run):
@@ -111,7 +154,7 @@ def create_site(
         row = _require_site(connection, subdomain)
     started = {"run_id": None if dry_run else run_id} if start else {}
     if as_json:
-        print_json({"added": row.as_dict(), **started, "dry_run": dry_run})
+        print_json({"added": row.as_dict(), **(report or {}), **started, "dry_run": dry_run})
     else:
         click.echo(dry_run_prefix(dry_run, f"{subdomain}: added{', its first run is started' if start else ''}"))
     if not dry_run:
@@ -268,16 +311,29 @@ def _delete(folder: StoragePath) -> None:
 
 @site.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--update", is_flag=True, help="Also change sites that already exist.")
+@click.option("--update", is_flag=True, help="Also change sites that already exist. Not for files with url.")
+@click.option(
+    "--accept",
+    type=click.Choice([str(confidence) for confidence in Confidence]),
+    default=str(Confidence.CERTAIN),
+    show_default=True,
+    help="For files with url: the lowest confidence of systems that are added.",
+)
+@quiet_option
 @dry_run_option
 @json_option
-def import_command(file: Path, update: bool, dry_run: bool, as_json: bool) -> None:
+def import_command(file: Path, update: bool, accept: str, quiet: bool, dry_run: bool, as_json: bool) -> None:
     """Add the sites of a file: CSV with a header, JSON, or JSON lines. Nothing is imported if one site is invalid.
 
     Columns: subdomain, name, state, kind, scraper, start_year, extra, country, lat, lng, weight.
 
+    With a column url, the system of each town is detected (`clerk site detect`). What is certain is added at once, and
+    the rest is reported; exit code 1 if there is any. Sites that exist are skipped, so the command can be repeated.
+    Without a column subdomain, it is made of the name.
+
     \b
     Examples:
+      clerk site import towns.csv --dry-run          # columns name, state, url
       clerk site import sites.csv --dry-run
       clerk site import sites.json --update
     """
@@ -286,8 +342,14 @@ def import_command(file: Path, update: bool, dry_run: bool, as_json: bool) -> No
     added: list[str] = []
     changed: list[str] = []
     unchanged: list[str] = []
+    rows = read_rows(file)
+    if site_import.has_addresses(rows):
+        if update:
+            raise click.UsageError("--update is not for files with a column url.")
+        _import_addresses(settings, plugins, file, rows, Confidence(accept), quiet, dry_run, as_json)
+        return
     with open_pipeline(settings, create=True) as connection:
-        validated_sites = _validate_all(plugins, connection, read_import(file), update)
+        validated_sites = _validate_all(plugins, connection, parse_sites(file, rows), update)
         with connection.transaction(force_rollback=dry_run):
             for validated in validated_sites:
                 if add_site(connection, validated.subdomain, {"name": validated.subdomain, **validated.values}):
@@ -303,6 +365,34 @@ def import_command(file: Path, update: bool, dry_run: bool, as_json: bool) -> No
         click.echo(dry_run_prefix(dry_run, f"{len(added)} added, {len(changed)} changed, {len(unchanged)} unchanged"))
     if not dry_run:
         _call_post_create(plugins, added)
+
+
+def _import_addresses(
+    settings: config.Settings,
+    plugins: manager.Plugins,
+    file: Path,
+    rows: list[tuple[int, dict[str, Any]]],
+    accepted: Confidence,
+    quiet: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    with open_pipeline(settings, create=True) as connection:
+        towns = site_import.read_towns(file, rows, connection)
+        report = site_import.import_towns(
+            settings, connection, towns, accepted, dry_run=dry_run, quiet=quiet or as_json
+        )
+    if as_json:
+        print_json({**report.as_dict(), "dry_run": dry_run})
+    else:
+        if report.results:
+            report.show()
+        counts = ", ".join(f"{number} {result}" for result, number in report.counts.items())
+        click.echo(dry_run_prefix(dry_run, counts or "the file has no entries"))
+    if not dry_run:
+        _call_post_create(plugins, report.added)
+    if not report.is_complete:
+        click.get_current_context().exit(EXIT_FAILURE)
 
 
 def _validate_all(

@@ -17,6 +17,7 @@ from clerk.documents.repository import DocumentRef, TrackedDocument
 from clerk.documents.skipped import MAX_ENTRIES, SkippedEntry
 from clerk.errors import SourceUnreadable
 from clerk.sources.link_parser import LinkPage, LinkParser
+from clerk.sources.recognition import Recognition
 from clerk.sources.rows import RowPage
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ class Fetcher:
     """Description of each key of `extra`, shown by `clerk plugins` and in error messages."""
     required: ClassVar[tuple[str, ...]] = ()
     """Keys of `extra` that a site must have."""
+
+    recognition: ClassVar[Recognition] = Recognition()
+    """How `clerk site detect` recognises the vendor."""
 
     def __init__(self, site: Site, client: RateLimitedClient) -> None:
         self.site = site

@@ -1,4 +1,4 @@
-"""Parses the links or rows of HTML pages in a process with limits on CPU time and memory: `parser_process`.
+"""Parses the links, rows or references of HTML pages in a process with limits on CPU time and memory: `parser_process`.
 
 One process serves the pages of one fetch. A page that exceeds a limit ends as SourceUnreadable, which is not retried:
 it would exceed the limit again.
@@ -24,6 +24,7 @@ from clerk.errors import JobError, ParserCrashed, SourceUnreadable
 from clerk.ocr.ocr_engine import import_path
 from clerk.sources.html_tree import MAX_RESPONSE_BYTES
 from clerk.sources.parser_process import CPU_SECONDS, MAX_PAGE_BYTES
+from clerk.sources.references import PageReferences
 from clerk.sources.rows import RowPage
 
 _MODULE = "clerk.sources.parser_process"
@@ -79,6 +80,13 @@ class LinkParser:
         if "rejected" in response:
             raise SourceUnreadable(f"{url[:200]} {response['rejected']}")
         return RowPage.from_response(url, response)
+
+    def parse_references(self, url: str, html: str, markers: Mapping[str, Sequence[str]]) -> PageReferences:
+        """Parse the addresses of one page, and find out which markers it has: CSS selectors by name."""
+        response = self._request(url, html, {"markers": {name: list(each) for name, each in markers.items()}})
+        if "rejected" in response:
+            raise SourceUnreadable(f"{url[:200]} {response['rejected']}")
+        return PageReferences.from_response(response)
 
     def _request(self, url: str, html: str, what: Mapping[str, Any]) -> dict[str, Any]:
         content = html.encode("utf-8", "replace")

@@ -1,11 +1,11 @@
-"""Process that extracts the links or rows of HTML pages, started by `link_parser`. It has one thread and limits.
+"""Process that extracts links, rows or references of HTML pages, started by `link_parser`. One thread, with limits.
 
 An HTML parser needs quadratic time for some pages, such as one with many attributes, and a regular expression may need
 exponential time for some addresses. Neither can be interrupted in a thread: a process can be killed.
 
-Protocol: for each page a line of JSON (url, bytes, cpu_seconds, and patterns or selectors) and then that many bytes of
-UTF-8 on stdin; the response is one line of JSON on stdout. The process exits at end-of-file on stdin, so it ends with
-its parent.
+Protocol: for each page a line of JSON (url, bytes, cpu_seconds, and patterns, selectors or markers) and then that
+many bytes of UTF-8 on stdin; the response is one line of JSON on stdout. The process exits at end-of-file on stdin, so
+it ends with its parent.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from clerk.sources.html_tree import (
     check_nesting,
     walk,
 )
+from clerk.sources.references import extract_references
 from clerk.sources.row_collector import extract_rows
 
 CPU_SECONDS = 10.0
@@ -145,6 +146,8 @@ def main() -> None:
         try:
             if (selectors := request.get("selectors")) is not None:
                 response = extract_rows(request["url"], html, **selectors)
+            elif (markers := request.get("markers")) is not None:
+                response = extract_references(request["url"], html, markers)
             else:
                 response = extract_links(request["url"], html, request["patterns"])
         except PageRejected as error:

@@ -172,13 +172,17 @@ _DEFAULTS = {"weight": 1}
 assert set(_CHECKS) == set(EDITABLE)
 
 
-def read_import(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Read sites from CSV with a header, a JSON list of objects, or JSON Lines."""
+def read_rows(path: Path) -> list[tuple[int, dict[str, Any]]]:
+    """Read numbered entries from CSV with a header, a JSON list of objects, or JSON Lines."""
     try:
         text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidSite(f"{path} cannot be read ({error})", "give a CSV or JSON file in UTF-8") from error
-    rows = _json_rows(path, text) if text.lstrip().startswith(("[", "{")) else _csv_rows(path, text)
+    return _json_rows(path, text) if text.lstrip().startswith(("[", "{")) else _csv_rows(path, text)
+
+
+def parse_sites(path: Path, rows: list[tuple[int, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
+    """The subdomain and columns of each entry of a file."""
     sites = []
     for number, row in rows:
         unknown = set(row) - {"subdomain", *EDITABLE}

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 from clerk.documents.repository import DocumentRef
 from clerk.errors import DownloadRefused
 from clerk.sources.http.client import FetchResult, Sink, Validators
+from clerk.sources.recognition import Recognition
 from clerk.sources.rows import Row
 from clerk.sources.vendors.portal import PortalFetcher, body_of, first_day_of, kind_of
 
@@ -30,6 +31,15 @@ class BoardBook(PortalFetcher):
         "portal": f"URL of the portal, such as https://meeting.sparqdata.com; default: {_PORTAL}",
     }
     required = ("organization",)
+    recognition = Recognition(
+        "BoardBook",
+        hosts=(
+            r"meetings\.boardbook\.org/Public/\w+/(?P<organization>\d{1,12})",
+            r"meetings\.boardbook\.org/",
+        ),
+        paths=(r"/Public/(?:Organization|Agenda|Minutes)/(?P<organization>\d{1,12})",),
+        markers=("table#PublicMeetingsTable",),
+    )
     names = ("organization",)
 
     async def documents(self) -> AsyncIterator[DocumentRef]:

@@ -17,6 +17,7 @@ from clerk.documents.media_types import HTML
 from clerk.documents.repository import DocumentRef, TrackedDocument
 from clerk.errors import SourceUnreadable
 from clerk.sources.http.client import FetchResult, HttpResponse, Sink, Validators
+from clerk.sources.recognition import Recognition
 from clerk.sources.vendors.portal import OLD, PortalFetcher, body_of, parse_day, require_list
 
 _PORTAL = "https://go.boarddocs.com"
@@ -42,6 +43,16 @@ class BoardDocs(PortalFetcher):
         "portal": f"URL of the portal; default: {_PORTAL}",
     }
     required = ("path",)
+    recognition = Recognition(
+        "BoardDocs",
+        hosts=(
+            r"(?:go|www)\.boarddocs\.com/(?P<path>[a-z0-9_-]{1,50}/[a-z0-9_-]{1,50})/Board\.nsf",
+            r"go\.boarddocs\.com/",
+        ),
+        paths=(r"/(?P<path>[a-z0-9_-]{1,50}/[a-z0-9_-]{1,50})/Board\.nsf",),
+        markers=("#wrap-meeting [theurl]", "a[committeeid]"),
+        fields=(frozenset({"unique", "numberdate"}),),
+    )
     names = ()
 
     @classmethod

@@ -9,6 +9,7 @@ from clerk.documents.media_types import media_type_of
 from clerk.documents.repository import DocumentRef
 from clerk.errors import SourceUnreadable
 from clerk.sources.http.client import FetchResult, Sink, Validators
+from clerk.sources.recognition import Recognition
 from clerk.sources.vendors.portal import MAX_PAGES, PortalFetcher, body_of, first_day_of, kind_of, require_list
 
 _KINDS = {1: "agenda", 2: "packet", 4: "minutes"}
@@ -21,6 +22,13 @@ class CivicClerk(PortalFetcher):
         "portal": "URL of the portal; default: https://NAME.portal.civicclerk.com",
     }
     required = ("client",)
+    recognition = Recognition(
+        "CivicClerk",
+        hosts=(r"(?P<client>[a-z0-9-]+)\.(?:portal\.|api\.)?civicclerk\.com/",),
+        paths=(r"(?P<base>/v1)/(?:Events|Meetings)\b",),
+        base="api",
+        fields=(frozenset({"eventName", "publishedFiles"}),),
+    )
     urls = ("api", "portal")
     address = "api"
 

@@ -12,6 +12,7 @@ from clerk.documents.repository import DocumentRef, TrackedDocument
 from clerk.errors import SourceUnreadable
 from clerk.sources.fetcher import Fetcher, check_since
 from clerk.sources.parse import Link
+from clerk.sources.recognition import Recognition
 
 _FILE = re.compile(r"/AgendaCenter/ViewFile/(?P<kind>Agenda|Minutes)/_(?P<day>\d{8})-(?P<number>\d+)", re.IGNORECASE)
 _LOOKAHEAD = timedelta(days=90)
@@ -26,6 +27,13 @@ class CivicPlus(Fetcher):
         "packets": "true to fetch agenda packets too, which can be very large; default: false",
     }
     required = ("site",)
+    recognition = Recognition(
+        "CivicPlus AgendaCenter",
+        paths=(r"/AgendaCenter(?:[/?]|$)",),
+        base="site",
+        markers=("a[href*='/AgendaCenter/ViewFile/' i]", "[src*='/Areas/AgendaCenter/' i]"),
+        start="/AgendaCenter",
+    )
 
     @classmethod
     def check(cls, extra: Mapping[str, Any]) -> None:

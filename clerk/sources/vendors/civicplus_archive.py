@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 from clerk.documents.repository import DocumentRef
 from clerk.errors import SourceUnreadable
 from clerk.sources.link_parser import Link
+from clerk.sources.recognition import Recognition
 from clerk.sources.vendors.portal import PortalFetcher, body_of, first_day_of, kind_of
 
 _DOCUMENT = r"[?&]ADID=\d+"
@@ -27,6 +28,14 @@ class CivicPlusArchive(PortalFetcher):
         "archives": "number of a list, or several: N in Archive.aspx?AMID=N; default: lists named after a wanted kind",
     }
     required = ("site",)
+    recognition = Recognition(
+        "CivicPlus Archive Center",
+        paths=(r"/Archive\.aspx(?:\?|$)",),
+        base="site",
+        markers=("a[href*='Archive.aspx?ADID=' i]", "a[href*='Archive.aspx?AMID=' i]"),
+        start="/Archive.aspx",
+        yields_to="civicplus",
+    )
     urls = ("site",)
     names = ()
 

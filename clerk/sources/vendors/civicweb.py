@@ -11,6 +11,7 @@ from datetime import date
 from typing import Any, ClassVar
 
 from clerk.documents.repository import DocumentRef, TrackedDocument
+from clerk.sources.recognition import Recognition
 from clerk.sources.vendors.portal import OLD, PortalFetcher, body_of, first_day_of, require_list
 
 _KINDS = {1: "agenda", 4: "agenda", 2: "minutes", 10: "minutes"}
@@ -24,6 +25,21 @@ class CivicWeb(PortalFetcher):
         "portal": "instead of client: URL of the portal, such as https://NAME.diligent.community; default: https://NAME.civicweb.net",
     }
     required = ("client",)
+    recognition = Recognition(
+        "CivicWeb",
+        hosts=(
+            r"(?P<client>[a-z0-9-]+)\.civicweb\.net/",
+            r"(?P<portal>[a-z0-9-]+\.diligent\.community)/",
+            r"(?P<portal>[a-z0-9-]+\.community\.(?:highbond|diligentoneplatform)\.com)/",
+        ),
+        paths=(r"/Services/MeetingsService\.svc\b", r"/Portal/Meeting(?:TypeList|Information|Schedule|Types)\.aspx"),
+        markers=("a[href*='/Portal/MeetingInformation.aspx?' i]", "a[href*='/Portal/MeetingTypeList.aspx' i]"),
+        fields=(
+            frozenset({"MeetingDateTime", "Published", "Id"}),
+            frozenset({"DocumentType", "MeetingId", "AgendaCover"}),
+        ),
+        start="/Portal/MeetingTypeList.aspx",
+    )
 
     @property
     def portal(self) -> str:

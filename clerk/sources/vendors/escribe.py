@@ -8,6 +8,7 @@ from urllib.parse import urljoin
 
 from clerk.documents.media_types import media_type_of
 from clerk.documents.repository import DocumentRef
+from clerk.sources.recognition import Recognition
 from clerk.sources.vendors.portal import (
     PortalFetcher,
     body_of,
@@ -26,6 +27,14 @@ class Escribe(PortalFetcher):
         "portal": "instead of client: URL of the portal; default: https://pub-NAME.escribemeetings.com",
     }
     required = ("client",)
+    recognition = Recognition(
+        "eSCRIBE",
+        hosts=(r"pub-(?P<client>[a-z0-9-]+)\.escribemeetings\.com/", r"(?P<portal>[a-z0-9-]+\.escribemeetings\.com)/"),
+        paths=(r"/MeetingsCalendarView\.aspx", r"/FileStream\.ashx\?DocumentId="),
+        markers=("[src*='MeetingsCalendarView' i]", "a[href*='FileStream.ashx?DocumentId=' i]"),
+        fields=(frozenset({"MeetingName", "MeetingDocumentLink"}),),
+        start="/MeetingsCalendarView.aspx",
+    )
 
     @property
     def portal(self) -> str:

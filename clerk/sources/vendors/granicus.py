@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 from clerk.documents.media_types import HTML, media_type_of
 from clerk.documents.repository import DocumentRef
 from clerk.sources.http.client import FetchResult, Sink, Validators
+from clerk.sources.recognition import Recognition
 from clerk.sources.rows import Row, RowLink
 from clerk.sources.vendors.portal import PortalFetcher, body_of, first_day_of, kind_of
 
@@ -28,6 +29,19 @@ class Granicus(PortalFetcher):
         "portal": "instead of client: URL of the portal; default: https://NAME.granicus.com",
     }
     required = ("client", "views")
+    recognition = Recognition(
+        "Granicus",
+        hosts=(
+            r"(?P<client>(?!legistar)[a-z0-9-]+)\.granicus\.com/.*[?&]view(?:_id)?=(?P<views>\d{1,9})",
+            r"(?P<client>(?!legistar)[a-z0-9-]+)\.granicus\.com/",
+        ),
+        paths=(
+            r"/(?:ViewPublisher(?:RSS)?|(?:Generated)?AgendaViewer|MinutesViewer|MediaPlayer)\.php\?(?:.*&)?view_id=(?P<views>\d{1,9})",
+        ),
+        several="views",
+        markers=("table.listingTable td.listItem", "tr.listingRow td[headers]", ".listingTable a[href*='Viewer.php?']"),
+        start="/ViewPublisher.php?view_id=1",
+    )
 
     @classmethod
     def check(cls, extra: Mapping[str, Any]) -> None:

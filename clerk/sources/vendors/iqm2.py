@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from clerk.documents.media_types import HTML, PDF
 from clerk.documents.repository import DocumentRef
+from clerk.sources.recognition import Recognition
 from clerk.sources.rows import Row, RowLink
 from clerk.sources.vendors.portal import PortalFetcher, body_of, first_day_of, kind_of, prefer_pdf
 
@@ -32,6 +33,13 @@ class Iqm2(PortalFetcher):
         "portal": "instead of client: URL of the portal; default: https://NAME.iqm2.com",
     }
     required = ("client",)
+    recognition = Recognition(
+        "IQM2",
+        hosts=(r"(?P<client>[a-z0-9-]+)\.iqm2\.com/",),
+        paths=(r"/Citizens/(?:Calendar|Detail_\w+|File(?:Open|View)|Board|Default|SplitView)\.aspx",),
+        markers=(".MeetingRow .RowLink", "script[src*='MinuteTraq' i]"),
+        start="/Citizens/Calendar.aspx",
+    )
 
     @property
     def portal(self) -> str:

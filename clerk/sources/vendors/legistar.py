@@ -9,6 +9,7 @@ from clerk.documents.repository import DocumentRef, TrackedDocument
 from clerk.errors import SourceUnreadable
 from clerk.sources.fetcher import Fetcher, check_since
 from clerk.sources.parse import find_date
+from clerk.sources.recognition import Recognition
 
 _API = "https://webapi.legistar.com/v1"
 _PAGE_SIZE = 1000
@@ -26,6 +27,19 @@ class Legistar(Fetcher):
         "api": f"base URL of the API; default: {_API}",
     }
     required = ("client",)
+    recognition = Recognition(
+        "Legistar",
+        hosts=(r"webapi\.legistar\.com/v1/(?P<client>[a-z0-9_-]+)", r"(?P<client>[a-z0-9-]+)\.legistar\.com/"),
+        documents=(
+            r"legistar\d*\.granicus\.com/(?P<client>[a-z0-9_-]+)/",
+            r"[a-z0-9-]+\.legistar\d+\.com/(?P<client>[a-z0-9_-]+)/",
+        ),
+        paths=(r"(?P<base>/v1)/(?P<client>[a-z0-9_-]+)/events\b",),
+        base="api",
+        fields=(frozenset({"EventId", "EventBodyName", "EventDate"}),),
+        probe=f"{_API}/{{client}}/events?$top=1",
+        fallback="legistar-calendar",
+    )
 
     @classmethod
     def check(cls, extra: Mapping[str, Any]) -> None:

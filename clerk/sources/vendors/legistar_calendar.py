@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from clerk.documents.media_types import HTML, PDF
 from clerk.documents.repository import DocumentRef
+from clerk.sources.recognition import Recognition
 from clerk.sources.rows import Row, RowLink
 from clerk.sources.vendors.portal import body_of, first_day_of, kind_of, prefer_pdf
 from clerk.sources.vendors.web_forms import GridFetcher
@@ -26,6 +27,15 @@ class LegistarCalendar(GridFetcher):
         "portal": "instead of client: URL of the portal; default: https://NAME.legistar.com",
     }
     required = ("client",)
+    recognition = Recognition(
+        "Legistar",
+        paths=(
+            r"(?<!/Citizens)/(?:Calendar|MeetingDetail|LegislationDetail|DepartmentDetail)\.aspx",
+            r"/View\.ashx\?M=",
+        ),
+        markers=("[id*='gridCalendar']", "[id*='gridUpcomingMeetings']"),
+        start="/Calendar.aspx",
+    )
 
     @property
     def calendar(self) -> str:

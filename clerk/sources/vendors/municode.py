@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 from clerk.documents.media_types import HTML, media_type_of
 from clerk.documents.repository import DocumentRef
 from clerk.errors import SourceUnreadable
+from clerk.sources.recognition import Recognition
 from clerk.sources.rows import Row, RowLink
 from clerk.sources.vendors.portal import MAX_PAGES, PortalFetcher, body_of, first_day_of, kind_of, prefer_pdf
 
@@ -27,6 +28,16 @@ class Municode(PortalFetcher):
         "portal": "instead of client: URL of the portal; default: https://NAME.municodemeetings.com",
     }
     urls = ("page", "portal")
+    recognition = Recognition(
+        "Municode Meetings",
+        hosts=(
+            r"(?P<client>[a-z0-9-]+)\.municodemeetings\.com/",
+            r"(?P<page>meetings\.municode\.com/PublishPage(?:/index)?\?cid=[^&#]+&ppid=[0-9a-f-]{32,36})",
+            r"meetings\.municode\.com/",
+        ),
+        documents=(r"mccmeetings\.blob\.core\.usgovcloudapi\.net/(?P<client>[a-z0-9]+)-pubu/",),
+        markers=("table.mcm",),
+    )
 
     @classmethod
     def check(cls, extra: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from clerk.documents.media_types import HTML, PDF
 from clerk.documents.repository import DocumentRef, TrackedDocument
+from clerk.sources.recognition import Recognition
 from clerk.sources.rows import Row, RowLink
 from clerk.sources.vendors.portal import body_of, first_day_of, kind_of, prefer_pdf
 from clerk.sources.vendors.web_forms import GridFetcher
@@ -31,6 +32,13 @@ class NovusAgenda(GridFetcher):
         "portal": "instead of client: URL of the list; default: https://NAME.novusagenda.com/agendapublic",
     }
     required = ("client",)
+    recognition = Recognition(
+        "NovusAgenda",
+        hosts=(r"(?P<client>[a-z0-9-]+)\.novusagenda\.com/",),
+        paths=(r"(?P<base>/agendapublic)(?:/|$)",),
+        markers=("[id*='radGridMeetings' i]",),
+        start="/meetingsgeneral.aspx",
+    )
 
     @classmethod
     def check(cls, extra: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from clerk.documents.media_types import HTML, media_type_of
 from clerk.documents.repository import DocumentRef
+from clerk.sources.recognition import Recognition
 from clerk.sources.rows import Row, RowLink
 from clerk.sources.vendors.portal import PortalFetcher, body_of, first_day_of, kind_of, prefer_pdf
 
@@ -28,6 +29,17 @@ class OnBase(PortalFetcher):
         "meeting_types": "number of a meeting type, or a list: N in Search?mtids=N; default: all",
     }
     required = ("portal",)
+    recognition = Recognition(
+        "OnBase Agenda Online",
+        paths=(r"(?P<base>/[a-z0-9_-]*AgendaOnline)(?:[/?]|$)",),
+        markers=(
+            ".meeting-row [data-sortable-type='mtgName']",
+            "#meetings-list .meeting-row",
+            "a[href*='/Meetings/ViewMeeting?' i]",
+            "[src*='/OnBaseAgendaOnline/' i]",
+        ),
+        start="/Meetings/Search",
+    )
     names = ()
 
     @classmethod

@@ -11,6 +11,7 @@ from clerk.documents.repository import DocumentRef, TrackedDocument
 from clerk.errors import SourceUnreadable
 from clerk.sources.fetcher import Fetcher, check_since
 from clerk.sources.parse import find_date, find_kind
+from clerk.sources.recognition import Recognition
 
 _PDF = 1
 _CLIENT = re.compile(r"[A-Za-z0-9-]+")
@@ -23,6 +24,14 @@ class PrimeGov(Fetcher):
         "portal": "URL of the portal; default: https://NAME.primegov.com",
     }
     required = ("client",)
+    recognition = Recognition(
+        "PrimeGov",
+        hosts=(r"(?P<client>[a-z0-9-]+)\.primegov\.com/",),
+        paths=(r"/api/v2/PublicPortal/", r"/Public/CompiledDocument\?"),
+        markers=("a[href*='/Public/CompiledDocument?' i]", "a[href*='/Portal/Meeting?meetingTemplateId=' i]"),
+        fields=(frozenset({"documentList", "meetingTypeId", "dateTime"}),),
+        start="/public/portal",
+    )
 
     @classmethod
     def check(cls, extra: Mapping[str, Any]) -> None:

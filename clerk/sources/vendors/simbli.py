@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from clerk.documents.media_types import HTML
 from clerk.documents.repository import DocumentRef
 from clerk.errors import SourceUnreadable
+from clerk.sources.recognition import Recognition
 from clerk.sources.vendors.portal import MAX_PAGES, PortalFetcher, body_of, first_day_of, require_list
 
 _PORTAL = "https://simbli.eboardsolutions.com"
@@ -28,6 +29,16 @@ class Simbli(PortalFetcher):
         "portal": f"URL of the portal; default: {_PORTAL}",
     }
     required = ("school",)
+    recognition = Recognition(
+        "Simbli",
+        hosts=(
+            r"(?:simbli|public|www)\.eboardsolutions\.com/.*[?&]S=(?P<school>\d{1,12})",
+            r"(?:simbli|public)\.eboardsolutions\.com/",
+        ),
+        paths=(r"/SB_Meetings/\w+\.aspx\?(?:.*&)?S=(?P<school>\d{1,12})",),
+        markers=("[href*='SB_Meetings/' i]", "[src*='SB_Meetings/' i]"),
+        fields=(frozenset({"Master_MeetingID", "MM_MeetingTitle"}),),
+    )
     names = ("school",)
 
     @property

@@ -1,0 +1,244 @@
+"""`clerk site detect` and `check`, and what `clerk site add --url` asks before it adds a site."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from clerk import config
+from clerk.cli.connection import open_pipeline
+from clerk.cli.output import info, json_option, print_json, show, table, text
+from clerk.cli.progress_reporter import ProgressReporter, quiet_option
+from clerk.cli.source import (
+    SourceFailed,
+    candidate_rows,
+    describe_failure,
+    detect_url,
+    list_site,
+    listing_rows,
+    shared,
+    time_limit_option,
+)
+from clerk.db.sites import read_site, site_not_found
+from clerk.errors import (
+    EXIT_FAILURE,
+    EXIT_UNKNOWN,
+    JobError,
+    PluginMissing,
+)
+from clerk.sources.detection import complete_address
+from clerk.sources.detection_result import Candidate, Detection
+from clerk.sources.fetcher import Site
+from clerk.sources.http.rate_limit import Connect
+from clerk.sources.listing import SourceListing
+from clerk.sources.site_validation import InvalidSite
+
+_WITHOUT_VENDOR = (
+    'if the page has links to PDFs, `--scraper links --extra \'{"pages": "URL"}\'` fetches them; see docs/fetchers.md'
+)
+
+
+@click.command()
+@click.argument("url")
+@json_option
+def detect(url: str, as_json: bool) -> None:
+    """Find out which system publishes the meetings of a town: vendor, settings, confidence and evidence.
+
+    URL is any page of the town or its portal, or a link to a document. At most 12 requests are made. Confidence is
+    certain (the address, its redirect, the page itself or what it embeds is the portal), likely (the page links to the
+    portal) or possible. Exit code 3: unknown.
+
+    \b
+    Examples:
+      clerk site detect https://www.springfield.gov
+      clerk site detect https://springfield.granicus.com/ViewPublisher.php?view_id=2 --json
+    """
+    settings = config.load()
+    url = complete_address(url)
+    with contextlib.ExitStack() as stack:
+        detection = detect_url(settings, url, lambda: shared(stack.enter_context(open_pipeline(settings, create=True))))
+    if as_json:
+        print_json(detection.as_dict())
+    else:
+        _show_detection(detection)
+    if detection.best is None:
+        click.get_current_context().exit(EXIT_UNKNOWN)
+
+
+def _show_detection(detection: Detection) -> None:
+    if detection.best is None:
+        click.echo("Unknown: no vendor was recognised.")
+        if detection.tried:
+            show(table([("tried", text(f"{each.url}: {each.result}")) for each in detection.tried]))
+        click.echo(f"For another source, {_WITHOUT_VENDOR}.")
+        return
+    for number, candidate in enumerate(detection.candidates):
+        if number:
+            click.echo("")
+        show(table(candidate_rows(candidate)))
+    choice = " --scraper VENDOR" if detection.is_ambiguous else ""
+    if not detection.best.missing:
+        show(text(f"\nAdd it: clerk site add NAME --url '{detection.url}'{choice}"))
+
+
+@click.command()
+@click.argument("subdomain")
+@time_limit_option
+@quiet_option
+@json_option
+def check(subdomain: str, time_limit: float, quiet: bool, as_json: bool) -> None:
+    """List the source of a site without fetching documents: what a run would find, or which error it would end with.
+
+    \b
+    Examples:
+      clerk site check springfield
+      clerk site check springfield --time-limit 0 --json
+    """
+    settings = config.load()
+    listing, error = None, None
+    with open_pipeline(settings, create=True) as connection:
+        row = read_site(connection, subdomain)
+        if row is None:
+            raise site_not_found(connection, subdomain)
+        if not row.scraper:
+            raise InvalidSite(f"{subdomain} has no scraper", f"name one with `clerk site edit {subdomain} --scraper …`")
+        try:
+            site = Site(subdomain, row.name or subdomain, row.extra_values, row.start_year)
+            with ProgressReporter(quiet or as_json) as progress:
+                listing = list_site(
+                    settings,
+                    shared(connection),
+                    site,
+                    row.scraper,
+                    time_limit,
+                    lambda number: progress.update("documents listed", number, None),
+                )
+        except ValueError as problem:
+            raise InvalidSite(f"the extra of {subdomain} is not a JSON object", "correct it") from problem
+        except (JobError, PluginMissing) as problem:
+            error = problem
+    if as_json:
+        print_json(
+            {
+                "site": subdomain,
+                "scraper": row.scraper,
+                "ok": error is None,
+                "error": describe_failure(error) if error else None,
+                "listing": listing.as_dict() if listing else None,
+            }
+        )
+    elif listing is not None:
+        show(table([("scraper", row.scraper), *listing_rows(listing)]))
+    else:
+        failure = describe_failure(error) if error else {}
+        show(text(f"{subdomain}: {failure.get('code')}: {failure.get('message')}"))
+    if error is not None:
+        click.get_current_context().exit(EXIT_FAILURE)
+
+
+def find_source(
+    settings: config.Settings,
+    subdomain: str,
+    url: str,
+    values: dict[str, Any],
+    *,
+    time_limit: float,
+    is_confirmed: bool,
+    as_json: bool,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Detect the source at an address, list it, show it, and ask. Returns the columns for the site, and a report.
+
+    `values`: columns that were given; a scraper selects one of several candidates, keys of `extra` are added.
+    """
+    if not is_confirmed and not sys.stdin.isatty():
+        raise click.UsageError("There is no terminal to ask on. Give --yes to add the site, or --dry-run to try it.")
+    given = _given_extra(subdomain, values.get("extra"))
+    with open_pipeline(settings, create=True) as connection:
+        if read_site(connection, subdomain) is not None:
+            raise InvalidSite(f"there is already a site {subdomain}", f"change it with `clerk site edit {subdomain}`")
+        if not as_json:
+            info(f"Looking at {url} …")
+        detection = detect_url(settings, complete_address(url), lambda: shared(connection))
+        candidate = choose(detection, values.get("scraper"))
+        candidate.extra.update(given)
+        if not as_json:
+            show(table(candidate_rows(candidate)))
+        site = Site(subdomain, str(values.get("name") or subdomain), candidate.extra, _year(values.get("start_year")))
+        listing = _list(settings, shared(connection), site, candidate, time_limit, as_json)
+    if not as_json:
+        show(table(listing_rows(listing)))
+    if not listing.documents:
+        raise SourceFailed(
+            f"{candidate.scraper} lists no documents with {json.dumps(candidate.extra)}",
+            f"`clerk site add {subdomain} --scraper {candidate.scraper} --extra …` adds the site without this check",
+        )
+    if not is_confirmed:
+        click.confirm(f"Add {subdomain}?", abort=True, err=True)
+    columns = {**values, "scraper": candidate.scraper, "extra": json.dumps(candidate.extra, ensure_ascii=False)}
+    return columns, {"detected": candidate.as_dict(), "listing": listing.as_dict()}
+
+
+def _list(
+    settings: config.Settings, connect: Connect, site: Site, candidate: Candidate, time_limit: float, as_json: bool
+) -> SourceListing:
+    with _as_source_failure(site.subdomain, candidate), ProgressReporter(as_json) as progress:
+        return list_site(
+            settings,
+            connect,
+            site,
+            candidate.scraper,
+            time_limit,
+            lambda number: progress.update("documents listed", number, None),
+        )
+
+
+@contextlib.contextmanager
+def _as_source_failure(subdomain: str, candidate: Candidate) -> Iterator[None]:
+    try:
+        yield
+    except JobError as error:
+        raise SourceFailed(
+            f"{subdomain} was not added, because {candidate.scraper} could not be listed ({error.code}: {error})",
+            f"`clerk site add {subdomain} --scraper {candidate.scraper} --extra …` adds it without this check",
+        ) from error
+
+
+def choose(detection: Detection, scraper: str | None) -> Candidate:
+    """The candidate to add: the only one of this scraper, or the best."""
+    candidates = [each for each in detection.candidates if scraper is None or each.scraper == scraper]
+    if not candidates:
+        tried = "; ".join(f"{each.url}: {each.result}" for each in detection.tried[:3])
+        what = f"no source of {scraper} was found" if scraper else "no vendor was recognised"
+        raise SourceFailed(f"{detection.url}: {what}{f' ({tried})' if tried else ''}", _WITHOUT_VENDOR)
+    best = candidates[0]
+    if len(candidates) > 1 and candidates[1].confidence == best.confidence:
+        found = ", ".join(f"{each.scraper} {json.dumps(each.extra)}" for each in candidates[:5])
+        raise InvalidSite(
+            f"{detection.url} leads to several sources: {found}",
+            "choose one with --scraper, or give the address of its portal",
+        )
+    if best.missing:
+        raise InvalidSite(
+            f"{detection.url}: the system is {best.scraper}, but {', '.join(best.missing)} was not found",
+            f"give the address of its list of meetings, or --scraper {best.scraper} with --extra",
+        )
+    return best
+
+
+def _given_extra(subdomain: str, extra: str | None) -> dict[str, Any]:
+    try:
+        values = json.loads(extra) if extra else {}
+        if not isinstance(values, dict):
+            raise ValueError("not an object")
+    except ValueError as error:
+        raise InvalidSite(f"{subdomain}: extra {str(extra)[:80]!r} is invalid", "use a JSON object") from error
+    return values
+
+
+def _year(value: str | None) -> int | None:
+    return int(value) if value and value.isdecimal() else None

@@ -1,0 +1,85 @@
+"""Lists a source without downloading its documents, to show what a fetch would find."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+from clerk.documents.media_types import NAMES, READABLE
+from clerk.documents.repository import DocumentRef
+from clerk.documents.sanitize import clean_text
+from clerk.errors import InvalidPluginResult
+from clerk.sources.fetcher import Fetcher
+
+_MAX_DOCUMENTS = 500_000
+_MAX_BODIES = 1000
+
+
+@dataclass
+class SourceListing:
+    documents: int = 0
+    bodies: Counter[str] = field(default_factory=Counter)
+    """Documents by the body or meeting; at most 1,000 names, further ones are counted under an empty name."""
+    kinds: Counter[str] = field(default_factory=Counter)
+    oldest: date | None = None
+    newest: date | None = None
+    undated: int = 0
+    """Documents without a date in the listing: it is looked for in the PDF."""
+    unreadable: Counter[str] = field(default_factory=Counter)
+    """Documents of types that clerk does not read, by type in words."""
+    skipped: int = 0
+    reasons: list[str] = field(default_factory=list)
+    """Why entries were skipped, for the first ones."""
+    is_complete: bool = True
+
+    def add(self, ref: DocumentRef) -> None:
+        self.documents += 1
+        name = clean_text(ref.meeting)
+        self.bodies[name if name in self.bodies or len(self.bodies) < _MAX_BODIES else ""] += 1
+        self.kinds[ref.kind or "unknown kind"] += 1
+        if ref.media_type not in READABLE:
+            self.unreadable[NAMES.get(ref.media_type, ref.media_type)] += 1
+        if ref.date is None:
+            self.undated += 1
+        else:
+            self.oldest = min(self.oldest or ref.date, ref.date)
+            self.newest = max(self.newest or ref.date, ref.date)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "documents": self.documents,
+            "kinds": dict(self.kinds.most_common()),
+            "bodies": dict(self.bodies.most_common()),
+            "oldest": self.oldest,
+            "newest": self.newest,
+            "undated": self.undated,
+            "unreadable": dict(self.unreadable.most_common()),
+            "skipped": self.skipped,
+            "reasons": self.reasons,
+            "complete": self.is_complete,
+        }
+
+
+async def list_source(fetcher: Fetcher, max_seconds: float | None, report: Callable[[int], None]) -> SourceListing:
+    """List all documents, or those that are listed within `max_seconds`. `report` is called with their number."""
+    listing = SourceListing()
+    try:
+        async with asyncio.timeout(max_seconds):
+            async for ref in fetcher.documents():
+                if not isinstance(ref, DocumentRef):
+                    raise InvalidPluginResult(f"the listing contains {str(ref)[:100]!r}, which is not a DocumentRef")
+                listing.add(ref)
+                report(listing.documents)
+                if listing.documents >= _MAX_DOCUMENTS:
+                    listing.is_complete = False
+                    break
+    except TimeoutError:
+        listing.is_complete = False
+    finally:
+        fetcher.close()
+        listing.skipped, listing.reasons = fetcher.skipped_count, list(fetcher.skipped)
+    return listing

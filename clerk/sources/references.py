@@ -1,0 +1,95 @@
+"""The addresses and markers of an HTML page: what detection needs to know about it. Extracted in `parser_process`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from clerk.documents.sanitize import clean_text
+from clerk.sources.html_tree import AddressResolver, base_url, check_nesting, has_other_scheme
+
+MAX_REFERENCES = 5000
+"""Distinct addresses of a page. Further ones are ignored: what a page refers to is known long before."""
+_MAX_TEXT = 200
+_MAX_VALUE = 5000
+_KINDS = {"a": "link", "area": "link", "iframe": "frame", "frame": "frame", "embed": "frame", "object": "frame"}
+_RESOLVED = ("href", "src", "action", "data")
+_COMPLETE = re.compile(r"https?://[^\s'\"<>\\()]{4,2000}", re.IGNORECASE)
+_REFRESH = re.compile(r"^\s*\d*\s*[;,]\s*url\s*=\s*['\"]?([^'\"]{1,2000})", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Reference:
+    kind: str
+    """`link`, `frame` (what the page embeds or continues at) or `other`."""
+    url: str
+    text: str
+    """Of a link, with its title and label."""
+
+
+@dataclass(frozen=True)
+class PageReferences:
+    title: str
+    references: list[Reference]
+    marked: Mapping[str, str]
+    """The first selector that matches the page, by the name under which the selectors were given."""
+
+    @classmethod
+    def from_response(cls, response: Mapping[str, Any]) -> PageReferences:
+        return cls(response["title"], [Reference(*entry) for entry in response["references"]], response["marked"])
+
+
+def extract_references(url: str, html: str, markers: Mapping[str, list[str]]) -> dict[str, Any]:
+    """The response for one page. `markers`: CSS selectors by name."""
+    check_nesting(html)
+    parser = LexborHTMLParser(html)
+    addresses = AddressResolver(base_url(url, parser))
+    found: dict[tuple[str, str], str] = {}
+    for node in parser.css("*"):
+        text = ""
+        for kind, address in _addresses(node, addresses):
+            text = text or (_text(node) if kind == "link" else "")
+            found[kind, address] = found.get((kind, address)) or text
+        if len(found) > MAX_REFERENCES:
+            break
+    title = parser.css_first("title")
+    return {
+        "title": clean_text(title.text() if title else "", _MAX_TEXT),
+        "references": [(kind, address, text) for (kind, address), text in found.items()],
+        "marked": {
+            name: selector
+            for name, selectors in markers.items()
+            if (selector := next((each for each in selectors if parser.css_first(each) is not None), None))
+        },
+    }
+
+
+def _addresses(node: LexborNode, addresses: AddressResolver) -> list[tuple[str, str]]:
+    """Kind and URL of each address in the attributes of an element, also those that its scripts open."""
+    kind = _KINDS.get(node.tag or "", "other")
+    found = []
+    for name, value in node.attributes.items():
+        value = (value or "")[:_MAX_VALUE].strip()
+        refresh = _REFRESH.match(value) if node.tag == "meta" and name == "content" else None
+        if refresh and (url := addresses.resolve(refresh[1])):
+            found.append(("frame", url))
+        elif name in _RESOLVED and value and not value.startswith("#") and not has_other_scheme(value):
+            if url := addresses.resolve(value):
+                found.append((kind, url))
+        elif "://" in value and (url := _complete(value)):
+            found.append((kind if name in _RESOLVED else "other", url))
+    return found
+
+
+def _complete(value: str) -> str | None:
+    match = _COMPLETE.search(value)
+    return match[0] if match else None
+
+
+def _text(node: LexborNode) -> str:
+    labels = (node.attributes.get(name) or "" for name in ("title", "aria-label"))
+    return clean_text(" ".join([node.text(deep=True)[:_MAX_VALUE], *labels]), _MAX_TEXT)

@@ -1,0 +1,258 @@
+"""`clerk site detect`, `add --url`, `check` and `import` of towns by address, against portals of a local web server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+
+from clerk.cli import cli, site_detect
+from clerk.cli.site_import import subdomain_of
+from clerk.plugins import manager
+from tests.conftest import Databases
+from tests.sources.vendor_sites import EARLIER, PORTALS, Portal, Server
+from tests.sources.web import Reply, Web, pdf, run_server
+
+Clerk = Callable[..., Result]
+SINCE = json.dumps({"since": f"{EARLIER.year}-01-01"})
+
+
+@pytest.fixture(scope="module")
+def shared_database(server: str, template: str) -> Iterator[str]:
+    databases = Databases(server)
+    yield databases.create(template)
+    databases.drop_all()
+
+
+@pytest.fixture
+def connection(shared_database: str) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(shared_database, autocommit=True) as connection:
+        connection.execute("truncate sites cascade")
+        yield connection
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    with run_server() as web:
+        yield web
+
+
+@pytest.fixture
+def clerk(
+    shared_database: str, connection: psycopg.Connection[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Clerk]:
+    for name, value in {
+        "DATABASE_URL": shared_database,
+        "STORAGE_DIR": str(tmp_path / "storage"),
+        "CLERK_ALLOW_LOOPBACK": "yes",
+        "CLERK_HOST_INTERVAL": "0",
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("CLERK_PLUGINS_DIR", raising=False)
+    manager._load.cache_clear()
+    yield lambda *arguments, **options: CliRunner().invoke(cli, arguments, **options)
+    manager._load.cache_clear()
+
+
+@pytest.fixture
+def portal(web: Web) -> Portal:
+    return PORTALS["iqm2"](Server(web, "iqm2", pdf))
+
+
+@pytest.fixture
+def town(web: Web, portal: Portal) -> str:
+    """The first page of a town that embeds its portal."""
+    web.serve_html("/town", f"<h1>Springfield</h1><iframe src='{portal.listing}'></iframe>")
+    return f"{web.url}/town"
+
+
+def sites(connection: psycopg.Connection[Any]) -> dict[str, tuple[str, Any]]:
+    rows = connection.execute("select subdomain, scraper, extra from sites order by 1").fetchall()
+    return {subdomain: (scraper, json.loads(extra)) for subdomain, scraper, extra in rows}
+
+
+def test_detect_shows_vendor_settings_confidence_and_evidence(clerk: Clerk, town: str, web: Web) -> None:
+    shown = clerk("site", "detect", town)
+    assert shown.exit_code == 0
+    assert "iqm2 (certain)" in shown.stdout
+    assert f'{{"portal": "{web.url}/iqm2"}}' in shown.stdout
+    assert "has the markup of IQM2" in shown.stdout
+    result = json.loads(clerk("site", "detect", town, "--json").stdout)
+    assert (result["vendor"], result["extra"], result["confidence"]) == (
+        *("iqm2", {"portal": f"{web.url}/iqm2"}),
+        "certain",
+    )
+
+
+def test_detect_of_a_known_host_needs_neither_network_nor_database(
+    clerk: Clerk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://127.0.0.1:1/none")
+    shown = clerk("site", "detect", "springfield.iqm2.com", "--json")
+    assert json.loads(shown.stdout)["extra"] == {"client": "springfield"}
+
+
+def test_detect_of_an_unknown_page_says_what_was_tried_and_exits_with_3(clerk: Clerk, web: Web) -> None:
+    web.serve_html("/", "<h1>Shop</h1>")
+    shown = clerk("site", "detect", f"{web.url}/")
+    assert shown.exit_code == 3
+    assert "Unknown" in shown.stdout
+    assert f"{web.url}/: a page: no vendor recognised" in shown.stdout
+    assert json.loads(clerk("site", "detect", f"{web.url}/", "--json").stdout)["vendor"] is None
+
+
+def test_add_by_address_shows_the_listing_and_adds_the_site(
+    clerk: Clerk, town: str, portal: Portal, web: Web, connection: psycopg.Connection[Any]
+) -> None:
+    tried = clerk("site", "add", "springfield", "--url", town, "--extra", SINCE, "--dry-run")
+    assert tried.exit_code == 0, tried.output
+    assert sites(connection) == {}
+    listed = portal.documents | portal.pages
+    days = [day for _, day, _ in listed]
+    assert f"{len(listed)}: " in tried.stdout
+    assert f"{min(days)} to {max(days)}" in tried.stdout
+    for meeting, *_ in listed:
+        assert meeting in tried.stdout
+    added = clerk("site", "add", "springfield", "--url", town, "--extra", SINCE, "--yes", "--json")
+    result = json.loads(added.stdout)
+    assert result["detected"]["vendor"] == "iqm2"
+    assert result["listing"]["documents"] == len(listed)
+    assert sites(connection) == {
+        "springfield": ("iqm2", {"portal": f"{web.url}/iqm2", "since": f"{EARLIER.year}-01-01"})
+    }
+    assert not any(path.endswith("FileOpen.aspx") for path in web.paths())
+
+
+def test_add_by_address_asks_on_a_terminal_and_refuses_without_one(
+    clerk: Clerk, town: str, connection: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = clerk("site", "add", "springfield", "--url", town)
+    assert refused.exit_code == 2
+    assert "There is no terminal to ask on. Give --yes" in refused.stderr
+
+    class Terminal:
+        @staticmethod
+        def isatty() -> bool:
+            return True
+
+    class System:
+        stdin = Terminal
+
+    monkeypatch.setattr(site_detect, "sys", System)
+    arguments = ("site", "add", "springfield", "--url", town, "--extra", SINCE)
+    assert clerk(*arguments, input="n\n").exit_code == 1
+    assert sites(connection) == {}
+    assert clerk(*arguments, input="y\n").exit_code == 0
+    assert [*sites(connection)] == ["springfield"]
+    assert "there is already a site springfield" in str(clerk(*arguments, "--yes").exception)
+
+
+def test_add_by_address_adds_nothing_that_cannot_be_listed(
+    clerk: Clerk, town: str, portal: Portal, web: Web, connection: psycopg.Connection[Any]
+) -> None:
+    web.serve_html(portal.listing, "<script src='/lib/MinuteTraq.js'></script>")
+    failed = clerk("site", "add", "springfield", "--url", town, "--yes")
+    assert failed.exit_code == 1
+    assert "could not be listed (SourceUnreadable: no [id$=pnlMeetings]" in str(failed.exception)
+    web.serve_html(portal.listing, "<script src='/lib/MinuteTraq.js'></script><div id='pnlMeetings'></div>")
+    assert "lists no documents" in str(clerk("site", "add", "springfield", "--url", town, "--yes").exception)
+    assert "no vendor was recognised" in str(clerk("site", "add", "x", "--url", f"{web.url}/none", "--yes").exception)
+    assert sites(connection) == {}
+
+
+def test_one_of_several_systems_is_chosen_by_scraper(
+    clerk: Clerk, portal: Portal, web: Web, connection: psycopg.Connection[Any]
+) -> None:
+    web.serve_html(
+        "/town",
+        f"<iframe src='{portal.listing}'></iframe><iframe src='https://x.novusagenda.com/agendapublic/'></iframe>",
+    )
+    arguments = ("site", "add", "springfield", "--url", f"{web.url}/town", "--extra", SINCE, "--yes")
+    assert "leads to several sources" in str(clerk(*arguments).exception)
+    assert clerk(*arguments, "--scraper", "iqm2").exit_code == 0
+    assert sites(connection)["springfield"][0] == "iqm2"
+
+
+def test_check_says_what_a_run_would_find_or_which_error(
+    clerk: Clerk, portal: Portal, web: Web, connection: psycopg.Connection[Any]
+) -> None:
+    extra = json.dumps({**portal.extra, "since": f"{EARLIER.year}-01-01"})
+    connection.execute("insert into sites (subdomain, scraper, extra) values ('springfield', 'iqm2', %s)", [extra])
+    result = json.loads(clerk("site", "check", "springfield", "--json").stdout)
+    assert result["ok"] is True
+    assert result["listing"]["documents"] == len(portal.documents | portal.pages)
+    assert "documents" in clerk("site", "check", "springfield").stdout
+    assert connection.execute("select count(*) from content_items").fetchone() == (0,)
+    web.routes[portal.listing] = Reply(status=404)
+    failed = clerk("site", "check", "springfield")
+    assert failed.exit_code == 1
+    assert "springfield: DownloadRefused:" in failed.stdout
+    assert "status 404" in failed.stdout
+    result = json.loads(clerk("site", "check", "springfield", "--json").stdout)
+    assert (result["ok"], result["error"]["code"]) == (False, "DownloadRefused")
+
+
+def test_check_stops_at_the_time_limit(clerk: Clerk, portal: Portal, connection: psycopg.Connection[Any]) -> None:
+    connection.execute(
+        "insert into sites (subdomain, scraper, extra) values ('springfield', 'iqm2', %s)", [json.dumps(portal.extra)]
+    )
+    result = json.loads(clerk("site", "check", "springfield", "--json", "--time-limit", "0.000001").stdout)
+    assert (result["ok"], result["listing"]["complete"]) == (True, False)
+
+
+def test_import_adds_what_is_certain_and_reports_the_rest(
+    clerk: Clerk, town: str, web: Web, connection: psycopg.Connection[Any], tmp_path: Path
+) -> None:
+    web.serve_html("/linked", "<a href='https://shelbyville.iqm2.com/Citizens/'>Agendas</a>")
+    web.serve_html("/shop", "<h1>Shop</h1>")
+    towns = tmp_path / "towns.csv"
+    towns.write_text(
+        "name,state,url,kind\n"
+        f"Springfield,IL,{town},city\n"
+        "Springfield,MA,https://springfieldma.civicweb.net/Portal/,city\n"
+        f"Shelbyville,IL,{web.url}/linked,\n"
+        f"Ogdenville,IL,{web.url}/shop,town\n"
+        "St. Paul,MN,,city\n"
+    )
+    tried = json.loads(clerk("site", "import", str(towns), "--dry-run", "--json").stdout)
+    assert tried["counts"] == {"added": 2, "uncertain": 1, "unknown": 1, "invalid": 1}
+    assert sites(connection) == {}
+    done = clerk("site", "import", str(towns))
+    assert done.exit_code == 1
+    assert {subdomain: scraper for subdomain, (scraper, _) in sites(connection).items()} == {
+        "springfield-il": "iqm2",
+        "springfield-ma": "civicweb",
+    }
+    assert "shelbyville" in done.stdout
+    assert "links to https://shelbyville.iqm2.com/Citizens/" in done.stdout
+    assert "2 added, 1 uncertain, 1 unknown, 1 invalid" in done.stdout
+    web.requests.clear()
+    again = json.loads(clerk("site", "import", str(towns), "--accept", "likely", "--json").stdout)
+    assert again["counts"] == {"exists": 2, "added": 1, "unknown": 1, "invalid": 1}
+    assert "/town" not in web.paths()
+
+
+def test_import_with_addresses_refuses_unknown_columns_and_update(clerk: Clerk, tmp_path: Path) -> None:
+    towns = tmp_path / "towns.csv"
+    towns.write_text("name,website,url\nSpringfield,x,https://springfield.iqm2.com\n")
+    assert "unknown columns: website" in str(clerk("site", "import", str(towns)).exception)
+    assert clerk("site", "import", str(towns), "--update").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "subdomain"),
+    [
+        ("Springfield", "springfield"),
+        ("St. Paul", "st-paul"),
+        ("Cañon City", "canon-city"),
+        ("Coeur d'Alene", "coeur-dalene"),
+        ("x" * 80, "x" * 63),
+    ],
+)
+def test_a_subdomain_is_made_of_the_name(name: str, subdomain: str) -> None:
+    assert subdomain_of(name) == subdomain
