@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import date
 from pathlib import Path
 
@@ -31,8 +32,9 @@ def test_the_processes_that_read_a_pdf_get_no_credentials_of_the_storage(storage
     environments: list[str] = []
 
     def read_environments(done: int, total: int) -> None:
-        children = psutil.Process().children(recursive=True)
-        environments.extend(Path(f"/proc/{child.pid}/environ").read_text() for child in children)
+        for child in psutil.Process().children(recursive=True):
+            with contextlib.suppress(OSError):  # it has ended
+                environments.append(Path(f"/proc/{child.pid}/environ").read_text())
 
     process_document.process(storage, DOCUMENT, Options(), read_environments, lambda: None)
     readers = [text for text in environments if "OMP_THREAD_LIMIT" in text]
