@@ -47,8 +47,9 @@ _STATUS = (
 )
 _EDGES = " \t-\u2013\u2014:;,.*|/@&"
 _STATUS_AT_EDGE = re.compile(
-    rf"^[\s*(\[]*{_STATUS}[\s*)\]!]*[-\u2013\u2014:*|]+\s*|\s*[-\u2013\u2014:*(\[|]+\s*{_STATUS}[\s*)\]!]*$"
-    r"|\s+\*{0,3}(?:cancell?ed|postponed|rescheduled)\*{0,3}$",
+    rf"^[\s*(\[]{{0,5}}{_STATUS}[\s*)\]!]{{0,5}}[-\u2013\u2014:*|]{{1,3}}"
+    rf"|[-\u2013\u2014:*(\[|]{{1,3}} ?{_STATUS}[\s*)\]!]{{0,5}}$"
+    r"| \*{0,3}(?:cancell?ed|postponed|rescheduled)\*{0,3}$",
     re.IGNORECASE,
 )
 _EMPTY_BRACKETS = re.compile(r"\(\s*\)|\[\s*\]")
