@@ -63,10 +63,14 @@ def detect_by_address(url: str) -> Detection | None:
         for match in matches
         if match.place == Place.HOST
     ]
-    needs_no_request = all(
-        not candidate.missing and (not _of(candidate).recognition.probe or "webapi." in url) for candidate in candidates
-    )
-    return Detection(url, candidates) if candidates and needs_no_request else None
+    needs_request = any(candidate.missing or _needs_probe(candidate, url) for candidate in candidates)
+    return Detection(url, candidates) if candidates and not needs_request else None
+
+
+def _needs_probe(candidate: Candidate, url: str) -> bool:
+    """Whether an API has to be asked about the town. An address of the API itself needs no question."""
+    probe = _of(candidate).recognition.probe
+    return bool(probe) and urlsplit(probe).hostname != urlsplit(url).hostname
 
 
 def detection_limits(limits: HttpLimits) -> HttpLimits:
@@ -255,7 +259,7 @@ class _Detector:
                 is_own = reference.kind == "frame" or _is_same_site(page.url, reference.url)
                 if reference.kind != "other":
                     self._suspect(match, evidence, Confidence.CERTAIN if is_own else Confidence.LIKELY)
-            elif match.place == Place.HOST and reference.kind == "frame":
+            elif match.place == Place.HOST and (reference.kind == "frame" or _is_same_site(page.url, reference.url)):
                 self._add(match, Confidence.CERTAIN, evidence)
             elif match.place == Place.HOST and reference.kind == "link" and _is_about_meetings(reference):
                 self._add(match, Confidence.LIKELY, evidence)
@@ -269,6 +273,8 @@ class _Detector:
         for key, suspect in list(self.suspects.items()):
             if suspect.is_checked or key in self.found:
                 continue
+            if self.reader.requests >= MAX_REQUESTS - _REQUESTS_FOR_SETTINGS:
+                return
             suspect.is_checked = True
             await self._visit(suspect.page)
             if (confirmed := self.found.get(key)) is not None:
@@ -315,7 +321,10 @@ class _Detector:
         """Look for required settings on the portal's first page."""
         start = _of(candidate).recognition.start
         if candidate.missing and start and candidate.base:
-            await self._visit(candidate.base.rstrip("/") + start)
+            page = candidate.base.rstrip("/") + start
+            await self._visit(page)
+            if not candidate.missing:
+                candidate.lower(Confidence.LIKELY, f"that {redact_url(page)} is the right list is an assumption")
         if candidate.missing:
             candidate.confidence = Confidence.POSSIBLE
             candidate.evidence.append(f"missing: {', '.join(candidate.missing)}")

@@ -15,6 +15,7 @@ from clerk.sources.detection_page import MAX_REQUESTS
 from clerk.sources.detection_result import Confidence, Detection
 from clerk.sources.http.ssrf import PublicOnlyBackend
 from clerk.sources.vendors import BUILT_IN
+from clerk.sources.vendors.granicus import Granicus
 from clerk.sources.vendors.legistar import Legistar
 from tests.sources.conftest import HttpClient
 from tests.sources.test_fetchers import recording
@@ -271,6 +272,23 @@ def test_a_page_of_legistar_is_the_calendar_where_there_is_no_web_api(http: Http
     assert [(each.scraper, each.extra) for each in detection.candidates] == [("legistar-calendar", {"portal": web.url})]
 
 
+def test_the_views_of_a_portal_are_found_on_its_first_page(
+    http: HttpClient, web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views = (r"(?P<client>127)\.0\.0\.1/.*[?&]view_id=(?P<views>\d+)", r"(?P<client>127)\.0\.0\.1/")
+    monkeypatch.setattr(Granicus, "recognition", dataclasses.replace(Granicus.recognition, hosts=views))
+    web.serve_html("/", "".join(f"<a href='/ViewPublisher.php?view_id={number}'>x</a>" for number in (7, 2)))
+    detection = run(http, f"{web.url}/")
+    assert summary(detection) == [("granicus", "certain")]
+    assert detection.as_dict()["extra"] == {"client": "127", "views": [2, 7]}
+    web.serve_html("/", "<h1>Welcome</h1>")
+    listing = "<table class='listingTable'><tr><td class='listItem'>Council</td></tr></table>"
+    web.serve_html("/ViewPublisher.php", listing)
+    detection = run(http, f"{web.url}/")
+    assert summary(detection) == [("granicus", "likely")]
+    assert detection.as_dict()["extra"] == {"client": "127", "views": 1}
+
+
 def test_a_granicus_portal_without_a_view_says_what_is_missing(http: HttpClient, web: Web) -> None:
     web.serve_html("/", "<iframe src='https://springfield.granicus.com/'></iframe>")
     detection = run(http, f"{web.url}/")
@@ -308,7 +326,7 @@ def test_endless_redirects_and_links_are_bounded(http: HttpClient, web: Web) -> 
     links = "".join(f"<a href='/meetings/{number}'>Minutes {number}</a>" for number in range(200_000))
     web.serve_html("/", links[:4_900_000])
     for number in range(20):
-        web.serve_html(f"/meetings/{number}", "<a href='/loop'>Agenda</a>")
+        web.routes[f"/meetings/{number}"] = redirect
     assert summary(run(http, f"{web.url}/")) == []
     assert len(web.requests) <= MAX_REQUESTS
 
