@@ -83,7 +83,8 @@ def _show_detection(detection: Detection) -> None:
         show(table(candidate_rows(candidate)))
     choice = " --scraper VENDOR" if detection.is_ambiguous else ""
     if not detection.best.missing:
-        show(text(f"\nAdd it: clerk site add NAME --url '{detection.url}'{choice}"))
+        click.echo("")
+        show(text(f"Add it: clerk site add NAME --url '{detection.url}'{choice}"))
 
 
 @click.command()

@@ -6,42 +6,34 @@ the same host that are about meetings. What a vendor's addresses and pages look 
 
 from __future__ import annotations
 
-import asyncio
-import io
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from clerk.documents.sanitize import clean_text
-from clerk.errors import DownloadRefused, FetchError, ParserCrashed, PdfTooLarge
+from clerk.errors import AddressForbidden, FetchError, ParserCrashed, PdfTooLarge
+from clerk.sources.detection_page import MAX_REQUESTS, Page, PageReader
 from clerk.sources.detection_result import ORDER, Attempt, Candidate, Confidence, Detection
 from clerk.sources.fetcher import Fetcher
-from clerk.sources.http.body import Sink
-from clerk.sources.http.client import HttpLimits, HttpResponse, RateLimitedClient, Validators, redact_url
-from clerk.sources.link_parser import LinkParser
-from clerk.sources.parser_process import MAX_PAGE_BYTES
+from clerk.sources.http.client import HttpLimits, RateLimitedClient, redact_url
 from clerk.sources.recognition import AddressMatch, Place, match_address
-from clerk.sources.references import MAX_REFERENCES, PageReferences, Reference
+from clerk.sources.references import Reference
 from clerk.sources.vendors import BUILT_IN
 
-MAX_REQUESTS = 12
-"""Of one detection, with redirects."""
 _REQUESTS_FOR_SETTINGS = 4
 """Kept for the candidates: pages that are merely about meetings are not requested with these."""
 _MAX_CANDIDATES = 10
+_MAX_SUSPECTS = 50
 _ABOUT_MEETINGS = re.compile(
     r"agenda|minutes|meeting|council|commission|board\b|calendar|packet|legislat|actas?\b|proc[eè]s.verba|ordre.du.jour",
     re.IGNORECASE,
 )
 _FOLLOWED = re.compile(r"agenda|minutes|meeting|actas?\b|proc[eè]s.verba|ordre.du.jour", re.IGNORECASE)
 _NO_PAGE = re.compile(r"\.(?:pdf|docx?|xlsx?|jpe?g|png|gif|zip|mp[34]|ics|xml)$", re.IGNORECASE)
-_JSON_ADDRESS = re.compile(r"https?:(?:\\?/){2}[^\s\"<>]{4,500}", re.IGNORECASE)
 _USUAL_PATHS = ("/AgendaCenter",)
 """Of systems that are part of a town's web site, which its first page may not link to."""
-_MARKERS = {label: fetcher.recognition.markers for label, fetcher in BUILT_IN.items() if fetcher.recognition.markers}
 
 
 def complete_address(url: str) -> str:
@@ -71,10 +63,14 @@ def detect_by_address(url: str) -> Detection | None:
         for match in matches
         if match.place == Place.HOST
     ]
-    needs_no_request = all(
-        not candidate.missing and (not _of(candidate).recognition.probe or "webapi." in url) for candidate in candidates
-    )
-    return Detection(url, candidates) if candidates and needs_no_request else None
+    needs_request = any(candidate.missing or _needs_probe(candidate, url) for candidate in candidates)
+    return Detection(url, candidates) if candidates and not needs_request else None
+
+
+def _needs_probe(candidate: Candidate, url: str) -> bool:
+    """Whether an API has to be asked about the town. An address of the API itself needs no question."""
+    probe = _of(candidate).recognition.probe
+    return bool(probe) and urlsplit(probe).hostname != urlsplit(url).hostname
 
 
 def detection_limits(limits: HttpLimits) -> HttpLimits:
@@ -90,33 +86,37 @@ async def detect(url: str, client: RateLimitedClient) -> Detection:
     return await _Detector(url, client).run()
 
 
-@dataclass(frozen=True)
-class _Page:
-    """An answer: its addresses and markers if it is HTML, its entries if it is JSON."""
+@dataclass
+class _Suspect:
+    """An address with a path of a vendor on another host, which a page of the portal has to confirm."""
 
-    url: str
-    references: PageReferences | None = None
-    fields: frozenset[str] = frozenset()
-    """The names of the fields of its first entry."""
+    match: AddressMatch
+    evidence: str
+    confidence: Confidence
+    """If it is confirmed."""
+    is_checked: bool = False
+
+    @property
+    def page(self) -> str:
+        return self.match.base.rstrip("/") + BUILT_IN[self.match.scraper].recognition.start
 
 
 class _Detector:
     def __init__(self, url: str, client: RateLimitedClient) -> None:
         self.url = url
-        self.client = client
+        self.reader = PageReader(client)
         self.detection = Detection(url)
         self.found: dict[tuple[str, str], Candidate] = {}
         """By scraper and portal."""
-        self.unconfirmed: dict[str, tuple[AddressMatch, str]] = {}
-        """Addresses with a vendor's path on another host, by the page that would confirm them; with their evidence."""
-        self.rejected: set[str] = set()
-        """Pages that do not confirm what their path suggests."""
+        self.suspects: dict[tuple[str, str], _Suspect] = {}
+        """By scraper and portal."""
         self.visited: set[str] = set()
-        self.pages: list[_Page] = []
+        self.failed: dict[str, Exception] = {}
+        """Why a page could not be requested or parsed, by its address."""
+        self.pages: list[Page] = []
 
     async def run(self) -> Detection:
-        with LinkParser() as parser:
-            self.parser = parser
+        with self.reader:
             for match in match_vendors(self.url):
                 self._add_address(match, self.url, _on_host(self.url, match.scraper))
             await self._visit(self.url)
@@ -126,6 +126,7 @@ class _Detector:
             for candidate in list(self.found.values()):
                 await self._complete(candidate)
                 await self._probe(candidate)
+        self.detection.requests = self.reader.requests
         self.detection.candidates = self._ranked()
         return self.detection
 
@@ -134,54 +135,25 @@ class _Detector:
 
     # Requests
 
-    async def _visit(self, url: str) -> _Page | None:
+    async def _visit(self, url: str) -> None:
         """Request a page, and take candidates from its redirects, markup and references."""
-        if url in self.visited or self.detection.requests >= MAX_REQUESTS:
-            return None
+        if url in self.visited or self.reader.requests >= MAX_REQUESTS:
+            return
         self.visited.add(url)
         redirects: list[str] = []
         try:
-            response = await self._get(url, redirects)
-            page = await self._parse(response)
+            page = await self.reader.read(url, redirects)
         except (FetchError, ParserCrashed, PdfTooLarge) as error:
+            self.failed[url] = error
             self._record(url, clean_text(str(error), 300))
             self._add_redirects(url, redirects)
-            return None
+            return
         self.pages.append(page)
         self._add_redirects(url, redirects)
         seen = self._add_page(page)
         kind = "JSON" if page.fields else "a page" if page.references else "neither a web page nor JSON"
         to = f" (redirected to {redact_url(page.url)})" if redirects else ""
         self._record(url, f"{kind}{to}: {'; '.join(seen) or 'no vendor recognised'}"[:500])
-        return page
-
-    async def _get(self, url: str, redirects: list[str]) -> HttpResponse:
-        self.detection.requests += 1
-
-        def follow(target: str) -> str:
-            redirects.append(target)
-            if self.detection.requests >= MAX_REQUESTS:
-                raise DownloadRefused(f"no more than {MAX_REQUESTS} requests are made for one detection")
-            self.detection.requests += 1
-            return target
-
-        buffer = io.BytesIO()
-        sink = Sink(buffer, MAX_PAGE_BYTES)
-        result = await self.client.download(url, Validators(), sink, redirect=follow)
-        return HttpResponse(result.url, buffer.getvalue(), result.content_type)
-
-    async def _parse(self, response: HttpResponse) -> _Page:
-        start = response.content[:1000].lstrip()
-        if start.startswith((b"[", b"{")):
-            return _Page(response.url, _addresses_in(response.text), _entry_fields(response.content))
-        if b"\0" in start or start.startswith(b"%PDF"):
-            return _Page(response.url)
-        try:
-            references = await asyncio.to_thread(self.parser.parse_references, response.url, response.text, _MARKERS)
-        except asyncio.CancelledError:
-            self.parser.kill()
-            raise
-        return _Page(response.url, references)
 
     def _record(self, url: str, result: str) -> None:
         self.detection.tried.append(Attempt(redact_url(url), result))
@@ -205,16 +177,14 @@ class _Detector:
     def _add_address(self, match: AddressMatch, url: str, evidence: str) -> None:
         """An address that was given, or to which one redirects."""
         if match.place == Place.PATH:
-            self._suspect(match, f"the path of {redact_url(url)} is one of {_name(match.scraper)}")
+            self._suspect(match, f"the path of {redact_url(url)} is one of {_name(match.scraper)}", Confidence.CERTAIN)
         else:
             confidence = Confidence.CERTAIN if match.place == Place.HOST else Confidence.LIKELY
             self._add(match, confidence, evidence)
 
-    def _suspect(self, match: AddressMatch, evidence: str) -> None:
-        """Remember an address whose page has to confirm the vendor."""
-        page = match.base.rstrip("/") + BUILT_IN[match.scraper].recognition.start
-        if len(self.unconfirmed) < 50:
-            self.unconfirmed.setdefault(f"{match.scraper} {page}", (match, evidence))
+    def _suspect(self, match: AddressMatch, evidence: str, confidence: Confidence) -> None:
+        if len(self.suspects) < _MAX_SUSPECTS:
+            self.suspects.setdefault(_key(match), _Suspect(match, evidence, confidence))
 
     def _add_redirects(self, url: str, redirects: list[str]) -> None:
         for target in redirects:
@@ -222,7 +192,7 @@ class _Detector:
                 where = f"{redact_url(url)} redirects to {redact_url(target)}"
                 self._add_address(match, target, f"{where}, a portal of {_name(match.scraper)}")
 
-    def _add_page(self, page: _Page) -> list[str]:
+    def _add_page(self, page: Page) -> list[str]:
         """Take candidates from a page; returns the names of the vendors whose own page it is."""
         owners = [
             label
@@ -246,7 +216,7 @@ class _Detector:
             self._add_reference(page, reference)
         return [_name(label) for label in owners]
 
-    def _is_own_marker(self, label: str, page: _Page) -> bool:
+    def _is_own_marker(self, label: str, page: Page) -> bool:
         """Links to a portal of the vendor on another host are no mark of the page itself."""
         links = [
             reference.url
@@ -258,7 +228,7 @@ class _Detector:
         by_address = "href" in selector or "src" in selector
         return not by_address or any(urlsplit(link).netloc == host for link in links) or not links
 
-    def _add_own_page(self, label: str, page: _Page, evidence: str) -> None:
+    def _add_own_page(self, label: str, page: Page, evidence: str) -> None:
         recognition = BUILT_IN[label].recognition
         own = match_address(label, recognition, page.url)
         if own is not None:
@@ -271,7 +241,7 @@ class _Detector:
             by_portal: dict[tuple[str, str], list[AddressMatch]] = {}
             for match in complete:
                 by_portal.setdefault(_key(match), []).append(match)
-            for match in max(by_portal.values(), key=len):
+            for match in max(by_portal.values(), key=lambda each: (_is_same_site(page.url, each[0].base), len(each))):
                 self._add(match, Confidence.CERTAIN, evidence)
             return
         parts = urlsplit(page.url)
@@ -279,16 +249,17 @@ class _Detector:
         assumed = AddressMatch(label, Place.PATH, base, {recognition.base: base})
         self._add(assumed, Confidence.LIKELY, f"{evidence}; that the portal is {base} is an assumption")
 
-    def _add_reference(self, page: _Page, reference: Reference) -> None:
+    def _add_reference(self, page: Page, reference: Reference) -> None:
         for match in match_vendors(reference.url):
             where = f"the page {redact_url(page.url)}"
             label = f" (“{clean_text(reference.text, 80)}”)" if reference.text else ""
             verb = {"link": "links to", "frame": "embeds"}.get(reference.kind, "refers to")
             evidence = f"{where} {verb} {redact_url(reference.url)}{label}"
             if match.place == Place.PATH:
+                is_own = reference.kind == "frame" or _is_same_site(page.url, reference.url)
                 if reference.kind != "other":
-                    self._suspect(match, evidence)
-            elif match.place == Place.HOST and reference.kind == "frame":
+                    self._suspect(match, evidence, Confidence.CERTAIN if is_own else Confidence.LIKELY)
+            elif match.place == Place.HOST and (reference.kind == "frame" or _is_same_site(page.url, reference.url)):
                 self._add(match, Confidence.CERTAIN, evidence)
             elif match.place == Place.HOST and reference.kind == "link" and _is_about_meetings(reference):
                 self._add(match, Confidence.LIKELY, evidence)
@@ -299,27 +270,29 @@ class _Detector:
 
     async def _confirm(self) -> None:
         """Request the pages that show whether a path means the vendor that it suggests."""
-        for key, (match, evidence) in list(self.unconfirmed.items()):
-            page_url = key.partition(" ")[2]
-            if key in self.rejected or _key(match) in self.found:
+        for key, suspect in list(self.suspects.items()):
+            if suspect.is_checked or key in self.found:
                 continue
-            before = len(self.pages)
-            page = next((page for page in self.pages if page.url == page_url), None) or await self._visit(page_url)
-            self.rejected.add(key)
-            if _key(match) in self.found:
-                continue
-            if page is None and len(self.pages) == before and page_url in self.visited and self._failed(page_url):
-                self._add(match, Confidence.POSSIBLE, f"{evidence}, but it could not be checked")
+            if self.reader.requests >= MAX_REQUESTS - _REQUESTS_FOR_SETTINGS:
+                return
+            suspect.is_checked = True
+            await self._visit(suspect.page)
+            if (confirmed := self.found.get(key)) is not None:
+                confirmed.lower(suspect.confidence)
+                confirmed.evidence.append(suspect.evidence)
+            elif self._failed(suspect.page):
+                self._add(suspect.match, Confidence.POSSIBLE, f"{suspect.evidence}, but it could not be checked")
 
     def _failed(self, url: str) -> bool:
-        """Whether the request failed for a reason other than that there is no such page."""
-        attempt = next((each for each in self.detection.tried if each.url == redact_url(url)), None)
-        return attempt is not None and "status 404" not in attempt.result and "status 410" not in attempt.result
+        """Whether the request failed for a reason other than that there is no such page, or that it may not be made."""
+        error = self.failed.get(url)
+        is_absent = isinstance(error, AddressForbidden) or any(f"status {code}" in str(error) for code in (404, 410))
+        return error is not None and not is_absent
 
     async def _follow(self) -> None:
         """Request pages of the same host that are about meetings, and usual paths, until one has a candidate."""
         for url in self._further_pages():
-            if self.detection.requests >= MAX_REQUESTS - _REQUESTS_FOR_SETTINGS:
+            if self.reader.requests >= MAX_REQUESTS - _REQUESTS_FOR_SETTINGS:
                 return
             await self._visit(url)
             await self._confirm()
@@ -348,7 +321,10 @@ class _Detector:
         """Look for required settings on the portal's first page."""
         start = _of(candidate).recognition.start
         if candidate.missing and start and candidate.base:
-            await self._visit(candidate.base.rstrip("/") + start)
+            page = candidate.base.rstrip("/") + start
+            await self._visit(page)
+            if not candidate.missing:
+                candidate.lower(Confidence.LIKELY, f"that {redact_url(page)} is the right list is an assumption")
         if candidate.missing:
             candidate.confidence = Confidence.POSSIBLE
             candidate.evidence.append(f"missing: {', '.join(candidate.missing)}")
@@ -377,10 +353,10 @@ class _Detector:
 
     async def _probe_list(self, url: str) -> str | None:
         """Why the answer is not a list; None if it is one."""
-        if self.detection.requests >= MAX_REQUESTS:
+        if self.reader.requests >= MAX_REQUESTS:
             return f"not requested: {MAX_REQUESTS} requests were made"
         try:
-            answer = (await self._get(url, [])).json()
+            answer = (await self.reader.get(url)).json()
             problem = None if isinstance(answer, list) else "the answer is not a list"
         except (FetchError, PdfTooLarge) as error:
             problem = clean_text(str(error), 200)
@@ -449,23 +425,11 @@ def _better(first: Confidence, second: Confidence) -> Confidence:
     return min(first, second, key=ORDER.index)
 
 
+def _is_same_site(first: str, second: str) -> bool:
+    """Whether one host is the other, or below it: agendas.springfield.gov and www.springfield.gov."""
+    hosts = [(urlsplit(url).hostname or "").removeprefix("www.") for url in (first, second)]
+    return hosts[0] == hosts[1] or any(f".{hosts[n]}".endswith(f".{hosts[1 - n]}") for n in (0, 1))
+
+
 def _is_about_meetings(reference: Reference) -> bool:
     return _ABOUT_MEETINGS.search(f"{reference.text} {urlsplit(reference.url).path}") is not None
-
-
-def _addresses_in(text: str) -> PageReferences:
-    """The addresses in a JSON document."""
-    urls = dict.fromkeys(match[0].replace("\\/", "/") for match in _JSON_ADDRESS.finditer(text[:MAX_PAGE_BYTES]))
-    return PageReferences("", [Reference("other", url, "") for url in list(urls)[:MAX_REFERENCES]], {})
-
-
-def _entry_fields(content: bytes) -> frozenset[str]:
-    """The names of the fields of the first entry of a list, or of a list in an object."""
-    try:
-        value = json.loads(content)
-    except (ValueError, RecursionError):
-        return frozenset()
-    if isinstance(value, Mapping):
-        value = next((each for each in value.values() if isinstance(each, list)), [])
-    first = value[0] if isinstance(value, list) and value else None
-    return frozenset(map(str, first)) if isinstance(first, Mapping) else frozenset()

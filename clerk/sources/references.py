@@ -18,7 +18,10 @@ _MAX_TEXT = 200
 _MAX_VALUE = 5000
 _KINDS = {"a": "link", "area": "link", "iframe": "frame", "frame": "frame", "embed": "frame", "object": "frame"}
 _RESOLVED = ("href", "src", "action", "data")
-_COMPLETE = re.compile(r"https?://[^\s'\"<>\\()]{4,2000}", re.IGNORECASE)
+_COMPLETE = re.compile(
+    r"(?:https?:)?//[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,9}(?::\d{1,5})?(?:[/?][^\s'\"<>\\()]{0,1900})?",
+    re.IGNORECASE,
+)
 _REFRESH = re.compile(r"^\s*\d*\s*[;,]\s*url\s*=\s*['\"]?([^'\"]{1,2000})", re.IGNORECASE)
 
 
@@ -80,14 +83,9 @@ def _addresses(node: LexborNode, addresses: AddressResolver) -> list[tuple[str, 
         elif name in _RESOLVED and value and not value.startswith("#") and not has_other_scheme(value):
             if url := addresses.resolve(value):
                 found.append((kind, url))
-        elif "://" in value and (url := _complete(value)):
+        elif "//" in value and (match := _COMPLETE.search(value)) and (url := addresses.resolve(match[0])):
             found.append((kind if name in _RESOLVED else "other", url))
     return found
-
-
-def _complete(value: str) -> str | None:
-    match = _COMPLETE.search(value)
-    return match[0] if match else None
 
 
 def _text(node: LexborNode) -> str:

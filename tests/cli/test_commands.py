@@ -33,6 +33,8 @@ REPORTS = {
     "clerk plugins",
     "clerk search",
     "clerk search-index status",
+    "clerk site check",
+    "clerk site detect",
     "clerk site list",
     "clerk site show",
     "clerk site skipped",

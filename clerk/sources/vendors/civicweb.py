@@ -35,8 +35,8 @@ class CivicWeb(PortalFetcher):
         paths=(r"/Services/MeetingsService\.svc\b", r"/Portal/Meeting(?:TypeList|Information|Schedule|Types)\.aspx"),
         markers=("a[href*='/Portal/MeetingInformation.aspx?' i]", "a[href*='/Portal/MeetingTypeList.aspx' i]"),
         fields=(
-            frozenset({"MeetingDateTime", "Published", "Id"}),
-            frozenset({"DocumentType", "MeetingId", "AgendaCover"}),
+            frozenset({"MeetingDateTime", "Id"}),
+            frozenset({"DocumentType", "MeetingId", "Id"}),
         ),
         start="/Portal/MeetingTypeList.aspx",
     )

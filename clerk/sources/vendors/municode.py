@@ -35,7 +35,7 @@ class Municode(PortalFetcher):
             r"(?P<page>meetings\.municode\.com/PublishPage(?:/index)?\?cid=[^&#]+&ppid=[0-9a-f-]{32,36})",
             r"meetings\.municode\.com/",
         ),
-        documents=(r"mccmeetings\.blob\.core\.usgovcloudapi\.net/(?P<client>[a-z0-9]+)-pubu/",),
+        documents=(r"mccmeetings[a-z]*\.blob\.core\.usgovcloudapi\.net/(?P<client>[a-z0-9-]+)-pubu/",),
         markers=("table.mcm",),
     )
 

@@ -29,7 +29,7 @@ class PrimeGov(Fetcher):
         hosts=(r"(?P<client>[a-z0-9-]+)\.primegov\.com/",),
         paths=(r"/api/v2/PublicPortal/", r"/Public/CompiledDocument\?"),
         markers=("a[href*='/Public/CompiledDocument?' i]", "a[href*='/Portal/Meeting?meetingTemplateId=' i]"),
-        fields=(frozenset({"documentList", "meetingTypeId", "dateTime"}),),
+        fields=(frozenset({"documentList", "dateTime"}),),
         start="/public/portal",
     )
 
