@@ -20,6 +20,7 @@ from typing import Any
 
 import pluggy
 
+from clerk import API_VERSION
 from clerk.config import Settings
 from clerk.errors import InvalidPluginResult, PluginMissing
 from clerk.plugins import hookspecs
@@ -66,6 +67,7 @@ class Plugins:
     def add(self, plugin: object, name: str, origin: str) -> None:
         """Register a plugin. An unknown hook, wrong arguments or a hook wrapper make it a problem."""
         try:
+            _check_api_version(plugin)
             self.manager.register(plugin, name)
             self._check_hooks(name)
         except Exception as error:  # noqa: BLE001 (any error of a plugin is reported as its problem)
@@ -132,6 +134,15 @@ class Plugins:
                 f"not a class derived from {kind.__name__}"
             )
         return plugin, value
+
+
+def _check_api_version(plugin: object) -> None:
+    """Raise if the plugin's CLERK_API_VERSION, the oldest version of the plugin API that it works with, is newer."""
+    wanted = getattr(plugin, "CLERK_API_VERSION", 1)
+    if not isinstance(wanted, int) or wanted < 1:
+        raise ValueError(f"CLERK_API_VERSION must be a number of 1 or more, not {str(wanted)[:50]!r}")
+    if wanted > API_VERSION:
+        raise ValueError(f"it needs version {wanted} of the plugin API; this clerk has {API_VERSION}: upgrade clerk")
 
 
 def load(settings: Settings) -> Plugins:
