@@ -48,7 +48,7 @@ def plugins(context: click.Context, fetcher: str | None, as_json: bool) -> None:
         rows = [(plugin.name, plugin.origin, ", ".join(plugin.hooks)) for plugin in loaded.loaded]
         show(table(rows, ("plugin", "from", "hooks")))
         for problem in loaded.problems:
-            info(f"clerk: {problem.name} ({problem.origin}) cannot be used: {problem.error}")
+            info(f"clerk: plugin {problem.name} ({problem.origin}): {problem.error}")
     if loaded.problems:
         context.exit(EXIT_FAILURE)
 

@@ -59,8 +59,8 @@ def record(
 ) -> None:
     """Record the answers of a site's source, for tests that replay them. The site itself does not change.
 
-    Lists the documents of SITE as a fetch does, within the same limits, and writes each answer to a file of FOLDER. Tokens,
-    keys, passwords and cookies are redacted: read the files before you publish them.
+    Lists the documents of SITE as a fetch does, within the same limits, and writes each answer to a file of FOLDER.
+    Tokens, keys, passwords and cookies are redacted: read the files before you publish them.
 
     \b
     Examples:

@@ -39,6 +39,8 @@ _EXTENSIONS = {
     "text/plain": ".txt",
     "text/csv": ".csv",
 }
+_BEGINNINGS = {b"%PDF-": ".pdf", b"<": ".html", b"{": ".json", b"[": ".json"}
+"""For answers without a usual Content-Type."""
 _MAX_SENT = 1000
 """Characters of a request's content in recording.json; of longer content it has the hash."""
 
@@ -107,7 +109,7 @@ class Recording:
             content_type = "" if answer.sent.startswith(("{", "[")) else "x-www-form-urlencoded"
             entry["sent"] = _shorten(self.redaction.sent(answer.sent.encode(), content_type))
         if body:
-            entry["file"] = _file_name(number, url, headers.get("content-type", ""))
+            entry["file"] = _file_name(number, url, headers.get("content-type", ""), body)
             (folder / entry["file"]).write_bytes(body)
         return entry
 
@@ -153,11 +155,14 @@ def _read_answer(folder: Path, entry: Mapping[str, Any]) -> Answer:
     return Answer(entry["method"], entry["url"], int(entry["status"]), headers, body, entry.get("sent", ""))
 
 
-def _file_name(number: int, url: str, content_type: str) -> str:
+def _file_name(number: int, url: str, content_type: str, body: bytes) -> str:
     last = unquote(urlsplit(url).path.rstrip("/").rpartition("/")[2])
-    stem, _, _ = last.rpartition(".") if "." in last else (last, "", "")
-    slug = re.sub(r"[^A-Za-z0-9_-]+", "-", stem)[:40].strip("-") or "answer"
-    return f"{number:03}-{slug}{_EXTENSIONS.get(content_type.partition(';')[0].strip().lower(), '.bin')}"
+    slug = re.sub(r"[^A-Za-z0-9_-]+", "-", last.rpartition(".")[0] or last)[:40].strip("-") or "answer"
+    extension = _EXTENSIONS.get(content_type.partition(";")[0].strip().lower())
+    if extension is None:
+        beginning = body.lstrip()[:5]
+        extension = next((found for start, found in _BEGINNINGS.items() if beginning.startswith(start)), ".bin")
+    return f"{number:03}-{slug}{extension}"
 
 
 def _shorten(sent: str) -> str:
@@ -188,7 +193,7 @@ class RecordingTransport(httpx.AsyncBaseTransport):
         self.recording.answers.append(
             Answer(request.method, str(request.url), response.status_code, headers, body, sent)
         )
-        return httpx.Response(response.status_code, headers=headers, content=body, request=request)
+        return httpx.Response(response.status_code, headers=headers, stream=httpx.ByteStream(body))
 
     async def _read(self, request: httpx.Request, response: httpx.Response) -> bytes:
         """The decoded body."""
@@ -232,10 +237,10 @@ class ReplayTransport(httpx.AsyncBaseTransport):
         answers = self._answers.get((request.method, url, sent))
         if not answers:
             if request.url.path == "/robots.txt":
-                return httpx.Response(httpx.codes.NOT_FOUND, request=request)
+                return httpx.Response(httpx.codes.NOT_FOUND, stream=httpx.ByteStream(b""))
             described = f"{request.method} {url}" + (f" with {sent}" if sent else "")
             self.not_recorded.append(described)
             raise NotRecorded(f"the recording has no answer to {described}")
         self.requests.append(f"{request.method} {url}")
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        return httpx.Response(answer.status, headers=dict(answer.headers), content=answer.body, request=request)
+        return httpx.Response(answer.status, headers=dict(answer.headers), stream=httpx.ByteStream(answer.body))
