@@ -5,8 +5,8 @@ Limitation: the fixture cannot be used in a test that runs in an event loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
@@ -14,10 +14,15 @@ if TYPE_CHECKING:
     from clerk.sources.fetcher import Fetcher
     from clerk.sources.replay import ReplayedSource
 
-    Replay = Callable[..., ReplayedSource]
-    """`replay(folder, fetcher_class, extra=None)`; the folder is relative to that of the test."""
+__all__ = ["Replay", "replay"]
 
-__all__ = ["replay"]
+
+class Replay(Protocol):
+    """Type of the fixture `replay`. The folder is relative to that of the test."""
+
+    def __call__(
+        self, folder: str, fetcher_class: type[Fetcher], extra: Mapping[str, Any] | None = None
+    ) -> ReplayedSource: ...
 
 
 @pytest.fixture

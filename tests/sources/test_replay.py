@@ -91,7 +91,7 @@ def test_equal_requests_get_their_answers_in_order_and_today_is_the_day_of_the_r
 
 def test_an_unrecorded_request_fails_with_its_address_also_if_the_fetcher_ignores_it(recorded: Path) -> None:
     for fetcher in (Pages, Lenient):
-        with pytest.raises(NotRecorded, match="GET https://town.example/missing"):
+        with pytest.raises(NotRecorded, match=r"GET https://town.example/missing"):
             ReplayedSource(recorded, fetcher, {"pages": ["missing"]}).documents()
 
 
@@ -104,7 +104,7 @@ def test_an_answer_that_a_vendor_does_not_send_is_an_error(tmp_path: Path) -> No
     folder = tmp_path / "granicus"
     shutil.copytree(RECORDINGS / "granicus", folder)
     (folder / "001-ViewPublisher.html").write_text("<html>Log in</html>")
-    with pytest.raises(SourceUnreadable, match="no table.listingTable"):
+    with pytest.raises(SourceUnreadable, match=r"no table.listingTable"):
         ReplayedSource(folder, BUILT_IN["granicus"]).documents()
 
 
