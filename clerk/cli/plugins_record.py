@@ -26,7 +26,7 @@ from clerk.plugins import manager
 from clerk.sources.fetcher import Fetcher, Site
 from clerk.sources.http.body import Sink
 from clerk.sources.http.client import HttpLimits, PublicOnlyTransport, RateLimitedClient, Validators
-from clerk.sources.recording import Recording, RecordingError, RecordingTransport
+from clerk.sources.recording import Recording, RecordingError, RecordingTransport, check_target
 from clerk.sources.redaction import Redaction
 from clerk.sources.site_validation import InvalidSite
 
@@ -47,6 +47,7 @@ _MAX_DOCUMENTS = 20
 @click.option("--redact", "names", multiple=True, metavar="NAME", help="Parameter to redact in addition; repeatable.")
 @click.option("--max-size", default=20, type=click.IntRange(1, 500), show_default=True, help="Limit in megabytes.")
 @click.option("--replace", is_flag=True, help="Replace the recording in the folder.")
+@click.option("--dry-run", is_flag=True, help="Send the requests and show what would be written, but write nothing.")
 @json_option
 def record(
     subdomain: str,
@@ -55,6 +56,7 @@ def record(
     names: tuple[str, ...],
     max_size: int,
     replace: bool,
+    dry_run: bool,
     as_json: bool,
 ) -> None:
     """Record the answers of a site's source, for tests that replay them. The site itself does not change.
@@ -68,8 +70,7 @@ def record(
       clerk plugins record springfield --to tests/recordings/springfield --documents 2 --replace
       clerk plugins record springfield --to tests/recordings/springfield --redact client_id
     """
-    if folder.exists() and not replace and (not folder.is_dir() or any(folder.iterdir())):
-        raise RecordingError(f"{folder} exists", "choose another folder, or give --replace")
+    check_target(folder, replace)
     settings = config.load()
     # Connected until the end, because an embedded server stops with its last connection.
     with open_pipeline(settings) as connection:
@@ -80,7 +81,8 @@ def record(
         listed, downloaded = asyncio.run(
             _record(settings, fetcher_class, site, recording, download_count, max_size * 1_000_000)
         )
-    recording.write(folder, replace=replace)
+    if not dry_run:
+        recording.write(folder, replace=replace)
     size = sum(len(answer.body) for answer in recording.answers)
     if as_json:
         print_json(
@@ -90,13 +92,15 @@ def record(
                 "bytes": size,
                 "documents": listed,
                 "downloaded": downloaded,
+                "dry_run": dry_run,
             }
         )
         return
-    click.echo(
-        f"{folder}: {len(recording.answers)} answers, {size:,} bytes; {listed:,} documents listed, "
-        f"{downloaded} downloaded. Read the files before you publish them."
-    )
+    answers = f"{len(recording.answers)} answers, {size:,} bytes"
+    summary = f"{folder}: {answers}; {listed:,} documents listed, {downloaded} downloaded."
+    click.echo(f"(dry run, nothing was written) {summary}" if dry_run else summary)
+    if not dry_run:
+        info("Read the files before you publish them.")
 
 
 def _read_source(settings: config.Settings, connection: Connection, subdomain: str) -> tuple[str, type[Fetcher], Site]:

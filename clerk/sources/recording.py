@@ -82,7 +82,10 @@ class Recording:
 
     def write(self, folder: Path, *, replace: bool = False) -> None:
         """Write the files. A folder that exists must be empty, or with `replace` have a recording, which is deleted."""
-        _prepare(folder, replace)
+        check_target(folder, replace)
+        if folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True)
         entries = [self._write_answer(folder, number, answer) for number, answer in enumerate(self.answers, 1)]
         site = self.site
         content = {
@@ -135,14 +138,13 @@ class Recording:
             raise RecordingError(problem, "make it with `clerk plugins record`") from error
 
 
-def _prepare(folder: Path, replace: bool) -> None:
+def check_target(folder: Path, replace: bool) -> None:
+    """Raise RecordingError unless a recording can be written to the folder."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         if not replace:
             raise RecordingError(f"{folder} exists", "choose another folder, or give --replace")
         if not (folder / FILE).is_file():
             raise RecordingError(f"{folder} exists and has no {FILE}", "choose another folder")
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True, exist_ok=True)
 
 
 def _read_answer(folder: Path, entry: Mapping[str, Any]) -> Answer:

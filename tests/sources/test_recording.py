@@ -51,6 +51,8 @@ def test_a_recorded_site_has_no_secrets_and_is_replayed_without_its_server(
     folder = tmp_path / "recording"
     done = site("plugins", "record", "springfield", "--to", str(folder), "--documents", "1", "--json")
     assert done.code == 0, done.err
+    assert site("plugins", "record", "springfield", "--to", str(tmp_path / "tried"), "--dry-run").code == 0
+    assert not (tmp_path / "tried").exists()
     report = json.loads(done.out)
     assert (report["documents"], report["downloaded"]) == (1, 1)
     assert any(request.query.get("token") == TOKEN for request in web.requests)
