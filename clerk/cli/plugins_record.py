@@ -72,7 +72,7 @@ def record(
     """
     check_target(folder, replace)
     settings = config.load()
-    # Connected until the end, because an embedded server stops with its last connection.
+    # Connected until the end, so that an embedded server is not stopped as idle between two requests.
     with open_pipeline(settings) as connection:
         scraper, fetcher_class, site = _read_source(settings, connection, subdomain)
         recording = Recording(scraper, site, date.today(), Redaction(names))
