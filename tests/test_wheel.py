@@ -69,3 +69,11 @@ def test_the_command_runs(unpacked: Path) -> None:
     assert "clerk = clerk.cli:main" in entry_points
     assert "clerk-reconcile = clerk.cli.reconcile_pipeline:main" in entry_points
     assert not (unpacked / "tests").exists()
+
+
+def test_the_wheel_has_what_plugin_authors_need(unpacked: Path) -> None:
+    assert (unpacked / "clerk" / "py.typed").is_file()
+    entry_points = next(unpacked.glob("clerk-*.dist-info/entry_points.txt")).read_text()
+    assert "[pytest11]\nclerk = clerk.testing" in entry_points
+    run(unpacked, "-m", "clerk", "plugins", "new", "mine", "--to", str(unpacked.parent))
+    assert (unpacked.parent / "mine" / "mine.py").is_file()

@@ -6,17 +6,22 @@ import click
 
 from clerk import config
 from clerk.cli.output import info, json_option, print_json, show, table
+from clerk.cli.plugins_new import new
+from clerk.cli.plugins_record import record
 from clerk.errors import EXIT_FAILURE, ClerkError, PluginFailed, PluginMissing, PluginRaised, PluginTimeout
 from clerk.plugins import manager
 from clerk.sources.fetcher import Fetcher
 from clerk.sources.site_validation import InvalidSite
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("--fetcher", metavar="LABEL", help="Show the plugin of a fetcher and the keys of `extra` for it.")
 @json_option
-def plugins(fetcher: str | None, as_json: bool) -> None:
-    """List the loaded plugins and where each comes from. The exit code is 1 if one cannot be used.
+@click.pass_context
+def plugins(context: click.Context, fetcher: str | None, as_json: bool) -> None:
+    """List the loaded plugins and where each comes from, or write one.
+
+    The exit code of the list is 1 if a plugin cannot be used.
 
     \b
     Examples:
@@ -24,6 +29,10 @@ def plugins(fetcher: str | None, as_json: bool) -> None:
       clerk --plugins-dir ./plugins plugins --json
       clerk plugins --fetcher legistar
     """
+    if context.invoked_subcommand is not None:
+        if fetcher is not None or as_json:
+            raise click.UsageError("--fetcher and --json belong to the list of plugins: give them without a command.")
+        return
     loaded = manager.load(config.load())
     if fetcher is not None:
         _show_fetcher(loaded, fetcher, as_json)
@@ -39,9 +48,9 @@ def plugins(fetcher: str | None, as_json: bool) -> None:
         rows = [(plugin.name, plugin.origin, ", ".join(plugin.hooks)) for plugin in loaded.loaded]
         show(table(rows, ("plugin", "from", "hooks")))
         for problem in loaded.problems:
-            info(f"clerk: {problem.name} ({problem.origin}) cannot be used: {problem.error}")
+            info(f"clerk: plugin {problem.name} ({problem.origin}): {problem.error}")
     if loaded.problems:
-        click.get_current_context().exit(EXIT_FAILURE)
+        context.exit(EXIT_FAILURE)
 
 
 def _show_fetcher(loaded: manager.Plugins, label: str, as_json: bool) -> None:
@@ -59,3 +68,7 @@ def _show_fetcher(loaded: manager.Plugins, label: str, as_json: bool) -> None:
     click.echo(f"{label}, provided by {plugin}. Keys of extra:")
     for key, text in kind.extra_help.items():
         click.echo(f"  {key}{' (required)' if key in kind.required else ''}: {text}")
+
+
+plugins.add_command(new)
+plugins.add_command(record)

@@ -20,9 +20,10 @@ from typing import Any
 
 import pluggy
 
+from clerk import API_VERSION
 from clerk.config import Settings
 from clerk.errors import InvalidPluginResult, PluginMissing
-from clerk.plugins import hookspecs
+from clerk.plugins import hookspecs, legacy
 from clerk.plugins.folder import import_file, module_name, plugin_files
 from clerk.plugins.isolation import HOOK_TIMEOUT, call_with_timeout
 
@@ -50,7 +51,7 @@ class LoadedPlugin:
 
 @dataclass(frozen=True)
 class PluginProblem:
-    """A plugin that could not be loaded."""
+    """A plugin that could not be loaded, or a hook of it that is not called."""
 
     name: str
     origin: str
@@ -66,13 +67,16 @@ class Plugins:
     def add(self, plugin: object, name: str, origin: str) -> None:
         """Register a plugin. An unknown hook, wrong arguments or a hook wrapper make it a problem."""
         try:
+            _check_api_version(plugin)
             self.manager.register(plugin, name)
             self._check_hooks(name)
         except Exception as error:  # noqa: BLE001 (any error of a plugin is reported as its problem)
             if self.manager.get_plugin(name) is plugin:
                 self.manager.unregister(plugin)
-            self._add_problem(name, origin, error)
+            self._add_problem(name, origin, _describe(error))
             return
+        for sentence in legacy.describe_unsupported(plugin):
+            self._add_problem(name, origin, sentence)
         hooks = sorted(caller.name for caller in self.manager.get_hookcallers(plugin) or [])
         self.loaded.append(LoadedPlugin(name, origin, tuple(hooks)))
 
@@ -86,17 +90,17 @@ class Plugins:
     def load(self, name: str, origin: str, importer: Callable[[], object]) -> None:
         """Import and register a plugin. Any error makes it a problem."""
         try:
-            plugin = importer()
+            objects = legacy.plugin_objects(importer())
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 (a module may call sys.exit)
-            self._add_problem(name, origin, error)
+            self._add_problem(name, origin, _describe(error))
             return
-        self.add(plugin, name, origin)
+        for plugin in objects:
+            self.add(plugin, name if len(objects) == 1 else f"{name}.{type(plugin).__name__}", origin)
 
-    def _add_problem(self, name: str, origin: str, error: BaseException) -> None:
-        message = f"{type(error).__name__}: {error}"
-        logger.error("plugin %s (%s) could not be loaded: %s", name, origin, message)
+    def _add_problem(self, name: str, origin: str, message: str) -> None:
+        logger.error("plugin %s (%s) cannot be used as it is: %s", name, origin, message)
         self.problems.append(PluginProblem(name, origin, message))
 
     def call_each(self, hook: str, /, timeout: float = HOOK_TIMEOUT, **arguments: Any) -> Iterator[tuple[str, Any]]:
@@ -126,12 +130,27 @@ class Plugins:
             failed = ", ".join(f"{problem.name} ({problem.error})" for problem in self.problems)
             raise PluginMissing(f"no plugin provides {hook}({label!r})" + (f"; not loaded: {failed}" if failed else ""))
         plugin, value = resolved
+        if hook == "fetcher_class":
+            value = legacy.adapt_fetcher(value)
         if kind is not None and not (inspect.isclass(value) and issubclass(value, kind)):
             raise InvalidPluginResult(
                 f"plugin {plugin} returned {str(value)[:100]!r} from {hook}({label!r}), "
                 f"not a class derived from {kind.__name__}"
             )
         return plugin, value
+
+
+def _describe(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _check_api_version(plugin: object) -> None:
+    """Raise if the plugin's CLERK_API_VERSION, the oldest version of the plugin API that it works with, is newer."""
+    wanted = getattr(plugin, "CLERK_API_VERSION", 1)
+    if not isinstance(wanted, int) or wanted < 1:
+        raise ValueError(f"CLERK_API_VERSION must be a number of 1 or more, not {str(wanted)[:50]!r}")
+    if wanted > API_VERSION:
+        raise ValueError(f"it needs version {wanted} of the plugin API; this clerk has {API_VERSION}: upgrade clerk")
 
 
 def load(settings: Settings) -> Plugins:
@@ -141,7 +160,7 @@ def load(settings: Settings) -> Plugins:
 
 @lru_cache
 def _load(folder: Path | None) -> Plugins:
-    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager = legacy.HookManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     plugins = Plugins(manager)
     for module in BUILT_IN:

@@ -64,6 +64,9 @@ class Fetcher:
         self.known: frozenset[str] = frozenset()
         """Keys of the documents that earlier fetches of the site stored. A listing that needs a request per meeting can
         leave out old meetings by them; `covers` must then say so."""
+        self.today = date.today()
+        """The day of the listing. Use it for windows of dates instead of `date.today()`: a replay of recorded answers
+        has the day on which they were recorded."""
         self._link_parser = LinkParser()
 
     @classmethod

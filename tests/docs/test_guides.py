@@ -19,7 +19,7 @@ from tests.runbooks.pages import DOCS, ROOT, blocks, commands
 
 PAGES = sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
 TOP_LEVEL = ["../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md", "../CHANGELOG.md", "../sql/README.md"]
-GUIDES = ["quick-start.md", "plugins.md"]
+GUIDES = ["quick-start.md", "plugins.md", "how-to/plugin-author.md"]
 WITHOUT_SETTINGS = """unset DATABASE_URL CLERK_HOME STORAGE_DIR
 trap 'kill $(jobs -p) 2>/dev/null || true; clerk db stop --force >/dev/null' EXIT"""
 """Uses the embedded database, and stops it at the end."""
@@ -128,6 +128,10 @@ def test_every_command_of_a_guide_works(guide: str, installed: Installation) -> 
     if guide == "plugins.md":
         assert "City Council, 2024-03-05, minutes, page 1" in done.stdout
         assert "april.pdf has no date in its listing, and it cannot be downloaded" in done.stderr
+    if guide == "how-to/plugin-author.md":
+        assert "1 passed" in done.stdout
+        assert "1 documents listed, 1 downloaded" in done.stdout
+        assert '"url": "http://127.0.0.1' in done.stdout
 
 
 def _free_port() -> int:

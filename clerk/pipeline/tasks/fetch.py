@@ -46,13 +46,13 @@ def fetch(job: JobContext) -> dict[str, int]:
         raise SiteConfigError(f"{job.subdomain} has no scraper: name one with {edit}")
     plugins = manager.load(job.settings)
     plugin, fetcher_class = plugins.resolve("fetcher_class", row.scraper, Fetcher)
-    site = Site(job.subdomain, row.name or job.subdomain, _extra(plugins, row), row.start_year)
+    site = Site(job.subdomain, row.name or job.subdomain, read_extra(plugins, row), row.start_year)
     result = _Fetch(job, plugin, fetcher_class, site).run()
     logger.info("fetched: %s", result)
     return {**{str(outcome): number for outcome, number in result.outcomes.items()}, "removed": result.removed}
 
 
-def _extra(plugins: manager.Plugins, row: SiteRow) -> dict[str, Any]:
+def read_extra(plugins: manager.Plugins, row: SiteRow) -> dict[str, Any]:
     """The site's `extra`, with the plugin's defaults for missing keys."""
     try:
         own = row.extra_values

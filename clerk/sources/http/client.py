@@ -203,12 +203,19 @@ class PublicOnlyTransport(httpx.AsyncHTTPTransport):
 class RateLimitedClient:
     """HTTP client for use with `async with`. It calls `heartbeat` repeatedly during a request, also while it waits."""
 
-    def __init__(self, limits: HttpLimits, connect: Connect, heartbeat: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        limits: HttpLimits,
+        connect: Connect,
+        heartbeat: Callable[[], None] = lambda: None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        """`transport`: one that records or replays; default: one that connects to public addresses only."""
         self.limits = limits
         self.heartbeat = heartbeat
         self.rate_limiter = HostRateLimiter(connect, limits.interval, limits.concurrency, limits.timeout)
         self._http = httpx.AsyncClient(
-            transport=PublicOnlyTransport(limits),
+            transport=transport or PublicOnlyTransport(limits),
             headers={"User-Agent": limits.user_agent, "Accept-Encoding": "gzip"},
             timeout=limits.timeout,
             follow_redirects=False,

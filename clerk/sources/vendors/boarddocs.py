@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import AsyncIterator, Mapping
-from datetime import date
 from typing import Any, ClassVar
 from urllib.parse import parse_qs
 
@@ -98,7 +97,7 @@ class BoardDocs(PortalFetcher):
             return
         name = committee_name or body_of(str(meeting.get("name") or ""), self.site.name)
         day = parse_day(meeting.get("numberdate"))
-        is_past = day is not None and day <= date.today()
+        is_past = day is not None and day <= self.today
         for kind, method in _METHODS.items():
             if not self.is_wanted(kind, day) or (kind == "minutes" and not is_past):
                 continue
@@ -115,7 +114,7 @@ class BoardDocs(PortalFetcher):
             yield DocumentRef(url, name, day, kind, key, version, media_type=HTML)
 
     def covers(self, tracked: TrackedDocument) -> bool:
-        is_listed = tracked.kind != "minutes" or tracked.date >= date.today() - OLD
+        is_listed = tracked.kind != "minutes" or tracked.date >= self.today - OLD
         return super().covers(tracked) and is_listed
 
     async def _request(self, url: str) -> HttpResponse:

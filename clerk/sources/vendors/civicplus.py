@@ -44,11 +44,11 @@ class CivicPlus(Fetcher):
 
     @property
     def first_day(self) -> date:
-        return super().first_day or date(date.today().year - _DEFAULT_YEARS, 1, 1)
+        return super().first_day or date(self.today.year - _DEFAULT_YEARS, 1, 1)
 
     async def documents(self) -> AsyncIterator[DocumentRef]:
         listed: set[str] = set()
-        for first, last in _split_by_year(self.first_day, date.today() + _LOOKAHEAD):
+        for first, last in _split_by_year(self.first_day, self.today + _LOOKAHEAD):
             for ref in await self._search(first, last):
                 if ref.key not in listed:
                     listed.add(ref.key)

@@ -88,7 +88,7 @@ class CivicWeb(PortalFetcher):
                 yield DocumentRef(url, name, day, kind, _key(meeting["Id"], kind), version)
 
     def covers(self, tracked: TrackedDocument) -> bool:
-        return super().covers(tracked) and tracked.date >= date.today() - OLD
+        return super().covers(tracked) and tracked.date >= self.today - OLD
 
 
 def _day(meeting: Mapping[str, Any]) -> date | None:

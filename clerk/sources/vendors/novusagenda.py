@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -84,7 +84,7 @@ class NovusAgenda(GridFetcher):
                 )
 
     def covers(self, tracked: TrackedDocument) -> bool:
-        return super().covers(tracked) and tracked.date >= date.today() - _RANGE
+        return super().covers(tracked) and tracked.date >= self.today - _RANGE
 
 
 def _meeting_types(extra: Mapping[str, Any]) -> list[object]:

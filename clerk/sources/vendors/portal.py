@@ -114,7 +114,7 @@ class PortalFetcher(Fetcher):
     @property
     def listed_from(self) -> date:
         """The first day of listings that need one."""
-        return self.first_day or date(date.today().year - DEFAULT_YEARS, 1, 1)
+        return self.first_day or date(self.today.year - DEFAULT_YEARS, 1, 1)
 
     def is_wanted(self, kind: str | None, day: date | None) -> bool:
         """Whether the site wants documents of this kind and day. One without a date is wanted: it may be in the PDF."""
@@ -122,11 +122,11 @@ class PortalFetcher(Fetcher):
 
     def is_old_and_stored(self, day: date | None, *keys: str) -> bool:
         """Whether no further documents of a meeting are expected, and one of those with these keys is stored."""
-        return day is not None and day < date.today() - OLD and not self.known.isdisjoint(keys)
+        return day is not None and day < self.today - OLD and not self.known.isdisjoint(keys)
 
     def years(self) -> Iterator[tuple[date, date]]:
         """The first day of each year to list, and the day after its last: some portals leave the last day out."""
-        first, last = self.listed_from, date.today() + _LOOKAHEAD
+        first, last = self.listed_from, self.today + _LOOKAHEAD
         for year in range(first.year, last.year + 1):
             yield max(first, date(year, 1, 1)), min(last, date(year, 12, 31)) + timedelta(days=1)
 
@@ -139,7 +139,7 @@ class PortalFetcher(Fetcher):
 
     def covers(self, tracked: TrackedDocument) -> bool:
         """A document of another kind or of other years may still be there: the listing leaves it out."""
-        is_listed = self.listed_from <= tracked.date <= date.today() + _LOOKAHEAD
+        is_listed = self.listed_from <= tracked.date <= self.today + _LOOKAHEAD
         return is_listed and tracked.kind in self.kinds
 
     def skip_malformed(self, what: str, problem: str, url: str = "") -> None:

@@ -1,0 +1,131 @@
+"""Fetchers on the recordings of tests/sources/recordings: without network and database, on the day of the recording."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from clerk.documents.repository import DocumentRef
+from clerk.errors import DownloadRefused, SourceUnreadable
+from clerk.sources.fetcher import Fetcher
+from clerk.sources.recording import NotRecorded, RecordingError
+from clerk.sources.replay import ReplayedSource
+from clerk.sources.vendors import BUILT_IN
+from clerk.testing import Replay
+
+RECORDINGS = Path(__file__).parent / "recordings"
+MEETINGS = {
+    "granicus": ("Planning Board", "City Council", "City Council"),
+    "boarddocs": ("School Board", "School Board", "School Board"),
+    "novusagenda": ("Council Meeting", "Council Meeting", "Council Meeting"),
+}
+
+
+@pytest.mark.parametrize("label", MEETINGS)
+def test_a_recorded_vendor_is_listed_and_downloaded(replay: Replay, label: str) -> None:
+    source = replay(f"recordings/{label}", BUILT_IN[label])
+    refs = source.documents()
+    assert [(ref.meeting, str(ref.date), ref.kind) for ref in refs] == [
+        (MEETINGS[label][0], "2026-10-19", "agenda"),
+        (MEETINGS[label][1], "2026-10-05", "agenda"),
+        (MEETINGS[label][2], "2026-10-05", "minutes"),
+    ]
+    assert source.skipped == []
+    assert source.download(refs[0])
+    with pytest.raises(NotRecorded, match="the recording has no answer to "):
+        source.download(refs[2] if label != "boarddocs" else DocumentRef("https://other.example/", "", None))
+
+
+class Pages(Fetcher):
+    async def documents(self):  # type: ignore[no-untyped-def]
+        for name in self.site.extra["pages"]:
+            page = await self.client.get(f"https://town.example/{name}")
+            yield DocumentRef(page.url, page.text, self.today)
+
+
+class Lenient(Pages):
+    async def documents(self):  # type: ignore[no-untyped-def]
+        try:
+            await self.client.get("https://town.example/missing")
+        except Exception:  # noqa: BLE001 (the fetcher under test ignores every error)
+            yield DocumentRef("https://town.example/a", "Council", None)
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """/a has two answers in turn, /gone an error, /busy an error and then an answer."""
+    entries = [
+        ("/a", 200, "one"),
+        ("/a", 200, "two"),
+        ("/gone", 404, "no"),
+        ("/busy", 503, "later"),
+        ("/busy", 200, "now"),
+    ]
+    answers = []
+    for number, (path, status, text) in enumerate(entries):
+        (tmp_path / f"{number}.txt").write_text(text)
+        url = f"https://town.example{path}"
+        answers.append({"method": "GET", "url": url, "status": status, "headers": {}, "file": f"{number}.txt"})
+    content = {
+        "format": 1,
+        "recorded_on": "2024-02-29",
+        "scraper": "pages",
+        "site": {"subdomain": "town", "name": "Town", "extra": {"pages": ["a", "a", "a", "busy"]}},
+        "redacted": [],
+        "answers": answers,
+    }
+    (tmp_path / "recording.json").write_text(json.dumps(content))
+    return tmp_path
+
+
+def test_equal_requests_get_their_answers_in_order_and_today_is_the_day_of_the_recording(recorded: Path) -> None:
+    refs = ReplayedSource(recorded, Pages).documents()
+    assert [(ref.meeting, ref.date) for ref in refs] == [
+        (text, date(2024, 2, 29)) for text in ("one", "two", "two", "now")
+    ]
+
+
+def test_an_unrecorded_request_fails_with_its_address_also_if_the_fetcher_ignores_it(recorded: Path) -> None:
+    for fetcher in (Pages, Lenient):
+        with pytest.raises(NotRecorded, match=r"GET https://town.example/missing"):
+            ReplayedSource(recorded, fetcher, {"pages": ["missing"]}).documents()
+
+
+def test_recorded_errors_are_errors(recorded: Path) -> None:
+    with pytest.raises(DownloadRefused, match="404"):
+        ReplayedSource(recorded, Pages, {"pages": ["gone"]}).documents()
+
+
+def test_an_answer_that_a_vendor_does_not_send_is_an_error(tmp_path: Path) -> None:
+    folder = tmp_path / "granicus"
+    shutil.copytree(RECORDINGS / "granicus", folder)
+    (folder / "001-ViewPublisher.html").write_text("<html>Log in</html>")
+    with pytest.raises(SourceUnreadable, match=r"no table.listingTable"):
+        ReplayedSource(folder, BUILT_IN["granicus"]).documents()
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("{", "is not a recording"),
+        ('{"format": 2}', "its format is 2, not 1"),
+        ("[]", "is not a recording"),
+        (None, "there is no "),
+    ],
+)
+def test_a_folder_without_a_recording_is_an_error(tmp_path: Path, content: str | None, problem: str) -> None:
+    if content is not None:
+        (tmp_path / "recording.json").write_text(content)
+    with pytest.raises(RecordingError, match=problem):
+        ReplayedSource(tmp_path, Pages)
+
+
+def test_a_recording_reads_no_file_outside_its_folder(recorded: Path) -> None:
+    text = (recorded / "recording.json").read_text().replace("0.txt", "../0.txt")
+    (recorded / "recording.json").write_text(text)
+    with pytest.raises(RecordingError, match="is not the name of a file"):
+        ReplayedSource(recorded, Pages)
