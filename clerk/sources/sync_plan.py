@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from clerk.documents.repository import DocumentRef, TrackedDocument
 from clerk.documents.skipped import DUPLICATE, OperatorDetails, SkippedEntry
@@ -40,6 +41,14 @@ def diff(listed: list[DocumentRef], tracked: list[TrackedDocument], complete: bo
             removed.remove(match)
         items.append(SyncItem(ref, match))
     return SyncPlan(items, removed)
+
+
+def unfetched_first(items: list[SyncItem]) -> list[SyncItem]:
+    """New documents, then those that were checked least recently: a fetch may end before the last of them."""
+    never = datetime.min.replace(tzinfo=UTC)
+    return sorted(
+        items, key=lambda item: (item.tracked is not None, (item.tracked and item.tracked.checked_at) or never)
+    )
 
 
 def find_duplicates(listed: list[DocumentRef]) -> tuple[list[DocumentRef], list[SkippedEntry]]:

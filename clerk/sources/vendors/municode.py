@@ -27,6 +27,7 @@ class Municode(PortalFetcher):
         "portal": "instead of client: URL of the portal; default: https://NAME.municodemeetings.com",
     }
     urls = ("page", "portal")
+    host_interval = 15.0
 
     @classmethod
     def check(cls, extra: Mapping[str, Any]) -> None:
