@@ -36,7 +36,7 @@ class BudgetLimits:
             raise ValueError(f"extra 'budget' must be an object with numbers above 0 for {', '.join(_KEYS)}")
         return replace(
             self,
-            requests=int(budget.get("requests", self.requests)),
+            requests=max(1, int(budget.get("requests", self.requests))),
             bytes=int(budget["megabytes"] * 1_000_000) if "megabytes" in budget else self.bytes,
             hours=float(budget.get("hours", self.hours)),
         )

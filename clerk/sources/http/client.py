@@ -47,6 +47,7 @@ from clerk.sources.parser_process import MAX_PAGE_BYTES
 
 __all__ = [
     "FetchResult",
+    "HttpLimits",
     "HttpResponse",
     "PublicOnlyTransport",
     "RateLimitedClient",
