@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import namedtuple
 from collections.abc import AsyncIterator
@@ -12,15 +13,18 @@ from typing import Any
 import psycopg
 import pytest
 
-from clerk import config, host
-from clerk.documents.repository import DocumentRef
+from clerk import config
+from clerk.documents.repository import DocumentRef, TrackedDocument
 from clerk.errors import BudgetExceeded, DownloadFailed, SourceUnreadable
 from clerk.pipeline import engine
+from clerk.plugins import manager
 from clerk.sources.fetcher import Fetcher
 from clerk.sources.http.budget import Budget, BudgetLimits
 from clerk.sources.http.client import RateLimitedClient, Validators
 from clerk.sources.http.limits import HttpLimits
 from clerk.sources.http.retry_after import parse_retry_after
+from clerk.sources.site_validation import InvalidSite, validate_site
+from clerk.sources.sync_plan import diff
 from clerk.sources.vendors.municode import Municode
 from tests.sources.conftest import HttpClient, Town, Work
 from tests.sources.documents import text_pdf
@@ -81,7 +85,7 @@ def test_a_fetch_stops_at_its_hours() -> None:
 def test_a_fetch_leaves_disk_space_free(town: Town, web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     extra = manifest(web, 2)
     space = namedtuple("space", "f_blocks f_bavail f_frsize")
-    monkeypatch.setattr(host.os, "statvfs", lambda folder: space(100_000_000, 200_000, 4096))
+    monkeypatch.setattr("os.statvfs", lambda folder: space(100_000_000, 200_000, 4096))
     town.fetch("manifest", extra)
     assert town.rows() == []
     assert "is almost full: 819.2 of 409,600.0 MB are free (CLERK_MIN_FREE_MB)" in town.skipped[0]
@@ -148,7 +152,7 @@ def test_a_listing_of_redirects_to_private_addresses_is_refused(town: Town, web:
 def test_the_run_is_partial_and_publishes_what_it_fetched(
     connection: psycopg.Connection[Any], web: Web, work: Work
 ) -> None:
-    extra = {**manifest(web, 5), "budget": {"requests": 4}}
+    extra = {**manifest(web, 5), "budget": {"requests": 4}, "user_agent": "Mozilla/5.0 (X11)"}
     for number in range(1, 6):
         web.routes[f"/{number}.pdf"] = Reply(text_pdf("Town Council", f"Minutes of meeting {number}"))
     run_id = start(connection, "manifest", extra)
@@ -164,6 +168,7 @@ def test_the_run_is_partial_and_publishes_what_it_fetched(
         "3 documents were not requested, and the next run begins with them"
     )
     assert row == ("partial", reason, 0)
+    assert {request.headers["user-agent"] for request in web.requests} == {"Mozilla/5.0 (X11)"}
     count = "select count(*) from content_items where kind <> 'archive'"
     assert connection.execute(count).fetchone() == (2,)
     engine.start_run(connection, "town")
@@ -196,6 +201,17 @@ def test_only_a_run_that_reached_its_budget_is_partial(connection: psycopg.Conne
 def test_an_invalid_budget_of_a_site_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="requests, megabytes, hours"):
         HttpLimits.from_settings(config.load({}), {"budget": value})
+
+
+@pytest.mark.parametrize("scraper", ["manifest", "municode"])
+def test_a_site_with_an_invalid_budget_is_not_added(scraper: str) -> None:
+    plugins = manager.load(config.load({}))
+    extra = {"url": "https://example.org/m.csv"} if scraper == "manifest" else {"client": "springfield"}
+    valid = json.dumps({**extra, "budget": {"hours": 1}, "user_agent": "Mozilla/5.0"})
+    validate_site(plugins, "springfield", {"scraper": scraper, "extra": valid}, {})
+    invalid = json.dumps({**extra, "budget": 3})
+    with pytest.raises(InvalidSite, match="requests, megabytes, hours"):
+        validate_site(plugins, "springfield", {"scraper": scraper, "extra": invalid}, {})
 
 
 def test_a_site_can_have_its_own_budget_and_user_agent() -> None:
@@ -279,3 +295,17 @@ def test_429_without_retry_after_pauses_the_host_for_all_workers(web: Web, http:
     with pytest.raises(DownloadFailed, match="requested a pause"):
         http.download(f"{web.url}/a.pdf")
     assert len(web.requests) == 1
+
+
+def test_a_listing_whose_keys_all_changed_is_matched_by_meeting() -> None:
+    """By a dictionary: 20,000 old times 20,000 new documents would be compared for minutes."""
+    tracked = [
+        TrackedDocument(
+            number, f"old {number}", "minutes", f"Council {number}", date(2024, 1, 1), "00", None, None, None, None
+        )
+        for number in range(20_000)
+    ]
+    listed = [DocumentRef(f"new {ref.id}", ref.meeting, ref.date, "minutes") for ref in reversed(tracked[1:])]
+    plan = diff(listed, tracked, complete=True)
+    assert plan.removed == tracked[:1]
+    assert [item.tracked for item in plan.items] == tracked[:0:-1]
