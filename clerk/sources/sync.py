@@ -3,8 +3,8 @@
 A document that cannot be downloaded is recorded with its error and fails in the OCR phase; it does not fail the fetch.
 A document without a date in the listing gets one from an operator or from its PDF (`pdf_details`), or it is skipped.
 A listing that raises fails the fetch after the documents that it listed were downloaded. In that case no document is
-recorded as removed at the source. So is a fetch that reaches its budget, which then ends without the remaining
-documents: the run is partial, and the next one begins with them.
+recorded as removed at the source. The same holds for a fetch that reaches its budget: it ends without the remaining
+documents, the run is partial, and the next one begins with them.
 """
 
 from __future__ import annotations
@@ -148,7 +148,9 @@ class SourceSync:
         """The run has the reason in its outcome: see clerk_phase_outcome."""
         rest = f"; {remaining:,} documents were not requested, and the next run begins with them" if remaining else ""
         entry = SkippedEntry(f"{error}{rest}", error.code, skipped.BUDGET_KEY, skipped.BUDGET_KEY)
-        self.fetcher.skip_entry(entry, count=0)
+        logger.warning("%s: %s", self.storage.subdomain, entry.reason)
+        # First, because only MAX_ENTRIES are stored. Not counted: it is no entry of the source.
+        self.fetcher.skipped_entries.insert(0, entry)
 
     def _has_only_skipped(self) -> bool:
         """Nothing of the listing can be used, and an operator does not ignore all of it."""

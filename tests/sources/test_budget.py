@@ -100,6 +100,17 @@ def test_an_interrupted_fetch_marks_nothing_as_removed(town: Town, web: Web) -> 
     assert town.rows("removed_at_source") == [(None,)] * 3
 
 
+def test_the_reason_is_stored_beside_very_many_skipped_entries(town: Town, web: Web) -> None:
+    rows = "".join(f"{number}.pdf,Council,someday\n" for number in range(10_001))
+    web.routes["/m.csv"] = Reply(f"url,meeting,date\n{rows}1.pdf,Council,2024-01-01\n".encode())
+    web.routes["/1.pdf"] = Reply(status=302, headers={"Location": "/2.pdf"})
+    town.http = town.http.with_limits(**budget(requests=2))
+    town.fetch("manifest", {"url": f"{web.url}/m.csv"})
+    stored = "select count(*) from skipped_entries where reason_code = 'BudgetExceeded'"
+    assert town.connection.execute(stored).fetchone() == (1,)
+    assert town.skipped_count == 10_001
+
+
 class EndlessPages(Fetcher):
     """A listing of which every page has a document and a link to a further page."""
 

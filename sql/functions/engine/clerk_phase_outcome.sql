@@ -16,7 +16,8 @@ declare
 begin
     select * into v_site from sites s where s.subdomain = p_subdomain;
     select e.reason into v_budget from skipped_entries e
-    where e.subdomain = p_subdomain and e.run_id = v_site.run_id and e.reason_code = 'BudgetExceeded';
+    where e.subdomain = p_subdomain and e.source_key = 'budget of the run' and e.run_id = v_site.run_id
+      and e.reason_code = 'BudgetExceeded';
 
     if p_phase = 2 then
         select count(*), count(*) filter (where l.status = 'processed') into v_documents, v_readable
