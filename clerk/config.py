@@ -69,11 +69,17 @@ class Settings:
     plugins_dir: Path | None
     plugin_time_limit: float
     user_agent: str
+    contact: str | None
+    robots: str
     host_interval: float
     host_concurrency: int
     request_timeout: float
     download_time_limit: float
     max_download_bytes: int
+    run_requests: int
+    run_bytes: int
+    run_hours: float
+    min_free_bytes: int
     allow_loopback: bool
     allow_networks: tuple[Network, ...]
     keep_images: str
@@ -104,6 +110,15 @@ class Settings:
     def is_pooled(self) -> bool:
         """Whether connections of DATABASE_URL have no session of their own."""
         return self.direct_database_url != self.database_url
+
+    @property
+    def user_agent_with_contact(self) -> str:
+        """The User-Agent header of requests: clerk (archives of public meetings; +https://example.org)."""
+        if self.contact is None:
+            return self.user_agent
+        contact = f"+{self.contact}" if self.contact.startswith("http") else self.contact
+        is_comment = self.user_agent.endswith(")")
+        return f"{self.user_agent[:-1]}; {contact})" if is_comment else f"{self.user_agent} ({contact})"
 
 
 # --- Parsers of values. Each raises ValueError(problem, remedy); the problem must not contain a secret.
@@ -272,6 +287,21 @@ def header_value(text: str) -> str:
     if not text.isascii() or not text.isprintable():
         raise ValueError("has characters that an HTTP header cannot have", "write it in printable ASCII")
     return text
+
+
+def contact(text: str) -> str:
+    """A mail address or a URL, which becomes part of the User-Agent header."""
+    try:
+        return web_url(text) if text.startswith("http") else mail_address(text)
+    except ValueError as error:
+        remedy = "write a mail address such as name@example.org, or a URL such as https://example.org/about"
+        raise ValueError(error.args[0], remedy) from error
+
+
+def robots_policy(text: str) -> str:
+    if text.lower() not in ("honour", "ignore"):
+        raise ValueError(f"is {text!r}", "write honour or ignore")
+    return text.lower()
 
 
 def label(text: str) -> str:
@@ -487,14 +517,30 @@ SETTINGS = (
         "user_agent",
         header_value,
         "clerk (archives of public meetings)",
-        "The User-Agent header of clerk's requests. Include how to contact you.",
+        "The User-Agent header of clerk's requests. CLERK_CONTACT is added to it.",
+    ),
+    Setting(
+        "CLERK_CONTACT",
+        "contact",
+        contact,
+        "none",
+        "A mail address or URL by which publishers can reach you. Part of the User-Agent header.",
+        lambda contact: contact or "(none)",
+    ),
+    Setting(
+        "CLERK_ROBOTS",
+        "robots",
+        robots_policy,
+        "honour",
+        "Whether fetchers honour robots.txt and its Crawl-delay, or ignore it: only with the publishers' permission.",
     ),
     Setting(
         "CLERK_HOST_INTERVAL",
         "host_interval",
         interval,
         "0.5",
-        "Seconds between two requests to one host, over all workers; 0 for none.",
+        "Seconds between two requests to one host, over all workers; 0 for none. A robots.txt or a vendor may"
+        " ask for more.",
     ),
     Setting(
         "CLERK_HOST_CONCURRENCY",
@@ -523,6 +569,39 @@ SETTINGS = (
         megabytes,
         "500",
         "Maximum size of a document in megabytes, as received and decompressed.",
+        lambda size: str(size // 1_000_000),
+    ),
+    Setting(
+        "CLERK_RUN_REQUESTS",
+        "run_requests",
+        positive_int,
+        "20000",
+        "Requests that the fetch of one run may send. Beyond this limit or one of the next three, the run ends as"
+        " partial, and the next run continues.",
+    ),
+    Setting(
+        "CLERK_RUN_MB",
+        "run_bytes",
+        megabytes,
+        "50000",
+        "Megabytes that the fetch of one run may receive.",
+        lambda size: str(size // 1_000_000),
+    ),
+    Setting(
+        "CLERK_RUN_HOURS",
+        "run_hours",
+        hours,
+        "1.5",
+        "Hours that the fetch of one run may send requests. Less than time_limit of fetch in the table stage_policy (2"
+        " hours), after which the job is aborted.",
+    ),
+    Setting(
+        "CLERK_MIN_FREE_MB",
+        "min_free_bytes",
+        megabytes,
+        "1000",
+        "Megabytes of the disk of STORAGE_DIR (for a bucket: of CLERK_CACHE_DIR) that a fetch leaves free; 5 percent of"
+        " a smaller disk.",
         lambda size: str(size // 1_000_000),
     ),
     Setting(

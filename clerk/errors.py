@@ -334,6 +334,28 @@ class CertificateRefused(FetchError):
     retryable = False
 
 
+class RobotsDisallowed(FetchError):
+    """The robots.txt of the server does not allow clerk to request the address."""
+
+    code = "RobotsDisallowed"
+    remedy = (
+        "ask the publisher to allow clerk in robots.txt, or fetch another address; with the publisher's permission, set"
+        " CLERK_ROBOTS=ignore on the workers, then retry"
+    )
+    retryable = False
+
+
+class BudgetExceeded(FetchError):
+    """The fetch used as much of its source or disk as one run may. What it fetched is kept, and the run is partial."""
+
+    code = "BudgetExceeded"
+    remedy = (
+        "no action is needed: the next run continues; to fetch more per run, raise the setting that the message names,"
+        " or `budget` in the site's extra"
+    )
+    retryable = False
+
+
 class SourceUnreadable(FetchError):
     """The page or API that lists the documents is too large or complex, or not in the form that the fetcher expects."""
 

@@ -61,6 +61,13 @@ def require_free_space(folder: Path) -> None:
         raise DiskFull(f"the disk of {folder} is full ({_space(folder)})")
 
 
+def describe_low_space(folder: Path, min_free: int) -> str | None:
+    """The free space of a folder's disk if it is less than `min_free` bytes and, on a small disk, than 5 percent."""
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    free, total = _disk_space(existing)
+    return _space(existing) if free < min(min_free, total * _MIN_FREE_SHARE) else None
+
+
 def describe_space(folders: Iterable[Path]) -> str:
     """The free space of each disk, with one of its folders."""
     existing = (next((path for path in (folder, *folder.parents) if path.exists()), folder) for folder in folders)

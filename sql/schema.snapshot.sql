@@ -650,7 +650,7 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_pause_site(p_subdomain text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 31a3f986b975b4801e293f7307969683
 -- clerk_paused_until() returns timestamp with time zone immutable set search_path=pg_catalog, public, pg_temp, md5 e897e6274c073f4477e9eaa99862daac
 -- clerk_phase(p_stage text) returns integer immutable, md5 d41d8cd98f00b204e9800998ecf8427e
--- clerk_phase_outcome(p_subdomain text, p_phase integer, OUT outcome text, OUT reason text) returns record stable set search_path=pg_catalog, public, pg_temp, md5 6b980c29ffaf15f5a8e74e6365173dee
+-- clerk_phase_outcome(p_subdomain text, p_phase integer, OUT outcome text, OUT reason text) returns record stable set search_path=pg_catalog, public, pg_temp, md5 15ff63d98a9f1b38b63d8d008473524d
 -- clerk_purge_site(p_subdomain text, OUT run_id bigint, OUT deleted_jobs integer, OUT running_jobs integer) returns record set search_path=pg_catalog, public, pg_temp, md5 c114ba925183464e889ce55fcc87e6f6
 -- clerk_record_change() returns trigger set search_path=pg_catalog, public, pg_temp set plan_cache_mode=force_generic_plan set enable_seqscan=off set jit=off, md5 cbc40d4e0729afdef48673eb2aee4a69
 -- clerk_record_coordinator_error() returns trigger set search_path=pg_catalog, public, pg_temp, md5 524a510ebf7170d47d3159ba47aa721c

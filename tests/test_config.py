@@ -153,6 +153,9 @@ def test_the_keyword_form_of_libpq_is_accepted(tmp_path: Path) -> None:
     [
         ("DATABASE_URL", "mysql://me:s3cret@db/clerk", "is not a Postgres URL: write postgresql://"),
         ("DATABASE_URL", "s3cret", "is not a Postgres URL"),
+        ("CLERK_CONTACT", "call me", "write a mail address such as name@example.org, or a URL"),
+        ("CLERK_CONTACT", "https://example.org\r\nX: y", "write a mail address"),
+        ("CLERK_ROBOTS", "no", "write honour or ignore"),
         ("DATABASE_URL", "host=db password=s3cret more", "is not a valid connection string of libpq"),
         ("DATABASE_URL", "host=db pasword=s3cret", "is not a valid connection string of libpq"),
         ("DATABASE_URL", "host=db port=s3cret", "is not a valid connection string of libpq"),

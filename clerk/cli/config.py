@@ -34,3 +34,7 @@ def config(as_json: bool) -> None:
         show(table(cells, ("setting", "value", "from")))
         if (problem := restrictions.find_problem()) is not None:
             info(f"Limitation: {problem}.")
+        if settings.robots == "ignore":
+            info("Warning: CLERK_ROBOTS=ignore: fetchers request what a robots.txt disallows, and ignore Crawl-delay.")
+        if settings.contact is None:
+            info("Hint: set CLERK_CONTACT to your mail address or URL, so that publishers can reach you.")

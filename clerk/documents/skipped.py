@@ -22,6 +22,9 @@ MAX_ENTRIES = 10_000
 """Stored per site. A hostile listing can have millions of entries: further ones are only counted."""
 DUPLICATE = "DuplicateKey"
 """Code of an entry whose key an earlier entry of the listing has."""
+BUDGET_KEY = "budget of the run"
+"""Key of the entry that says why a fetch ended before its last document. It is no entry of the source, so it is not
+counted."""
 _MAX_EXAMPLES = 20
 _MAX_REASON_LENGTH = 300
 
@@ -92,7 +95,7 @@ def record_skipped(
                 """,
                 [_row(subdomain, run_id, key, entry, before.get(key)) for key, entry in stored.items()],
             )
-        open_entries = [entry for entry in entries if entry_key(entry) not in ignored]
+        open_entries = [entry for entry in entries if entry.key == BUDGET_KEY or entry_key(entry) not in ignored]
         examples = [clean_text(entry.reason, _MAX_REASON_LENGTH) for entry in open_entries[:_MAX_EXAMPLES]]
         connection.execute(
             "update pipeline_runs r set skipped = %s, skipped_examples = %s::text[] where r.run_id = %s",

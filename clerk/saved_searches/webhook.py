@@ -19,7 +19,8 @@ from clerk.config import Settings
 from clerk.errors import AddressForbidden, WebhookFailed, WebhookForbidden
 from clerk.saved_searches.notification import Notification
 from clerk.saved_searches.repository import SECRET_PREFIX, Destination
-from clerk.sources.http.client import HttpLimits, PublicOnlyTransport, check_url
+from clerk.sources.http.client import PublicOnlyTransport, check_url
+from clerk.sources.http.limits import HttpLimits
 
 
 def sign(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
@@ -36,7 +37,7 @@ def send(settings: Settings, notification: Notification, destination: Destinatio
     timestamp = int(time.time())
     headers = {
         "Content-Type": "application/json",
-        "User-Agent": settings.user_agent,
+        "User-Agent": settings.user_agent_with_contact,
         "webhook-id": notification.key,
         "webhook-timestamp": str(timestamp),
         "webhook-signature": sign(destination.secret, notification.key, timestamp, body),

@@ -49,6 +49,8 @@ class Fetcher:
     """Description of each key of `extra`, shown by `clerk plugins` and in error messages."""
     required: ClassVar[tuple[str, ...]] = ()
     """Keys of `extra` that a site must have."""
+    host_interval: ClassVar[float] = 0.0
+    """Seconds between two requests to one host, if the source wants more than CLERK_HOST_INTERVAL."""
 
     recognition: ClassVar[Recognition] = Recognition()
     """How `clerk site detect` recognises the vendor."""

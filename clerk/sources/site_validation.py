@@ -28,6 +28,7 @@ from clerk.errors import (
 from clerk.plugins.isolation import call_with_timeout
 from clerk.plugins.manager import Plugins
 from clerk.sources.fetcher import Fetcher
+from clerk.sources.http.limits import check_request_settings
 
 _PLACE = re.compile(r"[^\W\d_](?:[^\W\d_]|[ .'-]){0,49}")
 _KIND = re.compile(r"[a-z](?:[a-z0-9 -]{0,48}[a-z0-9])?")
@@ -86,6 +87,7 @@ def _check_fetcher(plugins: Plugins, subdomain: str, scraper: str | None, extra:
     try:
         defaults = plugins.call_first("fetcher_extra", label=scraper)
         merged = {**(defaults[1] if defaults else {}), **(json.loads(extra) if extra else {})}
+        check_request_settings(merged)
         call_with_timeout(plugin, "check", lambda: fetcher.check(merged), expected=(ValueError,))
     except (ValueError, TypeError, PluginRaised, PluginFailed, PluginTimeout) as error:
         raise InvalidSite(

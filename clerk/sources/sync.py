@@ -3,7 +3,8 @@
 A document that cannot be downloaded is recorded with its error and fails in the OCR phase; it does not fail the fetch.
 A document without a date in the listing gets one from an operator or from its PDF (`pdf_details`), or it is skipped.
 A listing that raises fails the fetch after the documents that it listed were downloaded. In that case no document is
-recorded as removed at the source.
+recorded as removed at the source. The same holds for a fetch that reaches its budget: it ends without the remaining
+documents, the run is partial, and the next one begins with them.
 """
 
 from __future__ import annotations
@@ -26,9 +27,18 @@ from clerk.documents.media_types import NAMES, READABLE
 from clerk.documents.repository import DocumentRef, Download, FetchOutcome, TrackedDocument
 from clerk.documents.sanitize import clean_text
 from clerk.documents.skipped import OperatorDetails, SkippedEntry
-from clerk.documents.storage import Document, PendingDownload, SiteStorage, delete_stale, pending_download, sha256_file
+from clerk.documents.storage import (
+    Document,
+    PendingDownload,
+    SiteStorage,
+    delete_stale,
+    pending_download,
+    sha256_file,
+    work_folder,
+)
 from clerk.error_causes import is_host_error
 from clerk.errors import (
+    BudgetExceeded,
     DownloadFailed,
     FetchError,
     InvalidPluginResult,
@@ -36,13 +46,14 @@ from clerk.errors import (
     NotAPdf,
     PdfEmpty,
     PdfError,
+    RobotsDisallowed,
     SourceUnreadable,
 )
 from clerk.sources.fetcher import Fetcher
 from clerk.sources.http.client import FetchResult, Sink, Validators, redact_url
 from clerk.sources.http.rate_limit import Connect
 from clerk.sources.pdf_details import DETECTION, Undated, fill_from_pdf, fill_from_tracked, with_kind
-from clerk.sources.sync_plan import SyncItem, apply_details, diff, find_duplicates
+from clerk.sources.sync_plan import SyncItem, apply_details, diff, find_duplicates, unfetched_first
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +109,8 @@ class SourceSync:
         self._day_first = bool(fetcher.site.extra.get("day_first"))
         self._details: dict[str, OperatorDetails] = {}
         self._unread: dict[str, SkippedEntry] = {}
+        self._budget = fetcher.client.budget
+        self._stopped: BudgetExceeded | None = None
         self._removed: list[TrackedDocument] = []
         """Documents that the source no longer lists under their key."""
 
@@ -115,10 +128,14 @@ class SourceSync:
             self.fetcher.skip_entry(entry)
         plan = diff([apply_details(ref, self._details) for ref in refs], tracked, complete=error is None)
         self._removed = plan.removed
-        await self._process_all(plan.items)
-        await self._record_skipped(is_complete=error is None)
-        if error is not None:
+        await self._process_all(unfetched_first(plan.items))
+        if self._stopped is not None:
+            self._report_budget(self._stopped, len(plan.items) - self.result.outcomes.total())
+        await self._record_skipped(is_complete=error is None and self._stopped is None)
+        if error is not None and error is not self._stopped:
             raise error
+        if self._stopped is not None:
+            return self.result
         await asyncio.to_thread(self._record_removed, plan.removed)
         if self._has_only_skipped():
             raise SourceUnreadable(
@@ -126,6 +143,14 @@ class SourceSync:
                 f"the first: {self.fetcher.skipped[0]}"
             )
         return self.result
+
+    def _report_budget(self, error: BudgetExceeded, remaining: int) -> None:
+        """The run has the reason in its outcome: see clerk_phase_outcome."""
+        rest = f"; {remaining:,} documents were not requested, and the next run begins with them" if remaining else ""
+        entry = SkippedEntry(f"{error}{rest}", error.code, skipped.BUDGET_KEY, skipped.BUDGET_KEY)
+        logger.warning("%s: %s", self.storage.subdomain, entry.reason)
+        # First, because only MAX_ENTRIES are stored. Not counted: it is no entry of the source.
+        self.fetcher.skipped_entries.insert(0, entry)
 
     def _has_only_skipped(self) -> bool:
         """Nothing of the listing can be used, and an operator does not ignore all of it."""
@@ -151,6 +176,7 @@ class SourceSync:
             raise InvalidPluginResult(
                 f"plugin {self.plugin}: documents() returned {type(documents).__name__}, not an async generator"
             )
+        self._budget.begin_listing()
         try:
             async for listed_ref in documents:
                 ref = self._clean(listed_ref)
@@ -163,10 +189,14 @@ class SourceSync:
                 self.fetcher.client.heartbeat()
                 if len(listed) > _MAX_DOCUMENTS:
                     raise InvalidPluginResult(f"plugin {self.plugin} listed more than {_MAX_DOCUMENTS:,} documents")
+        except BudgetExceeded as error:
+            self._stopped = error
+            return error
         except Exception as error:  # noqa: BLE001 (raised after the listed documents are downloaded)
             return error
         finally:
             self.fetcher.close()
+            self._budget.end_listing()
         return None
 
     def _clean(self, ref: object) -> DocumentRef:
@@ -200,7 +230,11 @@ class SourceSync:
 
         async def work() -> None:
             for item in queue:
-                outcome = await self._process(item)
+                try:
+                    outcome = await self._process(item)
+                except BudgetExceeded as error:
+                    self._stopped = error
+                    return
                 self.result.outcomes[outcome] += 1
                 await self._report(len(items))
 
@@ -230,6 +264,7 @@ class SourceSync:
             if ref.version and ref.version == unread.version:
                 return self._skip(unread)
             validators = Validators(unread.etag, unread.last_modified)
+        self._budget.check_disk(work_folder(self.storage.folder))
         try:
             with pending_download(self.storage.folder) as pending:
                 sink = Sink(pending.file, self.max_bytes)
@@ -252,6 +287,11 @@ class SourceSync:
                 return await asyncio.to_thread(self._record_download, item, download, pending)
         except Undated as error:
             return self._skip_undated(ref, error, download)
+        except BudgetExceeded:
+            raise
+        except RobotsDisallowed as error:
+            reason = f"{ref.display_name} is not fetched: {error}"
+            return self._skip(SkippedEntry(reason, error.code, ref.identity, ref.display_name, ref.url))
         except (FetchError, PdfError) as error:
             logger.info("%s was not downloaded: %s", redact_url(ref.url), error)
             if ref.date is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from clerk.documents.repository import DocumentRef, TrackedDocument
 from clerk.documents.skipped import DUPLICATE, OperatorDetails, SkippedEntry
@@ -33,13 +34,26 @@ def diff(listed: list[DocumentRef], tracked: list[TrackedDocument], complete: bo
     by_key = {document.source_key: document for document in tracked}
     listed_keys = {ref.identity for ref in listed}
     removed = [document for document in tracked if document.source_key not in listed_keys] if complete else []
+    by_meeting: dict[tuple[object, ...], list[TrackedDocument]] = {}
+    for document in reversed(removed):
+        by_meeting.setdefault((document.kind, document.meeting, document.date), []).append(document)
+    moved = set()
     items = []
     for ref in listed:
         match = by_key.get(ref.identity)
-        if match is None and (match := next((old for old in removed if old.is_same_meeting(ref)), None)) is not None:
-            removed.remove(match)
+        if match is None and (same_meeting := by_meeting.get((ref.kind, ref.meeting, ref.date))):
+            match = same_meeting.pop()
+            moved.add(match.id)
         items.append(SyncItem(ref, match))
-    return SyncPlan(items, removed)
+    return SyncPlan(items, [document for document in removed if document.id not in moved])
+
+
+def unfetched_first(items: list[SyncItem]) -> list[SyncItem]:
+    """New documents, then those that were checked least recently: a fetch may end before the last of them."""
+    never = datetime.min.replace(tzinfo=UTC)
+    return sorted(
+        items, key=lambda item: (item.tracked is not None, (item.tracked and item.tracked.checked_at) or never)
+    )
 
 
 def find_duplicates(listed: list[DocumentRef]) -> tuple[list[DocumentRef], list[SkippedEntry]]:

@@ -186,6 +186,19 @@ def test_config_shows_origins_and_no_passwords(
     assert result["CLERK_HOME"] == (str(tmp_path / ".clerk"), "default")
 
 
+def test_config_warns_if_robots_txt_is_ignored_and_asks_for_a_contact(
+    clerk_command: Clerk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    polite = clerk_command("config")
+    assert "Hint: set CLERK_CONTACT" in polite.err
+    assert "Warning" not in polite.err
+    monkeypatch.setenv("CLERK_CONTACT", "me@example.org")
+    monkeypatch.setenv("CLERK_ROBOTS", "ignore")
+    careless = clerk_command("config")
+    assert "Hint" not in careless.err
+    assert "Warning: CLERK_ROBOTS=ignore" in careless.err
+
+
 def test_start_and_stop_need_the_embedded_server(clerk_command: Clerk, migrated: Url) -> None:
     for arguments in (["db", "start"], ["db", "stop"], ["db", "start", "--dry-run"]):
         result = clerk_command(*arguments)

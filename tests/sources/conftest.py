@@ -20,14 +20,24 @@ from clerk.errors import ClaimLost
 from clerk.plugins import manager
 from clerk.sources.fetcher import Fetcher, Site
 from clerk.sources.http.body import Sink
-from clerk.sources.http.client import FetchResult, HttpLimits, RateLimitedClient, Validators
+from clerk.sources.http.client import FetchResult, RateLimitedClient, Validators
+from clerk.sources.http.limits import HttpLimits
 from clerk.sources.sync import SourceSync, SyncResult
 from clerk.sources.vendors import BUILT_IN
 from tests.conftest import Databases
 from tests.sources.web import Web, run_server
 
 Result = TypeVar("Result")
-QUICK = HttpLimits("clerk tests", interval=0.0, concurrency=8, timeout=5.0, allow_loopback=True, retry_delay=0.01)
+QUICK = HttpLimits(
+    "clerk tests",
+    interval=0.0,
+    concurrency=8,
+    timeout=5.0,
+    allow_loopback=True,
+    retry_delay=0.01,
+    honour_robots=False,
+)
+"""Without robots.txt, so that the servers of other tests receive only the requests that they are about."""
 
 
 @pytest.fixture

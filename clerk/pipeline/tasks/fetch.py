@@ -20,7 +20,8 @@ from clerk.pipeline.job_context import JobContext
 from clerk.plugins import manager
 from clerk.plugins.isolation import Heartbeat, call_with_timeout
 from clerk.sources.fetcher import Fetcher, Site
-from clerk.sources.http.client import HttpLimits, RateLimitedClient
+from clerk.sources.http.client import RateLimitedClient
+from clerk.sources.http.limits import HttpLimits
 from clerk.sources.sync import SourceSync, SyncResult
 
 logger = logging.getLogger(__name__)
@@ -97,12 +98,10 @@ class _Fetch:
     async def _sync(self) -> SyncResult:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
         settings = self.job.settings
-        self._check_extra()
+        limits = self._check_extra()
         with self.job.connection() as connection:
             run_start = run_started_at(connection, self.job.run_id)
-        async with RateLimitedClient(
-            HttpLimits.from_settings(settings), self.job.connection, self.plugin_heartbeat.beat
-        ) as client:
+        async with RateLimitedClient(limits, self.job.connection, self.plugin_heartbeat.beat) as client:
             sync = SourceSync(
                 self.plugin,
                 self.fetcher_class(self.site, client),
@@ -115,9 +114,10 @@ class _Fetch:
             )
             return await sync.run()
 
-    def _check_extra(self) -> None:
+    def _check_extra(self) -> HttpLimits:
         try:
             self.fetcher_class.check(self.site.extra)
+            return HttpLimits.from_settings(self.job.settings, self.site.extra, self.fetcher_class.host_interval)
         except ValueError as error:
             raise SiteConfigError(f"{self.site.subdomain}: {error}") from error
 

@@ -2,7 +2,7 @@
 
 Each request waits for a slot of the host (rate and concurrency over all workers), connects to a public address only,
 verifies TLS, and is limited in time and size. Redirects are followed one by one, so that each is checked and waits like
-any request.
+any request. What a robots.txt disallows is not requested, and a fetch has a budget.
 Limitation: proxy settings of the environment are ignored, because behind a proxy the address cannot be checked.
 """
 
@@ -18,8 +18,6 @@ import re
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
@@ -29,7 +27,6 @@ import certifi
 import httpcore
 import httpx
 
-from clerk.config import Network, Settings
 from clerk.errors import (
     AddressForbidden,
     CertificateRefused,
@@ -38,8 +35,13 @@ from clerk.errors import (
     PdfTooLarge,
     SourceUnreadable,
 )
+from clerk.sources.http import robots
 from clerk.sources.http.body import Decoder, Sink
+from clerk.sources.http.budget import Budget
+from clerk.sources.http.limits import HttpLimits
 from clerk.sources.http.rate_limit import Connect, HostRateLimiter, Slot
+from clerk.sources.http.retry_after import parse_retry_after
+from clerk.sources.http.robots import HeadComplete, HeadSink, RobotsCache
 from clerk.sources.http.ssrf import PublicOnlyBackend
 from clerk.sources.parser_process import MAX_PAGE_BYTES
 
@@ -72,37 +74,11 @@ _MAX_VALIDATOR_LENGTH = 500
 _MAX_REDIRECTS = 5
 _MAX_RESPONSE_BYTES = 50_000_000
 """Of a response that is kept in memory."""
-_MAX_RETRY_AFTER = 7 * 86_400.0
-
-
-@dataclass(frozen=True)
-class HttpLimits:
-    user_agent: str
-    interval: float = 0.5
-    concurrency: int = 2
-    timeout: float = 30.0
-    time_limit: float = 900.0
-    max_bytes: int = 500_000_000
-    allow_loopback: bool = False
-    allow_networks: tuple[Network, ...] = ()
-    attempts: int = 4
-    retry_delay: float = 1.0
-    """Seconds before the second attempt; four times as long before each further one."""
-    max_wait: float = 300.0
-    """If a host asks for a longer pause, the request fails instead of waiting."""
-
-    @classmethod
-    def from_settings(cls, settings: Settings) -> HttpLimits:
-        return cls(
-            user_agent=settings.user_agent,
-            interval=settings.host_interval,
-            concurrency=settings.host_concurrency,
-            timeout=settings.request_timeout,
-            time_limit=settings.download_time_limit,
-            max_bytes=settings.max_download_bytes,
-            allow_loopback=settings.allow_loopback,
-            allow_networks=settings.allow_networks,
-        )
+_PAUSE_FACTOR = 10
+"""Of `retry_delay`: the pause of a host that answers 429 without Retry-After."""
+_JSON = "application/json, */*;q=0.1"
+_HTML = "text/html, application/xhtml+xml, */*;q=0.1"
+_DOCUMENT = "application/pdf, */*;q=0.5"
 
 
 @dataclass(frozen=True)
@@ -169,6 +145,13 @@ class _Message:
     method: str = "GET"
     headers: Mapping[str, str] = field(default_factory=dict)
     content: bytes | None = None
+    is_robots: bool = False
+    """For a robots.txt, to which no rules apply."""
+
+    def redirected(self) -> _Message:
+        """What is sent after a redirect. What was posted, and headers for the first host, are not for another."""
+        accept = {name: value for name, value in self.headers.items() if name == "Accept"}
+        return _Message(headers=accept, is_robots=self.is_robots)
 
 
 class _Retryable(Exception):
@@ -214,6 +197,8 @@ class RateLimitedClient:
         self.limits = limits
         self.heartbeat = heartbeat
         self.rate_limiter = HostRateLimiter(connect, limits.interval, limits.concurrency, limits.timeout)
+        self.budget = Budget(limits.budget)
+        self._robots = RobotsCache(self._read_robots)
         self._http = httpx.AsyncClient(
             transport=transport or PublicOnlyTransport(limits),
             headers={"User-Agent": limits.user_agent, "Accept-Encoding": "gzip"},
@@ -265,12 +250,12 @@ class RateLimitedClient:
 
     async def get_page(self, url: str, params: Mapping[str, str | int] | None = None) -> HttpResponse:
         """Get an HTML page, of at most 5 MB. `Fetcher.parse_links` extracts its links."""
-        return await self.get(url, params, MAX_PAGE_BYTES)
+        return await self.get(url, params, MAX_PAGE_BYTES, {"Accept": _HTML})
 
     async def get_json(
         self, url: str, params: Mapping[str, str | int] | None = None, headers: Mapping[str, str] | None = None
     ) -> Any:
-        return (await self.get(url, params, headers=headers)).json()
+        return (await self.get(url, params, headers={"Accept": _JSON, **(headers or {})})).json()
 
     async def download(
         self,
@@ -284,7 +269,8 @@ class RateLimitedClient:
     ) -> FetchResult:
         """Stream a document into the sink, or learn that it has not changed (`not_modified`). A `form` is posted.
         `redirect` returns the URL to request instead of one to which the server redirects."""
-        message = _Message(headers=headers or {}) if form is None else _post_message(form, None, headers)
+        headers = {"Accept": _DOCUMENT, **(headers or {})}
+        message = _Message(headers=headers) if form is None else _post_message(form, None, headers)
         return await self._send(url, message, sink, validators, redirect)
 
     async def _send(
@@ -330,21 +316,42 @@ class RateLimitedClient:
     ) -> FetchResult:
         for _ in range(1 + _MAX_REDIRECTS):
             checked = check_url(url)
-            async with self.rate_limiter.slot(checked.host, self.limits.max_wait) as slot:
+            crawl_delay = await self._check_robots(checked, message)
+            self.budget.count_request()
+            async with self.rate_limiter.slot(checked.host, self.limits.max_wait, crawl_delay) as slot:
                 result = await self._request(checked, message, validators, sink, slot)
             if isinstance(result, FetchResult):
                 return result
             url = redirect(result) if redirect else result
-            message = _Message()  # what was posted, and headers for the first host, are not for another address
+            message = message.redirected()
         raise DownloadRefused(f"{redact_url(url)}: more than {_MAX_REDIRECTS} redirects")
+
+    async def _check_robots(self, url: httpx.URL, message: _Message) -> float:
+        """Raise RobotsDisallowed if the server does not allow the URL. Returns its Crawl-delay in seconds."""
+        if message.is_robots or not self.limits.honour_robots:
+            return 0.0
+        rules = await self._robots.rules(url)
+        rules.check(url)
+        return rules.crawl_delay
+
+    async def _read_robots(self, url: httpx.URL) -> str:
+        sink = HeadSink(robots.MAX_BYTES)
+        try:
+            await self._fetch_with_retries(str(url), _Message(is_robots=True), Validators(), sink, None)
+        except DownloadRefused:  # RFC 9309, 2.3.1.3: there are no rules
+            return ""
+        except DownloadFailed as error:
+            raise DownloadFailed(f"nothing is requested while robots.txt cannot be read: {error}") from error
+        return sink.buffer.getvalue().decode("utf-8-sig", "replace")
 
     async def _request(
         self, url: httpx.URL, message: _Message, validators: Validators, sink: Sink, slot: Slot
     ) -> FetchResult | str:
         """Send one request. Returns its result, or the URL of a redirect."""
+        time_limit = min(self.limits.time_limit, robots.MAX_SECONDS) if message.is_robots else self.limits.time_limit
         try:
             async with (
-                asyncio.timeout(self.limits.time_limit),
+                asyncio.timeout(time_limit),
                 self._http.stream(
                     message.method, url, headers={**message.headers, **validators.headers()}, content=message.content
                 ) as response,
@@ -361,7 +368,7 @@ class RateLimitedClient:
                     validators=Validators.from_response(response),
                 )
         except TimeoutError as error:
-            raise _Retryable(f"the download took longer than {self.limits.time_limit:g} s") from error
+            raise _Retryable(f"the download took longer than {time_limit:g} s") from error
         except httpx.InvalidURL as error:
             raise AddressForbidden(f"{url} is not a valid URL ({error})") from error
         except httpx.TimeoutException as error:
@@ -377,7 +384,9 @@ class RateLimitedClient:
             return
         message = f"the server returned status {status} {response.reason_phrase}"[:200].strip()
         if status in _RETRYABLE_STATUSES or status >= 500:
-            retry_after = _parse_retry_after(response.headers.get("retry-after", ""))
+            retry_after = parse_retry_after(response.headers.get("retry-after", ""))
+            if retry_after is None and status == httpx.codes.TOO_MANY_REQUESTS:
+                retry_after = _PAUSE_FACTOR * self.limits.retry_delay
             if retry_after is not None and status in _BACKOFF_STATUSES:
                 await self.rate_limiter.back_off(response.url.host, retry_after, message)
             raise _Retryable(message, retry_after)
@@ -392,9 +401,12 @@ class RateLimitedClient:
         decoder = Decoder(response.headers.get("content-encoding", ""), sink)
         try:
             async for chunk in response.aiter_raw():
+                self.budget.count_bytes(len(chunk))
                 decoder.write(chunk)
                 await slot.renew()
             decoder.finish()
+        except HeadComplete:
+            return
         except PdfTooLarge as error:
             raise PdfTooLarge(f"{redact_url(str(response.url))}: {error}") from error
         except DownloadFailed as error:
@@ -434,20 +446,6 @@ def _resolve_redirect(url: httpx.URL, location: str) -> str:
         return str(url.join(location))
     except (httpx.InvalidURL, ValueError) as error:
         raise AddressForbidden(f"{url} redirects to {location[:200]!r}, which is not a valid URL") from error
-
-
-def _parse_retry_after(header: str) -> float | None:
-    """Return the seconds of a Retry-After header, which is a number or a date; None if it is neither."""
-    header = header.strip()
-    if header.isascii() and header.isdecimal():
-        return float(min(int(header), _MAX_RETRY_AFTER))
-    try:
-        moment = parsedate_to_datetime(header)
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return min(max((moment - datetime.now(UTC)).total_seconds(), 0.0), _MAX_RETRY_AFTER)
 
 
 def _is_certificate_error(error: BaseException | None) -> bool:

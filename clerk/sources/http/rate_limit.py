@@ -45,11 +45,12 @@ class HostRateLimiter:
         self.lease = max(_MIN_LEASE, 3 * request_timeout)
 
     @contextlib.asynccontextmanager
-    async def slot(self, host: str, max_wait: float) -> AsyncIterator[Slot]:
-        """Wait for a slot. Raises DownloadFailed if the host backs off for longer than `max_wait` seconds."""
+    async def slot(self, host: str, max_wait: float, min_interval: float = 0.0) -> AsyncIterator[Slot]:
+        """Wait for a slot. Raises DownloadFailed if the host backs off for longer than `max_wait` seconds.
+        `min_interval`: seconds that the host asks for between requests."""
         arguments = [
             host,
-            timedelta(seconds=self.interval),
+            timedelta(seconds=max(self.interval, min_interval)),
             self.concurrency,
             timedelta(seconds=self.lease),
         ]

@@ -38,6 +38,7 @@ class Municode(PortalFetcher):
         documents=(r"mccmeetings[a-z]*\.blob\.core\.usgovcloudapi\.net/(?P<client>[a-z0-9-]+)-pubu/",),
         markers=("table.mcm",),
     )
+    host_interval = 15.0
 
     @classmethod
     def check(cls, extra: Mapping[str, Any]) -> None:

@@ -27,7 +27,7 @@ OLD = timedelta(days=400)
 _LOOKAHEAD = timedelta(days=120)
 _DEFAULT_KINDS = ("agenda", "minutes")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_SITE_KEYS = frozenset({"source", "source_url", "license", "undated", "day_first"})
+_SITE_KEYS = frozenset({"source", "source_url", "license", "undated", "day_first", "user_agent", "budget"})
 """Keys of `extra` that other parts of clerk read."""
 _INSTANT = re.compile(r"/Date\((-?\d{1,15})([+-]\d{4})?\)/")
 _AMERICA = timezone(timedelta(hours=-4))

@@ -1,7 +1,7 @@
 -- needs: 0024
 -- The outcome with which a run ends after this phase, or NULL if the run continues. Failed documents never stop a site.
 -- No documents, no readable document and no new document are three different outcomes. The reason says how many entries
--- of the source the fetch of the run skipped.
+-- of the source the fetch of the run skipped. A run whose fetch reached its budget is partial.
 create or replace function clerk_phase_outcome(p_subdomain text, p_phase integer, out outcome text, out reason text)
 language plpgsql stable
 set search_path = pg_catalog, public, pg_temp
@@ -12,8 +12,12 @@ declare
     v_readable integer;
     v_current boolean;
     v_skipped integer;
+    v_budget text;
 begin
     select * into v_site from sites s where s.subdomain = p_subdomain;
+    select e.reason into v_budget from skipped_entries e
+    where e.subdomain = p_subdomain and e.source_key = 'budget of the run' and e.run_id = v_site.run_id
+      and e.reason_code = 'BudgetExceeded';
 
     if p_phase = 2 then
         select count(*), count(*) filter (where l.status = 'processed') into v_documents, v_readable
@@ -73,6 +77,11 @@ begin
         end if;
     end if;
 
+    if v_budget is not null and outcome is not null then
+        reason := case when outcome in ('succeeded', 'unchanged', 'no_documents') then v_budget
+                       else concat_ws('; ', reason, v_budget) end;
+        outcome := case when outcome in ('succeeded', 'unchanged', 'no_documents') then 'partial' else outcome end;
+    end if;
     select r.skipped into v_skipped from pipeline_runs r where r.run_id = v_site.run_id;
     if v_skipped > 0 then
         reason := format('%s, but %s skipped (clerk site skipped %s)', reason,
