@@ -10,6 +10,7 @@ from pathlib import Path
 
 import docx
 import pytest
+from docx.enum.text import WD_BREAK
 
 from clerk.documents.manifest import DOCX, HTML, page_texts
 from clerk.documents.storage import Document, SiteStorage, write
@@ -105,7 +106,7 @@ def test_a_word_document_has_headers_tables_and_its_page_breaks(convert: Convert
     for row, values in zip(table.rows, (("1.", "Smith"), ("2.", "Jones\nAbsent")), strict=True):
         for cell, value in zip(row.cells, values, strict=True):
             cell.text = value
-    document.add_page_break()
+    document.add_paragraph().add_run().add_break(WD_BREAK.PAGE)
     document.add_paragraph("Adjourned.")
     first = "Town of Springfield\nMinutes\nThe meeting was called to order.\n1.  Smith\n2.  Jones\nAbsent"
     assert convert(saved(document), DOCX) == [first, "Adjourned."]

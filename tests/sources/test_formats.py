@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sqlite3
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,10 @@ import pytest
 from click.testing import CliRunner
 
 from clerk.cli import cli
-from clerk.documents import manifest
+from clerk.documents import manifest, storage_scan
 from clerk.documents.media_types import DOCX, HTML, PDF, PDF_OR_HTML, type_of_content
 from clerk.documents.repository import FetchOutcome, list_documents
-from clerk.documents.storage import SiteStorage
+from clerk.documents.storage import Document, SiteStorage, write
 from clerk.errors import NotAPdf, PdfEmpty
 from clerk.pipeline import engine
 from clerk.sources.http.body import Sink
@@ -97,6 +98,18 @@ def test_the_date_of_a_web_page_and_of_a_word_document_is_found_in_the_text(town
     }
 
 
+def test_a_scan_of_the_storage_finds_documents_with_their_type(tmp_path: Path) -> None:
+    storage = SiteStorage(tmp_path, "town")
+    texts = Document(0, "town", "agenda", "Council", date(2024, 3, 7))
+    stored = [replace(texts, kind="minutes", extension=extension) for extension in ("html", "docx")]
+    stored[1] = replace(stored[1], occurrence=2)
+    for document in stored:
+        write(storage.pdf(document), b"content")
+        write(storage.page_text(document, 1), b"text")
+    write(storage.page_text(texts, 1), b"text")
+    assert storage_scan.find_documents(storage) == [*stored, texts]
+
+
 def test_a_folder_of_a_pdf_a_web_page_and_a_word_document_is_published(
     connection: psycopg.Connection[Any], work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,7 +153,7 @@ def test_a_folder_of_a_pdf_a_web_page_and_a_word_document_is_published(
     assert methods == {"pdf": ["text-layer"], "html": ["html"], "docx": ["docx"]}
     with sqlite3.connect(tmp_path / "published/town/current/meetings.db") as archive:
         texts = archive.execute("select text, page_image from minutes union select text, page_image from agendas")
-        assert sorted(texts) == [
+        assert sorted((text.strip(), image) for text, image in texts) == [
             ("City Council\nAgenda of the hydrant committee", None),
             ("Minutes about the library", None),
             ("Minutes about the sidewalk", None),
