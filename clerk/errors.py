@@ -201,10 +201,10 @@ class PdfEmpty(PdfError):
 
 
 class NotAPdf(PdfError):
-    """The file is not a PDF but a web page, a Word file, an image …"""
+    """The file is not of its type: a web page or an image instead of a PDF, a login page instead of an agenda …"""
 
     code = "NotAPdf"
-    remedy = "the source returned a file that is not a PDF: open the address in a browser; it may require a login"
+    remedy = "the source returned another file than the document: open the address in a browser; it may require a login"
     retry_helps = False
 
 

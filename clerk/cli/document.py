@@ -13,6 +13,7 @@ from clerk.cli.connection import open_pipeline
 from clerk.cli.output import info, json_option, print_json
 from clerk.documents import manifest
 from clerk.documents.manifest import Manifest, ManifestUnreadable
+from clerk.documents.media_types import NAMES, PDF
 from clerk.documents.repository import document_by_id
 from clerk.documents.sanitize import folder_name
 from clerk.documents.storage import Document, SiteStorage, atomic_write, local_copy
@@ -71,6 +72,10 @@ def pdf(document_id: int, output: Path | None, force: bool, as_json: bool) -> No
         except DocumentUnknown as error:
             raise DocumentNotFound(str(error), "its page in the dashboard has the ID in its address") from error
     storage = SiteStorage(settings.storage_dir, row.subdomain)
+    if row.media_type != PDF:
+        raise ClerkError(
+            f"document {row.id} is {NAMES[row.media_type]}, not a PDF", f"the file as fetched is {storage.pdf(row)}"
+        )
     target = output or Path(f"{row.subdomain} {folder_name(row.meeting)} {row.stem}.pdf")
     if target != _STDOUT and target.exists() and not force:
         raise ClerkError(f"{target} exists", "name another file with -o, or replace it with --force")

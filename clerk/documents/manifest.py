@@ -16,9 +16,11 @@ from clerk.object_storage.path import StoragePath
 
 VERSION = 1
 TEXT_LAYER, OCR, EMPTY, FAILED = "text-layer", "ocr", "empty", "failed"
+HTML, DOCX = "html", "docx"
+"""Text of a web page and of a Word document."""
 LEGACY = "older system"
 """Text that was imported from legacy clerk. The value is stored in manifests."""
-WITH_TEXT = (TEXT_LAYER, OCR, EMPTY, LEGACY)
+WITH_TEXT = (TEXT_LAYER, OCR, EMPTY, HTML, DOCX, LEGACY)
 """Methods that write a text file; an empty page has an empty file."""
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import class_row
 
-from clerk.documents.media_types import PDF
+from clerk.documents.media_types import PDF, STORED_EXTENSIONS
 from clerk.documents.sanitize import clean_text, folder_name
 from clerk.documents.storage import Document
 from clerk.errors import DocumentUnknown, NotFetched
@@ -28,7 +28,8 @@ Connection = psycopg.Connection[Any]
 
 SELECT_DOCUMENTS = """
 select i.id, i.subdomain, i.kind, i.meeting, i.date, i.occurrence, i.revision, i.sha256, i.source_url,
-       i.fetch_error_code, i.fetch_error_message
+       i.fetch_error_code, i.fetch_error_message,
+       coalesce(substring(i.storage_key from '[.](html|docx)$'), 'pdf')
 from content_items i
 where i.kind <> 'archive'
 """
@@ -58,7 +59,8 @@ class DocumentRef:
     modified: date_type | None = None
     """Modification date of a file. It becomes the date of the document only if the site's `undated` says so."""
     media_type: str = PDF
-    """Type of the file, as the source lists it. Only types of clerk.documents.media_types.READABLE are downloaded."""
+    """Type of the file, as the source lists it. Only types of clerk.documents.media_types.READABLE are downloaded, and
+    PDF_OR_HTML. The content of a download must be of that type, or a PDF."""
 
     @property
     def identity(self) -> str:
@@ -104,7 +106,7 @@ class TrackedDocument:
 
 @dataclass(frozen=True)
 class Download:
-    """Content of a downloaded PDF, and the validators of the response."""
+    """Content of a downloaded document, and the validators of the response."""
 
     sha256: str
     size_bytes: int
@@ -199,7 +201,8 @@ def record_download(
             return FetchOutcome.UNCHANGED
         if previous is not None and previous.sha256 is None and previous.is_same_meeting(ref):
             document = document_by_id(connection, previous.id)
-            _update_content(connection, document.id, ref, download, install(replace(document, sha256=download.sha256)))
+            document = replace(document, sha256=download.sha256, extension=STORED_EXTENSIONS[ref.media_type])
+            _update_content(connection, document.id, ref, download, install(document))
             return FetchOutcome.NEW
         document = replace(_next_document(connection, subdomain, ref, previous), sha256=download.sha256)
         while path_conflicts(document):  # files of a revision that a restored database does not have
@@ -330,7 +333,15 @@ def _next_document(
     )
     same_day = [old for old in (Document(*row) for row in rows) if path_key(old.meeting) == path_key(ref.meeting)]
     assert ref.date is not None
-    document = Document(0, subdomain, ref.kind, ref.meeting, ref.date, source_url=ref.url)
+    document = Document(
+        0,
+        subdomain,
+        ref.kind,
+        ref.meeting,
+        ref.date,
+        source_url=ref.url,
+        extension=STORED_EXTENSIONS.get(ref.media_type, "pdf"),
+    )
     if previous is not None and previous.is_same_meeting(ref):
         occurrence = next(old.occurrence for old in same_day if old.id == previous.id)
         revisions = [old.revision for old in same_day if old.occurrence == occurrence]

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Generic, cast
 
 from clerk.documents.kinds import KIND_FOLDERS
+from clerk.documents.media_types import type_of_extension
 from clerk.documents.sanitize import folder_name, is_subdomain
 from clerk.errors import StorageUnmounted
 from clerk.object_storage.path import ObjectPath, P_co, StoragePath, in_parallel
@@ -57,6 +58,12 @@ class Document:
     fetch_error_code: str | None = None
     """Error of the last download, or of the last check for changes."""
     fetch_error_message: str | None = None
+    extension: str = "pdf"
+    """Of the file as fetched: one of `media_types.STORED_EXTENSIONS`."""
+
+    @property
+    def media_type(self) -> str:
+        return type_of_extension(self.extension)
 
     @property
     def stem(self) -> str:
@@ -110,11 +117,12 @@ class SiteStorage(Generic[P_co]):
         return self._path("meetings.db")
 
     def pdf(self, document: Document) -> P_co:
-        return self._path(*_place(document, "pdfs"), f"{document.stem}.pdf")
+        """The file as fetched: a PDF, or a web page or Word document with the extension of its type."""
+        return self._path(*_place(document, "pdfs"), f"{document.stem}.{document.extension}")
 
     def storage_key(self, document: Document) -> str:
-        """Path of the PDF relative to the site's folder, as stored in content_items."""
-        return "/".join(filter(None, (*_place(document, "pdfs"), f"{document.stem}.pdf")))
+        """Path of the file as fetched relative to the site's folder, as stored in content_items."""
+        return "/".join(filter(None, (*_place(document, "pdfs"), f"{document.stem}.{document.extension}")))
 
     def texts(self, document: Document) -> P_co:
         return self._path(*_place(document, "txt"), document.stem)

@@ -10,11 +10,13 @@ import contextlib
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 from clerk.documents import manifest
 from clerk.documents.kinds import KIND_FOLDERS
+from clerk.documents.media_types import STORED_EXTENSIONS
 from clerk.documents.sanitize import folder_name
 from clerk.documents.storage import Document, SiteStorage, sha256_file
 from clerk.object_storage.path import ObjectPath, StoragePath
@@ -25,13 +27,15 @@ STALE_AFTER = 86_400.0
 
 
 def find_documents(storage: SiteStorage) -> list[Document]:
-    """Return all documents that have a PDF or a folder of texts, sorted by path."""
-    return [
-        document
-        for kind, base in KIND_FOLDERS.items()
-        for folder, stem in sorted({*_pdfs(storage.folder.joinpath(base)), *_texts(storage.folder.joinpath(base))})
-        if (document := _parse_path(storage.subdomain, kind, folder, stem)) is not None
-    ]
+    """Return all documents that have a file as fetched or a folder of texts, sorted by path."""
+    documents = []
+    for kind, base in KIND_FOLDERS.items():
+        folder_of_kind = storage.folder.joinpath(base)
+        extensions = dict.fromkeys(_texts(folder_of_kind), "pdf") | _originals(folder_of_kind)
+        for (folder, stem), extension in sorted(extensions.items()):
+            if (document := _parse_path(storage.subdomain, kind, folder, stem)) is not None:
+                documents.append(replace(document, extension=extension))
+    return documents
 
 
 def path_conflicts(storage: SiteStorage, document: Document) -> bool:
@@ -61,9 +65,13 @@ def stale_temp_files(storage: SiteStorage, older_than: float = STALE_AFTER) -> l
     return sorted(stale)
 
 
-def _pdfs(base: StoragePath) -> Iterator[tuple[str, str]]:
-    for path in base.glob("pdfs/*/*.pdf"):
-        yield path.parent.name, path.stem
+def _originals(base: StoragePath) -> dict[tuple[str, str], str]:
+    """The extension of each file as fetched, by the folder of its meeting and its stem."""
+    return {
+        (path.parent.name, path.stem): extension
+        for extension in STORED_EXTENSIONS.values()
+        for path in base.glob(f"pdfs/*/*.{extension}")
+    }
 
 
 def _texts(base: StoragePath) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Reads the text layer of a PDF's first page and the metadata of the PDF, in a sandbox.
+"""Reads the text of a document's first page and the title, in a sandbox. Of a PDF: the text layer and the metadata.
 
 `read_first_page` starts a child process (`main`), which runs poppler in the sandbox (`clerk.ocr.limited_child`).
 Limitation: a scan has no text layer before OCR.
@@ -13,16 +13,20 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 
-from clerk.ocr import poppler
+from clerk.documents.media_types import PDF
+from clerk.errors import PdfError
+from clerk.ocr import poppler, text_documents
 from clerk.ocr.limited_child import ChildFailed, run_child, run_limited
 from clerk.ocr.ocr_engine import limited_runner
-from clerk.ocr.sandbox import Limits
+from clerk.ocr.sandbox import Limits, ToolFailed
 from clerk.ocr.scratch import scratch_folder
 
 _CPU_SECONDS = 5.0
 _TIMEOUT = 120.0
 _OWN_MEMORY = 256 << 20
 _MEMORY = 2 * _OWN_MEMORY
+_TEXT_MEMORY = 768 << 20
+"""For a web page or a Word document, which this process parses itself."""
 _MAX_FILE_SIZE = 4 << 20
 _MAX_TEXT = 50_000
 _MAX_FIELD = 500
@@ -49,11 +53,11 @@ class FirstPage:
             return None
 
 
-def read_first_page(pdf: Path) -> FirstPage:
+def read_first_page(pdf: Path, media_type: str = PDF) -> FirstPage:
     """Read the first page, or raise FirstPageUnreadable. It takes about a fifth of a second."""
     with scratch_folder("first-page") as scratch:
         try:
-            run_child(__name__, [pdf.resolve(), scratch], scratch, _TIMEOUT)
+            run_child(__name__, [pdf.resolve(), scratch, media_type], scratch, _TIMEOUT)
         except ChildFailed as error:
             raise FirstPageUnreadable(str(error)) from error
         return FirstPage(**json.loads(_target(scratch).read_text()))
@@ -72,9 +76,22 @@ def _read(pdf: Path, scratch: Path, parent_pipe: int) -> None:
     _target(scratch).write_text(json.dumps(asdict(page)))
 
 
+def _read_text(file: Path, media_type: str, scratch: Path, _parent_pipe: int) -> None:
+    try:
+        pages, title = text_documents.read_text(file, media_type)
+    except PdfError as error:
+        raise ToolFailed(str(error)) from error
+    page = FirstPage(pages[0][:_MAX_TEXT] if pages else "", title[:_MAX_FIELD])
+    _target(scratch).write_text(json.dumps(asdict(page)))
+
+
 def main() -> None:
-    pdf, scratch = Path(sys.argv[1]), Path(sys.argv[2])
-    run_limited(partial(_read, pdf, scratch), pdf, scratch, Limits(_OWN_MEMORY), 2 * _CPU_SECONDS)
+    pdf, scratch, media_type = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+    if media_type == PDF:
+        run_limited(partial(_read, pdf, scratch), pdf, scratch, Limits(_OWN_MEMORY), 2 * _CPU_SECONDS)
+    else:
+        read = partial(_read_text, pdf, media_type, scratch)
+        run_limited(read, pdf, scratch, Limits(_TEXT_MEMORY), 2 * _CPU_SECONDS)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeVar
 import pypdf
 from pypdf.errors import LimitReachedError
 
+from clerk.documents.media_types import SIGNATURES
 from clerk.errors import NotAPdf, PdfBroken, PdfEmpty, PdfEncrypted, PdfTooLarge, PdfTruncated
 from clerk.ocr import poppler
 from clerk.ocr.sandbox import OutOfTime
@@ -99,23 +100,10 @@ def check_type(head: bytes) -> bool:
     start = head.lstrip().lower()
     if start.startswith((b"<!doctype", b"<html", b"<?xml", b"<head", b"<body", b"<!--")):
         raise NotAPdf("it is a web page")
-    for signature, name in _OTHER_TYPES.items():
+    for signature, name in SIGNATURES.items():
         if head.startswith(signature):
             raise NotAPdf(f"it is {name}")
     return False
-
-
-_OTHER_TYPES = {
-    b"PK\x03\x04": "a ZIP or Office file",
-    b"\xd0\xcf\x11\xe0": "an older Office file",
-    b"{\\rtf": "an RTF file",
-    b"\x89PNG": "a PNG image",
-    b"\xff\xd8\xff": "a JPEG image",
-    b"II*\x00": "a TIFF image",
-    b"MM\x00*": "a TIFF image",
-    b"%!PS": "a PostScript file",
-    b"\x1f\x8b": "a gzip file",
-}
 
 
 def head_and_tail(pdf: Path) -> tuple[bytes, bytes]:

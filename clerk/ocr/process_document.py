@@ -90,7 +90,7 @@ def _process(
     failed: dict[int, Page] = {}
     with (
         scratch_folder(f"ocr-{document.id}") as scratch,
-        DocumentReaders(_task(pdf, options), scratch, check_cancelled) as readers,
+        DocumentReaders(_task(pdf, document.media_type, options), scratch, check_cancelled) as readers,
     ):
         inspected = readers.inspect()
         count, notes = inspected.page_count, list(inspected.notes)
@@ -150,7 +150,7 @@ def _usable_manifest(storage: SiteStorage, document: Document, journal: Journal)
     return existing
 
 
-def _task(pdf: Path, options: Options) -> protocol.Task:
+def _task(pdf: Path, media_type: str, options: Options) -> protocol.Task:
     return protocol.Task(
         pdf=str(pdf.absolute()),
         scratch="",
@@ -165,6 +165,7 @@ def _task(pdf: Path, options: Options) -> protocol.Task:
         extra_page_seconds=options.extra_page_seconds,
         max_pages=options.max_pages,
         force_ocr=options.forced_by_run is not None,
+        media_type=media_type,
     )
 
 

@@ -20,6 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clerk.documents.media_types import PDF
+
 FORK_SERVER_MODULE = "clerk.ocr.fork_server"
 PROCESS_ID = struct.Struct("<i")
 """Response of the fork server: the id of the reader process, or a negative error number."""
@@ -53,6 +55,7 @@ class Task:
     max_pages: int
     force_ocr: bool = False
     """Ignore text layers."""
+    media_type: str = PDF
 
     def cpu_limit(self, page_count: int) -> float:
         """CPU seconds that the document may take."""

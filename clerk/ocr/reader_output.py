@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clerk.documents.manifest import EMPTY, FAILED, OCR, TEXT_LAYER
+from clerk.documents.manifest import DOCX, EMPTY, FAILED, HTML, OCR, TEXT_LAYER
 from clerk.errors import JOB_ERRORS, HostError, JobError, PdfBroken, PdfEmpty, PdfError, ReaderOutputInvalid
 from clerk.ocr.protocol import MAX_CHARACTERS, PageResult
 
@@ -39,7 +39,7 @@ def _is_message(value: Any) -> bool:
 
 CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "page": lambda value: _is_count(value, 10**9),
-    "method": lambda value: value in (TEXT_LAYER, OCR, EMPTY, FAILED),
+    "method": lambda value: value in (TEXT_LAYER, OCR, EMPTY, HTML, DOCX, FAILED),
     "text": lambda value: isinstance(value, str) and len(value) <= MAX_CHARACTERS,
     "confidence": lambda value: value is None or (isinstance(value, (int, float)) and math.isfinite(value)),
     "milliseconds": lambda value: _is_count(value, _MAX_MILLISECONDS),

@@ -1,4 +1,4 @@
-"""Reader process: the only process that parses an untrusted PDF. One process per document, with one thread.
+"""Reader process: the only process that parses an untrusted document. One process per document, with one thread.
 
 `clerk.ocr.fork_server` forks it; `clerk.ocr.protocol` describes how the worker talks to it. An error in a page fails
 that page; an error in the document ends the process. It writes only to its scratch folder; the worker stores the
@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from clerk import host
+from clerk.documents.media_types import PDF
 from clerk.error_causes import classify
 from clerk.errors import DiskFailed, DiskFull, DiskReadOnly, HostError, PdfError, ToolMissing
-from clerk.ocr import restrictions, tesseract, word_list
+from clerk.ocr import restrictions, tesseract, text_documents, word_list
 from clerk.ocr.cpu_limits import document_cpu_limit
 from clerk.ocr.fast_inspection import inspect_undamaged
 from clerk.ocr.inspection import inspect
@@ -51,6 +52,31 @@ def process_document(
     task: Task, engine_class: type[OcrEngine], requests: Iterable[Request], parent_pipe: int
 ) -> Iterator[dict[str, Any]]:
     """Yield the events of the protocol. Sets the limits before it opens the file."""
+    if task.media_type == PDF:
+        yield from _process_pdf(task, engine_class, requests, parent_pipe)
+    else:
+        yield from _process_text(task, requests)
+
+
+def _process_text(task: Task, requests: Iterable[Request]) -> Iterator[dict[str, Any]]:
+    """A web page or a Word document: it has no images, and no other program reads it."""
+    set_own_limits(Limits(task.memory), task.memory, task.document_seconds)
+    try:
+        pages = text_documents.read_pages(Path(task.pdf), task.media_type, task.max_pages)
+        yield {"event": "inspected", "page_count": len(pages), "is_truncated": False, "notes": []}
+        for request in requests:
+            results = [text_documents.page_result(pages, number, task.media_type) for number in request.pages]
+            yield {"event": "pages", "pages": [asdict(result) for result in results]}
+            yield {"event": "done"}
+    except PdfError as error:
+        yield {"event": "failed", "error": error.code, "message": str(error)}
+    except MemoryError:
+        yield {"event": "failed", "error": "PdfMemory", "message": "the OCR process ran out of memory"}
+
+
+def _process_pdf(
+    task: Task, engine_class: type[OcrEngine], requests: Iterable[Request], parent_pipe: int
+) -> Iterator[dict[str, Any]]:
     scratch = Path(task.scratch)
     own = int(task.memory * _OWN_MEMORY_SHARE)
     idle = int(task.memory * _IDLE_TESSERACT_MEMORY_SHARE)

@@ -19,7 +19,7 @@ _OPEN_STATUSES = ("pending", "in_progress", "failed_retryable")
 _DAMAGED_SUFFIX = "damaged"
 _ROWS = """
 select i.id, i.subdomain, i.kind, i.meeting, i.date, i.occurrence, i.revision, i.sha256, i.source_url,
-       i.fetch_error_code, i.fetch_error_message,
+       i.fetch_error_code, i.fetch_error_message, coalesce(substring(i.storage_key from '[.](html|docx)$'), 'pdf'),
        i.size_bytes, i.source_key is not null and i.removed_at_source is null, i.pdf_missing_since is not null,
        r.status, r.error_code, r.run_id is not distinct from s.run_id, j.status::text,
        coalesce(x.status = 'processed', false),
@@ -98,7 +98,7 @@ def find(connection: Connection, check: SiteCheck) -> list[Repair]:
     """Find the documents whose ledger and files disagree. Skips superseded revisions, which are neither processed nor
     shown."""
     rows = (
-        Row(Document(*columns[:11]), *columns[11:])
+        Row(Document(*columns[:12]), *columns[12:])
         for columns in connection.execute(_ROWS, [check.site.subdomain]).fetchall()
     )
     return [repair for row in rows for repair in _find(check, row)]

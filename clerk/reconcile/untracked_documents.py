@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from clerk.archive import content_hash
 from clerk.documents import integrity, repository, storage_scan
+from clerk.documents.media_types import PDF, type_of_content
 from clerk.documents.sanitize import folder_name
 from clerk.documents.storage import Document, SiteStorage, read_head, sha256_file
 from clerk.documents.storage_import import StoredDocument, import_stored
@@ -26,8 +27,9 @@ _MEETING_NAMES = "select meeting from minutes union select meeting from agendas 
 def find(connection: Connection, check: SiteCheck) -> list[Repair]:
     storage = check.storage
     known = repository.list_documents(connection, check.site.subdomain)
-    paths = {storage.pdf(document) for document in known}
-    untracked = [document for document in storage_scan.find_documents(storage) if storage.pdf(document) not in paths]
+    # By the folder of the texts: texts alone do not say of which type the file was.
+    paths = {storage.texts(document) for document in known}
+    untracked = [document for document in storage_scan.find_documents(storage) if storage.texts(document) not in paths]
     if not untracked:
         return []
     names = {folder_name(document.meeting): document.meeting for document in known}
@@ -49,7 +51,7 @@ def find(connection: Connection, check: SiteCheck) -> list[Repair]:
 def _read_stored(storage: SiteStorage, document: Document) -> StoredDocument | None:
     """None if neither its PDF nor its texts are intact."""
     pdf = storage.pdf(document)
-    sha256, size = (sha256_file(pdf), pdf.stat().st_size) if _is_pdf(pdf) else (None, None)
+    sha256, size = (sha256_file(pdf), pdf.stat().st_size) if _is_readable(pdf, document) else (None, None)
     texts = integrity.texts_status(storage, replace(document, sha256=sha256), full=True)
     manifest = texts.manifest if (texts.are_complete if sha256 else texts.are_intact) else None
     if sha256 is None and manifest is None:
@@ -58,11 +60,13 @@ def _read_stored(storage: SiteStorage, document: Document) -> StoredDocument | N
     return StoredDocument(known, storage.storage_key(document), size, manifest.page_count if manifest else None)
 
 
-def _is_pdf(path: StoragePath) -> bool:
+def _is_readable(path: StoragePath, document: Document) -> bool:
+    """Whether the file exists, with the content that its extension says."""
     try:
-        return b"%PDF-" in read_head(path, _HEAD_SIZE)
+        head = read_head(path, _HEAD_SIZE)
     except FileNotFoundError:
         return False
+    return b"%PDF-" in head if document.media_type == PDF else type_of_content(head) == document.media_type
 
 
 def _name_in_archive(storage: SiteStorage, folder: str) -> str | None:

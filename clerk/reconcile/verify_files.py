@@ -42,7 +42,8 @@ _PUBLISHED_SITES = (
 )
 _DOCUMENTS = """
 select i.id, i.subdomain, i.kind, i.meeting, i.date, i.occurrence, i.revision, i.sha256, i.source_url,
-       i.fetch_error_code, i.fetch_error_message, i.size_bytes, coalesce(l.status = 'processed', false)
+       i.fetch_error_code, i.fetch_error_message, coalesce(substring(i.storage_key from '[.](html|docx)$'), 'pdf'),
+       i.size_bytes, coalesce(l.status = 'processed', false)
 from content_items i
 left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
 where i.subdomain = %s and i.kind <> 'archive' and i.superseded_at is null

@@ -18,18 +18,11 @@ from typing import IO, Any
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
+from clerk.documents.html_tree import PageRejected, check_nesting, walk
 from clerk.documents.sanitize import clean_text
 from clerk.ocr.restrictions import restrict_process
 from clerk.ocr.sandbox import Limits, set_own_cpu_limit, set_own_limits
-from clerk.sources.html_tree import (
-    HEADING_SYMBOLS,
-    HEADINGS,
-    AddressResolver,
-    PageRejected,
-    base_url,
-    check_nesting,
-    walk,
-)
+from clerk.sources.html_tree import HEADING_SYMBOLS, HEADINGS, AddressResolver, base_url
 from clerk.sources.references import extract_references
 from clerk.sources.row_collector import extract_rows
 

@@ -86,7 +86,7 @@ def with_kind(ref: DocumentRef) -> DocumentRef:
 def fill_from_pdf(ref: DocumentRef, pdf: Path, undated: str, day_first: bool, modified: date | None) -> DocumentRef:
     """Read the first page and complete `ref`, or raise Undated. Starts a process and waits for it."""
     try:
-        page, unreadable = read_first_page(pdf), ""
+        page, unreadable = read_first_page(pdf, ref.media_type), ""
     except FirstPageUnreadable as error:
         page, unreadable = FirstPage(""), str(error)
     if ref.date is not None:

@@ -9,8 +9,9 @@ from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from clerk.documents.html_tree import check_nesting
 from clerk.documents.sanitize import clean_text
-from clerk.sources.html_tree import AddressResolver, base_url, check_nesting, has_other_scheme
+from clerk.sources.html_tree import AddressResolver, base_url, has_other_scheme
 
 MAX_REFERENCES = 5000
 """Distinct addresses of a page. Further ones are ignored: what a page refers to is known long before."""

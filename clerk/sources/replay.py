@@ -25,7 +25,7 @@ class _Unlimited(HostRateLimiter):
     """Waits for nothing: no host is contacted."""
 
     @contextlib.asynccontextmanager
-    async def slot(self, host: str, max_wait: float) -> AsyncIterator[Slot]:
+    async def slot(self, host: str, max_wait: float, min_interval: float = 0.0) -> AsyncIterator[Slot]:
         yield Slot(self, 0)
 
     async def back_off(self, host: str, seconds: float, reason: str) -> None:

@@ -8,16 +8,9 @@ from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from clerk.documents.html_tree import PageRejected, check_nesting, walk
 from clerk.documents.sanitize import clean_text
-from clerk.sources.html_tree import (
-    HEADING_SYMBOLS,
-    HEADINGS,
-    AddressResolver,
-    PageRejected,
-    base_url,
-    check_nesting,
-    walk,
-)
+from clerk.sources.html_tree import HEADING_SYMBOLS, HEADINGS, AddressResolver, base_url
 
 MAX_ROWS = 20_000
 _MAX_TEXT = 500

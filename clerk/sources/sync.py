@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,7 @@ from functools import partial
 
 from clerk.documents import repository, skipped, storage_scan
 from clerk.documents.kinds import KINDS
-from clerk.documents.media_types import NAMES, READABLE
+from clerk.documents.media_types import HTML, NAMES, PDF, PDF_OR_HTML, READABLE, type_of_content
 from clerk.documents.repository import DocumentRef, Download, FetchOutcome, TrackedDocument
 from clerk.documents.sanitize import clean_text
 from clerk.documents.skipped import OperatorDetails, SkippedEntry
@@ -61,7 +60,6 @@ _CONCURRENT_DOWNLOADS = 6
 """Per site. The limit per host is lower."""
 _MAX_DOCUMENTS = 500_000
 _MAX_URL_BYTES = 2000
-_PDF_OBJECT = re.compile(rb"\b\d+ \d+ obj\b")
 _MAX_KEY_LENGTH = 500
 """URLs and keys are indexed, and a Postgres index entry holds at most 2,700 bytes."""
 _STALE_AFTER = 86_400.0
@@ -182,7 +180,7 @@ class SourceSync:
                 ref = self._clean(listed_ref)
                 if len(ref.url.encode()) > _MAX_URL_BYTES:
                     self.fetcher.skip(f"{ref.url[:80]}… is too long for a URL ({len(ref.url)} characters)", url=ref.url)
-                elif ref.media_type not in READABLE:
+                elif ref.media_type not in (*READABLE, PDF_OR_HTML):
                     self.fetcher.skip_entry(_describe_unreadable(ref))
                 else:
                     listed.append(ref)
@@ -275,10 +273,11 @@ class SourceSync:
                     return FetchOutcome.UNCHANGED
                 if result.not_modified and unread is not None:
                     return self._skip(unread)
-                require_pdf(sink, result.content_type)
+                ref = replace(ref, media_type=check_content(sink, ref.media_type, result.content_type))
                 download = Download(sink.sha256, sink.size, result.validators.etag, result.validators.last_modified)
                 is_complete = listed.date is not None and listed.kind
                 if not is_complete and not (tracked and current and tracked.sha256 == download.sha256):
+                    listed = replace(listed, media_type=ref.media_type)
                     ref = await self._fill_from_pdf(ref, listed, pending, download)
                     self.fetcher.client.heartbeat()
                     item = self._match_removed(SyncItem(ref, tracked))
@@ -442,16 +441,21 @@ def _shorten(key: str) -> str:
     return key if len(key) <= _MAX_KEY_LENGTH else f"{key[:400]} {hashlib.sha256(key.encode()).hexdigest()}"
 
 
-def require_pdf(sink: Sink, content_type: str = "") -> None:
-    """Raise unless the first kilobyte has a PDF header, as PDF readers accept it, or an object of a PDF without one."""
+def check_content(sink: Sink, expected: str, content_type: str = "") -> str:
+    """The type of a download, by its first kilobyte: that which the listing says, or a PDF. Raises for any other."""
     if sink.size == 0:
         raise PdfEmpty("the response is empty")
-    if b"%PDF" not in sink.head and not _PDF_OBJECT.search(sink.head):
-        start = sink.head.lstrip()[:200].lower()
-        is_html = any(tag in start for tag in (b"<!doctype", b"<html", b"<head", b"<?xml"))
-        description = "a web page" if is_html else f"{content_type or 'content of unknown type'}"
-        excerpt = clean_text(sink.head[:80].decode("utf-8", "replace"))
-        raise NotAPdf(f"the source returned {description} instead of a PDF; it begins with {excerpt!r}")
+    found = type_of_content(sink.head)
+    if found in (expected, PDF):
+        return found
+    if expected == PDF_OR_HTML and found == HTML:
+        return HTML
+    start = sink.head.lstrip()[:200].lower()
+    is_html = any(tag in start for tag in (b"<!doctype", b"<html", b"<head", b"<?xml"))
+    description = "a web page" if is_html else f"{content_type or 'content of unknown type'}"
+    excerpt = clean_text(sink.head[:80].decode("utf-8", "replace"))
+    wanted = NAMES.get(expected, NAMES[PDF])
+    raise NotAPdf(f"the source returned {description} instead of {wanted}; it begins with {excerpt!r}")
 
 
 @contextlib.contextmanager

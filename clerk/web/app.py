@@ -58,7 +58,7 @@ _ROUTES = [
     Route("/sites/{subdomain:path}/documents/{document:int}", document.show),
     Route("/sites/{subdomain:path}/documents/{document:int}/pages/{page:int}.png", document.image),
     Route("/sites/{subdomain:path}/documents/{document:int}/pages/{page:int}.svg", document.matches),
-    Route("/sites/{subdomain:path}/documents/{document:int}/document.pdf", document.original),
+    Route("/sites/{subdomain:path}/documents/{document:int}/document.{extension}", document.original),
     Route("/sites/{subdomain:path}/votes", votes.show_votes),
     Route("/sites/{subdomain:path}/votes/{vote}", votes.show_vote),
     Route("/sites/{subdomain:path}/people", votes.show_people),

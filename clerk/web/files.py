@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from clerk.documents import manifest, word_boxes
+from clerk.documents.media_types import PDF
 from clerk.documents.sanitize import is_subdomain
 from clerk.documents.storage import Document, SiteStorage
 from clerk.documents.word_boxes import WordBoxes, WordBoxesInvalid
@@ -44,12 +45,17 @@ class DocumentFiles:
 
     @property
     def exist(self) -> bool:
-        return self._resolve(self.storage.texts(self.document)) is not None or self.pdf is not None
+        return self._resolve(self.storage.texts(self.document)) is not None or self.original is not None
+
+    @property
+    def original(self) -> StoragePath | None:
+        """The file as it was fetched: untrusted content."""
+        return self._file(self.storage.pdf(self.document))
 
     @property
     def pdf(self) -> StoragePath | None:
-        """The PDF as it was fetched: untrusted content."""
-        return self._file(self.storage.pdf(self.document))
+        """The file as it was fetched, if it is a PDF."""
+        return self.original if self.document.media_type == PDF else None
 
     def page(self, number: int) -> PageView:
         text = self._text(number)

@@ -114,7 +114,10 @@ def test_directory(town: Town, tmp_path: Path) -> None:
         "notes 2024-01-01.txt",
     )
     assert town.fetch("directory", {"path": str(folder)}).outcomes == {FetchOutcome.NEW: 5, FetchOutcome.SKIPPED: 1}
-    (reason,) = town.skipped
+    unreadable, reason = town.skipped
+    assert unreadable == (
+        "notes 2024-01-01.txt (document of notes, 2024-01-01) is a text file, which clerk does not read"
+    )
     assert reason.startswith("City Council/without a date.pdf has no date in its name, and its first page cannot be")
     assert set(town.rows("meeting, date, kind")) == {
         ("City Council", date(2024, 3, 5), "minutes"),

@@ -39,12 +39,17 @@ def test_the_sites_of_all_vendors_are_fetched_read_and_published(
     documents: dict[str, set[Any]] = {label: set() for label in portals}
     rows = connection.execute("select subdomain, meeting, date, kind, ocr_status from site_documents")
     for subdomain, *document in rows:
+        assert tuple(document) not in documents[subdomain], "no document is fetched as a PDF and as a web page"
         documents[subdomain].add(tuple(document))
     assert documents == {
-        label: {(*document, "processed") for document in portal.documents} for label, portal in portals.items()
+        label: {(*document, "processed") for document in portal.documents | portal.pages}
+        for label, portal in portals.items()
     }
-    skipped = dict(connection.execute("select subdomain, count(*) from skipped_documents group by 1").fetchall())
-    assert skipped == {label: len(portal.pages) for label, portal in portals.items() if portal.pages}
+    assert connection.execute("select * from skipped_documents").fetchall() == []
+    web_pages = "select subdomain, meeting, date, kind from site_documents where storage_key like '%.html'"
+    assert {tuple(row) for row in connection.execute(web_pages)} == {
+        (label, *document) for label, portal in portals.items() for document in portal.pages
+    }
     published = {path.parent.parent.name for path in (tmp_path / "published").glob("*/current/meetings.db")}
-    assert published == {label for label, portal in portals.items() if portal.documents}
+    assert published == set(portals)
     assert connection.execute("select * from invariant_violations").fetchall() == []

@@ -208,6 +208,8 @@ def iqm2(server: Server) -> Portal:
         ("Zoning Board", EARLIER, "agenda"),
         ("Zoning Board", EARLIER, "minutes"),
     }
+    # At the root of the host, to which its link leads.
+    html(server.web, "/Citizens/Detail_Meeting.aspx", "<p>Agenda of the Water Board</p>")
     pages = {("Water Board", DAY, "agenda")}
     return Portal({"client": "town", "portal": server.url}, expected, pages, listing)
 
@@ -335,6 +337,7 @@ def escribe(server: Server) -> Portal:
         "/MeetingsCalendarView.aspx/GetCalendarMeetings", lambda request: {"d": [meeting, page, empty]}
     )
     server.by_query("/FileStream.ashx")
+    server.page("/Meeting.aspx", "<p>Agenda of the council</p>")
     expected = {("Board of Ethics", DAY, "agenda"), ("Board of Ethics", DAY, "minutes")}
     return Portal({"client": "town", "portal": server.url}, expected, {("Council", EARLIER, "agenda")}, listing)
 
@@ -416,6 +419,7 @@ def simbli(server: Server) -> Portal:
         "/Services/api/GetMeetingListing",
         lambda request: meetings[json.loads(request.body)["RecordStart"] :][:1],
     )
+    server.page("/SB_Meetings/ViewMeeting.aspx", "<p>Board meeting</p>")
     pages = {("Audit & Finance", DAY, "agenda"), ("Audit & Finance", DAY, "minutes"), ("Board", EARLIER, "agenda")}
     return Portal({"school": 4054, "portal": server.url}, set(), pages, listing)
 

@@ -6,6 +6,7 @@ import html
 import io
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from clerk.documents import manifest
+from clerk.documents import manifest, media_types
 from clerk.documents.storage import Document, SiteStorage, write
 from clerk.errors import PdfEncrypted
 from clerk.ocr import page_render
@@ -55,12 +56,15 @@ def add_document(connection: Connection, **values: Any) -> Document:
     inserted = connection.execute(
         """
         insert into content_items (subdomain, kind, meeting, date, revision, page_count, sha256, size_bytes, source_url,
-                                   lineage_id, superseded_at)
+                                   lineage_id, superseded_at, storage_key)
         values ('town', %(kind)s, %(meeting)s, %(date)s, %(revision)s, %(page_count)s, %(sha256)s, %(size_bytes)s,
-                %(source_url)s, %(lineage_id)s, %(superseded_at)s)
+                %(source_url)s, %(lineage_id)s, %(superseded_at)s, %(storage_key)s)
         returning id
         """,
-        dict.fromkeys(("page_count", "sha256", "size_bytes", "source_url", "lineage_id", "superseded_at")) | row,
+        dict.fromkeys(
+            ("page_count", "sha256", "size_bytes", "source_url", "lineage_id", "superseded_at", "storage_key")
+        )
+        | row,
     ).fetchone()
     assert inserted is not None
     return Document(inserted[0], "town", row["kind"], row["meeting"], row["date"], 1, row["revision"])
@@ -246,6 +250,37 @@ def test_the_pdf_can_be_downloaded_if_the_source_is_not_a_link(
     assert response.headers["Content-Disposition"].startswith("attachment;")
     assert response.headers["X-Content-Type-Options"] == "nosniff"
     assert response.headers["Content-Security-Policy"].startswith("default-src 'none'")
+
+
+@pytest.mark.parametrize(
+    ("extension", "name", "served_as"),
+    [("html", "web page", "text/plain; charset=utf-8"), ("docx", "Word document", media_types.DOCX)],
+)
+def test_a_document_without_page_images_shows_its_text_and_the_file_is_only_downloaded(
+    client: TestClient, connection: Connection, storage: SiteStorage[Path], extension: str, name: str, served_as: str
+) -> None:
+    key = f"pdfs/Zoning/2024-03-05.{extension}"
+    copy = add_document(connection, meeting="Zoning", source_url="https://a.example/x", page_count=1, storage_key=key)
+    copy = replace(copy, extension=extension)
+    content = b"<p>Text</p><script>alert(1)</script>"
+    write(storage.pdf(copy), content)
+    assert storage.storage_key(copy) == key
+    write(storage.page_text(copy, 1), b"Text")
+    page = manifest.Page(1, extension, 4, None, 1, 0, manifest.digest(b"Text"), reason=f"the document is a {name}")
+    manifest.save(storage.manifest(copy), manifest.Manifest(None, 1, "eng", (page,)))
+    shown = fetch(client, copy)
+    assert f"A {name} has no images of its pages." in shown
+    assert f"Text of the {name}: <bdi>the document is a {name}</bdi>" in shown
+    assert "pages/1.png" not in shown
+    assert client.get(document_url(copy, "/pages/1.png")).status_code == 404
+    assert client.get(document_url(copy, "/document.pdf")).status_code == 404
+    path = document_url(copy, f"/document.{extension}")
+    assert f'<a href="{path}" download>Download the {name}</a>' in shown
+    response = client.get(path)
+    assert response.content == content
+    assert response.headers["Content-Type"] == served_as
+    assert response.headers["Content-Disposition"].startswith("attachment;")
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
 
 
 def test_a_pdf_that_is_a_link_out_of_the_folder_is_not_served(

@@ -1,4 +1,5 @@
-"""`directory`: a folder of PDFs. Meeting, date and kind are taken from the names of folders and files.
+"""`directory`: a folder of PDFs, web pages and Word documents. Meeting, date and kind are taken from the names of
+folders and files.
 
 City Council/2024-03-05.pdf             City Council, 5 March 2024, minutes
 Planning Board agenda 3-5-2024.pdf      Planning Board, 5 March 2024, agenda
@@ -15,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
+from clerk.documents.media_types import media_type_of
 from clerk.documents.repository import DocumentRef
 from clerk.documents.sanitize import clean_text
 from clerk.errors import SourceUnreadable
@@ -68,7 +70,7 @@ class Directory(Fetcher):
         for folder, names, files in os.walk(self.folder, onerror=fail):
             names[:] = [name for name in names if not name.startswith(".")]
             yield from (
-                Path(folder, name) for name in files if name.lower().endswith(".pdf") and not name.startswith(".")
+                Path(folder, name) for name in files if media_type_of(name, "") and not name.startswith((".", "~$"))
             )
 
     def _parse(self, path: Path) -> DocumentRef | None:
@@ -93,6 +95,7 @@ class Directory(Fetcher):
             meeting_origin,
             kind_origin,
             datetime.fromtimestamp(path.stat().st_mtime, UTC).date(),
+            media_type_of(path.name),
         )
 
     def _kind(self, relative: Path) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
-from clerk.documents.media_types import HTML, media_type_of
+from clerk.documents.media_types import HTML, PDF_OR_HTML, media_type_of
 from clerk.documents.repository import DocumentRef
 from clerk.sources.http.client import FetchResult, Sink, Validators
 from clerk.sources.recognition import Recognition
@@ -109,7 +109,9 @@ def _media_type(url: str) -> str:
     """A viewer shows a PDF, or a web page: only its answer says which."""
     path = urlsplit(url).path
     viewer = _VIEWERS.search(path)
-    return HTML if viewer and viewer["generated"] else media_type_of(path)
+    if viewer is None:
+        return media_type_of(path)
+    return HTML if viewer["generated"] else PDF_OR_HTML
 
 
 def _viewed(url: str) -> str:

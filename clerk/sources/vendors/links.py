@@ -1,4 +1,5 @@
-"""`links`: web pages with links to PDFs. Date, kind and meeting are taken from the link, its row and its heading."""
+"""`links`: web pages with links to PDFs and Word documents. Date, kind and meeting are taken from the link, its row and
+its heading."""
 
 from __future__ import annotations
 
@@ -8,12 +9,13 @@ from typing import Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
 from clerk.documents.kinds import KINDS
+from clerk.documents.media_types import media_type_of
 from clerk.documents.repository import DocumentRef
 from clerk.sources.fetcher import Fetcher
 from clerk.sources.parse import Link, find_date, find_kind
 from clerk.sources.pdf_details import UNDATED_HELP, check_undated
 
-_PDF = r"\.pdf(?:$|[?#])"
+_DOCUMENT = r"(?i:\.(?:pdf|docx?|rtf))(?:$|[?#])"
 _NOTHING = r"(?!)"
 _MAX_PAGES = 500
 
@@ -21,7 +23,7 @@ _MAX_PAGES = 500
 class Links(Fetcher):
     extra_help: ClassVar[Mapping[str, str]] = {
         "pages": "URL of a page, or a list of URLs",
-        "link": "regular expression for the URLs of documents; default: URLs that end in .pdf",
+        "link": "regular expression for the URLs of documents; default: URLs that end in .pdf or .docx",
         "follow": "regular expression for the URLs of further pages, such as one per year; default: none",
         "meeting": "name of the meeting; default: the heading above the link, or the title of the page",
         "kind": f"kind if text, URL and heading name none ({', '.join(KINDS)}); default: as the PDF says, or minutes",
@@ -49,7 +51,7 @@ class Links(Fetcher):
 
     async def documents(self) -> AsyncIterator[DocumentRef]:
         extra = self.site.extra
-        patterns = [str(extra.get("link") or _PDF), str(extra.get("follow") or _NOTHING)]
+        patterns = [str(extra.get("link") or _DOCUMENT), str(extra.get("follow") or _NOTHING)]
         pages = extra["pages"]
         queue = [pages] if isinstance(pages, str) else list(pages)
         queued = set(queue)
@@ -88,4 +90,5 @@ class Links(Fetcher):
         if not kind:
             kind = str(extra.get("kind") or "")
         meeting = str(extra.get("meeting") or link.heading or title or self.site.name)
-        return DocumentRef(url, meeting, day, kind, kind_origin=origin)
+        media_type = media_type_of(urlsplit(url).path)
+        return DocumentRef(url, meeting, day, kind, kind_origin=origin, media_type=media_type)

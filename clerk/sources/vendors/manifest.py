@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from urllib.parse import unquote, urljoin, urlsplit
 
 from clerk.documents.kinds import KINDS
+from clerk.documents.media_types import media_type_of
 from clerk.documents.repository import DocumentRef
 from clerk.documents.sanitize import clean_text
 from clerk.errors import SourceUnreadable
@@ -81,7 +82,8 @@ class Manifest(Fetcher):
         full = urljoin(base, url)
         # One PDF may be listed for two bodies that met together, so the URL alone does not identify a document.
         key = f"{full} {kind} {meeting} {day or 'without date'}"
-        return DocumentRef(full, meeting, day, kind, key, self._version(full))
+        media_type = media_type_of(urlsplit(full).path)
+        return DocumentRef(full, meeting, day, kind, key, self._version(full), media_type=media_type)
 
     def _version(self, url: str) -> str:
         path = self._local(url)

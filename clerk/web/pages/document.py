@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -23,6 +23,7 @@ from clerk.archive.hits import cite, page_path
 from clerk.archive.query import HIGHLIGHT, InvalidQuery, parse
 from clerk.archive.query_parser import MAX_LENGTH
 from clerk.documents.kinds import ORIGINS
+from clerk.documents.media_types import HTML, NAMES, STORED_EXTENSIONS, media_type_of
 from clerk.documents.sanitize import folder_name
 from clerk.documents.storage import Document, local_copy
 from clerk.documents.word_boxes import WordBoxes
@@ -89,6 +90,9 @@ def show(request: Request) -> Response:
         number=number,
         page=page,
         has_pdf=_pdf(files) is not None,
+        has_original=_original(files) is not None,
+        original_name=NAMES[files.document.media_type].partition(" ")[2] if files else "",
+        original_extension=files.document.extension if files else "",
         can_render=can_render(),
         text=text,
         has_matches=text is not None and HIGHLIGHT[0] in text,
@@ -158,22 +162,24 @@ def _read_words(request: Request, number: int) -> WordBoxes | StoragePath | None
 
 
 def original(request: Request) -> Response:
-    """The PDF as it was fetched, as a download: its content is untrusted, so it is never displayed inline."""
+    """The file as it was fetched, as a download: its content is untrusted, so it is never displayed inline. A web
+    page is sent as plain text, so that no browser runs its scripts in the origin of the dashboard."""
     row, _ = _read(request)
     files, _ = _read_files(request.app.state.storage_dir, row)
-    pdf = _pdf(files)
-    if pdf is None or files is None:
-        raise HTTPException(404, "The PDF of this document is not on this machine.")
+    fetched = _original(files)
+    if fetched is None or files is None or request.path_params["extension"] != files.document.extension:
+        raise HTTPException(404, "The file of this document is not on this machine.")
     document = files.document
-    name = f"{document.subdomain} {folder_name(document.meeting)} {document.stem}.pdf"
+    name = f"{document.subdomain} {folder_name(document.meeting)} {document.stem}.{document.extension}"
+    media_type = "text/plain" if document.media_type == HTML else document.media_type
     # The local copy of an object is kept until it is sent.
     with contextlib.ExitStack() as stack:
         try:
-            file = stack.enter_context(local_copy(pdf))
+            file = stack.enter_context(local_copy(fetched))
         except OSError as error:
             raise HTTPException(503, f"The storage cannot be read: {error.strerror}.") from error
         sent = BackgroundTask(stack.pop_all().close)
-    return FileResponse(file, media_type="application/pdf", filename=name, headers=_CACHE_HEADERS, background=sent)
+    return FileResponse(file, media_type=media_type, filename=name, headers=_CACHE_HEADERS, background=sent)
 
 
 def _highlight(text: str, search_text: str) -> str:
@@ -212,6 +218,13 @@ def _pdf(files: DocumentFiles | None) -> StoragePath | None:
         return None
 
 
+def _original(files: DocumentFiles | None) -> StoragePath | None:
+    try:
+        return files.original if files else None
+    except OSError:
+        return None
+
+
 def _read(request: Request) -> tuple[DictRow, list[DictRow]]:
     pool: ReadOnlyPool = request.app.state.pool
     number, subdomain = request.path_params["document"], request.path_params["subdomain"].replace("\0", "")
@@ -225,9 +238,9 @@ def _read(request: Request) -> tuple[DictRow, list[DictRow]]:
 
 def _read_files(storage_dir: StoragePath | None, row: DictRow) -> tuple[DocumentFiles | None, int]:
     """The files, if this machine has a storage, and the number of pages."""
-    document = Document(
-        *(row[name] for name in ("id", "subdomain", "kind", "meeting", "date", "occurrence", "revision", "sha256"))
-    )
+    columns = ("id", "subdomain", "kind", "meeting", "date", "occurrence", "revision", "sha256")
+    extension = STORED_EXTENSIONS[media_type_of(row["storage_key"] or "")]
+    document = replace(Document(*(row[name] for name in columns)), extension=extension)
     try:
         files = document_files(storage_dir, document)
     except OSError as error:
