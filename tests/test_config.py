@@ -264,7 +264,7 @@ def test_nothing_else_in_the_code_reads_the_environment() -> None:
         "process/supervisor.py",
         "publish/deployers/command.py",
     }
-    # These read variables of systemd and tesseract.
-    foreign = {"process/sd_notify.py", "ocr/tesseract.py"}
+    # These read variables of systemd, tesseract and OpenTelemetry.
+    foreign = {"process/sd_notify.py", "ocr/tesseract.py", "telemetry/variables.py"}
     assert set(readers) <= {"config.py"} | passed_on | foreign
     assert os.environ.get("DATABASE_URL") is None, "tests must not use a developer's own database"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
 import threading
@@ -125,7 +124,7 @@ def _export(once: bool) -> None:
 
 def _interval() -> float:
     """Seconds."""
-    text = os.environ.get(_INTERVAL, "").strip() or _DEFAULT_INTERVAL
+    text = variables.read(_INTERVAL) or _DEFAULT_INTERVAL
     try:
         milliseconds = float(text)
     except ValueError:

@@ -18,7 +18,7 @@ def find_problem(signal: Signal) -> str | None:
     """Why a signal that is requested cannot be exported: one sentence; None if nothing prevents it."""
     if importlib.util.find_spec("opentelemetry") is None or not _has_sdk():
         return f"OTEL_EXPORTER_OTLP_ENDPOINT is set, but the OpenTelemetry packages are not installed: {INSTALL}"
-    protocol = _variable(f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL") or _variable("OTEL_EXPORTER_OTLP_PROTOCOL")
+    protocol = read(f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL") or read("OTEL_EXPORTER_OTLP_PROTOCOL")
     if protocol not in ("", _PROTOCOL):
         return f"clerk exports by OTLP over {_PROTOCOL}, not {protocol}: change OTEL_EXPORTER_OTLP_PROTOCOL"
     return None
@@ -26,9 +26,9 @@ def find_problem(signal: Signal) -> str | None:
 
 def is_requested(signal: Signal) -> bool:
     """Whether an endpoint is set and the signal is not turned off."""
-    if _variable("OTEL_SDK_DISABLED").lower() == "true" or _variable(f"OTEL_{signal}_EXPORTER").lower() == "none":
+    if read("OTEL_SDK_DISABLED").lower() == "true" or read(f"OTEL_{signal}_EXPORTER").lower() == "none":
         return False
-    return bool(_variable(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT") or _variable("OTEL_EXPORTER_OTLP_ENDPOINT"))
+    return bool(read(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT") or read("OTEL_EXPORTER_OTLP_ENDPOINT"))
 
 
 def _has_sdk() -> bool:
@@ -38,5 +38,6 @@ def _has_sdk() -> bool:
     )
 
 
-def _variable(name: str) -> str:
+def read(name: str) -> str:
+    """A variable of OpenTelemetry; empty if it is not set."""
     return os.environ.get(name, "").strip()
