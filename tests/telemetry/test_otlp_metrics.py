@@ -60,7 +60,9 @@ def test_the_collector_receives_what_prometheus_reads(
 
     assert comparable(received)
     assert comparable(received) == comparable(expected)
-    assert {name.partition("{")[0] for name in received} == {m.name for m in read_metrics(connection) if m.samples}
+    # Sessions of other clients may have ended since.
+    names = {metric.name for metric in read_metrics(connection) if metric.samples}
+    assert names <= {name.partition("{")[0] for name in received}
     (resource,) = collector.resources
     assert (resource["service.name"], resource["service.instance.id"]) == ("clerk", "metrics")
 
