@@ -21,8 +21,9 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 
 from clerk.documents import repository, skipped, storage_scan
+from clerk.documents.html_content import has_same_text
 from clerk.documents.kinds import KINDS
-from clerk.documents.media_types import HTML, NAMES, PDF, PDF_OR_HTML, READABLE, type_of_content
+from clerk.documents.media_types import HTML, NAMES, PDF, PDF_OR_HTML, READABLE, STORED_EXTENSIONS, type_of_content
 from clerk.documents.repository import DocumentRef, Download, FetchOutcome, TrackedDocument
 from clerk.documents.sanitize import clean_text
 from clerk.documents.skipped import OperatorDetails, SkippedEntry
@@ -275,6 +276,9 @@ class SourceSync:
                     return self._skip(unread)
                 ref = replace(ref, media_type=check_content(sink, ref.media_type, result.content_type))
                 download = Download(sink.sha256, sink.size, result.validators.etag, result.validators.last_modified)
+                if tracked and current and await asyncio.to_thread(self._has_same_text, tracked, ref, pending):
+                    await asyncio.to_thread(self._record_unchanged, tracked, ref)
+                    return FetchOutcome.UNCHANGED
                 is_complete = listed.date is not None and listed.kind
                 if not is_complete and not (tracked and current and tracked.sha256 == download.sha256):
                     listed = replace(listed, media_type=ref.media_type)
@@ -372,6 +376,17 @@ class SourceSync:
         with self.connect() as connection:
             pdf = self.storage.pdf(repository.document_by_id(connection, tracked.id))
         return pdf.is_file() and sha256_file(pdf) == tracked.sha256
+
+    def _has_same_text(self, tracked: TrackedDocument, ref: DocumentRef, pending: PendingDownload) -> bool:
+        """Whether a web page differs from the stored one in its markup only, as in tokens and view states."""
+        if ref.media_type != HTML:
+            return False
+        with self.connect() as connection:
+            stored = self.storage.pdf(repository.document_by_id(connection, tracked.id))
+        if stored.suffix != f".{STORED_EXTENSIONS[HTML]}" or not stored.is_file():
+            return False
+        pending.file.flush()
+        return has_same_text(stored.read_bytes(), pending.path.read_bytes())
 
     def _record_unchanged(self, tracked: TrackedDocument, ref: DocumentRef) -> None:
         with self.connect() as connection:

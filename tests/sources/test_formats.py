@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from clerk.cli import cli
 from clerk.documents import manifest, storage_scan
+from clerk.documents.html_content import has_same_text
 from clerk.documents.media_types import DOCX, HTML, PDF, PDF_OR_HTML, type_of_content
 from clerk.documents.repository import FetchOutcome, list_documents
 from clerk.documents.storage import Document, SiteStorage, write
@@ -96,6 +97,30 @@ def test_the_date_of_a_web_page_and_of_a_word_document_is_found_in_the_text(town
         ("minutes", date(2024, 3, 5), "text"),
         ("agenda", date(2024, 3, 6), "text"),
     }
+
+
+def test_a_web_page_is_revised_only_if_its_text_changes(town: Town, web: Web) -> None:
+    hidden = '<!-- {0} --><input type="hidden" value="{0}"><script>at = {0} < 1</script>'
+    page = f"<html><body>{hidden}<p>{{1}}</p></body></html>"
+
+    def fetch(token: str, text: str) -> FetchOutcome:
+        web.routes["/minutes-2024-03-07.html"] = Reply(page.format(token, text).encode())
+        (outcome,) = town.fetch("links", {"pages": f"{web.url}/list", "meeting": "Council", "link": "html$"}).outcomes
+        return outcome
+
+    web.serve_html("/list", '<a href="/minutes-2024-03-07.html">Minutes</a>')
+    assert fetch("1", "The motion carried.") == FetchOutcome.NEW
+    assert fetch("2", "The motion carried.") == FetchOutcome.UNCHANGED
+    assert fetch("3", "The motion failed.") == FetchOutcome.REVISED
+    assert len(town.rows()) == 2
+
+
+@pytest.mark.parametrize(
+    "page", [b"", b"text", b"<", b"<p", b"<!-- x", b"<script>", b"a<b>c</b", b"<script>1</script>x"]
+)
+def test_texts_of_incomplete_pages(page: bytes) -> None:
+    assert has_same_text(page, page)
+    assert not has_same_text(page, b"other " + page)
 
 
 def test_a_scan_of_the_storage_finds_documents_with_their_type(tmp_path: Path) -> None:
