@@ -300,8 +300,8 @@ def test_systemd_accepts_the_drop_ins_of_the_readme(drop_in: str, tmp_path: Path
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_the_readme_has_seven_drop_ins() -> None:
-    assert len(DROP_INS) == 7
+def test_the_readme_has_nine_drop_ins() -> None:
+    assert len(DROP_INS) == 9
 
 
 def test_cron_uses_the_settings_and_the_storage_of_the_units(tmp_path: Path) -> None:
