@@ -15,10 +15,11 @@ import contextlib
 import itertools
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, fields
 from pathlib import Path
 
 import click
@@ -136,18 +137,22 @@ def main() -> None:
     if reason := unsupported():
         sys.exit(f"bin/bench hosts: {reason}")
     cases = list(itertools.product(given.latency, given.storage, given.hosts))
-    rows = []
-    with ProgressReporter(given.quiet) as progress, tempfile.TemporaryDirectory(prefix="clerk-hosts-") as scratch:
-        for number, (latency, storage, count) in enumerate(cases):
-            progress.update("cases", number, len(cases))
-            rows.append(measure(storage, count, latency, given, Path(scratch) / str(number)))
-            progress.note(str(rows[-1]))
-    results = {"load_before": round(os.getloadavg()[0], 1), "rows": [asdict(row) for row in rows]}
-    click.echo(json.dumps(results, indent=2) if given.json else _table(rows))
+    rows: list[Row] = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ends the servers, workers and namespaces
+    try:
+        with ProgressReporter(given.quiet) as progress, tempfile.TemporaryDirectory(prefix="clerk-hosts-") as scratch:
+            for number, (latency, storage, count) in enumerate(cases):
+                progress.update("cases", number, len(cases))
+                rows.append(measure(storage, count, latency, given, Path(scratch) / str(number)))
+                progress.note(str(rows[-1]))
+    finally:
+        # Also those that were measured until it was stopped.
+        results = {"load_at_end": round(os.getloadavg()[0], 1), "rows": [asdict(row) for row in rows]}
+        click.echo(json.dumps(results, indent=2) if given.json else _table(rows))
 
 
 def _table(rows: list[Row]) -> str:
-    names = list(asdict(rows[0]))
+    names = [field.name for field in fields(Row)]
     lines = [names, ["---"] * len(names), *([str(value) for value in asdict(row).values()] for row in rows)]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
