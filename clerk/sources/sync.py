@@ -112,6 +112,7 @@ class SourceSync:
         self._unread: dict[str, SkippedEntry] = {}
         self._budget = fetcher.client.budget
         self._stopped: BudgetExceeded | None = None
+        self._reporting = asyncio.Lock()
         self._removed: list[TrackedDocument] = []
         """Documents that the source no longer lists under their key."""
 
@@ -246,7 +247,8 @@ class SourceSync:
                     group.create_task(work())
 
     async def _report(self, total: int) -> None:
-        await asyncio.to_thread(self.report, self.result.outcomes.total(), total)
+        async with self._reporting:  # one after the other: a later number must not be overwritten by an earlier one
+            await asyncio.to_thread(self.report, self.result.outcomes.total(), total)
 
     async def _process(self, item: SyncItem) -> FetchOutcome:
         listed, tracked = item.ref, item.tracked
