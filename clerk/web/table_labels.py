@@ -8,7 +8,9 @@ from markupsafe import Markup
 
 # Only templates can write these tags: other text is escaped. No table contains another.
 _TABLE = re.compile(r"<table.*?</table>", re.DOTALL)
-_HEADING = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
+_HEADING = re.compile(r"<th\b([^>]*)>(.*?)</th>", re.DOTALL)
+_OWN_LABEL = re.compile(r'data-label="([^"]*)"')
+"""A heading that is too long for a card has a shorter one."""
 _ROW = re.compile(r"<tr\b.*?</tr>", re.DOTALL)
 _CELL = re.compile(r"<(t[dh])\b(?=([^>]*)>)")
 _ARROWS = " ▲▼\n"
@@ -21,8 +23,13 @@ def label_cells(html: str) -> Markup:
 
 def _label_table(table: str) -> str:
     head, separator, body = table.partition("</thead>")
-    titles = [Markup(title).striptags().strip(_ARROWS) for title in _HEADING.findall(head)]  # noqa: S704
+    titles = [_title(attributes, text) for attributes, text in _HEADING.findall(head)]
     return head + separator + _ROW.sub(lambda row: _label_row(row[0], titles), body)
+
+
+def _title(attributes: str, text: str) -> str:
+    own = _OWN_LABEL.search(attributes)
+    return Markup(own[1] if own else text).striptags().strip(_ARROWS)  # noqa: S704 (the template's own markup)
 
 
 def _label_row(row: str, titles: list[str]) -> str:
