@@ -36,6 +36,9 @@ class Alert:
     """Code for programs."""
     what: str
     remedy: str
+    site: str | None = None
+    """The only site that it is about."""
+    queue: str | None = None
 
 
 def find_alerts(status: PipelineStatus) -> list[Alert]:
@@ -113,7 +116,8 @@ def _stuck_sites(status: PipelineStatus) -> list[Alert]:
         return []
     names = [f"{row['subdomain']} (no progress for {format_duration(row['idle_for'])})" for row in status.stuck]
     remedy = f"see the reason: clerk why {status.stuck[0]['subdomain']}"
-    return [Alert("stuck", f"{_are(sites, 'site')} stuck: {_first_names(names, sites)}", remedy)]
+    what = f"{_are(sites, 'site')} stuck: {_first_names(names, sites)}"
+    return [Alert("stuck", what, remedy, site=_only_site(status.stuck, sites))]
 
 
 def _dead_workers(status: PipelineStatus) -> list[Alert]:
@@ -220,7 +224,7 @@ def _failed_runs(status: PipelineStatus) -> list[Alert]:
         return []
     names = [row["subdomain"] for row in status.failed]
     what = f"the last run of {pluralize(sites, 'site')} failed: {_first_names(names, sites)}"
-    return [Alert("failed", what, f"see the reason: clerk why {names[0]}")]
+    return [Alert("failed", what, f"see the reason: clerk why {names[0]}", site=_only_site(status.failed, sites))]
 
 
 def _skipped_entries(status: PipelineStatus) -> list[Alert]:
@@ -235,7 +239,7 @@ def _skipped_entries(status: PipelineStatus) -> list[Alert]:
     )
     site = first["subdomain"]
     remedy = f"list them: clerk site skipped {site}; give a date: clerk site date {site} FILE DATE"
-    return [Alert("skipped", what, remedy)]
+    return [Alert("skipped", what, remedy, site=_only_site(status.skipped, sites))]
 
 
 def _paused_queues(status: PipelineStatus) -> list[Alert]:
@@ -246,6 +250,7 @@ def _paused_queues(status: PipelineStatus) -> list[Alert]:
             f" since {format_timestamp(queue['paused_at'], status.now)};"
             f" {_jobs_wait(queue['on_hold']) if queue['on_hold'] else 'no job waits in it'}",
             f"clerk resume --queue {queue['queue']}",
+            queue=queue["queue"],
         )
         for queue in status.queues
         if queue["paused"]
@@ -258,11 +263,16 @@ def _paused_sites(status: PipelineStatus) -> list[Alert]:
         return []
     names = [f"{row['subdomain']} (by {row['paused_by']})" for row in status.paused]
     what = f"{_are(sites, 'site')} paused: {_first_names(names, sites)}"
-    return [Alert("site_paused", what, f"clerk resume {status.paused[0]['subdomain']}")]
+    remedy = f"clerk resume {status.paused[0]['subdomain']}"
+    return [Alert("site_paused", what, remedy, site=_only_site(status.paused, sites))]
 
 
 def _are(number: int, noun: str, plural: str | None = None) -> str:
     return f"{pluralize(number, noun, plural)} {'is' if number == 1 else 'are'}"
+
+
+def _only_site(rows: list[Row], total: int) -> str | None:
+    return rows[0]["subdomain"] if total == 1 else None
 
 
 def _first_names(names: list[str], total: int) -> str:

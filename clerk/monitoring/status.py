@@ -42,7 +42,10 @@ cross join lateral (values
 ) c (stage, phase, total, completed, failed)
 group by c.stage
 """
-_LAST_MINUTE = "select stage, (succeeded + failed)::integer as jobs_last_minute from jobs_last_minute"
+_LAST_MINUTE = """
+select stage, (succeeded + failed)::integer as jobs_last_minute, pages::integer as pages_last_minute
+from jobs_last_minute
+"""
 # Without the rate: the planner then skips the events of the last hour, of which there can be millions.
 _QUEUES = """
 select queue, waiting::integer, scheduled::integer, on_hold::integer, running::integer, oldest_waiting_since, paused,
@@ -110,7 +113,7 @@ class PipelineStatus:
     outcomes: dict[str, int]
     """Outcome of the last run → number of sites, the most frequent first."""
     stages: list[Row]
-    """One row per stage: its sites, their units, its jobs of the last minute and its durations."""
+    """One row per stage: its sites, their units, its jobs and pages of the last minute and its durations."""
     queues: list[Row]
     """One row per queue that has jobs or is paused."""
     workers: list[Worker]
@@ -217,7 +220,11 @@ def _read_stages(connection: Connection, durations: dict[str, Row]) -> list[Row]
     counts = {row["stage"]: row for row in fetch_rows(connection, _STAGES)}
     last_minute = {row["stage"]: row for row in fetch_rows(connection, _LAST_MINUTE)}
     zeros = dict.fromkeys(
-        ("sites", "total", "completed", "failed", "run_total", "run_completed", "run_failed", "jobs_last_minute"), 0
+        (
+            *("sites", "total", "completed", "failed", "run_total", "run_completed", "run_failed"),
+            *("jobs_last_minute", "pages_last_minute"),
+        ),
+        0,
     )
     return [
         {"stage": stage, **zeros, **counts.get(stage, {}), **last_minute.get(stage, {}), **durations.get(stage, {})}
