@@ -852,7 +852,7 @@ comment on column failing_deliveries.destination is 'Mail addresses and webhook 
 comment on column failing_deliveries.step is 'match: the new pages of a publication could not be matched; query: this query could not; deliver: matches could not be sent.';
 comment on column fetch_hosts.held_until is 'The host asked to be left alone until then (Retry-After).';
 comment on column host_disks.low_since is 'Since when less than a tenth and less than 20 GB are free; NULL if more is.';
-comment on column host_disks.purpose is 'What is on the disk: storage, publish, database, cache, temporary files.';
+comment on column host_disks.purpose is 'What is on the disk: storage, published archives, database, cache, temporary files.';
 comment on column index_bloat.bloat_percent is 'Up to about 30 is normal: pages that are split by inserts are not full.';
 comment on column index_bloat.expected_bytes is 'Estimated size after a reindex, from the statistics of the last vacuum and analyze. NULL: there are none.';
 comment on column job_claims.holder is 'application_name of the worker process, unique per process.';

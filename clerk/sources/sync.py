@@ -40,6 +40,7 @@ from clerk.error_causes import is_host_error
 from clerk.errors import (
     BudgetExceeded,
     DownloadFailed,
+    EntriesSkipped,
     FetchError,
     InvalidPluginResult,
     JobError,
@@ -47,7 +48,6 @@ from clerk.errors import (
     PdfEmpty,
     PdfError,
     RobotsDisallowed,
-    SourceUnreadable,
 )
 from clerk.sources.fetcher import Fetcher
 from clerk.sources.http.client import FetchResult, Sink, Validators, redact_url
@@ -137,7 +137,7 @@ class SourceSync:
             return self.result
         await asyncio.to_thread(self._record_removed, plan.removed)
         if self._has_only_skipped():
-            raise SourceUnreadable(
+            raise EntriesSkipped(
                 f"all {self.fetcher.skipped_count:,} entries of the listing were skipped; "
                 f"the first: {self.fetcher.skipped[0]}"
             )

@@ -15,7 +15,7 @@ from psycopg.rows import DictRow
 from starlette.requests import Request
 from starlette.responses import Response
 
-from clerk.monitoring.alerts import Alert, find_alerts
+from clerk.monitoring.alerts import Alert, Severity, find_alerts
 from clerk.monitoring.status import PipelineStatus, SlowStats, read_slow_stats, read_status
 from clerk.pipeline.engine import STAGES
 from clerk.web import charts
@@ -42,13 +42,18 @@ _ALERT_URLS = {
     "dead_worker": "/queues",
     "violations": "#violations",
     "failures": "/failures",
+    "source": "/failures?stage=fetch",
     "failed": "/sites?only=failed",
+    "partial": "/sites?outcome=partial",
+    "no_documents": "/sites?outcome=no_documents",
+    "documents": "/failures",
+    "deliveries": "/failures?stage=delivery",
+    "host_problem": "/queues",
     "skipped": "/skipped",
     "queue_paused": "/queues",
     "site_paused": "/sites?only=paused",
 }
 """Kind of alert → page with the details."""
-_MINOR_ALERTS = {"unchecked", "skipped", "queue_paused", "site_paused"}
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,7 @@ class Overview:
     @property
     def has_serious_alert(self) -> bool:
         """Whether somebody has to act: a pause, a skipped entry or an unfinished check stops nothing."""
-        return any(alert.kind not in _MINOR_ALERTS for alert, _ in self.alerts)
+        return any(alert.severity is Severity.ERROR for alert, _ in self.alerts)
 
     @property
     def running_jobs(self) -> int:

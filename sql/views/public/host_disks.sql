@@ -7,6 +7,6 @@ where d.reported_at >= clerk_now() - interval '10 minutes';
 
 comment on view host_disks is
     'Disks that workers write to, one row per machine and disk, as reported within the last ten minutes.';
-comment on column host_disks.purpose is 'What is on the disk: storage, publish, database, cache, temporary files.';
+comment on column host_disks.purpose is 'What is on the disk: storage, published archives, database, cache, temporary files.';
 comment on column host_disks.low_since is
     'Since when less than a tenth and less than 20 GB are free; NULL if more is.';
