@@ -40,6 +40,7 @@ from clerk.error_causes import is_host_error
 from clerk.errors import (
     BudgetExceeded,
     DownloadFailed,
+    EntriesSkipped,
     FetchError,
     InvalidPluginResult,
     JobError,
@@ -48,7 +49,6 @@ from clerk.errors import (
     PdfError,
     PluginProgrammingError,
     RobotsDisallowed,
-    SourceUnreadable,
 )
 from clerk.plugins.isolation import as_job_error
 from clerk.sources.fetcher import Fetcher
@@ -140,7 +140,7 @@ class SourceSync:
             return self.result
         await asyncio.to_thread(self._record_removed, plan.removed)
         if self._has_only_skipped():
-            raise SourceUnreadable(
+            raise EntriesSkipped(
                 f"all {self.fetcher.skipped_count:,} entries of the listing were skipped; "
                 f"the first: {self.fetcher.skipped[0]}"
             )
