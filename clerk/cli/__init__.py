@@ -32,6 +32,7 @@ _COMMANDS = {
     "dashboard": "clerk.cli.dashboard:dashboard",
     "db": "clerk.cli.db:db",
     "demo": "clerk.cli.demo:demo",
+    "doctor": "clerk.cli.doctor:doctor",
     "document": "clerk.cli.document:document",
     "failures": "clerk.cli.failures:failures",
     "legacy": "clerk.cli.legacy:legacy",

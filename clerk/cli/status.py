@@ -97,8 +97,7 @@ def _read_pipeline(connection: Connection) -> View:
 def _kernel_alerts() -> list[Alert]:
     """Whether this machine's kernel cannot restrict the processes that read PDFs."""
     problem = restrictions.find_problem()
-    remedy = "run workers on Linux 5.13 or newer with Landlock enabled; until then, as a user that owns nothing else"
-    return [] if problem is None else [Alert("sandbox", problem, remedy)]
+    return [] if problem is None else [Alert("sandbox", problem, restrictions.REMEDY)]
 
 
 def _read_site(connection: Connection, subdomain: str, everything: bool) -> View:

@@ -26,6 +26,7 @@ REPORTS = {
     "clerk db status",
     "clerk db url",
     "clerk db verify",
+    "clerk doctor",
     "clerk document pdf",
     "clerk legacy inspect",
     "clerk metrics",

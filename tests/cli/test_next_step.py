@@ -137,7 +137,7 @@ def test_each_state_of_the_pipeline(
         assert """    clerk search '"bike lanes"'\n""" in shown
         assert "    clerk serve\n" in shown
 
-        engine.pause_queue(connection, "ocr")
+        engine.pause_queue(connection, "ocr", "tests")
         assert "Something needs attention:\n! queue ocr is paused" in (shown := clerk())
         assert "  → clerk resume --queue ocr\n" in shown
     connection.execute("delete from clerk_migrations where version = (select max(version) from clerk_migrations)")
@@ -147,7 +147,7 @@ def test_each_state_of_the_pipeline(
 def _publish(connection: psycopg.Connection) -> None:
     connection.execute(
         "insert into publications (subdomain, run_id, content_hash, pages, deployed_at)"
-        " select subdomain, max(run_id), 'aa', 1, now() from pipeline_runs group by subdomain"
+        " select subdomain, max(run_id), repeat('a', 64), 1, now() from pipeline_runs group by subdomain"
     )
 
 
