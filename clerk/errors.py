@@ -47,6 +47,18 @@ class DatabaseNotReady(DatabaseUnreachable):
     code = "DatabaseNotReady"
 
 
+class NoDatabase(DatabaseUnreachable):
+    """There is no DATABASE_URL, and no embedded database under CLERK_HOME yet."""
+
+    code = "NoDatabase"
+
+
+class EmbeddedServerStopped(DatabaseUnreachable):
+    """The embedded database exists, and its server does not run: no command and no worker uses it."""
+
+    code = "EmbeddedServerStopped"
+
+
 class DatabaseRefused(ClerkError):
     """The database rejected a statement: missing privileges, full disk, lock timeout."""
 
