@@ -42,6 +42,7 @@ KINDS: dict[str, Severity] = {
     "documents": Severity.WARNING,
     "deliveries": Severity.ERROR,
     "skipped": Severity.WARNING,
+    "edited_extractor": Severity.WARNING,
     "queue_paused": Severity.WARNING,
     "site_paused": Severity.WARNING,
     "unchecked": Severity.WARNING,

@@ -45,6 +45,7 @@ def find_alerts(status: PipelineStatus) -> list[Alert]:
         *_sites_without_documents(status),
         *_failed_documents(status),
         *_skipped_entries(status),
+        *_edited_extractors(status),
         *_paused_queues(status),
         *_paused_sites(status),
     ]
@@ -127,9 +128,8 @@ def _stuck_sites(status: PipelineStatus) -> list[Alert]:
     remedy = f"see the reason: clerk why {status.stuck[0]['subdomain']}"
     what = f"{are(sites, 'site')} stuck: {first_names(names, sites)}"
     since = _oldest(status.now - row["idle_for"] for row in status.stuck if row["idle_for"])
-    return [
-        Alert("stuck", what, remedy, sites, since, site=_only_site([row["subdomain"] for row in status.stuck], sites))
-    ]
+    site = _only_site([row["subdomain"] for row in status.stuck], sites)
+    return [Alert("stuck", what, remedy, sites, since, site=site)]
 
 
 def _dead_workers(status: PipelineStatus) -> list[Alert]:
@@ -279,6 +279,20 @@ def _skipped_entries(status: PipelineStatus) -> list[Alert]:
     newest = max(row["newest"] for row in status.skipped)
     what += f"; the newest {format_relative(newest, status.now)}"
     return [Alert("skipped", what, remedy, entries, first["all_since"])]
+
+
+def _edited_extractors(status: PipelineStatus) -> list[Alert]:
+    return [
+        Alert(
+            "edited_extractor",
+            f"the extractor {row['extractor']} of plugin {row['plugin']} was edited without a new version:"
+            f" documents have findings of {row['codes']} codes of version {row['version']}",
+            f"give it a new version; if the findings do not change: clerk plugins accept {row['extractor']}",
+            row["codes"],
+            row["edited_at"],
+        )
+        for row in status.edited_extractors
+    ]
 
 
 def _paused_queues(status: PipelineStatus) -> list[Alert]:

@@ -100,6 +100,9 @@ select subdomain, count(*)::integer as entries, (sum(count(*)) over ())::integer
        min(min(skipped_since)) over () as all_since
 from skipped_documents where state = 'open' group by subdomain order by 2 desc, 1 limit %(limit)s
 """
+_EDITED_EXTRACTORS = """
+select extractor, version, plugin, codes, edited_at from edited_extractors order by edited_at limit %(limit)s
+"""
 _ERRORS = """
 select max(at) as at, subdomain, stage, status, error_code, count(*)::integer as documents,
        (array_agg(meeting order by at desc))[1] as meeting, (array_agg(date order by at desc))[1] as date,
@@ -164,6 +167,8 @@ class PipelineStatus:
     skipped: list[Row]
     """Sites whose source has entries that did not become documents, those with the most first. `all_entries`,
     `all_sites` and `all_since`: of all such sites."""
+    edited_extractors: list[Row]
+    """Extractors whose code changed without a new version."""
     errors: list[Row]
     """Errors of the last seven days, grouped by site, stage and code, with the latest document of each group."""
     events: list[Row]
@@ -239,6 +244,7 @@ def read_status(connection: Connection, slow: SlowStats | None = None) -> Pipeli
         deliveries=fetch_rows(connection, _DELIVERIES),
         disks=fetch_rows(connection, _DISKS),
         skipped=fetch_rows(connection, _SKIPPED, limit=MAX_ROWS),
+        edited_extractors=fetch_rows(connection, _EDITED_EXTRACTORS, limit=MAX_ROWS),
         errors=fetch_rows(connection, _ERRORS, limit=MAX_ROWS),
         events=fetch_rows(connection, _EVENTS, limit=_MAX_EVENTS),
         failures_last_hour=failures["last_hour"],
