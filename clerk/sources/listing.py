@@ -12,7 +12,7 @@ from typing import Any
 from clerk.documents.media_types import NAMES, READABLE
 from clerk.documents.repository import DocumentRef
 from clerk.documents.sanitize import clean_text
-from clerk.errors import InvalidPluginResult
+from clerk.errors import BudgetExceeded, InvalidPluginResult
 from clerk.sources.fetcher import Fetcher
 
 _MAX_DOCUMENTS = 500_000
@@ -35,6 +35,8 @@ class SourceListing:
     reasons: list[str] = field(default_factory=list)
     """Why entries were skipped, for the first ones."""
     is_complete: bool = True
+    stopped: str = ""
+    """Why the listing is not complete, if not because of the time limit: `by the budget of a run (…)`."""
 
     def add(self, ref: DocumentRef) -> None:
         self.documents += 1
@@ -61,6 +63,7 @@ class SourceListing:
             "skipped": self.skipped,
             "reasons": self.reasons,
             "complete": self.is_complete,
+            "stopped": self.stopped,
         }
 
 
@@ -79,6 +82,8 @@ async def list_source(fetcher: Fetcher, max_seconds: float | None, report: Calla
                     break
     except TimeoutError:
         listing.is_complete = False
+    except BudgetExceeded as error:
+        listing.is_complete, listing.stopped = False, f"by the budget of a run ({error})"
     finally:
         fetcher.close()
         listing.skipped, listing.reasons = fetcher.skipped_count, list(fetcher.skipped)
