@@ -47,6 +47,10 @@ def group_links(
 ) -> GroupedLinks:
     """The rows of the links to documents that are not in one of the `given` rows."""
     grouped = GroupedLinks()
+    groups = {node.mem_id: group for node in parser.css("a") if (group := _group(node, documents, find_address))}
+    grouped.count = len(groups)
+    if all(_is_in_row(node, given) for node in parser.css("a") if node.mem_id in groups):
+        return grouped
     stack = [_Open(0)]
     row = 0
     """Id of the given row that is open."""
@@ -56,10 +60,8 @@ def group_links(
         if is_start:
             stack.append(_Open(node.mem_id))
             row = row or (node.mem_id if node.mem_id in given else 0)
-            if group := _group(node, documents, find_address):
-                grouped.count += 1
-                if not row:
-                    _add(stack[-1], f"{group} {grouped.count}" if group == "?" else group)
+            if not row and (group := groups.get(node.mem_id)):
+                _add(stack[-1], f"? {node.mem_id}" if group == "?" else group)
         else:
             element, parent = stack.pop(), stack[-1]
             if element.id == row:
@@ -70,11 +72,18 @@ def group_links(
 
 def _group(node: LexborNode, documents: re.Pattern[str], find_address: Callable[[str, str], str | None]) -> str | None:
     """The meeting to which a link belongs; `?` if its address does not say. None: it is no link to a document."""
-    if node.tag != "a":
-        return None
     address = find_address(node.attributes.get("href") or "", node.attributes.get("onclick") or "")
     match = documents.search(address[:_MAX_ADDRESS]) if address else None
     return next((value for value in match.groups() if value), "?") if match else None
+
+
+def _is_in_row(node: LexborNode, given: set[int]) -> bool:
+    element: LexborNode | None = node
+    while element is not None:
+        if element.mem_id in given:
+            return True
+        element = element.parent
+    return False
 
 
 def _add(element: _Open, group: str) -> None:

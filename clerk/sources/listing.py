@@ -12,7 +12,7 @@ from typing import Any
 from clerk.documents.media_types import NAMES, READABLE
 from clerk.documents.repository import DocumentRef
 from clerk.documents.sanitize import clean_text
-from clerk.errors import InvalidPluginResult
+from clerk.errors import BudgetExceeded, InvalidPluginResult
 from clerk.sources.fetcher import Fetcher
 
 _MAX_DOCUMENTS = 500_000
@@ -38,6 +38,8 @@ class SourceListing:
     is_complete: bool = True
     examples: list[DocumentRef] = field(default_factory=list)
     """The first documents."""
+    stopped: str = ""
+    """Why the listing is not complete, if not because of the time limit: `by the budget of a run (…)`."""
 
     def add(self, ref: DocumentRef) -> None:
         self.documents += 1
@@ -70,6 +72,7 @@ class SourceListing:
                 {"url": ref.url, "meeting": ref.meeting, "date": ref.date, "kind": ref.kind, "name": ref.name}
                 for ref in self.examples
             ],
+            "stopped": self.stopped,
         }
 
 
@@ -88,6 +91,8 @@ async def list_source(fetcher: Fetcher, max_seconds: float | None, report: Calla
                     break
     except TimeoutError:
         listing.is_complete = False
+    except BudgetExceeded as error:
+        listing.is_complete, listing.stopped = False, f"by the budget of a run ({error})"
     finally:
         fetcher.close()
         listing.skipped, listing.reasons = fetcher.skipped_count, list(fetcher.skipped)

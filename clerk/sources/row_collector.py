@@ -10,7 +10,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from clerk.documents.html_tree import PageRejected, check_nesting, walk
 from clerk.documents.sanitize import clean_text
-from clerk.sources.html_tree import HEADING_SYMBOLS, HEADINGS, AddressResolver, base_url
+from clerk.sources.html_tree import HEADING_SYMBOLS, HEADINGS, MAX_LINKS, AddressResolver, base_url
 from clerk.sources.link_groups import GroupedLinks, group_links
 
 MAX_ROWS = 20_000
@@ -56,6 +56,8 @@ def extract_rows(
     """
     check_nesting(html)
     parser = LexborHTMLParser(html)
+    if len(parser.css("a")) > MAX_LINKS:
+        raise PageRejected(f"has more than {MAX_LINKS:,} links")
     row_ids = {node.mem_id for node in parser.css(rows)} if rows else set()
     grouped = group_links(parser, row_ids, re.compile(links, re.IGNORECASE), find_address) if links else GroupedLinks()
     collector = _RowCollector(
@@ -71,7 +73,7 @@ def extract_rows(
     hidden = parser.css("input[type=hidden]") if fields else []
     return {
         "title": collector.title,
-        "containers": len(parser.css(container)) + len(grouped.rows),
+        "containers": len(parser.css(container)) + grouped.count,
         "documents": grouped.count,
         "rows": collector.rows,
         "fields": {
@@ -198,7 +200,6 @@ class _RowCollector:
 
     def _start_link(self, node: LexborNode) -> None:
         self._end_link()
-        self.addresses.count()
         attributes = node.attributes
         address = find_address(attributes.get("href") or "", attributes.get("onclick") or "")
         if address is None or (url := self.addresses.resolve(address)) is None or self._row is None:

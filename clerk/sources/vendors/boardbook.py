@@ -20,7 +20,7 @@ from clerk.sources.vendors.portal import PortalFetcher, body_of, first_day_of, k
 _PORTAL = "https://meetings.boardbook.org"
 _ROWS = "table#PublicMeetingsTable > tbody > tr, tr.row-for-board, tr:not(:has(tr)):has(a[href*='/Public/' i])"
 _CONTAINER = "table#PublicMeetingsTable, tr.row-for-board, [id*='PublicMeetings' i]"
-_LINKS = r"/Public/(?:Agenda|Minutes|PublicNotice)/[\w-]+\?(?:.*&)?meeting=(\w+)"
+_LINKS = r"(?:^|/)Public/(?:Agenda|Minutes|PublicNotice)/[\w-]+\?(?:.*&)?meeting=(\w+)"
 _PAGE = re.compile(r"/Public/(?P<kind>Agenda|Minutes|PublicNotice)/(?=[\w-]+$)", re.IGNORECASE)
 _KINDS = {"agenda": "agenda", "minutes": "minutes", "publicnotice": "notice"}
 _LABEL = re.compile(r"\s*\bMeeting Type:\s*(?P<type>.*)$", re.IGNORECASE)

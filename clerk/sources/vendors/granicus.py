@@ -27,7 +27,7 @@ _CONTAINER = (
     "table.listingTable, table.listingTableUpcoming, tr.listingRow, #archive, #upcoming, .archive, "
     "a[href*='ViewPublisherRSS.php' i], form[action*='ViewSearchResults.php' i]"
 )
-_LINKS = r"/(?:Generated)?(?:Agenda|Minutes|Meta|Document)Viewer\.php\?(?:.*&)?(?:clip_id|event_id)=(\d+)"
+_LINKS = r"(?:^|/)(?:Generated)?(?:Agenda|Minutes|Meta|Document)Viewer\.php\?(?:.*&)?(?:clip_id|event_id)=(\d+)"
 _VIEWERS = re.compile(r"/(?P<generated>Generated)?(?P<kind>Agenda|Minutes|Document|Meta)Viewer\.php$", re.IGNORECASE)
 _FILE = re.compile(r"\.(?:pdf|docx?|html?)$", re.IGNORECASE)
 _KEYS = ("meta_id", "doc_id", "file", "clip_id", "event_id")

@@ -19,7 +19,7 @@ from clerk.sources.vendors.portal import PortalFetcher, body_of, first_day_of, k
 
 _ROWS = ".MeetingRow"
 _CONTAINER = "[id$=pnlMeetings], [id$=lnkListView], [id$=pnlUpcomingMeetings], .MeetingRow"
-_LINKS = r"/(?:FileOpen|FileView)\.aspx\?(?=.*Type=)(?:.*&)?ID=(\d+)"
+_LINKS = r"(?:^|/)(?:FileOpen|FileView)\.aspx\?(?=.*Type=)(?:.*&)?ID=(\d+)"
 _CELLS = ".RowLink, .RowRight, .RowDetails"
 _BOARD = re.compile(
     r"\b(?:Board|Group|Committee|Department|Body):\s*(?P<board>.{1,200}?)\s*(?:\b(?:Type|Status|Location):|$)"

@@ -31,7 +31,7 @@ _CUSTOM_RANGE = 11
 """Value of `dropid`: from `dropsv` to `dropev`."""
 _TYPES = {"1": "agenda", "2": "minutes", "3": "packet", "5": "packet"}
 _LINKS = (
-    r"/(?:Meetings/ViewMeeting|Documents/(?:DownloadFile|DownloadFileBytes|ViewDocument)\b[^?]*)"
+    r"(?:^|/)(?:Meetings/ViewMeeting|Documents/(?:DownloadFile|DownloadFileBytes|ViewDocument)\b[^?]*)"
     r"\?(?:.*&)?(?:meeting)?id=(\d+)"
 )
 _EMBEDDED = re.compile(r"\bnew\s{1,9}SearchResults\s{0,9}\(\s{0,99}(?=\{)")

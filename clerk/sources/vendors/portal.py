@@ -49,7 +49,8 @@ _EDGES = " \t-\u2013\u2014:;,.*|/@&"
 _STATUS_AT_EDGE = re.compile(
     rf"^[\s*(\[]{{0,5}}{_STATUS}[\s*)\]!]{{0,5}}[-\u2013\u2014:*|]{{1,3}}"
     rf"|[-\u2013\u2014:*(\[|]{{1,3}} ?{_STATUS}[\s*)\]!]{{0,5}}$"
-    r"| \*{0,3}(?:cancell?ed|postponed|rescheduled)\*{0,3}$",
+    r"| \*{0,3}(?:cancell?ed|postponed|rescheduled)\*{0,3}$"
+    r"|[-\u2013\u2014 ] ?(?:amended|revised|updated|draft|final) (?:agenda|minutes)$",
     re.IGNORECASE,
 )
 _EMPTY_BRACKETS = re.compile(r"\(\s*\)|\[\s*\]")
@@ -65,8 +66,11 @@ _OTHER_COLUMNS = (
     *("link", "links", "download", "ecomment", "ecomments", "documents", "attachments", "ical", "export"),
 )
 """Words that name columns without the name of a meeting."""
-_DURATION = re.compile(
-    r"(?:\d{1,3} ?h(?:rs?|ours?)?\.?,? ?)?(?:\d{1,3} ?m(?:ins?|inutes?)?\.?)?|\d{1,2}:\d\d(?::\d\d)?(?: ?[ap]\.?m\.?)?",
+_NO_NAME = re.compile(
+    r"(?:view|watch|listen|play|download|open|html|pdf|video|audio|media|details|e-?comments?|n/a|not available"
+    r"|[\W\d])*"
+    r"|(?:\d{1,3} ?h(?:rs?|ours?)?\.?,? ?)?(?:\d{1,3} ?m(?:ins?|inutes?)?\.?)?"
+    r"|\d{1,2}:\d\d(?::\d\d)?(?: ?[ap]\.?m\.?)?",
     re.IGNORECASE,
 )
 
@@ -245,13 +249,14 @@ def first_day_of(*values: object) -> date | None:
 
 def name_of(row: Row, *words: str) -> str:
     """The body of a row's meeting: of the column that one of these words names; otherwise of the first cell that has a
-    name, of the text outside the links, or of the heading above. Empty if there is none."""
+    name, of the text outside the links if there are no cells, or of the heading above. Empty if there is none."""
     cells = [cell for cell in row.cells if not cell.is_named(*_OTHER_COLUMNS)]
     by_label = [cell for cell in cells if Cell(cell.label, "").is_named(*words)]
     by_attribute = [cell for cell in cells if cell.is_named(*words)]
-    with_name = [cell for cell in cells if not _DURATION.fullmatch(cell.text) and parse_day(cell.text) is None]
+    with_name = [cell for cell in cells if not _NO_NAME.fullmatch(cell.text) and not find_kind(cell.text)]
     texts = [cell.text for cell in (*by_label, *by_attribute, *with_name)]
-    return next((body for text in (*texts, row.plain, row.section) if (body := body_of(text))), "")
+    plain = "" if row.cells else row.plain
+    return next((body for text in (*texts, plain, row.section) if (body := body_of(text))), "")
 
 
 def day_of(row: Row) -> date | None:
