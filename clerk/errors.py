@@ -441,7 +441,7 @@ class EntriesSkipped(SourceUnreadable):
     code = "EntriesSkipped"
     remedy = (
         "see why: clerk site skipped SITE; give dates: clerk site date SITE FILE DATE, or ignore what is no document:"
-        " clerk site ignore SITE; then retry"
+        " clerk site ignore SITE FILE; then retry"
     )
 
 

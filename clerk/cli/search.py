@@ -15,7 +15,7 @@ from clerk import config
 from clerk.archive.hits import Hit
 from clerk.archive.query import HIGHLIGHT, parse
 from clerk.archive.search import Facets, SearchRequest, SearchResult, Sort
-from clerk.cli.output import info, json_option, print_json, show, table, text
+from clerk.cli.output import info, json_option, nothing_published, print_json, show, table, text
 from clerk.documents.sanitize import is_subdomain
 from clerk.documents.storage import SiteStorage
 from clerk.errors import EXIT_FAILURE, EXIT_OK
@@ -165,7 +165,7 @@ def _print_facets(facets: Facets) -> None:
 def _no_result(site: str | None, archives: int) -> str:
     if archives:
         return f"No page found in {pluralize(archives, 'archive')}."
-    return f"No archive of {site} is published." if site else "No archive is published yet."
+    return nothing_published(site)
 
 
 def _as_json(settings: config.Settings, request: SearchRequest, result: SearchResult) -> dict[str, Any]:

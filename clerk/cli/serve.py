@@ -65,7 +65,8 @@ def serve(host: str, port: int, allow_sql: bool) -> None:
     published = len(published_archives(settings.publish_dir))
     if not published:
         raise NothingPublished(
-            f"nothing is published under {settings.publish_dir}", "check the sites with `clerk status`"
+            f"nothing has been published yet under {settings.publish_dir}",
+            "a site is published at the end of its first run; see `clerk status`",
         )
     logs.configure("human")
     # Raises SystemExit, so that the embedded Postgres is released.

@@ -16,7 +16,7 @@ import click
 from clerk import config
 from clerk.archive import votes as archive
 from clerk.archive.content_hash import open_readonly
-from clerk.cli.output import info, json_option, print_json
+from clerk.cli.output import info, json_option, nothing_published, print_json
 from clerk.documents.sanitize import is_subdomain
 from clerk.errors import EXIT_FAILURE, EXIT_OK
 from clerk.humanize import pluralize
@@ -106,7 +106,7 @@ def export(
         with output.open("w", encoding="utf-8", newline="") as file:
             _write_csv(file, export.fields, rows)
     if not archives:
-        info(f"No archive of {site} is published." if site else "No archive is published yet.")
+        info(nothing_published(site))
     elif output is not None or not export.count:
         what = "individual vote" if rolls else "vote"
         info(f"{pluralize(export.count, what)} of {pluralize(len(archives), 'archive')}.")

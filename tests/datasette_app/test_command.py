@@ -90,7 +90,10 @@ def run_refused(environment: dict[str, str], port: str = "0") -> tuple[int, str]
 def test_nothing_published_is_a_one_line_error(database: Url, archives: Archives) -> None:
     code, message = run_refused(environment(database, archives))
     assert code == EXIT_FAILURE
-    assert message == f"clerk: nothing is published under {archives.published}: check the sites with `clerk status`.\n"
+    assert message == (
+        f"clerk: nothing has been published yet under {archives.published}:"
+        " a site is published at the end of its first run; see `clerk status`.\n"
+    )
 
 
 def test_a_missing_datasette_names_the_package_to_install(database: Url, archives: Archives, tmp_path: Path) -> None:

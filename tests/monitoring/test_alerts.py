@@ -178,7 +178,8 @@ def test_disks_that_are_nearly_full(connection: psycopg.Connection, worker: Work
 
 def test_failing_deliveries(connection: psycopg.Connection, worker: Worker) -> None:
     connection.execute(
-        "insert into saved_searches (name, query, query_error, query_error_at) values ('a', '(', 'no', now())"
+        "insert into saved_searches (name, query, created_by, query_error, query_error_at)"
+        " values ('a', '(', 'me', 'no', now())"
     )
     alert = alerts(connection)["deliveries"]
     assert alert.what == "1 delivery of alerts to readers failed (SavedQueryInvalid)"

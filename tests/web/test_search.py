@@ -117,8 +117,15 @@ def test_broken_and_unreached_archives_are_reported(
     assert "before 2 archives could be searched" in fetch(client, "q=bike")
 
 
-def test_no_archives(pool: ReadOnlyPool, client: TestClient, tmp_path: Path) -> None:
-    assert "No archive is published on this machine yet." in fetch(client, "q=bike")
+def test_no_archives(pool: ReadOnlyPool, client: TestClient, tmp_path: Path, connection: psycopg.Connection) -> None:
+    assert "Nothing has been published yet" in fetch(client, "q=bike")
+    first = TestClient(create_app(pool, publish_dir=tmp_path / "nowhere"), base_url="http://localhost")
+    assert "Nothing has been published yet" in fetch(first, "q=bike"), "the first publication creates the folder"
+    connection.execute("insert into sites (subdomain) values ('other')")
+    connection.execute(
+        "insert into publications (subdomain, content_hash, pages, deployed_at) values ('other', %s, 1, now())",
+        ["0" * 64],
+    )
     for nowhere in (None, tmp_path / "nowhere"):
         without = TestClient(create_app(pool, publish_dir=nowhere), base_url="http://localhost")
         assert "The published archives are not on this machine." in fetch(without, "q=bike")

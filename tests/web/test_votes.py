@@ -70,7 +70,7 @@ def test_unknown_votes_and_people_are_not_found(client: TestClient, url: str) ->
 
 
 def test_sites_without_an_archive_or_without_tables_say_so(client: TestClient, tmp_path: Path) -> None:
-    assert "No archive of this site is published" in fetch(client, "/sites/other/votes")
+    assert "No archive of this site has been published yet: clerk why other" in fetch(client, "/sites/other/votes")
     change(tmp_path, "drop table people")
     for url in ("votes", "votes/1-1", "people", "people/x"):
         assert "clerk rewind town --to extraction" in fetch(client, f"/sites/town/{url}")

@@ -52,7 +52,11 @@ _DOCUMENTS = sql.SQL("""
     ) d
     where w.storage_key is null
 """)
-QUERIES: list[SampleQuery] = [(_DOCUMENTS, {"sites": [], "keys": [], "kinds": [], "meetings": [], "dates": []})]
+_PUBLISHED = sql.SQL("select 1 as published from site_publications where deployed_at is not null limit 1")
+QUERIES: list[SampleQuery] = [
+    (_DOCUMENTS, {"sites": [], "keys": [], "kinds": [], "meetings": [], "dates": []}),
+    (_PUBLISHED, {}),
+]
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,8 @@ def show(request: Request) -> Response:
                 result = search_published(publish_dir, form.request(query), form.site or None, _TIMEOUT)
                 hits = link_hits(request.app.state.pool, result.hits, form.q)
                 facets = form.facets(result.facets, _PATH)
+        elif publish_dir is not None and not _has_published(request):
+            archives = 0  # the folder is created by the first publication
     except OSError as error:
         error_message = f"The archives on this machine cannot be read: {error.strerror}."
     return render(
@@ -95,6 +101,11 @@ def show(request: Request) -> Response:
         max_length=MAX_LENGTH,
         timeout=_TIMEOUT,
     )
+
+
+def _has_published(request: Request) -> bool:
+    with request.app.state.pool.transaction() as connection:
+        return bool(fetch_rows(connection, _PUBLISHED, {}))
 
 
 def show_page(request: Request) -> Response:

@@ -107,7 +107,11 @@ def _render(request: Request, template: str, read: Callable[[sqlite3.Connection]
     found = problem = None
     archives = published_archives(publish_dir, subdomain) if publish_dir is not None and publish_dir.is_dir() else []
     if not archives:
-        problem = "No archive of this site is published on this machine."
+        problem = (
+            "No archive of this site is published on this machine."
+            if publish_dir is None
+            else f"No archive of this site has been published yet: clerk why {subdomain} says what it waits for."
+        )
     else:
         try:
             with open_readonly(archives[0][1]) as connection:
