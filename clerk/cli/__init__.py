@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
-from clerk.cli.group import GroupWithPlugins, plugins_dir_option
+from clerk.cli.group import COMPLETE_VARIABLE, GroupWithPlugins, plugins_dir_option
 from clerk.cli.output import print_json_error
 from clerk.errors import EXIT_FAILURE, EXIT_OK, EXIT_UNKNOWN, ClerkError, StorageError, UnexpectedError
 from clerk.process import parent_death
@@ -28,6 +28,7 @@ _COMMANDS = {
     "alert": "clerk.cli.alert:alert",
     "build-all": "clerk.cli.build_all:build_all",
     "cancel": "clerk.cli.cancel:cancel",
+    "completion": "clerk.cli.completion:completion",
     "config": "clerk.cli.config:config",
     "dashboard": "clerk.cli.dashboard:dashboard",
     "db": "clerk.cli.db:db",
@@ -109,7 +110,7 @@ def run(command: click.Command, name: str | None = None) -> NoReturn:
             stream.reconfigure(errors="backslashreplace")
     try:
         arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
-        code = command.main(arguments, name, standalone_mode=False, **_CONTEXT)
+        code = command.main(arguments, name, complete_var=COMPLETE_VARIABLE, standalone_mode=False, **_CONTEXT)
         # Without standalone mode Click returns the argument of ctx.exit().
         sys.exit(code if isinstance(code, int) else EXIT_OK)
     except click.ClickException as error:

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 SERVICES = {"clerk dashboard", "clerk demo", "clerk serve", "clerk up", "clerk worker"}
 REPORTS = {
     "clerk alert list",
+    "clerk completion",
     "clerk config",
     "clerk db status",
     "clerk db url",
@@ -76,7 +77,7 @@ def test_help_has_an_example_that_names_the_command(command: str, clerk_command:
 def test_reports_have_json_and_changes_have_a_dry_run(command: str) -> None:
     options = {option for parameter in ALL[command].params for option in parameter.opts}
     if command in REPORTS:
-        assert "--json" in options
+        assert "--json" in options or command == "clerk completion", "a script for a shell"
     elif command not in SERVICES:
         assert "--dry-run" in options, "if it is a report, add it to REPORTS"
 
