@@ -775,7 +775,7 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- index_bloat (table_name text, index_name text, size_bytes bigint, expected_bytes bigint, bloat_bytes bigint, bloat_percent numeric)
 -- invariant_violations (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
 -- invariant_violations_full (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
--- jobs_last_minute (stage text, succeeded bigint, failed bigint)
+-- jobs_last_minute (stage text, succeeded bigint, failed bigint, pages bigint)
 -- live_coordinators (job_id bigint, queueing_lock text, status procrastinate_job_status, queue_name character varying(128), priority integer, attempts integer, scheduled_at timestamp with time zone, worker_id bigint)
 -- missing_coordinators (subdomain character varying, run_id bigint, stage character varying, phase integer, claimed_at timestamp with time zone, deferred_count integer)
 -- missing_refreshes (subdomain character varying, run_id bigint)
@@ -873,6 +873,7 @@ comment on column job_claims.settled_as is 'How this claim ended: the status tha
 comment on column job_claims.settled_by is 'The holder, or the repair or operator action that took the job away.';
 comment on column job_claims.uncounted_attempts is 'Attempts that the database, the host or a shutdown of the worker ended. They do not count towards max_attempts; procrastinate_jobs.attempts has all of them.';
 comment on column jobs_last_minute.failed is 'Permanently failed; a job that will be retried has not ended.';
+comment on column jobs_last_minute.pages is 'Pages of the documents whose jobs succeeded; 0 in stages of whole sites.';
 comment on column legacy_schema.as_found is 'NULL for what the migration added.';
 comment on column open_coordinators.job_id is 'NULL: the coordinator is missing, and reconciliation will defer it again.';
 comment on column open_coordinators.state is 'As in open_units.';

@@ -31,7 +31,7 @@ function announce(text) {
 
 // The text of a part that screen readers should hear when it changes.
 function announcedText(part) {
-  return part.querySelector("[data-announce]")?.textContent.trim().replace(/\s+/g, " ") ?? "";
+  return part.querySelector("[data-announce], .explanation")?.textContent.trim().replace(/\s+/g, " ") ?? "";
 }
 
 function connect() {
