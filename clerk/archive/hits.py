@@ -20,6 +20,9 @@ from clerk.object_storage.path import StoragePath
 if TYPE_CHECKING:
     from clerk.archive.search import Match
 
+CSV_COLUMNS = (
+    "subdomain", "kind", "meeting", "date", "page", "snippet", "citation", "source_url", "added_at", "path", "id",
+)  # fmt: skip
 PAGE_ROUTE = "/-/pages"
 """Path of all pages in the dashboard and in `clerk serve`."""
 _PAGE = "select p.text, p.page_image, null, null from PAGES p where p.id = ?"

@@ -214,7 +214,7 @@ async def person(datasette: ArchiveDatasette, request: Request) -> Response:
         found = votes.read_person(connection, key)
         if found is None:
             return None
-        cast = votes.read_votes(connection, [key], limit=_MAX_VOTES + 1)
+        cast = votes.read_votes(connection, votes.VoteFilter([key]), limit=_MAX_VOTES + 1)
         return {
             "person": found,
             "counts": votes.count_votes(connection, key),
