@@ -120,8 +120,10 @@ def search_command(
     else:
         _print_result(request, result, site, facets)
         if not result.total and result.archives:
-            filters = {"body": body, "kind": kind or "", "year": str(year or ""), **_days(since, added_since)}
-            _print_suggestions(settings.publish_dir, SearchForm(request.query.text, site or "", **filters), request)
+            form = SearchForm(
+                request.query.text, site or "", body, kind or "", str(year or ""), _iso(since), _iso(added_since)
+            )
+            _print_suggestions(settings.publish_dir, form, request)
     click.get_current_context().exit(EXIT_OK if result.hits else EXIT_FAILURE)
 
 
@@ -129,9 +131,8 @@ def _day(value: datetime | None) -> date | None:
     return value.replace(tzinfo=UTC).date() if value else None
 
 
-def _days(since: datetime | None, added_since: datetime | None) -> dict[str, str]:
-    days = {"since": _day(since), "added_since": _day(added_since)}
-    return {name: day.isoformat() for name, day in days.items() if day is not None}
+def _iso(value: datetime | None) -> str:
+    return f"{value:%Y-%m-%d}" if value else ""
 
 
 def _report_problems(result: SearchResult, request: SearchRequest) -> None:

@@ -14,7 +14,7 @@ from datasette.utils.asgi import BadRequest, NotFound, Request, Response
 from markupsafe import Markup
 
 from clerk.archive.content_hash import open_readonly
-from clerk.archive.hits import PAGE_ROUTE, Hit, StoredPage, cite, page_path, read_page
+from clerk.archive.hits import PAGE_ROUTE, Hit, StoredPage, cite, meeting_path, page_path, read_page
 from clerk.archive.pages import TABLES
 from clerk.archive.query import HIGHLIGHT, InvalidQuery, parse
 from clerk.archive.query_parser import MAX_LENGTH
@@ -137,6 +137,7 @@ def _as_dict(datasette: ArchiveDatasette, hit: Hit) -> dict[str, Any]:
         "site_name": name,
         "citation": cite(name, *place, hit.source_url),
         "path": str(datasette.urls.path(hit.path)),
+        "meeting_path": str(datasette.urls.path(meeting_path(hit.subdomain, hit.date, hit.meeting))),
     }
 
 
@@ -176,6 +177,7 @@ async def show_page(datasette: ArchiveDatasette, request: Request) -> Response:
         "text": mark(text),
         "permanent_path": str(datasette.urls.path(page_path(site, kind, parts["date"], meeting, number))),
         "citation": cite(name, kind, parts["date"], meeting, number, page.source_url),
+        "meeting_path": datasette.urls.path(meeting_path(site, parts["date"], meeting)),
         "row_path": datasette.urls.row(site, TABLES[kind], page.id),
         "image_path": datasette.urls.path(f"/-/images/{site}{image}") if image else None,
         "previous": link(number - 1) if page.has_previous else None,

@@ -13,7 +13,7 @@ from clerk.archive.spelling import correct_words
 from clerk.archive.terms import fold
 from clerk.object_storage.path import StoragePath
 from clerk.publish.published_search import search_published
-from clerk.publish.search_form import FILTERS, SearchForm
+from clerk.publish.search_form import SearchForm
 from clerk.publish.versions import published_archives
 
 _SPELLING_SECONDS = 0.5
@@ -49,7 +49,7 @@ def suggest(publish_dir: StoragePath, form: SearchForm, query: Query) -> list[Su
 
 def _candidates(publish_dir: StoragePath, form: SearchForm, query: Query) -> Iterator[tuple[str, SearchForm]]:
     form = replace(form, page=1)
-    unfiltered = replace(form, **dict.fromkeys(FILTERS, ""))
+    unfiltered = SearchForm(form.q, sort=form.sort)
     if corrected := _correct_spelling(publish_dir, form, query):
         yield "Another spelling", replace(form, q=corrected)
         yield "Another spelling, without filters", replace(unfiltered, q=corrected)

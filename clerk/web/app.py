@@ -25,6 +25,7 @@ from clerk.web.live_updates import Broadcaster
 from clerk.web.pages import (
     actions,
     document,
+    downloads,
     failures,
     log,
     overview,
@@ -60,6 +61,8 @@ _ROUTES = [
     Route("/sites/{subdomain:path}/documents/{document:int}/pages/{page:int}.png", document.image),
     Route("/sites/{subdomain:path}/documents/{document:int}/pages/{page:int}.svg", document.matches),
     Route("/sites/{subdomain:path}/documents/{document:int}/document.{extension}", document.original),
+    Route("/sites/{subdomain:path}/documents/{document:int}/text.txt", downloads.text),
+    Route("/sites/{subdomain:path}/documents/{document:int}/searchable.pdf", downloads.searchable),
     Route("/sites/{subdomain:path}/votes", votes.show_votes),
     Route("/sites/{subdomain:path}/votes.csv", votes.show_votes_csv),
     Route("/sites/{subdomain:path}/votes/{vote}", votes.show_vote),
