@@ -10,11 +10,12 @@ from typing import Any
 
 import click
 
+from clerk.cli.names import Group
 from clerk.cli.output import info
 from clerk.errors import ClerkError
 
 
-class GroupWithPlugins(click.Group):
+class GroupWithPlugins(Group):
     """Built-in commands take precedence. Plugins are loaded only for the list of commands and for other names."""
 
     def __init__(self, *arguments: Any, built_in: Mapping[str, str], **options: Any) -> None:
