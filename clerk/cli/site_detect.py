@@ -24,7 +24,7 @@ from clerk.cli.source import (
     shared,
     time_limit_option,
 )
-from clerk.db.sites import read_site, site_not_found
+from clerk.db.sites import read_site, require_site
 from clerk.errors import (
     EXIT_FAILURE,
     EXIT_UNKNOWN,
@@ -103,9 +103,7 @@ def check(subdomain: str, time_limit: float, quiet: bool, as_json: bool) -> None
     settings = config.load()
     listing, error = None, None
     with open_pipeline(settings, create=True) as connection:
-        row = read_site(connection, subdomain)
-        if row is None:
-            raise site_not_found(connection, subdomain)
+        row = require_site(connection, subdomain)
         if not row.scraper:
             raise InvalidSite(f"{subdomain} has no scraper", f"name one with `clerk site edit {subdomain} --scraper …`")
         try:
