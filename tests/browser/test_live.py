@@ -14,7 +14,7 @@ def test_the_overview_is_updated_in_place_during_a_run(browser: Browser, publish
         events = page.locator("#part-events").get_by_role("row")
         expect(page.locator("#live")).to_contain_text("Live")
         count = events.count()
-        page.locator("#part-stages summary").click()
+        page.locator("#part-hours summary").first.click()
         page.evaluate("window.notReloaded = true")
         with connect_to(published.database) as connection:
             connection.execute("select clerk_start_run('springfield')")
@@ -23,7 +23,7 @@ def test_the_overview_is_updated_in_place_during_a_run(browser: Browser, publish
         expect(events).to_have_count(count + 1)
         expect(events.nth(1)).to_contain_text("springfield")
         assert page.evaluate("window.notReloaded"), "the page was reloaded"
-        expect(page.locator("#part-stages details")).to_have_attribute("open", "")
+        expect(page.locator("#part-hours details").first).to_have_attribute("open", "")
 
 
 def test_typed_text_focus_and_scroll_position_survive_an_update(browser: Browser, published: Installation) -> None:

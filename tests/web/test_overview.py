@@ -113,7 +113,7 @@ def test_progress_of_active_runs(client: TestClient, connection: psycopg.Connect
         worker.finish(worker.take("ocr"))
     assert len(items) == 4
     page = fetch(client, "/")
-    assert "ended in the last minute: 1 OCR (30 pages per minute)" in page
+    assert "0 jobs running, 30 pages per minute. Ended in the last minute: OCR 1." in page
     assert "1 of 4</td>" in page
     assert ">in about " in page
 
