@@ -16,13 +16,15 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from clerk.cli.output import bar, line, make_console, table, text
+from clerk.cli.status_view import describe_health
 from clerk.humanize import one_line_error, pluralize
-from clerk.monitoring.alerts import find_alerts
+from clerk.monitoring.alerts import Severity, find_alerts
 from clerk.monitoring.status import PipelineStatus
 from clerk.pipeline.engine import STAGES
 from clerk.stage_names import stage_name
 
 _BAR_WIDTH = 16
+_MAX_ALERTS = 3
 _MAX_WORKERS = 8
 _REPORT_INTERVAL = 10.0
 _ERROR_AGE = timedelta(hours=1)
@@ -171,7 +173,7 @@ def render(endpoints: Endpoints, status: PipelineStatus, state: str, events: Seq
         _stages(status),
         "",
         text(f"  {count_sites(status)}"),
-        *([text(f"  {skipped}", "yellow")] if (skipped := describe_skipped(status)) else []),
+        *_attention(status),
         *(["", jobs] if jobs else []),
         "",
         "  last events",
@@ -225,13 +227,26 @@ def count_sites(status: PipelineStatus) -> str:
         for stage in ("never run", *STAGES, "completed")
         if stage in status.sites
     ]
-    return f"{pluralize(sum(status.sites.values()), 'site')}: {', '.join(parts)}"
+    return f"{pluralize(sum(status.sites.values()), 'site')}: {', '.join(parts)}; {describe_health(status)}"
 
 
 def describe_skipped(status: PipelineStatus) -> str:
     """How many entries of sources did not become documents, with what to do; empty if none."""
     alert = next((alert for alert in find_alerts(status) if alert.kind == "skipped"), None)
     return f"{alert.what} → {alert.remedy}" if alert else ""
+
+
+def _attention(status: PipelineStatus) -> list[RenderableType]:
+    """The first problems with what to do; `clerk status` has all."""
+    alerts = find_alerts(status)
+    if not alerts:
+        return [text("  nothing needs attention")]
+    lines: list[RenderableType] = []
+    for alert in alerts[:_MAX_ALERTS]:
+        color = "red" if alert.severity is Severity.ERROR else "yellow"
+        lines += [text(f"  ! {alert.describe(status.now)}", color), text(f"    → {alert.remedy}")]
+    more = len(alerts) - _MAX_ALERTS
+    return [*lines, *([text(f"    and {more} more: clerk status")] if more > 0 else [])]
 
 
 def _current_jobs(status: PipelineStatus) -> RenderableType | None:

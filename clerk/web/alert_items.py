@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from clerk.monitoring.alerts import Alert
+from clerk.monitoring.alert import Alert, Severity
 
 _LINKS = {
     "triggers": ("/queues", "Show queues and workers"),
@@ -14,13 +14,18 @@ _LINKS = {
     "dead_worker": ("/queues", "Show queues and workers"),
     "violations": ("#violations", "Show the violations"),
     "failures": ("/failures", "Show failures"),
+    "source": ("/failures?stage=fetch", "Show failed fetches"),
     "failed": ("/sites?only=failed", "Show failed sites"),
+    "partial": ("/sites?outcome=partial", "Show partial sites"),
+    "no_documents": ("/sites?outcome=no_documents", "Show sites without documents"),
+    "documents": ("/failures", "Show failures"),
+    "deliveries": ("/failures?stage=delivery", "Show failed deliveries"),
+    "disk_low": ("/queues", "Show queues and workers"),
     "skipped": ("/skipped", "Show skipped entries"),
     "queue_paused": ("/queues", "Show queues and workers"),
     "site_paused": ("/sites?only=paused", "Show paused sites"),
 }
 """Kind of alert → page with the details, and the text of the link."""
-_MINOR = {"unchecked", "skipped", "queue_paused", "site_paused"}
 
 
 @dataclass(frozen=True)
@@ -39,8 +44,8 @@ class AlertItem:
 
     @property
     def is_minor(self) -> bool:
-        """Nobody has to act: a pause, a skipped entry or an unfinished check stops nothing."""
-        return self.alert.kind in _MINOR
+        """Nobody has to act now: a pause, a skipped entry or an unfinished check stops nothing."""
+        return self.alert.severity is Severity.WARNING
 
 
 def alert_item(alert: Alert) -> AlertItem:

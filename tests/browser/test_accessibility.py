@@ -13,7 +13,7 @@ from clerk.demo.documents import HIDDEN_WORD
 from tests.browser.conftest import Installation, Window, open_window
 
 WIDTHS = (1280, 390)
-TOKEN = "a-token-of-sixteen-characters"  # noqa: S105 (of the test)
+TOKEN = "a-token-of-sixteen-characters"  # noqa: S105 (of this test only)  # noqa: S105 (of the test)
 PAGES = (
     "/",
     "/sites",

@@ -41,8 +41,8 @@ def test_no_alerts(client: TestClient, connection: psycopg.Connection) -> None:
     assert "needs attention</h2>" not in page
     assert "Running now" not in page
     assert "No run has ended in the last 24 hours." in page, "instead of empty charts"
-    assert figure(page, "Health score") == "100.0 %"
-    assert "of 1 site that ever ran is not stuck" in page
+    assert figure(page, "Healthy sites") == "100 %"
+    assert "1 of 1: the last run succeeded" in page
     assert "of 1 site; " in page
 
 
