@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, ViewportSize, expect
 
 from clerk.db.connection import connect_to
-from tests.browser.conftest import PHONE, Installation, open_window
+from tests.browser.conftest import Installation, open_window
+
+NARROW: ViewportSize = {"width": 660, "height": 640}
+"""Wider than a phone, where rows are cards, but narrower than the table, which scrolls."""
 
 
 def test_the_overview_is_updated_in_place_during_a_run(browser: Browser, published: Installation) -> None:
@@ -27,7 +30,7 @@ def test_the_overview_is_updated_in_place_during_a_run(browser: Browser, publish
 
 
 def test_typed_text_focus_and_scroll_position_survive_an_update(browser: Browser, published: Installation) -> None:
-    with published.dashboard() as base_url, open_window(browser, base_url, **PHONE) as window:
+    with published.dashboard() as base_url, open_window(browser, base_url, viewport=NARROW) as window:
         page = window.open("/sites")
         field, link = page.get_by_label("Name contains"), page.get_by_role("link", name="springfield")
         table = page.get_by_role("region", name="Sites")
