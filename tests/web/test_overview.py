@@ -77,7 +77,7 @@ def test_a_slow_invariant_check_does_not_block_the_page(
     monkeypatch.setattr(status, "_INVARIANTS_TIMEOUT", "50ms")
     with connect_to(database) as other, other.transaction():
         # Only the invariant check reads this table.
-        other.execute("lock table publications")
+        other.execute("lock table publication_steps")
         page = fetch(client, "/")
     assert "The invariants could not be checked" in page
     assert "Sites by stage" in page
@@ -115,7 +115,7 @@ def test_progress_of_active_runs(client: TestClient, connection: psycopg.Connect
         worker.take("ocr")
         page = fetch(client, "/")
     assert len(items) == 6
-    assert "ended in the last minute: 3 OCR (90 pages per minute)" in page
+    assert "1 job running, 90 pages per minute. Ended in the last minute: OCR 3." in page
     assert "3 of 6</td>" in page
     assert ">in about " in page
 
