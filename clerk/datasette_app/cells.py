@@ -49,6 +49,8 @@ def render(row: Any, value: Any, column: str, table: str, database: str, dataset
         kind, id_column = linked
         if isinstance(key := values.get(id_column), str):
             return _link(datasette.urls.path(f"/-/{kind}/{quote(database, safe='')}/{quote(key, safe='')}"), value)
+    if (table, column) == ("votes", "result") and values.get("contradictory"):
+        return Markup("contradictory, the page says {}").format(value or "nothing")
     if column == "meeting" and isinstance(value, str) and isinstance(day := values.get("date"), str):
         return _link(path_of(datasette, database, day, value), value)
     path = _page_path(values, table, database, datasette)

@@ -44,6 +44,7 @@ def fetch(client: TestClient, url: str, status: int = 200) -> str:
 def test_the_tables_link_to_a_page_per_vote_and_person(client: TestClient) -> None:
     assert '<a href="/-/votes/springfield/1-1">to adopt Ordinance 12</a>' in fetch(client, "/springfield/votes")
     assert '<a href="/-/people/springfield/ellen-ortiz">Ellen Ortiz</a>' in fetch(client, "/springfield/people")
+    assert "contradictory, the page says passed" in fetch(client, "/springfield/votes?id=1-2")
     rolls = fetch(client, "/springfield/vote_rolls")
     assert '<a href="/-/votes/springfield/1-1">nay</a>' in rolls
     assert '<a href="/-/people/springfield/ellen-ortiz">Ortiz</a>' in rolls
