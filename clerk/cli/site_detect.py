@@ -24,7 +24,7 @@ from clerk.cli.source import (
     shared,
     time_limit_option,
 )
-from clerk.db.sites import read_site, site_not_found
+from clerk.db.sites import read_site, require_site
 from clerk.errors import (
     EXIT_FAILURE,
     EXIT_UNKNOWN,
@@ -103,9 +103,7 @@ def check(subdomain: str, time_limit: float, quiet: bool, as_json: bool) -> None
     settings = config.load()
     listing, error = None, None
     with open_pipeline(settings, create=True) as connection:
-        row = read_site(connection, subdomain)
-        if row is None:
-            raise site_not_found(connection, subdomain)
+        row = require_site(connection, subdomain)
         if not row.scraper:
             raise InvalidSite(f"{subdomain} has no scraper", f"name one with `clerk site edit {subdomain} --scraper …`")
         try:
@@ -158,13 +156,13 @@ def find_source(
     """
     if not is_confirmed and not sys.stdin.isatty():
         raise click.UsageError("There is no terminal to ask on. Give --yes to add the site, or --dry-run to try it.")
-    given = _given_extra(subdomain, values.get("extra"))
+    given = given_extra(subdomain, values.get("extra"))
     with open_pipeline(settings, create=True) as connection:
         if read_site(connection, subdomain) is not None:
             raise InvalidSite(f"there is already a site {subdomain}", f"change it with `clerk site edit {subdomain}`")
         if not as_json:
             info(f"Looking at {url} …")
-        detection = detect_url(settings, complete_address(url), lambda: shared(connection))
+        detection = detect_url(settings, complete_address(url), lambda: shared(connection), given)
         candidate = choose(detection, values.get("scraper"))
         candidate.extra.update(given)
         if not as_json:
@@ -231,7 +229,7 @@ def choose(detection: Detection, scraper: str | None) -> Candidate:
     return best
 
 
-def _given_extra(subdomain: str, extra: str | None) -> dict[str, Any]:
+def given_extra(subdomain: str, extra: str | None) -> dict[str, Any]:
     try:
         values = json.loads(extra) if extra else {}
         if not isinstance(values, dict):

@@ -13,15 +13,17 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from clerk.cli.connection import Connection, open_pipeline
+from clerk.cli.names import NameChoice
 from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, line, print_json, show, text
 from clerk.db.audit import log_action
-from clerk.db.sites import read_site, site_not_found
+from clerk.db.sites import require_site
 from clerk.documents.kinds import KINDS
 from clerk.documents.sanitize import clean_text
 from clerk.documents.skipped import OperatorDetails, SourceEntry, list_entries, save_details
 from clerk.errors import EXIT_USAGE, ClerkError
 from clerk.humanize import pluralize
 from clerk.monitoring.query import fetch_rows
+from clerk.suggestions import did_you_mean
 
 _COLUMNS = ("file", "date", "meeting", "kind")
 _SKIPPED = """
@@ -62,7 +64,7 @@ def skipped(site: str, show_all: bool, as_json: bool) -> None:
       clerk site skipped springfield --json
     """
     with open_pipeline() as connection:
-        _require_site(connection, site)
+        require_site(connection, site)
         rows = fetch_rows(connection, _SKIPPED, site=site, all=show_all)
     if as_json:
         print_json({"site": site, "skipped": rows})
@@ -86,7 +88,7 @@ def skipped(site: str, show_all: bool, as_json: bool) -> None:
 @click.argument("file", required=False)
 @click.argument("date", required=False, metavar="[DATE]")
 @click.option("--meeting", help="Name of the body that met.")
-@click.option("--kind", type=click.Choice(KINDS), help="Kind of the document.")
+@click.option("--kind", type=NameChoice("kind", KINDS), help="Kind of the document.")
 @click.option(
     "--csv",
     "csv_file",
@@ -128,7 +130,7 @@ def date_command(
             raise click.UsageError("With --csv, give date, meeting and kind in the file.")
         given = _read_csv(csv_file)
     with open_pipeline() as connection:
-        _require_site(connection, site)
+        require_site(connection, site)
         details = _validate(list_entries(connection, site), given)
         _save(connection, site, "date", details, dry_run)
     if as_json:
@@ -156,7 +158,7 @@ def ignore(site: str, files: tuple[str, ...], undo: bool, dry_run: bool, as_json
       clerk site ignore springfield "about us.pdf" --undo
     """
     with open_pipeline() as connection:
-        _require_site(connection, site)
+        require_site(connection, site)
         found = _validate(list_entries(connection, site), [GivenDetails(name) for name in files])
         details = [OperatorDetails(one.source_key, one.name, ignored=not undo) for one in found]
         _save(connection, site, "report" if undo else "ignore", details, dry_run)
@@ -165,11 +167,6 @@ def ignore(site: str, files: tuple[str, ...], undo: bool, dry_run: bool, as_json
         return
     for one in details:
         click.echo(dry_run_prefix(dry_run, f"{one.name}: {'reported again' if undo else 'ignored'}"))
-
-
-def _require_site(connection: Connection, subdomain: str) -> None:
-    if read_site(connection, subdomain) is None:
-        raise site_not_found(connection, subdomain)
 
 
 def _save(connection: Connection, site: str, action: str, details: Sequence[OperatorDetails], dry_run: bool) -> None:
@@ -226,7 +223,8 @@ def _validate_one(entries: Sequence[SourceEntry], given: GivenDetails) -> Operat
         if not 1700 <= day.year <= date.today().year + 2:
             raise InvalidDetails(f"{given.file}: the year of {day} is not plausible", "check the date")
     if given.kind and given.kind not in KINDS:
-        raise InvalidDetails(f"{given.file}: there is no kind {given.kind[:40]!r}", f"use one of {', '.join(KINDS)}")
+        remedy = did_you_mean(given.kind, KINDS) or f"use one of {', '.join(KINDS)}"
+        raise InvalidDetails(f"{given.file}: no kind {given.kind[:40]!r}", remedy)
     meeting = clean_text(given.meeting) or None
     return OperatorDetails(entry.source_key, entry.name, day, meeting, given.kind or None)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from clerk.errors import PipelineError
+from clerk.errors import JOB_ERRORS, PipelineError
 from clerk.monitoring.query import Connection
 from clerk.pipeline import engine
 from clerk.saved_searches import jobs
@@ -108,6 +108,14 @@ class RetryResult:
     """Stage → units that are retried."""
     run_id: int | None
     problem: str | None = None
+
+
+def known_codes(connection: Connection) -> list[str]:
+    """The error codes of this version, and others that failed units have, such as those of an earlier version."""
+    rows = connection.execute(
+        "select error_code from failing_documents union select error_code from failing_deliveries"
+    ).fetchall()
+    return sorted({*JOB_ERRORS, "unknown", *(code for (code,) in rows if code)})
 
 
 def read_failures(connection: Connection, selected: FailureFilter) -> list[FailureGroup]:

@@ -128,6 +128,7 @@ def _show_timeout(request: Request, error: QueryCanceled) -> Response:
 
 def _show_http_error(request: Request, error: HTTPException) -> Response:
     title = "Not found" if error.status_code == 404 else "The request failed"
-    response = render("error.html", error.status_code, title=title, message=error.detail)
+    message = "There is no page at this address." if error.detail == "Not Found" else error.detail
+    response = render("error.html", error.status_code, title=title, message=message)
     response.headers.update(error.headers or {})
     return response
