@@ -26,6 +26,7 @@ from clerk.web.pages import (
     actions,
     document,
     failures,
+    job,
     log,
     overview,
     probes,
@@ -49,6 +50,7 @@ _ROUTES = [
     Route("/failures/documents", failures.show_documents),
     Route("/skipped", skipped.show),
     Route("/queues", queues.show),
+    Route("/jobs/{job:int}", job.show),
     Route("/log", log.show),
     Route("/search", search.show),
     Route("/alerts", saved_searches.show),
@@ -69,8 +71,8 @@ _ROUTES = [
     Route("/readyz", probes.ready),
     Mount("/static", StaticFiles(directory=WEB_DIR / "static")),
 ]
-_LIVE_PAGES = [overview.show, sites.show, site.show, failures.show, skipped.show, queues.show, log.show]
-_PAGES = (overview, sites, site, document, search, saved_searches, failures, skipped, queues, log)
+_LIVE_PAGES = [overview.show, sites.show, site.show, failures.show, skipped.show, queues.show, log.show, job.show]
+_PAGES = (overview, sites, site, document, search, saved_searches, failures, skipped, queues, log, job)
 _MAX_RENDER_PROCESSES = 2
 """Each renders one page of a PDF; more would take CPU time from the pipeline."""
 QUERIES: list[SampleQuery] = [

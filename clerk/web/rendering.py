@@ -14,7 +14,7 @@ import jinja2
 from starlette.responses import HTMLResponse
 
 from clerk.humanize import format_duration, pluralize
-from clerk.web.sanitize import sanitize_text, split_commands, split_highlights
+from clerk.web.sanitize import sanitize_text, split_commands, split_highlights, split_jobs
 
 WEB_DIR = Path(__file__).parent
 _AGE_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
@@ -80,6 +80,7 @@ _templates.filters |= {
     "shell_quote": shlex.quote,
     "split_commands": split_commands,
     "split_highlights": split_highlights,
+    "split_jobs": split_jobs,
     "utc": _format_utc,
 }
 _templates.tests |= {"web_url": _is_web_url}

@@ -36,7 +36,7 @@ _MATCHING = sql.SQL("""
 _COUNT = sql.SQL("select count(*) as units {matching}").format(matching=_MATCHING)
 _DOCUMENTS = sql.SQL("""
     select subdomain, stage, content_item_id, kind, meeting, date, status, attempt_count, error_code, error_message,
-           last_attempt_at
+           last_attempt_at, job_id
     {matching}
     order by last_attempt_at desc nulls last, content_item_id, stage
     limit %(limit)s offset %(offset)s
