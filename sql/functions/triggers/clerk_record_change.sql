@@ -1,4 +1,4 @@
--- needs: 0032
+-- needs: 0031
 -- Records all changes of status that a statement made in events, claims, ledger and counters, in the transaction of the
 -- change. sql/README.md has the table of transitions. Must never raise on bad data: finish_job would fail, and the job
 -- would stay `doing`.

@@ -1,4 +1,4 @@
--- needs: 0032
+-- needs: 0031
 -- A job that is deleted while its unit is open will never report a result: the unit fails, so that its phase can end.
 create or replace function clerk_record_delete() returns trigger
 language plpgsql volatile

@@ -1,4 +1,4 @@
--- needs: 0032
+-- needs: 0031
 create view job_failures as
 select e.job_id, e.attempt, e.at, e.error_code, e.error_message, e.traceback, e.holder,
        case when split_part(e.holder, ' ', 2) = 'clerk' then split_part(e.holder, ' ', 4) end as host

@@ -1,4 +1,4 @@
--- needs: 0032
+-- needs: 0031
 create view job_overview as
 select j.id as job_id, j.task_name, j.queue_name as queue, j.status::text as status, j.priority, j.attempts,
        j.scheduled_at, j.abort_requested, a.args,
