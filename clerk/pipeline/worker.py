@@ -22,6 +22,7 @@ from clerk.host import describe_space
 from clerk.humanize import format_traceback
 from clerk.pipeline.completer import BatchCompleter
 from clerk.pipeline.connector import ClerkConnector
+from clerk.pipeline.disk_reports import report_regularly
 from clerk.pipeline.host_watch import HostWatch, find_problem, folders
 from clerk.pipeline.job_manager import Attempt, ClerkJobManager, Failure, attempt_of
 from clerk.process import prctl, sd_notify
@@ -127,6 +128,7 @@ class ClerkWorker(worker.Worker):
             *super()._start_side_tasks(),
             asyncio.create_task(self._renew_leases(), name="renew_leases"),
             asyncio.create_task(self._watchdog(), name="watchdog"),
+            asyncio.create_task(report_regularly(self._manager.connector), name="disk reports"),
         ]
 
     async def _fetch_and_process_jobs(self) -> None:

@@ -19,6 +19,7 @@ from clerk.sources.fetcher import Fetcher
 _MAX_DOCUMENTS = 500_000
 _MAX_BODIES = 1000
 _MAX_BODIES_SHOWN = 8
+MAX_EXAMPLES = 10
 
 
 @dataclass
@@ -37,9 +38,13 @@ class SourceListing:
     reasons: list[str] = field(default_factory=list)
     """Why entries were skipped, for the first ones."""
     is_complete: bool = True
+    examples: list[DocumentRef] = field(default_factory=list)
+    """The first documents."""
 
     def add(self, ref: DocumentRef) -> None:
         self.documents += 1
+        if len(self.examples) < MAX_EXAMPLES:
+            self.examples.append(ref)
         name = clean_text(ref.meeting)
         self.bodies[name if name in self.bodies or len(self.bodies) < _MAX_BODIES else ""] += 1
         self.kinds[ref.kind or "unknown kind"] += 1
@@ -63,6 +68,10 @@ class SourceListing:
             "skipped": self.skipped,
             "reasons": self.reasons,
             "complete": self.is_complete,
+            "examples": [
+                {"url": ref.url, "meeting": ref.meeting, "date": ref.date, "kind": ref.kind, "name": ref.name}
+                for ref in self.examples
+            ],
         }
 
 

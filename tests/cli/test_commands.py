@@ -26,6 +26,7 @@ REPORTS = {
     "clerk db status",
     "clerk db url",
     "clerk db verify",
+    "clerk doctor",
     "clerk document pdf",
     "clerk legacy inspect",
     "clerk metrics",
@@ -131,12 +132,15 @@ def test_an_unreachable_database_has_exit_code_3(clerk_command: Clerk, monkeypat
     for arguments in (["db", "up"], ["db", "status"], ["db", "verify", "--json"], ["verify"], ["status"]):
         outcome = clerk_command(*arguments)
         assert outcome.code == 3
-        assert outcome.out == ""
+        if "--json" in arguments:
+            assert json.loads(outcome.out)["error"]["code"] == "DatabaseUnreachable"
+        else:
+            assert outcome.out == ""
         assert outcome.err.startswith(
             "clerk: the database at postgresql://me:***@localhost:1/clerk cannot be reached ("
         )
         assert outcome.err.count("\n") == 1
-        assert "s3cret" not in outcome.err
+        assert "s3cret" not in outcome.out + outcome.err
 
 
 @pytest.mark.parametrize("arguments", [["--debug", "db", "status"], ["db", "status", "--debug"]], ids=" ".join)

@@ -32,9 +32,9 @@ def test_no_alerts(client: TestClient, connection: psycopg.Connection) -> None:
         " values ('quiet', 'completed', 'succeeded', now())"
     )
     page = fetch(client, "/")
-    assert "No alerts." in page
+    assert "All is well: nothing needs attention." in page
     assert "alert</p>" not in page
-    assert figure(page, "Health score") == "100.0 %"
+    assert figure(page, "Healthy sites") == "100 %"
     assert "of 1 site that ever ran is not stuck" in page
     assert "of 1 site; " in page
 

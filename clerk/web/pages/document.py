@@ -32,6 +32,7 @@ from clerk.object_storage.path import ObjectPath, StoragePath
 from clerk.ocr.layer_words import layer_words
 from clerk.ocr.limited_child import ChildFailed
 from clerk.ocr.page_render import RenderFailed, can_render, render_page
+from clerk.stage_names import stage_name
 from clerk.web import paging
 from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
 from clerk.web.files import DocumentFiles, PageView, document_files
@@ -267,7 +268,7 @@ def _stages(row: DictRow) -> list[StageStatus]:
         *(
             StageStatus(
                 stage,
-                title,
+                stage_name(stage),
                 row[f"{stage}_status"],
                 row[f"{stage}_attempts"],
                 row[f"{stage}_processed_at"] or row[f"{stage}_last_attempt_at"],
@@ -276,7 +277,7 @@ def _stages(row: DictRow) -> list[StageStatus]:
                 row[f"{stage}_error_message"],
                 row[f"{stage}_job_id"],
             )
-            for stage, title in (("ocr", "OCR"), ("extraction", "Extraction"))
+            for stage in ("ocr", "extraction")
         ),
     ]
 
