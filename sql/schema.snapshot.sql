@@ -813,6 +813,7 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- site_documents (subdomain character varying, id bigint, kind text, meeting text, date date, occurrence smallint, revision smallint, lineage_id bigint, source_url text, sha256 text, size_bytes bigint, page_count integer, storage_key text, found_at timestamp with time zone, fetched_at timestamp with time zone, checked_at timestamp with time zone, superseded_at timestamp with time zone, removed_at_source timestamp with time zone, pdf_missing_since timestamp with time zone, fetch_error_code text, fetch_error_message text, fetch_failed_at timestamp with time zone, ocr_status text, ocr_attempts integer, ocr_error_code text, ocr_error_message text, ocr_last_attempt_at timestamp with time zone, ocr_processed_at timestamp with time zone, ocr_run_id bigint, ocr_took interval, extraction_status text, extraction_attempts integer, extraction_error_code text, extraction_error_message text, extraction_last_attempt_at timestamp with time zone, extraction_processed_at timestamp with time zone, extraction_run_id bigint, extraction_took interval, state text, date_origin text, meeting_origin text, kind_origin text, ocr_job_id bigint, extraction_job_id bigint)
 -- site_publications (subdomain character varying, id bigint, run_id bigint, content_hash text, pages integer, begun_at timestamp with time zone, deployed_at timestamp with time zone, announced_at timestamp with time zone, withdrawn_at timestamp with time zone, withdrawn_by text, lost_copy boolean, steps text)
 -- site_sources (subdomain character varying, name character varying, state character varying, country character varying, kind character varying, scraper character varying, start_year integer, pages integer, address text, folder text)
+-- site_throughput (subdomain text, stage character varying(128), jobs bigint, pages bigint)
 -- skipped_documents (subdomain character varying, name text, source_url text, reason_code text, reason text, skipped_since timestamp with time zone, run_id bigint, state text, date date, meeting text, kind text, set_by text, set_at timestamp with time zone)
 -- snapshot_holders (kind text, holder text, user_name text, pid integer, state text, since timestamp with time zone, transactions bigint)
 -- stage_durations (stage text, runs bigint, median interval, p90 interval, longest interval, jobs bigint, job_median interval, job_p90 interval, wait_median interval, wait_p90 interval)
@@ -963,7 +964,7 @@ comment on column queue_backlog.on_hold is 'Waiting for their queue or site to b
 comment on column queue_backlog.rate_per_hour is 'Jobs that succeeded or failed in the last hour.';
 comment on column queue_backlog.recent_rate is 'Jobs per hour, from those that ended in the last 15 minutes, or in the last hour if they were fewer than 5; NULL if they were fewer than 5 too.';
 comment on column queue_backlog.scheduled is 'Waiting for their scheduled time: a retry after its backoff, a periodic task.';
-comment on column recent_actions.action is 'retry, cancel, pause, resume, rewind, update, supersede (an open run by a new one), rollback, reconcile, add alert, pause alert, resume alert, remove alert, empty Redis, clean up, undo clean-up.';
+comment on column recent_actions.action is 'retry, cancel, pause, resume, rewind, update, supersede (an open run by a new one), rollback, reconcile, add alert, pause alert, resume alert, remove alert, add site, edit site, remove site, date, ignore and report (skipped entries), empty Redis, clean up, undo clean-up.';
 comment on column recent_actions.actor is 'The person, if the command or dashboard knew it; otherwise the database user.';
 comment on column recent_actions.run_id is 'The run that was started, changed or ended.';
 comment on column recent_actions.via is 'cli, dashboard, or sql for a direct call.';
@@ -1027,6 +1028,7 @@ comment on column site_publications.steps is 'Deployers that have finished, each
 comment on column site_sources.address is 'The first URL in the site''s extra, without user, password and query, which may be secret.';
 comment on column site_sources.folder is 'The folder from which its documents are taken, if its source is a folder.';
 comment on column site_sources.pages is 'Pages in its archive when last published.';
+comment on column site_throughput.pages is 'Of documents in a stage that works on documents, such as ocr; otherwise 0.';
 comment on column sites.coordinator_enqueued is 'The coordinator that ends the present phase has been claimed.';
 comment on column sites.current_stage is 'fetch, ocr, compilation, extraction, deploy or completed; NULL before the first run. While compilation and extraction run side by side: extraction.';
 comment on column sites.dirty is 'A late unit succeeded, so the archive is out of date: the site needs a run from phase 3.';
@@ -1160,6 +1162,7 @@ comment on view saved_search_results is 'One row per saved search (`clerk alert`
 comment on view site_documents is 'One row per document: source, state of each stage, errors. Filter by subdomain.';
 comment on view site_publications is 'One row per published version of an archive: when, how many pages, whether it was rolled back.';
 comment on view site_sources is 'One row per site: its description and the source of its documents.';
+comment on view site_throughput is 'Per site and stage: jobs that succeeded in the last five minutes, and the pages of their documents. Filter by subdomain.';
 comment on view skipped_documents is 'One row per entry of a source that did not become a document, with the reason. Filter by subdomain or state.';
 comment on view snapshot_holders is 'What keeps vacuum from removing dead rows: open transactions, prepared transactions and replication slots, oldest first.';
 comment on view stage_durations is 'Per stage: how long sites take for it (runs that ended in the last day), and how long its jobs run and wait (last hour).';
@@ -1308,6 +1311,8 @@ grant select on site_publications to clerk_dashboard;
 grant select on site_publications to clerk_worker;
 grant select on site_sources to clerk_dashboard;
 grant select on site_sources to clerk_worker;
+grant select on site_throughput to clerk_dashboard;
+grant select on site_throughput to clerk_worker;
 grant select on skipped_documents to clerk_dashboard;
 grant select on skipped_documents to clerk_worker;
 grant select on snapshot_holders to clerk_dashboard;

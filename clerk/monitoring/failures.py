@@ -12,6 +12,7 @@ from clerk.errors import PipelineError
 from clerk.monitoring.query import Connection
 from clerk.pipeline import engine
 from clerk.saved_searches import jobs
+from clerk.stage_names import stage_name
 
 DELIVERY = "delivery"
 """The stage under which failures of saved searches are listed: their matching and their deliveries."""
@@ -154,10 +155,10 @@ def retry_selected(
         if status == "failed_terminal":
             sites.setdefault(site, {}).setdefault(stage, []).append(item)
         elif site is None:
-            not_retried.append(f"document {item} in {stage}: there is no such document")
+            not_retried.append(f"document {item} in {stage_name(stage)}: there is no such document")
         else:
             reason = "is retried automatically" if status == "failed_retryable" else "has not failed any more"
-            not_retried.append(f"{name} of {site} in {stage}: it {reason}")
+            not_retried.append(f"{name} of {site} in {stage_name(stage)}: it {reason}")
     return list(_retry_sites(connection, sites, dry_run)), not_retried
 
 

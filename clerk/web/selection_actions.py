@@ -9,6 +9,7 @@ import psycopg
 
 from clerk.humanize import join_words, pluralize
 from clerk.monitoring.failures import FAILURE_STAGES, FailureFilter, RetryResult, retry_failures, retry_selected
+from clerk.stage_names import stage_name
 from clerk.web.action_request import ActionRequest, ActionResult, InvalidAction
 
 Connection = psycopg.Connection[Any]
@@ -66,7 +67,8 @@ def parse_items(text: str) -> tuple[list[tuple[str, int]], list[tuple[str, str]]
 
 def _describe(results: Iterable[RetryResult]) -> list[str]:
     lines = [
-        f"{result.site or 'alerts'}: {join_words([f'{number:,} in {stage}' for stage, number in result.units.items()])}"
+        f"{result.site or 'alerts'}: "
+        + join_words([f"{number:,} in {stage_name(stage)}" for stage, number in result.units.items()])
         for result in results
         if sum(result.units.values())
     ]

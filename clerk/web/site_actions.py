@@ -12,7 +12,7 @@ from clerk import config
 from clerk.db.audit import log_action
 from clerk.db.sites import EDITABLE, SiteRow, add_site, edit_site, read_site, remove_site, site_not_found
 from clerk.documents.storage import SiteStorage
-from clerk.errors import PluginFailed, PluginRaised, PluginTimeout
+from clerk.errors import PluginError
 from clerk.humanize import pluralize
 from clerk.pipeline import engine
 from clerk.plugins import manager
@@ -44,7 +44,7 @@ def _call_post_create(plugins: manager.Plugins, subdomain: str) -> str:
     """What a plugin failed with. The site stays added."""
     try:
         list(plugins.call_each("post_create", subdomain=subdomain))
-    except (PluginRaised, PluginFailed, PluginTimeout) as error:
+    except PluginError as error:
         return f" But {error}."
     return ""
 

@@ -129,7 +129,7 @@ def test_a_selection_of_units_is_retried(
     notice = html.unescape(fetch(action_client, done.headers["Location"]))
     assert "30 units of 1 site retried. 2 selected ones were not retried: " in notice
     assert "it is retried automatically" in notice
-    assert "document 999999 in ocr: there is no such document" in notice
+    assert "document 999999 in OCR: there is no such document" in notice
     left = connection.execute("select count(*) from failing_documents where status = 'failed_terminal'").fetchone()
     assert left == (123 - 30,)
 

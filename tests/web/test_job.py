@@ -20,7 +20,7 @@ def test_a_job_from_its_creation_to_its_deletion(
     connection.execute("select clerk_start_run('springfield', p_first_phase => 2)")
     (number,) = connection.execute("select min(id) from procrastinate_jobs where queue_name = 'ocr'").fetchone() or (0,)
     page = fetch(client, f"/jobs/{number}")
-    assert "Waits for a worker of the queue ocr" in page
+    assert "Waits for a worker of the queue OCR" in page
     assert "No worker has claimed it yet." in page
     with connect_worker(database, "0123456789ab clerk 4711 desk") as worker:
         job = worker.take("ocr")
