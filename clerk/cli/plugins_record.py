@@ -16,7 +16,6 @@ import psycopg
 from clerk import config
 from clerk.cli.connection import Connection, open_pipeline
 from clerk.cli.output import info, json_option, print_json
-from clerk.cli.source import site_limits
 from clerk.db.connection import connect
 from clerk.db.sites import require_site
 from clerk.documents.media_types import READABLE
@@ -30,6 +29,7 @@ from clerk.sources.http.client import PublicOnlyTransport, RateLimitedClient, Va
 from clerk.sources.recording import Recording, RecordingError, RecordingTransport, check_target
 from clerk.sources.redaction import Redaction
 from clerk.sources.site_validation import InvalidSite
+from clerk.sources.source_lookup import site_limits
 
 _MAX_DOCUMENTS = 20
 
