@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from clerk.cli import cli, site_detect
-from clerk.cli.site_import import subdomain_of
 from clerk.plugins import manager
+from clerk.sources.site_validation import subdomain_of
 from tests.conftest import Databases
 from tests.sources.vendor_sites import EARLIER, PORTALS, Portal, Server
 from tests.sources.web import Reply, Web, pdf, run_server
