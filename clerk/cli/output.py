@@ -101,3 +101,10 @@ def table(
 
 def bar(done: int, total: int, width: int = 20) -> RenderableType:
     return ProgressBar(total=max(total, 1), completed=min(done, total), width=width)
+
+
+def nothing_published(site: str | None) -> str:
+    """For commands that read published archives: before the end of the first run there are none, which is no error."""
+    if site:
+        return f"No archive of {site} has been published yet: `clerk why {site}` says what it waits for."
+    return "Nothing has been published yet: a site is published at the end of its first run. See `clerk status`."

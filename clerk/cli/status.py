@@ -90,7 +90,7 @@ def _read_pipeline(connection: Connection) -> View:
     with read_only_snapshot(connection):
         pipeline = read_status(connection)
     alerts = [*find_alerts(pipeline), *_kernel_alerts()]
-    as_dict = {"attention": [vars(alert) for alert in alerts], **pipeline.as_dict()}
+    as_dict = {"attention": [alert.as_dict() for alert in alerts], **pipeline.as_dict()}
     return View(as_dict, status_view.render(pipeline, alerts), status_view.one_line(pipeline, alerts))
 
 

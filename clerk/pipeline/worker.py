@@ -19,8 +19,10 @@ from procrastinate import exceptions, job_context, jobs, retry, utils, worker
 from clerk import errors, logs
 from clerk.error_causes import classify, code_and_message
 from clerk.host import describe_space
+from clerk.humanize import format_traceback
 from clerk.pipeline.completer import BatchCompleter
 from clerk.pipeline.connector import ClerkConnector
+from clerk.pipeline.disk_reports import report_regularly
 from clerk.pipeline.host_watch import HostWatch, find_problem, folders
 from clerk.pipeline.job_manager import Attempt, ClerkJobManager, Failure, attempt_of
 from clerk.process import prctl, sd_notify
@@ -130,6 +132,7 @@ class ClerkWorker(worker.Worker):
             *super()._start_side_tasks(),
             asyncio.create_task(self._renew_leases(), name="renew_leases"),
             asyncio.create_task(self._watchdog(), name="watchdog"),
+            asyncio.create_task(report_regularly(self._manager.connector), name="disk reports"),
         ]
 
     async def _fetch_and_process_jobs(self) -> None:
@@ -226,6 +229,7 @@ class ClerkWorker(worker.Worker):
             code,
             # Postgres cannot store NUL, which a malicious document can put into a message.
             message.replace("\0", "")[:500],
+            format_traceback(error),
             is_counted=error_class.cause.is_counted and not is_shutdown,
             uncounted_before=await self._manager.uncounted_attempts(context.job),
         )

@@ -105,7 +105,9 @@ def test_a_source_whose_entries_are_all_skipped_fails(
     assert facts is not None
     answer = explain(facts)
     assert answer.because == "failed"
-    assert "SourceUnreadable: all 2 entries of the listing were skipped; the first: " in answer.sentence
+    assert answer.remedy is not None
+    assert answer.remedy.startswith("see why: clerk site skipped town; give dates: clerk site date town FILE DATE")
+    assert "EntriesSkipped: all 2 entries of the listing were skipped; the first: " in answer.sentence
     (evidence,) = (line for line in answer.evidence if line.startswith("2 entries of the source were skipped: "))
     assert "a.pdf has no date in its name, and its first page cannot be read" in evidence
     assert "b.pdf has no date in its name, and its first page cannot be read" in evidence
@@ -127,17 +129,21 @@ def test_skip_reasons_are_cleaned_shortened_and_stored_per_run(connection: psyco
 
 
 FAILING_PLUGINS = {
-    "raises": ("async def documents(self): raise KeyError('id'); yield", "PluginRaised", "KeyError: 'id'"),
+    "raises": (
+        "async def documents(self): raise KeyError('id'); yield",
+        "PluginProgrammingError",
+        "line 4,",
+    ),
     "exits": ("async def documents(self): raise SystemExit(1); yield", "PluginRaised", "SystemExit"),
-    "hangs": ("async def documents(self): import time; time.sleep(60); yield", "PluginTimeout", "within 2 s"),
+    "hangs": ("async def documents(self): import time; time.sleep(60); yield", "PluginTimeout", "within 10 s"),
     "waits": (
         "async def documents(self): import asyncio; await asyncio.sleep(60); yield",
         "PluginTimeout",
-        "within 2 s",
+        "within 10 s",
     ),
     "lies": ("async def documents(self): yield 'a document'", "InvalidPluginResult", "not a DocumentRef"),
     "lists": ("def documents(self): return []", "InvalidPluginResult", "not an async generator"),
-    "unmade": ("def __init__(self): pass", "PluginRaised", "TypeError"),
+    "unmade": ("def __init__(self): pass", "PluginProgrammingError", "TypeError"),
 }
 
 
@@ -160,7 +166,8 @@ def test_failing_plugins_fail_their_own_units_and_the_worker_continues(
         assert (name, error_code) == (name, code)
         assert f"plugin {name}" in message
         assert expected in message
-        assert status == ("failed_terminal" if code == "InvalidPluginResult" else "failed_retryable")
+        permanent = code in ("InvalidPluginResult", "PluginProgrammingError")
+        assert status == ("failed_terminal" if permanent else "failed_retryable")
 
 
 @pytest.mark.parametrize(
@@ -172,7 +179,7 @@ def test_failing_plugins_fail_their_own_units_and_the_worker_continues(
         ("legistar", "[1]", "SiteConfigError"),
         ("unknown", {}, "PluginMissing"),
         ("manifest", {"url": "http://10.0.0.1/none"}, "AddressForbidden"),
-        ("directory", {"path": "/no/such/folder"}, "SourceUnreadable"),
+        ("directory", {"path": "/no/such/folder"}, "LocalPathMissing"),
     ],
 )
 def test_a_site_that_cannot_be_fetched_fails_with_a_code(
