@@ -22,7 +22,7 @@ class ClerkError(Exception):
     remedy: str
 
     def __init__(self, what: str, remedy: str) -> None:
-        super().__init__(f"{what}: {remedy}{'' if remedy.endswith('?') else '.'}")
+        super().__init__(f"{what}; {remedy}" if remedy.endswith("?") else f"{what}: {remedy}.")
         self.what = what
         self.remedy = remedy
 

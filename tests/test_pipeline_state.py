@@ -53,5 +53,5 @@ def test_an_unknown_site_is_refused(connection: psycopg.Connection) -> None:
             lambda: pipeline_state.claim_coordinator_enqueue("nosuch"),
         ]
         for call in calls:
-            with pytest.raises(SiteNotFound, match="there is no site nosuch"):
+            with pytest.raises(SiteNotFound, match="no site nosuch"):
                 call()

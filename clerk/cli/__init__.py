@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 import traceback
 from importlib import metadata
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -109,6 +111,7 @@ def run(command: click.Command, name: str | None = None) -> NoReturn:
             # A character that the terminal's encoding lacks must not end a command.
             stream.reconfigure(errors="backslashreplace")
     try:
+        _warn_about_unknown_variables()
         arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
         code = command.main(arguments, name, complete_var=COMPLETE_VARIABLE, standalone_mode=False, **_CONTEXT)
         # Without standalone mode Click returns the argument of ctx.exit().
@@ -136,6 +139,22 @@ def run(command: click.Command, name: str | None = None) -> NoReturn:
         _print_error(f"{message}: {remedy}.", debug)
         _print_json_error(UnexpectedError.code, message, remedy)
         sys.exit(EXIT_FAILURE)
+
+
+def _warn_about_unknown_variables() -> None:
+    """On standard error. Child processes inherit the variables, and do not repeat the warning."""
+    if parent_death.is_child() or not (any(name.startswith("CLERK_") for name in os.environ) or Path(".env").is_file()):
+        return
+    # Imported here, so that help is shown without the imports of the settings.
+    from clerk import config
+    from clerk.suggestions import near_names
+
+    # Compared without the prefix that all have.
+    known = [setting.name.removeprefix(config.PREFIX) for setting in config.SETTINGS if config.PREFIX in setting.name]
+    for name, origin in config.unknown_variables():
+        near = near_names(name.removeprefix(config.PREFIX), known, 1)
+        remedy = f"; did you mean {config.PREFIX}{near[0]}?" if near else ": `clerk config` lists the settings."
+        click.echo(f"clerk: warning: no setting {name} (from {origin}){remedy}", err=True)
 
 
 def _print_error(sentence: str, debug: bool) -> None:

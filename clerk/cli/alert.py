@@ -9,16 +9,17 @@ import click
 
 from clerk import config
 from clerk.cli.connection import Connection, open_pipeline
+from clerk.cli.names import Group
 from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json, show, table
 from clerk.db.audit import whoami
-from clerk.db.sites import read_site, site_not_found
+from clerk.db.sites import require_site
 from clerk.errors import EXIT_FAILURE, JobError
 from clerk.humanize import pluralize
 from clerk.saved_searches import deliveries, repository, trial
 from clerk.saved_searches.validation import FREQUENCIES, check_destinations, check_name, check_query
 
 
-@click.group()
+@click.group(cls=Group)
 def alert() -> None:
     """Get notified of new pages: add, list, test, pause, resume and remove alerts.
 
@@ -78,8 +79,7 @@ def add(
     destinations = check_destinations(settings, mails, webhooks, feed, frequency)
     with open_pipeline(settings, create=True) as connection:
         for site in sites:
-            if read_site(connection, site) is None:
-                raise site_not_found(connection, site)
+            require_site(connection, site)
         with connection.transaction(force_rollback=dry_run):
             secrets = repository.add(
                 connection, name, checked, sorted(set(sites)) or None, destinations, whoami(), settings.digest_hour

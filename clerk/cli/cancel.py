@@ -7,6 +7,7 @@ import click
 from clerk.cli.connection import open_pipeline
 from clerk.cli.output import dry_run_option, dry_run_prefix, json_option, print_json
 from clerk.db.audit import whoami
+from clerk.db.sites import require_site
 from clerk.pipeline import engine
 
 
@@ -23,6 +24,7 @@ def cancel(site: str, reason: str, dry_run: bool, as_json: bool) -> None:
       clerk cancel springfield --reason "the source is being moved"
     """
     with open_pipeline() as connection, connection.transaction(force_rollback=dry_run):
+        require_site(connection, site)
         run_id = engine.cancel_run(connection, site, f"cancelled by {whoami()}{f': {reason}' if reason else ''}")
     if as_json:
         print_json({"run_id": run_id})

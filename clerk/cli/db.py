@@ -10,6 +10,7 @@ import click
 from clerk import config
 from clerk.cli.connection import open_migrator
 from clerk.cli.db_maintain import maintain
+from clerk.cli.names import Group
 from clerk.cli.output import dry_run_option, info, json_option, print_json, show, table
 from clerk.cli.verify import apply_migration_option, report_checks
 from clerk.db.connection import database_url, direct_database_url
@@ -31,7 +32,7 @@ _KINDS = {
 }
 
 
-@click.group()
+@click.group(cls=Group)
 def db() -> None:
     """Migrate, check and maintain the database. Start and stop the embedded Postgres.
 

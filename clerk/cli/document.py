@@ -10,6 +10,7 @@ import click
 
 from clerk import config
 from clerk.cli.connection import open_pipeline
+from clerk.cli.names import Group
 from clerk.cli.output import info, json_option, print_json
 from clerk.documents import manifest
 from clerk.documents.manifest import Manifest, ManifestUnreadable
@@ -34,7 +35,7 @@ class DocumentNotFound(ClerkError):
     exit_code = EXIT_USAGE
 
 
-@click.group()
+@click.group(cls=Group)
 def document() -> None:
     """Export a document."""
 

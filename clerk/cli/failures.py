@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from clerk.cli.connection import open_pipeline
+from clerk.cli.names import NameChoice
 from clerk.cli.output import dry_run_option, dry_run_prefix, json_option, line, print_json, show, table
 from clerk.db.connection import read_only_snapshot
-from clerk.db.sites import read_site, site_not_found
+from clerk.db.sites import require_site
 from clerk.errors import EXIT_FAILURE, job_error_class, remedy_for
 from clerk.humanize import pluralize
 from clerk.monitoring.failures import (
@@ -16,16 +17,18 @@ from clerk.monitoring.failures import (
     FailureFilter,
     FailureGroup,
     RetryResult,
+    known_codes,
     read_failures,
     retry_failures,
 )
+from clerk.suggestions import require_known
 
 _MAX_SITES = 20
 
 
 @click.command()
 @click.option("--site", help="Only failures of this site.")
-@click.option("--stage", type=click.Choice(FAILURE_STAGES), help="Only failures of this stage.")
+@click.option("--stage", type=NameChoice("stage", FAILURE_STAGES), help="Only failures of this stage.")
 @click.option("--error", metavar="CODE", help="Only failures with this error code, such as PdfTimeout.")
 @click.option("--retry", is_flag=True, help="Retry the units that failed permanently and match the other options.")
 @dry_run_option
@@ -52,8 +55,10 @@ def failures(site: str | None, stage: str | None, error: str | None, retry: bool
     if dry_run and not retry:
         raise click.UsageError("--dry-run needs --retry.")
     with open_pipeline() as connection:
-        if site is not None and read_site(connection, site) is None:
-            raise site_not_found(connection, site)
+        if site is not None:
+            require_site(connection, site)
+        if error is not None:
+            require_known("error code", error, known_codes(connection), "docs/errors.md lists the codes")
         if retry:
             _report_retries(list(retry_failures(connection, selected, dry_run)), dry_run, as_json)
             return

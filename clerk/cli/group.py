@@ -11,6 +11,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from clerk.cli.names import Group
 from clerk.cli.output import info
 from clerk.errors import ClerkError
 
@@ -18,7 +19,7 @@ COMPLETE_VARIABLE = "_CLERK_COMPLETE"
 """While it is set, click prints completions for a shell instead of running a command."""
 
 
-class GroupWithPlugins(click.Group):
+class GroupWithPlugins(Group):
     """Built-in commands take precedence. Plugins are loaded only for the list of commands and for other names."""
 
     def __init__(self, *arguments: Any, built_in: Mapping[str, str], **options: Any) -> None:

@@ -7,9 +7,10 @@ import click
 from clerk.cli.legacy_cleanup import cleanup_command
 from clerk.cli.legacy_inspect import inspect_command
 from clerk.cli.legacy_redis import redis_command
+from clerk.cli.names import Group
 
 
-@click.group()
+@click.group(cls=Group)
 def legacy() -> None:
     """Migrate from legacy clerk.
 

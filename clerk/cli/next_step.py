@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 import psycopg
-from rich.console import RenderableType
 
 from clerk import config
 from clerk.cli.output import show, text
@@ -40,11 +40,12 @@ def print_next_step() -> None:
 
 def show_next_step(step: NextStep) -> None:
     program = program_name()
-    lines: list[RenderableType] = [text(line) for line in step.situation.splitlines()]
+    show(*(text(line) for line in step.situation.splitlines()))
     for command, purpose in step.commands:
-        lines += ["", text(purpose), text(f"    {program} {command}", "bold")]
-    lines += ["", "Help: --help lists all commands, COMMAND --help has examples, doctor checks this machine."]
-    show(*lines)
+        show("", text(purpose))
+        # Not wrapped, so that it can be copied.
+        click.secho(f"    {program} {command}", bold=True)
+    show("", "Help: --help lists all commands, COMMAND --help has examples, doctor checks this machine.")
 
 
 def find_next_step(settings: config.Settings) -> NextStep:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import click
 
 from clerk.cli.connection import open_pipeline
+from clerk.cli.names import NameChoice
 from clerk.cli.output import dry_run_option, dry_run_prefix, json_option, print_json
 from clerk.db.audit import whoami
+from clerk.db.sites import require_site
 from clerk.pipeline import engine
 
-queue_option = click.option("--queue", help="A queue instead of a site.")
+queue_option = click.option("--queue", type=NameChoice("queue", engine.QUEUES), help="A queue instead of a site.")
 
 
 @click.command()
@@ -29,6 +31,8 @@ def pause(site: str | None, queue: str | None, reason: str, dry_run: bool, as_js
     _require_one(site, queue)
     by = f"{whoami()}{f': {reason}' if reason else ''}"
     with open_pipeline() as connection, connection.transaction(force_rollback=dry_run):
+        if site:
+            require_site(connection, site)
         changed = engine.pause_site(connection, site, by) if site else engine.pause_queue(connection, queue or "", by)
     _report(site, queue, "paused", changed, dry_run, as_json)
 
@@ -48,6 +52,8 @@ def resume(site: str | None, queue: str | None, dry_run: bool, as_json: bool) ->
     """
     _require_one(site, queue)
     with open_pipeline() as connection, connection.transaction(force_rollback=dry_run):
+        if site:
+            require_site(connection, site)
         changed = engine.resume_site(connection, site) if site else engine.resume_queue(connection, queue or "")
     _report(site, queue, "resumed", changed, dry_run, as_json)
 

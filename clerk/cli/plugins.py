@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from clerk import config
+from clerk.cli.names import Group
 from clerk.cli.output import info, json_option, print_json, show, table
 from clerk.cli.plugins_new import new
 from clerk.cli.plugins_record import record
@@ -15,7 +16,7 @@ from clerk.sources.fetcher import Fetcher
 from clerk.sources.site_validation import InvalidSite
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=Group, invoke_without_command=True)
 @click.option("--fetcher", metavar="LABEL", help="Show the plugin of a fetcher and the keys of `extra` for it.")
 @json_option
 @click.pass_context

@@ -16,9 +16,8 @@ import psycopg
 from clerk import config
 from clerk.cli.connection import Connection, open_pipeline
 from clerk.cli.output import info, json_option, print_json
-from clerk.cli.source import site_limits
 from clerk.db.connection import connect
-from clerk.db.sites import read_site, site_not_found
+from clerk.db.sites import require_site
 from clerk.documents.media_types import READABLE
 from clerk.documents.repository import DocumentRef
 from clerk.errors import ClerkError, FetchError, JobError
@@ -30,6 +29,7 @@ from clerk.sources.http.client import PublicOnlyTransport, RateLimitedClient, Va
 from clerk.sources.recording import Recording, RecordingError, RecordingTransport, check_target
 from clerk.sources.redaction import Redaction
 from clerk.sources.site_validation import InvalidSite
+from clerk.sources.source_lookup import site_limits
 
 _MAX_DOCUMENTS = 20
 
@@ -106,9 +106,7 @@ def record(
 
 def _read_source(settings: config.Settings, connection: Connection, subdomain: str) -> tuple[str, type[Fetcher], Site]:
     """The label of the site's fetcher, its class, and the site."""
-    row = read_site(connection, subdomain)
-    if row is None:
-        raise site_not_found(connection, subdomain)
+    row = require_site(connection, subdomain)
     if not row.scraper:
         raise InvalidSite(f"{subdomain} has no scraper", f"name one with `clerk site edit {subdomain} --scraper …`")
     plugins = manager.load(settings)

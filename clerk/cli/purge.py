@@ -6,6 +6,7 @@ import click
 
 from clerk.cli.connection import open_pipeline
 from clerk.cli.output import dry_run_option, dry_run_prefix, json_option, print_json
+from clerk.db.sites import require_site
 from clerk.humanize import pluralize
 from clerk.pipeline import engine
 
@@ -31,6 +32,7 @@ def purge(site: str | None, subdomain: str | None, yes: bool, dry_run: bool, as_
     if name is None or (site and subdomain):
         raise click.UsageError("Give one SITE.")
     with open_pipeline() as connection:
+        require_site(connection, name)
         with connection.transaction(force_rollback=True):
             planned = engine.purge_site(connection, name)
         if not (yes or dry_run):

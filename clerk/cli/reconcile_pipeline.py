@@ -10,6 +10,7 @@ from clerk import config
 from clerk.cli.connection import open_pipeline
 from clerk.cli.output import dry_run_option, json_option, print_json
 from clerk.cli.progress_reporter import ProgressReporter, quiet_option
+from clerk.db.sites import require_site
 from clerk.errors import EXIT_FAILURE, EXIT_UNKNOWN
 from clerk.reconcile.apply import Result, reconcile
 from clerk.reconcile.file_checks import StorageScan
@@ -57,6 +58,8 @@ def reconcile_pipeline(
     """
     settings, threshold = config.load(), timedelta(hours=threshold_hours)
     with open_pipeline(settings) as connection, ProgressReporter(quiet) as progress:
+        if site is not None:
+            require_site(connection, site)
         scan = None if storage == "none" else StorageScan(settings, storage == "all", progress.callback("sites"))
         if dry_run:
             plan = make_plan(connection, scan, site, threshold)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import click
 
 from clerk.cli.connection import open_pipeline
+from clerk.cli.names import NameChoice
 from clerk.cli.output import dry_run_option, dry_run_prefix, json_option, print_json
+from clerk.db.sites import require_site
 from clerk.humanize import pluralize
 from clerk.monitoring.failures import FailureFilter, read_failures
 from clerk.pipeline import engine
@@ -14,7 +16,9 @@ from clerk.pipeline.engine import STAGES
 
 @click.command()
 @click.argument("site")
-@click.option("--stage", type=click.Choice(STAGES), help="Only this stage. Default: every stage that has failures.")
+@click.option(
+    "--stage", type=NameChoice("stage", STAGES), help="Only this stage. Default: every stage that has failures."
+)
 @click.option("--failed-only", is_flag=True, help="Leave units alone that are scheduled for an automatic retry.")
 @dry_run_option
 @json_option
@@ -31,6 +35,7 @@ def retry(site: str, stage: str | None, failed_only: bool, dry_run: bool, as_jso
       clerk retry springfield --stage ocr --failed-only --dry-run
     """
     with open_pipeline() as connection:
+        require_site(connection, site)
         failed = [
             {"stage": group.stage, "error_code": group.error_code, "units": group.units}
             for group in read_failures(connection, FailureFilter(site, stage))

@@ -8,7 +8,7 @@ from clerk import config
 from clerk.cli.connection import open_pipeline
 from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json, show, table
 from clerk.db.audit import log_action, whoami
-from clerk.db.sites import read_site, site_not_found
+from clerk.db.sites import require_site
 from clerk.errors import ClerkError
 from clerk.publish import publications
 from clerk.publish.published_search import update_index
@@ -37,8 +37,7 @@ def rollback(site: str, name: str | None, only_list: bool, dry_run: bool, as_jso
     """
     settings = config.load()
     with open_pipeline(settings) as connection:
-        if read_site(connection, site) is None:
-            raise site_not_found(connection, site)
+        require_site(connection, site)
         published = SiteVersions(settings.publish_dir, site)
         if only_list:
             _list(published, as_json)

@@ -17,8 +17,8 @@ from clerk.archive.hits import CSV_COLUMNS, Hit
 from clerk.archive.query import HIGHLIGHT, parse
 from clerk.archive.search import Facets, SearchRequest, SearchResult, Sort
 from clerk.cli.output import info, json_option, nothing_published, print_json, show, table, text
+from clerk.cli.published import check_site_option
 from clerk.documents.kinds import KINDS
-from clerk.documents.sanitize import is_subdomain
 from clerk.documents.storage import SiteStorage
 from clerk.errors import EXIT_FAILURE, EXIT_OK
 from clerk.humanize import pluralize
@@ -94,8 +94,6 @@ def search_command(
       clerk search ordinance 2017-88 -school --sort date --page 2
       clerk search 'tree OR hedge' --added-since 2025-01-01 --csv > new.csv
     """
-    if site is not None and not is_subdomain(site):
-        raise click.BadParameter(f"{site} is not a valid subdomain", param_hint="--site")
     if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other")
     size = limit or (None if as_csv else _PAGE_SIZE)
@@ -111,6 +109,7 @@ def search_command(
         limit=size,
     )
     settings = config.load()
+    check_site_option(settings, site)
     result = search_published(settings.publish_dir, request, site)
     _report_problems(result, request)
     if as_csv:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from clerk import config
+from clerk.cli.names import Group
 from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json
 from clerk.cli.progress_reporter import ProgressReporter, quiet_option
 from clerk.errors import EXIT_FAILURE
@@ -17,7 +18,7 @@ _WAIT = 600.0
 """Seconds to wait for another process that writes to the index."""
 
 
-@click.group("search-index")
+@click.group("search-index", cls=Group)
 def search_index() -> None:
     """Manage the search index over all sites. Optional: it makes searches over many sites fast.
 

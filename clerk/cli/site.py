@@ -11,19 +11,19 @@ import click
 from clerk import config
 from clerk.cli import site_detect, site_import, site_skipped
 from clerk.cli.connection import Connection, open_pipeline
+from clerk.cli.names import Group
 from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json, show, table
 from clerk.cli.progress_reporter import quiet_option
 from clerk.cli.source import time_limit_option
 from clerk.db.sites import (
     EDITABLE,
-    SiteRow,
     add_site,
     count_documents,
     edit_site,
     read_site,
     read_sites,
     remove_site,
-    site_not_found,
+    require_site,
 )
 from clerk.documents.storage import SiteStorage, delete_folder
 from clerk.errors import EXIT_FAILURE, ClerkError, PluginError
@@ -65,14 +65,7 @@ def given_columns(values: dict[str, Any]) -> dict[str, Any]:
     return {column: value for column, value in values.items() if column in EDITABLE and value is not None}
 
 
-def _require_site(connection: Connection, subdomain: str) -> SiteRow:
-    row = read_site(connection, subdomain)
-    if row is None:
-        raise site_not_found(connection, subdomain)
-    return row
-
-
-@click.group()
+@click.group(cls=Group)
 def site() -> None:
     """Add, list, show, edit, remove and import sites, and date documents that were skipped.
 
@@ -151,7 +144,7 @@ def create_site(
         if not add_site(connection, subdomain, validated.values):
             raise InvalidSite(f"there is already a site {subdomain}", f"change it with `clerk site edit {subdomain}`")
         run_id = engine.start_run(connection, subdomain, "new site") if start else None
-        row = _require_site(connection, subdomain)
+        row = require_site(connection, subdomain)
     started = {"run_id": None if dry_run else run_id} if start else {}
     if as_json:
         print_json({"added": row.as_dict(), **(report or {}), **started, "dry_run": dry_run})
@@ -212,7 +205,7 @@ def show_command(subdomain: str, as_json: bool) -> None:
     """
     settings = config.load()
     with open_pipeline(settings, create=True) as connection:
-        row = _require_site(connection, subdomain)
+        row = require_site(connection, subdomain)
         documents = count_documents(connection, subdomain)
     storage = settings.storage_dir / subdomain
     if as_json:
@@ -244,12 +237,12 @@ def edit(subdomain: str, dry_run: bool, as_json: bool, **values: Any) -> None:
         raise click.UsageError("Give at least one option, such as --name.")
     settings = config.load()
     with open_pipeline(settings, create=True) as connection:
-        before = _require_site(connection, subdomain)
+        before = require_site(connection, subdomain)
         old = {column: getattr(before, column) for column in EDITABLE}
         validated = validate_site(manager.load(settings), subdomain, changes, old)
         with connection.transaction(force_rollback=dry_run):
             edit_site(connection, subdomain, validated.values)
-            after = _require_site(connection, subdomain)
+            after = require_site(connection, subdomain)
     changed = {
         column: {"before": old[column], "after": getattr(after, column)}
         for column in EDITABLE
@@ -280,7 +273,7 @@ def remove(subdomain: str, files: bool, yes: bool, dry_run: bool, as_json: bool)
     """
     settings = config.load()
     with open_pipeline(settings, create=True) as connection:
-        _require_site(connection, check_subdomain(subdomain))
+        require_site(connection, check_subdomain(subdomain))
         folder = SiteStorage(settings.storage_dir, subdomain).folder
         if not (yes or dry_run):
             lost = f"its history and {folder}" if files else "its history, but keep its files"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -16,15 +14,14 @@ from clerk.cli.connection import Connection
 from clerk.cli.output import show, table
 from clerk.cli.progress_reporter import ProgressReporter
 from clerk.cli.site_detect import given_extra
-from clerk.cli.source import detect_url, shared
 from clerk.db.sites import EDITABLE, add_site, read_site
 from clerk.plugins import manager
 from clerk.sources.detection import complete_address
 from clerk.sources.detection_result import ORDER, Confidence, Detection
-from clerk.sources.site_validation import InvalidSite, check_subdomain, validate_site
+from clerk.sources.site_validation import InvalidSite, check_subdomain, subdomain_of, validate_site
+from clerk.sources.source_lookup import detect_url, shared
 
 _COLUMNS = ("subdomain", "url", *EDITABLE)
-_MAX_LENGTH = 63
 
 
 @dataclass(frozen=True)
@@ -106,12 +103,6 @@ def read_towns(path: Path, rows: list[tuple[int, dict[str, Any]]], connection: C
         values = {column: value for column, value in row.items() if column in EDITABLE and str(value or "").strip()}
         towns.append(Town(number, subdomain, str(row.get("url") or "").strip(), values))
     return towns
-
-
-def subdomain_of(name: str) -> str:
-    """The key for the name of a town: `St. Paul` is st-paul."""
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower().replace("'", "")
-    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:_MAX_LENGTH].strip("-")
 
 
 def import_towns(

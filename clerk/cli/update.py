@@ -8,6 +8,7 @@ from clerk.cli.connection import Connection, open_pipeline
 from clerk.cli.output import dry_run_option, dry_run_prefix, json_option, print_json
 from clerk.cli.progress_reporter import ProgressReporter, quiet_option
 from clerk.cli.wait import wait_for_runs
+from clerk.db.sites import require_site
 from clerk.errors import EXIT_FAILURE, EXIT_OK
 from clerk.monitoring.runs import RunProgress, due_sites, read_progress
 from clerk.pipeline import engine
@@ -45,6 +46,8 @@ def update(
     if (site is not None) + next_site + all_sites != 1:
         raise click.UsageError("Give one of SITE, --next-site and --all.")
     with open_pipeline() as connection:
+        if site:
+            require_site(connection, site)
         if dry_run:
             if site:
                 with connection.transaction(force_rollback=True):

@@ -16,15 +16,16 @@ from clerk import config
 from clerk.archive import votes as archive
 from clerk.archive.content_hash import open_readonly
 from clerk.archive.vote_rows import ROLL_FIELDS, VOTE_FIELDS, roll_rows, vote_row, write_csv
+from clerk.cli.names import Group
 from clerk.cli.output import info, json_option, nothing_published, print_json
-from clerk.documents.sanitize import is_subdomain
+from clerk.cli.published import check_site_option
 from clerk.errors import EXIT_FAILURE, EXIT_OK
 from clerk.humanize import pluralize
 from clerk.object_storage.path import StoragePath
 from clerk.publish.versions import published_archives
 
 
-@click.group("votes")
+@click.group("votes", cls=Group)
 def votes() -> None:
     """Votes in the published archives: who moved, seconded and voted, and how it ended."""
 
@@ -66,9 +67,8 @@ def export(
     """
     if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other")
-    if site is not None and not is_subdomain(site):
-        raise click.BadParameter(f"{site} is not a valid subdomain", param_hint="--site")
     settings = config.load()
+    check_site_option(settings, site)
     archives = published_archives(settings.publish_dir, site)
     export = _Export(person, f"{since:%Y-%m-%d}" if since else "", rolls=rolls)
     rows = export.rows(archives)

@@ -31,6 +31,7 @@ from clerk.monitoring.workers import find_host_problem
 from clerk.pipeline.engine import CPU_QUEUES, QUEUES
 from clerk.process import parent_death
 from clerk.process.supervisor import ProcessSpec, Supervisor
+from clerk.suggestions import require_known
 
 logger = logging.getLogger(__name__)
 
@@ -209,10 +210,10 @@ def _parse_queues(value: str | None) -> tuple[str, ...]:
     if value in (None, "all"):
         return QUEUES
     selected = tuple(dict.fromkeys(queue.strip() for queue in value.split(",") if queue.strip()))
-    unknown = [queue for queue in selected if queue not in QUEUES]
-    if unknown or not selected:
-        name = f"there is no queue {', '.join(unknown)}" if unknown else "no queue is named"
-        raise click.BadParameter(f"{name}; the queues are {', '.join(QUEUES)}", param_hint="--queues")
+    for queue in selected:
+        require_known("queue", queue, QUEUES)
+    if not selected:
+        raise click.BadParameter(f"no queue is named; the queues are {', '.join(QUEUES)}", param_hint="--queues")
     return selected
 
 

@@ -18,6 +18,8 @@ from clerk.datasette_app.search_pages import mark
 
 TRUNCATE_AFTER = 280
 """Characters of a text in a table."""
+_SHORT_TEXT = 80
+"""Characters of a vote's text, which has a narrow column."""
 _LINKED_COLUMNS = {
     ("votes", "number"): ("votes", "id"),
     ("votes", "motion"): ("votes", "id"),
@@ -47,6 +49,8 @@ def render(row: Any, value: Any, column: str, table: str, database: str, dataset
         kind, id_column = linked
         if isinstance(key := values.get(id_column), str):
             return _link(datasette.urls.path(f"/-/{kind}/{quote(database, safe='')}/{quote(key, safe='')}"), value)
+    if (table, column) == ("votes", "result") and values.get("contradictory"):
+        return Markup("contradictory, the page says {}").format(value or "nothing")
     if column == "meeting" and isinstance(value, str) and isinstance(day := values.get("date"), str):
         return _link(path_of(datasette, database, day, value), value)
     path = _page_path(values, table, database, datasette)
@@ -60,6 +64,9 @@ def render(row: Any, value: Any, column: str, table: str, database: str, dataset
         return _summarize(value, column)
     if column == "text" and path is not None:
         return _extract(value, path)
+    if (table, column) == ("votes", "raw_text") and isinstance(values.get("id"), str) and len(value) > _SHORT_TEXT:
+        whole = datasette.urls.path(f"/-/votes/{quote(database, safe='')}/{quote(values['id'], safe='')}")
+        return Markup('{}… <a class="clerk-whole" href="{}">whole text</a>').format(value[:_SHORT_TEXT], whole)
     return None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -13,13 +12,11 @@ from datasette import hookimpl
 from datasette.utils.asgi import BadRequest, NotFound, Request, Response, asgi_send_file
 from markupsafe import Markup
 
-from clerk.archive import votes
-from clerk.archive.hits import page_path
 from clerk.archive.meetings import list_meetings
 from clerk.archive.pages import PAGE_TABLES
 from clerk.archive.query import ArchiveForm, InvalidQuery, parse
 from clerk.archive.search_tables import detect_form
-from clerk.datasette_app import cells, meeting_pages, query_limits, search_pages
+from clerk.datasette_app import cells, meeting_pages, query_limits, search_pages, vote_pages
 from clerk.datasette_app.lazy_datasette import ArchiveDatasette
 from clerk.documents.storage import local_copy
 from clerk.saved_searches import feeds
@@ -41,8 +38,6 @@ _TABLES: dict[str, dict[str, Any]] = {
     "people": {"sort_desc": "votes", "label_column": "name", "description": "A row per person that the pages name."},
 }
 _LATEST_MEETINGS = 10
-_MAX_VOTES = 500
-"""Votes on the page of a person; the table has the others."""
 
 
 class _DatabasesMetadata(dict[str, Any]):
@@ -115,6 +110,7 @@ def extra_template_vars(database: str | None, view_name: str, datasette: Archive
         return {
             "site_name": datasette.site_metadata.name(database),
             "published_at": archive.version.published_at,
+            "votes_path": str(datasette.urls.path(f"/-/votes/{quote(database, safe='')}")),
             "meetings_path": str(datasette.urls.path(f"/-/meetings/{quote(database, safe='')}")),
             "latest_meetings": meeting_pages.describe(datasette, database, rows),
             "feed_path": str(datasette.urls.path(f"/-/feeds/sites/{quote(database, safe='')}.atom")),
@@ -131,8 +127,7 @@ def register_routes() -> list[tuple[str, Any]]:
         (r"^/-/feeds/(?P<kind>sites|alerts)/(?P<name>[a-z0-9.-]+)\.atom$", feed),
         *search_pages.ROUTES,
         *meeting_pages.ROUTES,
-        (r"^/-/votes/(?P<site>[^/]+)/(?P<vote>[^/]+)$", vote),
-        (r"^/-/people/(?P<site>[^/]+)/(?P<person>[^/]+)$", person),
+        *vote_pages.ROUTES,
         (r"^/-/images/(?P<site>[^/]+)(?P<page_image>/.+)$", image),
     ]
 
@@ -171,6 +166,7 @@ async def _sites(datasette: ArchiveDatasette, words: str) -> list[dict[str, Any]
                     "published_at": archive.version.published_at,
                     "path": str(datasette.urls.database(archive.name)),
                     "meetings": str(datasette.urls.path(f"/-/meetings/{archive.name}")),
+                    "votes": str(datasette.urls.path(f"/-/votes/{archive.name}")),
                     "feed": str(datasette.urls.path(f"/-/feeds/sites/{archive.name}.atom")),
                 }
             )
@@ -195,66 +191,3 @@ async def image(datasette: ArchiveDatasette, request: Request, send: Any) -> Non
     with contextlib.ExitStack() as stack:
         file = await asyncio.to_thread(stack.enter_context, local_copy(path))
         await asgi_send_file(send, file, content_type="image/png")
-
-
-async def vote(datasette: ArchiveDatasette, request: Request) -> Response:
-    """The page of a vote."""
-    site = unquote(request.url_vars["site"], errors="replace")
-    key = unquote(request.url_vars["vote"], errors="replace")
-
-    def read(connection: sqlite3.Connection) -> dict[str, Any] | None:
-        found = votes.read_vote(connection, key)
-        if found is None:
-            return None
-        path = page_path(site, found.kind, found.date, found.meeting, found.page)
-        return {
-            "vote": found,
-            "page_path": datasette.urls.path(path),
-            "meeting_path": meeting_pages.path_of(datasette, site, found.date, found.meeting),
-            "page_image": votes.page_image(connection, found),
-        }
-
-    return await _page(datasette, request, "vote_page.html", read)
-
-
-async def person(datasette: ArchiveDatasette, request: Request) -> Response:
-    """The page of a person."""
-    site = unquote(request.url_vars["site"], errors="replace")
-    key = unquote(request.url_vars["person"], errors="replace")
-
-    def read(connection: sqlite3.Connection) -> dict[str, Any] | None:
-        found = votes.read_person(connection, key)
-        if found is None:
-            return None
-        cast = votes.read_votes(connection, votes.VoteFilter([key]), limit=_MAX_VOTES + 1)
-        meetings = votes.read_meetings(connection, key, _MAX_VOTES)
-        return {
-            "person": found,
-            "counts": votes.count_votes(connection, key),
-            "votes": cast[:_MAX_VOTES],
-            "has_more": len(cast) > _MAX_VOTES,
-            "meetings": [(*row, meeting_pages.path_of(datasette, site, *row[:2])) for row in meetings],
-        }
-
-    return await _page(datasette, request, "person_page.html", read)
-
-
-async def _page(
-    datasette: ArchiveDatasette,
-    request: Request,
-    template: str,
-    read: Callable[[sqlite3.Connection], dict[str, Any] | None],
-) -> Response:
-    site = unquote(request.url_vars["site"], errors="replace")
-    archive = await meeting_pages.find_archive(datasette, site)
-
-    def read_tables(connection: sqlite3.Connection) -> dict[str, Any] | None:
-        return read(connection) if votes.has_tables(connection) else None
-
-    found = await archive.execute_fn(read_tables)
-    if found is None:
-        raise NotFound("The published archive has no such vote or person")
-    image = found.get("page_image")
-    has_image = bool(image) and await asyncio.to_thread(datasette.image, site, image) is not None
-    context = found | {"site": site, "name": datasette.site_metadata.name(site), "has_image": has_image}
-    return Response.html(await datasette.render_template(template, context, request=request))

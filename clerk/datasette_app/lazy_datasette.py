@@ -46,11 +46,6 @@ class Archive(Database):  # type: ignore[misc]
         self.cached_hash = version.content_hash
 
     @property
-    def color(self) -> str:
-        """Of the bar beside the title. Datasette derives it from the content, so that some sites would look broken."""
-        return "276890"
-
-    @property
     def path(self) -> str:
         """The database as a local file: Datasette offers it as a download."""
         with local_copy(self.database) as file:

@@ -36,8 +36,7 @@ async def show_meetings(datasette: ArchiveDatasette, request: Request) -> Respon
     site = unquote(request.url_vars["site"], errors="replace")
     archive = await find_archive(datasette, site)
     body, year = (request.args.get("body") or "")[:500], (request.args.get("year") or "")[:4]
-    number = request.args.get("page") or ""
-    page = max(1, int(number)) if number.isascii() and number.isdigit() and len(number) < 8 else 1
+    page = parse_page(request)
 
     def read(connection: sqlite3.Connection) -> tuple[list[MeetingRow], dict[str, dict[str, int]]]:
         rows = list_meetings(connection, body, year, _PER_PAGE + 1, (page - 1) * _PER_PAGE)
@@ -113,6 +112,12 @@ def _documents(datasette: ArchiveDatasette, site: str, meeting: Meeting, words: 
             )
         documents.append({"document": document, "kind": document.kind, "pages": pages})
     return documents
+
+
+def parse_page(request: Request) -> int:
+    """The page of a list; 1 if the parameter is no number."""
+    number = request.args.get("page") or ""
+    return max(1, int(number)) if number.isascii() and number.isdigit() and len(number) < 8 else 1
 
 
 async def find_archive(datasette: ArchiveDatasette, site: str) -> Archive:

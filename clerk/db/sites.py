@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -14,6 +13,7 @@ from psycopg import sql
 from psycopg.rows import class_row
 
 from clerk.errors import SiteNotFound
+from clerk.suggestions import did_you_mean
 
 Connection = psycopg.Connection[Any]
 
@@ -62,9 +62,14 @@ def read_site(connection: Connection, subdomain: str) -> SiteRow | None:
 def site_not_found(connection: Connection, subdomain: str) -> SiteNotFound:
     """Build the error, with similar site names as its remedy."""
     names = [name for (name,) in connection.execute("select subdomain from pipeline_overview").fetchall()]
-    near = difflib.get_close_matches(subdomain, names, n=3, cutoff=0.6)
-    remedy = f"did you mean {' or '.join(near)}?" if near else None
-    return SiteNotFound(f"there is no site {subdomain[:80]}", remedy)
+    return SiteNotFound(f"no site {subdomain[:80]}", did_you_mean(subdomain, names))
+
+
+def require_site(connection: Connection, subdomain: str) -> SiteRow:
+    row = read_site(connection, subdomain)
+    if row is None:
+        raise site_not_found(connection, subdomain)
+    return row
 
 
 def read_sites(connection: Connection, scraper: str | None = None, state: str | None = None) -> list[SiteRow]:

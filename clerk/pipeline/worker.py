@@ -19,6 +19,7 @@ from procrastinate import exceptions, job_context, jobs, retry, utils, worker
 from clerk import errors, logs
 from clerk.error_causes import classify, code_and_message
 from clerk.host import describe_space
+from clerk.humanize import format_traceback
 from clerk.pipeline.completer import BatchCompleter
 from clerk.pipeline.connector import ClerkConnector
 from clerk.pipeline.disk_reports import report_regularly
@@ -228,6 +229,7 @@ class ClerkWorker(worker.Worker):
             code,
             # Postgres cannot store NUL, which a malicious document can put into a message.
             message.replace("\0", "")[:500],
+            format_traceback(error),
             is_counted=error_class.cause.is_counted and not is_shutdown,
             uncounted_before=await self._manager.uncounted_attempts(context.job),
         )

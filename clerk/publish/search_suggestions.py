@@ -17,6 +17,8 @@ from clerk.publish.search_form import SearchForm
 from clerk.publish.versions import published_archives
 
 _SPELLING_SECONDS = 0.5
+_SPELLING = "Another spelling"
+_ANY_WORD = "Any of the words instead of all"
 _SECONDS = 2.0
 """For all suggestions together."""
 
@@ -35,6 +37,8 @@ def suggest(publish_dir: StoragePath, form: SearchForm, query: Query) -> list[Su
     deadline = time.monotonic() + _SECONDS
     suggestions: list[Suggestion] = []
     for label, candidate in _candidates(publish_dir, form, query):
+        if label == _ANY_WORD and any(known.label == _SPELLING for known in suggestions):
+            continue  # one of the words is misspelled
         remaining = deadline - time.monotonic()
         other, _ = candidate.parse_query()
         if other is None or remaining <= 0 or any(candidate == known.form for known in suggestions):
@@ -51,14 +55,14 @@ def _candidates(publish_dir: StoragePath, form: SearchForm, query: Query) -> Ite
     form = replace(form, page=1)
     unfiltered = SearchForm(form.q, sort=form.sort)
     if corrected := _correct_spelling(publish_dir, form, query):
-        yield "Another spelling", replace(form, q=corrected)
+        yield _SPELLING, replace(form, q=corrected)
         yield "Another spelling, without filters", replace(unfiltered, q=corrected)
     if unfiltered != form:
         yield "Without filters", unfiltered
     if separate := _without_quotes(query.root):
         yield "The words of the phrase, anywhere on the page", replace(form, q=separate)
     if any_word := _any_word(query.root):
-        yield "Any of the words instead of all", replace(form, q=any_word)
+        yield _ANY_WORD, replace(form, q=any_word)
 
 
 def _correct_spelling(publish_dir: StoragePath, form: SearchForm, query: Query) -> str | None:

@@ -6,7 +6,6 @@ import base64
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +15,7 @@ from psycopg.rows import class_row, dict_row
 from clerk.db.audit import log_action
 from clerk.errors import EXIT_USAGE, ClerkError
 from clerk.saved_searches.validation import InvalidSavedSearch, NewDestination
+from clerk.suggestions import did_you_mean
 
 Connection = psycopg.Connection[Any]
 
@@ -126,9 +126,8 @@ def find(connection: Connection, name: str) -> SavedSearch:
         ).fetchone()
     if found is None:
         names = [known for (known,) in connection.execute("select name from saved_searches order by name")]
-        similar = get_close_matches(name, names, n=1)
-        remedy = f"did you mean {similar[0]}?" if similar else "`clerk alert list` shows the names"
-        raise SavedSearchNotFound(f"there is no alert {name[:80]}", remedy)
+        remedy = did_you_mean(name, names) or "`clerk alert list` shows the names"
+        raise SavedSearchNotFound(f"no alert {name[:80]}", remedy)
     return found
 
 

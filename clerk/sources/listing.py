@@ -13,10 +13,12 @@ from clerk.documents.media_types import NAMES, READABLE
 from clerk.documents.repository import DocumentRef
 from clerk.documents.sanitize import clean_text
 from clerk.errors import BudgetExceeded, InvalidPluginResult
+from clerk.humanize import join_words, pluralize
 from clerk.sources.fetcher import Fetcher
 
 _MAX_DOCUMENTS = 500_000
 _MAX_BODIES = 1000
+_MAX_BODIES_SHOWN = 8
 MAX_EXAMPLES = 10
 
 
@@ -97,3 +99,24 @@ async def list_source(fetcher: Fetcher, max_seconds: float | None, report: Calla
         fetcher.close()
         listing.skipped, listing.reasons = fetcher.skipped_count, list(fetcher.skipped)
     return listing
+
+
+def describe_listing(listing: SourceListing) -> list[tuple[str, str]]:
+    """What a source lists, in words, each with a title."""
+    kinds = join_words([f"{number:,} {kind}" for kind, number in listing.kinds.most_common()])
+    bodies = [f"{name or 'others'} {number:,}" for name, number in listing.bodies.most_common(_MAX_BODIES_SHOWN)]
+    further = len(listing.bodies) - len(bodies)
+    rows = [("documents", f"{listing.documents:,}{f': {kinds}' if kinds else ''}")]
+    if bodies:
+        rows.append(("bodies", ", ".join(bodies) + (f" and {further:,} more" if further else "")))
+    if listing.oldest:
+        rows.append(("dates", f"{listing.oldest} to {listing.newest}"))
+    notes = [f"{number:,} are {kind}, which clerk does not read" for kind, number in listing.unreadable.most_common()]
+    if listing.undated:
+        notes.append(f"{pluralize(listing.undated, 'document')} without a date, which is looked for in the PDF")
+    if listing.skipped:
+        first = f"; the first: {listing.reasons[0]}" if listing.reasons else ""
+        notes.append(f"{pluralize(listing.skipped, 'entry', 'entries')} skipped{first}")
+    if not listing.is_complete:
+        notes.append(f"the listing was stopped {listing.stopped or 'at the time limit'}: there may be more")
+    return rows + [("note", note) for note in notes]

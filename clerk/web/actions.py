@@ -5,10 +5,9 @@ They call the same functions as the command line. A preview is the real action, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 import psycopg
 
@@ -16,82 +15,18 @@ from clerk import config
 from clerk.db.audit import log_action
 from clerk.db.sites import site_not_found
 from clerk.humanize import join_words, pluralize
-from clerk.monitoring.failures import FAILURE_STAGES, FailureFilter, read_failures, retry_failures
+from clerk.monitoring.failures import FailureFilter, read_failures, retry_failures
 from clerk.pipeline import engine
-from clerk.pipeline.engine import QUEUES, STAGES
+from clerk.pipeline.engine import STAGES
 from clerk.saved_searches import deliveries, repository
 from clerk.saved_searches.validation import check_destinations, check_name, check_query
 from clerk.stage_names import stage_name
+from clerk.web import selection_actions, site_actions, skipped_actions
+from clerk.web.action_request import ActionRequest, ActionResult, InvalidAction
 
 Connection = psycopg.Connection[Any]
 
 _MAX_SITES_LISTED = 20
-_FIELDS = ("site", "stage", "error", "document", "queue", "name", "query", "mail", "frequency", "feed")
-
-
-class InvalidAction(Exception):
-    """The action does not exist, or a field is missing or invalid."""
-
-
-@dataclass(frozen=True)
-class ActionRequest:
-    """An action and its fields, validated from a query string or a form."""
-
-    action: str
-    site: str = ""
-    stage: str = ""
-    error: str = ""
-    document: str = ""
-    queue: str = ""
-    name: str = ""
-    """Of an alert; `query` to `feed` describe a new one."""
-    query: str = ""
-    mail: str = ""
-    frequency: str = ""
-    feed: str = ""
-
-    @classmethod
-    def parse(cls, action: str, values: Mapping[str, str]) -> ActionRequest:
-        if action not in ACTIONS:
-            raise InvalidAction(f"There is no action {action}.")
-        request = cls(action, **{name: values.get(name, "").replace("\0", "") for name in _FIELDS})
-        document = request.document
-        if request.stage and request.stage not in FAILURE_STAGES:
-            raise InvalidAction(f"There is no stage {request.stage}.")
-        if request.queue and request.queue not in QUEUES:
-            raise InvalidAction(f"There is no queue {request.queue}.")
-        if document and not (document.isascii() and document.isdigit() and len(document) < 19):
-            raise InvalidAction(f"There is no document {document}.")
-        return request
-
-    @property
-    def fields(self) -> dict[str, str]:
-        """The fields that are not empty."""
-        return {name: value for name in _FIELDS if (value := getattr(self, name))}
-
-    @property
-    def result_url(self) -> str:
-        """The page that shows the result."""
-        if self.action.endswith("-alert"):
-            return "/alerts"
-        if self.site:
-            return f"/sites/{quote(self.site)}"
-        if self.queue:
-            return "/queues"
-        return "/log" if self.action == "reconcile" else "/failures"
-
-
-@dataclass(frozen=True)
-class ActionResult:
-    preview: str
-    done: str = ""
-    details: list[str] = field(default_factory=list)
-    changes: bool = True
-    """False: there is nothing to do, and `preview` says why."""
-
-    @property
-    def message(self) -> str:
-        return self.done if self.changes else self.preview
 
 
 @dataclass(frozen=True)
@@ -368,4 +303,11 @@ ACTIONS = {
     "pause-alert": Action("Pause the alert?", "Pause", _pause_alert),
     "resume-alert": Action("Resume the alert?", "Resume", _resume_alert),
     "remove-alert": Action("Remove the alert?", "Remove", _remove_alert),
+    "retry-selected": Action("Retry the selection?", "Retry", selection_actions.retry),
+    "add-site": Action("Add the site?", "Add the site", site_actions.add),
+    "edit-site": Action("Change the site?", "Save", site_actions.edit),
+    "remove-site": Action("Remove the site?", "Remove the site", site_actions.remove),
+    "set-date": Action("Set the date?", "Set the date", skipped_actions.set_date),
+    "ignore-entry": Action("Ignore the entry?", "Ignore", skipped_actions.ignore),
+    "report-entry": Action("Report the entry again?", "Report again", skipped_actions.report),
 }

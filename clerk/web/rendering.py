@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse
 
 from clerk.humanize import format_duration, pluralize
 from clerk.stage_names import stage_name
-from clerk.web.sanitize import sanitize_text, split_commands, split_highlights
+from clerk.web.sanitize import sanitize_text, split_commands, split_highlights, split_jobs
 from clerk.web.table_labels import label_cells
 
 WEB_DIR = Path(__file__).parent
@@ -83,6 +83,7 @@ _templates.filters |= {
     "shell_quote": shlex.quote,
     "split_commands": split_commands,
     "split_highlights": split_highlights,
+    "split_jobs": split_jobs,
     "stage_name": stage_name,
     "utc": _format_utc,
 }

@@ -329,7 +329,7 @@ def test_purge(clerk: Clerk, database: str) -> None:
         assert connection.execute(jobs).fetchone() == (0,)
     assert json.loads(clerk("site", "show", "springfield", "--json").output)["outcome"] == "cancelled"
     assert clerk("purge", "springfield", "--yes").stdout == "springfield: 0 jobs deleted\n"
-    assert "there is no site" in error_of(clerk("purge", "nowhere", "--yes"))
+    assert "no site" in error_of(clerk("purge", "nowhere", "--yes"))
     assert clerk("purge").exit_code == 2
 
 

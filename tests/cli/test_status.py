@@ -132,7 +132,7 @@ def test_an_unknown_site(connection: psycopg.Connection, clerk_command: Clerk) -
     add_site(connection, "springfield")
     result = clerk_command("status", "springfeld")
     assert result.code == 2
-    assert result.err == "clerk: there is no site springfeld: did you mean springfield?\n"
+    assert result.err == "clerk: no site springfeld; did you mean springfield?\n"
 
 
 def test_all_needs_a_site(clerk_command: Clerk) -> None:

@@ -58,8 +58,8 @@ def test_an_unknown_site_suggests_similar_names(connection: psycopg.Connection, 
         add_site(connection, name)
     result = clerk_command("why", "sprngfield")
     assert result.code == 2
-    assert result.err == "clerk: there is no site sprngfield: did you mean springfield or springvale?\n"
-    assert clerk_command("why", "zzz").err == "clerk: there is no site zzz: `clerk site list` shows the names.\n"
+    assert result.err == "clerk: no site sprngfield; did you mean springfield?\n"
+    assert clerk_command("why", "zzz").err == "clerk: no site zzz: `clerk site list` shows the names.\n"
 
 
 def test_a_disabled_trigger_is_reported_and_no_error(connection: psycopg.Connection, clerk_command: Clerk) -> None:

@@ -76,7 +76,7 @@ def test_pause_resume_and_remove(connection: psycopg.Connection) -> None:
     assert json.loads(clerk("resume", "bikes", "--json").stdout) == {"name": "bikes", "resumed": True, "dry_run": False}
     assert clerk("resume", "bikes").stdout == "bikes: nothing to do, it is not paused.\n"
     assert clerk("remove", "bikes").stdout == "bikes: removed\n"
-    assert "there is no alert bikes" in refusal("remove", "bikes")
+    assert "no alert bikes" in refusal("remove", "bikes")
     actions = [row[0] for row in connection.execute("select action from operator_actions order by id")]
     assert actions == ["add alert", "pause alert", "resume alert", "remove alert"]
 

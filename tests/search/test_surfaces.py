@@ -244,6 +244,7 @@ def test_what_to_try_if_nothing_is_found(
         return on_dashboard
 
     assert suggested("q=hegde+shcool") == [("?q=hedge+school", "1")]
+    assert suggested("q=bkie+lanes") == [("?q=bike+lanes", "2")]
     assert suggested("q=orinance") == [("?q=ordinance", "2")]
     assert suggested("q=tree+budget") == [("?q=tree+OR+budget", "4")]
     assert suggested("q=tree+budget+-hedge") == [("?q=%28tree+OR+budget%29+-hedge", "3")]

@@ -51,7 +51,13 @@ class Granicus(PortalFetcher):
             r"/(?:ViewPublisher(?:RSS)?|(?:Generated)?AgendaViewer|MinutesViewer|MediaPlayer)\.php\?(?:.*&)?view_id=(?P<views>\d{1,9})",
         ),
         several="views",
-        markers=("table.listingTable td.listItem", "tr.listingRow td[headers]", ".listingTable a[href*='Viewer.php?']"),
+        markers=(
+            "table.listingTable td.listItem[headers]",
+            "tr.listingRow td[headers]",
+            "a[href*='AgendaViewer.php?' i]",
+            "a[href*='MinutesViewer.php?' i]",
+            "a[onclick*='MediaPlayer.php?' i]",
+        ),
         start="/ViewPublisher.php?view_id=1",
     )
 

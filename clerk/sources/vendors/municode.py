@@ -33,7 +33,7 @@ class Municode(PortalFetcher):
         "Municode Meetings",
         hosts=(
             r"(?P<client>[a-z0-9-]+)\.municodemeetings\.com/",
-            r"(?P<page>meetings\.municode\.com/PublishPage(?:/index)?\?(?=(?:[^#]*&)?cid=)(?=(?:[^#]*&)?ppid=)[^#]+)",
+            r"(?P<page>meetings\.municode\.com/PublishPage(?:/index)?\?(?=.*\bcid=)(?=.*\bppid=).+?)(?:&p=-?\d+)?$",
             r"meetings\.municode\.com/",
         ),
         documents=(r"mccmeetings[a-z]*\.blob\.core\.usgovcloudapi\.net/(?P<client>[a-z0-9-]+)-pubu/",),

@@ -56,8 +56,7 @@ class OnBase(PortalFetcher):
         ),
         markers=(
             ".meeting-row [data-sortable-type='mtgName']",
-            "#meetings-list .meeting-row",
-            "a[href*='/Meetings/ViewMeeting?' i]",
+            "a[href*='/Meetings/ViewMeeting?' i][href*='doctype=' i]",
             "#MeetingTypeIDs ~ * #DateRangeOptionID, form[action$='/Meetings' i] #DateRangeOptionID",
             "[src*='/OnBaseAgendaOnline/' i]",
         ),

@@ -67,6 +67,7 @@ class StageStatus:
     took: Any
     error_code: str | None
     error_message: str | None
+    job_id: int | None = None
 
     @property
     def remedy(self) -> str | None:
@@ -283,6 +284,7 @@ def _stages(row: DictRow) -> list[StageStatus]:
                 row[f"{stage}_took"],
                 row[f"{stage}_error_code"] if row[f"{stage}_status"] != "processed" else None,
                 row[f"{stage}_error_message"],
+                row[f"{stage}_job_id"],
             )
             for stage in ("ocr", "extraction")
         ),

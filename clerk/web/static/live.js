@@ -6,8 +6,9 @@ const RECONNECT_DELAY = 5000;
 const MORPH_OPTIONS = {
   morphStyle: "innerHTML",
   callbacks: {
-    // The server always sends <details> closed. Keep those open that the user has opened.
-    beforeAttributeUpdated: (name, element) => !(name === "open" && element.nodeName === "DETAILS"),
+    // The server always sends <details> closed, and checkboxes as they were first. Keep what the user has changed.
+    beforeAttributeUpdated: (name, element) =>
+      !(name === "open" && element.nodeName === "DETAILS") && !(name === "checked" && element.nodeName === "INPUT"),
   },
 };
 const status = document.getElementById("live");
