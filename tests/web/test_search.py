@@ -13,6 +13,7 @@ from clerk.web.app import create_app
 from clerk.web.db import ReadOnlyPool
 from clerk.web.pages import search
 from tests.archive.published import publish
+from tests.engine.helpers import add_site, start
 
 Connection = psycopg.Connection[Any]
 
@@ -121,10 +122,12 @@ def test_no_archives(pool: ReadOnlyPool, client: TestClient, tmp_path: Path, con
     assert "Nothing has been published yet" in fetch(client, "q=bike")
     first = TestClient(create_app(pool, publish_dir=tmp_path / "nowhere"), base_url="http://localhost")
     assert "Nothing has been published yet" in fetch(first, "q=bike"), "the first publication creates the folder"
-    connection.execute("insert into sites (subdomain) values ('other')")
+    add_site(connection, "other")
+    run = start(connection, "other")
     connection.execute(
-        "insert into publications (subdomain, content_hash, pages, deployed_at) values ('other', %s, 1, now())",
-        ["0" * 64],
+        "insert into publications (subdomain, run_id, content_hash, pages, deployed_at)"
+        " values ('other', %s, repeat('0', 64), 1, now())",
+        [run],
     )
     for nowhere in (None, tmp_path / "nowhere"):
         without = TestClient(create_app(pool, publish_dir=nowhere), base_url="http://localhost")
