@@ -30,6 +30,9 @@ from clerk.object_storage.url import BucketUrl, is_bucket_url, parse_bucket_url
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
+PREFIX = "CLERK_"
+"""Of the settings that only clerk has."""
+
 DEFAULT_OCR_DPI = 130
 """On 36 civic pages and 10 pages of other scans 130 dpi had no more wrong characters than 150, for less CPU time."""
 
@@ -829,6 +832,25 @@ def load(environ: Mapping[str, str] = os.environ, current_folder: Path | None = 
     storage_dir = parsed.setdefault("storage_dir", home / "storage")
     parsed.setdefault("publish_dir", storage_dir / "_published")
     return Settings(**parsed, origins=origins)
+
+
+_OTHER_VARIABLES = frozenset({"CLERK_SITE", "CLERK_DATABASE", "CLERK_PARENT_DEATH_PIPE", "CLERK_TEST_DATABASE_URL"})
+"""Variables that are not settings: of deploy commands, of child processes and of the tests."""
+
+
+def unknown_variables(
+    environ: Mapping[str, str] = os.environ, current_folder: Path | None = None
+) -> list[tuple[str, str]]:
+    """Variables with the prefix CLERK_ that nothing reads, and the origin of each: `environment`, or a `.env` file."""
+    file = (current_folder or _current_folder()) / ".env"
+    known = {setting.name for setting in SETTINGS} | _OTHER_VARIABLES
+    sources: dict[str, Mapping[str, str | None]] = {"environment": environ, str(file): _from_file(file)}
+    return [
+        (name, origin)
+        for origin, source in sources.items()
+        for name in sorted(source)
+        if name.startswith(PREFIX) and name not in known
+    ]
 
 
 def _current_folder() -> Path:

@@ -47,6 +47,18 @@ class DatabaseNotReady(DatabaseUnreachable):
     code = "DatabaseNotReady"
 
 
+class NoDatabase(DatabaseUnreachable):
+    """There is no DATABASE_URL, and no embedded database under CLERK_HOME yet."""
+
+    code = "NoDatabase"
+
+
+class EmbeddedServerStopped(DatabaseUnreachable):
+    """The embedded database exists, and its server does not run: no command and no worker uses it."""
+
+    code = "EmbeddedServerStopped"
+
+
 class DatabaseRefused(ClerkError):
     """The database rejected a statement: missing privileges, full disk, lock timeout."""
 
@@ -480,7 +492,11 @@ class DeployerUnknown(JobError):
 # --- Plugins.
 
 
-class PluginRaised(JobError):
+class PluginError(JobError):
+    """Base of the errors of a call to a plugin."""
+
+
+class PluginRaised(PluginError):
     """A plugin raised an exception."""
 
     code = "PluginRaised"
@@ -488,7 +504,7 @@ class PluginRaised(JobError):
     retryable = True
 
 
-class PluginTimeout(JobError):
+class PluginTimeout(PluginError):
     """A plugin did not return in time."""
 
     code = "PluginTimeout"
@@ -503,12 +519,19 @@ class InvalidPluginResult(JobError):
     remedy = "correct the plugin, then retry"
 
 
-class PluginFailed(JobError):
+class PluginFailed(PluginError):
     """A plugin raised a PermanentError."""
 
     code = "PluginFailed"
     remedy = "the plugin reports that a retry is useless: see its message"
     retry_helps = False
+
+
+class PluginProgrammingError(PluginError):
+    """A plugin raised an exception that tells of an error in its code, such as KeyError. The message has the line."""
+
+    code = "PluginProgrammingError"
+    remedy = "correct the plugin at the line that the message names, restart the workers, then retry"
 
 
 class PluginMissing(JobError):

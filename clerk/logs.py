@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from procrastinate import jobs
 
-from clerk.errors import ClerkError, JobError, PluginRaised
+from clerk.errors import ClerkError, JobError, PluginProgrammingError, PluginRaised
 from clerk.telemetry.trace_context import SpanIds
 
 _job: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar("clerk_job", default=None)
@@ -64,7 +64,7 @@ class _TextFormatter(logging.Formatter):
     def formatException(self, ei: Any) -> str:  # noqa: N802 (logging's name)
         """No traceback for clerk's own errors, unless the error was raised in a plugin."""
         error = ei[1]
-        if isinstance(error, ClerkError | JobError) and not isinstance(error, PluginRaised):
+        if isinstance(error, ClerkError | JobError) and not isinstance(error, PluginRaised | PluginProgrammingError):
             return f"{type(error).__name__}: {error}"
         return super().formatException(ei)
 

@@ -45,7 +45,7 @@ with role as (
                    'fetch_hosts', 'fetch_slots', 'publications', 'publication_steps', 'storage_scans',
                    'operator_actions', 'reconcile_runs', 'host_problems', 'skipped_entries', 'document_details',
                    'saved_searches', 'saved_search_destinations', 'saved_search_matches', 'saved_search_deliveries',
-                   'published_pages', 'publication_matchings', 'disk_reports',
+                   'published_pages', 'publication_matchings', 'extractor_code', 'disk_reports',
                    'legacy_schema', 'legacy_values', 'legacy_sites', 'legacy_columns', 'legacy_column_parts',
                    'legacy_column_values',
                    -- Names before migration 0017, for a database at an earlier version.

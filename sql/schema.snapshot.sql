@@ -15,6 +15,7 @@ create table content_item_pipeline_state ();
 create table content_items ();
 create table disk_reports ();
 create table document_details ();
+create table extractor_code ();
 create table fetch_hosts ();
 create table fetch_slots ();
 create table host_problems ();
@@ -125,6 +126,12 @@ alter table document_details add column set_at timestamp with time zone not null
 alter table document_details add column set_by text not null default SESSION_USER;
 alter table document_details add column source_key text not null;
 alter table document_details add column subdomain character varying not null;
+alter table extractor_code add column code_sha256 text not null;
+alter table extractor_code add column extractor text not null;
+alter table extractor_code add column first_used_at timestamp with time zone not null default now();
+alter table extractor_code add column last_used_at timestamp with time zone not null default now();
+alter table extractor_code add column plugin text not null;
+alter table extractor_code add column version text not null;
 alter table fetch_hosts add column held_until timestamp with time zone;
 alter table fetch_hosts add column held_why text;
 alter table fetch_hosts add column host text not null;
@@ -461,6 +468,7 @@ alter table disk_reports add constraint disk_reports_pkey PRIMARY KEY (host, fol
 alter table document_details add constraint document_details_kind_check CHECK ((kind = ANY (ARRAY['minutes'::text, 'agenda'::text, 'packet'::text, 'ordinance'::text, 'resolution'::text, 'report'::text, 'notice'::text])));
 alter table document_details add constraint document_details_pkey PRIMARY KEY (subdomain, source_key);
 alter table document_details add constraint document_details_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
+alter table extractor_code add constraint extractor_code_pkey PRIMARY KEY (extractor, version, code_sha256);
 alter table fetch_hosts add constraint fetch_hosts_pkey PRIMARY KEY (host);
 alter table fetch_slots add constraint fetch_slots_host_fkey FOREIGN KEY (host) REFERENCES fetch_hosts(host) ON DELETE CASCADE;
 alter table fetch_slots add constraint fetch_slots_pkey PRIMARY KEY (id);
@@ -758,6 +766,7 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- database_health (connections bigint, connection_limit integer, idle_in_transaction bigint, longest_idle_in_transaction interval, oldest_snapshot interval, oldest_snapshot_transactions bigint, notification_queue_percent numeric, database_bytes bigint)
 -- due_sites (subdomain character varying, updated_at timestamp with time zone, run_interval interval)
 -- duplicate_publications (subdomain character varying, run_id bigint, publication_id bigint, deployer text, content_hash text, site_updated_at timestamp with time zone)
+-- edited_extractors (extractor text, version text, plugin text, codes integer, first_used_at timestamp with time zone, edited_at timestamp with time zone)
 -- expected_counters (subdomain character varying, run_id bigint, fetch_total bigint, fetch_completed bigint, fetch_failed bigint, ocr_total bigint, ocr_completed bigint, ocr_failed bigint, compilation_total bigint, compilation_completed bigint, compilation_failed bigint, extraction_total bigint, extraction_completed bigint, extraction_failed bigint, deploy_total bigint, deploy_completed bigint, deploy_failed bigint)
 -- expired_claims (job_id bigint, queue_name character varying(128), task_name character varying(128), subdomain text, stage text, holder text, attempt integer, lease_until timestamp with time zone)
 -- failing_deliveries (step text, saved_search text, subdomain character varying, destination text, delivery_id bigint, publication_id bigint, matches integer, status text, attempt_count integer, error_code text, error_message text, last_attempt_at timestamp with time zone)
@@ -766,7 +775,7 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- index_bloat (table_name text, index_name text, size_bytes bigint, expected_bytes bigint, bloat_bytes bigint, bloat_percent numeric)
 -- invariant_violations (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
 -- invariant_violations_full (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
--- jobs_last_minute (stage text, succeeded bigint, failed bigint)
+-- jobs_last_minute (stage text, succeeded bigint, failed bigint, pages bigint)
 -- live_coordinators (job_id bigint, queueing_lock text, status procrastinate_job_status, queue_name character varying(128), priority integer, attempts integer, scheduled_at timestamp with time zone, worker_id bigint)
 -- missing_coordinators (subdomain character varying, run_id bigint, stage character varying, phase integer, claimed_at timestamp with time zone, deferred_count integer)
 -- missing_refreshes (subdomain character varying, run_id bigint)
@@ -848,6 +857,9 @@ comment on column database_health.notification_queue_percent is 'A full queue (1
 comment on column database_health.oldest_snapshot is 'Its age. Who holds it: snapshot_holders.';
 comment on column database_health.oldest_snapshot_transactions is 'Number of transactions that began after the oldest snapshot.';
 comment on column disk_reports.low_since is 'Since when little space is free; NULL if enough is.';
+comment on column edited_extractors.codes is 'Number of different codes of this version.';
+comment on column edited_extractors.edited_at is 'When a worker first used the newest of them.';
+comment on column extractor_code.code_sha256 is 'Hash of the extractor''s module, or of all modules of its package.';
 comment on column failing_deliveries.destination is 'Mail addresses and webhook URLs are abbreviated.';
 comment on column failing_deliveries.step is 'match: the new pages of a publication could not be matched; query: this query could not; deliver: matches could not be sent.';
 comment on column fetch_hosts.held_until is 'The host asked to be left alone until then (Retry-After).';
@@ -861,6 +873,7 @@ comment on column job_claims.settled_as is 'How this claim ended: the status tha
 comment on column job_claims.settled_by is 'The holder, or the repair or operator action that took the job away.';
 comment on column job_claims.uncounted_attempts is 'Attempts that the database, the host or a shutdown of the worker ended. They do not count towards max_attempts; procrastinate_jobs.attempts has all of them.';
 comment on column jobs_last_minute.failed is 'Permanently failed; a job that will be retried has not ended.';
+comment on column jobs_last_minute.pages is 'Pages of the documents whose jobs succeeded; 0 in stages of whole sites.';
 comment on column legacy_schema.as_found is 'NULL for what the migration added.';
 comment on column open_coordinators.job_id is 'NULL: the coordinator is missing, and reconciliation will defer it again.';
 comment on column open_coordinators.state is 'As in open_units.';
@@ -1040,6 +1053,7 @@ comment on table content_item_pipeline_state is 'The ledger: one row per content
 comment on table content_items is 'A thing that stages work on: a document (minutes, agenda or a further kind), or the site''s own archive item.';
 comment on table disk_reports is 'Free space of the disks that workers write to, one row per machine and disk, reported every minute.';
 comment on table document_details is 'What operators said about entries of a source: date, meeting and kind, which the next fetch uses, or that the entry is ignored.';
+comment on table extractor_code is 'The code that each version of a plugin''s extractor had when workers used it; recorded once per worker process.';
 comment on table fetch_hosts is 'A row per host that we fetch from: when it may be asked next, by any worker.';
 comment on table fetch_slots is 'A row per request that is under way. One whose worker died counts until its lease is over.';
 comment on table host_problems is 'Problems of workers'' machines, such as a full disk: the worker takes no jobs of the queue until it is solved.';
@@ -1076,6 +1090,7 @@ comment on view current_runs is 'One row per site: its current run, or its last 
 comment on view database_health is 'One row: connections and their limit, the oldest snapshot, usage of the NOTIFY queue, and size of the database.';
 comment on view due_sites is 'Sites that the scheduler will start, the one that has waited longest first.';
 comment on view duplicate_publications is 'Sites whose newest publication repeated the content that a deployer already had (invariant I5), although no copy had been lost.';
+comment on view edited_extractors is 'Extractors whose version in use had different code at different times or on different hosts: findings of documents that were extracted before the edit stay until the extractor gets a new version.';
 comment on view expected_counters is 'The counters that a site should have, counted from the ledger rows of its current run.';
 comment on view expired_claims is 'Running jobs without a live lease (invariant I7): their worker died, froze or exceeded the time limit.';
 comment on view failing_deliveries is 'What failed for saved searches (`clerk alert`), permanently or to be retried, and why.';
@@ -1128,6 +1143,7 @@ grant delete, insert, select, update on content_item_pipeline_state to clerk_wor
 grant delete, insert, select, update on content_items to clerk_worker;
 grant delete, insert, select, update on disk_reports to clerk_worker;
 grant delete, insert, select, update on document_details to clerk_worker;
+grant delete, insert, select, update on extractor_code to clerk_worker;
 grant delete, insert, select, update on fetch_hosts to clerk_worker;
 grant delete, insert, select, update on fetch_slots to clerk_worker;
 grant delete, insert, select, update on host_problems to clerk_worker;
@@ -1178,6 +1194,8 @@ grant select on due_sites to clerk_dashboard;
 grant select on due_sites to clerk_worker;
 grant select on duplicate_publications to clerk_dashboard;
 grant select on duplicate_publications to clerk_worker;
+grant select on edited_extractors to clerk_dashboard;
+grant select on edited_extractors to clerk_worker;
 grant select on expected_counters to clerk_dashboard;
 grant select on expected_counters to clerk_worker;
 grant select on expired_claims to clerk_dashboard;

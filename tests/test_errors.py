@@ -62,6 +62,7 @@ def test_only_base_classes_have_no_code() -> None:
         errors.FetchError,
         errors.HostError,
         errors.PermanentError,
+        errors.PluginError,
         errors.StorageError,
         errors.StorageUnavailable,
     }

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from clerk import logs
-from clerk.errors import PluginRaised, SiteNotFound
+from clerk.errors import PluginProgrammingError, PluginRaised, SiteNotFound
 
 
 @pytest.fixture
@@ -26,6 +26,7 @@ def written() -> Iterator[io.StringIO]:
     [
         (SiteNotFound("there is no site x", "add it"), False),
         (PluginRaised("mine"), True),
+        (PluginProgrammingError("mine"), True),
         (KeyError("x"), True),
     ],
 )

@@ -25,6 +25,12 @@ def print_json(value: Any, *, indent: int | None = 2) -> None:
     click.echo(json.dumps(value, indent=indent, default=str))
 
 
+def print_json_error(code: str, message: str, remedy: str) -> None:
+    """What every command prints with --json instead of its report if it cannot make one. On one line, because some
+    reports are lines of JSON."""
+    print_json({"error": {"code": code, "message": message, "remedy": remedy}}, indent=None)
+
+
 def info(line: str) -> None:
     """Print a progress message to standard error, so that the output of the command can be piped."""
     click.echo(line, err=True)

@@ -8,7 +8,8 @@ from clerk import config
 from clerk.cli.output import info, json_option, print_json, show, table
 from clerk.cli.plugins_new import new
 from clerk.cli.plugins_record import record
-from clerk.errors import EXIT_FAILURE, ClerkError, PluginFailed, PluginMissing, PluginRaised, PluginTimeout
+from clerk.cli.plugins_try import accept, try_plugin
+from clerk.errors import EXIT_FAILURE, ClerkError, PluginError, PluginMissing
 from clerk.plugins import manager
 from clerk.sources.fetcher import Fetcher
 from clerk.sources.site_validation import InvalidSite
@@ -60,7 +61,7 @@ def _show_fetcher(loaded: manager.Plugins, label: str, as_json: bool) -> None:
         raise InvalidSite(
             f"no plugin provides the fetcher {label!r}", "list the plugins with `clerk plugins`"
         ) from error
-    except (PluginRaised, PluginFailed, PluginTimeout) as error:
+    except PluginError as error:
         raise ClerkError(str(error), "fix or remove that plugin") from error
     if as_json:
         print_json({"fetcher": label, "plugin": plugin, "required": kind.required, "extra": dict(kind.extra_help)})
@@ -72,3 +73,5 @@ def _show_fetcher(loaded: manager.Plugins, label: str, as_json: bool) -> None:
 
 plugins.add_command(new)
 plugins.add_command(record)
+plugins.add_command(try_plugin)
+plugins.add_command(accept)

@@ -16,6 +16,7 @@ import psycopg
 from clerk import config
 from clerk.cli.connection import Connection, open_pipeline
 from clerk.cli.output import info, json_option, print_json
+from clerk.cli.source import site_limits
 from clerk.db.connection import connect
 from clerk.db.sites import read_site, site_not_found
 from clerk.documents.media_types import READABLE
@@ -25,7 +26,7 @@ from clerk.pipeline.tasks.fetch import read_extra
 from clerk.plugins import manager
 from clerk.sources.fetcher import Fetcher, Site
 from clerk.sources.http.body import Sink
-from clerk.sources.http.client import HttpLimits, PublicOnlyTransport, RateLimitedClient, Validators
+from clerk.sources.http.client import PublicOnlyTransport, RateLimitedClient, Validators
 from clerk.sources.recording import Recording, RecordingError, RecordingTransport, check_target
 from clerk.sources.redaction import Redaction
 from clerk.sources.site_validation import InvalidSite
@@ -131,7 +132,7 @@ async def _record(
     max_bytes: int,
 ) -> tuple[int, int]:
     """Fill the recording. Returns the number of documents listed and of those downloaded."""
-    limits = HttpLimits.from_settings(settings)
+    limits = site_limits(settings, site.subdomain, site.extra, fetcher_class.host_interval)
     transport = RecordingTransport(PublicOnlyTransport(limits), recording, max_bytes)
     async with RateLimitedClient(limits, partial(connect, settings), transport=transport) as client:
         with contextlib.closing(fetcher_class(site, client)) as fetcher:

@@ -26,7 +26,7 @@ from clerk.db.sites import (
     site_not_found,
 )
 from clerk.documents.storage import SiteStorage, delete_folder
-from clerk.errors import EXIT_FAILURE, ClerkError, PluginFailed, PluginRaised, PluginTimeout
+from clerk.errors import EXIT_FAILURE, ClerkError, PluginError
 from clerk.object_storage.path import StoragePath
 from clerk.pipeline import engine
 from clerk.plugins import manager
@@ -167,7 +167,7 @@ def _call_post_create(plugins: manager.Plugins, subdomains: list[str]) -> None:
     for subdomain in subdomains:
         try:
             list(plugins.call_each("post_create", subdomain=subdomain))
-        except (PluginRaised, PluginFailed, PluginTimeout) as error:
+        except PluginError as error:
             info(f"clerk: {subdomain} was added, but {error}.")
             failed = True
     if failed:

@@ -158,13 +158,13 @@ def find_source(
     """
     if not is_confirmed and not sys.stdin.isatty():
         raise click.UsageError("There is no terminal to ask on. Give --yes to add the site, or --dry-run to try it.")
-    given = _given_extra(subdomain, values.get("extra"))
+    given = given_extra(subdomain, values.get("extra"))
     with open_pipeline(settings, create=True) as connection:
         if read_site(connection, subdomain) is not None:
             raise InvalidSite(f"there is already a site {subdomain}", f"change it with `clerk site edit {subdomain}`")
         if not as_json:
             info(f"Looking at {url} …")
-        detection = detect_url(settings, complete_address(url), lambda: shared(connection))
+        detection = detect_url(settings, complete_address(url), lambda: shared(connection), given)
         candidate = choose(detection, values.get("scraper"))
         candidate.extra.update(given)
         if not as_json:
@@ -231,7 +231,7 @@ def choose(detection: Detection, scraper: str | None) -> Candidate:
     return best
 
 
-def _given_extra(subdomain: str, extra: str | None) -> dict[str, Any]:
+def given_extra(subdomain: str, extra: str | None) -> dict[str, Any]:
     try:
         values = json.loads(extra) if extra else {}
         if not isinstance(values, dict):

@@ -15,6 +15,7 @@ from clerk import config
 from clerk.cli.connection import Connection
 from clerk.cli.output import show, table
 from clerk.cli.progress_reporter import ProgressReporter
+from clerk.cli.site_detect import given_extra
 from clerk.cli.source import detect_url, shared
 from clerk.db.sites import EDITABLE, add_site, read_site
 from clerk.plugins import manager
@@ -159,11 +160,13 @@ def _import_town(
     if not values.get("scraper"):
         if not town.url:
             raise InvalidSite(f"{town.subdomain} has neither url nor scraper", "give one of them")
-        detection = detect_url(settings, complete_address(town.url), lambda: shared(connection))
+        given = given_extra(town.subdomain, values.get("extra"))
+        detection = detect_url(settings, complete_address(town.url), lambda: shared(connection), given)
         if not _take(detection, accepted, result):
             return
         best = detection.candidates[0]
-        values |= {"scraper": best.scraper, "extra": json.dumps(best.extra, ensure_ascii=False)}
+        extra = {**best.extra, **given}
+        values |= {"scraper": best.scraper, "extra": json.dumps(extra, ensure_ascii=False)}
     validated = validate_site(plugins, town.subdomain, values, {})
     with connection.transaction(force_rollback=dry_run):
         add_site(connection, town.subdomain, validated.values)

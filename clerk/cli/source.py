@@ -24,6 +24,7 @@ from clerk.sources.fetcher import Fetcher, Site
 from clerk.sources.http.client import HttpLimits, RateLimitedClient
 from clerk.sources.http.rate_limit import Connect
 from clerk.sources.listing import SourceListing, list_source
+from clerk.sources.site_validation import InvalidSite
 
 LISTING_SECONDS = 120
 _MAX_BODIES = 8
@@ -56,16 +57,33 @@ def shared(connection: Connection) -> Connect:
     return connect
 
 
-def detect_url(settings: config.Settings, url: str, connect: Callable[[], Connect]) -> Detection:
-    """Detect the vendor of an address. `connect` is called only if the address alone does not tell."""
+def detect_url(
+    settings: config.Settings, url: str, connect: Callable[[], Connect], extra: Mapping[str, Any] | None = None
+) -> Detection:
+    """Detect the vendor of an address. `connect` is called only if the address alone does not tell. `extra`: of the
+    site to be, whose `user_agent` and `budget` count. Raises InvalidSite if they are invalid."""
     if (by_address := detect_by_address(url)) is not None:
         return by_address
+    try:
+        limits = detection_limits(site_limits(settings, url, extra))
+    except SiteConfigError as error:
+        raise InvalidSite(str(error), "correct the key of extra that it names") from error
 
     async def run(connect: Connect) -> Detection:
-        async with RateLimitedClient(detection_limits(HttpLimits.from_settings(settings)), connect) as client:
+        async with RateLimitedClient(limits, connect) as client:
             return await detect(url, client)
 
     return asyncio.run(run(connect()))
+
+
+def site_limits(
+    settings: config.Settings, name: str, extra: Mapping[str, Any] | None, host_interval: float = 0.0
+) -> HttpLimits:
+    """The limits of requests for a site: those of its runs."""
+    try:
+        return HttpLimits.from_settings(settings, extra, host_interval)
+    except ValueError as error:
+        raise SiteConfigError(f"{name}: {error}") from error
 
 
 def list_site(
@@ -83,7 +101,8 @@ def list_site(
             fetcher_class.check(complete.extra)
         except ValueError as error:
             raise SiteConfigError(f"{site.subdomain}: {error}") from error
-        async with RateLimitedClient(HttpLimits.from_settings(settings), connect, heartbeat.beat) as client:
+        limits = site_limits(settings, site.subdomain, complete.extra, fetcher_class.host_interval)
+        async with RateLimitedClient(limits, connect, heartbeat.beat) as client:
             return await list_source(fetcher_class(complete, client), seconds or None, report)
 
     return call_with_timeout(
@@ -125,7 +144,7 @@ def listing_rows(listing: SourceListing) -> list[tuple[str, Any]]:
         first = f"; the first: {listing.reasons[0]}" if listing.reasons else ""
         notes.append(f"{pluralize(listing.skipped, 'entry', 'entries')} skipped{first}")
     if not listing.is_complete:
-        notes.append("the listing was stopped at the time limit: there may be more")
+        notes.append(f"the listing was stopped {listing.stopped or 'at the time limit'}: there may be more")
     rows += [("note", note) for note in notes]
     return [(name, text(value)) for name, value in rows]
 

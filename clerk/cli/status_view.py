@@ -11,6 +11,7 @@ from clerk.humanize import format_duration, format_relative, format_time, join_w
 from clerk.monitoring import worker_text
 from clerk.monitoring.alert import RUNBOOK, Alert, Severity
 from clerk.monitoring.status import PipelineStatus
+from clerk.stage_names import stage_name
 
 _MAX_WORKERS = 12
 _MAX_ERRORS = 5
@@ -98,7 +99,7 @@ def _stages(status: PipelineStatus) -> RenderableType:
         eta = queue.get("eta") if worker_text.workers_of(status, stage["stage"]) else None
         rows.append(
             (
-                stage["stage"],
+                stage_name(stage["stage"]),
                 f"{stage['sites']:,}",
                 bar(done, total, _BAR_WIDTH) if total else "",
                 f"{done:,}/{total:,}" if total else "",
@@ -160,7 +161,7 @@ def _errors(status: PipelineStatus) -> list[RenderableType]:
         (
             format_time(error["at"], status.now),
             error["subdomain"],
-            error["stage"],
+            stage_name(error["stage"]),
             pluralize(error["documents"], "document") if error["stage"] in ("ocr", "extraction") else "",
             one_line_error(error["error_code"], error["error_message"]),
         )

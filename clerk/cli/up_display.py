@@ -21,6 +21,7 @@ from clerk.humanize import one_line_error, pluralize
 from clerk.monitoring.alerts import Severity, find_alerts
 from clerk.monitoring.status import PipelineStatus
 from clerk.pipeline.engine import STAGES
+from clerk.stage_names import stage_name
 
 _BAR_WIDTH = 16
 _MAX_ALERTS = 3
@@ -156,7 +157,7 @@ def _describe_error(row: dict[str, Any]) -> str:
     of = pluralize(row["documents"], "document") if row["documents"] > 1 else name
     retried = ", will be retried" if row["status"] == "failed_retryable" else ""
     error = one_line_error(row["error_code"], row["error_message"])
-    return f"{row['subdomain']}: {row['stage']}{f' of {of}' if of else ''} failed{retried}: {error}"
+    return f"{row['subdomain']}: {stage_name(row['stage'])}{f' of {of}' if of else ''} failed{retried}: {error}"
 
 
 def render(endpoints: Endpoints, status: PipelineStatus, state: str, events: Sequence[Event]) -> RenderableType:
@@ -201,7 +202,7 @@ def _stages(status: PipelineStatus) -> RenderableType:
         total, ended = stage["run_total"], stage["run_completed"] + stage["run_failed"]
         rows.append(
             (
-                stage["stage"],
+                stage_name(stage["stage"]),
                 _number(queue.get("waiting", 0) + queue.get("scheduled", 0)),
                 _number(queue.get("running", 0)),
                 f"{stage['run_completed']:,} of {total:,}" if total else "·",
@@ -222,7 +223,7 @@ def count_sites(status: PipelineStatus) -> str:
     if not status.sites:
         return "no sites: add one with `clerk site add`, and clerk starts it automatically"
     parts = [
-        f"{status.sites[stage]:,} {'in ' if stage in STAGES else ''}{stage}"
+        f"{status.sites[stage]:,} {f'in {stage_name(stage)}' if stage in STAGES else stage}"
         for stage in ("never run", *STAGES, "completed")
         if stage in status.sites
     ]

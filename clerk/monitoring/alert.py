@@ -42,6 +42,7 @@ KINDS: dict[str, Severity] = {
     "documents": Severity.WARNING,
     "deliveries": Severity.ERROR,
     "skipped": Severity.WARNING,
+    "edited_extractor": Severity.WARNING,
     "queue_paused": Severity.WARNING,
     "site_paused": Severity.WARNING,
     "unchecked": Severity.WARNING,
@@ -60,6 +61,9 @@ class Alert:
     """How many sites, documents, workers …"""
     since: datetime | None = None
     """None: unknown."""
+    site: str | None = None
+    """The only site that it is about."""
+    queue: str | None = None
 
     @property
     def severity(self) -> Severity:

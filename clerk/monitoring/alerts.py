@@ -47,6 +47,7 @@ def find_alerts(status: PipelineStatus) -> list[Alert]:
         *_sites_without_documents(status),
         *_failed_documents(status),
         *_skipped_entries(status),
+        *_edited_extractors(status),
         *_paused_queues(status),
         *_paused_sites(status),
     ]
@@ -139,7 +140,8 @@ def _stuck_sites(status: PipelineStatus) -> list[Alert]:
     remedy = f"see the reason: clerk why {status.stuck[0]['subdomain']}"
     what = f"{are(sites, 'site')} stuck: {first_names(names, sites)}"
     since = _oldest(status.now - row["idle_for"] for row in status.stuck if row["idle_for"])
-    return [Alert("stuck", what, remedy, sites, since)]
+    site = _only_site([row["subdomain"] for row in status.stuck], sites)
+    return [Alert("stuck", what, remedy, sites, since, site=site)]
 
 
 def _dead_workers(status: PipelineStatus) -> list[Alert]:
@@ -197,7 +199,8 @@ def _failed_runs(status: PipelineStatus) -> list[Alert]:
         return []
     sites, names = _count(groups), _names(groups)
     what = f"the last run of {pluralize(sites, 'site')} failed ({_codes(groups, 'sites')}): {first_names(names, sites)}"
-    return [Alert("failed", what, _remedy(groups), sites, _oldest(row["since"] for row in groups))]
+    since = _oldest(row["since"] for row in groups)
+    return [Alert("failed", what, _remedy(groups), sites, since, site=_only_site(names, sites))]
 
 
 def _partial_runs(status: PipelineStatus) -> list[Alert]:
@@ -290,6 +293,20 @@ def _skipped_entries(status: PipelineStatus) -> list[Alert]:
     return [Alert("skipped", what, remedy, entries, first["all_since"])]
 
 
+def _edited_extractors(status: PipelineStatus) -> list[Alert]:
+    return [
+        Alert(
+            "edited_extractor",
+            f"the extractor {row['extractor']} of plugin {row['plugin']} was edited without a new version:"
+            f" documents have findings of {row['codes']} codes of version {row['version']}",
+            f"give it a new version; if the findings do not change: clerk plugins accept {row['extractor']}",
+            row["codes"],
+            row["edited_at"],
+        )
+        for row in status.edited_extractors
+    ]
+
+
 def _paused_queues(status: PipelineStatus) -> list[Alert]:
     return [
         Alert(
@@ -299,6 +316,7 @@ def _paused_queues(status: PipelineStatus) -> list[Alert]:
             f"clerk resume --queue {queue['queue']}",
             queue["on_hold"],
             queue["paused_at"],
+            queue=queue["queue"],
         )
         for queue in status.queues
         if queue["paused"]
@@ -312,4 +330,9 @@ def _paused_sites(status: PipelineStatus) -> list[Alert]:
     names = [f"{row['subdomain']} (by {row['paused_by']})" for row in status.paused]
     what = f"{are(sites, 'site')} paused: {first_names(names, sites)}"
     since = _oldest(row["paused_at"] for row in status.paused)
-    return [Alert("site_paused", what, f"clerk resume {status.paused[0]['subdomain']}", sites, since)]
+    site = status.paused[0]["subdomain"]
+    return [Alert("site_paused", what, f"clerk resume {site}", sites, since, site=_only_site([site], sites))]
+
+
+def _only_site(names: list[str], total: int) -> str | None:
+    return names[0] if total == 1 else None

@@ -44,7 +44,10 @@ cross join lateral (values
 ) c (stage, phase, total, completed, failed)
 group by c.stage
 """
-_LAST_MINUTE = "select stage, (succeeded + failed)::integer as jobs_last_minute from jobs_last_minute"
+_LAST_MINUTE = """
+select stage, (succeeded + failed)::integer as jobs_last_minute, pages::integer as pages_last_minute
+from jobs_last_minute
+"""
 # Without the rate: the planner then skips the events of the last hour, of which there can be millions.
 _QUEUES = """
 select queue, waiting::integer, scheduled::integer, on_hold::integer, running::integer, oldest_waiting_since, paused,
@@ -97,6 +100,9 @@ select subdomain, count(*)::integer as entries, (sum(count(*)) over ())::integer
        min(min(skipped_since)) over () as all_since
 from skipped_documents where state = 'open' group by subdomain order by 2 desc, 1 limit %(limit)s
 """
+_EDITED_EXTRACTORS = """
+select extractor, version, plugin, codes, edited_at from edited_extractors order by edited_at limit %(limit)s
+"""
 _ERRORS = """
 select max(at) as at, subdomain, stage, status, error_code, count(*)::integer as documents,
        (array_agg(meeting order by at desc))[1] as meeting, (array_agg(date order by at desc))[1] as date,
@@ -142,7 +148,7 @@ class PipelineStatus:
     outcomes: dict[str, int]
     """Outcome of the last run → number of sites, the most frequent first."""
     stages: list[Row]
-    """One row per stage: its sites, their units, its jobs of the last minute and its durations."""
+    """One row per stage: its sites, their units, its jobs and pages of the last minute and its durations."""
     queues: list[Row]
     """One row per queue that has jobs or is paused."""
     workers: list[Worker]
@@ -163,6 +169,8 @@ class PipelineStatus:
     skipped: list[Row]
     """Sites whose source has entries that did not become documents, those with the most first. `all_entries`,
     `all_sites` and `all_since`: of all such sites."""
+    edited_extractors: list[Row]
+    """Extractors whose code changed without a new version."""
     errors: list[Row]
     """Errors of the last seven days, grouped by site, stage and code, with the latest document of each group."""
     events: list[Row]
@@ -239,6 +247,7 @@ def read_status(connection: Connection, slow: SlowStats | None = None) -> Pipeli
         deliveries=fetch_rows(connection, _DELIVERIES),
         disks=fetch_rows(connection, _DISKS),
         skipped=fetch_rows(connection, _SKIPPED, limit=MAX_ROWS),
+        edited_extractors=fetch_rows(connection, _EDITED_EXTRACTORS, limit=MAX_ROWS),
         errors=fetch_rows(connection, _ERRORS, limit=MAX_ROWS),
         events=fetch_rows(connection, _EVENTS, limit=_MAX_EVENTS),
         failures_last_hour=failures["last_hour"],
@@ -266,7 +275,11 @@ def _read_stages(connection: Connection, durations: dict[str, Row]) -> list[Row]
     counts = {row["stage"]: row for row in fetch_rows(connection, _STAGES)}
     last_minute = {row["stage"]: row for row in fetch_rows(connection, _LAST_MINUTE)}
     zeros = dict.fromkeys(
-        ("sites", "total", "completed", "failed", "run_total", "run_completed", "run_failed", "jobs_last_minute"), 0
+        (
+            *("sites", "total", "completed", "failed", "run_total", "run_completed", "run_failed"),
+            *("jobs_last_minute", "pages_last_minute"),
+        ),
+        0,
     )
     return [
         {"stage": stage, **zeros, **counts.get(stage, {}), **last_minute.get(stage, {}), **durations.get(stage, {})}

@@ -73,6 +73,7 @@ class ClerkWorker(worker.Worker):
         unresponsive_after: float = 60.0,
         startup_timeout: float | None = None,
         probe_interval: float = 10.0,
+        cpu_concurrency: int | None = None,
         **options: Any,
     ) -> None:
         options["worker_middleware"] = [job_middleware, *(options.get("worker_middleware") or [])]
@@ -80,6 +81,8 @@ class ClerkWorker(worker.Worker):
         self.db_timeout: float = db_timeout or self._manager.connector.settings.database_timeout
         self.unresponsive_after = unresponsive_after
         self.probe_interval = probe_interval
+        self.cpu_concurrency = cpu_concurrency
+        """Jobs of queues that use a whole core each, at a time; None: as many as others."""
         self._startup_timer = threading.Timer(startup_timeout or self.db_timeout + _STARTUP_TIME, _exit_unstarted)
         self._startup_timer.daemon = True
         self._lost_claims: dict[Attempt, float] = {}
@@ -106,6 +109,7 @@ class ClerkWorker(worker.Worker):
             self.concurrency,
             start=self._start_job,
             is_closed=self._host_watch.is_closed,
+            cpu_concurrency=self.cpu_concurrency,
         )
         await self._check_ocr()
         try:

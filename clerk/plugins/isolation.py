@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import contextvars
 import logging
+import sysconfig
 import threading
 import time
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from clerk.error_causes import is_host_error
@@ -24,6 +27,7 @@ from clerk.errors import (
     CommandUnset,
     JobError,
     PluginFailed,
+    PluginProgrammingError,
     PluginRaised,
     PluginTimeout,
     SpacyUnavailable,
@@ -46,6 +50,11 @@ _ERRORS_OF_BUILT_IN = (
     StorageConflict,
 )
 """Errors of built-in deployers and extractors. They are raised unchanged, so that units get their code and remedy."""
+
+_PROGRAMMING_ERRORS = (AttributeError, KeyError, IndexError, NameError, TypeError, ImportError)
+"""Errors of a plugin's code: the same call fails in the same way until the code is corrected."""
+_CLERK_FOLDER = Path(__file__).parents[1]
+_LIBRARY_FOLDER = Path(sysconfig.get_path("stdlib"))
 
 
 class Heartbeat:
@@ -112,7 +121,32 @@ def call_with_timeout(
         case JobError(retryable=False) as error:
             raise PluginFailed(f"plugin {plugin} failed in {hook}: {_describe(error)}") from error
         case error:
-            raise PluginRaised(f"plugin {plugin} raised in {hook}: {_describe(error)}") from error
+            raise as_job_error(plugin, hook, error) from error
+
+
+def as_job_error(plugin: str, hook: str, error: BaseException) -> PluginProgrammingError | PluginRaised:
+    """The error to record for an exception that a plugin raised: permanent if its code must be corrected first."""
+    message = f"plugin {plugin} raised in {hook}: {_describe(error)}"
+    if isinstance(error, _PROGRAMMING_ERRORS):
+        return PluginProgrammingError(message + _raised_at(error))
+    return PluginRaised(message)
+
+
+def _raised_at(error: BaseException) -> str:
+    """The innermost line of the plugin, or of whatever raised the error if the plugin's own lines are not known."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    own = [frame for frame in frames if not _is_library(Path(frame.filename))]
+    if not frames:
+        return ""
+    frame = (own or frames)[-1]
+    return f" ({frame.filename}, line {frame.lineno}, in {frame.name})"
+
+
+def _is_library(file: Path) -> bool:
+    """A module of clerk or of Python's standard library. Installed packages are not, since a plugin may be one."""
+    if file.is_relative_to(_CLERK_FOLDER):
+        return True
+    return file.is_relative_to(_LIBRARY_FOLDER) and "site-packages" not in file.parts
 
 
 def _describe(error: BaseException) -> str:

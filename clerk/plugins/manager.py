@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pluggy
@@ -37,6 +38,8 @@ BUILT_IN = (
     "clerk.publish.deployers.local",
     "clerk.publish.deployers.command",
 )
+
+HOOKS = tuple(name for name, value in vars(hookspecs).items() if hasattr(value, f"{hookspecs.PROJECT}_spec"))
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class Plugins:
                 self.manager.unregister(plugin)
             self._add_problem(name, origin, _describe(error))
             return
-        for sentence in legacy.describe_unsupported(plugin):
+        for sentence in (*legacy.describe_unsupported(plugin), *_describe_unmarked(plugin)):
             self._add_problem(name, origin, sentence)
         hooks = sorted(caller.name for caller in self.manager.get_hookcallers(plugin) or [])
         self.loaded.append(LoadedPlugin(name, origin, tuple(hooks)))
@@ -142,6 +145,17 @@ class Plugins:
 
 def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
+
+
+def _describe_unmarked(plugin: object) -> Iterator[str]:
+    """One sentence for each function that has the name of a hook and is not marked, so that it is never called."""
+    for hook in HOOKS:
+        function = getattr(plugin, hook, None)
+        if not inspect.isroutine(function) or hasattr(function, f"{hookspecs.PROJECT}_impl"):
+            continue
+        # A module may import a function of this name for its own use.
+        if not isinstance(plugin, ModuleType) or function.__module__ == plugin.__name__:
+            yield f"the function {hook} is not called: mark it with @hookimpl (from clerk import hookimpl)"
 
 
 def _check_api_version(plugin: object) -> None:

@@ -12,11 +12,12 @@ from typing import Any
 from clerk.documents.media_types import NAMES, READABLE
 from clerk.documents.repository import DocumentRef
 from clerk.documents.sanitize import clean_text
-from clerk.errors import InvalidPluginResult
+from clerk.errors import BudgetExceeded, InvalidPluginResult
 from clerk.sources.fetcher import Fetcher
 
 _MAX_DOCUMENTS = 500_000
 _MAX_BODIES = 1000
+MAX_EXAMPLES = 10
 
 
 @dataclass
@@ -35,9 +36,15 @@ class SourceListing:
     reasons: list[str] = field(default_factory=list)
     """Why entries were skipped, for the first ones."""
     is_complete: bool = True
+    examples: list[DocumentRef] = field(default_factory=list)
+    """The first documents."""
+    stopped: str = ""
+    """Why the listing is not complete, if not because of the time limit: `by the budget of a run (…)`."""
 
     def add(self, ref: DocumentRef) -> None:
         self.documents += 1
+        if len(self.examples) < MAX_EXAMPLES:
+            self.examples.append(ref)
         name = clean_text(ref.meeting)
         self.bodies[name if name in self.bodies or len(self.bodies) < _MAX_BODIES else ""] += 1
         self.kinds[ref.kind or "unknown kind"] += 1
@@ -61,6 +68,11 @@ class SourceListing:
             "skipped": self.skipped,
             "reasons": self.reasons,
             "complete": self.is_complete,
+            "examples": [
+                {"url": ref.url, "meeting": ref.meeting, "date": ref.date, "kind": ref.kind, "name": ref.name}
+                for ref in self.examples
+            ],
+            "stopped": self.stopped,
         }
 
 
@@ -79,6 +91,8 @@ async def list_source(fetcher: Fetcher, max_seconds: float | None, report: Calla
                     break
     except TimeoutError:
         listing.is_complete = False
+    except BudgetExceeded as error:
+        listing.is_complete, listing.stopped = False, f"by the budget of a run ({error})"
     finally:
         fetcher.close()
         listing.skipped, listing.reasons = fetcher.skipped_count, list(fetcher.skipped)

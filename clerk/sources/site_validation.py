@@ -20,10 +20,8 @@ from clerk.errors import (
     EXIT_USAGE,
     ClerkError,
     InvalidPluginResult,
-    PluginFailed,
+    PluginError,
     PluginMissing,
-    PluginRaised,
-    PluginTimeout,
 )
 from clerk.plugins.isolation import call_with_timeout
 from clerk.plugins.manager import Plugins
@@ -82,14 +80,14 @@ def _check_fetcher(plugins: Plugins, subdomain: str, scraper: str | None, extra:
         return
     try:
         plugin, fetcher = plugins.resolve("fetcher_class", scraper, Fetcher)
-    except (PluginMissing, InvalidPluginResult, PluginRaised, PluginFailed, PluginTimeout) as error:
+    except (PluginMissing, InvalidPluginResult, PluginError) as error:
         raise InvalidSite(f"{subdomain}: {error}", "`clerk plugins` lists what is loaded") from error
     try:
         defaults = plugins.call_first("fetcher_extra", label=scraper)
         merged = {**(defaults[1] if defaults else {}), **(json.loads(extra) if extra else {})}
         check_request_settings(merged)
         call_with_timeout(plugin, "check", lambda: fetcher.check(merged), expected=(ValueError,))
-    except (ValueError, TypeError, PluginRaised, PluginFailed, PluginTimeout) as error:
+    except (ValueError, TypeError, PluginError) as error:
         raise InvalidSite(
             f"{subdomain}: the scraper {scraper} does not accept this extra ({error})",
             f"`clerk plugins --fetcher {scraper}` describes extra",

@@ -47,8 +47,10 @@ from clerk.errors import (
     NotAPdf,
     PdfEmpty,
     PdfError,
+    PluginProgrammingError,
     RobotsDisallowed,
 )
+from clerk.plugins.isolation import as_job_error
 from clerk.sources.fetcher import Fetcher
 from clerk.sources.http.client import FetchResult, Sink, Validators, redact_url
 from clerk.sources.http.rate_limit import Connect
@@ -110,6 +112,7 @@ class SourceSync:
         self._unread: dict[str, SkippedEntry] = {}
         self._budget = fetcher.client.budget
         self._stopped: BudgetExceeded | None = None
+        self._reporting = asyncio.Lock()
         self._removed: list[TrackedDocument] = []
         """Documents that the source no longer lists under their key."""
 
@@ -244,7 +247,8 @@ class SourceSync:
                     group.create_task(work())
 
     async def _report(self, total: int) -> None:
-        await asyncio.to_thread(self.report, self.result.outcomes.total(), total)
+        async with self._reporting:  # one after the other: a later number must not be overwritten by an earlier one
+            await asyncio.to_thread(self.report, self.result.outcomes.total(), total)
 
     async def _process(self, item: SyncItem) -> FetchOutcome:
         listed, tracked = item.ref, item.tracked
@@ -295,7 +299,7 @@ class SourceSync:
         except RobotsDisallowed as error:
             reason = f"{ref.display_name} is not fetched: {error}"
             return self._skip(SkippedEntry(reason, error.code, ref.identity, ref.display_name, ref.url))
-        except (FetchError, PdfError) as error:
+        except (FetchError, PdfError, PluginProgrammingError) as error:
             logger.info("%s was not downloaded: %s", redact_url(ref.url), error)
             if ref.date is None:
                 reason = f"{ref.display_name} has no date in its listing, and it cannot be downloaded: {error}"
@@ -362,7 +366,10 @@ class SourceSync:
                 raise
             if isinstance(error, OSError) and is_host_error(error) and not isinstance(error, PermissionError):
                 raise
-            raise DownloadFailed(f"plugin {self.plugin} raised {type(error).__name__}: {error}") from error
+            job_error = as_job_error(self.plugin, "download", error)
+            if isinstance(job_error, PluginProgrammingError):
+                raise job_error from error
+            raise DownloadFailed(str(job_error)) from error
         if not isinstance(result, FetchResult):
             raise InvalidPluginResult(
                 f"plugin {self.plugin} returned {str(result)[:100]!r} from download, not a FetchResult"

@@ -21,6 +21,7 @@ from clerk.pipeline import engine
 from clerk.pipeline.engine import QUEUES, STAGES
 from clerk.saved_searches import deliveries, repository
 from clerk.saved_searches.validation import check_destinations, check_name, check_query
+from clerk.stage_names import stage_name
 
 Connection = psycopg.Connection[Any]
 
@@ -105,7 +106,7 @@ class _Site:
         """Whether a retry that is part of `run_id` joins the active run or starts a new one."""
         active = self.stage in STAGES and self.outcome is None
         if active and run_id == self.run_id:
-            return f"Run {self.run_id}, which is in {self.stage}, includes the retry."
+            return f"Run {self.run_id}, which is in {stage_name(self.stage)}, includes the retry."
         new_run = "A new run retries only these units and then runs the stages after them."
         return f"{new_run} It supersedes run {self.run_id}." if active else new_run
 
@@ -133,15 +134,18 @@ def _retry(connection: Connection, request: ActionRequest, user: str, dry_run: b
     with connection.transaction(force_rollback=dry_run):
         retried = engine.retry_failed(connection, site.name, request.stage or None)
     if not retried.units:
-        return ActionResult(f"Nothing has failed in {request.stage or 'any stage'} of {site.name}.", changes=False)
+        return ActionResult(
+            f"Nothing has failed in {stage_name(request.stage) or 'any stage'} of {site.name}.", changes=False
+        )
     units = f"{_pluralize_units(retried.units, retried.stage)} of {site.name}"
-    stage = f" in {retried.stage}" if retried.stage else ""
+    stage = f" in {stage_name(retried.stage)}" if retried.stage else ""
     return ActionResult(
         f"{units} will be retried{stage}.",
         f"{units} retried{stage}, in run {retried.run_id}.",
         [
             *(
-                f"{_pluralize_units(group.units, group.stage)} failed in {group.stage} with {group.error_code}"
+                f"{_pluralize_units(group.units, group.stage)} failed in {stage_name(group.stage)}"
+                f" with {group.error_code}"
                 for group in failed
             ),
             site.describe_retry(retried.run_id),
@@ -160,11 +164,11 @@ def _retry_document(connection: Connection, request: ActionRequest, dry_run: boo
         retried = engine.retry_units(connection, site.name, request.stage, [int(request.document)])
     if row is None or not retried.units:
         return ActionResult(
-            f"This document of {site.name} has not permanently failed in {request.stage}.", changes=False
+            f"This document of {site.name} has not permanently failed in {stage_name(request.stage)}.", changes=False
         )
     name, code, message = row
     return ActionResult(
-        f"{name} of {site.name} will be retried in {request.stage}.",
+        f"{name} of {site.name} will be retried in {stage_name(request.stage)}.",
         f"{name} of {site.name} retried in run {retried.run_id}.",
         [f"It failed with {code}: {message}", site.describe_retry(retried.run_id)],
     )
@@ -179,14 +183,15 @@ def _retry_group(connection: Connection, request: ActionRequest, dry_run: bool) 
     retries = list(retry_failures(connection, group, dry_run))
     units = sum(sum(retry.units.values()) for retry in retries)
     problems = [f"{retry.site}: {retry.problem}" for retry in retries if retry.problem]
-    failed = "failed" + (f" in {request.stage}" if request.stage else "")
+    failed = "failed" + (f" in {stage_name(request.stage)}" if request.stage else "")
     failed += f" with {request.error}" if request.error else ""
     if not retries:
         return ActionResult(f"Nothing {failed}.", changes=False)
     of_sites = sum(bool(retry.site) for retry in retries) - len(problems)
     what = pluralize(units, "unit") + (f" of {pluralize(of_sites, 'site')}" if of_sites else "") + f" that {failed}"
     sites = [
-        f"{retry.site or 'alerts'}: {join_words([f'{number:,} in {stage}' for stage, number in retry.units.items()])}"
+        f"{retry.site or 'alerts'}: "
+        + join_words([f"{number:,} in {stage_name(stage)}" for stage, number in retry.units.items()])
         for retry in retries
         if not retry.problem
     ]
@@ -226,7 +231,7 @@ def _cancel(connection: Connection, request: ActionRequest, user: str, dry_run: 
     if run_id is None:
         return ActionResult(f"{site.name} has no active run.", changes=False)
     return ActionResult(
-        f"Run {run_id} of {site.name}, which is in {site.stage}, will be cancelled.",
+        f"Run {run_id} of {site.name}, which is in {stage_name(site.stage)}, will be cancelled.",
         f"Run {run_id} of {site.name} cancelled.",
         ["Finished documents are kept. The next run processes the others."],
     )

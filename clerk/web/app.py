@@ -25,6 +25,7 @@ from clerk.web.live_updates import Broadcaster
 from clerk.web.pages import (
     actions,
     document,
+    downloads,
     failures,
     log,
     overview,
@@ -51,6 +52,7 @@ _ROUTES = [
     Route("/queues", queues.show),
     Route("/log", log.show),
     Route("/search", search.show),
+    Route("/search.csv", search.show_csv),
     Route("/alerts", saved_searches.show),
     Route("/feeds/alerts/{name}.atom", saved_searches.saved_search_feed),
     Route("/feeds/sites/{subdomain}.atom", saved_searches.site_feed),
@@ -59,9 +61,13 @@ _ROUTES = [
     Route("/sites/{subdomain:path}/documents/{document:int}/pages/{page:int}.png", document.image),
     Route("/sites/{subdomain:path}/documents/{document:int}/pages/{page:int}.svg", document.matches),
     Route("/sites/{subdomain:path}/documents/{document:int}/document.{extension}", document.original),
+    Route("/sites/{subdomain:path}/documents/{document:int}/text.txt", downloads.text),
+    Route("/sites/{subdomain:path}/documents/{document:int}/searchable.pdf", downloads.searchable),
     Route("/sites/{subdomain:path}/votes", votes.show_votes),
+    Route("/sites/{subdomain:path}/votes.csv", votes.show_votes_csv),
     Route("/sites/{subdomain:path}/votes/{vote}", votes.show_vote),
     Route("/sites/{subdomain:path}/people", votes.show_people),
+    Route("/sites/{subdomain:path}/people.csv", votes.show_people_csv),
     Route("/sites/{subdomain:path}/people/{person}", votes.show_person),
     Route("/sites/{subdomain:path}", site.show),
     Route("/metrics", probes.metrics),
@@ -122,6 +128,7 @@ def _show_timeout(request: Request, error: QueryCanceled) -> Response:
 
 def _show_http_error(request: Request, error: HTTPException) -> Response:
     title = "Not found" if error.status_code == 404 else "The request failed"
-    response = render("error.html", error.status_code, title=title, message=error.detail)
+    message = "There is no page at this address." if error.detail == "Not Found" else error.detail
+    response = render("error.html", error.status_code, title=title, message=message)
     response.headers.update(error.headers or {})
     return response

@@ -55,6 +55,20 @@ def test_the_page_of_a_vote(client: TestClient) -> None:
     assert f'<a href="{path}">minutes, page 1</a>' in page
     fetch(client, path)
     assert "Contradictory:" in fetch(client, "/-/votes/springfield/1-2")
+    assert '<a href="/-/meetings/springfield/2024-03-05/City%20Council">' in page
+
+
+def test_a_meeting_has_its_votes_and_people(client: TestClient, database: Path) -> None:
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("update votes set result = 'failed' where id = '1-1'")
+    page = fetch(client, "/-/meetings/springfield/2024-03-05/City%20Council")
+    assert '<span class="clerk-result failed"><span aria-hidden="true">✗</span> Failed</span>' in page
+    assert "Passed" not in page
+    assert 'href="/-/votes/springfield/1-1"><bdi>to adopt Ordinance 12</bdi>' in page
+    assert '<a href="#minutes-1">1</a>' in page
+    assert '<a href="/-/people/springfield/ellen-ortiz"><bdi>Ellen Ortiz</bdi></a>' in page
+    person = fetch(client, "/-/people/springfield/li-wei-chen")
+    assert '<a href="/-/meetings/springfield/2024-03-05/City%20Council"><bdi>City Council</bdi></a>' in person
 
 
 def test_the_page_of_a_person(client: TestClient) -> None:

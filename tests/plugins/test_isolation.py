@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import errno
 import os
 import subprocess
@@ -18,10 +19,12 @@ from clerk.errors import (
     JobError,
     PermanentError,
     PluginFailed,
+    PluginProgrammingError,
     PluginRaised,
     PluginTimeout,
     SpacyUnavailable,
 )
+from clerk.plugins.folder import import_file
 from clerk.plugins.isolation import Heartbeat, call_with_timeout
 
 
@@ -70,6 +73,24 @@ def test_a_permanent_error_of_a_plugin_is_not_retried() -> None:
     with pytest.raises(PluginFailed, match=r"plugin mine failed in hook: QuotaExceeded: no budget") as raised:
         call_with_timeout("mine", "hook", call)
     assert not raised.value.retryable
+
+
+@pytest.mark.parametrize("code", ["{}['date']", "None.text", "[][3]", "int([])", "undefined", "import no_such_module"])
+def test_an_error_in_a_plugins_code_is_permanent_and_names_the_line(tmp_path: Path, code: str) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(f"def call():\n    # a comment\n    {code}\n")
+    call = import_file(file).call
+    with pytest.raises(PluginProgrammingError) as raised:
+        call_with_timeout("mine", "hook", call)
+    assert not raised.value.retryable
+    assert str(raised.value).endswith(f"({file}, line 3, in call)")
+
+
+def test_the_line_of_the_plugin_is_named_if_the_standard_library_raised() -> None:
+    with pytest.raises(
+        PluginProgrammingError, match=r"KeyError: 'date' \(.*test_isolation.py, line \d+, in <lambda>\)"
+    ):
+        call_with_timeout("mine", "hook", lambda: collections.ChainMap(dict[str, str]())["date"])
 
 
 @pytest.mark.parametrize("error", [CommandFailed("exit code 3"), SpacyUnavailable("not installed")])

@@ -109,6 +109,24 @@ def test_a_plugin_that_cannot_be_loaded_is_a_problem_and_the_others_are_loaded(
         plugins.resolve("fetcher_class", "x", Fetcher)
 
 
+POST_CREATE = "@hookimpl\ndef post_create(subdomain):\n    pass\n"
+
+
+def test_a_function_named_like_a_hook_without_its_mark_is_a_problem(folder: Folder) -> None:
+    plugins = manager._load(
+        folder(
+            unmarked=f"def fetcher_class(label):\n    return Fetcher\n{POST_CREATE}",
+            importing=f"from json import loads as extractor\n{POST_CREATE}",
+        )
+    )
+    (problem,) = plugins.problems
+    assert (problem.name, problem.error) == (
+        "unmarked",
+        "the function fetcher_class is not called: mark it with @hookimpl (from clerk import hookimpl)",
+    )
+    assert {"unmarked", "importing"} <= {plugin.name for plugin in plugins.loaded}, "their other hooks are called"
+
+
 def test_a_plugin_replaces_a_built_in_of_the_same_label(folder: Folder) -> None:
     text = "class Mine(Fetcher):\n    pass\n@hookimpl\ndef fetcher_class(label):\n    return Mine\n"
     name, fetcher = manager._load(folder(mine=text)).resolve("fetcher_class", "links", Fetcher)

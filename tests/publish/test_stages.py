@@ -11,7 +11,7 @@ import pytest
 
 from clerk.archive.query import parse
 from clerk.archive.search import SearchRequest
-from clerk.extraction import cache
+from clerk.extraction import cache, code_versions
 from clerk.plugins import manager
 from clerk.publish import publications
 from clerk.publish.published_search import search_published
@@ -184,6 +184,36 @@ def test_a_document_is_extracted_once_for_each_text_and_version(
         calls.append(len(counter.read_text()))
     assert calls == [1, 1, 2, 3]
     assert cache.load(town.storage.extracted(document)) is not None
+
+
+def test_an_extractor_that_was_edited_without_a_new_version_is_reported_until_it_is_accepted(
+    town: Town, plugins_dir: Path
+) -> None:
+    def run_with(version: str, name: str) -> list[tuple[str, str, int]]:
+        (plugins_dir / "naming.py").write_text(
+            "from clerk import hookimpl\n"
+            "class Naming:\n"
+            f"    version = {version!r}\n"
+            "    def extract(self, pages):\n"
+            f"        return {{pages[0][0]: {{'persons': [{{'text': {name!r}, 'confidence': 1}}]}}}}\n"
+            "@hookimpl\n"
+            "def extractor(label):\n"
+            "    return Naming() if label == 'naming' else None\n"
+        )
+        manager._load.cache_clear()
+        town.connection.execute("delete from content_item_pipeline_state where pipeline = 'extraction'")
+        town.run()
+        return town.connection.execute("select extractor, version, codes from edited_extractors").fetchall()
+
+    town.configure(extractor="naming")
+    town.add_document("text")
+    assert run_with("1", "First Name") == []
+    assert run_with("1", "Second Name") == [("naming", "1", 2)]
+    assert "First Name" in rows(town.published.database.resolve(), "select entities_json from minutes")[0][0]
+    assert code_versions.accept(town.connection, "naming") == 1
+    assert run_with("1", "Second Name") == []
+    assert run_with("1", "Third Name") == [("naming", "1", 2)]
+    assert run_with("2", "Third Name") == [], "a new version ends it"
 
 
 def test_a_failed_compilation_leaves_the_published_copy(town: Town, plugins_dir: Path) -> None:

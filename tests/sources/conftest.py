@@ -176,7 +176,7 @@ def work(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plugins
         "STORAGE_DIR": str(tmp_path / "storage"),
         "CLERK_ALLOW_LOOPBACK": "yes",
         "CLERK_HOST_INTERVAL": "0",
-        "CLERK_PLUGIN_TIME_LIMIT": "2",
+        "CLERK_PLUGIN_TIME_LIMIT": "10",
     }.items():
         monkeypatch.setenv(name, value)
 

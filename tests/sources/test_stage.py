@@ -129,17 +129,21 @@ def test_skip_reasons_are_cleaned_shortened_and_stored_per_run(connection: psyco
 
 
 FAILING_PLUGINS = {
-    "raises": ("async def documents(self): raise KeyError('id'); yield", "PluginRaised", "KeyError: 'id'"),
+    "raises": (
+        "async def documents(self): raise KeyError('id'); yield",
+        "PluginProgrammingError",
+        "line 4,",
+    ),
     "exits": ("async def documents(self): raise SystemExit(1); yield", "PluginRaised", "SystemExit"),
-    "hangs": ("async def documents(self): import time; time.sleep(60); yield", "PluginTimeout", "within 2 s"),
+    "hangs": ("async def documents(self): import time; time.sleep(60); yield", "PluginTimeout", "within 10 s"),
     "waits": (
         "async def documents(self): import asyncio; await asyncio.sleep(60); yield",
         "PluginTimeout",
-        "within 2 s",
+        "within 10 s",
     ),
     "lies": ("async def documents(self): yield 'a document'", "InvalidPluginResult", "not a DocumentRef"),
     "lists": ("def documents(self): return []", "InvalidPluginResult", "not an async generator"),
-    "unmade": ("def __init__(self): pass", "PluginRaised", "TypeError"),
+    "unmade": ("def __init__(self): pass", "PluginProgrammingError", "TypeError"),
 }
 
 
@@ -162,7 +166,8 @@ def test_failing_plugins_fail_their_own_units_and_the_worker_continues(
         assert (name, error_code) == (name, code)
         assert f"plugin {name}" in message
         assert expected in message
-        assert status == ("failed_terminal" if code == "InvalidPluginResult" else "failed_retryable")
+        permanent = code in ("InvalidPluginResult", "PluginProgrammingError")
+        assert status == ("failed_terminal" if permanent else "failed_retryable")
 
 
 @pytest.mark.parametrize(

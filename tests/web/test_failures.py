@@ -60,9 +60,9 @@ def test_none(client: TestClient) -> None:
 def test_grid(client: TestClient, failed: None) -> None:
     page = fetch(client, "/failures")
     assert rows(page)[1:] == [
-        ["PdfBroken", "ocr", "120", "1", "·", "·", "121", "121", "2"],
-        ["unknown", "ocr", "·", "·", "·", "2", "2", "2", "1"],
-        ["DownloadFailed", "fetch", "·", "·", "1", "·", "1", "0", "1"],
+        ["PdfBroken", "OCR", "120", "1", "·", "·", "121", "121", "2"],
+        ["unknown", "OCR", "·", "·", "·", "2", "2", "2", "1"],
+        ["DownloadFailed", "Fetch", "·", "·", "1", "·", "1", "0", "1"],
     ]
     assert PdfBroken.remedy[1:] in page
     assert "clerk failures --stage fetch --error DownloadFailed --retry" in page

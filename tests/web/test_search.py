@@ -13,7 +13,6 @@ from clerk.web.app import create_app
 from clerk.web.db import ReadOnlyPool
 from clerk.web.pages import search
 from tests.archive.published import publish
-from tests.engine.helpers import add_site, start
 
 Connection = psycopg.Connection[Any]
 
@@ -118,20 +117,21 @@ def test_broken_and_unreached_archives_are_reported(
     assert "before 2 archives could be searched" in fetch(client, "q=bike")
 
 
-def test_no_archives(pool: ReadOnlyPool, client: TestClient, tmp_path: Path, connection: psycopg.Connection) -> None:
-    assert "Nothing has been published yet" in fetch(client, "q=bike")
-    first = TestClient(create_app(pool, publish_dir=tmp_path / "nowhere"), base_url="http://localhost")
-    assert "Nothing has been published yet" in fetch(first, "q=bike"), "the first publication creates the folder"
-    add_site(connection, "other")
-    run = start(connection, "other")
+def test_no_archives(pool: ReadOnlyPool, client: TestClient, connection: Connection, tmp_path: Path) -> None:
+    assert "No archive is published on this machine yet." in fetch(client, "q=bike")
+    without = {
+        folder: TestClient(create_app(pool, publish_dir=folder), base_url="http://localhost")
+        for folder in (None, tmp_path / "nowhere")
+    }
+    assert "Nothing has been published yet." in fetch(without[tmp_path / "nowhere"], "q=bike")
+    assert "The published archives are not on this machine." in fetch(without[None], "q=bike")
+    connection.execute("insert into sites (subdomain) values ('town')")
     connection.execute(
-        "insert into publications (subdomain, run_id, content_hash, pages, deployed_at)"
-        " values ('other', %s, repeat('0', 64), 1, now())",
-        [run],
+        "with run as (insert into pipeline_runs (subdomain, reason) values ('town', 'manual') returning run_id)"
+        " insert into publications (subdomain, run_id, content_hash, pages, deployed_at)"
+        " select 'town', run_id, repeat('0', 64), 1, now() from run"
     )
-    for nowhere in (None, tmp_path / "nowhere"):
-        without = TestClient(create_app(pool, publish_dir=nowhere), base_url="http://localhost")
-        assert "The published archives are not on this machine." in fetch(without, "q=bike")
+    assert "The published archives are not on this machine." in fetch(without[tmp_path / "nowhere"], "q=bike")
     publish(tmp_path, "town", {"text": "bike"})
     assert "1 archive on this machine." in fetch(client, "")
     assert "No page found in 1 archive." in fetch(client, "q=nowhere")

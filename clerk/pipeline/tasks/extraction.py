@@ -13,7 +13,7 @@ from clerk.documents import manifest
 from clerk.documents.repository import document_by_id
 from clerk.documents.storage import SiteStorage
 from clerk.errors import InvalidExtractorOutput, TextsMissing
-from clerk.extraction import cache
+from clerk.extraction import cache, code_versions
 from clerk.extraction.schema import validate
 from clerk.pipeline.job_context import JobContext
 from clerk.plugins import manager
@@ -39,6 +39,9 @@ def extraction(job: JobContext) -> str:
     version, path = getattr(extractor, "version", None), storage.extracted(document)
     if not isinstance(version, str) or not callable(getattr(extractor, "extract", None)):
         raise InvalidExtractorOutput(f"the extractor {label} of plugin {plugin} has no version or no extract method")
+    if (code := code_versions.code_hash(extractor)) is not None:
+        with job.connection() as connection:
+            code_versions.record_use(connection, label, version, plugin, code)
     cached, text_hash = cache.load(path), cache.text_hash(texts)
     if cached is not None and (cached.extractor, cached.version, cached.text_sha256) == (label, version, text_hash):
         return "cached"

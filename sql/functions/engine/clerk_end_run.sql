@@ -1,4 +1,4 @@
--- needs: 0029
+-- needs: 0030
 -- Ends a run. Its open units fail with the reason; their waiting jobs are cancelled, their running jobs are asked to
 -- abort. Job rows that another session has locked are skipped, never waited for: their results will be stale. Called
 -- with the site's row locked.

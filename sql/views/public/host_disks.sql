@@ -1,4 +1,4 @@
--- needs: 0029
+-- needs: 0030
 create view host_disks as
 select d.host, d.folder, d.purpose, d.free_bytes, d.total_bytes,
        round(100.0 * (d.total_bytes - d.free_bytes) / d.total_bytes, 1) as used_percent, d.low_since, d.reported_at

@@ -1,4 +1,4 @@
--- needs: 0029
+-- needs: 0030
 create view pipeline_health as
 select count(*) as sites,
        count(*) filter (where o.current_stage is null) as never_run,

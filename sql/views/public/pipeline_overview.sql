@@ -1,4 +1,4 @@
--- needs: 0029
+-- needs: 0030
 create view pipeline_overview as
 select s.subdomain, s.name, s.current_stage, s.outcome, s.run_id, s.started_at, s.updated_at,
        s.fetch_total, s.fetch_completed, s.fetch_failed,

@@ -1,0 +1,1 @@
+drop table extractor_code;

@@ -1,0 +1,83 @@
+"""`clerk plugins try`: a plugin's parts, each run once without a worker."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Clerk, clerk_command  # noqa: F401 (fixture)
+from tests.publish.helpers import Town
+
+PLUGIN = """
+from datetime import date
+from clerk import DocumentRef, Fetcher, hookimpl
+
+class Listing(Fetcher):
+    async def documents(self):
+        for day in range(1, 13):
+            yield DocumentRef(f"https://town.example/{day}.pdf", "Council", date(2024, 3, day), "minutes")
+
+class Extractor:
+    version = "1"
+    def extract(self, pages):
+        if "poison" in pages[0][1]:
+            raise KeyError("name")
+        return {pages[0][0]: {"persons": [{"text": pages[0][1], "confidence": 1}]}}
+
+@hookimpl
+def fetcher_class(label):
+    return Listing if label == "listing" else None
+
+@hookimpl
+def extractor(label):
+    return Extractor() if label in ("taking", "listing") else None
+
+@hookimpl
+def deploy_municipality(subdomain):
+    return f"uploaded {subdomain}"
+"""
+
+
+@pytest.fixture
+def plugin(plugins_dir: Path) -> None:
+    (plugins_dir / "mine.py").write_text(PLUGIN)
+
+
+@pytest.mark.usefixtures("plugin")
+def test_each_part_is_run_once_and_stores_nothing(town: Town, clerk_command: Clerk) -> None:  # noqa: F811
+    town.configure(extractor="taking")
+    document = town.add_document("Ellen Ortiz")
+    town.run()
+    before = town.one("select (select count(*) from content_items), (select count(*) from publication_steps)")
+
+    listed = clerk_command("plugins", "try", "listing", "--as", "fetcher", "--site", "springfield")
+    assert (listed.code, "and 2 more" in listed.out, "12: 12 minutes" in listed.out) == (0, True, True), listed
+    assert "https://town.example/10.pdf" in listed.out
+    extracted = clerk_command("plugins", "try", "taking", "--site", "springfield", "--json")
+    result = json.loads(extracted.out)
+    assert (result["kind"], result["result"]["document"]) == ("extractor", document.id)
+    assert [person["text"] for person in result["result"]["pages"]["1"]["persons"]] == ["Ellen Ortiz"]
+    deployed = clerk_command("plugins", "try", "mine", "--as", "deployer", "--site", "springfield")
+    assert "uploaded springfield" in deployed.out
+    assert town.one("select (select count(*) from content_items), (select count(*) from publication_steps)") == before
+
+
+@pytest.mark.usefixtures("plugin")
+def test_what_cannot_be_tried_is_refused_and_a_failure_names_the_line(town: Town, clerk_command: Clerk) -> None:  # noqa: F811
+    for arguments, code, message in [
+        (("listing", "--site", "springfield"), 2, "listing is a fetcher and a extractor"),
+        (("lisTing", "--site", "springfield"), 2, "no plugin provides a fetcher, extractor or deployer lisTing"),
+        (("listing", "--as", "deployer", "--site", "springfield"), 2, "no plugin provides a deployer listing"),
+        (("taking", "--site", "springfeld"), 2, "did you mean springfield?"),
+        (("taking", "--site", "springfield"), 2, "springfield has no document with text"),
+        (("mine", "--as", "deployer", "--site", "springfield"), 2, "springfield has no archive yet"),
+    ]:
+        answer = clerk_command("plugins", "try", *arguments)
+        assert (answer.code, message in answer.err) == (code, True), answer
+    town.add_document("poison")
+    failed = clerk_command("plugins", "try", "taking", "--site", "springfield")
+    assert failed.code == 1
+    assert "KeyError: 'name'" in failed.err
+    assert "line 14, in extract" in failed.err
