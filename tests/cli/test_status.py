@@ -74,7 +74,7 @@ def test_json_has_everything(connection: psycopg.Connection, worker: Worker, cle
             "sites",
         ),
         *("failures_last_hour", "failures_per_hour_before", "runs_last_day", "violations", "triggers"),
-        *("database", "standby_wait"),
+        *("database", "standby_wait", "due", "failing", "documents", "deliveries", "disks", "edited_extractors"),
     }
     assert result["outcomes"] == {"succeeded": 1}
     assert [stage["stage"] for stage in result["stages"]] == ["fetch", "ocr", "compilation", "extraction", "deploy"]
@@ -152,7 +152,7 @@ def test_watch_in_a_pipe_prints_one_line_per_update(
             if as_json:
                 assert json.loads(line)["health"]["sites"] == 1
             else:
-                assert "0 of 1 site running, 0 jobs waiting, 0 running; nothing needs attention" in line
+                assert "0 of 1 site running, 0 jobs waiting, 0 running; 1 problem needs attention: no worker" in line
         process.send_signal(signal.SIGINT)
         process.stdout.read()
     assert process.returncode == 0
