@@ -108,9 +108,10 @@ def candidate_rows(candidate: Candidate) -> list[tuple[str, Any]]:
     ]
 
 
-def listing_rows(listing: SourceListing) -> list[tuple[str, Any]]:
-    """What a source lists, for a table."""
-    kinds = join_words([f"{number:,} {kind}" for kind, number in listing.kinds.most_common()])
+def listing_rows(listing: SourceListing, undated: str = "") -> list[tuple[str, Any]]:
+    """What a source lists, for a table. `undated`: more about documents without a date."""
+    names = {"unknown kind": "of unknown kind"}
+    kinds = join_words([f"{number:,} {names.get(kind, kind)}" for kind, number in listing.kinds.most_common()])
     bodies = [f"{name or 'others'} {number:,}" for name, number in listing.bodies.most_common(_MAX_BODIES)]
     further = len(listing.bodies) - len(bodies)
     rows = [("documents", f"{listing.documents:,}{f': {kinds}' if kinds else ''}")]
@@ -118,9 +119,13 @@ def listing_rows(listing: SourceListing) -> list[tuple[str, Any]]:
         rows.append(("bodies", ", ".join(bodies) + (f" and {further:,} more" if further else "")))
     if listing.oldest:
         rows.append(("dates", f"{listing.oldest} to {listing.newest}"))
-    notes = [f"{number:,} are {kind}, which clerk does not read" for kind, number in listing.unreadable.most_common()]
+    notes = [
+        f"{pluralize(number, 'document')} of a type that clerk does not read: {kind}"
+        for kind, number in listing.unreadable.most_common()
+    ]
     if listing.undated:
-        notes.append(f"{pluralize(listing.undated, 'document')} without a date, which is looked for in the PDF")
+        documents = pluralize(listing.undated, "document")
+        notes.append(f"{documents} without a date, which is looked for in the PDF{undated}")
     if listing.skipped:
         first = f"; the first: {listing.reasons[0]}" if listing.reasons else ""
         notes.append(f"{pluralize(listing.skipped, 'entry', 'entries')} skipped{first}")
