@@ -188,7 +188,8 @@ def _show_results(connection: Connection, ended: list[RunProgress]) -> None:
         rows.append((run.subdomain, run.outcome or run.stage or "", *numbers))
     click.echo("\nResults:")
     show(table(rows, ("site", "outcome", "documents", "pages", "failed"), right={2, 3, 4}))
-    click.echo("\nFailed documents:")
+    if any(document["error_code"] for history in histories.values() for document in history.documents):
+        click.echo("\nFailed documents:")
     for subdomain, history in histories.items():
         for document in history.documents:
             if document["error_code"]:

@@ -84,7 +84,7 @@ def _ask_name(new: NewSite) -> None:
 
 def _ask_source(new: NewSite) -> None:
     where = click.prompt(
-        "Where are the documents? A folder, or the address of a web page",
+        "Where are the documents? Folder or web address",
         value_proc=_as_prompt_error(_check_source),
         err=True,
     )

@@ -35,6 +35,7 @@ REPORTS = {
     "clerk search-index status",
     "clerk site check",
     "clerk site detect",
+    "clerk site export",
     "clerk site list",
     "clerk site show",
     "clerk site skipped",

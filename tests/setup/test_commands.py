@@ -44,9 +44,7 @@ def test_migrate_is_clerk_db(machine: Machine, prepared: Prepared, tmp_path: Pat
 def add_document(folder: Path) -> None:
     file = folder / "documents" / "City Council minutes 2024-03-05.html"
     file.parent.mkdir()
-    file.write_text(
-        "<html><body><h1>Minutes</h1><p>The council discussed the bike lanes of Main Street.</p></body></html>"
-    )
+    file.write_text("<html><body><h1>Minutes</h1><p>The council discussed bike lanes.</p></body></html>")
 
 
 def test_demo_uses_its_own_database(machine: Machine, checkout: Path, tmp_path: Path) -> None:
