@@ -6,6 +6,7 @@ or comes from a library; it is recorded as UnexpectedError.
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import ClassVar
 
@@ -44,6 +45,18 @@ class DatabaseNotReady(DatabaseUnreachable):
     """A server responds, but accepts no sessions that write: it is starting, stopping or a standby. Soon it may."""
 
     code = "DatabaseNotReady"
+
+
+class NoDatabase(DatabaseUnreachable):
+    """There is no DATABASE_URL, and no embedded database under CLERK_HOME yet."""
+
+    code = "NoDatabase"
+
+
+class EmbeddedServerStopped(DatabaseUnreachable):
+    """The embedded database exists, and its server does not run: no command and no worker uses it."""
+
+    code = "EmbeddedServerStopped"
 
 
 class DatabaseRefused(ClerkError):
@@ -204,7 +217,10 @@ class NotAPdf(PdfError):
     """The file is not of its type: a web page or an image instead of a PDF, a login page instead of an agenda …"""
 
     code = "NotAPdf"
-    remedy = "the source returned another file than the document: open the address in a browser; it may require a login"
+    remedy = (
+        "open the file or address at the source: it is not of the type that its name says, perhaps a page that asks for"
+        " a login; a new file is processed automatically"
+    )
     retry_helps = False
 
 
@@ -256,7 +272,10 @@ class LanguageMissing(PdfError):
     """Tesseract has no model for the site's languages."""
 
     code = "LanguageMissing"
-    remedy = "install the language for tesseract or correct `languages` in the site's extra, then retry"
+    remedy = (
+        "install the model that the message names on the workers' machines, or correct `languages` in the extra (clerk"
+        " site edit SITE), then retry"
+    )
 
 
 class ReaderCrashed(JobError):
@@ -304,14 +323,59 @@ class DownloadFailed(FetchError):
     """The server failed, was busy or slow, or could not be reached."""
 
     code = "DownloadFailed"
-    remedy = "the server was unavailable or busy: retry later; if it fails again, open the address in a browser"
+    remedy = (
+        "the server or the network was unavailable or busy: retry later; if it fails again, open the address in a"
+        " browser on the worker's machine"
+    )
+
+
+class HostNotFound(DownloadFailed):
+    """The host name of the address cannot be resolved."""
+
+    code = "HostNotFound"
+    remedy = (
+        "correct the host name in the address (clerk site show SITE, clerk site edit SITE), then retry; if a browser on"
+        " the worker's machine opens it, retry later: DNS failed"
+    )
 
 
 class DownloadRefused(FetchError):
-    """The server refused: not found, forbidden, redirect loop …"""
+    """The server refused: not found, gone, redirect loop …"""
 
     code = "DownloadRefused"
-    remedy = "open the address in a browser; if it has moved, correct the site's extra, then retry"
+    remedy = (
+        "open the address in a browser; if it has moved, correct it (clerk site edit SITE), then retry; a document that"
+        " is gone at the source cannot be fetched"
+    )
+    retryable = False
+
+
+class AccessDenied(DownloadRefused):
+    """The server does not give the address to clerk: status 401, 403 or 451."""
+
+    code = "AccessDenied"
+    remedy = (
+        "if a browser opens it without a login, the server blocks clerk: ask the publisher to allow its User-Agent, set"
+        " a contact address in CLERK_USER_AGENT, or fetch from another network; then retry"
+    )
+
+
+class LocalPathMissing(FetchError):
+    """The folder or file of a source does not exist on the worker's machine."""
+
+    code = "LocalPathMissing"
+    remedy = (
+        "correct `path` in the extra (clerk site show SITE, clerk site edit SITE), or create or mount it on every"
+        " machine with a worker for the queue fetch; then retry"
+    )
+    retryable = False
+
+
+class LocalPathForbidden(FetchError):
+    """The worker's user may not read the folder or a file of a source."""
+
+    code = "LocalPathForbidden"
+    remedy = "let the user that the message names read it (chmod -R a+rX FOLDER), then retry"
     retryable = False
 
 
@@ -320,7 +384,7 @@ class AddressForbidden(FetchError):
 
     code = "AddressForbidden"
     remedy = (
-        "correct the address in the site's extra, then retry; to fetch from this machine or a private network, set"
+        "correct the address (clerk site edit SITE), then retry; to fetch from this machine or a private network, set"
         " CLERK_ALLOW_LOOPBACK or CLERK_ALLOW_NETWORKS on the workers"
     )
     retryable = False
@@ -330,7 +394,11 @@ class CertificateRefused(FetchError):
     """The server's TLS certificate is invalid."""
 
     code = "CertificateRefused"
-    remedy = "the server's certificate is invalid: tell the publisher; retry when it is renewed"
+    remedy = (
+        "expired or incomplete: tell the publisher, and retry when it is renewed; for another host name: correct the"
+        " address (clerk site edit SITE); check the worker's clock; behind a proxy that decrypts TLS, set SSL_CERT_FILE"
+        " to its certificate"
+    )
     retryable = False
 
 
@@ -360,8 +428,21 @@ class SourceUnreadable(FetchError):
     """The page or API that lists the documents is too large or complex, or not in the form that the fetcher expects."""
 
     code = "SourceUnreadable"
-    remedy = "open the address in a browser; correct the site's scraper or extra (clerk plugins --fetcher), then retry"
+    remedy = (
+        "open the address in a browser: is it the page with the meetings? Correct scraper or extra (clerk site edit"
+        " SITE, clerk plugins --fetcher NAME), then retry; if it is, its form has changed: update clerk or the plugin"
+    )
     retryable = False
+
+
+class EntriesSkipped(SourceUnreadable):
+    """Everything that the source lists was skipped, most often because it has no date."""
+
+    code = "EntriesSkipped"
+    remedy = (
+        "see why: clerk site skipped SITE; give dates: clerk site date SITE FILE DATE, or ignore what is no document:"
+        " clerk site ignore SITE FILE; then retry"
+    )
 
 
 class ParserCrashed(JobError):
@@ -398,14 +479,14 @@ class SiteConfigError(JobError):
     """The site's row or extra is incomplete or invalid."""
 
     code = "SiteConfigError"
-    remedy = "correct the site with clerk site edit, then retry"
+    remedy = "correct what the message names: clerk site edit SITE; then retry"
 
 
 class DeployerUnknown(JobError):
     """The site's extra names a deployer that no plugin provides."""
 
     code = "DeployerUnknown"
-    remedy = "install the plugin, or correct `deploy` in the site's extra, then retry"
+    remedy = "install the plugin, or correct `deploy` in the extra (clerk site edit SITE), then retry"
 
 
 # --- Plugins.
@@ -810,7 +891,7 @@ class NoDocuments(JobError):
     """The source listed no document, and none is known from before. The run ends as `no_documents`."""
 
     code = "NoDocuments"
-    remedy = "look at the source with a browser, and correct the scraper or `extra` with `clerk site edit`"
+    remedy = "is it the right address or folder? clerk site show SITE; correct it: clerk site edit SITE"
     retry_helps = False
 
 
@@ -843,6 +924,11 @@ JOB_ERRORS: dict[str, type[JobError]] = {
     for error in list(vars().values())
     if isinstance(error, type) and issubclass(error, JobError) and "code" in vars(error)
 }
+
+
+def remedy_for(code: str | None, subdomain: str) -> str:
+    """The remedy with the site's name in its commands."""
+    return re.sub(r"\bSITE\b", lambda _: subdomain, job_error_class(code).remedy)
 
 
 def job_error_class(code: str | None) -> type[JobError]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from clerk.error_causes import classify
@@ -18,6 +19,8 @@ from clerk.errors import DiskFailed, DiskFull, HostError, HostOutOfMemory, HostO
 _PROBE_BYTES = 1 << 16
 _MIN_FREE_SHARE = 0.05
 _MIN_FREE_BYTES = 64 << 20
+_LOW_SHARE = 0.1
+_LOW_BYTES = 20_000_000_000
 _MIN_MEMORY_SHARE = 0.1
 _MIN_MEMORY_BYTES = 256 << 20
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -73,6 +76,35 @@ def describe_space(folders: Iterable[Path]) -> str:
     existing = (next((path for path in (folder, *folder.parents) if path.exists()), folder) for folder in folders)
     disks = {folder.stat().st_dev: folder for folder in reversed(list(existing))}
     return "; ".join(f"{folder}: {_space(folder)}" for folder in reversed(disks.values()))
+
+
+@dataclass(frozen=True)
+class Disk:
+    folder: Path
+    """One of the folders on it."""
+    purpose: str
+    """What clerk keeps on it."""
+    free: int
+    total: int
+
+    @property
+    def is_low(self) -> bool:
+        """Whether somebody should make space before jobs fail: less than a tenth is free, and less than 20 GB."""
+        return self.free < min(self.total * _LOW_SHARE, _LOW_BYTES)
+
+
+def list_disks(folders: Mapping[str, Path]) -> list[Disk]:
+    """The disks of folders by purpose. A folder that does not exist yet is on the disk of the one above it."""
+    disks: dict[int, Disk] = {}
+    for purpose, folder in folders.items():
+        existing = next((path for path in (folder, *folder.parents) if path.exists()), None)
+        if existing is None or not os.statvfs(existing).f_blocks:  # a file system without this information
+            continue
+        free, total = _disk_space(existing)
+        device = existing.stat().st_dev
+        purposes = f"{disks[device].purpose}, {purpose}" if device in disks else purpose
+        disks[device] = Disk(disks[device].folder if device in disks else folder, purposes, free, total)
+    return list(disks.values())
 
 
 def _disk_space(folder: Path) -> tuple[int, int]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import traceback
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+_MAX_TRACEBACK = 8000
+_USERINFO = re.compile(r"(://)[^/@\s\"']+@")
+_QUERY = re.compile(r"(://[^\s\"'?]+\?)[^\s\"')]+")
 
 
 def pluralize(number: int, singular: str, plural: str | None = None) -> str:
@@ -68,3 +73,17 @@ def format_timestamp(moment: datetime, now: datetime) -> str:
 
 def one_line_error(code: str | None, message: str | None) -> str:
     return " ".join(": ".join(filter(None, (code, message))).split())
+
+
+def format_traceback(error: BaseException) -> str:
+    """The end of an exception's traceback, as it is stored with a failed attempt.
+
+    Without user names, passwords and queries of addresses, which may contain tokens, and without NUL, which Postgres
+    cannot store.
+    """
+    text = "".join(traceback.format_exception(error)).replace("\0", "").strip()
+    text = _QUERY.sub(r"\1…", _USERINFO.sub(r"\1", text))
+    if len(text) <= _MAX_TRACEBACK:
+        return text
+    end = text[-(_MAX_TRACEBACK - 100) :]
+    return f"({len(text) - len(end):,} characters left out)\n{end.partition(chr(10))[2]}"

@@ -41,11 +41,11 @@ with role as (
       and (c.relkind = 'r'
                and c.relname in (
                    'sites', 'content_items', 'content_item_pipeline_state', 'pipeline_runs', 'pipeline_transitions',
-                   'job_claims', 'reconcile_log', 'stage_policy', 'paused_queues', 'ignored_results', 'worker_processes',
-                   'fetch_hosts', 'fetch_slots', 'publications', 'publication_steps', 'storage_scans',
+                   'job_claims', 'job_errors', 'reconcile_log', 'stage_policy', 'paused_queues', 'ignored_results',
+                   'worker_processes', 'fetch_hosts', 'fetch_slots', 'publications', 'publication_steps', 'storage_scans',
                    'operator_actions', 'reconcile_runs', 'host_problems', 'skipped_entries', 'document_details',
                    'saved_searches', 'saved_search_destinations', 'saved_search_matches', 'saved_search_deliveries',
-                   'published_pages', 'publication_matchings', 'extractor_code',
+                   'published_pages', 'publication_matchings', 'extractor_code', 'disk_reports',
                    'legacy_schema', 'legacy_values', 'legacy_sites', 'legacy_columns', 'legacy_column_parts',
                    'legacy_column_values',
                    -- Names before migration 0017, for a database at an earlier version.

@@ -13,6 +13,7 @@ create table clerk_procrastinate ();
 create table clerk_schema_objects ();
 create table content_item_pipeline_state ();
 create table content_items ();
+create table disk_reports ();
 create table document_details ();
 create table extractor_code ();
 create table fetch_hosts ();
@@ -20,6 +21,7 @@ create table fetch_slots ();
 create table host_problems ();
 create table ignored_results ();
 create table job_claims ();
+create table job_errors ();
 create table legacy_schema ();
 create table legacy_sites ();
 create table legacy_values ();
@@ -109,6 +111,13 @@ alter table content_items add column storage_key text;
 alter table content_items add column subdomain character varying not null;
 alter table content_items add column superseded_at timestamp with time zone;
 alter table content_items add column updated_at timestamp with time zone not null default now();
+alter table disk_reports add column folder text not null;
+alter table disk_reports add column free_bytes bigint not null;
+alter table disk_reports add column host text not null;
+alter table disk_reports add column low_since timestamp with time zone;
+alter table disk_reports add column purpose text not null;
+alter table disk_reports add column reported_at timestamp with time zone not null default now();
+alter table disk_reports add column total_bytes bigint not null;
 alter table document_details add column date date;
 alter table document_details add column ignored boolean not null default false;
 alter table document_details add column kind text;
@@ -160,6 +169,13 @@ alter table job_claims add column settled_as text;
 alter table job_claims add column settled_at timestamp with time zone;
 alter table job_claims add column settled_by text;
 alter table job_claims add column uncounted_attempts integer not null default 0;
+alter table job_errors add column at timestamp with time zone not null default now();
+alter table job_errors add column attempt integer not null;
+alter table job_errors add column error_code text not null;
+alter table job_errors add column error_message text;
+alter table job_errors add column holder text not null;
+alter table job_errors add column job_id bigint not null;
+alter table job_errors add column traceback text;
 alter table legacy_schema add column as_found jsonb;
 alter table legacy_schema add column kind text not null;
 alter table legacy_schema add column name text not null;
@@ -345,6 +361,7 @@ alter table sites add column extraction_completed integer not null default 0;
 alter table sites add column extraction_failed integer not null default 0;
 alter table sites add column extraction_status character varying default 'pending'::character varying;
 alter table sites add column extraction_total integer not null default 0;
+alter table sites add column failing_since timestamp with time zone;
 alter table sites add column fetch_completed integer not null default 0;
 alter table sites add column fetch_failed integer not null default 0;
 alter table sites add column fetch_total integer not null default 0;
@@ -454,6 +471,8 @@ alter table content_items add constraint content_items_revision_check CHECK ((re
 alter table content_items add constraint content_items_sha256_check CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text));
 alter table content_items add constraint content_items_size_bytes_check CHECK ((size_bytes >= 0));
 alter table content_items add constraint content_items_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
+alter table disk_reports add constraint disk_reports_bytes_check CHECK (((free_bytes >= 0) AND (total_bytes > 0)));
+alter table disk_reports add constraint disk_reports_pkey PRIMARY KEY (host, folder);
 alter table document_details add constraint document_details_kind_check CHECK ((kind = ANY (ARRAY['minutes'::text, 'agenda'::text, 'packet'::text, 'ordinance'::text, 'resolution'::text, 'report'::text, 'notice'::text])));
 alter table document_details add constraint document_details_pkey PRIMARY KEY (subdomain, source_key);
 alter table document_details add constraint document_details_subdomain_fkey FOREIGN KEY (subdomain) REFERENCES sites(subdomain) ON UPDATE CASCADE ON DELETE CASCADE;
@@ -467,6 +486,7 @@ alter table ignored_results add constraint ignored_results_pkey PRIMARY KEY (id)
 alter table ignored_results add constraint ignored_results_why_check CHECK ((why = ANY (ARRAY['fenced'::text, 'stale'::text])));
 alter table job_claims add constraint job_claims_pkey PRIMARY KEY (job_id);
 alter table job_claims add constraint job_claims_progress_check CHECK ((progress >= 0));
+alter table job_errors add constraint job_errors_pkey PRIMARY KEY (job_id, attempt);
 alter table legacy_schema add constraint legacy_schema_kind_check CHECK ((kind = ANY (ARRAY['table'::text, 'column'::text, 'index'::text, 'constraint'::text])));
 alter table legacy_schema add constraint legacy_schema_pkey PRIMARY KEY (kind, name);
 alter table legacy_sites add constraint legacy_sites_pkey PRIMARY KEY (subdomain);
@@ -625,7 +645,7 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_defer_unit(p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint) returns bigint set search_path=pg_catalog, public, pg_temp, md5 3706c7feae2eb9ba60032d4f0140ee3a
 -- clerk_delete_old_matches() returns bigint set search_path=pg_catalog, public, pg_temp, md5 5a666730855b375d4b4196684f4752c9
 -- clerk_delete_old_records() returns bigint security definer set search_path=pg_catalog, pg_temp, md5 16c26e8386635c86425cfb9598235430
--- clerk_end_run(p_subdomain text, p_run_id bigint, p_outcome text, p_reason text, p_error_code text) returns void set search_path=pg_catalog, public, pg_temp, md5 e4642a7086a509cdf898744a933114fc
+-- clerk_end_run(p_subdomain text, p_run_id bigint, p_outcome text, p_reason text, p_error_code text) returns void set search_path=pg_catalog, public, pg_temp, md5 ecc6de38217f3c271cff88fbad01cd1e
 -- clerk_event_type(p_old procrastinate_job_status, p_new procrastinate_job_status) returns procrastinate_job_event_type immutable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_expedite_retries(p_subdomain text, p_run_id bigint, p_stage text) returns integer set search_path=pg_catalog, public, pg_temp, md5 30d8ff4e224c23d30c3dda4c1fcbe276
 -- clerk_fence() returns trigger set search_path=pg_catalog, public, pg_temp, md5 9a8150af988cc65bfba08e4b0219b121
@@ -660,9 +680,9 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_phase(p_stage text) returns integer immutable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_phase_outcome(p_subdomain text, p_phase integer, OUT outcome text, OUT reason text) returns record stable set search_path=pg_catalog, public, pg_temp, md5 15ff63d98a9f1b38b63d8d008473524d
 -- clerk_purge_site(p_subdomain text, OUT run_id bigint, OUT deleted_jobs integer, OUT running_jobs integer) returns record set search_path=pg_catalog, public, pg_temp, md5 c114ba925183464e889ce55fcc87e6f6
--- clerk_record_change() returns trigger set search_path=pg_catalog, public, pg_temp set plan_cache_mode=force_generic_plan set enable_seqscan=off set jit=off, md5 cbc40d4e0729afdef48673eb2aee4a69
+-- clerk_record_change() returns trigger set search_path=pg_catalog, public, pg_temp set plan_cache_mode=force_generic_plan set enable_seqscan=off set jit=off, md5 fb9497023571de28891466d7010e5a2f
 -- clerk_record_coordinator_error() returns trigger set search_path=pg_catalog, public, pg_temp, md5 524a510ebf7170d47d3159ba47aa721c
--- clerk_record_delete() returns trigger set search_path=pg_catalog, public, pg_temp set plan_cache_mode=force_generic_plan set enable_seqscan=off set jit=off, md5 d1e714db4666bcb25afee856e5538897
+-- clerk_record_delete() returns trigger set search_path=pg_catalog, public, pg_temp set plan_cache_mode=force_generic_plan set enable_seqscan=off set jit=off, md5 f0632e3c15ad64740f366ea94c380e9c
 -- clerk_record_delivery_error() returns trigger set search_path=pg_catalog, public, pg_temp, md5 c85efd0eda1cf403edaa08aef796aa6e
 -- clerk_record_insert() returns trigger set search_path=pg_catalog, public, pg_temp set plan_cache_mode=force_generic_plan set enable_seqscan=off set jit=off, md5 ef9955837b9983d74b6340dd6603a8c6
 -- clerk_recount_site(p_subdomain text) returns void set search_path=pg_catalog, public, pg_temp, md5 6d176028fe38d4b7523437c55c0fe25d
@@ -759,21 +779,25 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- expected_counters (subdomain character varying, run_id bigint, fetch_total bigint, fetch_completed bigint, fetch_failed bigint, ocr_total bigint, ocr_completed bigint, ocr_failed bigint, compilation_total bigint, compilation_completed bigint, compilation_failed bigint, extraction_total bigint, extraction_completed bigint, extraction_failed bigint, deploy_total bigint, deploy_completed bigint, deploy_failed bigint)
 -- expired_claims (job_id bigint, queue_name character varying(128), task_name character varying(128), subdomain text, stage text, holder text, attempt integer, lease_until timestamp with time zone)
 -- failing_deliveries (step text, saved_search text, subdomain character varying, destination text, delivery_id bigint, publication_id bigint, matches integer, status text, attempt_count integer, error_code text, error_message text, last_attempt_at timestamp with time zone)
--- failing_documents (subdomain character varying, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, error_code text, error_message text, last_attempt_at timestamp with time zone, run_id bigint)
+-- failing_documents (subdomain character varying, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, error_code text, error_message text, last_attempt_at timestamp with time zone, run_id bigint, job_id bigint)
+-- host_disks (host text, folder text, purpose text, free_bytes bigint, total_bytes bigint, used_percent numeric, low_since timestamp with time zone, reported_at timestamp with time zone)
 -- index_bloat (table_name text, index_name text, size_bytes bigint, expected_bytes bigint, bloat_bytes bigint, bloat_percent numeric)
 -- invariant_violations (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
 -- invariant_violations_full (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
--- jobs_last_minute (stage text, succeeded bigint, failed bigint)
+-- job_failures (job_id bigint, attempt integer, at timestamp with time zone, error_code text, error_message text, traceback text, holder text, host text)
+-- job_history (job_id bigint, event_id bigint, at timestamp with time zone, type text)
+-- job_overview (job_id bigint, task_name character varying(128), queue character varying(128), status text, priority integer, attempts integer, scheduled_at timestamp with time zone, abort_requested boolean, args jsonb, subdomain text, run_id bigint, stage text, content_item_id bigint, kind text, meeting text, date date, max_attempts integer, worker_id bigint, holder text, host text, pid text, attempt integer, claimed_at timestamp with time zone, lease_until timestamp with time zone, has_lease boolean, progress integer, progress_total integer, progress_at timestamp with time zone, uncounted_attempts integer, settled_as text, settled_at timestamp with time zone, settled_by text)
+-- jobs_last_minute (stage text, succeeded bigint, failed bigint, pages bigint)
 -- live_coordinators (job_id bigint, queueing_lock text, status procrastinate_job_status, queue_name character varying(128), priority integer, attempts integer, scheduled_at timestamp with time zone, worker_id bigint)
 -- missing_coordinators (subdomain character varying, run_id bigint, stage character varying, phase integer, claimed_at timestamp with time zone, deferred_count integer)
 -- missing_refreshes (subdomain character varying, run_id bigint)
 -- open_coordinators (subdomain character varying, run_id bigint, phase smallint, phase_ended_at timestamp with time zone, deferred_count integer, job_id bigint, queue character varying(128), priority integer, job_status text, attempts integer, scheduled_at timestamp with time zone, worker_id bigint, holder text, claimed_at timestamp with time zone, lease_until timestamp with time zone, state text)
 -- open_units (subdomain character varying, run_id bigint, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, max_attempts integer, error_code text, error_message text, reopened_at timestamp with time zone, job_id bigint, queue character varying(128), priority integer, turn bigint, job_status text, scheduled_at timestamp with time zone, worker_id bigint, holder text, claimed_at timestamp with time zone, lease_until timestamp with time zone, progress integer, progress_total integer, progress_at timestamp with time zone, state text)
 -- orphaned_units (subdomain character varying, run_id bigint, stage text, content_item_id bigint, status text, job_id bigint, updated_at timestamp with time zone, late boolean)
--- pipeline_health (sites bigint, never_run bigint, active bigint, completed bigint, failed bigint, paused bigint, dirty bigint, stuck bigint, stuck_percent numeric, health_score numeric, fetch_failure_percent numeric, ocr_failure_percent numeric, compilation_failure_percent numeric, extraction_failure_percent numeric, deploy_failure_percent numeric, last_progress_at timestamp with time zone)
--- pipeline_overview (subdomain character varying, name character varying, current_stage character varying, outcome character varying, run_id bigint, started_at timestamp with time zone, updated_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, paused boolean, paused_at timestamp with time zone, paused_by text, dirty boolean, run_interval interval, phase integer, phase_total integer, phase_ended integer, phase_began_at timestamp with time zone, percent numeric, rate_per_hour numeric, eta timestamp with time zone, idle_for interval, stuck boolean)
+-- pipeline_health (sites bigint, never_run bigint, active bigint, completed bigint, failed bigint, paused bigint, dirty bigint, stuck bigint, stuck_percent numeric, health_score numeric, fetch_failure_percent numeric, ocr_failure_percent numeric, compilation_failure_percent numeric, extraction_failure_percent numeric, deploy_failure_percent numeric, last_progress_at timestamp with time zone, healthy bigint, assessed bigint, healthy_percent numeric, failing bigint, partial bigint, without_documents bigint, failing_sources bigint)
+-- pipeline_overview (subdomain character varying, name character varying, current_stage character varying, outcome character varying, run_id bigint, started_at timestamp with time zone, updated_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, paused boolean, paused_at timestamp with time zone, paused_by text, dirty boolean, run_interval interval, phase integer, phase_total integer, phase_ended integer, phase_began_at timestamp with time zone, percent numeric, rate_per_hour numeric, eta timestamp with time zone, idle_for interval, stuck boolean, last_outcome text, failing_since timestamp with time zone, source_failing boolean)
 -- published_documents (subdomain character varying, kind text, meeting text, date text, pages integer, new_pages integer, first_published_at timestamp with time zone, changed_at timestamp with time zone)
--- queue_backlog (queue character varying, waiting numeric, scheduled numeric, on_hold numeric, running numeric, oldest_waiting_since timestamp with time zone, paused boolean, paused_at timestamp with time zone, paused_by text, rate_per_hour bigint, eta timestamp with time zone)
+-- queue_backlog (queue character varying, waiting numeric, scheduled numeric, on_hold numeric, running numeric, oldest_waiting_since timestamp with time zone, paused boolean, paused_at timestamp with time zone, paused_by text, rate_per_hour bigint, eta timestamp with time zone, recent_rate numeric)
 -- queue_pauses (queue text, paused_at timestamp with time zone, paused_by text)
 -- recent_actions (at timestamp with time zone, actor text, via text, action text, subdomain character varying, run_id bigint, detail jsonb)
 -- recent_errors (at timestamp with time zone, subdomain character varying, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, error_code text, error_message text, run_id bigint)
@@ -786,9 +810,10 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- running_jobs (job_id bigint, queue character varying(128), task_name character varying(128), subdomain text, run_id text, stage text, content_item_id text, worker_id bigint, holder text, host text, pid text, attempt integer, claimed_at timestamp with time zone, running_for interval, lease_until timestamp with time zone, has_lease boolean, progress integer, progress_total integer, progress_at timestamp with time zone)
 -- saved_search_overview (id bigint, name text, query text, sites text[], created_at timestamp with time zone, created_by text, paused_at timestamp with time zone, paused_by text, query_error text, destinations text[], has_feed boolean, matches bigint, last_matched_at timestamp with time zone, waiting bigint, failed bigint, last_delivered_at timestamp with time zone)
 -- saved_search_results (saved_search text, id bigint, subdomain character varying, kind text, meeting text, date text, page integer, page_id text, is_new_document boolean, snippet text, content_item_id bigint, source_url text, publication_id bigint, matched_at timestamp with time zone)
--- site_documents (subdomain character varying, id bigint, kind text, meeting text, date date, occurrence smallint, revision smallint, lineage_id bigint, source_url text, sha256 text, size_bytes bigint, page_count integer, storage_key text, found_at timestamp with time zone, fetched_at timestamp with time zone, checked_at timestamp with time zone, superseded_at timestamp with time zone, removed_at_source timestamp with time zone, pdf_missing_since timestamp with time zone, fetch_error_code text, fetch_error_message text, fetch_failed_at timestamp with time zone, ocr_status text, ocr_attempts integer, ocr_error_code text, ocr_error_message text, ocr_last_attempt_at timestamp with time zone, ocr_processed_at timestamp with time zone, ocr_run_id bigint, ocr_took interval, extraction_status text, extraction_attempts integer, extraction_error_code text, extraction_error_message text, extraction_last_attempt_at timestamp with time zone, extraction_processed_at timestamp with time zone, extraction_run_id bigint, extraction_took interval, state text, date_origin text, meeting_origin text, kind_origin text)
+-- site_documents (subdomain character varying, id bigint, kind text, meeting text, date date, occurrence smallint, revision smallint, lineage_id bigint, source_url text, sha256 text, size_bytes bigint, page_count integer, storage_key text, found_at timestamp with time zone, fetched_at timestamp with time zone, checked_at timestamp with time zone, superseded_at timestamp with time zone, removed_at_source timestamp with time zone, pdf_missing_since timestamp with time zone, fetch_error_code text, fetch_error_message text, fetch_failed_at timestamp with time zone, ocr_status text, ocr_attempts integer, ocr_error_code text, ocr_error_message text, ocr_last_attempt_at timestamp with time zone, ocr_processed_at timestamp with time zone, ocr_run_id bigint, ocr_took interval, extraction_status text, extraction_attempts integer, extraction_error_code text, extraction_error_message text, extraction_last_attempt_at timestamp with time zone, extraction_processed_at timestamp with time zone, extraction_run_id bigint, extraction_took interval, state text, date_origin text, meeting_origin text, kind_origin text, ocr_job_id bigint, extraction_job_id bigint)
 -- site_publications (subdomain character varying, id bigint, run_id bigint, content_hash text, pages integer, begun_at timestamp with time zone, deployed_at timestamp with time zone, announced_at timestamp with time zone, withdrawn_at timestamp with time zone, withdrawn_by text, lost_copy boolean, steps text)
 -- site_sources (subdomain character varying, name character varying, state character varying, country character varying, kind character varying, scraper character varying, start_year integer, pages integer, address text, folder text)
+-- site_throughput (subdomain text, stage character varying(128), jobs bigint, pages bigint)
 -- skipped_documents (subdomain character varying, name text, source_url text, reason_code text, reason text, skipped_since timestamp with time zone, run_id bigint, state text, date date, meeting text, kind text, set_by text, set_at timestamp with time zone)
 -- snapshot_holders (kind text, holder text, user_name text, pid integer, state text, since timestamp with time zone, transactions bigint)
 -- stage_durations (stage text, runs bigint, median interval, p90 interval, longest interval, jobs bigint, job_median interval, job_p90 interval, wait_median interval, wait_p90 interval)
@@ -844,12 +869,16 @@ comment on column database_health.connections is 'Of all databases of the server
 comment on column database_health.notification_queue_percent is 'A full queue (100) makes every transaction that notifies fail, and so every job.';
 comment on column database_health.oldest_snapshot is 'Its age. Who holds it: snapshot_holders.';
 comment on column database_health.oldest_snapshot_transactions is 'Number of transactions that began after the oldest snapshot.';
+comment on column disk_reports.low_since is 'Since when little space is free; NULL if enough is.';
 comment on column edited_extractors.codes is 'Number of different codes of this version.';
 comment on column edited_extractors.edited_at is 'When a worker first used the newest of them.';
 comment on column extractor_code.code_sha256 is 'Hash of the extractor''s module, or of all modules of its package.';
 comment on column failing_deliveries.destination is 'Mail addresses and webhook URLs are abbreviated.';
 comment on column failing_deliveries.step is 'match: the new pages of a publication could not be matched; query: this query could not; deliver: matches could not be sent.';
+comment on column failing_documents.job_id is 'The job of the last attempt; it may have been deleted since (job_overview).';
 comment on column fetch_hosts.held_until is 'The host asked to be left alone until then (Retry-After).';
+comment on column host_disks.low_since is 'Since when less than a tenth and less than 20 GB are free; NULL if more is.';
+comment on column host_disks.purpose is 'What is on the disk: storage, published archives, database, cache, temporary files.';
 comment on column index_bloat.bloat_percent is 'Up to about 30 is normal: pages that are split by inserts are not full.';
 comment on column index_bloat.expected_bytes is 'Estimated size after a reindex, from the statistics of the last vacuum and analyze. NULL: there are none.';
 comment on column job_claims.holder is 'application_name of the worker process, unique per process.';
@@ -857,7 +886,25 @@ comment on column job_claims.progress is 'Steps done, such as pages read, of pro
 comment on column job_claims.settled_as is 'How this claim ended: the status that the job went to. A worker whose answer got lost recognises its own result by it.';
 comment on column job_claims.settled_by is 'The holder, or the repair or operator action that took the job away.';
 comment on column job_claims.uncounted_attempts is 'Attempts that the database, the host or a shutdown of the worker ended. They do not count towards max_attempts; procrastinate_jobs.attempts has all of them.';
+comment on column job_errors.attempt is '1 for the first attempt.';
+comment on column job_errors.holder is 'The worker process that held the job, as in job_claims.';
+comment on column job_errors.traceback is 'Of the exception, without secrets; at most 8,000 characters. NULL: the worker was lost.';
+comment on column job_failures.attempt is '1 for the first.';
+comment on column job_failures.traceback is 'Of the exception, without secrets; at most 8,000 characters. NULL: the worker was lost.';
+comment on column job_history.at is 'When it happened; for scheduled, when the job starts.';
+comment on column job_history.type is 'deferred (created), started, deferred_for_retry, succeeded, failed, cancelled, abort_requested, aborted, scheduled, retried (by an operator).';
+comment on column job_overview.args is 'The arguments. Values whose name suggests a secret, and user names in addresses, are not shown.';
+comment on column job_overview.attempt is 'Of the last claim: 0 for the first.';
+comment on column job_overview.attempts is 'Attempts that have ended, of at most max_attempts and uncounted_attempts.';
+comment on column job_overview.has_lease is 'Whether the job is running and its worker has renewed the lease in time.';
+comment on column job_overview.holder is 'The worker process of the last claim; host and pid are parts of it.';
+comment on column job_overview.progress is 'Steps done, such as pages, of progress_total.';
+comment on column job_overview.run_id is 'From the arguments; NULL if they name no run. Likewise content_item_id.';
+comment on column job_overview.settled_by is 'Who ended the last claim: its holder, or the repair or action that took the job away.';
+comment on column job_overview.status is 'todo, doing, succeeded, failed, cancelled or aborted.';
+comment on column job_overview.uncounted_attempts is 'Attempts that the database, the host or a shutdown of the worker ended. They do not count towards max_attempts.';
 comment on column jobs_last_minute.failed is 'Permanently failed; a job that will be retried has not ended.';
+comment on column jobs_last_minute.pages is 'Pages of the documents whose jobs succeeded; 0 in stages of whole sites.';
 comment on column legacy_schema.as_found is 'NULL for what the migration added.';
 comment on column open_coordinators.job_id is 'NULL: the coordinator is missing, and reconciliation will defer it again.';
 comment on column open_coordinators.state is 'As in open_units.';
@@ -870,16 +917,24 @@ comment on column operator_actions.run_id is 'The run that was started, changed 
 comment on column operator_actions.subdomain is 'No foreign key: the history outlives the site.';
 comment on column operator_actions.via is 'The setting clerk.via: cli, dashboard, …; sql where nobody set it.';
 comment on column orphaned_units.late is 'The phase of the unit has ended, so the run does not wait for it.';
+comment on column pipeline_health.assessed is 'Sites with a run that has ended, and stuck sites: what healthy_percent is a part of.';
 comment on column pipeline_health.failed is 'Sites whose last run ended as failed.';
+comment on column pipeline_health.failing is 'Sites whose last run that ended failed. Unlike `failed`, also while the next one is active. Likewise partial and without_documents.';
+comment on column pipeline_health.failing_sources is 'Sites whose last fetch failed.';
 comment on column pipeline_health.health_score is 'Percentage of sites that have ever run and are not stuck; normally 100.';
+comment on column pipeline_health.healthy is 'Sites whose last run succeeded or found nothing new, and that are not stuck. A site that is running counts by its last run that ended.';
+comment on column pipeline_health.healthy_percent is 'healthy, of assessed; NULL if no run has ended. What `clerk status` shows.';
 comment on column pipeline_health.ocr_failure_percent is 'Failed units of the stage, in the current or last run of each site. Likewise the other stages.';
 comment on column pipeline_health.stuck_percent is 'Of the sites with an active run.';
-comment on column pipeline_overview.eta is 'When the current phase will end at its rate so far; NULL while paused, and before its first unit has ended.';
+comment on column pipeline_overview.eta is 'When the current phase will end at the rate of the last 15 minutes; NULL if fewer than 3 units ended in them, no job of the site runs, the site or the stage''s queue is paused, or it would take more than 30 days.';
+comment on column pipeline_overview.failing_since is 'Since when every run has failed, was partial or found no documents; NULL if the last one succeeded or found nothing new.';
 comment on column pipeline_overview.idle_for is 'Time since the last progress of an active run.';
+comment on column pipeline_overview.last_outcome is 'Outcome of the last run that ended, while the next one is active too; cancelled runs do not count. NULL if none has ended.';
 comment on column pipeline_overview.percent is 'Of the current run: each of the four phases is a quarter, whatever the number of its units. 100 when completed.';
 comment on column pipeline_overview.phase is '1 to 4 while a run is active, else NULL.';
 comment on column pipeline_overview.phase_ended is 'Units of the current phase that have succeeded or failed, of phase_total.';
 comment on column pipeline_overview.rate_per_hour is 'Units ended per hour since the current phase began.';
+comment on column pipeline_overview.source_failing is 'The fetch of the last run that ended failed.';
 comment on column pipeline_overview.stuck is 'A run is active, the site is not paused, there was no progress for two hours, and none of its jobs has a live lease.';
 comment on column pipeline_runs.counters is 'Counters of the site when the run ended: {stage: {total, completed, failed}}. NULL: the run is open, or was superseded without them.';
 comment on column pipeline_runs.force_ocr is 'The OCR stage of this run processes every page again by OCR and ignores text layers.';
@@ -903,12 +958,13 @@ comment on column published_documents.new_pages is 'Those of them that were new 
 comment on column published_documents.pages is 'Pages in the publication of changed_at.';
 comment on column published_pages.new_pages is 'Those of them that were new or changed in it.';
 comment on column published_pages.pages is 'Pages in the publication of changed_at.';
-comment on column queue_backlog.eta is 'When the queue will be empty at that rate if no job is added; NULL while paused, and if no job ended.';
+comment on column queue_backlog.eta is 'When the queue will be empty at recent_rate if no job is added; NULL while paused, if no job runs, if recent_rate is unknown, or if it would take more than 30 days.';
 comment on column queue_backlog.oldest_waiting_since is 'Since when the oldest waiting job has been waiting.';
 comment on column queue_backlog.on_hold is 'Waiting for their queue or site to be resumed.';
 comment on column queue_backlog.rate_per_hour is 'Jobs that succeeded or failed in the last hour.';
+comment on column queue_backlog.recent_rate is 'Jobs per hour, from those that ended in the last 15 minutes, or in the last hour if they were fewer than 5; NULL if they were fewer than 5 too.';
 comment on column queue_backlog.scheduled is 'Waiting for their scheduled time: a retry after its backoff, a periodic task.';
-comment on column recent_actions.action is 'retry, cancel, pause, resume, rewind, update, supersede (an open run by a new one), rollback, reconcile, add alert, pause alert, resume alert, remove alert, empty Redis, clean up, undo clean-up.';
+comment on column recent_actions.action is 'retry, cancel, pause, resume, rewind, update, supersede (an open run by a new one), rollback, reconcile, add alert, pause alert, resume alert, remove alert, add site, edit site, remove site, date, ignore and report (skipped entries), empty Redis, clean up, undo clean-up.';
 comment on column recent_actions.actor is 'The person, if the command or dashboard knew it; otherwise the database user.';
 comment on column recent_actions.run_id is 'The run that was started, changed or ended.';
 comment on column recent_actions.via is 'cli, dashboard, or sql for a direct call.';
@@ -963,6 +1019,7 @@ comment on column site_documents.date_origin is 'Where the date comes from: sour
 comment on column site_documents.lineage_id is 'The same for all revisions of a document, also if its date changed.';
 comment on column site_documents.meeting_origin is 'Where the meeting''s name comes from: source, folder, name, text, default (of the site), operator. Likewise kind_origin.';
 comment on column site_documents.ocr_attempts is 'Attempts in the last run that processed it. Likewise extraction_attempts.';
+comment on column site_documents.ocr_job_id is 'The job of the last attempt; it may have been deleted since (job_overview). Likewise extraction_job_id.';
 comment on column site_documents.ocr_took is 'Duration of the last attempt; NULL while it runs, and after its job has been deleted. Likewise extraction_took.';
 comment on column site_documents.state is 'failed: permanently in a stage, or the download failed; open: a stage is still to come or to be repeated; done.';
 comment on column site_documents.superseded_at is 'Since when a newer revision is known; NULL for the newest.';
@@ -971,11 +1028,13 @@ comment on column site_publications.steps is 'Deployers that have finished, each
 comment on column site_sources.address is 'The first URL in the site''s extra, without user, password and query, which may be secret.';
 comment on column site_sources.folder is 'The folder from which its documents are taken, if its source is a folder.';
 comment on column site_sources.pages is 'Pages in its archive when last published.';
+comment on column site_throughput.pages is 'Of documents in a stage that works on documents, such as ocr; otherwise 0.';
 comment on column sites.coordinator_enqueued is 'The coordinator that ends the present phase has been claimed.';
 comment on column sites.current_stage is 'fetch, ocr, compilation, extraction, deploy or completed; NULL before the first run. While compilation and extraction run side by side: extraction.';
 comment on column sites.dirty is 'A late unit succeeded, so the archive is out of date: the site needs a run from phase 3.';
 comment on column sites.extra is 'JSON for the fetcher, as text.';
 comment on column sites.extraction_status is 'Older system''s; kept until the clean-up.';
+comment on column sites.failing_since is 'End of the first run, after the last one that succeeded or found nothing new, that failed, was partial or found no documents. NULL: the last run succeeded, or none has ended.';
 comment on column sites.last_deployed is 'Older system''s; kept until the clean-up.';
 comment on column sites.last_error_message is '"Code: message", cut to 500 characters.';
 comment on column sites.last_extracted is 'Older system''s; kept until the clean-up.';
@@ -1025,6 +1084,7 @@ comment on table clerk_procrastinate is 'Applied files of Procrastinate''s own s
 comment on table clerk_schema_objects is 'Functions, triggers and views as last applied: checksum of the file, and of the definition in the database.';
 comment on table content_item_pipeline_state is 'The ledger: one row per content item and stage. Open: pending, in_progress, failed_retryable. Terminal: processed, failed_terminal.';
 comment on table content_items is 'A thing that stages work on: a document (minutes, agenda or a further kind), or the site''s own archive item.';
+comment on table disk_reports is 'Free space of the disks that workers write to, one row per machine and disk, reported every minute.';
 comment on table document_details is 'What operators said about entries of a source: date, meeting and kind, which the next fetch uses, or that the entry is ignored.';
 comment on table extractor_code is 'The code that each version of a plugin''s extractor had when workers used it; recorded once per worker process.';
 comment on table fetch_hosts is 'A row per host that we fetch from: when it may be asked next, by any worker.';
@@ -1032,6 +1092,7 @@ comment on table fetch_slots is 'A row per request that is under way. One whose 
 comment on table host_problems is 'Problems of workers'' machines, such as a full disk: the worker takes no jobs of the queue until it is solved.';
 comment on table ignored_results is 'Results that changed nothing. fenced: another claim held the job. stale: the run was over, or the unit had moved on.';
 comment on table job_claims is 'Who holds a running job, at which attempt and until when. Only this claim may settle the job.';
+comment on table job_errors is 'Why attempts at a job failed: the last ten of each job. Written with the change of the job''s status, deleted with the job.';
 comment on table legacy_schema is 'The legacy clerk''s sites table as the first migration found it; restored by going down to 0. Empty if there was none.';
 comment on table legacy_sites is 'A legacy site as it was when its first run here began; restored by going down to 0, unless it finished here.';
 comment on table legacy_values is 'Values of the legacy clerk that the checks on sites refuse (no counter, a negative one, an unknown stage), as found.';
@@ -1068,9 +1129,13 @@ comment on view expected_counters is 'The counters that a site should have, coun
 comment on view expired_claims is 'Running jobs without a live lease (invariant I7): their worker died, froze or exceeded the time limit.';
 comment on view failing_deliveries is 'What failed for saved searches (`clerk alert`), permanently or to be retried, and why.';
 comment on view failing_documents is 'Units whose last attempt failed, permanently or to be retried, and why.';
+comment on view host_disks is 'Disks that workers write to, one row per machine and disk, as reported within the last ten minutes.';
 comment on view index_bloat is 'One row per btree index: its size, and an estimate of how much of it a reindex would free. clerk db maintain does it.';
 comment on view invariant_violations is 'One row per violated invariant that SQL can detect among active and recent rows; normally empty.';
 comment on view invariant_violations_full is 'Like invariant_violations, over all rows. Reads the whole ledger: for nightly checks and after a restore.';
+comment on view job_failures is 'Why attempts at a job failed: the last ten of each job that is kept. Filter by job_id.';
+comment on view job_history is 'Events of a job, in order. Filter by job_id.';
+comment on view job_overview is 'One row per job that is kept: what it is for, its attempts, and its claim. Filter by job_id.';
 comment on view jobs_last_minute is 'Per stage: jobs that ended in the last minute.';
 comment on view live_coordinators is 'Coordinators that wait or run. Of one phase at most one waits, and several may run.';
 comment on view missing_coordinators is 'Phases that are complete and not advanced, without a waiting or running coordinator.';
@@ -1097,6 +1162,7 @@ comment on view saved_search_results is 'One row per saved search (`clerk alert`
 comment on view site_documents is 'One row per document: source, state of each stage, errors. Filter by subdomain.';
 comment on view site_publications is 'One row per published version of an archive: when, how many pages, whether it was rolled back.';
 comment on view site_sources is 'One row per site: its description and the source of its documents.';
+comment on view site_throughput is 'Per site and stage: jobs that succeeded in the last five minutes, and the pages of their documents. Filter by subdomain.';
 comment on view skipped_documents is 'One row per entry of a source that did not become a document, with the reason. Filter by subdomain or state.';
 comment on view snapshot_holders is 'What keeps vacuum from removing dead rows: open transactions, prepared transactions and replication slots, oldest first.';
 comment on view stage_durations is 'Per stage: how long sites take for it (runs that ended in the last day), and how long its jobs run and wait (last hour).';
@@ -1113,12 +1179,14 @@ comment on view wrongly_paused_jobs is 'Paused jobs of which neither queue nor s
 -- section: grants
 grant delete, insert, select, update on content_item_pipeline_state to clerk_worker;
 grant delete, insert, select, update on content_items to clerk_worker;
+grant delete, insert, select, update on disk_reports to clerk_worker;
 grant delete, insert, select, update on document_details to clerk_worker;
 grant delete, insert, select, update on extractor_code to clerk_worker;
 grant delete, insert, select, update on fetch_hosts to clerk_worker;
 grant delete, insert, select, update on fetch_slots to clerk_worker;
 grant delete, insert, select, update on host_problems to clerk_worker;
 grant delete, insert, select, update on job_claims to clerk_worker;
+grant delete, insert, select, update on job_errors to clerk_worker;
 grant delete, insert, select, update on paused_queues to clerk_worker;
 grant delete, insert, select, update on pipeline_runs to clerk_worker;
 grant delete, insert, select, update on pipeline_transitions to clerk_worker;
@@ -1175,12 +1243,20 @@ grant select on failing_deliveries to clerk_dashboard;
 grant select on failing_deliveries to clerk_worker;
 grant select on failing_documents to clerk_dashboard;
 grant select on failing_documents to clerk_worker;
+grant select on host_disks to clerk_dashboard;
+grant select on host_disks to clerk_worker;
 grant select on index_bloat to clerk_dashboard;
 grant select on index_bloat to clerk_worker;
 grant select on invariant_violations to clerk_dashboard;
 grant select on invariant_violations to clerk_worker;
 grant select on invariant_violations_full to clerk_dashboard;
 grant select on invariant_violations_full to clerk_worker;
+grant select on job_failures to clerk_dashboard;
+grant select on job_failures to clerk_worker;
+grant select on job_history to clerk_dashboard;
+grant select on job_history to clerk_worker;
+grant select on job_overview to clerk_dashboard;
+grant select on job_overview to clerk_worker;
 grant select on jobs_last_minute to clerk_dashboard;
 grant select on jobs_last_minute to clerk_worker;
 grant select on legacy_schema to clerk_worker;
@@ -1235,6 +1311,8 @@ grant select on site_publications to clerk_dashboard;
 grant select on site_publications to clerk_worker;
 grant select on site_sources to clerk_dashboard;
 grant select on site_sources to clerk_worker;
+grant select on site_throughput to clerk_dashboard;
+grant select on site_throughput to clerk_worker;
 grant select on skipped_documents to clerk_dashboard;
 grant select on skipped_documents to clerk_worker;
 grant select on snapshot_holders to clerk_dashboard;

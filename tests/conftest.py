@@ -31,6 +31,7 @@ Url = str
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run tests that take minutes")
+    parser.addoption("--update-schemas", action="store_true", help="widen docs/json by what the commands print")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -20,8 +20,12 @@ from clerk.object_storage.path import StoragePath
 if TYPE_CHECKING:
     from clerk.archive.search import Match
 
+CSV_COLUMNS = (
+    "subdomain", "kind", "meeting", "date", "page", "snippet", "citation", "source_url", "added_at", "path", "id",
+)  # fmt: skip
 PAGE_ROUTE = "/-/pages"
 """Path of all pages in the dashboard and in `clerk serve`."""
+MEETING_ROUTE = "/-/meetings"
 _PAGE = "select p.text, p.page_image, null, null from PAGES p where p.id = ?"
 _PAGE_WITH_SOURCE = """
 select p.text, p.page_image, d.source_url, d.added_at
@@ -83,14 +87,28 @@ def page_path(subdomain: str, kind: str, day: str, meeting: str, page: int) -> s
     return "/".join([PAGE_ROUTE, *(quote(part, safe="") for part in (subdomain, kind, day, meeting)), str(page)])
 
 
+def meeting_path(subdomain: str, day: str, meeting: str) -> str:
+    """The permanent path of a meeting in `clerk serve`."""
+    return "/".join([MEETING_ROUTE, *(quote(part, safe="") for part in (subdomain, day, meeting))])
+
+
 def cite(site: str, kind: str, day: str, meeting: str, page: int, source_url: str | None) -> str:
     """`Springfield, City Council, minutes of 5 March 2024, page 7. https://…`"""
+    return f"{site}, {meeting}, {kind} of {_in_words(day)}, page {page}." + (f" {source_url}" if source_url else "")
+
+
+def cite_meeting(site: str, day: str, meeting: str) -> str:
+    """`Springfield, City Council, meeting of 5 March 2024.`"""
+    return f"{site}, {meeting}, meeting of {_in_words(day)}."
+
+
+def _in_words(day: str) -> str:
+    """`5 March 2024`; what is not a date stays as it is written."""
     try:
         when = date.fromisoformat(day)
-        day = f"{when.day} {when:%B %Y}"
     except ValueError:
-        pass  # cited as it is written
-    return f"{site}, {meeting}, {kind} of {day}, page {page}." + (f" {source_url}" if source_url else "")
+        return day
+    return f"{when.day} {when:%B %Y}"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from enum import StrEnum
 
 from clerk.archive.content_hash import open_readonly
 from clerk.archive.hits import Hit, load_hits
-from clerk.archive.pages import existing_tables, kind_of_row
+from clerk.archive.pages import TABLES, existing_tables, kind_of_row
 from clerk.archive.query import ArchiveForm, Query
 from clerk.archive.search_tables import detect_form
 from clerk.object_storage.path import StoragePath
@@ -28,6 +28,7 @@ select KIND, p.id, p.meeting, p.date, p.page, SCORE
 from INDEX_TABLE join PAGES p on p.rowid = INDEX_TABLE.rowid
 where INDEX_TABLE match :query and p.date >= :since
   and (:body = '' or p.meeting = :body) and (:year = '' or substr(p.date, 1, 4) = :year)
+  and (:kind = '' or KIND = :kind)
 """
 _ADDED_SINCE = """
   and exists (select 1 from document_sources d
@@ -48,6 +49,7 @@ class SearchRequest:
     added_since: date | None = None
     """Pages of documents that clerk found on or after this day."""
     body: str = ""
+    kind: str = ""
     year: str = ""
     sort: Sort = Sort.RELEVANCE
     offset: int = 0
@@ -81,13 +83,14 @@ class Facets:
 
     site: Counter[str] = field(default_factory=Counter)
     body: Counter[str] = field(default_factory=Counter)
+    kind: Counter[str] = field(default_factory=Counter)
     year: Counter[str] = field(default_factory=Counter)
 
     def as_dict(self) -> dict[str, dict[str, int]]:
         """Each facet's values, the most frequent first; years, the newest first."""
         frequent = {
             name: dict(sorted(counter.items(), key=lambda item: (-item[1], item[0])))
-            for name, counter in (("site", self.site), ("body", self.body))
+            for name, counter in (("site", self.site), ("body", self.body), ("kind", self.kind))
         }
         return frequent | {"year": dict(sorted(self.year.items(), reverse=True))}
 
@@ -170,6 +173,7 @@ def _merge(result: SearchResult, found: Sequence[Matches]) -> None:
         result.archives += matches.archives
         result.facets.site.update(matches.facets.site)
         result.facets.body.update(matches.facets.body)
+        result.facets.kind.update(matches.facets.kind)
         result.facets.year.update(matches.facets.year)
 
 
@@ -187,6 +191,8 @@ def _search_archive(
             form = detect_form(connection)
             result = Matches()
             for table in existing_tables(connection):
+                if request.kind and TABLES[request.kind] != table:
+                    continue
                 if form is ArchiveForm.TERMS or request.added_since is None:
                     _search_table(connection, subdomain, table, form, request, result)
             return result, form
@@ -213,12 +219,14 @@ def _search_table(
         "since": request.since.isoformat() if request.since else "",
         "added_since": request.added_since.isoformat() if request.added_since else "",
         "body": request.body,
+        "kind": request.kind,
         "year": request.year,
     }
     rows = connection.execute(query.replace("INDEX_TABLE", index), values).fetchall()
     result.total += len(rows)
     if rows:
         result.facets.site[subdomain] += len(rows)
+    result.facets.kind.update(row[0] for row in rows)
     result.facets.body.update(row[2] for row in rows)
     result.facets.year.update(row[3][:4] for row in rows)
     rows = sorted(rows, key=lambda row: row[3], reverse=True)

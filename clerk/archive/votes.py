@@ -22,6 +22,12 @@ _OF_PERSON = (
     " or seconded_by_id in (select value from json_each(:ids))"
     " or id in (select vote_id from vote_rolls where person_id in (select value from json_each(:ids))))"
 )
+_OUTCOME = """
+case when contradictory then 'contradictory' when result <> '' then result
+     when ayes = nays and ayes > 0 then 'tied' else 'unknown' end
+"""
+_FACETS = {"result": _OUTCOME, "body": "meeting", "year": "substr(date, 1, 4)"}
+OUTCOMES = ("passed", "failed", "tabled", "tied", "contradictory", "unknown")
 _PAGE_IMAGE = "select page_image from PAGES where id = ?"
 _BATCH = 500
 TALLY = ("ayes", "nays", "abstain", "absent")
@@ -56,6 +62,14 @@ class Vote:
     absent: int | None
     raw_text: str
     roll: list[Ballot] = field(default_factory=list)
+
+    @property
+    def outcome(self) -> str:
+        """One of OUTCOMES. A tie has no result of its own: rules differ in what it means."""
+        if self.contradictory:
+            return "contradictory"
+        is_tied = bool(self.ayes) and self.ayes == self.nays
+        return self.result or ("tied" if is_tied else "unknown")
 
     @property
     def tally(self) -> dict[str, int]:
@@ -118,14 +132,58 @@ def read_vote(connection: sqlite3.Connection, key: str) -> Vote | None:
     return _with_rolls(connection, rows)[0] if rows else None
 
 
+@dataclass(frozen=True)
+class VoteFilter:
+    """Which votes. Empty: all."""
+
+    people: list[str] | None = None
+    """Ids of persons of whom one took part."""
+    since: str = ""
+    result: str = ""
+    """One of OUTCOMES."""
+    body: str = ""
+    year: str = ""
+    day: str = ""
+
+    def where(self) -> tuple[str, dict[str, Any]]:
+        conditions = [_OF_PERSON if self.people is not None else " where true", "date >= :since"]
+        chosen = {name: getattr(self, name) for name in _FACETS if getattr(self, name)}
+        conditions += [f"{_FACETS[name]} = :{name}" for name in chosen]
+        if self.day:
+            conditions.append("date = :day")
+        values = {"ids": json.dumps(self.people or []), "since": self.since, "day": self.day}
+        return " and ".join(conditions), values | chosen
+
+
+_ALL = VoteFilter()
+
+
 def read_votes(
-    connection: sqlite3.Connection, people: list[str] | None = None, since: str = "", limit: int = -1, offset: int = 0
+    connection: sqlite3.Connection, chosen: VoteFilter = _ALL, limit: int = -1, offset: int = 0
 ) -> list[Vote]:
-    """Return votes, the newest first. `people`: only votes in which one of these person ids took part."""
-    where = _OF_PERSON if people is not None else " where true"
-    query = f"{_VOTES}{where} and date >= :since{_ORDER} limit :limit offset :offset"
-    parameters = {"ids": json.dumps(people or []), "since": since, "limit": limit, "offset": offset}
-    return _with_rolls(connection, connection.execute(query, parameters).fetchall())
+    """Return votes, the newest first."""
+    where, values = chosen.where()
+    values |= {"limit": limit, "offset": offset}
+    rows = connection.execute(f"{_VOTES}{where}{_ORDER} limit :limit offset :offset", values)
+    return _with_rolls(connection, rows.fetchall())
+
+
+def count_by_facet(connection: sqlite3.Connection, chosen: VoteFilter = _ALL) -> dict[str, dict[str, int]]:
+    """Numbers of votes by result, body and year, the most frequent first; years, the newest first."""
+    where, values = chosen.where()
+    order = {"result": "2 desc, 1", "body": "2 desc, 1", "year": "1 desc"}
+    counts = {}
+    for name, value in _FACETS.items():
+        query = f"select {value}, count(*) from votes{where} group by 1 order by {order[name]}"  # noqa: S608 (our own names)
+        counts[name] = dict(connection.execute(query, values).fetchall())
+    return counts
+
+
+def read_meetings(connection: sqlite3.Connection, person: str, limit: int = -1) -> list[tuple[str, str, int]]:
+    """Date, body and number of votes of each meeting in whose votes a person took part, the newest first."""
+    where, values = VoteFilter([person]).where()
+    query = f"select date, meeting, count(*) from votes{where} group by 1, 2 order by 1 desc, 2 limit :limit"  # noqa: S608 (our own names)
+    return connection.execute(query, values | {"limit": limit}).fetchall()
 
 
 def count_votes(connection: sqlite3.Connection, person: str) -> dict[str, int]:

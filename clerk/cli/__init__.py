@@ -12,8 +12,9 @@ from typing import Any, NoReturn
 
 import click
 
-from clerk.cli.group import GroupWithPlugins, plugins_dir_option
-from clerk.errors import EXIT_FAILURE, EXIT_OK, EXIT_UNKNOWN, ClerkError, StorageError
+from clerk.cli.group import COMPLETE_VARIABLE, GroupWithPlugins, plugins_dir_option
+from clerk.cli.output import print_json_error
+from clerk.errors import EXIT_FAILURE, EXIT_OK, EXIT_UNKNOWN, ClerkError, StorageError, UnexpectedError
 from clerk.process import parent_death
 
 
@@ -29,10 +30,12 @@ _COMMANDS = {
     "alert": "clerk.cli.alert:alert",
     "build-all": "clerk.cli.build_all:build_all",
     "cancel": "clerk.cli.cancel:cancel",
+    "completion": "clerk.cli.completion:completion",
     "config": "clerk.cli.config:config",
     "dashboard": "clerk.cli.dashboard:dashboard",
     "db": "clerk.cli.db:db",
     "demo": "clerk.cli.demo:demo",
+    "doctor": "clerk.cli.doctor:doctor",
     "document": "clerk.cli.document:document",
     "failures": "clerk.cli.failures:failures",
     "legacy": "clerk.cli.legacy:legacy",
@@ -68,14 +71,17 @@ _CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_
     cls=GroupWithPlugins,
     built_in=_COMMANDS,
     context_settings=_CONTEXT,
+    invoke_without_command=True,
 )
 @click.version_option(_version())
 @click.option("--debug", is_flag=True, help="Show the traceback of an error. Accepted anywhere on the command line.")
 @plugins_dir_option
-def cli(debug: bool) -> None:
+@click.pass_context
+def cli(context: click.Context, debug: bool) -> None:
     """Build archives of public meetings: fetch PDFs, run OCR, compile and publish searchable databases.
 
-    Without DATABASE_URL clerk runs an embedded Postgres under .clerk in the current folder.
+    Without DATABASE_URL clerk runs an embedded Postgres under .clerk in the current folder. Without a command clerk
+    shows the next step for the state that it finds.
 
     \b
     Start here:
@@ -83,7 +89,12 @@ def cli(debug: bool) -> None:
       clerk site add     add a site and the source of its documents
       clerk status       show the state of the pipeline
       clerk config       show the settings and where each comes from
+      clerk doctor       check this machine, its settings and the database
     """
+    if context.invoked_subcommand is None:
+        from clerk.cli.next_step import print_next_step
+
+        print_next_step()
 
 
 def main() -> None:
@@ -102,26 +113,31 @@ def run(command: click.Command, name: str | None = None) -> NoReturn:
     try:
         _warn_about_unknown_variables()
         arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
-        code = command.main(arguments, name, standalone_mode=False, **_CONTEXT)
+        code = command.main(arguments, name, complete_var=COMPLETE_VARIABLE, standalone_mode=False, **_CONTEXT)
         # Without standalone mode Click returns the argument of ctx.exit().
         sys.exit(code if isinstance(code, int) else EXIT_OK)
     except click.ClickException as error:
         error.show()
+        context = getattr(error, "ctx", None)
+        remedy = f"see {context.command_path if context else 'clerk'} --help"
+        _print_json_error(click.UsageError.__name__, error.format_message(), remedy)
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("clerk: stopped.", err=True)
         sys.exit(130)
     except ClerkError as error:
         _print_error(str(error), debug)
+        _print_json_error(getattr(error, "code", ClerkError.__name__), error.what, error.remedy)
         sys.exit(error.exit_code)
     except StorageError as error:
         _print_error(f"{error}: {error.remedy}.", debug)
+        _print_json_error(error.code, str(error), error.remedy)
         sys.exit(EXIT_UNKNOWN)
     except Exception as error:  # noqa: BLE001 (the user gets a message instead of a traceback)
-        message = " ".join(str(error).split())
-        _print_error(
-            f"unexpected {type(error).__name__} ({message}): please report it with the output of --debug.", debug
-        )
+        message = f"unexpected {type(error).__name__} ({' '.join(str(error).split())})"
+        remedy = "please report it with the output of --debug"
+        _print_error(f"{message}: {remedy}.", debug)
+        _print_json_error(UnexpectedError.code, message, remedy)
         sys.exit(EXIT_FAILURE)
 
 
@@ -145,3 +161,9 @@ def _print_error(sentence: str, debug: bool) -> None:
     if debug:
         traceback.print_exc()
     click.echo(f"clerk: {sentence}", err=True)
+
+
+def _print_json_error(code: str, message: str, remedy: str) -> None:
+    """With --json a program that reads standard output gets the error too."""
+    if "--json" in sys.argv:
+        print_json_error(code, message, remedy)

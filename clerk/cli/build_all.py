@@ -58,6 +58,8 @@ def build_all(output: Path | None, quiet: bool, dry_run: bool, as_json: bool) ->
         )
     else:
         click.echo(f"{target}: {result.built.pages} pages of {len(result.sites)} sites")
+        if not result.sites:
+            click.echo("No site has an archive yet: its first run builds it. See `clerk status`.")
         for site, problem in result.damaged.items():
             click.echo(f"  left out {site}: {problem}; rebuild it with `clerk rewind {site} --to compilation`")
     if result.damaged:

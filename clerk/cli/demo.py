@@ -21,7 +21,6 @@ from clerk.cli.names import NameChoice
 from clerk.cli.output import line, show, table
 from clerk.cli.progress_reporter import ProgressReporter, quiet_option
 from clerk.cli.search import print_hit
-from clerk.cli.site_import import subdomain_of
 from clerk.cli.site_source import list_local, show_listing
 from clerk.cli.source import LISTING_SECONDS
 from clerk.cli.wait import wait_for_runs
@@ -38,7 +37,7 @@ from clerk.plugins import manager
 from clerk.publish.published_search import search_published
 from clerk.sources.fetcher import Site
 from clerk.sources.pdf_details import UNDATED, UNDATED_HELP
-from clerk.sources.site_validation import validate_site
+from clerk.sources.site_validation import subdomain_of, validate_site
 
 _OWN_SITE = "mytown"
 """The site of a folder whose name has no letters."""

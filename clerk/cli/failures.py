@@ -9,7 +9,7 @@ from clerk.cli.names import NameChoice
 from clerk.cli.output import dry_run_option, dry_run_prefix, json_option, line, print_json, show, table
 from clerk.db.connection import read_only_snapshot
 from clerk.db.sites import require_site
-from clerk.errors import EXIT_FAILURE, job_error_class
+from clerk.errors import EXIT_FAILURE, job_error_class, remedy_for
 from clerk.humanize import pluralize
 from clerk.monitoring.failures import (
     AGES,
@@ -65,11 +65,18 @@ def failures(site: str | None, stage: str | None, error: str | None, retry: bool
         with read_only_snapshot(connection):
             groups = read_failures(connection, selected)
     if as_json:
-        print_json([{**group.as_dict(), "remedy": job_error_class(group.error_code).remedy} for group in groups])
+        print_json([{**group.as_dict(), "remedy": _remedy(group)} for group in groups])
     elif groups:
         _show(groups)
     else:
         click.echo("Nothing has failed.")
+
+
+def _remedy(group: FailureGroup) -> str:
+    """With the name of the site if there is one, so that its commands can be copied."""
+    if group.sites == 1 and group.examples and group.examples[0].site:
+        return remedy_for(group.error_code, group.examples[0].site)
+    return job_error_class(group.error_code).remedy
 
 
 def _show(groups: list[FailureGroup]) -> None:
@@ -87,7 +94,7 @@ def _show(groups: list[FailureGroup]) -> None:
     ]
     show(table(rows, header, right=range(2, len(header))))
     for group in groups:
-        click.echo(f"\n{group.error_code} in {group.stage}: {job_error_class(group.error_code).remedy}.")
+        click.echo(f"\n{group.error_code} in {group.stage}: {_remedy(group)}.")
         for example in group.examples:
             document = " ".join(filter(None, (example.site, example.document)))
             show(line(f"  {document}: {' '.join(example.message.split())}".removesuffix(": ")))

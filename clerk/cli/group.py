@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from clerk.cli.names import Group
 from clerk.cli.output import info
 from clerk.errors import ClerkError
+
+COMPLETE_VARIABLE = "_CLERK_COMPLETE"
+"""While it is set, click prints completions for a shell instead of running a command."""
 
 
 class GroupWithPlugins(Group):
@@ -31,11 +35,23 @@ class GroupWithPlugins(Group):
             info(f"clerk: {error}")
             return built_in
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The names of built-in commands without their help, because importing all commands takes seconds. Plugins are
+        loaded if no built-in command begins so."""
+        names = [name for name in sorted(self.built_in) if name.startswith(incomplete)]
+        if incomplete.startswith("-") or not names:
+            return super().shell_complete(ctx, incomplete)
+        return [CompletionItem(name) for name in names]
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.built_in:
             return _plugin_commands().get(cmd_name)
         module, _, attribute = self.built_in[cmd_name].partition(":")
         command: click.Command = getattr(import_module(module), attribute)
+        if COMPLETE_VARIABLE in os.environ:
+            from clerk.cli.completion import complete_names
+
+            complete_names(command)
         return command
 
 

@@ -25,6 +25,12 @@ def print_json(value: Any, *, indent: int | None = 2) -> None:
     click.echo(json.dumps(value, indent=indent, default=str))
 
 
+def print_json_error(code: str, message: str, remedy: str) -> None:
+    """What every command prints with --json instead of its report if it cannot make one. On one line, because some
+    reports are lines of JSON."""
+    print_json({"error": {"code": code, "message": message, "remedy": remedy}}, indent=None)
+
+
 def info(line: str) -> None:
     """Print a progress message to standard error, so that the output of the command can be piped."""
     click.echo(line, err=True)
@@ -95,3 +101,10 @@ def table(
 
 def bar(done: int, total: int, width: int = 20) -> RenderableType:
     return ProgressBar(total=max(total, 1), completed=min(done, total), width=width)
+
+
+def nothing_published(site: str | None) -> str:
+    """For commands that read published archives: before the end of the first run there are none, which is no error."""
+    if site:
+        return f"No archive of {site} has been published yet: `clerk why {site}` says what it waits for."
+    return "Nothing has been published yet: a site is published at the end of its first run. See `clerk status`."

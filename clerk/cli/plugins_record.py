@@ -25,10 +25,11 @@ from clerk.pipeline.tasks.fetch import read_extra
 from clerk.plugins import manager
 from clerk.sources.fetcher import Fetcher, Site
 from clerk.sources.http.body import Sink
-from clerk.sources.http.client import HttpLimits, PublicOnlyTransport, RateLimitedClient, Validators
+from clerk.sources.http.client import PublicOnlyTransport, RateLimitedClient, Validators
 from clerk.sources.recording import Recording, RecordingError, RecordingTransport, check_target
 from clerk.sources.redaction import Redaction
 from clerk.sources.site_validation import InvalidSite
+from clerk.sources.source_lookup import site_limits
 
 _MAX_DOCUMENTS = 20
 
@@ -129,7 +130,7 @@ async def _record(
     max_bytes: int,
 ) -> tuple[int, int]:
     """Fill the recording. Returns the number of documents listed and of those downloaded."""
-    limits = HttpLimits.from_settings(settings)
+    limits = site_limits(settings, site.subdomain, site.extra, fetcher_class.host_interval)
     transport = RecordingTransport(PublicOnlyTransport(limits), recording, max_bytes)
     async with RateLimitedClient(limits, partial(connect, settings), transport=transport) as client:
         with contextlib.closing(fetcher_class(site, client)) as fetcher:

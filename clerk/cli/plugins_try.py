@@ -12,7 +12,7 @@ import click
 from clerk import config
 from clerk.cli.connection import Connection, open_pipeline
 from clerk.cli.output import info, json_option, print_json, show, table, text
-from clerk.cli.source import list_site, listing_rows, shared, time_limit_option
+from clerk.cli.source import listing_rows, time_limit_option
 from clerk.db.sites import SiteRow, read_site, site_not_found
 from clerk.documents import manifest, repository
 from clerk.documents.storage import Document, SiteStorage
@@ -25,6 +25,7 @@ from clerk.plugins import manager
 from clerk.plugins.isolation import call_with_timeout
 from clerk.sources.fetcher import Fetcher, Site
 from clerk.sources.listing import MAX_EXAMPLES
+from clerk.sources.source_lookup import list_site, shared
 
 FETCHER, EXTRACTOR, DEPLOYER = "fetcher", "extractor", "deployer"
 

@@ -79,7 +79,7 @@ def _list(published: SiteVersions, as_json: bool) -> None:
     if as_json:
         print_json(rows)
     elif not rows:
-        click.echo(f"{published.subdomain}: nothing is published under {published.folder}")
+        click.echo(f"{published.subdomain}: nothing has been published yet under {published.folder}")
     else:
         cells = [
             ("*" if row["current"] else "", *(str(row[column]) for column in ("version", "pages", "published_at")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import shlex
 import sys
 from datetime import UTC, date, datetime
 from typing import Any
@@ -12,23 +13,23 @@ import click
 from rich.text import Text
 
 from clerk import config
-from clerk.archive.hits import Hit
+from clerk.archive.hits import CSV_COLUMNS, Hit
 from clerk.archive.query import HIGHLIGHT, parse
 from clerk.archive.search import Facets, SearchRequest, SearchResult, Sort
-from clerk.cli.output import info, json_option, print_json, show, table, text
+from clerk.cli.output import info, json_option, nothing_published, print_json, show, table, text
 from clerk.cli.published import check_site_option
+from clerk.documents.kinds import KINDS
 from clerk.documents.storage import SiteStorage
 from clerk.errors import EXIT_FAILURE, EXIT_OK
 from clerk.humanize import pluralize
 from clerk.object_storage.path import ObjectPath, StoragePath
 from clerk.publish.published_search import search_published
+from clerk.publish.search_form import FILTERS, SearchForm
+from clerk.publish.search_suggestions import suggest
 
 _PAGE_SIZE = 20
 _MAX_FACET_ROWS = 10
 _MINUS = "\N{MINUS SIGN}"
-CSV_COLUMNS = (
-    "subdomain", "kind", "meeting", "date", "page", "snippet", "citation", "source_url", "added_at", "path", "id",
-)  # fmt: skip
 _DAY = click.DateTime(["%Y-%m-%d"])
 
 
@@ -44,6 +45,7 @@ class _QueryCommand(click.Command):
 @click.argument("words", nargs=-1, required=True)
 @click.option("--site", help="Search only the archive of this site.")
 @click.option("--body", default="", help="Search only meetings of this body, for example 'City Council'.")
+@click.option("--kind", type=click.Choice(KINDS), help="Search only documents of this kind.")
 @click.option("--year", type=click.IntRange(1000, 9999), help="Search only meetings of this year.")
 @click.option("--since", type=_DAY, metavar="YYYY-MM-DD", help="Search only meetings from this day on.")
 @click.option(
@@ -61,13 +63,14 @@ class _QueryCommand(click.Command):
 )
 @click.option("--limit", type=click.IntRange(min=1), help=f"Results per page. Default: {_PAGE_SIZE}; all with --csv.")
 @click.option("--page", type=click.IntRange(min=1), default=1, show_default=True, help="The page of results to show.")
-@click.option("--facets", is_flag=True, help="Also show the number of results by site, body and year.")
+@click.option("--facets", is_flag=True, help="Also show the number of results by site, body, kind and year.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print all results as CSV.")
 @json_option
 def search_command(
     words: tuple[str, ...],
     site: str | None,
     body: str,
+    kind: str | None,
     year: int | None,
     since: datetime | None,
     added_since: datetime | None,
@@ -99,6 +102,7 @@ def search_command(
         since=_day(since),
         added_since=_day(added_since),
         body=body,
+        kind=kind or "",
         year=str(year or ""),
         sort=Sort(sort),
         offset=(page - 1) * (size or 0),
@@ -114,11 +118,20 @@ def search_command(
         print_json(_as_json(settings, request, result))
     else:
         _print_result(request, result, site, facets)
+        if not result.total and result.archives:
+            form = SearchForm(
+                request.query.text, site or "", body, kind or "", str(year or ""), _iso(since), _iso(added_since)
+            )
+            _print_suggestions(settings.publish_dir, form, request)
     click.get_current_context().exit(EXIT_OK if result.hits else EXIT_FAILURE)
 
 
 def _day(value: datetime | None) -> date | None:
     return value.replace(tzinfo=UTC).date() if value else None
+
+
+def _iso(value: datetime | None) -> str:
+    return f"{value:%Y-%m-%d}" if value else ""
 
 
 def _report_problems(result: SearchResult, request: SearchRequest) -> None:
@@ -151,6 +164,17 @@ def _print_result(request: SearchRequest, result: SearchResult, site: str | None
         _print_facets(result.facets)
 
 
+def _print_suggestions(publish_dir: StoragePath, form: SearchForm, request: SearchRequest) -> None:
+    for suggestion in suggest(publish_dir, form, request.query):
+        found = pluralize(suggestion.total, "page")
+        click.echo(f"{suggestion.label}: {_as_command(suggestion.form)} ({found})")
+
+
+def _as_command(form: SearchForm) -> str:
+    options = [f"--{name.replace('_', '-')}={getattr(form, name)}" for name in FILTERS if getattr(form, name)]
+    return shlex.join(["clerk", "search", form.q, *options])
+
+
 def _print_facets(facets: Facets) -> None:
     for name, counts in facets.as_dict().items():
         rows = [(value, f"{count:,}") for value, count in counts.items()]
@@ -164,7 +188,7 @@ def _print_facets(facets: Facets) -> None:
 def _no_result(site: str | None, archives: int) -> str:
     if archives:
         return f"No page found in {pluralize(archives, 'archive')}."
-    return f"No archive of {site} is published." if site else "No archive is published yet."
+    return nothing_published(site)
 
 
 def _as_json(settings: config.Settings, request: SearchRequest, result: SearchResult) -> dict[str, Any]:

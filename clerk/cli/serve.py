@@ -13,7 +13,8 @@ from clerk.cli.output import info
 from clerk.db.connection import direct_database_url
 from clerk.errors import ClerkError
 from clerk.humanize import pluralize
-from clerk.publish.versions import published_archives
+from clerk.object_storage.path import StoragePath
+from clerk.publish.versions import current_versions
 
 _SHUTDOWN_TIMEOUT = 5
 
@@ -22,12 +23,6 @@ class DatasetteMissing(ClerkError):
     """The extra `serve` is not installed."""
 
     code = "DatasetteMissing"
-
-
-class NothingPublished(ClerkError):
-    """No archive is published."""
-
-    code = "NothingPublished"
 
 
 @click.command()
@@ -43,8 +38,8 @@ class NothingPublished(ClerkError):
 def serve(host: str, port: int, allow_sql: bool) -> None:
     """Serve the published archives with Datasette. It has facets, full-text search and JSON.
 
-    A version that is published later is served from the next request on. The archives are public, so there is no
-    token. A --host other than this machine needs an HTTPS proxy in front.
+    The home page searches all archives. A version that is published later is served from the next request on. The
+    archives are public, so there is no token. A --host other than this machine needs an HTTPS proxy in front.
 
     \b
     Examples:
@@ -62,11 +57,7 @@ def serve(host: str, port: int, allow_sql: bool) -> None:
         if not (error.name or "").startswith("datasette"):
             raise
         raise DatasetteMissing("Datasette is not installed", "pip install 'clerk[serve]'") from error
-    published = len(published_archives(settings.publish_dir))
-    if not published:
-        raise NothingPublished(
-            f"nothing is published under {settings.publish_dir}", "check the sites with `clerk status`"
-        )
+    published = len(current_versions(settings.publish_dir))
     logs.configure("human")
     # Raises SystemExit, so that the embedded Postgres is released.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -74,7 +65,7 @@ def serve(host: str, port: int, allow_sql: bool) -> None:
         metadata = SiteMetadata.from_postgres(url)
         with metadata.refreshed_in_background():
             app = create_app(settings.publish_dir, settings.storage_dir, metadata, allow_sql)
-            info(f"{pluralize(published, 'archive')} at {address(host, listener.getsockname()[1])} (stop with Ctrl-C).")
+            info(_greeting(published, address(host, listener.getsockname()[1]), settings.publish_dir))
             server = uvicorn.Server(
                 uvicorn.Config(
                     app,
@@ -89,3 +80,12 @@ def serve(host: str, port: int, allow_sql: bool) -> None:
                 server.run(sockets=[listener])
             except KeyboardInterrupt:
                 return
+
+
+def _greeting(published: int, url: str, publish_dir: StoragePath) -> str:
+    if published:
+        return f"{pluralize(published, 'archive')} at {url} (stop with Ctrl-C)."
+    return (
+        f"Nothing has been published yet under {publish_dir}: {url} will show each archive as soon as it is published"
+        " (stop with Ctrl-C). `clerk status` shows how far the sites are."
+    )

@@ -14,16 +14,7 @@ from clerk import config
 from clerk.cli.connection import open_pipeline
 from clerk.cli.output import info, json_option, print_json, show, table, text
 from clerk.cli.progress_reporter import ProgressReporter, quiet_option
-from clerk.cli.source import (
-    SourceFailed,
-    candidate_rows,
-    describe_failure,
-    detect_url,
-    list_site,
-    listing_rows,
-    shared,
-    time_limit_option,
-)
+from clerk.cli.source import candidate_rows, describe_failure, listing_rows, time_limit_option
 from clerk.db.sites import read_site, require_site
 from clerk.errors import (
     EXIT_FAILURE,
@@ -37,10 +28,7 @@ from clerk.sources.fetcher import Site
 from clerk.sources.http.rate_limit import Connect
 from clerk.sources.listing import SourceListing
 from clerk.sources.site_validation import InvalidSite
-
-_WITHOUT_VENDOR = (
-    'if the page has links to PDFs, `--scraper links --extra \'{"pages": "URL"}\'` fetches them; see docs/fetchers.md'
-)
+from clerk.sources.source_lookup import WITHOUT_VENDOR, SourceFailed, choose, detect_url, list_site, shared
 
 
 @click.command()
@@ -75,7 +63,7 @@ def _show_detection(detection: Detection) -> None:
         click.echo("Unknown: no vendor was recognised.")
         if detection.tried:
             show(table([("tried", text(f"{each.url}: {each.result}")) for each in detection.tried]))
-        click.echo(f"For another source, {_WITHOUT_VENDOR}.")
+        click.echo(f"For another source, {WITHOUT_VENDOR}.")
         return
     for number, candidate in enumerate(detection.candidates):
         if number:
@@ -156,13 +144,13 @@ def find_source(
     """
     if not is_confirmed and not sys.stdin.isatty():
         raise click.UsageError("There is no terminal to ask on. Give --yes to add the site, or --dry-run to try it.")
-    given = _given_extra(subdomain, values.get("extra"))
+    given = given_extra(subdomain, values.get("extra"))
     with open_pipeline(settings, create=True) as connection:
         if read_site(connection, subdomain) is not None:
             raise InvalidSite(f"there is already a site {subdomain}", f"change it with `clerk site edit {subdomain}`")
         if not as_json:
             info(f"Looking at {url} …")
-        detection = detect_url(settings, complete_address(url), lambda: shared(connection))
+        detection = detect_url(settings, complete_address(url), lambda: shared(connection), given)
         candidate = choose(detection, values.get("scraper"))
         candidate.extra.update(given)
         if not as_json:
@@ -207,29 +195,7 @@ def _as_source_failure(subdomain: str, candidate: Candidate) -> Iterator[None]:
         ) from error
 
 
-def choose(detection: Detection, scraper: str | None) -> Candidate:
-    """The candidate to add: the only one of this scraper, or the best."""
-    candidates = [each for each in detection.candidates if scraper is None or each.scraper == scraper]
-    if not candidates:
-        tried = "; ".join(f"{each.url}: {each.result}" for each in detection.tried[:3])
-        what = f"no source of {scraper} was found" if scraper else "no vendor was recognised"
-        raise SourceFailed(f"{detection.url}: {what}{f' ({tried})' if tried else ''}", _WITHOUT_VENDOR)
-    best = candidates[0]
-    if len(candidates) > 1 and candidates[1].confidence == best.confidence:
-        found = ", ".join(f"{each.scraper} {json.dumps(each.extra)}" for each in candidates[:5])
-        raise InvalidSite(
-            f"{detection.url} leads to several sources: {found}",
-            "choose one with --scraper, or give the address of its portal",
-        )
-    if best.missing:
-        raise InvalidSite(
-            f"{detection.url}: the system is {best.scraper}, but {', '.join(best.missing)} was not found",
-            f"give the address of its list of meetings, or --scraper {best.scraper} with --extra",
-        )
-    return best
-
-
-def _given_extra(subdomain: str, extra: str | None) -> dict[str, Any]:
+def given_extra(subdomain: str, extra: str | None) -> dict[str, Any]:
     try:
         values = json.loads(extra) if extra else {}
         if not isinstance(values, dict):

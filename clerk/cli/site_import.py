@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -15,15 +13,15 @@ from clerk import config
 from clerk.cli.connection import Connection
 from clerk.cli.output import show, table
 from clerk.cli.progress_reporter import ProgressReporter
-from clerk.cli.source import detect_url, shared
+from clerk.cli.site_detect import given_extra
 from clerk.db.sites import EDITABLE, add_site, read_site
 from clerk.plugins import manager
 from clerk.sources.detection import complete_address
 from clerk.sources.detection_result import ORDER, Confidence, Detection
-from clerk.sources.site_validation import InvalidSite, check_subdomain, validate_site
+from clerk.sources.site_validation import InvalidSite, check_subdomain, subdomain_of, validate_site
+from clerk.sources.source_lookup import detect_url, shared
 
 _COLUMNS = ("subdomain", "url", *EDITABLE)
-_MAX_LENGTH = 63
 
 
 @dataclass(frozen=True)
@@ -107,12 +105,6 @@ def read_towns(path: Path, rows: list[tuple[int, dict[str, Any]]], connection: C
     return towns
 
 
-def subdomain_of(name: str) -> str:
-    """The key for the name of a town: `St. Paul` is st-paul."""
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower().replace("'", "")
-    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:_MAX_LENGTH].strip("-")
-
-
 def import_towns(
     settings: config.Settings,
     connection: Connection,
@@ -159,11 +151,13 @@ def _import_town(
     if not values.get("scraper"):
         if not town.url:
             raise InvalidSite(f"{town.subdomain} has neither url nor scraper", "give one of them")
-        detection = detect_url(settings, complete_address(town.url), lambda: shared(connection))
+        given = given_extra(town.subdomain, values.get("extra"))
+        detection = detect_url(settings, complete_address(town.url), lambda: shared(connection), given)
         if not _take(detection, accepted, result):
             return
         best = detection.candidates[0]
-        values |= {"scraper": best.scraper, "extra": json.dumps(best.extra, ensure_ascii=False)}
+        extra = {**best.extra, **given}
+        values |= {"scraper": best.scraper, "extra": json.dumps(extra, ensure_ascii=False)}
     validated = validate_site(plugins, town.subdomain, values, {})
     with connection.transaction(force_rollback=dry_run):
         add_site(connection, town.subdomain, validated.values)

@@ -10,12 +10,11 @@ from urllib.parse import urlsplit
 
 import click
 
-from clerk.cli.site_import import subdomain_of
 from clerk.cli.site_source import check_path
 from clerk.errors import ClerkError
 from clerk.sources.detection import complete_address
 from clerk.sources.site_keys import SITE_KEYS
-from clerk.sources.site_validation import InvalidSite, check_subdomain
+from clerk.sources.site_validation import InvalidSite, check_subdomain, subdomain_of
 
 _SOURCES = "--path FOLDER, --url ADDRESS, or --scraper NAME with its settings"
 

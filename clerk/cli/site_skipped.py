@@ -4,49 +4,27 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from datetime import date
-from pathlib import Path, PurePosixPath
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import click
 
-from clerk.cli.connection import Connection, open_pipeline
+from clerk.cli.connection import open_pipeline
 from clerk.cli.names import NameChoice
 from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, line, print_json, show, text
-from clerk.db.audit import log_action
 from clerk.db.sites import require_site
+from clerk.documents.entry_details import GivenDetails, InvalidDetails, save_as_action, validate_details
 from clerk.documents.kinds import KINDS
-from clerk.documents.sanitize import clean_text
-from clerk.documents.skipped import OperatorDetails, SourceEntry, list_entries, save_details
-from clerk.errors import EXIT_USAGE, ClerkError
+from clerk.documents.skipped import OperatorDetails, SourceEntry, list_entries
 from clerk.humanize import pluralize
 from clerk.monitoring.query import fetch_rows
-from clerk.suggestions import did_you_mean
 
 _COLUMNS = ("file", "date", "meeting", "kind")
 _SKIPPED = """
 select name, source_url, reason_code, reason, skipped_since, run_id, state, date, meeting, kind, set_by, set_at
 from skipped_documents where subdomain = %(site)s and (%(all)s or state = 'open') order by name
 """
-
-
-class InvalidDetails(ClerkError):
-    """A file, date, meeting or kind given for an entry of a source is invalid."""
-
-    code = "InvalidDetails"
-    exit_code = EXIT_USAGE
-
-
-@dataclass(frozen=True)
-class GivenDetails:
-    """What an operator gives, as text."""
-
-    file: str
-    date: str = ""
-    meeting: str = ""
-    kind: str = ""
 
 
 @click.command()
@@ -132,7 +110,7 @@ def date_command(
     with open_pipeline() as connection:
         require_site(connection, site)
         details = _validate(list_entries(connection, site), given)
-        _save(connection, site, "date", details, dry_run)
+        save_as_action(connection, site, "date", details, dry_run)
     if as_json:
         print_json({"site": site, "dated": [asdict(one) for one in details], "dry_run": dry_run})
         return
@@ -161,18 +139,12 @@ def ignore(site: str, files: tuple[str, ...], undo: bool, dry_run: bool, as_json
         require_site(connection, site)
         found = _validate(list_entries(connection, site), [GivenDetails(name) for name in files])
         details = [OperatorDetails(one.source_key, one.name, ignored=not undo) for one in found]
-        _save(connection, site, "report" if undo else "ignore", details, dry_run)
+        save_as_action(connection, site, "report" if undo else "ignore", details, dry_run)
     if as_json:
         print_json({"site": site, "ignored": not undo, "files": [one.name for one in details], "dry_run": dry_run})
         return
     for one in details:
         click.echo(dry_run_prefix(dry_run, f"{one.name}: {'reported again' if undo else 'ignored'}"))
-
-
-def _save(connection: Connection, site: str, action: str, details: Sequence[OperatorDetails], dry_run: bool) -> None:
-    with connection.transaction(force_rollback=dry_run):
-        save_details(connection, site, details)
-        log_action(connection, action, site, files=[one.name for one in details][:20], count=len(details))
 
 
 def _read_csv(path: Path) -> list[GivenDetails]:
@@ -196,7 +168,7 @@ def _validate(entries: Sequence[SourceEntry], given: Iterable[GivenDetails]) -> 
     details, problems = [], []
     for one in given:
         try:
-            details.append(_validate_one(entries, one))
+            details.append(validate_details(entries, one))
         except InvalidDetails as error:
             problems.append(error)
     if len(problems) == 1 and not details:
@@ -208,40 +180,3 @@ def _validate(entries: Sequence[SourceEntry], given: Iterable[GivenDetails]) -> 
             f"{len(problems)} of {len(problems) + len(details)} lines are invalid", "correct them; nothing was changed"
         )
     return details
-
-
-def _validate_one(entries: Sequence[SourceEntry], given: GivenDetails) -> OperatorDetails:
-    entry = _find_entry(entries, given.file)
-    day = None
-    if given.date:
-        try:
-            day = date.fromisoformat(given.date)
-        except ValueError as error:
-            raise InvalidDetails(
-                f"{given.file}: {given.date[:40]!r} is not a date", "write year, month and day, such as 2024-03-05"
-            ) from error
-        if not 1700 <= day.year <= date.today().year + 2:
-            raise InvalidDetails(f"{given.file}: the year of {day} is not plausible", "check the date")
-    if given.kind and given.kind not in KINDS:
-        remedy = did_you_mean(given.kind, KINDS) or f"use one of {', '.join(KINDS)}"
-        raise InvalidDetails(f"{given.file}: no kind {given.kind[:40]!r}", remedy)
-    meeting = clean_text(given.meeting) or None
-    return OperatorDetails(entry.source_key, entry.name, day, meeting, given.kind or None)
-
-
-def _find_entry(entries: Sequence[SourceEntry], file: str) -> SourceEntry:
-    exact = [entry for entry in entries if file in (entry.name, entry.source_key)]
-    found = exact or [entry for entry in entries if _last_part(entry.name) == file]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(entry.name for entry in found[:3])
-        raise InvalidDetails(f"{file[:200]} is not unique ({names})", "give the whole name")
-    raise InvalidDetails(
-        f"the source has no entry {file[:200]}", "`clerk site skipped SITE` lists the entries; start a run first"
-    )
-
-
-def _last_part(name: str) -> str:
-    path = unquote(urlsplit(name).path) if "://" in name else name
-    return PurePosixPath(path).name

@@ -14,7 +14,7 @@ from clerk import config
 from clerk.cli.connection import open_pipeline
 from clerk.cli.output import show, table, text
 from clerk.cli.progress_reporter import ProgressReporter
-from clerk.cli.source import SourceFailed, list_site, listing_rows, shared
+from clerk.cli.source import listing_rows
 from clerk.db.connection import connect
 from clerk.documents.media_types import STORED_EXTENSIONS, media_type_of
 from clerk.errors import JobError
@@ -22,6 +22,7 @@ from clerk.humanize import join_words, pluralize
 from clerk.sources.fetcher import Fetcher, Site
 from clerk.sources.listing import SourceListing
 from clerk.sources.site_validation import InvalidSite
+from clerk.sources.source_lookup import SourceFailed, list_site, shared
 from clerk.suggestions import near_names
 
 _ELSEWHERE = "--no-check adds it if only the workers have it"

@@ -12,6 +12,7 @@ from clerk.humanize import format_duration, format_time, one_line_error, plurali
 from clerk.monitoring.explain import Explanation
 from clerk.monitoring.site_state import SiteHistory, SiteState
 from clerk.pipeline.engine import PHASES
+from clerk.stage_names import stage_name
 
 _STATUS = {
     "processed": "done",
@@ -55,7 +56,7 @@ def _stages(state: SiteState, history: SiteHistory) -> list[RenderableType]:
     run = state.run
     rows = [
         (
-            stage,
+            stage_name(stage),
             bar(run.done(stage), total),
             f"{run.done(stage):,}/{total:,}",
             f"{run.failed(stage):,} failed" if run.failed(stage) else "",
@@ -94,7 +95,7 @@ def _documents(history: SiteHistory) -> list[RenderableType]:
             (
                 _describe_document(document),
                 str(document["pages"] or ""),
-                document["stage"],
+                stage_name(document["stage"]),
                 _STATUS[document["status"]],
                 str(document["attempts"] or ""),
                 format_duration(document["took"]),

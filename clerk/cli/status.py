@@ -8,18 +8,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 from rich.console import RenderableType
 from rich.live import Live
 
+from clerk import config
 from clerk.cli import site_status_view, status_view
 from clerk.cli.connection import Connection, open_pipeline
+from clerk.cli.next_step import how_to_begin, show_next_step
 from clerk.cli.output import json_option, make_console, print_json, show
-from clerk.db.connection import read_only_snapshot
+from clerk.db.connection import read_only_snapshot, require_running
+from clerk.db.embedded.postgres import EmbeddedPostgres
 from clerk.db.sites import site_not_found
-from clerk.errors import EXIT_OK
+from clerk.errors import EXIT_OK, EXIT_UNKNOWN
 from clerk.monitoring.alerts import Alert, find_alerts
 from clerk.monitoring.explain import explain
 from clerk.monitoring.site_state import read_site_history, read_site_state
@@ -42,7 +45,8 @@ from clerk.ocr import restrictions
 def status(site: str | None, everything: bool, watch: float | None, as_json: bool) -> None:
     """Show alerts, then stages, queues and workers. With a SITE, its documents and runs.
 
-    With --watch and --json each update is one line of JSON.
+    With --watch and --json each update is one line of JSON. Where there is no database yet, it says how to begin and
+    creates none; the exit code is 3.
 
     \b
     Examples:
@@ -53,7 +57,10 @@ def status(site: str | None, everything: bool, watch: float | None, as_json: boo
     """
     if everything and site is None:
         raise click.UsageError("--all needs a SITE.")
-    with open_pipeline(migrations_only=True) as connection:
+    settings = config.load()
+    if settings.database_url is None and not EmbeddedPostgres(settings.home).exists():
+        _explain_beginning(settings, as_json)
+    with open_pipeline(settings, migrations_only=True) as connection:
         read = partial(_read_site, connection, site, everything) if site else partial(_read_pipeline, connection)
         if watch is not None:
             _watch(read, watch, as_json)
@@ -61,6 +68,13 @@ def status(site: str | None, everything: bool, watch: float | None, as_json: boo
             print_json(read().as_dict)
         else:
             show(read().full)
+
+
+def _explain_beginning(settings: config.Settings, as_json: bool) -> NoReturn:
+    if as_json:
+        require_running(settings)  # raises NoDatabase, which is printed as JSON
+    show_next_step(how_to_begin(settings))
+    sys.exit(EXIT_UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -76,15 +90,14 @@ def _read_pipeline(connection: Connection) -> View:
     with read_only_snapshot(connection):
         pipeline = read_status(connection)
     alerts = [*find_alerts(pipeline), *_kernel_alerts()]
-    as_dict = {"attention": [vars(alert) for alert in alerts], **pipeline.as_dict()}
+    as_dict = {"attention": [alert.as_dict() for alert in alerts], **pipeline.as_dict()}
     return View(as_dict, status_view.render(pipeline, alerts), status_view.one_line(pipeline, alerts))
 
 
 def _kernel_alerts() -> list[Alert]:
     """Whether this machine's kernel cannot restrict the processes that read PDFs."""
     problem = restrictions.find_problem()
-    remedy = "run workers on Linux 5.13 or newer with Landlock enabled; until then, as a user that owns nothing else"
-    return [] if problem is None else [Alert("sandbox", problem, remedy)]
+    return [] if problem is None else [Alert("sandbox", problem, restrictions.REMEDY)]
 
 
 def _read_site(connection: Connection, subdomain: str, everything: bool) -> View:

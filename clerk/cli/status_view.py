@@ -7,10 +7,11 @@ from typing import Any
 from rich.console import Group, RenderableType
 
 from clerk.cli.output import bar, line, table, text
-from clerk.humanize import format_duration, format_relative, format_time, one_line_error, pluralize
+from clerk.humanize import format_duration, format_relative, format_time, join_words, one_line_error, pluralize
 from clerk.monitoring import worker_text
-from clerk.monitoring.alerts import Alert
+from clerk.monitoring.alert import RUNBOOK, Alert, Severity
 from clerk.monitoring.status import PipelineStatus
+from clerk.stage_names import stage_name
 
 _MAX_WORKERS = 12
 _MAX_ERRORS = 5
@@ -22,7 +23,7 @@ def one_line(status: PipelineStatus, alerts: list[Alert]) -> str:
     health = status.health
     waiting = sum(queue["waiting"] for queue in status.queues)
     running = sum(queue["running"] for queue in status.queues)
-    summary = f"{pluralize(len(alerts), 'alert')}: {alerts[0].what}" if alerts else "no alerts"
+    summary = f"{need_attention(len(alerts))}: {alerts[0].what}" if alerts else "nothing needs attention"
     return (
         f"{status.now.astimezone():%H:%M:%S} {health['active']:,} of {pluralize(health['sites'], 'site')} running,"
         f" {waiting:,} jobs waiting, {running:,} running; {summary}"
@@ -33,7 +34,7 @@ def render(status: PipelineStatus, alerts: list[Alert]) -> RenderableType:
     return Group(
         *_summary(status),
         "",
-        *_alerts(alerts),
+        *_alerts(status, alerts),
         *_section("stages", [_stages(status)]),
         *_section("queues", [_queues(status)]),
         *_section("workers", _workers(status)),
@@ -62,18 +63,31 @@ def _summary(status: PipelineStatus) -> list[RenderableType]:
     runs = f"{pluralize(status.runs_last_day, 'run')} ended in the last day"
     outcomes = ", ".join(f"{sites:,} {outcome.replace('_', ' ')}" for outcome, sites in status.outcomes.items())
     return [
-        text(f"{pluralize(health['sites'], 'site')}: {states}; health {health['health_score']} %, {runs}"),
+        text(f"{pluralize(health['sites'], 'site')}: {states}; {describe_health(status)}; {runs}"),
         *([line(f"last runs: {outcomes}")] if outcomes else []),
     ]
 
 
-def _alerts(alerts: list[Alert]) -> list[RenderableType]:
+def describe_health(status: PipelineStatus) -> str:
+    """How many sites work, of those of which it is known."""
+    health = status.health
+    if not health["assessed"]:
+        return "no run has ended yet"
+    return f"{health['healthy']:,} of {health['assessed']:,} healthy ({health['healthy_percent']:.0f} %)"
+
+
+def need_attention(number: int) -> str:
+    return f"{pluralize(number, 'problem')} {'needs' if number == 1 else 'need'} attention"
+
+
+def _alerts(status: PipelineStatus, alerts: list[Alert]) -> list[RenderableType]:
     if not alerts:
-        return ["No alerts."]
-    lines: list[RenderableType] = [text("alerts", "bold")]
+        return ["Nothing needs attention."]
+    lines: list[RenderableType] = [text(need_attention(len(alerts)), "bold")]
     for alert in alerts:
-        lines += [text(f"! {alert.what}", "red"), line(f"    → {alert.remedy}")]
-    return lines
+        color = "red" if alert.severity is Severity.ERROR else "yellow"
+        lines += [text(f"! {alert.describe(status.now)}", color), line(f"    → {alert.remedy}")]
+    return [*lines, line(f"  explained in {RUNBOOK}, under {join_words(list(dict.fromkeys(a.kind for a in alerts)))}")]
 
 
 def _stages(status: PipelineStatus) -> RenderableType:
@@ -85,7 +99,7 @@ def _stages(status: PipelineStatus) -> RenderableType:
         eta = queue.get("eta") if worker_text.workers_of(status, stage["stage"]) else None
         rows.append(
             (
-                stage["stage"],
+                stage_name(stage["stage"]),
                 f"{stage['sites']:,}",
                 bar(done, total, _BAR_WIDTH) if total else "",
                 f"{done:,}/{total:,}" if total else "",
@@ -147,7 +161,7 @@ def _errors(status: PipelineStatus) -> list[RenderableType]:
         (
             format_time(error["at"], status.now),
             error["subdomain"],
-            error["stage"],
+            stage_name(error["stage"]),
             pluralize(error["documents"], "document"),
             one_line_error(error["error_code"], error["error_message"]),
         )

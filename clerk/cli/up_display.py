@@ -16,12 +16,15 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from clerk.cli.output import bar, line, make_console, table, text
+from clerk.cli.status_view import describe_health
 from clerk.humanize import one_line_error, pluralize
-from clerk.monitoring.alerts import find_alerts
+from clerk.monitoring.alerts import Severity, find_alerts
 from clerk.monitoring.status import PipelineStatus
 from clerk.pipeline.engine import STAGES
+from clerk.stage_names import stage_name
 
 _BAR_WIDTH = 16
+_MAX_ALERTS = 3
 _MAX_WORKERS = 8
 _REPORT_INTERVAL = 10.0
 _ERROR_AGE = timedelta(hours=1)
@@ -154,7 +157,7 @@ def _describe_error(row: dict[str, Any]) -> str:
     of = pluralize(row["documents"], "document") if row["documents"] > 1 else name
     retried = ", will be retried" if row["status"] == "failed_retryable" else ""
     error = one_line_error(row["error_code"], row["error_message"])
-    return f"{row['subdomain']}: {row['stage']}{f' of {of}' if of else ''} failed{retried}: {error}"
+    return f"{row['subdomain']}: {stage_name(row['stage'])}{f' of {of}' if of else ''} failed{retried}: {error}"
 
 
 def render(endpoints: Endpoints, status: PipelineStatus, state: str, events: Sequence[Event]) -> RenderableType:
@@ -170,7 +173,7 @@ def render(endpoints: Endpoints, status: PipelineStatus, state: str, events: Seq
         _stages(status),
         "",
         text(f"  {count_sites(status)}"),
-        *([text(f"  {skipped}", "yellow")] if (skipped := describe_skipped(status)) else []),
+        *_attention(status),
         *(["", jobs] if jobs else []),
         "",
         "  last events",
@@ -199,7 +202,7 @@ def _stages(status: PipelineStatus) -> RenderableType:
         total, ended = stage["run_total"], stage["run_completed"] + stage["run_failed"]
         rows.append(
             (
-                stage["stage"],
+                stage_name(stage["stage"]),
                 _number(queue.get("waiting", 0) + queue.get("scheduled", 0)),
                 _number(queue.get("running", 0)),
                 f"{stage['run_completed']:,} of {total:,}" if total else "·",
@@ -220,17 +223,30 @@ def count_sites(status: PipelineStatus) -> str:
     if not status.sites:
         return "no sites: add one with `clerk site add`, and clerk starts it automatically"
     parts = [
-        f"{status.sites[stage]:,} {'in ' if stage in STAGES else ''}{stage}"
+        f"{status.sites[stage]:,} {f'in {stage_name(stage)}' if stage in STAGES else stage}"
         for stage in ("never run", *STAGES, "completed")
         if stage in status.sites
     ]
-    return f"{pluralize(sum(status.sites.values()), 'site')}: {', '.join(parts)}"
+    return f"{pluralize(sum(status.sites.values()), 'site')}: {', '.join(parts)}; {describe_health(status)}"
 
 
 def describe_skipped(status: PipelineStatus) -> str:
     """How many entries of sources did not become documents, with what to do; empty if none."""
     alert = next((alert for alert in find_alerts(status) if alert.kind == "skipped"), None)
     return f"{alert.what} → {alert.remedy}" if alert else ""
+
+
+def _attention(status: PipelineStatus) -> list[RenderableType]:
+    """The first problems with what to do; `clerk status` has all."""
+    alerts = find_alerts(status)
+    if not alerts:
+        return [text("  nothing needs attention")]
+    lines: list[RenderableType] = []
+    for alert in alerts[:_MAX_ALERTS]:
+        color = "red" if alert.severity is Severity.ERROR else "yellow"
+        lines += [text(f"  ! {alert.describe(status.now)}", color), text(f"    → {alert.remedy}")]
+    more = len(alerts) - _MAX_ALERTS
+    return [*lines, *([text(f"    and {more} more: clerk status")] if more > 0 else [])]
 
 
 def _current_jobs(status: PipelineStatus) -> RenderableType | None:

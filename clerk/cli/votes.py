@@ -2,49 +2,27 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sqlite3
 import sys
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import click
 
 from clerk import config
 from clerk.archive import votes as archive
 from clerk.archive.content_hash import open_readonly
+from clerk.archive.vote_rows import ROLL_FIELDS, VOTE_FIELDS, roll_rows, vote_row, write_csv
 from clerk.cli.names import Group
-from clerk.cli.output import info, json_option, print_json
+from clerk.cli.output import info, json_option, nothing_published, print_json
 from clerk.cli.published import check_site_option
 from clerk.errors import EXIT_FAILURE, EXIT_OK
 from clerk.humanize import pluralize
 from clerk.object_storage.path import StoragePath
 from clerk.publish.versions import published_archives
-
-_VOTE_FIELDS = (
-    "site", "date", "meeting", "kind", "page", "vote_id", "motion", "motion_by", "seconded_by", "result",
-    "contradictory", "ayes",
-    "nays", "abstain", "absent", "voted_aye", "voted_nay", "abstained", "were_absent", "text",
-)  # fmt: skip
-_ROLL_FIELDS = (
-    "site",
-    "date",
-    "meeting",
-    "kind",
-    "page",
-    "vote_id",
-    "person_id",
-    "person",
-    "vote",
-    "result",
-    "contradictory",
-    "motion",
-)
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""A spreadsheet runs a cell that starts with one of these as a formula."""
 
 
 @click.group("votes", cls=Group)
@@ -101,12 +79,12 @@ def export(
         else:
             output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     elif output is None:
-        _write_csv(sys.stdout, export.fields, rows)
+        write_csv(sys.stdout, export.fields, rows)
     else:
         with output.open("w", encoding="utf-8", newline="") as file:
-            _write_csv(file, export.fields, rows)
+            write_csv(file, export.fields, rows)
     if not archives:
-        info(f"No archive of {site} is published." if site else "No archive is published yet.")
+        info(nothing_published(site))
     elif output is not None or not export.count:
         what = "individual vote" if rolls else "vote"
         info(f"{pluralize(export.count, what)} of {pluralize(len(archives), 'archive')}.")
@@ -118,7 +96,7 @@ class _Export:
 
     def __init__(self, person: str | None, since: str, *, rolls: bool) -> None:
         self.person, self.since, self.rolls = person, since, rolls
-        self.fields = _ROLL_FIELDS if rolls else _VOTE_FIELDS
+        self.fields = ROLL_FIELDS if rolls else VOTE_FIELDS
         self.count = 0
         self.unread = 0
 
@@ -146,64 +124,7 @@ class _Export:
             people = None
             if self.person is not None:
                 people = [person.id for person in archive.find_people(connection, self.person, limit=-1)]
-            votes = archive.read_votes(connection, people, self.since)
+            votes = archive.read_votes(connection, archive.VoteFilter(people, self.since))
         if self.rolls:
-            return [row for vote in votes for row in _roll_rows(site, vote, people)]
-        return [_vote_row(site, vote) for vote in votes]
-
-
-def _vote_row(site: str, vote: archive.Vote) -> dict[str, Any]:
-    return _place(site, vote) | {
-        "motion": vote.motion,
-        "motion_by": vote.motion_by,
-        "seconded_by": vote.seconded_by,
-        "result": vote.result,
-        "contradictory": vote.contradictory,
-        **{key: getattr(vote, key) for key in archive.TALLY},
-        "voted_aye": vote.named("aye"),
-        "voted_nay": vote.named("nay"),
-        "abstained": vote.named("abstain"),
-        "were_absent": vote.named("absent"),
-        "text": vote.raw_text,
-    }
-
-
-def _roll_rows(site: str, vote: archive.Vote, people: list[str] | None) -> Iterator[dict[str, Any]]:
-    for ballot in vote.roll:
-        if people is None or ballot.person_id in people:
-            yield _place(site, vote) | {
-                "person_id": ballot.person_id,
-                "person": ballot.name,
-                "vote": ballot.vote,
-                "result": vote.result,
-                "contradictory": vote.contradictory,
-                "motion": vote.motion,
-            }
-
-
-def _place(site: str, vote: archive.Vote) -> dict[str, Any]:
-    return {
-        "site": site,
-        "date": vote.date,
-        "meeting": vote.meeting,
-        "kind": vote.kind,
-        "page": vote.page,
-        "vote_id": vote.id,
-    }
-
-
-def _write_csv(file: IO[str], fields: tuple[str, ...], rows: Iterator[dict[str, Any]]) -> None:
-    writer = csv.DictWriter(file, fields)
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({key: _cell(value) for key, value in row.items()})
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, list):
-        value = "; ".join(value)
-    if isinstance(value, bool):
-        return "yes" if value else ""
-    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
-        return f"'{value}"
-    return value
+            return [row for vote in votes for row in roll_rows(site, vote, people)]
+        return [vote_row(site, vote) for vote in votes]

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
@@ -25,18 +26,17 @@ from clerk.errors import (
     ToolMissing,
 )
 from clerk.host import count_cores
+from clerk.humanize import join_words, pluralize
 from clerk.monitoring.workers import find_host_problem
-from clerk.pipeline.engine import QUEUES
+from clerk.pipeline.engine import CPU_QUEUES, QUEUES
 from clerk.process import parent_death
 from clerk.process.supervisor import ProcessSpec, Supervisor
 from clerk.suggestions import require_known
 
 logger = logging.getLogger(__name__)
 
-CPU_QUEUES = ("ocr", "compilation", "extraction")
-"""Their jobs use a whole core: one job at a time per process, one process per core."""
 IO_QUEUES = tuple(queue for queue in QUEUES if queue not in CPU_QUEUES)
-"""Their jobs wait for the network most of the time: one process runs many."""
+"""Their jobs wait for the network most of the time: one process runs many. Of CPU_QUEUES it runs one per core."""
 _IO_CONCURRENCY = 10
 
 processes_option = click.option(
@@ -61,6 +61,12 @@ class ProcessPlan:
     queues: tuple[str, ...]
     concurrency: int
 
+    @property
+    def cpu_concurrency(self) -> int | None:
+        """Jobs of CPU_QUEUES at a time, if the process also has other queues: one per core."""
+        is_mixed = any(queue in CPU_QUEUES for queue in self.queues) and any(q in IO_QUEUES for q in self.queues)
+        return min(self.concurrency, count_cores()) if is_mixed else None
+
 
 def plan_processes(queues: tuple[str, ...], processes: int | None, concurrency: int | None) -> list[ProcessPlan]:
     """Distribute queues over processes. Queue coordinator never shares a process with OCR, which takes long."""
@@ -71,6 +77,19 @@ def plan_processes(queues: tuple[str, ...], processes: int | None, concurrency: 
     plans = [ProcessPlan(io_queues, concurrency or _IO_CONCURRENCY)] if io_queues else []
     count = (processes or count_cores() + len(plans)) - len(plans)
     return plans + ([ProcessPlan(cpu_queues, concurrency or 1)] * count if cpu_queues else [])
+
+
+def describe_plans(plans: list[ProcessPlan]) -> str:
+    """The processes, their queues and how many jobs each runs at a time."""
+    parts = []
+    for plan, count in Counter(plans).items():
+        jobs = f"{pluralize(plan.concurrency, 'job')} at a time"
+        if plan.cpu_concurrency:
+            cpu_queues = join_words([queue for queue in plan.queues if queue in CPU_QUEUES])
+            jobs += f", at most {plan.cpu_concurrency} of {cpu_queues} (one per core)"
+        parts.append(f"{count} for {', '.join(plan.queues)}: {jobs}{' each' if count > 1 else ''}")
+    cores = f"{pluralize(count_cores(), 'core')} can be used"
+    return f"{pluralize(len(plans), 'process', 'processes')}, {cores}; {'; '.join(parts)}"
 
 
 def worker_specs(plans: list[ProcessPlan], options: list[str]) -> list[ProcessSpec]:
@@ -89,7 +108,12 @@ def worker_specs(plans: list[ProcessPlan], options: list[str]) -> list[ProcessSp
 @click.command()
 @click.option("--queues", metavar="A,B", help=f"Queues to process: {', '.join(QUEUES)}, or all, the default.")
 @processes_option
-@click.option("--concurrency", type=click.IntRange(min=1), help="Number of concurrent jobs in each process.")
+@click.option(
+    "--concurrency",
+    type=click.IntRange(min=1),
+    help="Number of concurrent jobs in each process. A process for all queues runs OCR, compilation and extraction for"
+    " one document per core.",
+)
 @until_idle_option
 @log_format_option
 @click.option(
@@ -142,6 +166,8 @@ def worker(
         with open_pipeline(settings):
             pass  # only checks the schema
         logs.configure(log_format)
+        if not parent_death.is_child():
+            logger.info("starting %s", describe_plans(plans))
         if len(plans) == 1 and not until_idle:
             asyncio.run(_run(plans[0], grace))
             return
@@ -194,7 +220,11 @@ def _parse_queues(value: str | None) -> tuple[str, ...]:
 async def _run(plan: ProcessPlan, grace: float | None) -> None:
     from clerk.app import app
 
-    options: dict[str, Any] = {"queues": list(plan.queues), "concurrency": plan.concurrency}
+    options: dict[str, Any] = {
+        "queues": list(plan.queues),
+        "concurrency": plan.concurrency,
+        "cpu_concurrency": plan.cpu_concurrency,
+    }
     if grace is not None:
         options["shutdown_graceful_timeout"] = grace
     async with app.open_async():

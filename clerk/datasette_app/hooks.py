@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -13,12 +12,11 @@ from datasette import hookimpl
 from datasette.utils.asgi import BadRequest, NotFound, Request, Response, asgi_send_file
 from markupsafe import Markup
 
-from clerk.archive import votes
-from clerk.archive.hits import page_path
+from clerk.archive.meetings import list_meetings
 from clerk.archive.pages import PAGE_TABLES
 from clerk.archive.query import ArchiveForm, InvalidQuery, parse
 from clerk.archive.search_tables import detect_form
-from clerk.datasette_app import query_limits, search_pages
+from clerk.datasette_app import cells, meeting_pages, query_limits, search_pages, vote_pages
 from clerk.datasette_app.lazy_datasette import ArchiveDatasette
 from clerk.documents.storage import local_copy
 from clerk.saved_searches import feeds
@@ -39,18 +37,7 @@ _TABLES: dict[str, dict[str, Any]] = {
     "vote_rolls": {"facets": ["vote"], "description": "A row per person and vote."},
     "people": {"sort_desc": "votes", "label_column": "name", "description": "A row per person that the pages name."},
 }
-_LINKED_COLUMNS = {
-    ("votes", "number"): ("votes", "id"),
-    ("votes", "motion"): ("votes", "id"),
-    ("votes", "motion_by"): ("people", "motion_by_id"),
-    ("votes", "seconded_by"): ("people", "seconded_by_id"),
-    ("vote_rolls", "vote"): ("votes", "vote_id"),
-    ("vote_rolls", "name"): ("people", "person_id"),
-    ("people", "name"): ("people", "id"),
-}
-"""Column → the kind of page that it links to, and the column with the id. Datasette links the ids to its own rows."""
-_MAX_VOTES = 500
-"""Votes on the page of a person; the table has the others."""
+_LATEST_MEETINGS = 10
 
 
 class _DatabasesMetadata(dict[str, Any]):
@@ -96,9 +83,10 @@ def prepare_connection(conn: sqlite3.Connection) -> None:
 @hookimpl
 def filters_from_request(request: Request) -> None:
     """Report what is wrong with the query of `?_search=`: SQLite hides the message of a function that fails."""
+    cells.table_query.set(True)
     if (words := request.args.get("_search")) and request.args.get("_searchmode") != "raw":
         try:
-            parse(words)
+            cells.table_query.set(parse(words))
         except InvalidQuery as error:
             raise BadRequest(str(error)) from error
 
@@ -107,17 +95,28 @@ def filters_from_request(request: Request) -> None:
 def render_cell(
     row: Any, value: Any, column: str, table: str | None, database: str, datasette: ArchiveDatasette
 ) -> Markup | None:
-    kind, id_column = _LINKED_COLUMNS.get((table or "", column), (None, ""))
-    if kind is not None and value is not None and id_column in row.keys():  # noqa: SIM118 (`in` would search the values of a sqlite3.Row)
-        # Datasette replaces the value of a foreign key with the value and its label.
-        key = row[id_column]["value"] if isinstance(row[id_column], dict) else row[id_column]
-        if isinstance(key, str):
-            path = datasette.urls.path(f"/-/{kind}/{database}/{quote(key, safe='')}")
-            return Markup('<a href="{}">{}</a>').format(path, value)
-    if column != "page_image" or not isinstance(value, str) or not datasette.has_image(database, value):
-        return None
-    path = datasette.urls.path(f"/-/images/{database}{quote(value)}")
-    return Markup('<a href="{}">{}</a>').format(path, value)
+    return cells.render(row, value, column, table, database, datasette) if table else None
+
+
+@hookimpl
+def extra_template_vars(database: str | None, view_name: str, datasette: ArchiveDatasette) -> Any:
+    """For the page of a site: its name, when it was published, and its latest meetings."""
+
+    async def read() -> dict[str, Any]:
+        if database is None or view_name not in ("database", "DatabaseView"):
+            return {}
+        archive = await meeting_pages.find_archive(datasette, database)
+        rows = await archive.execute_fn(lambda connection: list_meetings(connection, limit=_LATEST_MEETINGS))
+        return {
+            "site_name": datasette.site_metadata.name(database),
+            "published_at": archive.version.published_at,
+            "votes_path": str(datasette.urls.path(f"/-/votes/{quote(database, safe='')}")),
+            "meetings_path": str(datasette.urls.path(f"/-/meetings/{quote(database, safe='')}")),
+            "latest_meetings": meeting_pages.describe(datasette, database, rows),
+            "feed_path": str(datasette.urls.path(f"/-/feeds/sites/{quote(database, safe='')}.atom")),
+        }
+
+    return read
 
 
 @hookimpl
@@ -127,8 +126,8 @@ def register_routes() -> list[tuple[str, Any]]:
         (r"^/\.json$", index_as_json),
         (r"^/-/feeds/(?P<kind>sites|alerts)/(?P<name>[a-z0-9.-]+)\.atom$", feed),
         *search_pages.ROUTES,
-        (r"^/-/votes/(?P<site>[^/]+)/(?P<vote>[^/]+)$", vote),
-        (r"^/-/people/(?P<site>[^/]+)/(?P<person>[^/]+)$", person),
+        *meeting_pages.ROUTES,
+        *vote_pages.ROUTES,
         (r"^/-/images/(?P<site>[^/]+)(?P<page_image>/.+)$", image),
     ]
 
@@ -136,7 +135,12 @@ def register_routes() -> list[tuple[str, Any]]:
 async def index(datasette: ArchiveDatasette, request: Request) -> Response:
     words = request.args.get("q") or ""
     sites = await _sites(datasette, words)
-    context = {"sites": sites[:_MAX_SITES], "more": max(0, len(sites) - _MAX_SITES), "q": words}
+    context = {
+        "sites": sites[:_MAX_SITES],
+        "more": max(0, len(sites) - _MAX_SITES),
+        "pages": sum(site["pages"] for site in sites),
+        "q": words,
+    }
     return Response.html(await datasette.render_template("sites.html", context, request=request))
 
 
@@ -161,6 +165,8 @@ async def _sites(datasette: ArchiveDatasette, words: str) -> list[dict[str, Any]
                     "pages": archive.version.pages,
                     "published_at": archive.version.published_at,
                     "path": str(datasette.urls.database(archive.name)),
+                    "meetings": str(datasette.urls.path(f"/-/meetings/{archive.name}")),
+                    "votes": str(datasette.urls.path(f"/-/votes/{archive.name}")),
                     "feed": str(datasette.urls.path(f"/-/feeds/sites/{archive.name}.atom")),
                 }
             )
@@ -185,65 +191,3 @@ async def image(datasette: ArchiveDatasette, request: Request, send: Any) -> Non
     with contextlib.ExitStack() as stack:
         file = await asyncio.to_thread(stack.enter_context, local_copy(path))
         await asgi_send_file(send, file, content_type="image/png")
-
-
-async def vote(datasette: ArchiveDatasette, request: Request) -> Response:
-    """The page of a vote."""
-    site = unquote(request.url_vars["site"], errors="replace")
-    key = unquote(request.url_vars["vote"], errors="replace")
-
-    def read(connection: sqlite3.Connection) -> dict[str, Any] | None:
-        found = votes.read_vote(connection, key)
-        if found is None:
-            return None
-        path = page_path(site, found.kind, found.date, found.meeting, found.page)
-        return {
-            "vote": found,
-            "page_path": datasette.urls.path(path),
-            "page_image": votes.page_image(connection, found),
-        }
-
-    return await _page(datasette, request, "vote_page.html", read)
-
-
-async def person(datasette: ArchiveDatasette, request: Request) -> Response:
-    """The page of a person."""
-    key = unquote(request.url_vars["person"], errors="replace")
-
-    def read(connection: sqlite3.Connection) -> dict[str, Any] | None:
-        found = votes.read_person(connection, key)
-        if found is None:
-            return None
-        cast = votes.read_votes(connection, [key], limit=_MAX_VOTES + 1)
-        return {
-            "person": found,
-            "counts": votes.count_votes(connection, key),
-            "votes": cast[:_MAX_VOTES],
-            "has_more": len(cast) > _MAX_VOTES,
-        }
-
-    return await _page(datasette, request, "person_page.html", read)
-
-
-async def _page(
-    datasette: ArchiveDatasette,
-    request: Request,
-    template: str,
-    read: Callable[[sqlite3.Connection], dict[str, Any] | None],
-) -> Response:
-    site = unquote(request.url_vars["site"], errors="replace")
-    try:
-        archive = await asyncio.to_thread(datasette.archive, site)
-    except KeyError:
-        raise NotFound("There is no such site") from None
-
-    def read_tables(connection: sqlite3.Connection) -> dict[str, Any] | None:
-        return read(connection) if votes.has_tables(connection) else None
-
-    found = await archive.execute_fn(read_tables)
-    if found is None:
-        raise NotFound("The published archive has no such vote or person")
-    image = found.get("page_image")
-    has_image = bool(image) and await asyncio.to_thread(datasette.image, site, image) is not None
-    context = found | {"site": site, "name": datasette.site_metadata.name(site), "has_image": has_image}
-    return Response.html(await datasette.render_template(template, context, request=request))

@@ -29,6 +29,9 @@ from clerk.documents.storage import SiteStorage, local_copy
 from clerk.object_storage.path import ObjectPath, StoragePath
 from clerk.publish.versions import SiteVersions, Version, current_versions
 
+_TRUNCATE_CELLS = 300
+"""Characters of a cell in a table; the page of a row has all."""
+
 
 class Archive(Database):  # type: ignore[misc]
     """One version of a site's archive. Every query opens its own connection, in a fraction of a millisecond, so that
@@ -103,7 +106,12 @@ class ArchiveDatasette(Datasette):  # type: ignore[misc]
         super().__init__(
             [],
             # A cached page would show an earlier version.
-            settings={"default_cache_ttl": 0, "default_allow_sql": allow_sql},
+            settings={
+                "default_cache_ttl": 0,
+                "default_allow_sql": allow_sql,
+                "truncate_cells_html": _TRUNCATE_CELLS,
+                "suggest_facets": False,  # each column would be counted at every request
+            },
             template_dir=str(Path(__file__).parent / "templates"),
         )
         self.remove_database("_memory")

@@ -10,22 +10,26 @@ from typing import Any
 from urllib.parse import unquote, urlencode
 
 from datasette.utils import tilde_decode
-from datasette.utils.asgi import NotFound, Request, Response
+from datasette.utils.asgi import BadRequest, NotFound, Request, Response
 from markupsafe import Markup
 
 from clerk.archive.content_hash import open_readonly
-from clerk.archive.hits import PAGE_ROUTE, Hit, StoredPage, cite, page_path, read_page
+from clerk.archive.hits import PAGE_ROUTE, Hit, StoredPage, cite, meeting_path, page_path, read_page
 from clerk.archive.pages import TABLES
 from clerk.archive.query import HIGHLIGHT, InvalidQuery, parse
 from clerk.archive.query_parser import MAX_LENGTH
 from clerk.datasette_app import query_limits
 from clerk.datasette_app.lazy_datasette import ArchiveDatasette
 from clerk.publish.published_search import search_published
+from clerk.publish.search_csv import SearchCsv, file_name
 from clerk.publish.search_form import PAGE_SIZE, SearchForm, count_pages
+from clerk.publish.search_suggestions import Suggestion, suggest
 
 _PATH = "/-/search"
 _TIMEOUT = 5.0
 """Seconds."""
+_MAX_CSV_ROWS = 10_000
+"""Each is read from its archive, for visitors that nobody knows. `clerk search --csv` has no limit."""
 
 
 async def show_search(datasette: ArchiveDatasette, request: Request) -> Response:
@@ -57,21 +61,43 @@ async def show_search_as_json(datasette: ArchiveDatasette, request: Request) -> 
     )
 
 
-async def _search(datasette: ArchiveDatasette, request: Request) -> dict[str, Any]:
+async def show_search_as_csv(datasette: ArchiveDatasette, request: Request) -> Response:
+    form, _, _ = _read_form(datasette, request)
+    query, query_error = form.parse_query()
+    if query is None:
+        raise BadRequest(query_error or "the parameter q is missing")
+    results = await asyncio.to_thread(SearchCsv, datasette.publish_dir, form, query, _TIMEOUT, _MAX_CSV_ROWS)
+    if results.first.unreached:
+        raise BadRequest("the search takes too long for a file of all results: choose a site, or use rarer words")
+    text = await asyncio.to_thread(lambda: "".join(results.chunks()))
+    headers = {"Content-Disposition": f'attachment; filename="{file_name(form)}"'}
+    return Response(text, content_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _read_form(datasette: ArchiveDatasette, request: Request) -> tuple[SearchForm, list[str], str]:
+    """The form, what is wrong with its values, and the site that the path names, if any."""
     values = {name: request.args.get(name) or "" for name in asdict(SearchForm())}
     site = tilde_decode(request.url_vars["site"]) if "site" in request.url_vars else ""
     form, warnings = SearchForm.read(values | ({"site": site} if site else {}))
     if site:
         _require(datasette, site)
+    return form, warnings, site
+
+
+async def _search(datasette: ArchiveDatasette, request: Request) -> dict[str, Any]:
+    form, warnings, site = _read_form(datasette, request)
     path = str(datasette.urls.database(site)) + "/search" if site else str(datasette.urls.path(_PATH))
     # The path names the site, so the links need not.
     linked = replace(form, site="") if site else form
     query, query_error = form.parse_query()
     result = None
+    suggestions: list[Suggestion] = []
     if query is not None:
         result = await asyncio.to_thread(
             search_published, datasette.publish_dir, form.request(query), form.site or None, _TIMEOUT
         )
+        if not result.total:
+            suggestions = await asyncio.to_thread(suggest, datasette.publish_dir, form, query)
     pages = count_pages(result.total) if result else 1
     return {
         "form": linked,
@@ -84,6 +110,9 @@ async def _search(datasette: ArchiveDatasette, request: Request) -> dict[str, An
         "hits": [_as_dict(datasette, hit) | {"marked": mark(hit.snippet)} for hit in result.hits] if result else [],
         "facets": linked.facets(result.facets, path, without_site=bool(site)) if result else [],
         "site_names": datasette.site_metadata.name,
+        "suggestions": [_suggestion(datasette, suggestion, site, path) for suggestion in suggestions],
+        "csv_url": replace(linked, page=1).url(f"{path}.csv"),
+        "max_csv_rows": _MAX_CSV_ROWS,
         "pages": pages,
         "first": (form.page - 1) * PAGE_SIZE + 1,
         "previous": linked.url(path, page=form.page - 1) if form.page > 1 else None,
@@ -93,6 +122,14 @@ async def _search(datasette: ArchiveDatasette, request: Request) -> dict[str, An
     }
 
 
+def _suggestion(datasette: ArchiveDatasette, suggestion: Suggestion, site: str, path: str) -> dict[str, Any]:
+    """A suggestion without filters searches all archives, also from the page of one."""
+    form = suggestion.form
+    stays = bool(site) and form.site == site
+    url = replace(form, site="").url(path) if stays else form.url(str(datasette.urls.path(_PATH)))
+    return asdict(suggestion) | {"q": form.q, "url": url}
+
+
 def _as_dict(datasette: ArchiveDatasette, hit: Hit) -> dict[str, Any]:
     name = datasette.site_metadata.name(hit.subdomain)
     place = (hit.kind, hit.date, hit.meeting, hit.page)
@@ -100,6 +137,7 @@ def _as_dict(datasette: ArchiveDatasette, hit: Hit) -> dict[str, Any]:
         "site_name": name,
         "citation": cite(name, *place, hit.source_url),
         "path": str(datasette.urls.path(hit.path)),
+        "meeting_path": str(datasette.urls.path(meeting_path(hit.subdomain, hit.date, hit.meeting))),
     }
 
 
@@ -139,6 +177,7 @@ async def show_page(datasette: ArchiveDatasette, request: Request) -> Response:
         "text": mark(text),
         "permanent_path": str(datasette.urls.path(page_path(site, kind, parts["date"], meeting, number))),
         "citation": cite(name, kind, parts["date"], meeting, number, page.source_url),
+        "meeting_path": datasette.urls.path(meeting_path(site, parts["date"], meeting)),
         "row_path": datasette.urls.row(site, TABLES[kind], page.id),
         "image_path": datasette.urls.path(f"/-/images/{site}{image}") if image else None,
         "previous": link(number - 1) if page.has_previous else None,
@@ -165,8 +204,10 @@ def mark(text: str) -> Markup:
 ROUTES = [
     (r"^/-/search$", show_search),
     (r"^/-/search\.json$", show_search_as_json),
+    (r"^/-/search\.csv$", show_search_as_csv),
     (r"^/(?P<site>[^/]+)/search$", show_search),
     (r"^/(?P<site>[^/]+)/search\.json$", show_search_as_json),
+    (r"^/(?P<site>[^/]+)/search\.csv$", show_search_as_csv),
     (
         rf"^{PAGE_ROUTE}/(?P<site>[^/]+)/(?P<kind>[a-z]+)/(?P<date>[^/]+)/(?P<meeting>.+)/(?P<page>\d{{1,7}})$",
         show_page,

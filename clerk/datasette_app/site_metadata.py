@@ -66,7 +66,7 @@ class SiteMetadata:
         return site.state if site and site.state else ""
 
     def metadata(self, subdomain: str) -> dict[str, Any]:
-        """Datasette metadata: title, description, source and licence, as far as they are known."""
+        """Datasette metadata: title, description, source, about and licence, as far as they are known."""
         site = self._sites.get(subdomain) or SiteRow(subdomain)
         extra = _extra(site)
         place = ", ".join(filter(None, (site.kind, site.state, site.country)))
@@ -75,6 +75,8 @@ class SiteMetadata:
             "description": f"Meeting records: {place}" if place else "Meeting records",
             "source": extra.get("source"),
             "source_url": extra.get("source_url") or extra.get("site"),
+            "about": extra.get("about"),
+            "about_url": extra.get("about_url"),
             "license": extra.get("license"),
             "license_url": extra.get("license_url"),
         }

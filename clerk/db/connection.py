@@ -15,11 +15,19 @@ from psycopg import sql
 from clerk.config import Settings, redact_url
 from clerk.db import pooler
 from clerk.db.embedded import postgres
-from clerk.errors import ClerkError, DatabaseNotReady, DatabaseRefused, DatabaseUnreachable
+from clerk.errors import (
+    ClerkError,
+    DatabaseNotReady,
+    DatabaseRefused,
+    DatabaseUnreachable,
+    EmbeddedServerStopped,
+    NoDatabase,
+)
 
 logger = logging.getLogger(__name__)
 
 _CONNECT_TIMEOUT = 10
+_SHORT_CONNECT_TIMEOUT = 2
 _POLL_INTERVAL = 1.0
 MIN_SERVER_VERSION = 14
 READ_WRITE = "read-write"
@@ -51,6 +59,32 @@ def connect(settings: Settings) -> Iterator[psycopg.Connection]:
         yield connection
 
 
+@contextlib.contextmanager
+def connect_if_running(settings: Settings, statement_seconds: float) -> Iterator[psycopg.Connection]:
+    """As `connect`, for commands that must be quick and have no side effects: waits two seconds for a connection and
+    this long for each statement, and neither creates nor starts the embedded server. Raises NoDatabase or
+    EmbeddedServerStopped instead."""
+    if settings.database_url is None:
+        require_running(settings)
+    url = settings.direct_database_url or postgres.EmbeddedPostgres(settings.home).server.url()
+    with connect_to(url, _SHORT_CONNECT_TIMEOUT) as connection:
+        milliseconds = str(int(statement_seconds * 1000))
+        connection.execute("select set_config('statement_timeout', %s, false)", [milliseconds])
+        yield connection
+
+
+def require_running(settings: Settings) -> None:
+    """Raise NoDatabase if the embedded database does not exist, EmbeddedServerStopped if its server does not run."""
+    embedded = postgres.EmbeddedPostgres(settings.home)
+    if not embedded.exists():
+        raise NoDatabase(
+            f"there is no database yet: DATABASE_URL is not set, and there is none under {settings.home}",
+            "run: clerk up",
+        )
+    if embedded.server.pid is None:
+        raise EmbeddedServerStopped(f"the database under {settings.home} is not running", "run: clerk up")
+
+
 def require_usable_pool(settings: Settings, direct: psycopg.Connection) -> None:
     """If DATABASE_URL leads to a pool: raise ClerkError unless it can be used and has the same database as `direct`."""
     if settings.is_pooled and settings.database_url is not None:
@@ -59,11 +93,11 @@ def require_usable_pool(settings: Settings, direct: psycopg.Connection) -> None:
 
 
 @contextlib.contextmanager
-def connect_to(url: str) -> Iterator[psycopg.Connection]:
+def connect_to(url: str, connect_timeout: int = _CONNECT_TIMEOUT) -> Iterator[psycopg.Connection]:
     with translate_errors(url):
         try:
             connection = psycopg.connect(
-                url, autocommit=True, connect_timeout=_CONNECT_TIMEOUT, application_name=pooler.APPLICATION_NAME
+                url, autocommit=True, connect_timeout=connect_timeout, application_name=pooler.APPLICATION_NAME
             )
         except psycopg.ProgrammingError as error:  # libpq's own message may contain the password
             raise DatabaseUnreachable(f"{redact_url(url)} is not a Postgres URL", "correct DATABASE_URL") from error

@@ -1,63 +1,59 @@
-"""Alerts: the conditions of the pipeline that need an operator, the most severe first, each with a remedy."""
+"""Alerts: the conditions of the pipeline that need an operator, the most severe first, each with a remedy.
+
+Each condition is one alert with a count and a few names, however many sites it concerns.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 
-from clerk.errors import job_error_class
-from clerk.humanize import format_bytes, format_duration, format_relative, format_timestamp, join_words, pluralize
+from clerk.errors import job_error_class, remedy_for
+from clerk.humanize import format_bytes, format_duration, format_relative, join_words, pluralize
 from clerk.monitoring import worker_text
-from clerk.monitoring.database_health import (
-    MAX_CONNECTIONS_PERCENT,
-    MAX_IDLE_IN_TRANSACTION,
-    MAX_NOTIFICATION_QUEUE_PERCENT,
-)
+from clerk.monitoring.alert import KINDS, Alert, Severity
+from clerk.monitoring.database_alerts import find_database_alerts
+from clerk.monitoring.names import are, first_names
 from clerk.monitoring.query import Row
 from clerk.monitoring.status import ABSENT_TRIGGER, PipelineStatus
 
-_MAX_NAMES = 3
+__all__ = ["KINDS", "Alert", "Severity", "find_alerts"]
+
 _MIN_FAILURES = 10
 _MIN_STANDBY_WAIT = timedelta(seconds=2)
 _INCREASE_FACTOR = 3
 """Failures of the last hour count as an increase when they exceed this multiple of the average hour before."""
-_SNAPSHOT_REMEDIES = {
-    "session": "unless it is a backup, end it: select pg_terminate_backend({pid})",
-    "standby": "end the long query on the standby, or set hot_standby_feedback = off there",
-    "prepared transaction": "if its client is gone: rollback prepared '{holder}'",
-    "replication slot": "if its consumer is gone: select pg_drop_replication_slot('{holder}')",
-}
-"""Kind of the holder → remedy."""
-
-
-@dataclass(frozen=True)
-class Alert:
-    kind: str
-    """Code for programs."""
-    what: str
-    remedy: str
+_MAX_CODES = 3
 
 
 def find_alerts(status: PipelineStatus) -> list[Alert]:
-    return [
+    alerts = [
         *_triggers(status),
         *_standby_wait(status),
         *_unprocessed_queues(status),
         *_host_problems(status),
+        *_low_disks(status),
         *_stuck_sites(status),
         *_dead_workers(status),
         *_violations(status),
-        *_connections(status),
-        *_notification_queue(status),
-        *_snapshots(status),
-        *_dead_rows(status),
-        *_bloat(status),
+        *find_database_alerts(status),
         *_increasing_failures(status),
+        *_failing_sources(status),
         *_failed_runs(status),
+        *_failing_deliveries(status),
+        *_partial_runs(status),
+        *_sites_without_documents(status),
+        *_failed_documents(status),
         *_skipped_entries(status),
+        *_edited_extractors(status),
         *_paused_queues(status),
         *_paused_sites(status),
     ]
+    return sorted(alerts, key=lambda alert: alert.severity is Severity.WARNING)
+
+
+def _oldest(moments: Iterable[datetime | None]) -> datetime | None:
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 def _triggers(status: PipelineStatus) -> list[Alert]:
@@ -67,7 +63,7 @@ def _triggers(status: PipelineStatus) -> list[Alert]:
     absent = [problem for problem in status.triggers if problem.endswith(ABSENT_TRIGGER)]
     other = [problem for problem in status.triggers if problem not in absent]
     what = [f"{join_words(absent)}: finished jobs are not recorded"] if absent else []
-    return [Alert("triggers", "; ".join(what + other), "restore it: clerk db up")]
+    return [Alert("triggers", "; ".join(what + other), "restore it: clerk db up", len(status.triggers))]
 
 
 def _standby_wait(status: PipelineStatus) -> list[Alert]:
@@ -77,7 +73,8 @@ def _standby_wait(status: PipelineStatus) -> list[Alert]:
         f"a commit has been waiting for a synchronous standby for {format_duration(status.standby_wait)}:"
         " no result can be recorded"
     )
-    return [Alert("standby_wait", what, "start the standby, or remove it from synchronous_standby_names")]
+    remedy = "start the standby, or remove it from synchronous_standby_names"
+    return [Alert("standby_wait", what, remedy, since=status.now - status.standby_wait)]
 
 
 def _unprocessed_queues(status: PipelineStatus) -> list[Alert]:
@@ -86,6 +83,8 @@ def _unprocessed_queues(status: PipelineStatus) -> list[Alert]:
             "no_worker",
             f"{worker_text.no_worker(status, queue['queue'])}; {_jobs_wait(queue['waiting'])}",
             f"start a worker: clerk worker --queues {queue['queue']}",
+            queue["waiting"],
+            queue["oldest_waiting_since"],
         )
         for queue in status.queues
         if queue["waiting"] and not worker_text.workers_of(status, queue["queue"])
@@ -93,14 +92,28 @@ def _unprocessed_queues(status: PipelineStatus) -> list[Alert]:
 
 
 def _host_problems(status: PipelineStatus) -> list[Alert]:
-    return [
-        Alert(
-            "host_problem",
-            worker_text.cannot_process(status, queue),
-            next(job_error_class(w.problems[queue].error_code).remedy for w in status.workers if queue in w.problems),
-        )
-        for queue in sorted({queue for worker in status.workers for queue in worker.problems})
+    alerts = []
+    for queue in sorted({queue for worker in status.workers for queue in worker.problems}):
+        problems = [worker.problems[queue] for worker in status.workers if queue in worker.problems]
+        remedy = job_error_class(problems[0].error_code).remedy
+        since = min(problem.since for problem in problems)
+        what = worker_text.cannot_process(status, queue)
+        alerts.append(Alert("host_problem", what, remedy, len(problems), since))
+    return alerts
+
+
+def _low_disks(status: PipelineStatus) -> list[Alert]:
+    disks = [disk for disk in status.disks if disk["low_since"] is not None]
+    if not disks:
+        return []
+    names = [
+        f"{disk['folder']} on {disk['host']} ({disk['purpose']}; {format_bytes(disk['free_bytes'])} of"
+        f" {format_bytes(disk['total_bytes'])} free)"
+        for disk in disks
     ]
+    what = f"{are(len(disks), 'disk')} nearly full: {first_names(names, len(names))}"
+    remedy = f"free space or enlarge the disk: df -h {disks[0]['folder']} on {disks[0]['host']}"
+    return [Alert("disk_low", what, remedy, len(disks), _oldest(disk["low_since"] for disk in disks))]
 
 
 def _jobs_wait(jobs: int) -> str:
@@ -113,7 +126,10 @@ def _stuck_sites(status: PipelineStatus) -> list[Alert]:
         return []
     names = [f"{row['subdomain']} (no progress for {format_duration(row['idle_for'])})" for row in status.stuck]
     remedy = f"see the reason: clerk why {status.stuck[0]['subdomain']}"
-    return [Alert("stuck", f"{_are(sites, 'site')} stuck: {_first_names(names, sites)}", remedy)]
+    what = f"{are(sites, 'site')} stuck: {first_names(names, sites)}"
+    since = _oldest(status.now - row["idle_for"] for row in status.stuck if row["idle_for"])
+    site = _only_site([row["subdomain"] for row in status.stuck], sites)
+    return [Alert("stuck", what, remedy, sites, since, site=site)]
 
 
 def _dead_workers(status: PipelineStatus) -> list[Alert]:
@@ -124,8 +140,9 @@ def _dead_workers(status: PipelineStatus) -> list[Alert]:
         f"{worker_text.worker_name(worker)} (last heartbeat {format_relative(worker.last_heartbeat, status.now)})"
         for worker in dead
     ]
-    what = f"{_are(len(dead), 'worker')} dead: {_first_names(names, len(dead))}"
-    return [Alert("dead_worker", what, "other workers take over its jobs; restart it: clerk worker")]
+    what = f"{are(len(dead), 'worker')} dead: {first_names(names, len(dead))}"
+    remedy = "other workers take over its jobs; restart it: clerk worker"
+    return [Alert("dead_worker", what, remedy, len(dead), min(worker.last_heartbeat for worker in dead))]
 
 
 def _violations(status: PipelineStatus) -> list[Alert]:
@@ -141,69 +158,7 @@ def _violations(status: PipelineStatus) -> list[Alert]:
         "see clerk verify; reconciliation repairs a site once it has made no progress for 2 hours;"
         " now: clerk reconcile-pipeline --threshold-hours 0"
     )
-    return [Alert("violations", what, remedy)]
-
-
-def _connections(status: PipelineStatus) -> list[Alert]:
-    health, alerts = status.database.health, []
-    used, limit = health["connections"], health["connection_limit"]
-    if 100 * used >= MAX_CONNECTIONS_PERCENT * limit:
-        what = f"{used:,} of {limit:,} connections of the database server are used"
-        remedy = "see who has them: select * from connections; raise max_connections, or put a pooler in front"
-        alerts.append(Alert("connections", what, remedy))
-    longest = health["longest_idle_in_transaction"]
-    if longest is not None and longest > MAX_IDLE_IN_TRANSACTION:
-        what = f"a session has been idle in its transaction for {format_duration(longest)} and may hold locks"
-        remedy = "find its process: select * from connections where state like 'idle in transaction%'; end it"
-        alerts.append(Alert("idle_in_transaction", what, remedy))
-    return alerts
-
-
-def _notification_queue(status: PipelineStatus) -> list[Alert]:
-    percent = status.database.health["notification_queue_percent"]
-    if percent < MAX_NOTIFICATION_QUEUE_PERCENT:
-        return []
-    what = f"the NOTIFY queue of the database server is {percent:.0f} % full: when it is full, no job can start or end"
-    remedy = (
-        "end the session that listens in an old transaction: select * from connections order by longest_in_state desc"
-    )
-    return [Alert("notification_queue", what, remedy)]
-
-
-def _snapshots(status: PipelineStatus) -> list[Alert]:
-    snapshots = status.database.snapshots
-    if not snapshots:
-        return []
-    names = [_snapshot_name(row, status) for row in snapshots]
-    what = f"vacuum cannot remove dead rows because of {_first_names(names, len(names))}"
-    oldest = snapshots[0]
-    remedy = _SNAPSHOT_REMEDIES[oldest["kind"]].format_map({key: str(value) for key, value in oldest.items()})
-    return [Alert("old_snapshot", what, remedy)]
-
-
-def _snapshot_name(row: Row, status: PipelineStatus) -> str:
-    user = f" of {row['user_name']}" if row["user_name"] else ""
-    process = f", process {row['pid']}" if row["pid"] else ""
-    age = f"since {format_timestamp(row['since'], status.now)}" if row["since"] else "of unknown age"
-    return f"{row['kind']} {row['holder']!r}{user} ({age}{process})"
-
-
-def _dead_rows(status: PipelineStatus) -> list[Alert]:
-    tables = status.database.dead_rows
-    if not tables:
-        return []
-    names = [f"{row['table_name']} ({row['dead_rows']:,})" for row in tables]
-    what = f"autovacuum is late: dead rows in {_first_names(names, len(names))}"
-    return [Alert("dead_rows", what, "is an old snapshot listed here? End it first; then clerk db maintain")]
-
-
-def _bloat(status: PipelineStatus) -> list[Alert]:
-    indexes = status.database.bloat
-    if not indexes:
-        return []
-    names = [f"{row['index_name']} ({format_bytes(row['bloat_bytes'])})" for row in indexes]
-    what = f"{_are(len(indexes), 'index', 'indexes')} bloated: {_first_names(names, len(names))}"
-    return [Alert("index_bloat", what, "rebuild while workers run: clerk db maintain")]
+    return [Alert("violations", what, remedy, sum(status.violations.values()))]
 
 
 def _increasing_failures(status: PipelineStatus) -> list[Alert]:
@@ -211,16 +166,102 @@ def _increasing_failures(status: PipelineStatus) -> list[Alert]:
     if count < _MIN_FAILURES or count <= _INCREASE_FACTOR * before:
         return []
     what = f"failures increase: {count:,} in the last hour, {before:,.0f} per hour in the day before"
-    return [Alert("failures", what, "see clerk failures")]
+    return [Alert("failures", what, "see the errors by frequency: clerk failures", count)]
+
+
+def _failing_sources(status: PipelineStatus) -> list[Alert]:
+    groups = [row for row in status.failing if row["kind"] == "source"]
+    if not groups:
+        return []
+    sites, names = _count(groups), _names(groups)
+    what = (
+        f"the last fetch of {pluralize(sites, 'site')} failed ({_codes(groups, 'sites')}): {first_names(names, sites)}"
+    )
+    return [Alert("source", what, _remedy(groups, "fetch"), sites, _oldest(row["since"] for row in groups))]
 
 
 def _failed_runs(status: PipelineStatus) -> list[Alert]:
-    sites = status.health["failed"]
-    if not sites:
+    """Runs that failed after the fetch."""
+    groups = [row for row in status.failing if row["kind"] == "failed"]
+    if not groups:
         return []
-    names = [row["subdomain"] for row in status.failed]
-    what = f"the last run of {pluralize(sites, 'site')} failed: {_first_names(names, sites)}"
-    return [Alert("failed", what, f"see the reason: clerk why {names[0]}")]
+    sites, names = _count(groups), _names(groups)
+    what = f"the last run of {pluralize(sites, 'site')} failed ({_codes(groups, 'sites')}): {first_names(names, sites)}"
+    since = _oldest(row["since"] for row in groups)
+    return [Alert("failed", what, _remedy(groups), sites, since, site=_only_site(names, sites))]
+
+
+def _partial_runs(status: PipelineStatus) -> list[Alert]:
+    groups = [row for row in status.failing if row["kind"] == "partial"]
+    if not groups:
+        return []
+    sites, names = _count(groups), _names(groups)
+    what = f"the last run of {pluralize(sites, 'site')} was partial: {first_names(names, sites)}"
+    remedy = f"see what is missing: clerk why {names[0]}"
+    return [Alert("partial", what, remedy, sites, _oldest(row["since"] for row in groups))]
+
+
+def _sites_without_documents(status: PipelineStatus) -> list[Alert]:
+    groups = [row for row in status.failing if row["kind"] == "no_documents"]
+    if not groups:
+        return []
+    sites, names = _count(groups), _names(groups)
+    what = f"the source of {pluralize(sites, 'site')} has no documents: {first_names(names, sites)}"
+    remedy = f"is it the right address or folder? clerk site show {names[0]}; correct it: clerk site edit {names[0]}"
+    return [Alert("no_documents", what, remedy, sites, _oldest(row["since"] for row in groups))]
+
+
+def _count(groups: list[Row]) -> int:
+    return sum(int(row["sites"]) for row in groups)
+
+
+def _names(groups: list[Row]) -> list[str]:
+    """Examples of each error come first, so that the few that are shown differ."""
+    longest = max(len(row["examples"]) for row in groups)
+    return [row["examples"][index] for index in range(longest) for row in groups if index < len(row["examples"])]
+
+
+def _codes(groups: list[Row], column: str) -> str:
+    """The most frequent error codes with their numbers; without a number if there is one code."""
+    names = [row["error_code"] or "unknown error" for row in groups]
+    if len(names) == 1:
+        return names[0]
+    return first_names([f"{name}: {row[column]:,}" for name, row in zip(names, groups, strict=True)], len(groups))
+
+
+def _remedy(groups: list[Row], stage: str = "") -> str:
+    """If all have one error, its remedy; in any case a command that shows the reasons."""
+    site = groups[0]["examples"][0]
+    option = f" --stage {stage}" if stage else ""
+    if _count(groups) == 1:
+        return f"{remedy_for(groups[0]['error_code'], site)}; details: clerk why {site}"
+    if len(groups) == 1:
+        return f"{job_error_class(groups[0]['error_code']).remedy}; details: clerk failures{option}, clerk why {site}"
+    return f"see the errors with their remedies: clerk failures{option}; of one site: clerk why {site}"
+
+
+def _failing_deliveries(status: PipelineStatus) -> list[Alert]:
+    if not status.deliveries:
+        return []
+    count = sum(row["deliveries"] for row in status.deliveries)
+    codes = _codes(status.deliveries, "deliveries")
+    what = f"{pluralize(count, 'delivery', 'deliveries')} of alerts to readers failed ({codes})"
+    remedy = f"{job_error_class(status.deliveries[0]['error_code']).remedy}; details: clerk failures --stage delivery"
+    return [Alert("deliveries", what, remedy, count, _oldest(row["since"] for row in status.deliveries))]
+
+
+def _failed_documents(status: PipelineStatus) -> list[Alert]:
+    if not status.documents:
+        return []
+    total, *groups = status.documents
+    count = total["documents"]
+    what = (
+        f"{pluralize(count, 'document')} of {pluralize(total['sites'], 'site')} could not be processed"
+        f" ({_codes(groups, 'documents')})"
+    )
+    option = f" --error {groups[0]['error_code']}" if len(groups) == 1 and groups[0]["error_code"] else ""
+    remedy = f"see them with their remedies: clerk failures{option}"
+    return [Alert("documents", what, remedy, count, total["since"])]
 
 
 def _skipped_entries(status: PipelineStatus) -> list[Alert]:
@@ -231,21 +272,39 @@ def _skipped_entries(status: PipelineStatus) -> list[Alert]:
     names = [f"{row['subdomain']} ({row['entries']:,})" for row in status.skipped]
     what = (
         f"{pluralize(entries, 'entry', 'entries')} of {pluralize(sites, 'source')}"
-        f" {'was' if entries == 1 else 'were'} skipped: {_first_names(names, sites)}"
+        f" {'was' if entries == 1 else 'were'} skipped: {first_names(names, sites)}"
     )
     site = first["subdomain"]
     remedy = f"list them: clerk site skipped {site}; give a date: clerk site date {site} FILE DATE"
-    return [Alert("skipped", what, remedy)]
+    newest = max(row["newest"] for row in status.skipped)
+    what += f"; the newest {format_relative(newest, status.now)}"
+    return [Alert("skipped", what, remedy, entries, first["all_since"])]
+
+
+def _edited_extractors(status: PipelineStatus) -> list[Alert]:
+    return [
+        Alert(
+            "edited_extractor",
+            f"the extractor {row['extractor']} of plugin {row['plugin']} was edited without a new version:"
+            f" documents have findings of {row['codes']} codes of version {row['version']}",
+            f"give it a new version; if the findings do not change: clerk plugins accept {row['extractor']}",
+            row["codes"],
+            row["edited_at"],
+        )
+        for row in status.edited_extractors
+    ]
 
 
 def _paused_queues(status: PipelineStatus) -> list[Alert]:
     return [
         Alert(
             "queue_paused",
-            f"queue {queue['queue']} is paused by {queue['paused_by']}"
-            f" since {format_timestamp(queue['paused_at'], status.now)};"
+            f"queue {queue['queue']} is paused by {queue['paused_by']};"
             f" {_jobs_wait(queue['on_hold']) if queue['on_hold'] else 'no job waits in it'}",
             f"clerk resume --queue {queue['queue']}",
+            queue["on_hold"],
+            queue["paused_at"],
+            queue=queue["queue"],
         )
         for queue in status.queues
         if queue["paused"]
@@ -257,15 +316,11 @@ def _paused_sites(status: PipelineStatus) -> list[Alert]:
     if not sites:
         return []
     names = [f"{row['subdomain']} (by {row['paused_by']})" for row in status.paused]
-    what = f"{_are(sites, 'site')} paused: {_first_names(names, sites)}"
-    return [Alert("site_paused", what, f"clerk resume {status.paused[0]['subdomain']}")]
+    what = f"{are(sites, 'site')} paused: {first_names(names, sites)}"
+    since = _oldest(row["paused_at"] for row in status.paused)
+    site = status.paused[0]["subdomain"]
+    return [Alert("site_paused", what, f"clerk resume {site}", sites, since, site=_only_site([site], sites))]
 
 
-def _are(number: int, noun: str, plural: str | None = None) -> str:
-    return f"{pluralize(number, noun, plural)} {'is' if number == 1 else 'are'}"
-
-
-def _first_names(names: list[str], total: int) -> str:
-    shown = names[:_MAX_NAMES]
-    more = total - len(shown)
-    return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
+def _only_site(names: list[str], total: int) -> str | None:
+    return names[0] if total == 1 else None

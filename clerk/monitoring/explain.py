@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from clerk.db.cadence import DEFAULT, WORDS, describe_interval
+from clerk.errors import NoDocuments, job_error_class, remedy_for
 from clerk.humanize import format_timestamp, pluralize
 from clerk.monitoring import reasons
 from clerk.monitoring.evidence import describe_item, list_evidence
@@ -142,9 +143,12 @@ def _ended(state: SiteState) -> Reason:
             noun = "failure" if any(unit.kind == "archive" for unit in state.failed) else "failed document"
             count = pluralize(state.failed_count, noun)
             return Reason("partial", f"the run finished with {count}{at}: {_failures(state)}", remedy=_retry(state))
+        case "no_documents" if not run.skipped:
+            remedy = remedy_for(NoDocuments.code, run.subdomain)
+            return Reason("no_documents", f"the run finished{at}: {why}", remedy=remedy)
         case _:
-            remedy = _resolve_skipped(state) if run.skipped else None
-            return Reason(run.outcome or "ended", f"the run finished{at}: {why}", remedy=remedy)
+            skipped = _resolve_skipped(state) if run.skipped else None
+            return Reason(run.outcome or "ended", f"the run finished{at}: {why}", remedy=skipped)
 
 
 def _resolve_skipped(state: SiteState) -> str:
@@ -189,5 +193,13 @@ def _start_run(state: SiteState) -> str:
 
 
 def _retry(state: SiteState) -> str:
+    """The remedy itself if there is one error; several are listed by another command."""
     site = state.run.subdomain
-    return f"see the remedy of each error: clerk failures --site {site}; then retry: clerk retry {site}"
+    codes = {unit.error_code for unit in state.failed}
+    if len(codes) != 1 or state.failed_count > len(state.failed):
+        return f"see the remedy of each error: clerk failures --site {site}; then retry: clerk retry {site}"
+    (code,) = codes
+    remedy, command = remedy_for(code, site), f"clerk retry {site}"
+    if "then retry" in remedy:
+        return remedy.replace("then retry", f"then retry: {command}")
+    return f"{remedy}; retry: {command}" if job_error_class(code).retry_helps else remedy

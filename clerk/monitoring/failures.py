@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from clerk.errors import JOB_ERRORS, PipelineError
 from clerk.monitoring.query import Connection
 from clerk.pipeline import engine
 from clerk.saved_searches import jobs
+from clerk.stage_names import stage_name
 
 DELIVERY = "delivery"
 """The stage under which failures of saved searches are listed: their matching and their deliveries."""
@@ -60,6 +61,13 @@ where f.status = 'failed_terminal'
   and (%(error)s::text is null or f.error_code = %(error)s)
 group by f.subdomain, f.stage
 order by f.subdomain, clerk_phase(f.stage), f.stage
+"""
+_SELECTED_UNITS = """
+select i.subdomain, u.stage, u.item, l.status, coalesce(nullif(concat_ws(' ', i.meeting, i.date), ''), i.kind)
+from unnest(%(stages)s::text[], %(items)s::bigint[]) as u (stage, item)
+left join content_items i on i.id = u.item
+left join content_item_pipeline_state l on l.content_item_id = u.item and l.pipeline = u.stage
+order by i.subdomain, clerk_phase(u.stage), u.stage, u.item
 """
 
 
@@ -135,6 +143,37 @@ def retry_failures(connection: Connection, selected: FailureFilter, dry_run: boo
     sites: dict[str, dict[str, list[int]]] = {}
     for site, stage, items in connection.execute(_FAILED_UNITS, asdict(selected)).fetchall():
         sites.setdefault(site, {})[stage] = items
+    yield from _retry_sites(connection, sites, dry_run)
+    if selected.stage in (None, DELIVERY):
+        with connection.transaction(force_rollback=dry_run):
+            retried = jobs.retry_failed(connection, selected.error, selected.site)
+        if retried:
+            yield RetryResult("", {DELIVERY: retried}, None)
+
+
+def retry_selected(
+    connection: Connection, units: Iterable[tuple[str, int]], dry_run: bool
+) -> tuple[list[RetryResult], list[str]]:
+    """Retry single units, given by stage and document. Returns the results by site, and what is not retried and why."""
+    chosen = sorted(set(units))
+    rows = connection.execute(_SELECTED_UNITS, {"stages": [s for s, _ in chosen], "items": [i for _, i in chosen]})
+    sites: dict[str, dict[str, list[int]]] = {}
+    not_retried = []
+    for site, stage, item, status, name in rows.fetchall():
+        if status == "failed_terminal":
+            sites.setdefault(site, {}).setdefault(stage, []).append(item)
+        elif site is None:
+            not_retried.append(f"document {item} in {stage_name(stage)}: there is no such document")
+        else:
+            reason = "is retried automatically" if status == "failed_retryable" else "has not failed any more"
+            not_retried.append(f"{name} of {site} in {stage_name(stage)}: it {reason}")
+    return list(_retry_sites(connection, sites, dry_run)), not_retried
+
+
+def _retry_sites(
+    connection: Connection, sites: dict[str, dict[str, list[int]]], dry_run: bool
+) -> Iterator[RetryResult]:
+    """`sites`: by site and stage, in the order of the stages, the documents to retry."""
     for site, stages in sites.items():
         units: dict[str, int] = {}
         run_id = None
@@ -150,8 +189,3 @@ def retry_failures(connection: Connection, selected: FailureFilter, dry_run: boo
             yield RetryResult(site, {}, None, "another transaction is changing the site: try again.")
         else:
             yield RetryResult(site, units, run_id)
-    if selected.stage in (None, DELIVERY):
-        with connection.transaction(force_rollback=dry_run):
-            retried = jobs.retry_failed(connection, selected.error, selected.site)
-        if retried:
-            yield RetryResult("", {DELIVERY: retried}, None)

@@ -16,6 +16,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from clerk.db.migrations.verify import INVARIANTS
+from clerk.monitoring.alerts import KINDS, find_alerts
 from clerk.monitoring.query import Connection, Row, fetch_rows
 from clerk.monitoring.status import PipelineStatus, read_status
 from clerk.pipeline.engine import QUEUES, STAGES
@@ -62,6 +63,7 @@ def read_metrics(connection: Connection) -> list[Metric]:
         *_workers(status),
         *_repairs(connection),
         *_violations(status),
+        *_attention(status),
         *_database(connection, status.database.health),
         *_snapshots(connection),
         *_tables(connection),
@@ -105,6 +107,15 @@ def _sites(status: PipelineStatus) -> Iterator[Metric]:
         "Percentage of the sites with a run that are not stuck.",
         health["health_score"],
     )
+    yield _single(
+        "clerk_sites_healthy", "Sites whose last run succeeded or found nothing new, not stuck.", health["healthy"]
+    )
+    yield _single(
+        "clerk_healthy_percent",
+        "Percentage of the sites with a run that has ended, or that are stuck, that are healthy.",
+        health["healthy_percent"],
+    )
+    yield _single("clerk_sites_source_failing", "Sites whose last fetch failed.", health["failing_sources"])
     yield _gauge(
         "clerk_failure_percent",
         "Percentage of failed units of a stage, in each site's current or last run.",
@@ -189,6 +200,33 @@ def _workers(status: PipelineStatus) -> Iterator[Metric]:
             for worker in status.workers
         ],
     )
+
+
+def _attention(status: PipelineStatus) -> Iterator[Metric]:
+    counts = dict.fromkeys(KINDS, 0)
+    since: dict[str, datetime] = {}
+    for alert in find_alerts(status):
+        counts[alert.kind] += alert.count
+        if alert.since is not None:
+            since[alert.kind] = min(alert.since, since.get(alert.kind, alert.since))
+    # Only a command knows it, of its own machine.
+    del counts["sandbox"]
+    yield _gauge(
+        "clerk_attention",
+        "What `clerk status` lists, by kind: how many sites, documents, workers … need attention.",
+        [({"kind": kind, "severity": KINDS[kind]}, count) for kind, count in counts.items()],
+    )
+    yield _gauge(
+        "clerk_attention_since_timestamp_seconds",
+        "Since when. Absent if it is unknown or nothing of this kind needs attention.",
+        [({"kind": kind}, moment) for kind, moment in since.items()],
+    )
+    for name, documentation, column in (
+        ("clerk_disk_free_bytes", "Free space of a disk that workers write to.", "free_bytes"),
+        ("clerk_disk_bytes", "Size of a disk that workers write to.", "total_bytes"),
+    ):
+        samples = [({"host": disk["host"], "folder": disk["folder"]}, disk[column]) for disk in status.disks]
+        yield _gauge(name, documentation, samples)
 
 
 def _repairs(connection: Connection) -> Iterator[Metric]:

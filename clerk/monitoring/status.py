@@ -18,6 +18,8 @@ from clerk.pipeline.engine import DELIVERY_QUEUE, STAGES
 
 MAX_ROWS = 10
 _MAX_EVENTS = 20
+MAX_ETA = timedelta(days=30)
+"""As in the views queue_backlog and pipeline_overview: no rate of minutes says what will be later."""
 _INVARIANTS_TIMEOUT = "2s"
 
 _SITES = """
@@ -42,14 +44,17 @@ cross join lateral (values
 ) c (stage, phase, total, completed, failed)
 group by c.stage
 """
-_LAST_MINUTE = "select stage, (succeeded + failed)::integer as jobs_last_minute from jobs_last_minute"
+_LAST_MINUTE = """
+select stage, (succeeded + failed)::integer as jobs_last_minute, pages::integer as pages_last_minute
+from jobs_last_minute
+"""
 # Without the rate: the planner then skips the events of the last hour, of which there can be millions.
 _QUEUES = """
 select queue, waiting::integer, scheduled::integer, on_hold::integer, running::integer, oldest_waiting_since, paused,
        paused_at, paused_by
 from queue_backlog order by queue
 """
-_RATES = "select queue, rate_per_hour::integer from queue_backlog"
+_RATES = "select queue, rate_per_hour::integer, recent_rate::double precision from queue_backlog"
 _STUCK = """
 select subdomain, current_stage as stage, idle_for from stuck_sites order by idle_for desc nulls first limit %(limit)s
 """
@@ -60,10 +65,43 @@ _FAILED = """
 select subdomain, last_error_stage as stage, last_error_message as message
 from pipeline_overview where outcome = 'failed' order by updated_at desc limit %(limit)s
 """
+# Sites whose last run did not succeed, by what failed and by the code of their last error.
+_FAILING = """
+select kind, error_code, count(*)::integer as sites, min(failing_since) as since,
+       (array_agg(subdomain order by failing_since desc nulls last, subdomain))[1:%(limit)s] as examples
+from (
+    select subdomain, failing_since, case when source_failing then 'source' else last_outcome end as kind,
+           case when source_failing = (last_error_stage = 'fetch')
+                then substring(last_error_message from '^([A-Z][A-Za-z]+)(?::|$)') end as error_code
+    from pipeline_overview where last_outcome not in ('succeeded', 'unchanged')
+) f
+group by kind, error_code order by count(*) desc, error_code
+"""
+# Documents only: fetch, compilation and deploy are units of sites. The first row has the total.
+_DOCUMENTS = """
+select error_code, count(*)::integer as documents, count(distinct subdomain)::integer as sites,
+       min(last_attempt_at) as since
+from failing_documents
+where stage in ('ocr', 'extraction') and clerk_is_permanent_failure(status, error_code)
+group by grouping sets ((), (error_code)) having count(*) > 0
+order by grouping(error_code) desc, count(*) desc, error_code
+"""
+_DELIVERIES = """
+select error_code, count(*)::integer as deliveries, min(last_attempt_at) as since
+from failing_deliveries where status = 'failed_terminal' group by error_code order by count(*) desc, error_code
+"""
+_DISKS = """
+select host, folder, purpose, free_bytes, total_bytes, used_percent::double precision, low_since
+from host_disks order by low_since is null, free_bytes, host, folder
+"""
 _SKIPPED = """
 select subdomain, count(*)::integer as entries, (sum(count(*)) over ())::integer as all_entries,
-       (count(*) over ())::integer as all_sites
+       (count(*) over ())::integer as all_sites, max(skipped_since) as newest,
+       min(min(skipped_since)) over () as all_since
 from skipped_documents where state = 'open' group by subdomain order by 2 desc, 1 limit %(limit)s
+"""
+_EDITED_EXTRACTORS = """
+select extractor, version, plugin, codes, edited_at from edited_extractors order by edited_at limit %(limit)s
 """
 _ERRORS = """
 select max(at) as at, subdomain, stage, status, error_code, count(*)::integer as documents,
@@ -110,7 +148,7 @@ class PipelineStatus:
     outcomes: dict[str, int]
     """Outcome of the last run → number of sites, the most frequent first."""
     stages: list[Row]
-    """One row per stage: its sites, their units, its jobs of the last minute and its durations."""
+    """One row per stage: its sites, their units, its jobs and pages of the last minute and its durations."""
     queues: list[Row]
     """One row per queue that has jobs or is paused."""
     workers: list[Worker]
@@ -118,9 +156,19 @@ class PipelineStatus:
     stuck: list[Row]
     paused: list[Row]
     failed: list[Row]
+    failing: list[Row]
+    """Sites whose last run did not succeed, by `kind` (source, failed, partial, no_documents) and error code."""
+    documents: list[Row]
+    """Documents that failed permanently, by error code; the first row has the total. Empty if there is none."""
+    deliveries: list[Row]
+    """Failed deliveries of saved searches by error code."""
+    disks: list[Row]
+    """Disks that workers write to, those with little free space first."""
     skipped: list[Row]
-    """Sites whose source has entries that did not become documents, those with the most first. `all_entries` and
-    `all_sites`: of all such sites."""
+    """Sites whose source has entries that did not become documents, those with the most first. `all_entries`,
+    `all_sites` and `all_since`: of all such sites."""
+    edited_extractors: list[Row]
+    """Extractors whose code changed without a new version."""
     errors: list[Row]
     """Errors of the last seven days, grouped by site, stage and code, with the latest document of each group."""
     events: list[Row]
@@ -155,8 +203,9 @@ class SlowStats:
 
     durations: dict[str, Row]
     """Stage → median and 90th percentile of its sites and jobs."""
-    rates: dict[str, int]
-    """Queue → jobs that finished in the last hour."""
+    rates: dict[str, Row]
+    """Queue → jobs that finished in the last hour, and jobs per hour now."""
+    documents: list[Row]
     runs_last_day: int
     violations: dict[str, int] | None
     database: DatabaseHealth
@@ -165,7 +214,8 @@ class SlowStats:
 def read_slow_stats(connection: Connection) -> SlowStats:
     return SlowStats(
         durations={row["stage"]: row for row in fetch_rows(connection, _DURATIONS)},
-        rates={row["queue"]: row["rate_per_hour"] for row in fetch_rows(connection, _RATES)},
+        rates={row["queue"]: row for row in fetch_rows(connection, _RATES)},
+        documents=fetch_rows(connection, _DOCUMENTS),
         runs_last_day=fetch_rows(connection, _RUNS)[0]["runs"],
         violations=_read_violations(connection),
         database=read_database_health(connection),
@@ -184,12 +234,17 @@ def read_status(connection: Connection, slow: SlowStats | None = None) -> Pipeli
         sites=_sum_by(sites, "stage"),
         outcomes=_sum_by([row for row in sites if row["outcome"] is not None], "outcome"),
         stages=_read_stages(connection, slow.durations),
-        queues=[_add_rate(row, slow.rates.get(row["queue"], 0), clock["now"]) for row in read_queues(connection)],
+        queues=[_add_rate(row, slow.rates.get(row["queue"], {}), clock["now"]) for row in read_queues(connection)],
         workers=read_workers(connection),
         stuck=fetch_rows(connection, _STUCK, limit=MAX_ROWS),
         paused=fetch_rows(connection, _PAUSED, limit=MAX_ROWS),
         failed=fetch_rows(connection, _FAILED, limit=MAX_ROWS),
+        failing=fetch_rows(connection, _FAILING, limit=MAX_ROWS),
+        documents=slow.documents,
+        deliveries=fetch_rows(connection, _DELIVERIES),
+        disks=fetch_rows(connection, _DISKS),
         skipped=fetch_rows(connection, _SKIPPED, limit=MAX_ROWS),
+        edited_extractors=fetch_rows(connection, _EDITED_EXTRACTORS, limit=MAX_ROWS),
         errors=fetch_rows(connection, _ERRORS, limit=MAX_ROWS),
         events=fetch_rows(connection, _EVENTS, limit=_MAX_EVENTS),
         failures_last_hour=failures["last_hour"],
@@ -217,7 +272,11 @@ def _read_stages(connection: Connection, durations: dict[str, Row]) -> list[Row]
     counts = {row["stage"]: row for row in fetch_rows(connection, _STAGES)}
     last_minute = {row["stage"]: row for row in fetch_rows(connection, _LAST_MINUTE)}
     zeros = dict.fromkeys(
-        ("sites", "total", "completed", "failed", "run_total", "run_completed", "run_failed", "jobs_last_minute"), 0
+        (
+            *("sites", "total", "completed", "failed", "run_total", "run_completed", "run_failed"),
+            *("jobs_last_minute", "pages_last_minute"),
+        ),
+        0,
     )
     return [
         {"stage": stage, **zeros, **counts.get(stage, {}), **last_minute.get(stage, {}), **durations.get(stage, {})}
@@ -225,11 +284,12 @@ def _read_stages(connection: Connection, durations: dict[str, Row]) -> list[Row]
     ]
 
 
-def _add_rate(queue: Row, rate: int, now: datetime) -> Row:
-    """Add the rate and the time at which the queue is empty at that rate, as the view queue_backlog computes it."""
-    open_jobs = queue["waiting"] + queue["running"]
-    eta = now + timedelta(hours=open_jobs / rate) if rate and not queue["paused"] else None
-    return {**queue, "rate_per_hour": rate, "eta": eta}
+def _add_rate(queue: Row, rates: Row, now: datetime) -> Row:
+    """Add the rate and the time at which the queue is empty, as the view queue_backlog computes it."""
+    open_jobs, rate = queue["waiting"] + queue["running"], rates.get("recent_rate")
+    left = timedelta(hours=open_jobs / rate) if rate and queue["running"] and not queue["paused"] else None
+    eta = now + left if left is not None and left < MAX_ETA else None
+    return {**queue, "rate_per_hour": rates.get("rate_per_hour", 0), "eta": eta}
 
 
 def _read_violations(connection: Connection) -> dict[str, int] | None:

@@ -1,13 +1,14 @@
-"""Fork server: a single-threaded process that forks one reader process per document.
+"""Fork server: a single-threaded process that forks one reader process per document, or per first page at fetch.
 
 A forked reader process has its modules imported and tesseract's model loaded, which costs more CPU time than a short
 document needs. It shares no state with other documents. Started by `clerk.ocr.reader_client`, one per worker process,
 with a minimal environment.
 
-Protocol: the worker sends a byte and four descriptors over the socket that is the server's standard input: standard
-input, output and error of the reader process, and a status socket. The response is the process id, or a negative error
-number. The server writes the exit status to the status socket. If the worker shuts down its end of that socket, or
-dies, the process group of the reader process is killed. The server exits at end-of-file, after its last reader process.
+Protocol: the worker sends a byte, which names the work, and four descriptors over the socket that is the server's
+standard input: standard input, output and error of the reader process, and a status socket. The response is the process
+id, or a negative error number. The server writes the exit status to the status socket. If the worker shuts down its end
+of that socket, or dies, the process group of the reader process is killed. The server exits at end-of-file, after its
+last reader process.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ import socket
 import sys
 import traceback
 
-from clerk.ocr import reader_process, tesseract
+from clerk.ocr import first_page_process, reader_process, restrictions, tesseract
 from clerk.ocr.forked_process import run_forked
-from clerk.ocr.protocol import EXIT_STATUS, PROCESS_ID
+from clerk.ocr.protocol import EXIT_STATUS, PROCESS_ID, READ_DOCUMENT, READ_FIRST_PAGE
 from clerk.process import prctl
 
 _DESCRIPTORS = 4
+_WORK = {READ_DOCUMENT: reader_process.main, READ_FIRST_PAGE: first_page_process.main}
 
 
 class ForkServer:
@@ -40,6 +42,7 @@ class ForkServer:
         """Process id → exit code of reader processes that have ended, but programs of their group have not."""
         self.selector = selectors.DefaultSelector()
         self.pid = os.getpid()
+        self.has_models = False
 
     def serve(self) -> None:
         """Fork reader processes until the worker closes its end of the control socket."""
@@ -59,7 +62,7 @@ class ForkServer:
                     with contextlib.suppress(BlockingIOError):
                         os.read(wakeup, 4096)
                     self._reap()
-                else:
+                elif self.status_sockets.get(key.data) is key.fileobj:  # not if `_reap` has just sent its status
                     self._kill(key.data)
 
     def _accept(self) -> bool:
@@ -72,12 +75,15 @@ class ForkServer:
             self.selector.unregister(self.control)
             return False
         *standard, status = descriptors
+        if message == READ_DOCUMENT and not self.has_models:
+            self.has_models = True
+            _load_models()
         try:
             pid = os.fork()
         except OSError as error:
             pid = -(error.errno or 1)
         if pid == 0:
-            self._become_reader(standard)
+            self._become_reader(message, standard)
         for descriptor in standard:
             os.close(descriptor)
         if pid > 0:
@@ -89,10 +95,10 @@ class ForkServer:
             self.control.sendall(PROCESS_ID.pack(pid))
         return True
 
-    def _become_reader(self, standard: list[int]) -> None:
+    def _become_reader(self, request: bytes, standard: list[int]) -> None:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        run_forked("clerk-reader", self.pid, standard, reader_process.main, new_session=True)
+        run_forked("clerk-reader", self.pid, standard, _WORK[request], new_session=True)
 
     def _kill(self, pid: int) -> None:
         """Kill the process group. `_reap` then sends the status."""
@@ -100,7 +106,8 @@ class ForkServer:
         try:
             os.killpg(pid, signal.SIGKILL)
         except ProcessLookupError:  # it has not created its session yet
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def _reap(self) -> None:
         """Collect ended processes: reader processes, and programs that outlived theirs (this is their subreaper)."""
@@ -153,20 +160,30 @@ def _has_group(pid: int) -> bool:
     return True
 
 
-def main() -> None:
-    logging.disable()  # pypdf logs many warnings that no operator can act on
-    control = socket.socket(fileno=os.dup(0))
-    prctl.set_name("clerk-fork")
-    prctl.become_subreaper()
+def _load_models() -> None:
+    """Load what readers of whole documents need. A worker that only fetches does without."""
     try:
         # Not at the top: tesserocr has no wheel for every platform.
         importlib.import_module(tesseract.SERVER_MODULE).preload(tesseract.models(), tesseract.DEFAULT_LANGUAGES)
     except Exception:  # noqa: BLE001 (a scanned page reports what is missing; other pages need no model)
         traceback.print_exc(file=sys.stderr)
     reader_process.prepare()
-    # Reader processes share the memory of these objects as long as nothing writes to them.
+    _share_memory()
+
+
+def _share_memory() -> None:
+    """Reader processes share the memory of the objects that exist now, as long as nothing writes to them."""
     gc.collect()
     gc.freeze()
+
+
+def main() -> None:
+    logging.disable()  # pypdf logs many warnings that no operator can act on
+    control = socket.socket(fileno=os.dup(0))
+    prctl.set_name("clerk-fork")
+    prctl.become_subreaper()
+    restrictions.prepare()
+    _share_memory()
     gc.set_threshold(20_000, 50, 100)  # most reader processes end before a collection would find anything
     ForkServer(control).serve()
 

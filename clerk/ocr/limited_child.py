@@ -55,12 +55,8 @@ def run_child(module: str, arguments: list[str | Path], scratch: Path, timeout: 
 
 
 def run_limited(work: Callable[[int], None], pdf: Path, scratch: Path, limits: Limits, cpu_seconds: float) -> None:
-    """Call `work` with the descriptor that becomes readable when the parent ends. For the `main` of a module.
-
-    `limits` are those of this process; programs that it runs may have the double amount of memory.
-    """
-    set_own_limits(limits, 2 * limits.memory, cpu_seconds)
-    restrict_process([pdf], [scratch])
+    """Call `work` with the descriptor that becomes readable when the parent ends. For the `main` of a module."""
+    limit_process(pdf, scratch, limits, cpu_seconds)
     try:
         work(sys.stdin.fileno())
     except (ToolFailed, HostError) as error:
@@ -68,3 +64,12 @@ def run_limited(work: Callable[[int], None], pdf: Path, scratch: Path, limits: L
     except ParentGone:
         shutil.rmtree(scratch, ignore_errors=True)
         sys.exit(2)
+
+
+def limit_process(pdf: Path, scratch: Path, limits: Limits, cpu_seconds: float) -> None:
+    """Limit this process, for good, to reading this file and writing to its scratch folder.
+
+    `limits` are those of this process; programs that it runs may have the double amount of memory.
+    """
+    set_own_limits(limits, 2 * limits.memory, cpu_seconds)
+    restrict_process([pdf], [scratch])

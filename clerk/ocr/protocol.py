@@ -10,6 +10,10 @@ to standard output:
     {"event": "done"}
     {"event": "failed", "error": "PdfEncrypted", "message": "..."}
 
+A process that reads only the first page (`clerk.ocr.first_page_process`) gets another task, and writes one event:
+
+    {"event": "first_page", "text": "...", "title": "...", "created": "2024-03-05"}
+
 A separate module, so that the worker never imports a PDF parser.
 """
 
@@ -23,6 +27,8 @@ from typing import Any
 from clerk.documents.media_types import PDF
 
 FORK_SERVER_MODULE = "clerk.ocr.fork_server"
+READ_DOCUMENT, READ_FIRST_PAGE = b"d", b"p"
+"""Requests to the fork server: the work of the process that it forks."""
 PROCESS_ID = struct.Struct("<i")
 """Response of the fork server: the id of the reader process, or a negative error number."""
 EXIT_STATUS = struct.Struct("<i")
@@ -60,6 +66,13 @@ class Task:
     def cpu_limit(self, page_count: int) -> float:
         """CPU seconds that the document may take."""
         return self.document_seconds + self.extra_page_seconds * (page_count - 1)
+
+
+@dataclass(frozen=True)
+class FirstPageTask:
+    pdf: str
+    scratch: str
+    media_type: str = PDF
 
 
 @dataclass(frozen=True)

@@ -52,12 +52,12 @@ class ForkServerClient:
     def is_usable(self) -> bool:
         return self.process.poll() is None and self.forks < _MAX_FORKS and self.variables == _variables()
 
-    def fork(self, descriptors: list[int]) -> int:
+    def fork(self, request: bytes, descriptors: list[int]) -> int:
         """Fork a reader process and return its id. Raises ReaderCrashed, then the server has ended."""
         self.forks += 1
         self._control.settimeout(_FORK_TIMEOUT)
         try:
-            socket.send_fds(self._control, [b"f"], descriptors)
+            socket.send_fds(self._control, [request], descriptors)
             reply = self._control.recv(protocol.PROCESS_ID.size, socket.MSG_WAITALL)
         except OSError as error:
             self.kill()
@@ -102,7 +102,7 @@ _retired: list[ForkServerClient] = []
 _server_lock = threading.Lock()
 
 
-def _fork(descriptors: list[int]) -> int:
+def _fork(request: bytes, descriptors: list[int]) -> int:
     """Fork a reader process from this process's fork server, which is started if there is none, and replaced if it has
     ended or is used up."""
     global _server
@@ -116,7 +116,7 @@ def _fork(descriptors: list[int]) -> int:
             _retired.remove(server)
         if _server is None:
             _server = ForkServerClient()
-        return _server.fork(descriptors)
+        return _server.fork(request, descriptors)
 
 
 @atexit.register
@@ -134,7 +134,7 @@ def close() -> None:
 class ReaderProcess:
     """A reader process, which has its own process group. On exit the whole group is killed."""
 
-    def __init__(self, task: protocol.Task) -> None:
+    def __init__(self, task: protocol.Task | protocol.FirstPageTask) -> None:
         self.task = task
         self.exit_code: int | None = None
         self._chunks: list[bytes] = []
@@ -153,7 +153,8 @@ class ReaderProcess:
             own_status, status = socket.socketpair()
             of_child.enter_context(status)
             self.status = stack.enter_context(own_status)
-            self.pid = _fork([stdin, stdout, self.stderr.fileno(), status.fileno()])
+            request = protocol.READ_DOCUMENT if isinstance(self.task, protocol.Task) else protocol.READ_FIRST_PAGE
+            self.pid = _fork(request, [stdin, stdout, self.stderr.fileno(), status.fileno()])
             self._resources = stack.pop_all()
         self.send(asdict(self.task))
         return self

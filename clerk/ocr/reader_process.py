@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from clerk import host
 from clerk.documents.media_types import PDF
@@ -139,7 +139,7 @@ def _start_forked(
 
 def main() -> None:
     parent_pipe = sys.stdin.fileno()
-    task = Task(**json.loads(_read_line(parent_pipe)))
+    task = Task(**json.loads(read_line(parent_pipe)))
     os.chdir(task.scratch)
     # Before the restrictions: the module of a plugin may be anywhere.
     engine_class = EngineReference(**task.engine).load()
@@ -149,13 +149,19 @@ def main() -> None:
             sys.stdout.write(json.dumps(event) + "\n")
             sys.stdout.flush()
     except (ParentGone, BrokenPipeError):
-        shutil.rmtree(task.scratch, ignore_errors=True)
-        os.killpg(0, signal.SIGKILL)
+        end_without_worker(Path(task.scratch))
+
+
+def end_without_worker(scratch: Path) -> NoReturn:
+    """End this process and the programs that it runs, after the worker has died."""
+    shutil.rmtree(scratch, ignore_errors=True)
+    os.killpg(0, signal.SIGKILL)
+    raise AssertionError("unreachable: the process is in that group")
 
 
 def prepare() -> None:
-    """Do in the fork server what every reader process would do."""
-    restrictions.prepare()
+    """Do in the fork server what every reader process would do. A missing model is reported by the first page that
+    needs it."""
     for folder in _model_folders():
         word_list.load(folder, tesseract.DEFAULT_LANGUAGES)
     # pypdf imports these when it needs them.
@@ -172,11 +178,11 @@ def _model_folders() -> list[Path]:
 
 
 def _requests(descriptor: int) -> Iterator[Request]:
-    while line := _read_line(descriptor):
+    while line := read_line(descriptor):
         yield Request(**json.loads(line))
 
 
-def _read_line(descriptor: int) -> bytes:
+def read_line(descriptor: int) -> bytes:
     """The next line; empty at end-of-file."""
     line = b""
     while not line.endswith(b"\n"):

@@ -17,6 +17,8 @@ from pathlib import Path
 from clerk.ocr import landlock, seccomp
 from clerk.process import prctl
 
+REMEDY = "run workers on Linux 5.13 or newer with Landlock enabled; until then, as a user that owns nothing else"
+"""For what `find_problem` finds."""
 _PACKAGE = Path(__file__).parents[1]
 _PROGRAMS = ("pdfinfo", "pdftotext", "pdfimages", "pdftoppm", "prlimit", "tesseract")
 _SYSTEM = (

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import psycopg
 from procrastinate import exceptions, jobs
 
-from clerk.pipeline.engine import QUEUES
+from clerk.pipeline.engine import CPU_QUEUES, QUEUES
 from clerk.pipeline.job_manager import Attempt, ClerkJobManager, attempt_of
 
 logger = logging.getLogger(__name__)
@@ -40,6 +40,7 @@ class BatchCompleter:
         concurrency: int,
         start: Callable[[jobs.Job], None],
         is_closed: Callable[[str], bool] = lambda queue: False,
+        cpu_concurrency: int | None = None,
     ) -> None:
         self._manager = manager
         self._worker_id = worker_id
@@ -47,6 +48,10 @@ class BatchCompleter:
         self._concurrency = concurrency
         self._start = start
         self._is_closed = is_closed
+        self._cpu_concurrency = cpu_concurrency or concurrency
+        """Jobs of CPU_QUEUES at a time."""
+        self._asks_again = False
+        """The last fetch did not ask for all free slots, or not for jobs of CPU_QUEUES: there may be more jobs."""
         self._claimed: dict[Attempt, jobs.Job] = {}
         """Attempts that occupy a slot: claimed and not settled."""
         self._succeeded: deque[_Success] = deque()
@@ -86,7 +91,13 @@ class BatchCompleter:
             self._wake()
 
     def _wants_jobs(self) -> bool:
-        return self._fetches and not self._queue_is_empty.is_set() and len(self._claimed) < self._concurrency
+        may_find_jobs = not self._queue_is_empty.is_set() or (self._asks_again and self._free_cpu_slots() > 0)
+        return self._fetches and may_find_jobs and len(self._claimed) < self._concurrency
+
+    def _free_cpu_slots(self, ended: Iterable[_Success] = ()) -> int:
+        """How many jobs of CPU_QUEUES may start, once these have ended."""
+        running = sum(job.queue in CPU_QUEUES for job in self._claimed.values())
+        return self._cpu_concurrency - running + sum(success.job.queue in CPU_QUEUES for success in ended)
 
     def _wake(self) -> None:
         # A new task starts after the tasks that are ready now, so jobs that end together are in one batch.
@@ -124,8 +135,13 @@ class BatchCompleter:
         if self._fetches:
             await self._start_claimed_in_lost_response()
         queues = self._open_queues()
+        free = self._concurrency - len(self._claimed) + len(batch)
+        cpu_slots = self._free_cpu_slots(batch)
+        if cpu_slots <= 0 < free:
+            queues = [queue for queue in (queues or QUEUES) if queue not in CPU_QUEUES]
         can_fetch = self._fetches and queues != []
-        slots = self._concurrency - len(self._claimed) + len(batch) if can_fetch else 0
+        # At most as many at a time as may be of CPU_QUEUES; the next fetch asks for the rest.
+        slots = (min(free, cpu_slots) if cpu_slots > 0 else free) if can_fetch else 0
         try:
             accepted, fetched = await self._manager.finish_and_fetch_jobs(
                 [success.job for success in batch], queues, self._worker_id, slots
@@ -142,6 +158,7 @@ class BatchCompleter:
                 await self._manager.log_rejected(success.job, jobs.Status.SUCCEEDED.value)
             self._settle(success)
         await self._start_all(fetched)
+        self._asks_again = cpu_slots <= 0 < free or (can_fetch and len(fetched) == slots < free)
         if len(fetched) < slots or queues == []:
             self._queue_is_empty.set()
 

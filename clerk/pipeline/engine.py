@@ -26,6 +26,8 @@ COORDINATOR_QUEUE = "coordinator"
 DELIVERY_QUEUE = "delivery"
 """Of the jobs of saved searches. Not `deploy`: a slow mail server must not delay publications."""
 QUEUES = (*STAGES, COORDINATOR_QUEUE, DELIVERY_QUEUE)
+CPU_QUEUES = ("ocr", "compilation", "extraction")
+"""Their jobs use a whole core. Those of the other queues wait for the network or the database most of the time."""
 
 
 @dataclass(frozen=True)

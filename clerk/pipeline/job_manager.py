@@ -26,7 +26,8 @@ _FINISH = """
 with result as materialized (
     select set_config('clerk.attempt', %(attempt)s::text, true),
            set_config('clerk.error_code', %(error_code)s::text, true),
-           set_config('clerk.error_message', %(error_message)s::text, true)
+           set_config('clerk.error_message', %(error_message)s::text, true),
+           set_config('clerk.traceback', %(traceback)s::text, true)
 )
 select procrastinate_finish_job_v1(%(job_id)s, %(status)s, false) from result
 """
@@ -35,7 +36,8 @@ with result as materialized (
     select set_config('clerk.attempt', %(attempt)s::text, true),
            set_config('clerk.uncounted', %(uncounted)s::text, true),
            set_config('clerk.error_code', %(error_code)s::text, true),
-           set_config('clerk.error_message', %(error_message)s::text, true)
+           set_config('clerk.error_message', %(error_message)s::text, true),
+           set_config('clerk.traceback', %(traceback)s::text, true)
 )
 select procrastinate_retry_job_v2(%(job_id)s, now() + %(delay)s::float8 * interval '1 second', %(new_priority)s,
                                   %(new_queue_name)s, %(new_lock)s)
@@ -100,6 +102,8 @@ class Failure:
 
     code: str
     message: str
+    traceback: str = ""
+    """Of the exception, for the page of the job."""
     is_counted: bool = True
     """Whether the attempt counts towards the maximum: False if database, host or a shutdown ended it."""
     uncounted_before: int = 0
@@ -193,6 +197,7 @@ class ClerkJobManager(JobManager):
                 attempt=str(job.attempts),
                 error_code=failure.code,
                 error_message=failure.message,
+                traceback=failure.traceback,
                 **arguments,
             )
         except exceptions.ConnectorException as error:

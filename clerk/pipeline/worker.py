@@ -19,8 +19,10 @@ from procrastinate import exceptions, job_context, jobs, retry, utils, worker
 from clerk import errors, logs
 from clerk.error_causes import classify, code_and_message
 from clerk.host import describe_space
+from clerk.humanize import format_traceback
 from clerk.pipeline.completer import BatchCompleter
 from clerk.pipeline.connector import ClerkConnector
+from clerk.pipeline.disk_reports import report_regularly
 from clerk.pipeline.host_watch import HostWatch, find_problem, folders
 from clerk.pipeline.job_manager import Attempt, ClerkJobManager, Failure, attempt_of
 from clerk.process import prctl, sd_notify
@@ -72,6 +74,7 @@ class ClerkWorker(worker.Worker):
         unresponsive_after: float = 60.0,
         startup_timeout: float | None = None,
         probe_interval: float = 10.0,
+        cpu_concurrency: int | None = None,
         **options: Any,
     ) -> None:
         options["worker_middleware"] = [job_middleware, *(options.get("worker_middleware") or [])]
@@ -79,6 +82,8 @@ class ClerkWorker(worker.Worker):
         self.db_timeout: float = db_timeout or self._manager.connector.settings.database_timeout
         self.unresponsive_after = unresponsive_after
         self.probe_interval = probe_interval
+        self.cpu_concurrency = cpu_concurrency
+        """Jobs of queues that use a whole core each, at a time; None: as many as others."""
         self._startup_timer = threading.Timer(startup_timeout or self.db_timeout + _STARTUP_TIME, _exit_unstarted)
         self._startup_timer.daemon = True
         self._lost_claims: dict[Attempt, float] = {}
@@ -105,6 +110,7 @@ class ClerkWorker(worker.Worker):
             self.concurrency,
             start=self._start_job,
             is_closed=self._host_watch.is_closed,
+            cpu_concurrency=self.cpu_concurrency,
         )
         await self._check_ocr()
         try:
@@ -126,6 +132,7 @@ class ClerkWorker(worker.Worker):
             *super()._start_side_tasks(),
             asyncio.create_task(self._renew_leases(), name="renew_leases"),
             asyncio.create_task(self._watchdog(), name="watchdog"),
+            asyncio.create_task(report_regularly(self._manager.connector), name="disk reports"),
         ]
 
     async def _fetch_and_process_jobs(self) -> None:
@@ -222,6 +229,7 @@ class ClerkWorker(worker.Worker):
             code,
             # Postgres cannot store NUL, which a malicious document can put into a message.
             message.replace("\0", "")[:500],
+            format_traceback(error),
             is_counted=error_class.cause.is_counted and not is_shutdown,
             uncounted_before=await self._manager.uncounted_attempts(context.job),
         )

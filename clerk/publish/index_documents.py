@@ -82,9 +82,9 @@ def create(folder: Path) -> tantivy.Index:
     schema = tantivy.SchemaBuilder()
     for name in ("words", "stems"):
         schema.add_text_field(name, tokenizer_name="whitespace", index_option="position")
-    for name in ("site", "body"):
+    for name in ("site", "body", "kind"):
         schema.add_text_field(name, tokenizer_name="raw", fast=True, stored=True, index_option="basic")
-    for name in ("kind", "key", "id", "day", "version"):
+    for name in ("key", "id", "day", "version"):
         schema.add_text_field(name, tokenizer_name="raw", stored=True, index_option="basic")
     for name in ("year", "date", "added"):
         schema.add_integer_field(name, indexed=True, fast=True)
@@ -221,13 +221,13 @@ def read_match(document: Any, score: float, rank: int) -> Match:
 
 
 def read_facets(searcher: tantivy.Searcher, query: tantivy.Query) -> Facets:
-    terms = {name: {"terms": {"field": name, "size": _MAX_FACET_VALUES}} for name in ("site", "body", "year")}
+    terms = {name: {"terms": {"field": name, "size": _MAX_FACET_VALUES}} for name in ("site", "body", "kind", "year")}
     found = searcher.aggregate(query, terms)
 
     def counts(name: str) -> Counter[str]:
         return Counter({_as_text(bucket["key"]): bucket["doc_count"] for bucket in found[name]["buckets"]})
 
-    return Facets(counts("site"), counts("body"), counts("year"))
+    return Facets(counts("site"), counts("body"), counts("kind"), counts("year"))
 
 
 def _as_text(value: object) -> str:

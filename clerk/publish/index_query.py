@@ -25,6 +25,8 @@ def compile_request(schema: Schema, request: SearchRequest, sites: Iterable[str]
         filters.append(_from_day(schema, "added", request.added_since))
     if request.body:
         filters.append(Query.term_query(schema, "body", request.body))
+    if request.kind:
+        filters.append(Query.term_query(schema, "kind", request.kind))
     if request.year:
         filters.append(Query.term_query(schema, "year", int(request.year)))
     matches = _compile(schema, request.query.root)

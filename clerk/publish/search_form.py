@@ -11,9 +11,11 @@ from urllib.parse import urlencode
 from clerk.archive.query import InvalidQuery, Query, parse
 from clerk.archive.query_parser import MAX_LENGTH
 from clerk.archive.search import Facets, SearchRequest, Sort
+from clerk.documents.kinds import KINDS
 from clerk.documents.sanitize import is_subdomain
 
 PAGE_SIZE = 20
+FILTERS = ("site", "body", "kind", "year", "since", "added_since")
 _MAX_PAGE = 1_000_000
 _SHOWN_VALUES = 8
 _LISTED_VALUES = 1000
@@ -45,6 +47,7 @@ class SearchForm:
     q: str = ""
     site: str = ""
     body: str = ""
+    kind: str = ""
     year: str = ""
     since: str = ""
     added_since: str = ""
@@ -67,6 +70,9 @@ class SearchForm:
         if raw["year"] and not (raw["year"].isascii() and raw["year"].isdigit() and len(raw["year"]) == 4):
             warnings.append(f"“{raw['year'][:100]}” is not a year, so it was ignored")
             raw["year"] = ""
+        if raw["kind"] and raw["kind"] not in KINDS:
+            warnings.append(f"“{raw['kind'][:100]}” is not a kind of document, so all kinds were searched")
+            raw["kind"] = ""
         if raw["sort"] and raw["sort"] not in list(Sort):
             warnings.append(f"“{raw['sort'][:100]}” is not a sort order, so the results are sorted by relevance")
             raw["sort"] = ""
@@ -74,6 +80,7 @@ class SearchForm:
             raw["q"][: MAX_LENGTH + 1],
             site,
             raw["body"][:500],
+            raw["kind"],
             raw["year"],
             raw["since"],
             raw["added_since"],
@@ -97,6 +104,7 @@ class SearchForm:
             since=_parse_day(self.since),
             added_since=_parse_day(self.added_since),
             body=self.body,
+            kind=self.kind,
             year=self.year,
             sort=Sort(self.sort),
             offset=(self.page - 1) * (size or 0),
@@ -112,7 +120,7 @@ class SearchForm:
 
     def facets(self, found: Facets, path: str, without_site: bool = False) -> list[Facet]:
         """Links that add a filter, or remove the chosen one. `without_site`: the path names the site."""
-        titles = {"site": "Sites", "body": "Bodies", "year": "Years"}
+        titles = {"site": "Sites", "body": "Bodies", "kind": "Kinds", "year": "Years"}
         if without_site:
             del titles["site"]
         counts = found.as_dict()

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FOLDER = ".search-index"
-_FORMAT = f"1-{terms.VERSION}"
+_FORMAT = f"2-{terms.VERSION}"
 """Part of the index's folder name: an index of another format is ignored until it is built again."""
 _STALE_AFTER = 24 * 3600.0
 """Age in seconds after which the draft of an index belongs to a dead process."""

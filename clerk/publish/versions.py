@@ -214,6 +214,11 @@ class SiteVersions(Generic[P_co]):
     def previous(self) -> Version:
         versions, current = self.versions(), self.current
         older = [version for version in versions if current is not None and version.name < current.name]
+        if not versions:
+            raise NoSuchVersion(
+                f"nothing of {self.subdomain} has been published yet under {self.folder}",
+                f"`clerk why {self.subdomain}` says what it waits for",
+            )
         if not older:
             raise NoSuchVersion(
                 f"{self.subdomain} has no version before the current one under {self.folder}",

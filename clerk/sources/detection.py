@@ -26,6 +26,8 @@ _REQUESTS_FOR_SETTINGS = 4
 """Kept for the candidates: pages that are merely about meetings are not requested with these."""
 _MAX_CANDIDATES = 10
 _MAX_SUSPECTS = 50
+_MAX_LIKELY = 2
+"""Vendors of which one town may have a portal each. A page that links to more is a list of towns."""
 _ABOUT_MEETINGS = re.compile(
     r"agenda|minutes|meeting|council|commission|board\b|calendar|packet|legislat|actas?\b|proc[eè]s.verba|ordre.du.jour",
     re.IGNORECASE,
@@ -370,6 +372,9 @@ class _Detector:
         candidates = dict(self.found)
         is_given = any(each.confidence == "certain" for key, each in candidates.items() if key in given)
         scrapers = {scraper for scraper, _ in candidates}
+        likely = {
+            key[0] for key, each in candidates.items() if each.confidence == Confidence.LIKELY and key not in given
+        }
         for key, candidate in candidates.items():
             recognition = _of(candidate).recognition
             others = [each for other, each in candidates.items() if other[0] == key[0] and other != key]
@@ -379,6 +384,8 @@ class _Detector:
                 candidate.lower(Confidence.LIKELY)
             if recognition.yields_to in scrapers:
                 candidate.lower(Confidence.POSSIBLE, f"{_name(recognition.yields_to)} is preferred to it")
+            if len(likely) > _MAX_LIKELY and not is_given:
+                candidate.lower(Confidence.POSSIBLE, f"there are portals of {len(likely)} vendors")
             if others and candidate.confidence == Confidence.LIKELY:
                 candidate.lower(Confidence.POSSIBLE, f"there are {len(others) + 1} portals of {recognition.name}")
         return sorted(candidates.values(), key=lambda each: (ORDER.index(each.confidence), -len(each.evidence)))

@@ -122,11 +122,17 @@ class Fetcher:
         *,
         fields: bool = False,
         required: bool = True,
+        links: str = "",
     ) -> RowPage:
         """The rows of a listing in an HTML page, parsed in a process with limits. `rows`, `container` and `cells` are
         CSS selectors; `fields`: with the hidden form fields. Raises SourceUnreadable if a `required` container is
-        missing: the page is not the listing that it should be."""
+        missing: the page is not the listing that it should be.
+
+        `links` is a regular expression for the addresses of documents, with a group for the number of the meeting.
+        Links to documents that are in none of the `rows` form further rows: the largest elements that have links of
+        one meeting. With it, a page that another town has built differently is read too."""
         selectors: dict[str, str | bool] = {"rows": rows, "container": container, "cells": cells, "fields": fields}
+        selectors |= {"links": links} if links else {}
         parsed = await self._run_parser(page, lambda: self._link_parser.parse_rows(page.url, page.text, selectors))
         if required and not parsed.containers:
             raise SourceUnreadable(f"no {container} in the answer of {page.url[:200]}")

@@ -12,11 +12,13 @@ from typing import Any
 from clerk.documents.media_types import NAMES, READABLE
 from clerk.documents.repository import DocumentRef
 from clerk.documents.sanitize import clean_text
-from clerk.errors import InvalidPluginResult
+from clerk.errors import BudgetExceeded, InvalidPluginResult
+from clerk.humanize import join_words, pluralize
 from clerk.sources.fetcher import Fetcher
 
 _MAX_DOCUMENTS = 500_000
 _MAX_BODIES = 1000
+_MAX_BODIES_SHOWN = 8
 MAX_EXAMPLES = 10
 
 
@@ -38,6 +40,8 @@ class SourceListing:
     is_complete: bool = True
     examples: list[DocumentRef] = field(default_factory=list)
     """The first documents."""
+    stopped: str = ""
+    """Why the listing is not complete, if not because of the time limit: `by the budget of a run (…)`."""
 
     def add(self, ref: DocumentRef) -> None:
         self.documents += 1
@@ -70,6 +74,7 @@ class SourceListing:
                 {"url": ref.url, "meeting": ref.meeting, "date": ref.date, "kind": ref.kind, "name": ref.name}
                 for ref in self.examples
             ],
+            "stopped": self.stopped,
         }
 
 
@@ -88,7 +93,35 @@ async def list_source(fetcher: Fetcher, max_seconds: float | None, report: Calla
                     break
     except TimeoutError:
         listing.is_complete = False
+    except BudgetExceeded as error:
+        listing.is_complete, listing.stopped = False, f"by the budget of a run ({error})"
     finally:
         fetcher.close()
         listing.skipped, listing.reasons = fetcher.skipped_count, list(fetcher.skipped)
     return listing
+
+
+def describe_listing(listing: SourceListing, undated: str = "") -> list[tuple[str, str]]:
+    """What a source lists, in words, each with a title. `undated`: more about documents without a date."""
+    names = {"unknown kind": "of unknown kind"}
+    kinds = join_words([f"{number:,} {names.get(kind, kind)}" for kind, number in listing.kinds.most_common()])
+    bodies = [f"{name or 'others'} {number:,}" for name, number in listing.bodies.most_common(_MAX_BODIES_SHOWN)]
+    further = len(listing.bodies) - len(bodies)
+    rows = [("documents", f"{listing.documents:,}{f': {kinds}' if kinds else ''}")]
+    if bodies:
+        rows.append(("bodies", ", ".join(bodies) + (f" and {further:,} more" if further else "")))
+    if listing.oldest:
+        rows.append(("dates", f"{listing.oldest} to {listing.newest}"))
+    notes = [
+        f"{pluralize(number, 'document')} of a type that clerk does not read: {kind}"
+        for kind, number in listing.unreadable.most_common()
+    ]
+    if listing.undated:
+        documents = pluralize(listing.undated, "document")
+        notes.append(f"{documents} without a date, which is looked for in the PDF{undated}")
+    if listing.skipped:
+        first = f"; the first: {listing.reasons[0]}" if listing.reasons else ""
+        notes.append(f"{pluralize(listing.skipped, 'entry', 'entries')} skipped{first}")
+    if not listing.is_complete:
+        notes.append(f"the listing was stopped {listing.stopped or 'at the time limit'}: there may be more")
+    return rows + [("note", note) for note in notes]

@@ -10,7 +10,8 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from clerk.documents.html_tree import PageRejected, check_nesting, walk
 from clerk.documents.sanitize import clean_text
-from clerk.sources.html_tree import HEADING_SYMBOLS, HEADINGS, AddressResolver, base_url
+from clerk.sources.html_tree import HEADING_SYMBOLS, HEADINGS, MAX_LINKS, AddressResolver, base_url
+from clerk.sources.link_groups import GroupedLinks, group_links
 
 MAX_ROWS = 20_000
 _MAX_TEXT = 500
@@ -26,6 +27,12 @@ _CELL_ATTRIBUTES = ("headers", "data-th", "data-title", "data-label", "data-sort
 _ROW_ATTRIBUTES = ("id", "class")
 _MOMENTS = ("datetime", "content", "data-date", "data-sortable-label")
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_HEADING_CLASS = re.compile(
+    r"(?:^|\s)(?:CollapsiblePanelTab|panel-(?:heading|title)|accordion-(?:header|title|button|heading)|ui-accordion-header)"
+    r"(?:\s|$)",
+    re.IGNORECASE,
+)
+"""Elements that are not headings by their name, but that a click on opens a section."""
 
 
 @dataclass
@@ -39,13 +46,23 @@ class _Table:
     column: int = 0
 
 
-def extract_rows(url: str, html: str, rows: str, container: str, cells: str, fields: bool) -> dict[str, Any]:
-    """The response for one page. `rows`, `container` and `cells` are CSS selectors. `fields`: with hidden fields."""
+def extract_rows(
+    url: str, html: str, rows: str, container: str, cells: str, fields: bool, links: str = ""
+) -> dict[str, Any]:
+    """The response for one page. `rows`, `container` and `cells` are CSS selectors. `fields`: with hidden fields.
+
+    `links` is a regular expression for the addresses of documents. Such links outside the rows are put into further
+    rows: see `group_links`.
+    """
     check_nesting(html)
     parser = LexborHTMLParser(html)
+    if len(parser.css("a")) > MAX_LINKS:
+        raise PageRejected(f"has more than {MAX_LINKS:,} links")
+    row_ids = {node.mem_id for node in parser.css(rows)} if rows else set()
+    grouped = group_links(parser, row_ids, re.compile(links, re.IGNORECASE), find_address) if links else GroupedLinks()
     collector = _RowCollector(
         AddressResolver(base_url(url, parser)),
-        {node.mem_id for node in parser.css(rows)},
+        row_ids | grouped.rows,
         {node.mem_id for node in parser.css(cells)},
     )
     for node, is_start in walk(parser.root):
@@ -56,7 +73,8 @@ def extract_rows(url: str, html: str, rows: str, container: str, cells: str, fie
     hidden = parser.css("input[type=hidden]") if fields else []
     return {
         "title": collector.title,
-        "containers": len(parser.css(container)),
+        "containers": len(parser.css(container)) + grouped.count,
+        "documents": grouped.count,
         "rows": collector.rows,
         "fields": {
             name: node.attributes.get("value") or "" for node in hidden if (name := node.attributes.get("name"))
@@ -77,8 +95,10 @@ class _RowCollector:
         self._heading_texts: list[str] | None = None
         self._tables: list[_Table] = []
         self._row: dict[str, Any] | None = None
-        self._row_id = self._cell_id = self._hidden_id = 0
+        self._row_id = self._cell_id = self._hidden_id = self._heading_id = 0
         self._row_texts: list[str] = []
+        self._plain_texts: list[str] = []
+        self._is_in_anchor = False
         self._cell: dict[str, Any] | None = None
         self._cell_texts: list[str] = []
         self._header_texts: list[str] | None = None
@@ -93,8 +113,8 @@ class _RowCollector:
         attributes = node.attributes
         if not self._hidden_id and _HIDDEN.search((attributes.get("style") or "")[:_MAX_SCRIPT]):
             self._hidden_id = node.mem_id
-        if node.tag in HEADINGS and self._row is None:
-            self._heading_texts = []
+        if self._row is None and self._heading_id == 0 and _is_heading(node):
+            self._heading_texts, self._heading_id = [], node.mem_id
         elif node.tag == "table":
             self._tables.append(_Table())
         elif node.tag == "tr" and self._tables:
@@ -107,6 +127,7 @@ class _RowCollector:
         elif self._row is not None and self._cell is None and node.mem_id in self._cell_ids:
             self._start_cell(node, "")
         if node.tag == "a" and self._row is not None:
+            self._is_in_anchor = True
             self._start_link(node)
         elif node.tag == "img":
             self._add_text(attributes.get("alt") or "")
@@ -119,14 +140,15 @@ class _RowCollector:
     def end(self, node: LexborNode) -> None:
         if node.mem_id == self._hidden_id:
             self._hidden_id = 0
-        if node.tag in HEADINGS and self._heading_texts is not None:
+        if node.mem_id == self._heading_id and self._heading_texts is not None:
             text = clean_text("".join(self._heading_texts)).strip(HEADING_SYMBOLS)
             if node.tag == "title":
                 self.title = text
             else:
                 self._heading = text or self._heading
-            self._heading_texts = None
+            self._heading_texts, self._heading_id = None, 0
         elif node.tag == "a":
+            self._is_in_anchor = False
             self._end_link()
         elif node.tag == "th" and self._header_texts is not None and self._tables:
             self._tables[-1].header[-1] = clean_text(" ".join(self._header_texts)) or self._tables[-1].header[-1]
@@ -149,7 +171,8 @@ class _RowCollector:
         values |= {name: value or "" for name, value in node.attributes.items() if name.startswith("data-")}
         attributes = {name: clean_text(value[:_MAX_TEXT]) for name, value in values.items()}
         self._row = {"section": self._heading, "attributes": attributes, "cells": [], "links": []}
-        self._row_id, self._row_texts = node.mem_id, []
+        self._row_id, self._row_texts, self._plain_texts = node.mem_id, [], []
+        self._is_in_anchor = False
 
     def _start_column(self, node: LexborNode) -> None:
         table = self._tables[-1]
@@ -169,15 +192,16 @@ class _RowCollector:
 
     def _start_cell(self, node: LexborNode, label: str) -> None:
         attributes = {name: clean_text((node.attributes.get(name) or "")[:_MAX_TEXT]) for name in _CELL_ATTRIBUTES}
+        # The first one is the column's, further ones are the row's: `headers="Date City-Council-Meeting"`.
+        attributes["headers"] = attributes["headers"].partition(" ")[0]
         named = {name: value for name, value in attributes.items() if value}
         self._cell = {"label": label, "attributes": named, "moment": "", "text": ""}
         self._cell_id, self._cell_texts = node.mem_id, []
 
     def _start_link(self, node: LexborNode) -> None:
         self._end_link()
-        self.addresses.count()
         attributes = node.attributes
-        address = _find_address(attributes.get("href") or "", attributes.get("onclick") or "")
+        address = find_address(attributes.get("href") or "", attributes.get("onclick") or "")
         if address is None or (url := self.addresses.resolve(address)) is None or self._row is None:
             return
         title = clean_text((attributes.get("title") or "")[:2000], _MAX_TEXT)
@@ -208,6 +232,7 @@ class _RowCollector:
         self._end_cell()
         if self._row is not None:
             self._row["text"] = clean_text(" ".join(self._row_texts), 2 * _MAX_TEXT)
+            self._row["plain"] = clean_text(" ".join(self._plain_texts), 2 * _MAX_TEXT)
             self.rows.append(self._row)
         self._row, self._row_id = None, 0
 
@@ -217,13 +242,19 @@ class _RowCollector:
                 texts.append(text)
         if self._row is not None:
             self._row_texts.append(text)
+            if not self._is_in_anchor:
+                self._plain_texts.append(text)
             if self._cell is not None:
                 self._cell_texts.append(text)
             if self._link is not None:
                 self._link_texts.append(text)
 
 
-def _find_address(href: str, onclick: str) -> str | None:
+def _is_heading(node: LexborNode) -> bool:
+    return node.tag in HEADINGS or _HEADING_CLASS.search((node.attributes.get("class") or "")[:_MAX_TEXT]) is not None
+
+
+def find_address(href: str, onclick: str) -> str | None:
     """The address of a link: its href, or what its script opens. One that sends a form: `postback:TARGET#ARGUMENT`."""
     href = href.strip()
     if href not in _NO_ADDRESS and not href[:20].lower().startswith("javascript:"):

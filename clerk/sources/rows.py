@@ -48,6 +48,8 @@ class Row:
     cells: list[Cell]
     links: list[RowLink]
     attributes: Mapping[str, str]
+    plain: str = ""
+    """The text outside its links."""
 
     def cell(self, *names: str) -> Cell | None:
         """The first cell with one of these words in its label or attributes; labels come before attributes."""
@@ -69,11 +71,21 @@ class RowPage:
     containers: int
     """Number of elements that match the container's selector."""
     too_long: int
+    documents: int = 0
+    """Number of links that match the pattern for documents, if one was given."""
 
     @classmethod
     def from_response(cls, url: str, response: Mapping[str, Any]) -> RowPage:
         rows = list(_parse_rows(response["rows"]))
-        return cls(url, response["title"], rows, response["fields"], response["containers"], response["too_long"])
+        return cls(
+            url,
+            response["title"],
+            rows,
+            response["fields"],
+            response["containers"],
+            response["too_long"],
+            response["documents"],
+        )
 
 
 def _parse_rows(rows: list[dict[str, Any]]) -> Iterator[Row]:
@@ -83,4 +95,4 @@ def _parse_rows(rows: list[dict[str, Any]]) -> Iterator[Row]:
             RowLink(link["url"], link["text"], link["title"], link["label"], link["class"], link["cell"])
             for link in row["links"]
         ]
-        yield Row(row["section"], row["text"], cells, links, row["attributes"])
+        yield Row(row["section"], row["text"], cells, links, row["attributes"], row["plain"])

@@ -17,6 +17,8 @@ SITE_KEYS: Mapping[str, str] = {
     "day_first": "true if 03-04-2025 means 3 April",
     "source": "who publishes the documents; shown with the archive",
     "source_url": "address of the publisher; shown with the archive",
+    "about": "name of another site about the town; shown with the archive",
+    "about_url": "address of that site",
     "license": "licence of the documents; shown with the archive",
     "license_url": "address of the licence",
     "user_agent": "User-Agent header of requests for this site",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -46,6 +47,11 @@ class InvalidSite(ClerkError):
     code = "InvalidSite"
     exit_code = EXIT_USAGE
 
+    def __init__(self, what: str, remedy: str, column: str = "") -> None:
+        super().__init__(what, remedy)
+        self.column = column
+        """The column that is invalid; empty if none or several are."""
+
 
 @dataclass(frozen=True)
 class ValidatedSite:
@@ -61,8 +67,15 @@ def check_subdomain(subdomain: str) -> str:
             f"{subdomain[:80]!r} is not a valid subdomain",
             "use at most 63 lower-case letters, digits, dots and hyphens, with a letter or digit at both ends"
             " and no two dots in a row",
+            "subdomain",
         )
     return subdomain
+
+
+def subdomain_of(name: str) -> str:
+    """The key for the name of a town: `St. Paul` is st-paul."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower().replace("'", "")
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:63].strip("-")
 
 
 def validate_site(
@@ -73,16 +86,31 @@ def validate_site(
     clean: dict[str, Any] = {}
     for column, value in values.items():
         try:
-            empty = value is None or str(value).strip() == ""
-            clean[column] = _DEFAULTS.get(column) if empty else _CHECKS[column](value)
+            clean[column] = _clean(column, value)
         except ValueError as error:
-            raise InvalidSite(f"{subdomain}: {column} {str(value)[:80]!r} is invalid", str(error)) from error
+            raise InvalidSite(f"{subdomain}: {column} {str(value)[:80]!r} is invalid", str(error), column) from error
     merged = {**before, **clean}
     is_new_source = "scraper" in clean or "extra" in clean
     _check_fetcher(plugins, subdomain, merged.get("scraper"), merged.get("extra"), is_new_source)
     if "extra" in clean:
         _check_names(plugins, subdomain, json.loads(clean["extra"] or "{}"))
     return ValidatedSite(subdomain, clean)
+
+
+def invalid_columns(values: Mapping[str, Any]) -> dict[str, str]:
+    """The columns with an invalid value, each with what to do. Whether the fetcher accepts `extra` is not checked."""
+    problems = {}
+    for column, value in values.items():
+        try:
+            _clean(column, value)
+        except ValueError as error:
+            problems[column] = str(error)
+    return problems
+
+
+def _clean(column: str, value: Any) -> Any:
+    is_empty = value is None or str(value).strip() == ""
+    return _DEFAULTS.get(column) if is_empty else _CHECKS[column](value)
 
 
 def _check_fetcher(
@@ -99,7 +127,7 @@ def _check_fetcher(
     except PluginMissing as error:
         raise _unknown(subdomain, "scraper", scraper, plugins.labels("fetcher_class"), str(error)) from error
     except (InvalidPluginResult, PluginError) as error:
-        raise InvalidSite(f"{subdomain}: {error}", "`clerk plugins` lists what is loaded") from error
+        raise InvalidSite(f"{subdomain}: {error}", "`clerk plugins` lists what is loaded", "scraper") from error
     try:
         defaults = plugins.call_first("fetcher_extra", label=scraper)
         own = json.loads(extra) if extra else {}
@@ -112,6 +140,7 @@ def _check_fetcher(
         raise InvalidSite(
             f"{subdomain}: the scraper {scraper} does not accept this extra ({error})",
             f"`clerk plugins --fetcher {scraper}` describes extra",
+            "extra",
         ) from error
 
 
@@ -122,7 +151,7 @@ def _check_keys(
         check_keys(fetcher, extra, defaults)
     except ValueError as error:
         problem, remedy = error.args
-        raise InvalidSite(f"{subdomain}: {problem} of the scraper {scraper}", remedy) from error
+        raise InvalidSite(f"{subdomain}: {problem} of the scraper {scraper}", remedy, "extra") from error
 
 
 def _check_names(plugins: Plugins, subdomain: str, extra: Mapping[str, Any]) -> None:

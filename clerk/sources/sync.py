@@ -40,6 +40,7 @@ from clerk.error_causes import is_host_error
 from clerk.errors import (
     BudgetExceeded,
     DownloadFailed,
+    EntriesSkipped,
     FetchError,
     InvalidPluginResult,
     JobError,
@@ -48,7 +49,6 @@ from clerk.errors import (
     PdfError,
     PluginProgrammingError,
     RobotsDisallowed,
-    SourceUnreadable,
 )
 from clerk.plugins.isolation import as_job_error
 from clerk.sources.fetcher import Fetcher
@@ -112,6 +112,7 @@ class SourceSync:
         self._unread: dict[str, SkippedEntry] = {}
         self._budget = fetcher.client.budget
         self._stopped: BudgetExceeded | None = None
+        self._reporting = asyncio.Lock()
         self._removed: list[TrackedDocument] = []
         """Documents that the source no longer lists under their key."""
 
@@ -139,7 +140,7 @@ class SourceSync:
             return self.result
         await asyncio.to_thread(self._record_removed, plan.removed)
         if self._has_only_skipped():
-            raise SourceUnreadable(
+            raise EntriesSkipped(
                 f"all {self.fetcher.skipped_count:,} entries of the listing were skipped; "
                 f"the first: {self.fetcher.skipped[0]}"
             )
@@ -246,7 +247,8 @@ class SourceSync:
                     group.create_task(work())
 
     async def _report(self, total: int) -> None:
-        await asyncio.to_thread(self.report, self.result.outcomes.total(), total)
+        async with self._reporting:  # one after the other: a later number must not be overwritten by an earlier one
+            await asyncio.to_thread(self.report, self.result.outcomes.total(), total)
 
     async def _process(self, item: SyncItem) -> FetchOutcome:
         listed, tracked = item.ref, item.tracked

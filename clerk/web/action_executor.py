@@ -16,7 +16,8 @@ from clerk.db.connection import connect_to
 from clerk.db.migrations.sqlfiles import default_folder
 from clerk.db.migrations.verify import require_known_schema
 from clerk.errors import DatabaseRefused
-from clerk.web.actions import ACTIONS, ActionRequest, ActionResult
+from clerk.web.action_request import ActionRequest, ActionResult
+from clerk.web.actions import ACTIONS
 from clerk.web.auth import user_name
 from clerk.web.confirmation import ConfirmationTokens
 
@@ -37,11 +38,12 @@ class ActionExecutor:
         return self._run(request, user, dry_run=False)
 
     def _run(self, request: ActionRequest, user: str, dry_run: bool) -> ActionResult:
-        with self._connection(user) as connection:
+        with self.connection(user) as connection:
             return ACTIONS[request.action].run(connection, request, user, dry_run)
 
     @contextlib.contextmanager
-    def _connection(self, user: str) -> Iterator[psycopg.Connection]:
+    def connection(self, user: str) -> Iterator[psycopg.Connection]:
+        """A new connection on which actions are recorded under the user's name."""
         try:
             with connect_to(self.url) as connection:
                 require_known_schema(connection, default_folder())

@@ -5,10 +5,9 @@ They call the same functions as the command line. A preview is the real action, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 import psycopg
 
@@ -16,81 +15,18 @@ from clerk import config
 from clerk.db.audit import log_action
 from clerk.db.sites import site_not_found
 from clerk.humanize import join_words, pluralize
-from clerk.monitoring.failures import FAILURE_STAGES, FailureFilter, read_failures, retry_failures
+from clerk.monitoring.failures import FailureFilter, read_failures, retry_failures
 from clerk.pipeline import engine
-from clerk.pipeline.engine import QUEUES, STAGES
+from clerk.pipeline.engine import STAGES
 from clerk.saved_searches import deliveries, repository
 from clerk.saved_searches.validation import check_destinations, check_name, check_query
+from clerk.stage_names import stage_name
+from clerk.web import selection_actions, site_actions, skipped_actions
+from clerk.web.action_request import ActionRequest, ActionResult, InvalidAction
 
 Connection = psycopg.Connection[Any]
 
 _MAX_SITES_LISTED = 20
-_FIELDS = ("site", "stage", "error", "document", "queue", "name", "query", "mail", "frequency", "feed")
-
-
-class InvalidAction(Exception):
-    """The action does not exist, or a field is missing or invalid."""
-
-
-@dataclass(frozen=True)
-class ActionRequest:
-    """An action and its fields, validated from a query string or a form."""
-
-    action: str
-    site: str = ""
-    stage: str = ""
-    error: str = ""
-    document: str = ""
-    queue: str = ""
-    name: str = ""
-    """Of an alert; `query` to `feed` describe a new one."""
-    query: str = ""
-    mail: str = ""
-    frequency: str = ""
-    feed: str = ""
-
-    @classmethod
-    def parse(cls, action: str, values: Mapping[str, str]) -> ActionRequest:
-        if action not in ACTIONS:
-            raise InvalidAction(f"There is no action {action}.")
-        request = cls(action, **{name: values.get(name, "").replace("\0", "") for name in _FIELDS})
-        document = request.document
-        if request.stage and request.stage not in FAILURE_STAGES:
-            raise InvalidAction(f"There is no stage {request.stage}.")
-        if request.queue and request.queue not in QUEUES:
-            raise InvalidAction(f"There is no queue {request.queue}.")
-        if document and not (document.isascii() and document.isdigit() and len(document) < 19):
-            raise InvalidAction(f"There is no document {document}.")
-        return request
-
-    @property
-    def fields(self) -> dict[str, str]:
-        """The fields that are not empty."""
-        return {name: value for name in _FIELDS if (value := getattr(self, name))}
-
-    @property
-    def result_url(self) -> str:
-        """The page that shows the result."""
-        if self.action.endswith("-alert"):
-            return "/alerts"
-        if self.site:
-            return f"/sites/{quote(self.site)}"
-        if self.queue:
-            return "/queues"
-        return "/log" if self.action == "reconcile" else "/failures"
-
-
-@dataclass(frozen=True)
-class ActionResult:
-    preview: str
-    done: str = ""
-    details: list[str] = field(default_factory=list)
-    changes: bool = True
-    """False: there is nothing to do, and `preview` says why."""
-
-    @property
-    def message(self) -> str:
-        return self.done if self.changes else self.preview
 
 
 @dataclass(frozen=True)
@@ -105,7 +41,7 @@ class _Site:
         """Whether a retry that is part of `run_id` joins the active run or starts a new one."""
         active = self.stage in STAGES and self.outcome is None
         if active and run_id == self.run_id:
-            return f"Run {self.run_id}, which is in {self.stage}, includes the retry."
+            return f"Run {self.run_id}, which is in {stage_name(self.stage)}, includes the retry."
         new_run = "A new run retries only these units and then runs the stages after them."
         return f"{new_run} It supersedes run {self.run_id}." if active else new_run
 
@@ -133,15 +69,18 @@ def _retry(connection: Connection, request: ActionRequest, user: str, dry_run: b
     with connection.transaction(force_rollback=dry_run):
         retried = engine.retry_failed(connection, site.name, request.stage or None)
     if not retried.units:
-        return ActionResult(f"Nothing has failed in {request.stage or 'any stage'} of {site.name}.", changes=False)
+        return ActionResult(
+            f"Nothing has failed in {stage_name(request.stage) or 'any stage'} of {site.name}.", changes=False
+        )
     units = f"{_pluralize_units(retried.units, retried.stage)} of {site.name}"
-    stage = f" in {retried.stage}" if retried.stage else ""
+    stage = f" in {stage_name(retried.stage)}" if retried.stage else ""
     return ActionResult(
         f"{units} will be retried{stage}.",
         f"{units} retried{stage}, in run {retried.run_id}.",
         [
             *(
-                f"{_pluralize_units(group.units, group.stage)} failed in {group.stage} with {group.error_code}"
+                f"{_pluralize_units(group.units, group.stage)} failed in {stage_name(group.stage)}"
+                f" with {group.error_code}"
                 for group in failed
             ),
             site.describe_retry(retried.run_id),
@@ -160,11 +99,11 @@ def _retry_document(connection: Connection, request: ActionRequest, dry_run: boo
         retried = engine.retry_units(connection, site.name, request.stage, [int(request.document)])
     if row is None or not retried.units:
         return ActionResult(
-            f"This document of {site.name} has not permanently failed in {request.stage}.", changes=False
+            f"This document of {site.name} has not permanently failed in {stage_name(request.stage)}.", changes=False
         )
     name, code, message = row
     return ActionResult(
-        f"{name} of {site.name} will be retried in {request.stage}.",
+        f"{name} of {site.name} will be retried in {stage_name(request.stage)}.",
         f"{name} of {site.name} retried in run {retried.run_id}.",
         [f"It failed with {code}: {message}", site.describe_retry(retried.run_id)],
     )
@@ -179,14 +118,15 @@ def _retry_group(connection: Connection, request: ActionRequest, dry_run: bool) 
     retries = list(retry_failures(connection, group, dry_run))
     units = sum(sum(retry.units.values()) for retry in retries)
     problems = [f"{retry.site}: {retry.problem}" for retry in retries if retry.problem]
-    failed = "failed" + (f" in {request.stage}" if request.stage else "")
+    failed = "failed" + (f" in {stage_name(request.stage)}" if request.stage else "")
     failed += f" with {request.error}" if request.error else ""
     if not retries:
         return ActionResult(f"Nothing {failed}.", changes=False)
     of_sites = sum(bool(retry.site) for retry in retries) - len(problems)
     what = pluralize(units, "unit") + (f" of {pluralize(of_sites, 'site')}" if of_sites else "") + f" that {failed}"
     sites = [
-        f"{retry.site or 'alerts'}: {join_words([f'{number:,} in {stage}' for stage, number in retry.units.items()])}"
+        f"{retry.site or 'alerts'}: "
+        + join_words([f"{number:,} in {stage_name(stage)}" for stage, number in retry.units.items()])
         for retry in retries
         if not retry.problem
     ]
@@ -226,7 +166,7 @@ def _cancel(connection: Connection, request: ActionRequest, user: str, dry_run: 
     if run_id is None:
         return ActionResult(f"{site.name} has no active run.", changes=False)
     return ActionResult(
-        f"Run {run_id} of {site.name}, which is in {site.stage}, will be cancelled.",
+        f"Run {run_id} of {site.name}, which is in {stage_name(site.stage)}, will be cancelled.",
         f"Run {run_id} of {site.name} cancelled.",
         ["Finished documents are kept. The next run processes the others."],
     )
@@ -363,4 +303,11 @@ ACTIONS = {
     "pause-alert": Action("Pause the alert?", "Pause", _pause_alert),
     "resume-alert": Action("Resume the alert?", "Resume", _resume_alert),
     "remove-alert": Action("Remove the alert?", "Remove", _remove_alert),
+    "retry-selected": Action("Retry the selection?", "Retry", selection_actions.retry),
+    "add-site": Action("Add the site?", "Add the site", site_actions.add),
+    "edit-site": Action("Change the site?", "Save", site_actions.edit),
+    "remove-site": Action("Remove the site?", "Remove the site", site_actions.remove),
+    "set-date": Action("Set the date?", "Set the date", skipped_actions.set_date),
+    "ignore-entry": Action("Ignore the entry?", "Ignore", skipped_actions.ignore),
+    "report-entry": Action("Report the entry again?", "Report again", skipped_actions.report),
 }

@@ -25,7 +25,9 @@ from clerk.web.live_updates import Broadcaster
 from clerk.web.pages import (
     actions,
     document,
+    downloads,
     failures,
+    job,
     log,
     overview,
     probes,
@@ -33,8 +35,10 @@ from clerk.web.pages import (
     saved_searches,
     search,
     site,
+    site_form,
     sites,
     skipped,
+    skipped_form,
     votes,
 )
 from clerk.web.rendering import WEB_DIR, render
@@ -45,12 +49,15 @@ logger = logging.getLogger(__name__)
 _ROUTES = [
     Route("/", overview.show),
     Route("/sites", sites.show),
+    Route("/sites/new", site_form.new, methods=["GET"]),
     Route("/failures", failures.show),
     Route("/failures/documents", failures.show_documents),
     Route("/skipped", skipped.show),
     Route("/queues", queues.show),
+    Route("/jobs/{job:int}", job.show),
     Route("/log", log.show),
     Route("/search", search.show),
+    Route("/search.csv", search.show_csv),
     Route("/alerts", saved_searches.show),
     Route("/feeds/alerts/{name}.atom", saved_searches.saved_search_feed),
     Route("/feeds/sites/{subdomain}.atom", saved_searches.site_feed),
@@ -59,9 +66,13 @@ _ROUTES = [
     Route("/sites/{subdomain:path}/documents/{document:int}/pages/{page:int}.png", document.image),
     Route("/sites/{subdomain:path}/documents/{document:int}/pages/{page:int}.svg", document.matches),
     Route("/sites/{subdomain:path}/documents/{document:int}/document.{extension}", document.original),
+    Route("/sites/{subdomain:path}/documents/{document:int}/text.txt", downloads.text),
+    Route("/sites/{subdomain:path}/documents/{document:int}/searchable.pdf", downloads.searchable),
     Route("/sites/{subdomain:path}/votes", votes.show_votes),
+    Route("/sites/{subdomain:path}/votes.csv", votes.show_votes_csv),
     Route("/sites/{subdomain:path}/votes/{vote}", votes.show_vote),
     Route("/sites/{subdomain:path}/people", votes.show_people),
+    Route("/sites/{subdomain:path}/people.csv", votes.show_people_csv),
     Route("/sites/{subdomain:path}/people/{person}", votes.show_person),
     Route("/sites/{subdomain:path}", site.show),
     Route("/metrics", probes.metrics),
@@ -69,10 +80,12 @@ _ROUTES = [
     Route("/readyz", probes.ready),
     Mount("/static", StaticFiles(directory=WEB_DIR / "static")),
 ]
-_LIVE_PAGES = [overview.show, sites.show, site.show, failures.show, skipped.show, queues.show, log.show]
-_PAGES = (overview, sites, site, document, search, saved_searches, failures, skipped, queues, log)
+_LIVE_PAGES = [overview.show, sites.show, site.show, failures.show, skipped.show, queues.show, log.show, job.show]
+_PAGES = (overview, sites, site, document, search, saved_searches, failures, skipped, queues, log, job)
 _MAX_RENDER_PROCESSES = 2
 """Each renders one page of a PDF; more would take CPU time from the pipeline."""
+_MAX_LOOKUPS = 2
+"""Sources that the forms of new sites look at, each in a thread."""
 QUERIES: list[SampleQuery] = [
     *(query for module in _PAGES for query in module.QUERIES),
 ]
@@ -98,13 +111,15 @@ def create_app(
     app.state.overview = overview.cached_overview(pool)
     app.state.storage_dir, app.state.publish_dir = storage_dir, publish_dir
     app.state.public_url = public_url
+    app.state.lookup_slots = asyncio.Semaphore(_MAX_LOOKUPS)
     app.state.render_slots = asyncio.Semaphore(_MAX_RENDER_PROCESSES)
     app.state.readiness = probes.Readiness(partial(pool.check, QUERIES))
     app.state.broadcaster = Broadcaster(app, _LIVE_PAGES)
     app.router.routes.append(Route("/events", app.state.broadcaster.events))
     if executor is not None:
         app.state.executor = executor
-        app.router.routes.extend(actions.ROUTES)
+        # Before the page of a site, whose path matches everything below /sites.
+        app.router.routes[:0] = [*actions.ROUTES, *site_form.ROUTES, *skipped_form.ROUTES]
         app.add_middleware(RequestContextMiddleware, tokens=executor.tokens)
     return AuthMiddleware(app, token)
 
@@ -122,6 +137,7 @@ def _show_timeout(request: Request, error: QueryCanceled) -> Response:
 
 def _show_http_error(request: Request, error: HTTPException) -> Response:
     title = "Not found" if error.status_code == 404 else "The request failed"
-    response = render("error.html", error.status_code, title=title, message=error.detail)
+    message = "There is no page at this address." if error.detail == "Not Found" else error.detail
+    response = render("error.html", error.status_code, title=title, message=message)
     response.headers.update(error.headers or {})
     return response

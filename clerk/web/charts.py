@@ -1,6 +1,7 @@
-"""Computes the coordinates of the SVG charts from numbers; templates/charts.html draws them.
+"""Computes the coordinates of the charts from numbers; templates/charts.html draws them.
 
-The coordinate system is about as wide as a chart on the page, so that text keeps its size.
+Horizontal coordinates are percentages of the width, vertical ones are pixels: a chart fills its place, and its text
+keeps its size.
 """
 
 from __future__ import annotations
@@ -10,12 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-LEFT, RIGHT = 44.0, 338.0
 TOP, BOTTOM = 8.0, 108.0
-ROW_HEIGHT = 26.0
-BARS_LEFT, BARS_RIGHT = 92.0, 270.0
-"""Between the labels and the values."""
-_COLUMN_GAP = 2.0
+_COLUMN_SHARE = 0.8
+"""The rest of an hour's place is the gap to the next."""
 _LABEL_INTERVAL = 6
 """Hours between the labels of the time axis."""
 
@@ -31,6 +29,8 @@ class Column:
     """One hour: the failed part is stacked on the done part."""
 
     x: float
+    """The left end of the hour's place."""
+    place: float
     width: float
     done_y: float
     done_height: float
@@ -53,23 +53,25 @@ class ColumnChart:
     failed: int
     busiest: Column
 
+    @property
+    def is_empty(self) -> bool:
+        return not (self.done or self.failed)
+
 
 @dataclass(frozen=True)
 class Bar:
     label: str
-    y: float
-    width: float
+    percent: float
+    """Of the longest possible bar."""
     text: str
     href: str
 
 
 @dataclass(frozen=True)
 class BarChart:
-    """Horizontal bars."""
+    """Horizontal bars on one scale that begins at zero. Each has its value beside it, so there is no axis."""
 
     bars: list[Bar]
-    value_ticks: list[Tick]
-    height: float
 
 
 def column_chart(
@@ -79,15 +81,16 @@ def column_chart(
     hours = [last - timedelta(hours=back) for back in reversed(range(number))]
     values = [counts.get(hour, (0, 0)) for hour in hours]
     top = round_up(max(done + failed for done, failed in values))
-    step = (RIGHT - LEFT) / number
+    place = 100 / number
     height = BOTTOM - TOP
     columns = []
     for index, (hour, (done, failed)) in enumerate(zip(hours, values, strict=True)):
         done_height, failed_height = height * done / top, height * failed / top
         columns.append(
             Column(
-                x=LEFT + index * step,
-                width=step - _COLUMN_GAP,
+                x=index * place,
+                place=place,
+                width=place * _COLUMN_SHARE,
                 done_y=BOTTOM - done_height,
                 done_height=done_height,
                 failed_y=BOTTOM - done_height - failed_height,
@@ -102,7 +105,7 @@ def column_chart(
         columns=columns,
         value_ticks=[Tick(BOTTOM - height * part / 2, abbreviate(top * part / 2)) for part in (0, 1, 2)],
         time_ticks=[
-            Tick(column.x + column.width / 2, f"{column.hour:%H}:00")
+            Tick(column.x + column.width / 2, f"{column.hour:%a}" if column.hour.hour == 0 else f"{column.hour:%H}:00")
             for column in columns
             if column.hour.hour % _LABEL_INTERVAL == 0
         ],
@@ -112,16 +115,10 @@ def column_chart(
     )
 
 
-def bar_chart(values: Sequence[tuple[str, float, str, str]], unit: str = "") -> BarChart:
-    """`values` are tuples of label, value, value as text, and link."""
-    top = round_up(max(value for _, value, _, _ in values))
-    width = BARS_RIGHT - BARS_LEFT
-    bars = [
-        Bar(label, index * ROW_HEIGHT, width * value / top, text, href)
-        for index, (label, value, text, href) in enumerate(values)
-    ]
-    ticks = [Tick(BARS_LEFT + width * part / 2, abbreviate(top * part / 2) + unit) for part in (0, 1, 2)]
-    return BarChart(bars, ticks, len(bars) * ROW_HEIGHT)
+def bar_chart(values: Sequence[tuple[str, float, str, str]], end: float | None = None) -> BarChart:
+    """`values` are tuples of label, value, value as text, and link. The scale ends at `end` or the largest value."""
+    longest = end or max(value for _, value, _, _ in values) or 1
+    return BarChart([Bar(label, 100 * value / longest, text, href) for label, value, text, href in values])
 
 
 def round_up(value: float) -> float:

@@ -57,6 +57,12 @@ class DocumentFiles:
         """The file as it was fetched, if it is a PDF."""
         return self.original if self.document.media_type == PDF else None
 
+    @property
+    def has_ocr_text(self) -> bool:
+        """Whether OCR recognized text that the PDF itself does not have."""
+        pages = self.manifest.pages if self.manifest else []
+        return self.pdf is not None and any(page.method == manifest.OCR for page in pages)
+
     def page(self, number: int) -> PageView:
         text = self._text(number)
         ocr = next((page for page in self.manifest.pages if page.page == number), None) if self.manifest else None

@@ -7,15 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from clerk.humanize import pluralize
+from clerk.stage_names import stage_name
 
 PHASES = {"fetch": 1, "ocr": 2, "compilation": 3, "extraction": 3, "deploy": 4}
-_TITLES = {
-    "fetch": "Fetch",
-    "ocr": "OCR",
-    "compilation": "Compilation",
-    "extraction": "Extraction",
-    "deploy": "Deploy",
-}
 _OUTCOMES_WITHOUT_WORK = ("succeeded", "partial", "unchanged", "no_documents")
 
 
@@ -48,7 +42,7 @@ def _stage_node(site: Mapping[str, Any], stage: str) -> Node:
     if failed and completed:
         label = f"{label}, {failed:,} failed"
     detail = f"{ended:,} of {total:,}" if total else ""
-    return Node(_TITLES[stage], stage, state, label, detail, min(1.0, ended / total) if total else 0)
+    return Node(stage_name(stage), stage, state, label, detail, min(1.0, ended / total) if total else 0)
 
 
 def _state(site: Mapping[str, Any], phase: int, total: int, completed: int, failed: int) -> tuple[str, str]:

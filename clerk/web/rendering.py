@@ -14,7 +14,9 @@ import jinja2
 from starlette.responses import HTMLResponse
 
 from clerk.humanize import format_duration, pluralize
-from clerk.web.sanitize import sanitize_text, split_commands, split_highlights
+from clerk.stage_names import stage_name
+from clerk.web.sanitize import sanitize_text, split_commands, split_highlights, split_jobs
+from clerk.web.table_labels import label_cells
 
 WEB_DIR = Path(__file__).parent
 _AGE_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
@@ -74,12 +76,15 @@ _templates.filters |= {
     "age": _format_age,
     "capitalize_first": _capitalize_first,
     "duration": format_duration,
+    "label_cells": label_cells,
     "number": "{:,}".format,
     "pluralize": pluralize,
     "sanitize": sanitize_text,
     "shell_quote": shlex.quote,
     "split_commands": split_commands,
     "split_highlights": split_highlights,
+    "split_jobs": split_jobs,
+    "stage_name": stage_name,
     "utc": _format_utc,
 }
 _templates.tests |= {"web_url": _is_web_url}

@@ -11,6 +11,7 @@ from clerk.archive.query import HIGHLIGHT
 
 _INVALID = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 _BIDI_OVERRIDES = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_JOB = re.compile(r"(\bjob [0-9]{1,18}\b)")
 _COMMAND = re.compile(r"(clerk [^;\s]+(?: (?!--)[^;\s]+)?(?: --[^;\s]+(?: [^;\s-][^;\s]*)?)*)")
 """`clerk`, its command, at most one positional argument, then options."""
 
@@ -35,3 +36,9 @@ def split_highlights(text: str) -> list[tuple[str, bool]]:
 def split_commands(text: str) -> list[tuple[str, bool]]:
     """Split a remedy into parts, and whether each is a command: ("start a worker: ", False), ("clerk worker", True)."""
     return [(part, number % 2 == 1) for number, part in enumerate(_COMMAND.split(sanitize_text(text))) if part]
+
+
+def split_jobs(text: str) -> list[tuple[str, str]]:
+    """Split a text into parts, each with the number of the job that it names, or with an empty string."""
+    parts = _JOB.split(sanitize_text(text))
+    return [(part, part.rpartition(" ")[2] if number % 2 else "") for number, part in enumerate(parts) if part]

@@ -1,4 +1,4 @@
--- needs: 0022
+-- needs: 0031
 -- Per statement. A trigger with transition tables cannot have a column list: the function ignores other columns.
 create or replace trigger clerk_record_change
     after update on procrastinate_jobs

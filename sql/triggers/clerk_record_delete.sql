@@ -1,4 +1,4 @@
--- needs: 0020
+-- needs: 0031
 create or replace trigger clerk_record_delete
     after delete on procrastinate_jobs
     referencing old table as old_jobs

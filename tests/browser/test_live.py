@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, ViewportSize, expect
 
 from clerk.db.connection import connect_to
-from tests.browser.conftest import PHONE, Installation, open_window
+from tests.browser.conftest import Installation, open_window
+
+NARROW: ViewportSize = {"width": 660, "height": 640}
+"""Wider than a phone, where rows are cards, but narrower than the table, which scrolls."""
 
 
 def test_the_overview_is_updated_in_place_during_a_run(browser: Browser, published: Installation) -> None:
@@ -14,7 +17,7 @@ def test_the_overview_is_updated_in_place_during_a_run(browser: Browser, publish
         events = page.locator("#part-events").get_by_role("row")
         expect(page.locator("#live")).to_contain_text("Live")
         count = events.count()
-        page.locator("#part-stages summary").click()
+        page.locator("#part-hours summary").first.click()
         page.evaluate("window.notReloaded = true")
         with connect_to(published.database) as connection:
             connection.execute("select clerk_start_run('springfield')")
@@ -23,11 +26,11 @@ def test_the_overview_is_updated_in_place_during_a_run(browser: Browser, publish
         expect(events).to_have_count(count + 1)
         expect(events.nth(1)).to_contain_text("springfield")
         assert page.evaluate("window.notReloaded"), "the page was reloaded"
-        expect(page.locator("#part-stages details")).to_have_attribute("open", "")
+        expect(page.locator("#part-hours details").first).to_have_attribute("open", "")
 
 
 def test_typed_text_focus_and_scroll_position_survive_an_update(browser: Browser, published: Installation) -> None:
-    with published.dashboard() as base_url, open_window(browser, base_url, **PHONE) as window:
+    with published.dashboard() as base_url, open_window(browser, base_url, viewport=NARROW) as window:
         page = window.open("/sites")
         field, link = page.get_by_label("Name contains"), page.get_by_role("link", name="springfield")
         table = page.get_by_role("region", name="Sites")

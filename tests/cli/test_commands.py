@@ -22,10 +22,12 @@ ROOT = Path(__file__).parents[2]
 SERVICES = {"clerk dashboard", "clerk demo", "clerk serve", "clerk up", "clerk worker"}
 REPORTS = {
     "clerk alert list",
+    "clerk completion",
     "clerk config",
     "clerk db status",
     "clerk db url",
     "clerk db verify",
+    "clerk doctor",
     "clerk document pdf",
     "clerk legacy inspect",
     "clerk metrics",
@@ -76,7 +78,7 @@ def test_help_has_an_example_that_names_the_command(command: str, clerk_command:
 def test_reports_have_json_and_changes_have_a_dry_run(command: str) -> None:
     options = {option for parameter in ALL[command].params for option in parameter.opts}
     if command in REPORTS:
-        assert "--json" in options
+        assert "--json" in options or command == "clerk completion", "a script for a shell"
     elif command not in SERVICES:
         assert "--dry-run" in options, "if it is a report, add it to REPORTS"
 
@@ -132,12 +134,15 @@ def test_an_unreachable_database_has_exit_code_3(clerk_command: Clerk, monkeypat
     for arguments in (["db", "up"], ["db", "status"], ["db", "verify", "--json"], ["verify"], ["status"]):
         outcome = clerk_command(*arguments)
         assert outcome.code == 3
-        assert outcome.out == ""
+        if "--json" in arguments:
+            assert json.loads(outcome.out)["error"]["code"] == "DatabaseUnreachable"
+        else:
+            assert outcome.out == ""
         assert outcome.err.startswith(
             "clerk: the database at postgresql://me:***@localhost:1/clerk cannot be reached ("
         )
         assert outcome.err.count("\n") == 1
-        assert "s3cret" not in outcome.err
+        assert "s3cret" not in outcome.out + outcome.err
 
 
 @pytest.mark.parametrize("arguments", [["--debug", "db", "status"], ["db", "status", "--debug"]], ids=" ".join)

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from clerk.cli import cli, site_detect
-from clerk.cli.site_import import subdomain_of
 from clerk.plugins import manager
+from clerk.sources.site_validation import subdomain_of
 from tests.conftest import Databases
 from tests.sources.vendor_sites import EARLIER, PORTALS, Portal, Server
 from tests.sources.web import Reply, Web, pdf, run_server
@@ -235,6 +235,42 @@ def test_import_adds_what_is_certain_and_reports_the_rest(
     again = json.loads(clerk("site", "import", str(towns), "--accept", "likely", "--json").stdout)
     assert again["counts"] == {"exists": 2, "added": 1, "unknown": 1, "invalid": 1}
     assert "/town" not in web.paths()
+
+
+def test_commands_request_a_source_with_the_limits_of_its_site(
+    clerk: Clerk, town: str, portal: Portal, web: Web, connection: psycopg.Connection[Any], tmp_path: Path
+) -> None:
+    agent = "Mozilla/5.0 (X11; Linux x86_64)"
+    extra = {"since": f"{EARLIER.year}-01-01", "user_agent": agent}
+
+    def agents() -> set[str]:
+        seen = {request.headers["user-agent"] for request in web.requests}
+        web.requests.clear()
+        return seen
+
+    added = clerk("site", "add", "springfield", "--url", town, "--yes", "--extra", json.dumps(extra))
+    assert (added.exit_code, agents()) == (0, {agent})
+    assert sites(connection)["springfield"][1]["user_agent"] == agent
+    assert (clerk("site", "check", "springfield").exit_code, agents()) == (0, {agent})
+    recorded = clerk("plugins", "record", "springfield", "--to", str(tmp_path / "recording"))
+    assert (recorded.exit_code, agents()) == (0, {agent})
+    towns = tmp_path / "towns.csv"
+    towns.write_text(
+        f'name,state,url,extra\nShelbyville,IL,{town},"{json.dumps(extra).replace(chr(34), 2 * chr(34))}"\n'
+    )
+    assert (clerk("site", "import", str(towns)).exit_code, agents()) == (0, {agent})
+    assert sites(connection)["shelbyville"][1] == {**extra, "portal": portal.extra["portal"]}
+    refused = clerk("site", "add", "other", "--url", town, "--yes", "--extra", '{"user_agent": "\\n"}')
+    assert (refused.exit_code, agents()) == (1, set())
+    assert "extra 'user_agent' must be text" in str(refused.exception)
+
+    connection.execute("update sites set extra = (extra::jsonb || %s)::text", [json.dumps({"budget": {"requests": 1}})])
+    listing = json.loads(clerk("site", "check", "springfield", "--json").stdout)["listing"]
+    assert (listing["complete"], "at most 1 requests per run" in listing["stopped"]) == (False, True)
+    web.routes["/robots.txt"] = Reply(b"User-agent: clerk\nDisallow: /iqm2")
+    connection.execute("update sites set extra = (extra::jsonb - 'budget')::text")
+    assert "RobotsDisallowed" in clerk("site", "check", "springfield").stdout
+    assert "disallow" in clerk("site", "detect", f"{web.url}{portal.listing}").stdout.lower()
 
 
 def test_import_with_addresses_refuses_unknown_columns_and_update(clerk: Clerk, tmp_path: Path) -> None:

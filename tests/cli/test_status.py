@@ -33,17 +33,17 @@ def worker(database: Url) -> Iterator[Worker]:
 def test_without_sites(clerk_command: Clerk) -> None:
     result = clerk_command("status")
     assert result.code == 0
-    assert result.out.startswith("0 sites. Add one with `clerk site add`.\n\nNo alerts.\n")
+    assert result.out.startswith("0 sites. Add one with `clerk site add`.\n\nNothing needs attention.\n")
 
 
 def test_alerts_come_first_then_stages(connection: psycopg.Connection, clerk_command: Clerk) -> None:
     add_site(connection, documents=4)
     engine.start_run(connection, "town", first_phase=2)
     result = clerk_command("status").out
-    assert result.splitlines()[0].startswith("1 site: 1 running; health 100")
+    assert result.splitlines()[0].startswith("1 site: 1 running; no run has ended yet; ")
     assert result.index("! no worker processes queue ocr: no worker is alive; 4 jobs wait") < result.index("stages")
-    (ocr,) = [line.split() for line in result.splitlines() if line.startswith("  ocr ") and "/" in line]
-    assert ocr == ["ocr", "1", "0/4"]
+    (ocr,) = [line.split() for line in result.splitlines() if line.startswith("  OCR ") and "/" in line]
+    assert ocr == ["OCR", "1", "0/4"]
 
 
 def test_pipeline_status_is_the_same_command(connection: psycopg.Connection, clerk_command: Clerk) -> None:
@@ -90,7 +90,7 @@ def test_failed_documents_of_a_site_come_first(
     assert result.startswith("town: the run finished with 1 failed document at ")
     assert "\n30 documents: 29 processed, 1 failed; 0 pages\n" in result
     lines = result[result.index("  document") :].splitlines()
-    assert lines[1].split()[:5] == ["Council", "2000-01-02", "ocr", "failed", "1"]
+    assert lines[1].split()[:5] == ["Council", "2000-01-02", "OCR", "failed", "1"]
     assert lines[1].endswith("PdfBroken")
     assert "  and 10 more (--all)" in lines
     assert "partial" in lines[-1]
@@ -152,7 +152,7 @@ def test_watch_in_a_pipe_prints_one_line_per_update(
             if as_json:
                 assert json.loads(line)["health"]["sites"] == 1
             else:
-                assert "0 of 1 site running, 0 jobs waiting, 0 running; no alerts" in line
+                assert "0 of 1 site running, 0 jobs waiting, 0 running; nothing needs attention" in line
         process.send_signal(signal.SIGINT)
         process.stdout.read()
     assert process.returncode == 0

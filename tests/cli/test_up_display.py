@@ -75,19 +75,19 @@ def test_counts_and_events(database: Url, connection: psycopg.Connection) -> Non
     with connect_worker(database, "0123456789ab clerk 77 machine-a") as worker:
         run_with(worker, "ocr", items=tuple(items[:2]))
         status = read(connection)
-        (ocr,) = [line.split() for line in lines(status, []) if line.startswith("  ocr")]
-        assert ocr == ["ocr", "·", "·", "1", "of", "3", "2", "3"]
+        (ocr,) = [line.split() for line in lines(status, []) if line.startswith("  OCR")]
+        assert ocr == ["OCR", "·", "·", "1", "of", "3", "2", "3"]
         assert status.sites == {"completed": 1}
         texts = [event.text for event in list_events(status)]
         assert texts[0].startswith("town: run ended: partial: ")
         assert texts[0].endswith(" (1 document processed, 2 failed)")
-        assert any(text.startswith("town: ocr of 2 documents failed: PdfBroken") for text in texts)
+        assert any(text.startswith("town: OCR of 2 documents failed: PdfBroken") for text in texts)
         engine.start_run(connection, "town")
         status = read(connection)
         assert status.open_jobs == 1
-        (fetch,) = [line.split() for line in lines(status, []) if line.startswith("  fetch")]
-        assert fetch[:3] == ["fetch", "1", "·"]
-        assert "  1 site: 1 in fetch" in lines(status, [])
+        (fetch,) = [line.split() for line in lines(status, []) if line.startswith("  Fetch")]
+        assert fetch[:3] == ["Fetch", "1", "·"]
+        assert "  1 site: 1 in Fetch" in lines(status, [])
         assert [row.worker_id for row in status.workers] == [worker.number]
 
 

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from clerk import config
-from clerk.cli.worker import _is_idle
+from clerk.cli.worker import ProcessPlan, _is_idle, describe_plans, plan_processes
 from clerk.pipeline.engine import QUEUES
 from clerk.process.holder import short_host
 from tests.cli.conftest import Clerk
@@ -44,6 +44,28 @@ def test_unknown_engine(clerk_command: Clerk, command: str, monkeypatch: pytest.
     result = clerk_command(command)
     assert result.code == 1
     assert "CLERK_OCR_ENGINE is 'easyocr'; the engines are pytesseract, tesserocr" in result.err
+
+
+@pytest.mark.parametrize("concurrency", [None, 10])
+def test_one_process_runs_one_ocr_job_per_core(concurrency: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clerk.cli.worker.count_cores", lambda: 4)
+    (plan,) = plans = plan_processes(QUEUES, 1, concurrency)
+    assert (plan.concurrency, plan.cpu_concurrency) == (10, 4)
+    assert describe_plans(plans) == (
+        "1 process, 4 cores can be used; 1 for fetch, ocr, compilation, extraction, deploy, coordinator, delivery:"
+        " 10 jobs at a time, at most 4 of ocr, compilation and extraction (one per core)"
+    )
+
+
+def test_a_process_per_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clerk.cli.worker.count_cores", lambda: 2)
+    plans = plan_processes(QUEUES, None, None)
+    assert [plan.cpu_concurrency for plan in plans] == [None, None, None]
+    assert describe_plans(plans) == (
+        "3 processes, 2 cores can be used; 1 for fetch, deploy, coordinator, delivery: 10 jobs at a time;"
+        " 2 for ocr, compilation, extraction: 1 job at a time each"
+    )
+    assert ProcessPlan(("ocr",), 8).cpu_concurrency is None, "who asks for 8 gets 8"
 
 
 @pytest.fixture

@@ -87,10 +87,13 @@ def run_refused(environment: dict[str, str], port: str = "0") -> tuple[int, str]
     return done.returncode, done.stderr
 
 
-def test_nothing_published_is_a_one_line_error(database: Url, archives: Archives) -> None:
-    code, message = run_refused(environment(database, archives))
-    assert code == EXIT_FAILURE
-    assert message == f"clerk: nothing is published under {archives.published}: check the sites with `clerk status`.\n"
+def test_archives_that_are_published_later_appear(database: Url, archives: Archives) -> None:
+    with serving(database, archives) as (_, address), httpx2.Client(base_url=address, timeout=60) as client:
+        assert "Nothing has been published yet." in client.get("/").text
+        archives.publish("springfield", "one")
+        page = client.get("/").text
+        assert "Nothing has been published yet." not in page
+        assert '<a href="/springfield">springfield</a>' in page
 
 
 def test_a_missing_datasette_names_the_package_to_install(database: Url, archives: Archives, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from clerk.datasette_app.app import create_app
 from clerk.datasette_app.site_metadata import SiteMetadata
 from clerk.db.sites import SiteRow
 from clerk.publish.versions import SiteVersions
+from tests.archive.published import write_archive
 from tests.datasette_app.conftest import Archives
 
 HOSTILE = "<script>alert(1)</script>"
@@ -21,7 +22,8 @@ SITES = [
         "Springfield",
         "IL",
         "city",
-        extra='{"source": "City Clerk", "source_url": "https://city.example/", "license": "CC0", "path": "/home/me"}',
+        extra='{"source": "City Clerk", "source_url": "https://city.example/", "license": "CC0", "path": "/home/me",'
+        ' "about": "A local newspaper", "about_url": "https://paper.example/"}',
     ),
     SiteRow("riverton", f"Riverton {HOSTILE}", extra='{"source_url": "javascript:alert(1)"}'),
 ]
@@ -73,6 +75,9 @@ def test_a_site_shows_its_metadata(archives: Archives, client: TestClient) -> No
     assert 'href="https://city.example/"' in page
     assert "City Clerk" in page
     assert "CC0" in page
+    assert 'href="https://paper.example/"' in page
+    assert "A local newspaper" in page
+    assert "<title>Springfield: meeting archive</title>" in page
     assert "/home/me" not in page
 
 
@@ -168,6 +173,73 @@ def test_page_text_is_escaped(archives: Archives, client: TestClient, path: str)
     assert "alert(1)" in answer.text
     assert HOSTILE not in answer.text
     assert "<img src=x" not in answer.text
+
+
+def test_tables_show_the_beginning_of_a_text_and_link_to_the_whole(archives: Archives, client: TestClient) -> None:
+    text = "The council spoke. " * 100 + f"{HOSTILE} Bike lanes came last."
+    archives.publish("springfield", text, "Short.")
+    path = "/-/pages/springfield/minutes/2024-03-05/City%20Council/1"
+    page = client.get("/springfield/minutes").text
+    assert f'… <a class="clerk-whole" href="{path}">whole page</a>' in page
+    assert f'<a href="{path}">1</a>' in page
+    assert '<a href="/-/meetings/springfield/2024-03-05/City%20Council">City Council</a>' in page
+    assert "Bike lanes" not in page
+    found = client.get("/springfield/minutes?_search=lanes").text
+    assert "Bike <mark>lanes</mark> came last." in found
+    assert f'href="{path}?q=lanes">whole page</a>' in found
+    row = client.get("/springfield/minutes/1").text
+    assert "Bike lanes came last." in row, "the page of one row has the whole text"
+    assert "whole page" not in row
+    assert client.get("/springfield/minutes.json?_shape=array&page=1").json()[0]["text"] == text
+    assert HOSTILE not in page + found + row
+
+
+def test_a_readable_page_per_meeting(archives: Archives, client: TestClient) -> None:
+    pages = [
+        {"kind": "minutes", "page": 1, "text": f"The council spoke of bike lanes. {HOSTILE}", "meeting": "Parks/Trees"},
+        {"kind": "minutes", "page": 2, "text": "Adjourned.", "meeting": "Parks/Trees"},
+        {"kind": "agenda", "page": 1, "text": "Bike lanes", "meeting": "Parks/Trees",
+         "source_url": "https://city.example/agenda.pdf", "added_at": "2024-03-09T10:00:00Z"},
+        {"kind": "packet", "page": 1, "text": "Maps", "meeting": "Parks/Trees"},
+        {"kind": "minutes", "page": 1, "text": "Another day", "meeting": "Parks/Trees", "date": "2023-01-10"},
+    ]  # fmt: skip
+    draft = archives.storage / "draft.db"
+    draft.parent.mkdir(parents=True)
+    write_archive(draft, *pages)
+    SiteVersions(archives.published, "springfield").publish(draft, keep=2)
+    listed = client.get("/-/meetings/springfield").text
+    path = "/-/meetings/springfield/2024-03-05/Parks%2FTrees"
+    assert re.findall(r'<a href="(/-/meetings/springfield/[^"]*)"', listed) == [
+        path,
+        "/-/meetings/springfield/2023-01-10/Parks%2FTrees",
+    ]
+    assert '<span class="meta">minutes, agenda, packet</span>' in listed
+    assert "2024-03-05" not in client.get("/-/meetings/springfield?year=2023").text
+    assert "No meeting matches these filters." in client.get("/-/meetings/springfield?body=None").text
+    page = client.get(path).text
+    assert "<h1><bdi>Parks/Trees</bdi>, 2024-03-05</h1>" in page
+    assert "Springfield, Parks/Trees, meeting of 5 March 2024." in page
+    for anchor in ("minutes", "minutes-1", "minutes-2", "agenda-1", "packet-1"):
+        assert f'id="{anchor}"' in page
+    assert (
+        '<a href="https://city.example/agenda.pdf" rel="noreferrer noopener">https://city.example/agenda.pdf</a>'
+        in page
+    )
+    assert "No votes were found in the documents of this meeting." in page
+    assert "Another day" not in page
+    assert HOSTILE not in page
+    assert 'href="/-/pages/springfield/minutes/2024-03-05/Parks%2FTrees/2"' in page
+    assert "<mark>bike</mark>" in client.get(f"{path}?q=bike").text
+    for missing in (f"{path}x", "/-/meetings/springfield/2024-03-06/x", "/-/meetings/nowhere", "/-/meetings/%2e%2e"):
+        assert client.get(missing).status_code == 404
+
+
+def test_only_the_first_pages_of_a_long_document_are_shown(archives: Archives, client: TestClient) -> None:
+    archives.publish("springfield", *(f"text {number}." for number in range(1, 121)))
+    page = client.get("/-/meetings/springfield/2024-03-05/City%20Council").text
+    assert "text 100." in page
+    assert "text 101." not in page
+    assert "The first 100 of 120 pages are shown." in page
 
 
 def test_the_csp_allows_only_datasettes_own_scripts(archives: Archives, client: TestClient) -> None:
@@ -302,7 +374,8 @@ def test_site_names_are_kept_while_the_database_is_unreachable(caplog: pytest.Lo
 def test_a_site_links_to_its_search_and_hides_the_search_tables(archives: Archives, client: TestClient) -> None:
     archives.publish("north.haven", "The budget.")
     page = client.get("/north~2Ehaven").text
-    assert '<form action="/north~2Ehaven/search" method="get" role="search">' in page
+    assert '<form action="/north~2Ehaven/search" method="get" role="search" class="clerk-search">' in page
+    assert '<a href="/-/meetings/north.haven/2024-03-05/City%20Council"><bdi>City Council</bdi></a>' in page
     assert 'href="/north~2Ehaven/document_sources"' in page
     for table in ("minutes_search", "minutes_fts", "search_changes"):
         assert f'href="/north~2Ehaven/{table}"' not in page

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -42,6 +44,7 @@ def fetch(client: TestClient, url: str, status: int = 200) -> str:
 def test_the_tables_link_to_a_page_per_vote_and_person(client: TestClient) -> None:
     assert '<a href="/-/votes/springfield/1-1">to adopt Ordinance 12</a>' in fetch(client, "/springfield/votes")
     assert '<a href="/-/people/springfield/ellen-ortiz">Ellen Ortiz</a>' in fetch(client, "/springfield/people")
+    assert "contradictory, the page says passed" in fetch(client, "/springfield/votes?id=1-2")
     rolls = fetch(client, "/springfield/vote_rolls")
     assert '<a href="/-/votes/springfield/1-1">nay</a>' in rolls
     assert '<a href="/-/people/springfield/ellen-ortiz">Ortiz</a>' in rolls
@@ -55,6 +58,36 @@ def test_the_page_of_a_vote(client: TestClient) -> None:
     assert f'<a href="{path}">minutes, page 1</a>' in page
     fetch(client, path)
     assert "Contradictory:" in fetch(client, "/-/votes/springfield/1-2")
+    assert '<a href="/-/meetings/springfield/2024-03-05/City%20Council">' in page
+
+
+def test_the_votes_of_a_site_by_result(client: TestClient, database: Path) -> None:
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("update votes set result = 'failed', motion = ? where id = '1-1'", [HOSTILE])
+    page = fetch(client, "/-/votes/springfield")
+    assert "2 votes" in page
+    assert '<span aria-hidden="true">✗</span> Failed</span></a> <span>1</span>' in page
+    assert HOSTILE not in page
+    failed = fetch(client, "/-/votes/springfield?result=failed")
+    assert "to waive the fee" not in failed
+    assert 'href="/-/votes/springfield.csv?result=failed"' in failed
+    assert "No vote matches these filters." in fetch(client, "/-/votes/springfield?result=passed")
+    rows = list(csv.DictReader(io.StringIO(fetch(client, "/-/votes/springfield.csv?result=failed"))))
+    assert [row["vote_id"] for row in rows] == ["1-1"]
+    fetch(client, "/-/votes/nowhere", 404)
+
+
+def test_a_meeting_has_its_votes_and_people(client: TestClient, database: Path) -> None:
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("update votes set result = 'failed' where id = '1-1'")
+    page = fetch(client, "/-/meetings/springfield/2024-03-05/City%20Council")
+    assert '<span class="clerk-result failed"><span aria-hidden="true">✗</span> Failed</span>' in page
+    assert "Passed" not in page
+    assert 'href="/-/votes/springfield/1-1"><bdi>to adopt Ordinance 12</bdi>' in page
+    assert '<a href="#minutes-1">page 1</a>' in page
+    assert '<a href="/-/people/springfield/ellen-ortiz"><bdi>Ellen Ortiz</bdi></a>' in page
+    person = fetch(client, "/-/people/springfield/li-wei-chen")
+    assert '<a href="/-/meetings/springfield/2024-03-05/City%20Council"><bdi>City Council</bdi></a>' in person
 
 
 def test_the_page_of_a_person(client: TestClient) -> None:

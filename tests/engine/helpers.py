@@ -110,6 +110,7 @@ class Worker:
 
     def _report(self, statement: Any, job: Job, code: str, message: str, **more: Any) -> bool:
         parameters = {"job_id": job.id, "attempt": str(job.attempts), "error_code": code, "error_message": message}
+        parameters["traceback"] = f"Traceback of {code}" if code else ""
         try:
             self.connection.execute(statement, {**parameters, **more})
         except errors.RaiseException:

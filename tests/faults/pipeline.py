@@ -175,6 +175,7 @@ class Pipeline:
         db_timeout: float = 300.0,
         startup_timeout: float = 600.0,
         probe_interval: float = 0.1,
+        cpu_concurrency: int | None = None,
         deadlines: tuple[float, float] | None = None,
         variables: dict[str, str] | None = None,
         clock: float = 0.0,
@@ -194,6 +195,7 @@ class Pipeline:
                     "db_timeout": db_timeout,
                     "startup_timeout": startup_timeout,
                     "probe_interval": probe_interval,
+                    "cpu_concurrency": cpu_concurrency,
                 }
             ),
             **(variables or {}),

@@ -48,6 +48,24 @@ def test_the_last_units_of_several_sites_end_in_one_batch(pipeline: Pipeline) ->
     pipeline.check_invariants()
 
 
+def test_a_process_for_all_queues_runs_one_ocr_job_per_core(pipeline: Pipeline) -> None:
+    """Without polling, so that each job that ends, also one that fails, must be followed by the next."""
+    documents, (run,) = _start(pipeline, "a", documents=6)
+    for document in documents[:3]:
+        pipeline.plan_item("ocr", document, "wait:gate,permanent")
+    pipeline.add_site("b", documents=0)
+    other = pipeline.start_run("b")
+    pipeline.worker(concurrency=5, cpu_concurrency=2, options=_NO_POLLING)
+    until(lambda: len(pipeline.steps(stage="ocr")) == 2, "two OCR jobs run")
+    until(lambda: pipeline.counters("fetch", "b") == (1, 1, 0), "a fetch ends while OCR uses all cores")
+    assert len(pipeline.steps(stage="ocr")) == 2
+    pipeline.open_gate("gate")
+    assert pipeline.wait_for_end(run) == "partial"
+    assert pipeline.wait_for_end(other) == "no_documents"
+    assert pipeline.counters("ocr", "a") == (6, 3, 3)
+    pipeline.check_invariants()
+
+
 def test_a_locked_site_does_not_delay_the_results_of_others(pipeline: Pipeline) -> None:
     documents, (run_a, run_b) = _start(pipeline, "a", "b", documents=2)
     worker = pipeline.worker(concurrency=4)

@@ -401,8 +401,6 @@ _OWN_WRITERS = {
     "clerk/sources/recording.py _write_answer": "a recording, which can be repeated",
     "clerk/sources/recording.py write": "a recording, which can be repeated",
     "clerk/cli/votes.py export": "an export, which can be repeated",
-    "clerk/ocr/first_page.py _read": "the scratch folder of a limited process",
-    "clerk/ocr/first_page.py _read_text": "the scratch folder of a limited process",
     "clerk/ocr/layer_words.py _write_words": "the scratch folder of a limited process",
     "clerk/ocr/limited_child.py run_child": "the scratch folder of a limited process",
     "clerk/ocr/searchable_pdf.py searchable_pdf": "the scratch folder of a limited process",

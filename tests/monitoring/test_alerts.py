@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from clerk.db.connection import read_only_snapshot
+from clerk.monitoring.alert import KINDS, RUNBOOK
 from clerk.monitoring.alerts import Alert, find_alerts
 from clerk.monitoring.status import read_status
 from clerk.pipeline import engine
 from clerk.pipeline.engine import QUEUES
 from clerk.reconcile import plan
-from tests.engine.helpers import Worker, add_site, expire, run_with, start
+from tests.engine.helpers import Worker, add_site, drain, expire, one, run_with, start
 from tests.monitoring.workers import die, in_phase, register
 
 
@@ -106,7 +109,87 @@ def test_increasing_failures(connection: psycopg.Connection, items: list[int], w
 
 def test_a_failed_run(connection: psycopg.Connection, items: list[int], worker: Worker) -> None:
     run_with(worker, "compilation")
-    assert alerts(connection)["failed"].what == "the last run of 1 site failed: town"
+    alert = alerts(connection)["failed"]
+    assert alert.what == "the last run of 1 site failed (PdfBroken): town"
+    assert (alert.count, alert.since) == (1, one(connection, "select failing_since from sites"))
+    assert alert.remedy.endswith("; details: clerk why town")
+    start(connection)
+    assert "failed" in alerts(connection), "while the next run is active"
+
+
+def test_hundreds_of_failing_sources_are_one_alert(connection: psycopg.Connection, worker: Worker) -> None:
+    for number in range(30):
+        add_site(connection, f"town{number:02}", documents=0)
+        start(connection, f"town{number:02}")
+    for number in range(30):
+        code = "DownloadFailed" if number < 20 else "LocalPathMissing"
+        worker.finish(worker.take("fetch"), "failed", code)
+    drain(worker)
+    connection.execute("update sites set failing_since = now() - interval '2 days' where subdomain = 'town07'")
+    found = alerts(connection)
+    assert set(found) & {"source", "failed", "partial", "no_documents"} == {"source"}
+    alert = found["source"]
+    assert alert.what.startswith("the last fetch of 30 sites failed (DownloadFailed: 20, LocalPathMissing: 10): town")
+    assert alert.what.endswith(" and 27 more")
+    assert (alert.count, alert.severity) == (30, "error")
+    assert alert.since == one(connection, "select min(failing_since) from sites"), "since the oldest"
+    assert "clerk failures --stage fetch" in alert.remedy
+    assert (alert.as_dict()["severity"], alert.as_dict()["runbook_url"]) == ("error", "docs/runbooks/alerts.md#source")
+    with read_only_snapshot(connection):
+        health = read_status(connection).health
+    assert (health["healthy"], health["assessed"], health["healthy_percent"]) == (0, 30, 0)
+
+
+def test_a_partial_run_and_its_failed_documents(
+    connection: psycopg.Connection, items: list[int], worker: Worker
+) -> None:
+    run_with(worker, "ocr", items=tuple(items[:2]))
+    found = alerts(connection)
+    assert set(found) == {"partial", "documents"}
+    assert found["partial"].what == "the last run of 1 site was partial: town"
+    assert found["documents"].what == "2 documents of 1 site could not be processed (PdfBroken)"
+    assert found["documents"].remedy == "see them with their remedies: clerk failures --error PdfBroken"
+    assert (found["documents"].count, found["documents"].severity) == (2, "warning")
+    assert found["documents"].since is not None
+
+
+def test_a_source_without_documents(connection: psycopg.Connection, worker: Worker) -> None:
+    add_site(connection, documents=0)
+    run_with(worker)
+    alert = alerts(connection)["no_documents"]
+    assert alert.what == "the source of 1 site has no documents: town"
+    assert "clerk site show town" in alert.remedy
+
+
+def test_disks_that_are_nearly_full(connection: psycopg.Connection, worker: Worker) -> None:
+    report = """
+        insert into disk_reports (host, folder, purpose, free_bytes, total_bytes, low_since, reported_at)
+        values (%s, '/srv', 'storage', %s, 100e9, %s, %s)
+    """
+    now = one(connection, "select now()")
+    connection.execute(report, ["a", 50_000_000_000, None, now])
+    assert alerts(connection) == {}
+    connection.execute(report, ["b", 3_000_000_000, now - timedelta(hours=1), now])
+    connection.execute(report, ["gone", 0, now - timedelta(days=1), now - timedelta(hours=1)])
+    alert = alerts(connection)["disk_low"]
+    assert alert.what == "1 disk is nearly full: /srv on b (storage; 3.0 GB of 100 GB free)"
+    assert (alert.count, alert.since) == (1, now - timedelta(hours=1))
+
+
+def test_failing_deliveries(connection: psycopg.Connection, worker: Worker) -> None:
+    connection.execute(
+        "insert into saved_searches (name, query, created_by, query_error, query_error_at)"
+        " values ('a', '(', 'me', 'no', now())"
+    )
+    alert = alerts(connection)["deliveries"]
+    assert alert.what == "1 delivery of alerts to readers failed (SavedQueryInvalid)"
+    assert alert.since == one(connection, "select query_error_at from saved_searches")
+
+
+def test_every_kind_of_alert_has_a_section_in_the_runbook() -> None:
+    page = (Path(__file__).parents[2] / RUNBOOK).read_text(encoding="utf-8")
+    sections = set(re.findall(r"^### (\w+)$", page, re.MULTILINE))
+    assert set(KINDS) - sections == set()
 
 
 def test_paused_sites_and_queues(connection: psycopg.Connection, items: list[int], worker: Worker) -> None:
@@ -114,8 +197,9 @@ def test_paused_sites_and_queues(connection: psycopg.Connection, items: list[int
     engine.pause_queue(connection, "ocr", "bob")
     engine.pause_site(connection, "town", "ann")
     pauses = alerts(connection)
-    assert pauses["queue_paused"].what.startswith("queue ocr is paused by bob since ")
-    assert pauses["queue_paused"].what.endswith("; 12 jobs wait")
+    assert pauses["queue_paused"].what == "queue ocr is paused by bob; 12 jobs wait"
+    assert pauses["queue_paused"].since == one(connection, "select paused_at from queue_pauses")
+    assert pauses["queue_paused"].count == 12
     assert pauses["queue_paused"].remedy == "clerk resume --queue ocr"
     assert pauses["site_paused"].what == "1 site is paused: town (by ann)"
 

@@ -14,7 +14,7 @@ import pytest
 
 from clerk.documents.storage import Document, SiteStorage
 from clerk.errors import PdfBroken, PdfTooLarge, ReaderOutputInvalid, ReaderStalled
-from clerk.ocr import document_readers, landlock, page_render, poppler, seccomp
+from clerk.ocr import document_readers, first_page, landlock, page_render, poppler, seccomp
 from tests.ocr import pdfs
 from tests.ocr.conftest import ProcessPdf
 
@@ -215,6 +215,50 @@ def test_rendering_a_page_on_demand(install: Install, other_file: Path, tmp_path
     install("open(TARGET).read()", str(other_file))
     with pytest.raises(page_render.RenderFailed, match=r"refused: .*Permission denied"):
         page_render.render_page(tmp_path / "minutes.pdf", 1)
+
+
+@needs_landlock
+@needs_seccomp
+@pytest.mark.parametrize(
+    ("attack", "reason"),
+    [
+        ("open(TARGET).read()", "Permission denied"),
+        ("os.unlink(TARGET)", "Permission denied"),
+        ("open(f'/proc/{WORKER}/environ').read()", "Permission denied"),
+        ("socket.socket(socket.AF_INET)", "Operation not permitted"),
+    ],
+)
+def test_reading_the_first_page_at_fetch(
+    install: Install, other_file: Path, tmp_path: Path, attack: str, reason: str
+) -> None:
+    (tmp_path / "minutes.pdf").write_bytes(pdfs.digital(1))
+    stand_in = install(attack, str(other_file))
+    outside = subprocess.run([stand_in], cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False)
+    assert SUCCEEDED in outside.stderr
+    other_file.write_text("secret")
+    with pytest.raises(first_page.FirstPageUnreadable, match=rf"refused: .*{reason}"):
+        first_page.read_first_page(tmp_path / "minutes.pdf")
+    assert other_file.read_text() == "secret"
+
+
+@pytest.mark.parametrize(
+    ("attack", "message"),
+    [
+        ("b = bytearray(600 << 20)", "ran out of memory"),
+        ("open('1.txt', 'wb').write(bytes(5 << 20))", "refused: .*File too large|exceeded the size limit"),
+        ("import resource; raise OSError(str(resource.getrlimit(resource.RLIMIT_CPU)))", r"refused: \(5, 6\)"),
+        ("import time; time.sleep(600)", "did not finish within 2 s"),
+    ],
+)
+def test_the_limits_of_a_first_page(
+    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attack: str, message: str
+) -> None:
+    if "sleep" in attack:
+        monkeypatch.setattr(first_page, "_TIMEOUT", 2.0)
+    (tmp_path / "minutes.pdf").write_bytes(pdfs.digital(1))
+    install(attack, "")
+    with pytest.raises(first_page.FirstPageUnreadable, match=message):
+        first_page.read_first_page(tmp_path / "minutes.pdf")
 
 
 @needs_landlock

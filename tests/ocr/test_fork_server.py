@@ -14,7 +14,8 @@ import pytest
 
 from clerk.documents.storage import Document, SiteStorage, write
 from clerk.errors import ReaderCrashed
-from clerk.ocr import process_document, reader_client
+from clerk.ocr import process_document, protocol, reader_client
+from clerk.ocr.first_page import read_first_page
 from clerk.ocr.process_document import Options
 from tests.helpers import until
 from tests.ocr import pdfs
@@ -137,3 +138,23 @@ def test_the_environment_of_the_worker_applies_to_the_next_document(
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     process_pdf(pdfs.digital(2))
     until(lambda: servers() != [before] and len(servers()) == 1)
+
+
+def test_a_process_that_exits_while_its_worker_closes_the_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "FORK_SERVER_MODULE", "tests.ocr.coinciding_fork_server")
+    (tmp_path / "minutes.pdf").write_bytes(pdfs.digital(1))
+    first = read_first_page(tmp_path / "minutes.pdf")
+    before = server()
+    assert read_first_page(tmp_path / "minutes.pdf") == first
+    assert server() == before
+
+
+def test_models_are_loaded_for_the_first_document_only(process_pdf: ProcessPdf, tmp_path: Path) -> None:
+    (tmp_path / "minutes.pdf").write_bytes(pdfs.digital(1))
+    read_first_page(tmp_path / "minutes.pdf")
+    before, size = server(), server().memory_info().rss
+    process_pdf(pdfs.digital(1))
+    assert server() == before
+    assert server().memory_info().rss > size + (8 << 20)

@@ -125,12 +125,14 @@ def test_the_entry_page_links_every_runbook() -> None:
 RULES = yaml.safe_load((ROOT / "docs" / "prometheus" / "alerts.yml").read_text(encoding="utf-8"))["groups"][0]["rules"]
 
 
-def test_exactly_the_existing_alerts_are_explained() -> None:
-    rows = re.findall(
-        r"^\| `(\w+)` \| (\w+) \| .+ \| .+ \|$", (DOCS / "runbooks" / "alerts.md").read_text(), re.MULTILINE
-    )
-    assert dict(rows) == {rule["alert"]: rule["labels"]["severity"] for rule in RULES}
-    assert len(rows) == len(RULES)
+def test_exactly_the_existing_alerts_are_explained_where_their_link_points() -> None:
+    """A section is `### kind`, and then a line for the rule of Prometheus, if there is one."""
+    page = (DOCS / "runbooks" / "alerts.md").read_text(encoding="utf-8")
+    sections = re.findall(r"^### (\w+)\n\nPrometheus: `(\w+)` \((\w+)\)\.$", page, re.MULTILINE)
+    assert {rule: (f"docs/runbooks/alerts.md#{kind.lower()}", severity) for kind, rule, severity in sections} == {
+        rule["alert"]: (rule["annotations"]["runbook_url"], rule["labels"]["severity"]) for rule in RULES
+    }
+    assert page.count("\nPrometheus: ") == len(sections) == len(RULES)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])

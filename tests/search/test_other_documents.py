@@ -57,7 +57,14 @@ def test_every_page_is_found_once_with_its_kind(published: Path, with_index: boo
     assert found(published) == _FOUND
     assert found(published, added_since=date(2024, 3, 8)) == ["ordinance/1", "ordinance/2"]
     result = search_published(published, SearchRequest(parse("tree")))
-    assert result.facets.as_dict() == {"site": {"alpha": 4}, "body": {"City Council": 4}, "year": {"2024": 4}}
+    assert result.facets.as_dict() == {
+        "site": {"alpha": 4},
+        "body": {"City Council": 4},
+        "kind": {"ordinance": 2, "minutes": 1, "report": 1},
+        "year": {"2024": 4},
+    }
+    ordinances = search_published(published, SearchRequest(parse("tree"), kind="ordinance"))
+    assert (ordinances.total, {hit.kind for hit in ordinances.hits}) == (2, {"ordinance"})
     paths = {hit.path for hit in result.hits if hit.kind == "ordinance"}
     assert paths == {f"/-/pages/alpha/ordinance/2024-03-05/City%20Council/{page}" for page in (1, 2)}
 

@@ -148,9 +148,15 @@ def test_paging_reaches_every_result(
         by_command += [hit["page"] for hit in answer["hits"]]
     assert sorted(by_command) == list(range(1, 46))
     assert "1 to 20 of 45 pages found in 1 archive; the next with --page 2." in clerk_command("search", "bike").out
-    rows = list(csv.DictReader(io.StringIO(clerk_command("search", "bike", "--csv").out)))
+    text = clerk_command("search", "bike", "--csv").out
+    rows = list(csv.DictReader(io.StringIO(text)))
     assert len(rows) == 45
     assert {"citation", "path", "source_url"} <= rows[0].keys()
+    for client, path in ((dashboard, "/search.csv"), (serve, "/-/search.csv"), (serve, "/alpha/search.csv")):
+        answer = client.get(f"{path}?q=bike&page=2")
+        assert answer.headers["content-disposition"] == 'attachment; filename="search bike.csv"'
+        assert answer.text.splitlines() == text.splitlines(), path
+        assert client.get(f"{path}?q=bike+AND").status_code == 400
 
     url, by_serve = "/-/search.json?q=bike", []
     while url:
@@ -174,6 +180,7 @@ def test_facets_count_all_results_and_link_to_them(dashboard: TestClient, serve:
     assert facets == {
         "site": {"alpha": 2, "beta": 1},
         "body": {"City Council": 3},
+        "kind": {"minutes": 3},
         "year": {"2023": 1, "2018": 1, "2017": 1},
     }
     for page in (dashboard.get("/search?q=tree&sort=date").text, serve.get("/-/search?q=tree&sort=date").text):
@@ -218,3 +225,32 @@ def test_csv_cells_are_not_formulas(clerk_command: Clerk, published: Path) -> No
     publish(published, "alpha", {"text": "=HYPERLINK(bike)", "meeting": "@council"})
     (row,) = csv.DictReader(io.StringIO(clerk_command("search", "bike", "--csv").out))
     assert (row["snippet"], row["meeting"]) == ("'=HYPERLINK(bike)", "'@council")
+
+
+@pytest.mark.parametrize("with_index", [False, True])
+def test_what_to_try_if_nothing_is_found(
+    clerk_command: Clerk, dashboard: TestClient, serve: TestClient, published: Path, with_index: bool
+) -> None:
+    publish_sites(published)
+    if with_index:
+        SearchIndex(published).build(current_versions(published))
+
+    def suggested(query: str) -> list[tuple[str, str]]:
+        page = html.unescape(dashboard.get(f"/search?{query}").text)
+        on_dashboard = re.findall(r'href="/search(\?[^"]*)"><bdi>[^<]*</bdi></a> <span class="muted">(\d+) page', page)
+        page = html.unescape(serve.get(f"/-/search?{query}").text)
+        on_serve = re.findall(r'href="/-/search(\?[^"]*)"><bdi>[^<]*</bdi></a> <span>(\d+) page', page)
+        assert on_dashboard == on_serve
+        return on_dashboard
+
+    assert suggested("q=hegde+shcool") == [("?q=hedge+school", "1")]
+    assert suggested("q=bkie+lanes") == [("?q=bike+lanes", "2")]
+    assert suggested("q=orinance") == [("?q=ordinance", "2")]
+    assert suggested("q=tree+budget") == [("?q=tree+OR+budget", "4")]
+    assert suggested("q=tree+budget+-hedge") == [("?q=%28tree+OR+budget%29+-hedge", "3")]
+    assert suggested("q=hedge&site=alpha&year=2017") == [("?q=hedge", "2")]
+    assert suggested("q=hegde&site=alpha") == []
+    assert suggested('q="cutting+tree"') == [("?q=cutting+tree", "2")]
+    assert suggested("q=zebra") == []
+    result = clerk_command("search", "tree", "budget")
+    assert (result.code, "tree OR budget" in result.out) == (1, True)

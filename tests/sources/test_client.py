@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import ipaddress
 import shutil
+import socket
 import ssl
 import subprocess
 import threading
@@ -65,9 +66,27 @@ def test_fails_with_the_reason_after_the_last_attempt(web: Web, http: HttpClient
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 451])
 def test_client_errors_are_not_retried(web: Web, http: HttpClient, status: int) -> None:
     web.routes["/a.pdf"] = Reply(b"no", status)
-    with pytest.raises(DownloadRefused, match=str(status)):
+    with pytest.raises(DownloadRefused, match=str(status)) as raised:
         http.download(f"{web.url}/a.pdf")
     assert len(web.requests) == 1
+    assert raised.value.code == ("AccessDenied" if status in (401, 403, 451) else "DownloadRefused")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(socket.EAI_NONAME, "HostNotFound"), (socket.EAI_AGAIN, "DownloadFailed")]
+)
+def test_an_unknown_host_is_not_a_busy_server(
+    http: HttpClient, monkeypatch: pytest.MonkeyPatch, number: int, code: str
+) -> None:
+    """Replaces the name server: what the one of this machine answers is not known."""
+
+    def resolve(*_: object, **__: object) -> None:
+        raise socket.gaierror(number, "no such host")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    with pytest.raises(DownloadFailed, match=r"town\.example could not be resolved") as raised:
+        http.download("https://town.example/a.pdf")
+    assert raised.value.code == code
 
 
 def test_waits_for_retry_after(web: Web, http: HttpClient) -> None:

@@ -52,6 +52,18 @@ ADDRESSES: list[tuple[str, str, dict[str, Any]]] = [
     ("https://simbli.eboardsolutions.com/SB_Meetings/ViewMeeting.aspx?S=4054&MID=1", "simbli", {"school": "4054"}),
     ("https://meetings.boardbook.org/Public/Organization/1810", "boardbook", {"organization": "1810"}),
     ("https://meetings.boardbook.org/Public/Agenda/1810?meeting=7", "boardbook", {"organization": "1810"}),
+    ("https://meeting.sparqdata.com/Public/Minutes/32?meeting=7", "boardbook", {"organization": "32", "portal": "https://meeting.sparqdata.com"}),
+    ("http://westlake.granicus.com/viewpublisher.php?foo=1&View_ID=8", "granicus", {"client": "westlake", "views": 8}),
+    ("https://salem.novusagenda.com/AgendaPublic/MeetingsResponsive.aspx?Date=6ms", "novusagenda", {"client": "salem"}),
+    ("https://eboard.eboardsolutions.com/Meetings/Attachment.aspx?AID=1&S=6", "simbli", {"school": "6"}),
+    (
+        "https://meetings.municode.com/PublishPage/index?cid=CPTX&ppid=0&p=-1",
+        "municode",
+        {"page": "https://meetings.municode.com/PublishPage/index?cid=CPTX&ppid=0"},
+    ),
+    ("https://meetings.municode.com/PublishPage?ppid=0&cid=CPTX", "municode", {"page": "https://meetings.municode.com/PublishPage?ppid=0&cid=CPTX"}),
+    ("https://springfield.civicclerk.com/Web/Player.aspx?id=1", "civicclerk", {"client": "springfield"}),
+    ("https://council.escribemeetings.com/Meeting.aspx?Id=1", "escribe", {"portal": "https://council.escribemeetings.com"}),
 ]  # fmt: skip
 
 
@@ -78,6 +90,18 @@ PATHS = {
     },
     "https://legistar.council.example.gov/View.ashx?M=A&ID=1": {
         "legistar-calendar": {"portal": "https://legistar.council.example.gov"}
+    },
+    "https://springfield.hylandcloud.com/211agendaonlinecomm/Meetings/Search?dropid=4&mtids=1": {
+        "onbase": {"portal": "https://springfield.hylandcloud.com/211agendaonlinecomm"}
+    },
+    "https://meetings.springfield.gov/CountyBoard/Documents/DownloadFileBytes/a.pdf?documentType=1&meetingId=2": {
+        "onbase": {"portal": "https://meetings.springfield.gov/CountyBoard"}
+    },
+    "https://agendas.springfield.gov/Meetings/ViewMeeting?id=3&doctype=1": {
+        "onbase": {"portal": "https://agendas.springfield.gov"}
+    },
+    "https://video.springfield.gov/ViewPublisher.php?view_id=14": {
+        "granicus": {"portal": "https://video.springfield.gov", "views": [14]}
     },
     "https://meetings.springfield.gov/Citizens/Calendar.aspx": {"iqm2": {"portal": "https://meetings.springfield.gov"}},
 }
@@ -282,7 +306,7 @@ def test_the_views_of_a_portal_are_found_on_its_first_page(
     assert summary(detection) == [("granicus", "certain")]
     assert detection.as_dict()["extra"] == {"client": "127", "views": [2, 7]}
     web.serve_html("/", "<h1>Welcome</h1>")
-    listing = "<table class='listingTable'><tr><td class='listItem'>Council</td></tr></table>"
+    listing = "<table class='listingTable'><tr><td class='listItem' headers='Name'>Council</td></tr></table>"
     web.serve_html("/ViewPublisher.php", listing)
     detection = run(http, f"{web.url}/")
     assert summary(detection) == [("granicus", "likely")]
@@ -311,8 +335,16 @@ def test_an_unrelated_page_is_unknown(name: str, http: HttpClient, web: Web) -> 
     assert result["tried"]
 
 
-def test_there_are_ten_unrelated_pages() -> None:
-    assert len(UNRELATED) == 10
+def test_there_are_twenty_unrelated_pages() -> None:
+    assert len(UNRELATED) == 20
+
+
+def test_a_list_of_towns_with_portals_of_several_vendors_is_no_towns_portal(http: HttpClient, web: Web) -> None:
+    towns = ("shelbyville.iqm2.com/Citizens/", "ogdenville.civicweb.net/Portal/", "pub-capital.escribemeetings.com/")
+    web.serve_html("/", "".join(f"<a href='https://{town}'>Agendas and minutes</a>" for town in towns))
+    detection = run(http, f"{web.url}/")
+    assert {confidence for _, confidence in summary(detection)} == {"possible"}
+    assert len(detection.candidates) == 3
 
 
 def test_endless_redirects_and_links_are_bounded(http: HttpClient, web: Web) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import getpass
 import json
 import os
+import socket
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -13,10 +16,10 @@ from typing import Any
 import pytest
 
 from clerk.documents.repository import DocumentRef, FetchOutcome
-from clerk.errors import DownloadFailed, SourceUnreadable
+from clerk.errors import DownloadFailed, EntriesSkipped, LocalPathForbidden, LocalPathMissing, SourceUnreadable
 from clerk.sources.fetcher import Site
 from clerk.sources.parse import find_date, find_kind, parse_links
-from clerk.sources.vendors import BUILT_IN
+from clerk.sources.vendors import BUILT_IN, local
 from clerk.sources.vendors.civicplus import CivicPlus
 from tests.sources.conftest import Town
 from tests.sources.web import Reply, Request, Web, pdf
@@ -160,14 +163,26 @@ def test_a_missing_directory_removes_no_documents(town: Town, tmp_path: Path) ->
     put(tmp_path / "scans", "A/2024-01-02.pdf")
     town.fetch("directory", {"path": str(tmp_path / "scans")})
     (tmp_path / "scans").rename(tmp_path / "unmounted")
-    with pytest.raises(SourceUnreadable, match="not a folder"):
+    with pytest.raises(
+        LocalPathMissing, match=rf"the folder {tmp_path}/scans does not exist on {socket.gethostname()}"
+    ):
+        town.fetch("directory", {"path": str(tmp_path / "scans")})
+    (tmp_path / "scans").touch()
+    with pytest.raises(LocalPathMissing, match="is a file, not a folder"):
         town.fetch("directory", {"path": str(tmp_path / "scans")})
     assert town.rows("removed_at_source is null") == [(True,)]
 
 
+def test_what_a_folder_that_may_not_be_read_is_called(tmp_path: Path) -> None:
+    """Not by mode: root may read everything."""
+    error = local.unreadable(tmp_path, PermissionError(errno.EACCES, "Permission denied"))
+    assert isinstance(error, LocalPathForbidden)
+    assert str(error) == f"user {getpass.getuser()} may not read {tmp_path} on {socket.gethostname()}"
+
+
 def test_a_directory_without_dated_files_fails(town: Town, tmp_path: Path) -> None:
     put(tmp_path / "scans", "A/b.pdf")
-    with pytest.raises(SourceUnreadable, match=r"A/b.pdf has no date"):
+    with pytest.raises(EntriesSkipped, match=r"A/b.pdf has no date"):
         town.fetch("directory", {"path": str(tmp_path / "scans")})
 
 

@@ -3,41 +3,76 @@
 from __future__ import annotations
 
 import json
-import shutil
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
+from clerk.documents.media_types import HTML, PDF, PDF_OR_HTML
 from clerk.documents.repository import DocumentRef
 from clerk.errors import DownloadRefused, SourceUnreadable
 from clerk.sources.fetcher import Fetcher
-from clerk.sources.recording import NotRecorded, RecordingError
+from clerk.sources.recording import NotRecorded, Recording, RecordingError
 from clerk.sources.replay import ReplayedSource
 from clerk.sources.vendors import BUILT_IN
 from clerk.testing import Replay
-
-RECORDINGS = Path(__file__).parent / "recordings"
-MEETINGS = {
-    "granicus": ("Planning Board", "City Council", "City Council"),
-    "boarddocs": ("School Board", "School Board", "School Board"),
-    "novusagenda": ("Council Meeting", "Council Meeting", "Council Meeting"),
-}
+from tests.sources.offline import RECORDINGS
+from tests.sources.vendor_answers import EMPTY, NOT_UNDERSTOOD
+from tests.sources.vendor_sites import PORTALS, TODAY, Portal, Server
+from tests.sources.web import Web, pdf
 
 
-@pytest.mark.parametrize("label", MEETINGS)
-def test_a_recorded_vendor_is_listed_and_downloaded(replay: Replay, label: str) -> None:
+def described(refs: list[DocumentRef], *media_types: str) -> set[tuple[str, date | None, str | None]]:
+    return {(ref.meeting, ref.date, ref.kind) for ref in refs if ref.media_type in media_types}
+
+
+def served_portal(web: Web, label: str) -> Portal:
+    """The portal from which a recording was made."""
+    return PORTALS[label](Server(web, label, pdf))
+
+
+@pytest.mark.parametrize("label", PORTALS)
+def test_a_recorded_vendor_is_listed_and_downloaded(replay: Replay, web: Web, label: str) -> None:
     source = replay(f"recordings/{label}", BUILT_IN[label])
+    portal, age = served_portal(web, label), source.recording.recorded_on - TODAY
     refs = source.documents()
-    assert [(ref.meeting, str(ref.date), ref.kind) for ref in refs] == [
-        (MEETINGS[label][0], "2026-10-19", "agenda"),
-        (MEETINGS[label][1], "2026-10-05", "agenda"),
-        (MEETINGS[label][2], "2026-10-05", "minutes"),
-    ]
+    assert described(refs, PDF, PDF_OR_HTML) == {(name, day + age, kind) for name, day, kind in portal.documents}
+    assert described(refs, HTML) == {(name, day + age, kind) for name, day, kind in portal.pages}
+    assert len(refs) == len(portal.documents | portal.pages) == len({ref.identity for ref in refs})
     assert source.skipped == []
-    assert source.download(refs[0])
+    assert source.download(next((ref for ref in refs if ref.media_type != HTML), refs[0]))
     with pytest.raises(NotRecorded, match="the recording has no answer to "):
-        source.download(refs[2] if label != "boarddocs" else DocumentRef("https://other.example/", "", None))
+        source.download(DocumentRef("https://other.example/", "", None))
+
+
+def altered(folder: Path, label: str, listing: str, body: str) -> ReplayedSource:
+    """A recording with another answer to the requests for the listing."""
+    recording = Recording.read(RECORDINGS / label)
+    recording.answers = [
+        replace(answer, body=body.encode()) if urlsplit(answer.url).path == listing else answer
+        for answer in recording.answers
+    ]
+    recording.write(folder, replace=True)
+    return ReplayedSource(folder, BUILT_IN[label])
+
+
+@pytest.mark.parametrize("label", PORTALS)
+def test_an_answer_that_is_not_understood_is_an_error_and_an_empty_listing_is_not(
+    web: Web, tmp_path: Path, label: str
+) -> None:
+    listing = served_portal(web, label).listing
+    with pytest.raises(SourceUnreadable) as raised:
+        altered(tmp_path / label, label, listing, '{"error": "<html>log in</html>"}').documents()
+    assert NOT_UNDERSTOOD[label] in str(raised.value)
+    assert listing in str(raised.value)
+    assert altered(tmp_path / label, label, listing, EMPTY[label]).documents() == []
+
+
+def test_the_recordings_are_made_from_the_portals_of_the_tests() -> None:
+    """`python -m tests.sources.offline` writes them again."""
+    assert {path.name for path in RECORDINGS.iterdir()} == set(PORTALS)
 
 
 class Pages(Fetcher):
@@ -98,14 +133,6 @@ def test_an_unrecorded_request_fails_with_its_address_also_if_the_fetcher_ignore
 def test_recorded_errors_are_errors(recorded: Path) -> None:
     with pytest.raises(DownloadRefused, match="404"):
         ReplayedSource(recorded, Pages, {"pages": ["gone"]}).documents()
-
-
-def test_an_answer_that_a_vendor_does_not_send_is_an_error(tmp_path: Path) -> None:
-    folder = tmp_path / "granicus"
-    shutil.copytree(RECORDINGS / "granicus", folder)
-    (folder / "001-ViewPublisher.html").write_text("<html>Log in</html>")
-    with pytest.raises(SourceUnreadable, match=r"no table.listingTable"):
-        ReplayedSource(folder, BUILT_IN["granicus"]).documents()
 
 
 @pytest.mark.parametrize(

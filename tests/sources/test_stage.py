@@ -105,7 +105,9 @@ def test_a_source_whose_entries_are_all_skipped_fails(
     assert facts is not None
     answer = explain(facts)
     assert answer.because == "failed"
-    assert "SourceUnreadable: all 2 entries of the listing were skipped; the first: " in answer.sentence
+    assert answer.remedy is not None
+    assert answer.remedy.startswith("see why: clerk site skipped town; give dates: clerk site date town FILE DATE")
+    assert "EntriesSkipped: all 2 entries of the listing were skipped; the first: " in answer.sentence
     (evidence,) = (line for line in answer.evidence if line.startswith("2 entries of the source were skipped: "))
     assert "a.pdf has no date in its name, and its first page cannot be read" in evidence
     assert "b.pdf has no date in its name, and its first page cannot be read" in evidence
@@ -177,7 +179,7 @@ def test_failing_plugins_fail_their_own_units_and_the_worker_continues(
         ("legistar", "[1]", "SiteConfigError"),
         ("unknown", {}, "PluginMissing"),
         ("manifest", {"url": "http://10.0.0.1/none"}, "AddressForbidden"),
-        ("directory", {"path": "/no/such/folder"}, "SourceUnreadable"),
+        ("directory", {"path": "/no/such/folder"}, "LocalPathMissing"),
     ],
 )
 def test_a_site_that_cannot_be_fetched_fails_with_a_code(

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.sources.conftest import Town
-from tests.sources.test_fetchers import list_documents, recording
-from tests.sources.test_vendors import EMPTY, play
+from tests.sources.offline import list_offline
+from tests.sources.test_fetchers import recording
+from tests.sources.test_vendors import play
+from tests.sources.vendor_answers import EMPTY
 from tests.sources.web import Reply, Web
 
 
@@ -116,7 +117,7 @@ RECORDED = {
 
 
 @pytest.mark.parametrize("label", RECORDED)
-def test_a_recorded_listing(web: Web, town: Town, label: str) -> None:
+def test_a_recorded_listing(web: Web, label: str) -> None:
     expected = RECORDED[label]
     body = recording(expected.file).encode()
     served = play(web, label)
@@ -128,7 +129,7 @@ def test_a_recorded_listing(web: Web, town: Town, label: str) -> None:
             documents = recording("civicweb-meeting-documents.json") if number == 10669 else "[]"
             web.routes[f"{served.listing}/{number}/meetingDocuments"] = Reply(documents.encode())
     since = {"since": f"{expected.first.year}-01-01", "kinds": ["agenda", "minutes", "packet"]}
-    refs = list_documents(town, label, {**served.extra, **since, **expected.extra})
+    refs = list_offline(label, {**served.extra, **since, **expected.extra}).refs
     assert Counter(ref.kind for ref in refs) == expected.counts
     days = [ref.date for ref in refs if ref.date]
     assert (min(days), max(days), len(days)) == (expected.first, expected.last, len(refs))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 from collections.abc import Iterator
@@ -11,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from clerk.documents.media_types import HTML, PDF, PDF_OR_HTML
-from clerk.documents.repository import DocumentRef, FetchOutcome
+from clerk.documents.media_types import PDF
+from clerk.documents.repository import FetchOutcome
 from clerk.errors import SourceUnreadable
 from clerk.sources.fetcher import Site
 from clerk.sources.html_tree import MAX_LINKS
@@ -20,7 +19,7 @@ from clerk.sources.http.client import RateLimitedClient, Sink, Validators
 from clerk.sources.row_collector import MAX_ROWS
 from clerk.sources.vendors import BUILT_IN, civicclerk, municode, portal, web_forms
 from tests.sources.conftest import Town
-from tests.sources.test_fetchers import list_documents
+from tests.sources.offline import list_offline
 from tests.sources.vendor_sites import DAY, EARLIER, PORTALS, Portal, Server, grid_page
 from tests.sources.web import Reply, Web, pdf
 
@@ -32,67 +31,6 @@ def play(web: Web, label: str) -> Portal:
     served = PORTALS[label](Server(web, label, pdf))
     served.extra |= SINCE
     return served
-
-
-def described(refs: list[DocumentRef], media_type: str) -> set[tuple[str, date | None, str]]:
-    return {(ref.meeting, ref.date, ref.kind) for ref in refs if ref.media_type == media_type}
-
-
-NOT_UNDERSTOOD = {
-    "granicus": "no table.listingTable",
-    "civicclerk": "is not an object with the list 'value'",
-    "boarddocs": "is not a list of meetings",
-    "iqm2": "MeetingRow in the answer of",
-    "municode": "no table.mcm",
-    "novusagenda": "no table.rgMasterTable",
-    "escribe": "is not an object with the list 'd'",
-    "civicweb": "is not a list of meetings",
-    "onbase": "no #meetings-list",
-    "simbli": "is not a list of meetings",
-    "boardbook": "no table#PublicMeetingsTable",
-    "legistar-calendar": "no table.rgMasterTable",
-    "civicplus-archive": "no link with AMID=",
-}
-
-
-EMPTY = {
-    "granicus": "<table class='listingTable'><thead><tr><th>Name</th></tr></thead></table>",
-    "civicclerk": '{"value": []}',
-    "boarddocs": "[{}]",
-    "iqm2": "<div id='ContentPlaceholder1_pnlMeetings'></div>",
-    "municode": "<table class='mcm'><thead><tr><th>Meeting</th></tr></thead></table>",
-    "novusagenda": grid_page("radGridMeetings", "<th>Meeting Date</th>", ""),
-    "escribe": '{"d": []}',
-    "civicweb": "[]",
-    "onbase": "<div id='meetings-list'>No meetings</div>",
-    "simbli": "[]",
-    "boardbook": "<table id='PublicMeetingsTable'></table>",
-    "legistar-calendar": grid_page("gridCalendar", "<th>Name</th>", ""),
-    "civicplus-archive": "<a href='Archive.aspx?AMID=36'>City Council Minutes</a>",
-}
-
-
-@pytest.mark.parametrize("label", PORTALS)
-def test_a_listing_with_documents_one_that_is_not_understood_and_an_empty_one(web: Web, town: Town, label: str) -> None:
-    """In one test, so that one parser process serves all three."""
-    served = play(web, label)
-
-    async def run(client: RateLimitedClient) -> tuple[list[DocumentRef], str, list[DocumentRef]]:
-        with contextlib.closing(BUILT_IN[label](Site("town", "Town", served.extra), client)) as fetcher:
-            refs = [ref async for ref in fetcher.documents()]
-            web.routes[served.listing] = Reply(b'{"error": "<html>log in</html>"}')
-            with pytest.raises(SourceUnreadable) as raised:
-                [ref async for ref in fetcher.documents()]
-            web.routes[served.listing] = Reply(EMPTY[label].encode())
-            return refs, str(raised.value), [ref async for ref in fetcher.documents()]
-
-    refs, error, empty = town.http.run(run)
-    assert described(refs, PDF) | described(refs, PDF_OR_HTML) == served.documents
-    assert described(refs, HTML) == served.pages
-    assert len(refs) == len(served.documents | served.pages) == len({ref.identity for ref in refs})
-    assert NOT_UNDERSTOOD[label] in error
-    assert served.listing in error
-    assert empty == []
 
 
 @pytest.mark.parametrize("label", ["civicweb", "municode"])
@@ -123,9 +61,9 @@ def test_old_meetings_are_not_requested_again(web: Web, town: Town) -> None:
 
 
 @pytest.mark.parametrize("label", ["granicus", "civicclerk", "iqm2", "municode"])
-def test_packets_are_listed_if_the_site_wants_them(web: Web, town: Town, label: str) -> None:
+def test_packets_are_listed_if_the_site_wants_them(web: Web, label: str) -> None:
     served = play(web, label)
-    kinds = {ref.kind for ref in list_documents(town, label, {**served.extra, "kinds": ["packet"]})}
+    kinds = {ref.kind for ref in list_offline(label, {**served.extra, "kinds": ["packet"]}).refs}
     assert kinds == {"packet"}
 
 
@@ -183,13 +121,13 @@ def test_malformed_entries_of_other_vendors(web: Web, town: Town, label: str, en
     assert town.skipped_count >= 2
 
 
-def test_a_row_without_a_name_is_skipped_and_one_without_a_date_is_not(web: Web, town: Town) -> None:
+def test_a_row_without_a_name_is_skipped_and_one_without_a_date_is_not(web: Web) -> None:
     served = play(web, "municode")
     name = f"{web.url}/municode/MEET-Agenda-{1:032x}.pdf"
     rows = f"<tr><td></td><td>{DAY}</td><td><a href='{name}'>x</a><tr><td>Council<td>soon<td><a href='{name}'>x</a>"
     head = "<thead><tr><th>Meeting</th><th>Date</th><th>Agenda</th></tr></thead>"
     web.serve_html(served.listing, f"<table class=mcm>{head}<tbody>{rows}</table>")
-    (ref,) = list_documents(town, "municode", served.extra)
+    (ref,) = list_offline("municode", served.extra).refs
     assert (ref.meeting, ref.date) == ("Council", None)
 
 
@@ -219,10 +157,10 @@ def test_endless_paging_ends_as_an_error(web: Web, town: Town, monkeypatch: pyte
         town.fetch(label, served.extra)
 
 
-def test_a_listing_that_repeats_its_last_page_ends(web: Web, town: Town) -> None:
+def test_a_listing_that_repeats_its_last_page_ends(web: Web) -> None:
     served = play(web, "simbli")
     web.serve_json(served.listing, [{"Master_MeetingID": 1, "MM_MeetingTitle": "Board", "MM_DateTime": str(DAY)}])
-    assert len(list_documents(town, "simbli", served.extra)) == 1
+    assert len(list_offline("simbli", served.extra).refs) == 1
 
 
 def test_a_page_with_too_many_links_is_an_error_of_the_source(web: Web, town: Town) -> None:
@@ -273,7 +211,7 @@ def test_civicclerk_sends_the_headers_of_its_portal(web: Web, town: Town) -> Non
 
 def test_boarddocs_pages_are_posted(web: Web, town: Town) -> None:
     served = play(web, "boarddocs")
-    refs = list_documents(town, "boarddocs", served.extra)
+    refs = list_offline("boarddocs", served.extra).refs
     buffers: dict[str, bytes] = {}
 
     async def download(client: RateLimitedClient) -> None:
@@ -295,10 +233,10 @@ MUNICODE_PORTAL = """<table class="views-table"><thead><tr><th>Date<th>Meeting<t
 <a href="{url}/adaHtmlDocument/index?cc=X&me={guid}">HTML</a></td></tr></tbody></table>"""
 
 
-def test_the_portal_of_municode(web: Web, town: Town) -> None:
+def test_the_portal_of_municode(web: Web) -> None:
     first = MUNICODE_PORTAL.format(day=DAY, url=web.url, guid="a" * 32)
     web.routes["/m/"] = lambda request: Reply(b"<p>No results</p>" if "page" in request.query else first.encode())
-    refs = list_documents(town, "municode", {"client": "town-il", "portal": f"{web.url}/m"})
+    refs = list_offline("municode", {"client": "town-il", "portal": f"{web.url}/m"}).refs
     assert [(ref.meeting, ref.date, ref.kind, ref.media_type) for ref in refs] == [
         ("Regular Council Meeting", DAY, "agenda", PDF)
     ]

@@ -20,6 +20,7 @@ TABLES = [
     "pipeline_runs",
     "pipeline_transitions",
     "job_claims",
+    "job_errors",
     "reconcile_log",
     "paused_queues",
     "ignored_results",

@@ -17,12 +17,14 @@ from tests.engine.helpers import (
     Connection,
     Worker,
     add_site,
+    archive,
     broken_invariants,
     drain,
     expire,
     finish_phase,
     one,
     rows,
+    run_with,
     start,
 )
 
@@ -78,15 +80,57 @@ def test_overview_of_a_run(connection: Connection, worker: Worker) -> None:
     seen = overview(connection)
     assert (seen["phase"], seen["phase_ended"], seen["phase_total"], seen["phase_began_at"]) == (2, 1, 4, NOON)
     assert (float(seen["percent"]), seen["rate_per_hour"]) == (31.3, 1)
-    assert (seen["eta"], seen["idle_for"]) == (NOON + 4 * HOUR, HOUR)
+    assert (seen["eta"], seen["idle_for"]) == (None, HOUR)
 
     engine.pause_site(connection, "town", "me")
     assert (overview(connection)["paused"], overview(connection)["paused_by"]) == (True, "me")
-    assert overview(connection)["eta"] is None
     engine.resume_site(connection, "town")
     drain(worker)
     seen = overview(connection)
     assert (seen["percent"], seen["phase"], seen["rate_per_hour"], seen["eta"]) == (100, None, None, None)
+
+
+def ended_at(connection: Connection, moment: datetime) -> None:
+    """Move the ends of all jobs to one moment: procrastinate takes the clock of the server."""
+    connection.execute("update procrastinate_events set at = %s where type in ('succeeded', 'failed')", [moment])
+
+
+def test_eta_of_a_site_is_from_the_recent_rate_and_only_if_it_is_meaningful(
+    connection: Connection, worker: Worker
+) -> None:
+    add_site(connection, documents=9)
+    start(connection, phase=2)
+    # The phase waited long for a worker: its average rate says nothing about the present one.
+    connection.execute("update pipeline_transitions set advanced_at = now() - interval '3 days'")
+    connection.execute("update sites set started_at = now() - interval '3 days'")
+    for _ in range(2):
+        worker.finish(worker.take("ocr"))
+    running = worker.take("ocr")
+    ended_at(connection, datetime.now(UTC) - timedelta(minutes=10))
+    assert overview(connection)["eta"] is None, "too few"
+    worker.finish(worker.take("ocr"))
+    ended_at(connection, datetime.now(UTC) - timedelta(minutes=10))
+
+    def minutes_left() -> float | None:
+        eta = overview(connection)["eta"]
+        return None if eta is None else round((eta - datetime.now(UTC)).total_seconds() / 60)
+
+    assert minutes_left() == 20, "three in ten minutes, six left"
+    engine.pause_site(connection, "town", "me")
+    assert minutes_left() is None
+    engine.resume_site(connection, "town")
+    engine.pause_queue(connection, "ocr", "me")
+    assert minutes_left() is None
+    engine.resume_queue(connection, "ocr")
+    assert minutes_left() == 20
+    connection.execute("update sites set ocr_total = 40000")
+    assert minutes_left() is None, "more than a month"
+    connection.execute("update sites set ocr_total = 9")
+    ended_at(connection, datetime.now(UTC) - timedelta(minutes=16))
+    assert minutes_left() is None, "nothing ended recently"
+    ended_at(connection, datetime.now(UTC) - timedelta(minutes=10))
+    expire(connection, running)
+    assert minutes_left() is None, "no job runs"
 
 
 def test_a_phase_without_units_counts_as_a_quarter(connection: Connection) -> None:
@@ -192,6 +236,40 @@ def test_health(connection: Connection, worker: Worker) -> None:
     assert (float(health["stuck_percent"]), float(health["health_score"])) == (50, 66.7)
     assert (health["fetch_failure_percent"], health["ocr_failure_percent"]) == (0, 25)
     assert health["deploy_failure_percent"] == 0
+    assert (health["healthy"], health["assessed"], health["healthy_percent"]) == (0, 2, 0), "partial and stuck"
+    assert (health["partial"], health["failing"], health["failing_sources"]) == (1, 0, 0)
+    assert (nothing["healthy"], nothing["assessed"], nothing["healthy_percent"]) == (0, 0, None)
+
+
+def test_a_running_site_counts_by_its_last_run_that_ended(connection: Connection, worker: Worker) -> None:
+    def health() -> tuple[int, int, float]:
+        (row,) = view(connection, "pipeline_health")
+        return row["healthy"], row["failing"], float(row["healthy_percent"])
+
+    add_site(connection)
+    connection.execute("insert into sites (subdomain) values ('never')")
+    run_with(worker)
+    assert (overview(connection)["last_outcome"], overview(connection)["failing_since"]) == ("succeeded", None)
+    start(connection)
+    assert health() == (1, 0, 100), "the site that never ran is not counted"
+    finish_phase(worker, failing=(archive(connection),))
+    drain(worker)
+    failed = overview(connection)
+    assert (failed["outcome"], failed["last_outcome"], failed["source_failing"]) == ("failed", "failed", True)
+    assert failed["failing_since"] is not None
+    start(connection)
+    running = overview(connection)
+    assert (running["outcome"], running["last_outcome"], running["source_failing"]) == (None, "failed", True)
+    assert health() == (0, 1, 0)
+    engine.cancel_run(connection, "town", "not now")
+    assert overview(connection)["outcome"] == "cancelled"
+    assert overview(connection)["last_outcome"] == "failed", "a cancelled run says nothing"
+    run_with(worker, "fetch")
+    assert overview(connection)["failing_since"] == failed["failing_since"], "since the first failed run"
+    run_with(worker)
+    recovered = overview(connection)
+    assert (recovered["last_outcome"], recovered["failing_since"]) == ("unchanged", None)
+    assert health() == (1, 0, 100)
 
 
 # Queues, workers, times
@@ -199,7 +277,7 @@ def test_health(connection: Connection, worker: Worker) -> None:
 
 def test_queue_backlog(connection: Connection, worker: Worker) -> None:
     assert view(connection, "queue_backlog") == []
-    add_site(connection, documents=6)
+    add_site(connection, documents=9)
     start(connection, phase=2)
     worker.finish(worker.take("ocr"))
     worker.finish(worker.take("ocr"), "failed")
@@ -217,12 +295,18 @@ def test_queue_backlog(connection: Connection, worker: Worker) -> None:
     connection.execute("select set_config('clerk.now', '', false)")
     (ocr,) = view(connection, "queue_backlog")
     assert [ocr[key] for key in ("queue", "waiting", "scheduled", "on_hold", "running", "paused")] == [
-        *("ocr", 2, 1, 0, 1),
+        *("ocr", 5, 1, 0, 1),
         False,
     ]
     assert ocr["oldest_waiting_since"] == oldest
     assert ocr["rate_per_hour"] == 2
-    assert timedelta(hours=1.4) < ocr["eta"] - datetime.now(UTC) < timedelta(hours=1.6), "three jobs at two an hour"
+    assert (ocr["recent_rate"], ocr["eta"]) == (None, None), "two ended jobs tell no rate"
+    for _ in range(3):
+        worker.finish(worker.take("ocr"))
+    ended_at(connection, datetime.now(UTC) - HOUR / 2)
+    (ocr,) = view(connection, "queue_backlog")
+    assert round(ocr["recent_rate"]) == 10, "five in the last half hour"
+    assert timedelta(minutes=17) < ocr["eta"] - datetime.now(UTC) < timedelta(minutes=19), "three jobs at ten an hour"
 
     engine.pause_queue(connection, "ocr", "me")
     engine.pause_queue(connection, "deploy", "me")

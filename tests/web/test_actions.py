@@ -112,7 +112,7 @@ def test_update_of_a_paused_site_says_that_it_waits(
 def test_cancel(action_client: TestClient, connection: psycopg.Connection, site: str) -> None:
     assert "springfield has no active run." in preview(action_client, "cancel", site=site)
     run = engine.start_run(connection, site)
-    assert f"Run {run} of springfield, which is in fetch, will be cancelled" in preview(
+    assert f"Run {run} of springfield, which is in Fetch, will be cancelled" in preview(
         action_client, "cancel", site=site
     )
     assert run_outcomes(connection) == [None]
@@ -123,13 +123,13 @@ def test_cancel(action_client: TestClient, connection: psycopg.Connection, site:
 def test_retry_a_site(action_client: TestClient, connection: psycopg.Connection, site: str) -> None:
     fail(connection, site, "ocr", "PdfTimeout", "PdfTimeout", "PdfBroken")
     page = preview(action_client, "retry", site=site)
-    assert "3 documents of springfield will be retried in ocr." in page
-    assert "2 documents failed in ocr with PdfTimeout" in page
+    assert "3 documents of springfield will be retried in OCR." in page
+    assert "2 documents failed in OCR with PdfTimeout" in page
     assert "A new run retries only these units" in page
     assert len(failed_documents(connection)) == 3
     path, message = execute(action_client, "retry", site=site)
     assert path == "/sites/springfield"
-    assert message.startswith("3 documents of springfield retried in ocr, in run ")
+    assert message.startswith("3 documents of springfield retried in OCR, in run ")
     assert failed_documents(connection) == []
     assert "Nothing has failed in any stage of springfield." in preview(action_client, "retry", site=site)
 
@@ -137,7 +137,7 @@ def test_retry_a_site(action_client: TestClient, connection: psycopg.Connection,
 def test_retry_joins_the_active_run(action_client: TestClient, connection: psycopg.Connection, site: str) -> None:
     run = engine.start_run(connection, site)
     fail(connection, site, "ocr", "PdfTimeout")
-    assert f"Run {run}, which is in fetch, includes the retry." in preview(action_client, "retry", site=site)
+    assert f"Run {run}, which is in Fetch, includes the retry." in preview(action_client, "retry", site=site)
 
 
 def test_retry_that_supersedes_the_active_run_says_so(
@@ -150,7 +150,7 @@ def test_retry_that_supersedes_the_active_run_says_so(
 
 def test_retry_one_stage(action_client: TestClient, connection: psycopg.Connection, site: str) -> None:
     fail(connection, site, "extraction", "Crashed")
-    assert "Nothing has failed in ocr of springfield." in preview(action_client, "retry", site=site, stage="ocr")
+    assert "Nothing has failed in OCR of springfield." in preview(action_client, "retry", site=site, stage="ocr")
     assert (
         "1 document of springfield retried in extraction"
         in execute(action_client, "retry", site=site, stage="extraction")[1]
@@ -160,11 +160,11 @@ def test_retry_one_stage(action_client: TestClient, connection: psycopg.Connecti
 def test_retry_one_document(action_client: TestClient, connection: psycopg.Connection, site: str) -> None:
     first, second = fail(connection, site, "ocr", "PdfTimeout", "PdfBroken")
     page = preview(action_client, "retry", site=site, stage="ocr", document=second)
-    assert "minutes Council 2026-01-02 of springfield will be retried in ocr." in page
+    assert "minutes Council 2026-01-02 of springfield will be retried in OCR." in page
     assert "It failed with PdfBroken: it broke" in page
     assert execute(action_client, "retry", site=site, stage="ocr", document=second)[0] == "/sites/springfield"
     assert failed_documents(connection) == [first]
-    assert "has not permanently failed in ocr" in preview(
+    assert "has not permanently failed in OCR" in preview(
         action_client, "retry", site=site, stage="ocr", document=second
     )
 
@@ -176,7 +176,7 @@ def test_retry_all_with_one_error(action_client: TestClient, connection: psycopg
     (other,) = fail(connection, "ogdenville", "ocr", "PdfBroken")
     page = preview(action_client, "retry", error="PdfTimeout")
     assert "3 units of 2 sites that failed with PdfTimeout will be retried." in page
-    assert "springfield: 2 in ocr" in page
+    assert "springfield: 2 in OCR" in page
     assert len(failed_documents(connection)) == 4
     assert (
         execute(action_client, "retry", error="PdfTimeout")[1]

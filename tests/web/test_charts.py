@@ -39,18 +39,21 @@ def test_column_heights_are_proportional() -> None:
     assert last.failed_y == pytest.approx(charts.BOTTOM - height), "8 of 8"
     assert last.done_y == pytest.approx(charts.BOTTOM - height * 6 / 8)
     assert chart.columns[0].done_height == pytest.approx(height / 8)
-    assert last.x + last.width <= charts.RIGHT
+    assert last.x + last.place == pytest.approx(100), "the chart uses its whole width"
+    assert last.width < last.place
     assert [tick.label for tick in chart.value_ticks] == ["0", "4", "8"]
-    assert [tick.label for tick in chart.time_ticks] == ["12:00", "18:00", "00:00", "06:00"]
+    assert [tick.label for tick in chart.time_ticks] == ["12:00", "18:00", "Tue", "06:00"]
 
 
 def test_empty_hours_have_no_height() -> None:
     chart = charts.column_chart("ocr", {}, NOW)
+    assert chart.is_empty
     assert {column.done_height + column.failed_height for column in chart.columns} == {0}
 
 
-def test_bars_share_one_scale() -> None:
-    chart = charts.bar_chart([("a", 10, "10", "/a"), ("b", 5, "5", "/b"), ("c", 0, "0", "/c")], unit=" %")
-    assert chart.bars[1].width * 2 == chart.bars[0].width
-    assert chart.bars[2].width == 0
-    assert chart.value_ticks[-1].label == "20 %"
+def test_bars_share_one_scale_that_begins_at_zero() -> None:
+    chart = charts.bar_chart([("a", 10, "10", "/a"), ("b", 5, "5", "/b"), ("c", 0, "0", "/c")])
+    assert [bar.percent for bar in chart.bars] == [100, 50, 0]
+    rates = charts.bar_chart([("a", 10, "10 %", "/a")], end=100)
+    assert [bar.percent for bar in rates.bars] == [10]
+    assert [bar.percent for bar in charts.bar_chart([("a", 0, "0", "/a")]).bars] == [0]

@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from clerk.documents import manifest, media_types
+from clerk.documents import manifest, media_types, word_boxes
 from clerk.documents.storage import Document, SiteStorage, write
 from clerk.errors import PdfEncrypted
 from clerk.ocr import page_render
@@ -243,13 +243,44 @@ def test_the_pdf_can_be_downloaded_if_the_source_is_not_a_link(
     for stored in (copy, document):
         write(storage.pdf(stored), pdfs.digital(1))
     assert link in fetch(client, copy)
-    assert "document.pdf" not in fetch(client, document), "the source is a link"
+    assert document_url(document, "/document.pdf") in fetch(client, document), "also if the source is a link"
     response = client.get(document_url(copy, "/document.pdf"))
     assert response.content == pdfs.digital(1)
     assert response.headers["Content-Type"] == "application/pdf"
     assert response.headers["Content-Disposition"].startswith("attachment;")
     assert response.headers["X-Content-Type-Options"] == "nosniff"
     assert response.headers["Content-Security-Policy"].startswith("default-src 'none'")
+
+
+def test_the_text_and_the_searchable_pdf_can_be_downloaded(
+    client: TestClient, storage: SiteStorage[Path], document: Document
+) -> None:
+    assert "Download:" not in fetch(client, document), "there are no files"
+    for path in ("/text.txt", "/searchable.pdf"):
+        assert client.get(document_url(document, path)).status_code == 404
+    write(storage.pdf(document), pdfs.digital(2))
+    texts = {1: b"The text layer", 2: b"Recognized <b>"}
+    pages = []
+    for number, text in texts.items():
+        write(storage.page_text(document, number), text)
+        method = manifest.OCR if number == 2 else manifest.TEXT_LAYER
+        pages.append(manifest.Page(number, method, len(text), None, 1, 0, manifest.digest(text)))
+    manifest.save(storage.manifest(document), manifest.Manifest(None, 2, "eng", tuple(pages[:1])))
+    assert "searchable.pdf" not in fetch(client, document), "OCR added no text"
+    manifest.save(storage.manifest(document), manifest.Manifest(None, 2, "eng", tuple(pages)))
+    words = word_boxes.WordBoxes([[word_boxes.Word("Recognized", 10, 10, 900, 900)]])
+    write(storage.word_boxes(document, 2), word_boxes.compress(word_boxes.dumps(words)))
+    shown = fetch(client, document)
+    assert f'<a href="{document_url(document, "/text.txt")}" download>Text</a>' in shown
+    assert document_url(document, "/searchable.pdf") in shown
+    answer = client.get(document_url(document, "/text.txt"))
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.headers["content-disposition"] == 'attachment; filename="town CityCouncil 2024-03-05.txt"'
+    assert answer.text.startswith("[Page 1 of 2]\n\nThe text layer\n\n[Page 2 of 2]\n\nRecognized")
+    answer = client.get(document_url(document, "/searchable.pdf"))
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/pdf")
+    assert answer.content.startswith(b"%PDF-")
+    assert len(answer.content) > len(pdfs.digital(2)), "the words were added"
 
 
 @pytest.mark.parametrize(
@@ -275,7 +306,7 @@ def test_a_document_without_page_images_shows_its_text_and_the_file_is_only_down
     assert client.get(document_url(copy, "/pages/1.png")).status_code == 404
     assert client.get(document_url(copy, "/document.pdf")).status_code == 404
     path = document_url(copy, f"/document.{extension}")
-    assert f'<a href="{path}" download>Download the {name}</a>' in shown
+    assert f'<a href="{path}" download>{name[0].upper()}{name[1:]}</a>' in shown
     response = client.get(path)
     assert response.content == content
     assert response.headers["Content-Type"] == served_as

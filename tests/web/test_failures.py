@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import html
 import re
+from urllib.parse import urlencode
 
 import psycopg
 import pytest
@@ -9,6 +10,7 @@ from starlette.testclient import TestClient
 
 from clerk.errors import PdfBroken
 from tests.web.conftest import fetch
+from tests.web.test_actions import execute, form_of, preview
 
 
 @pytest.fixture
@@ -60,9 +62,9 @@ def test_none(client: TestClient) -> None:
 def test_grid(client: TestClient, failed: None) -> None:
     page = fetch(client, "/failures")
     assert rows(page)[1:] == [
-        ["PdfBroken", "ocr", "120", "1", "·", "·", "121", "121", "2"],
-        ["unknown", "ocr", "·", "·", "·", "2", "2", "2", "1"],
-        ["DownloadFailed", "fetch", "·", "·", "1", "·", "1", "0", "1"],
+        ["PdfBroken", "OCR", "120", "1", "·", "·", "121", "121", "2"],
+        ["unknown", "OCR", "·", "·", "·", "2", "2", "2", "1"],
+        ["DownloadFailed", "Fetch", "·", "·", "1", "·", "1", "0", "1"],
     ]
     assert PdfBroken.remedy[1:] in page
     assert "clerk failures --stage fetch --error DownloadFailed --retry" in page
@@ -102,3 +104,49 @@ def test_documents_are_paginated(client: TestClient, failed: None) -> None:
 def test_invalid_query_parameters_are_ignored(client: TestClient, failed: None, query: str) -> None:
     assert "124 failures" in fetch(client, f"/failures/documents?{query}")
     assert "PdfBroken" in fetch(client, f"/failures?{query}")
+
+
+def test_a_selection_of_units_is_retried(
+    action_client: TestClient, client: TestClient, connection: psycopg.Connection, failed: None
+) -> None:
+    page = fetch(action_client, "/failures/documents?error=PdfBroken")
+    items = re.findall(r'name="item" id="[^"]+" value="([^"]+)"', page)
+    assert len(items) == 100
+    assert " checked>" not in page
+    assert fetch(action_client, "/failures/documents?error=PdfBroken&selected=all").count(" checked>") == 100
+    assert "Retry all 121 that match" in page
+    assert 'name="item"' not in fetch(client, "/failures/documents"), "actions are not allowed"
+    rows = connection.execute(
+        "select content_item_id, status from failing_documents where stage = 'fetch' and subdomain = 'shelby/ville'"
+    ).fetchall()
+    (waiting,) = [f"fetch:{item}" for item, status in rows]
+    page = html.unescape(fetch(action_client, "/actions/retry-selected?" + urlencode({"item": items[:30]}, doseq=True)))
+    assert "30 units of 1 site will be retried." in page
+    chosen = [*items[:30], waiting, "ocr:999999"]
+    confirmation = action_client.get("/actions/retry-selected?" + urlencode({"item": chosen}, doseq=True))
+    assert "Not retried: Council" in html.unescape(confirmation.text)
+    done = action_client.post("/actions/retry-selected", data=form_of(confirmation))
+    notice = html.unescape(fetch(action_client, done.headers["Location"]))
+    assert "30 units of 1 site retried. 2 selected ones were not retried: " in notice
+    assert "it is retried automatically" in notice
+    assert "document 999999 in OCR: there is no such document" in notice
+    left = connection.execute("select count(*) from failing_documents where status = 'failed_terminal'").fetchone()
+    assert left == (123 - 30,)
+
+
+def test_a_selection_of_groups_is_retried(
+    action_client: TestClient, connection: psycopg.Connection, failed: None
+) -> None:
+    page = fetch(action_client, "/failures")
+    assert 'form="selection" name="item" id="item-ocr-PdfBroken" value="ocr:PdfBroken"' in page
+    assert 'value="fetch:DownloadFailed"' not in page, "it is retried automatically"
+    path, message = execute(action_client, "retry-selected", items="ocr:PdfBroken ocr:unknown")
+    assert path == "/failures"
+    assert message.startswith("121 units of 2 sites retried.")
+
+
+def test_an_empty_or_invalid_selection_changes_nothing(action_client: TestClient) -> None:
+    assert "Nothing is selected" in preview(action_client, "retry-selected")
+    assert "None of them can be retried" in preview(action_client, "retry-selected", items="ocr:5")
+    for items in ("nothing:5", "ocr:", "ocr:" + "9" * 30, " ".join(["ocr:1"] * 501)):
+        preview(action_client, "retry-selected", 404, items=items)

@@ -76,3 +76,48 @@ def test_reconciliations_and_operators(client: TestClient, repairs: None) -> Non
 def test_diff() -> None:
     assert log.diff(None, None) == log.diff({"a": 1}, None) == log.diff({"a": 1}, {"a": 1}) == []
     assert log.diff(None, {"a": {"b": 1}}) == [log.Change("a.b", "null", "1")]
+
+
+def test_bulk_actions_are_one_line_that_opens(client: TestClient, connection: psycopg.Connection) -> None:
+    connection.execute(
+        """
+        insert into operator_actions (at, actor, via, action, subdomain, detail)
+        select now() - interval '2 hours' + n * interval '100 milliseconds', 'anna', 'cli', 'retry',
+               'town-' || lpad(n::text, 3, '0'), '{"stage": "ocr", "units": 2}'::jsonb
+        from generate_series(1, 300) n
+        union all select now() - interval '1 hour', 'anna', 'cli', 'retry', 'shelbyville', '{}'
+        union all select now() - interval '119 minutes', 'bert', 'dashboard', 'pause', 'ogdenville', '{}'
+        """
+    )
+    page = fetch(client, "/log?show=actions")
+    assert page.count("<tr><td>") == 3
+    assert '<span class="badge">300 times</span>' in page
+    assert "600 units, 300 actions within 30 s" in page
+    assert "and 275 more" in page
+    (each,) = re.findall(r'<a href="([^"]+)">Each with its details</a>', page)
+    single = fetch(client, html.unescape(each))
+    assert single.count("<tr><td>") == 50
+    assert "Page 1 of 6" in single
+    assert "shelbyville" not in single
+    last = fetch(client, html.unescape(each) + "&page=6")
+    assert "town-001" in last
+    assert "stage: ocr, units: 2" in last
+
+
+def test_filters_by_person_kind_and_time(client: TestClient, connection: psycopg.Connection, repairs: None) -> None:
+    connection.execute(
+        "insert into operator_actions (at, actor, via, action, subdomain)"
+        " values (now() - interval '3 days', 'anna', 'cli', 'pause', 'old'), (now(), 'anna', 'cli', 'pause', 'new')"
+    )
+    page = fetch(client, "/log?kind=pause")
+    assert "Operator actions" in page
+    assert "<h2>Repairs</h2>" not in page, "no repair has this kind"
+    assert "<h2>Operator actions</h2>" not in fetch(client, "/log?kind=lease")
+    assert "bert <small>" not in fetch(client, "/log?actor=anna")
+    (day,) = connection.execute("select (now() - interval '1 day')::date::text").fetchone() or ("",)
+    page = fetch(client, f"/log?kind=pause&after={day}T00:00")
+    assert "/sites/new" in page
+    assert "/sites/old" not in page
+    assert "/sites/old" in fetch(client, f"/log?kind=pause&before={day}T00:00")
+    assert "121 repairs" in fetch(client, "/log?after=yesterday&show=nothing&page=x"), "invalid values are ignored"
+    assert "1 reconciliation in the last 7 days" in fetch(client, "/log?show=reconciliations&page=9")

@@ -10,6 +10,7 @@ from clerk.db.connection import connect_to
 from clerk.monitoring import status
 from clerk.pipeline import engine
 from tests.conftest import Url
+from tests.engine.helpers import add_site, connect_worker
 from tests.web.conftest import fetch
 
 
@@ -19,11 +20,15 @@ def figure(page: str, name: str) -> str:
     return match[1]
 
 
-def test_empty_database(client: TestClient) -> None:
+def test_empty_database(client: TestClient, action_client: TestClient) -> None:
     page = fetch(client, "/")
-    assert "There are no sites yet." in page
-    assert figure(page, "Workers alive") == "0"
-    assert "None in the last seven days." in page
+    assert "clerk downloads the documents of public meetings" in page
+    assert "clerk site add springfield --url https://www.springfield.gov</code><button" in page
+    assert "No worker is running" in page
+    assert "/sites/new" not in page, "nothing can be changed without --allow-actions"
+    assert 'href="/sites/new"' in fetch(action_client, "/")
+    assert "Stuck sites" not in page, "figures and charts without data"
+    assert "Finished per hour" not in page
 
 
 def test_no_alerts(client: TestClient, connection: psycopg.Connection) -> None:
@@ -32,16 +37,19 @@ def test_no_alerts(client: TestClient, connection: psycopg.Connection) -> None:
         " values ('quiet', 'completed', 'succeeded', now())"
     )
     page = fetch(client, "/")
-    assert "No alerts." in page
-    assert "alert</p>" not in page
-    assert figure(page, "Health score") == "100.0 %"
-    assert "of 1 site that ever ran is not stuck" in page
+    assert "Nothing needs attention." in page
+    assert "needs attention</h2>" not in page
+    assert "Running now" not in page
+    assert "No run has ended in the last 24 hours." in page, "instead of empty charts"
+    assert figure(page, "Healthy sites") == "100 %"
+    assert "1 of 1: the last run succeeded" in page
     assert "of 1 site; " in page
 
 
 def test_ten_thousand_sites(client: TestClient, many_sites: None) -> None:
     page = fetch(client, "/")
-    assert re.search(r'href="/sites\?stage=never\+run" aria-label="never run: 9,000"', page)
+    assert re.search(r'href="/sites\?stage=never\+run">Never run</a></th>.*?<td class="number">9,000</td>', page)
+    assert "All 1,000 sites with an active run" in page
     stuck = figure(page, "Stuck sites")
     assert int(stuck.replace(",", "")) > 900
     assert f"{stuck} sites are stuck" in page
@@ -53,7 +61,8 @@ def test_waiting_jobs_and_invariant_violations(client: TestClient, connection: p
     engine.start_run(connection, "springfield")
     page = fetch(client, "/")
     assert figure(page, "Jobs waiting") == "1"
-    assert "no worker processes queue fetch" in page
+    assert "No worker processes queue fetch" in page
+    assert "What to do: start a worker: <code>clerk worker --queues fetch</code>" in page
     assert "<td>run started</td>" in page
     connection.execute("update sites set fetch_total = 5")
     page = fetch(client, "/")
@@ -68,9 +77,9 @@ def test_a_slow_invariant_check_does_not_block_the_page(
     monkeypatch.setattr(status, "_INVARIANTS_TIMEOUT", "50ms")
     with connect_to(database) as other, other.transaction():
         # Only the invariant check reads this table.
-        other.execute("lock table publications")
+        other.execute("lock table publication_steps")
         page = fetch(client, "/")
-    assert "the invariants could not be checked" in page
+    assert "The invariants could not be checked" in page
     assert "Sites by stage" in page
 
 
@@ -89,4 +98,35 @@ def test_hourly_charts_have_descriptions(client: TestClient, connection: psycopg
     page = fetch(client, "/")
     assert "2,400 done, 20 failed; maximum at" in page, "the run of 30 hours ago is not included"
     assert page.count(": 1,200 done, 10 failed</title>") == 2
-    assert page.count("<summary>As a table</summary>") == 8
+    assert page.count("<summary>As a table</summary>") == 6
+    assert '<title id="Compile-title">' in page
+
+
+def test_progress_of_active_runs(client: TestClient, connection: psycopg.Connection, database: Url) -> None:
+    items = add_site(connection, "springfield", documents=6)
+    connection.execute("update content_items set page_count = 30")
+    connection.execute("select clerk_start_run('springfield', p_first_phase => 2)")
+    page = fetch(client, "/")
+    assert "0 of 6</td>" in page
+    assert "not known yet" in page
+    with connect_worker(database, "0123456789ab clerk 4711 desk") as worker:
+        for _ in range(3):
+            worker.finish(worker.take("ocr"))
+        worker.take("ocr")
+        page = fetch(client, "/")
+    assert len(items) == 6
+    assert "1 job running, 90 pages per minute. Ended in the last minute: OCR 3." in page
+    assert "3 of 6</td>" in page
+    assert ">in about " in page
+
+
+def test_alerts_offer_their_action(action_client: TestClient, connection: psycopg.Connection) -> None:
+    add_site(connection, "springfield", documents=0)
+    connection.execute("select clerk_pause_queue('ocr', 'anna'), clerk_pause_site('springfield', 'anna')")
+    page = fetch(action_client, "/")
+    assert 'href="/actions/resume?queue=ocr">Resume the queue ocr…</a>' in page
+    assert 'href="/actions/resume?site=springfield">Resume springfield…</a>' in page
+    assert '<a href="/sites?only=paused">Show paused sites</a>' in page
+    add_site(connection, "shelbyville", documents=0)
+    connection.execute("select clerk_pause_site('shelbyville', 'anna')")
+    assert "Resume springfield…" not in fetch(action_client, "/"), "it is one of several"

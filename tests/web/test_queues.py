@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import re
+
 import psycopg
 from starlette.testclient import TestClient
 
 from clerk.pipeline.engine import QUEUES
+from clerk.stage_names import stage_name
 from tests.conftest import Url
 from tests.engine.helpers import add_site, connect_worker
 from tests.web.conftest import fetch
@@ -13,8 +16,9 @@ def test_empty_queues(client: TestClient, action_client: TestClient) -> None:
     """Every queue is listed, so that it can be paused before it has jobs."""
     page = fetch(client, "/queues")
     for queue in QUEUES:
-        assert f'<th scope="row">{queue}</th>\n<td class="number">0</td>' in page
+        assert re.search(rf'<th scope="row">{stage_name(queue)}(<br>.*)?</th>\n<td class="number">0</td>', page)
         assert f'href="/actions/pause?queue={queue}"' in fetch(action_client, "/queues")
+    assert "Compile<br><small><code>compilation</code></small>" in page, "the name that commands take"
     assert "There are no workers." in page
 
 
@@ -31,11 +35,11 @@ def test_queues_workers_and_jobs(client: TestClient, connection: psycopg.Connect
         job = ocr_worker.take("ocr")
         connection.execute("update job_claims set progress = 3, progress_total = 12 where job_id = %s", [job.id])
         page = fetch(client, "/queues")
-        assert '<th scope="row">ocr</th>\n<td class="number">2</td>' in page
+        assert '<th scope="row">OCR</th>\n<td class="number">2</td>' in page
         assert '<span class="badge good">alive</span>' in page
         assert "<td>desk</td>\n<td>4711</td>" in page
         assert "ocr springfield 3/12" in page
-        assert f'<th scope="row">{job.id}</th>' in page
+        assert f'<th scope="row" class="short" class="short"><a href="/jobs/{job.id}">{job.id}</a></th>' in page
         assert "3/12</td>" in page
         connection.execute("update job_claims set lease_until = clerk_now() - interval '1 second'")
         connection.execute("update procrastinate_workers set last_heartbeat = now() - interval '1 hour'")

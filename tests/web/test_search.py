@@ -117,11 +117,21 @@ def test_broken_and_unreached_archives_are_reported(
     assert "before 2 archives could be searched" in fetch(client, "q=bike")
 
 
-def test_no_archives(pool: ReadOnlyPool, client: TestClient, tmp_path: Path) -> None:
+def test_no_archives(pool: ReadOnlyPool, client: TestClient, connection: Connection, tmp_path: Path) -> None:
     assert "No archive is published on this machine yet." in fetch(client, "q=bike")
-    for nowhere in (None, tmp_path / "nowhere"):
-        without = TestClient(create_app(pool, publish_dir=nowhere), base_url="http://localhost")
-        assert "The published archives are not on this machine." in fetch(without, "q=bike")
+    without = {
+        folder: TestClient(create_app(pool, publish_dir=folder), base_url="http://localhost")
+        for folder in (None, tmp_path / "nowhere")
+    }
+    assert "Nothing has been published yet." in fetch(without[tmp_path / "nowhere"], "q=bike")
+    assert "The published archives are not on this machine." in fetch(without[None], "q=bike")
+    connection.execute("insert into sites (subdomain) values ('town')")
+    connection.execute(
+        "with run as (insert into pipeline_runs (subdomain, reason) values ('town', 'manual') returning run_id)"
+        " insert into publications (subdomain, run_id, content_hash, pages, deployed_at)"
+        " select 'town', run_id, repeat('0', 64), 1, now() from run"
+    )
+    assert "The published archives are not on this machine." in fetch(without[tmp_path / "nowhere"], "q=bike")
     publish(tmp_path, "town", {"text": "bike"})
     assert "1 archive on this machine." in fetch(client, "")
     assert "No page found in 1 archive." in fetch(client, "q=nowhere")

@@ -53,7 +53,7 @@ def add_documents(connection: Connection, count: int, subdomain: str = "town") -
 
 
 def listed_dates(page: str) -> list[str]:
-    return re.findall(r'<span class="date">([\d-]+)</span>', page)
+    return re.findall(r'<td class="date">([\d-]+)', page)
 
 
 def test_documents_are_filtered_and_paginated(client: TestClient, connection: Connection) -> None:

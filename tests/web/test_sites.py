@@ -53,7 +53,7 @@ def test_sites_that_need_attention_come_first(client: TestClient, mixed_sites: N
     assert listed_sites(page) == ["stuck", "failed", "partial", "paused", "running", "new", "quiet"]
     assert "stuck for 24 h" in page
     assert "paused by anna" in page
-    assert "ocr 3/4, 1 failed" in page
+    assert "OCR 3/4, 1 failed" in page
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,10 @@ class EmbeddedPostgres:
         """While this file exists, the server keeps running without users (`clerk db start`)."""
         return self.folder / "postgres.keep-running"
 
+    def exists(self) -> bool:
+        """Whether the database has been created."""
+        return (self.folder / "postgres" / "PG_VERSION").exists()
+
     def prepare(self) -> None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -15,6 +15,7 @@ import json
 import logging
 import random
 import re
+import socket
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,10 +29,12 @@ import httpcore
 import httpx
 
 from clerk.errors import (
+    AccessDenied,
     AddressForbidden,
     CertificateRefused,
     DownloadFailed,
     DownloadRefused,
+    HostNotFound,
     PdfTooLarge,
     SourceUnreadable,
 )
@@ -63,6 +66,7 @@ logging.getLogger("httpx").setLevel(logging.WARNING)
 _REDIRECTS = (301, 302, 303, 307, 308)
 _RETRYABLE_STATUSES = {408, 423, 425, 429}
 _BACKOFF_STATUSES = {429, 503}
+_DENIED_STATUSES = {401, 403, 451}
 _SECRET = re.compile(r"(?i)([?&](?:[a-z_-]*token|[a-z_-]*key|sig|signature|secret|password))=[^&#]*")
 _WEB_CHARSET = re.compile(
     r"ascii|utf-(?:8(?:-sig)?|16(?:-[bl]e)?)|iso8859-\d+|cp(?:125\d|866|874|932|936|949|950)|koi8-[ru]|mac-\w+"
@@ -305,7 +309,8 @@ class RateLimitedClient:
                 delay = self.limits.retry_delay * 4 ** (attempt - 1) * random.uniform(0.75, 1.25)  # noqa: S311 (jitter)
                 delay = max(delay, error.retry_after or 0.0)
                 if attempt >= self.limits.attempts or delay > self.limits.max_wait:
-                    raise DownloadFailed(f"{redact_url(url)}: {error}") from error
+                    failure = HostNotFound if _is_unresolved(error) else DownloadFailed
+                    raise failure(f"{redact_url(url)}: {error}") from error
                 logger.info("%s: %s; retrying in %.1f s", redact_url(url), error, delay)
             # The slot is free during the delay. A pause that the host asked for applies to all workers.
             await asyncio.sleep(delay)
@@ -340,6 +345,8 @@ class RateLimitedClient:
             await self._fetch_with_retries(str(url), _Message(is_robots=True), Validators(), sink, None)
         except DownloadRefused:  # RFC 9309, 2.3.1.3: there are no rules
             return ""
+        except HostNotFound:
+            raise
         except DownloadFailed as error:
             raise DownloadFailed(f"nothing is requested while robots.txt cannot be read: {error}") from error
         return sink.buffer.getvalue().decode("utf-8-sig", "replace")
@@ -390,7 +397,8 @@ class RateLimitedClient:
             if retry_after is not None and status in _BACKOFF_STATUSES:
                 await self.rate_limiter.back_off(response.url.host, retry_after, message)
             raise _Retryable(message, retry_after)
-        raise DownloadRefused(f"{redact_url(str(response.url))}: {message}")
+        error = AccessDenied if status in _DENIED_STATUSES else DownloadRefused
+        raise error(f"{redact_url(str(response.url))}: {message}")
 
     async def _receive(self, response: httpx.Response, sink: Sink, slot: Slot) -> None:
         length = response.headers.get("content-length", "")
@@ -446,6 +454,15 @@ def _resolve_redirect(url: httpx.URL, location: str) -> str:
         return str(url.join(location))
     except (httpx.InvalidURL, ValueError) as error:
         raise AddressForbidden(f"{url} redirects to {location[:200]!r}, which is not a valid URL") from error
+
+
+def _is_unresolved(error: BaseException | None) -> bool:
+    """Whether there is no host of that name; not if the name server did not answer."""
+    while error is not None:
+        if isinstance(error, socket.gaierror):
+            return error.errno != socket.EAI_AGAIN
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _is_certificate_error(error: BaseException | None) -> bool:

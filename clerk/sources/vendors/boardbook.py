@@ -8,18 +8,19 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import ClassVar
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from clerk.documents.repository import DocumentRef
 from clerk.errors import DownloadRefused
 from clerk.sources.http.client import FetchResult, Sink, Validators
 from clerk.sources.recognition import Recognition
 from clerk.sources.rows import Row
-from clerk.sources.vendors.portal import PortalFetcher, body_of, first_day_of, kind_of
+from clerk.sources.vendors.portal import PortalFetcher, body_of, first_day_of, kind_of, query_of
 
 _PORTAL = "https://meetings.boardbook.org"
-_ROWS = "table#PublicMeetingsTable > tbody > tr, tr.row-for-board"
-_CONTAINER = "table#PublicMeetingsTable, tr.row-for-board"
+_ROWS = "table#PublicMeetingsTable > tbody > tr, tr.row-for-board, tr:not(:has(tr)):has(a[href*='/Public/' i])"
+_CONTAINER = "table#PublicMeetingsTable, tr.row-for-board, [id*='PublicMeetings' i]"
+_LINKS = r"(?:^|/)Public/(?:Agenda|Minutes|PublicNotice)/[\w-]+\?(?:.*&)?meeting=(\w+)"
 _PAGE = re.compile(r"/Public/(?P<kind>Agenda|Minutes|PublicNotice)/(?=[\w-]+$)", re.IGNORECASE)
 _KINDS = {"agenda": "agenda", "minutes": "minutes", "publicnotice": "notice"}
 _LABEL = re.compile(r"\s*\bMeeting Type:\s*(?P<type>.*)$", re.IGNORECASE)
@@ -35,7 +36,8 @@ class BoardBook(PortalFetcher):
         "BoardBook",
         hosts=(
             r"meetings\.boardbook\.org/Public/\w+/(?P<organization>\d{1,12})",
-            r"meetings\.boardbook\.org/",
+            r"(?P<portal>meeting\.(?:sparqdata\.com|boeconnect\.net))/Public/\w+/(?P<organization>\d{1,12})",
+            r"(?:meetings|v3)\.boardbook\.org/",
         ),
         paths=(r"/Public/(?:Organization|Agenda|Minutes)/(?P<organization>\d{1,12})",),
         markers=("table#PublicMeetingsTable",),
@@ -45,16 +47,16 @@ class BoardBook(PortalFetcher):
     async def documents(self) -> AsyncIterator[DocumentRef]:
         portal = str(self.site.extra.get("portal") or _PORTAL).rstrip("/")
         page = await self.client.get_page(f"{portal}/Public/Organization/{self.site.extra['organization']}")
-        for row in (await self.parse_rows(page, _ROWS, _CONTAINER)).rows:
+        for row in (await self.parse_rows(page, _ROWS, _CONTAINER, links=_LINKS)).rows:
             for ref in self.once(self._parse(row)):
                 yield ref
 
     def _parse(self, row: Row) -> Iterator[DocumentRef]:
         files = [(link, match) for link in row.links if (match := _PAGE.search(urlsplit(link.url).path))]
-        if not files or not row.cells:
+        if not files:
             return
         # May 5, 2026 at 4:30 PM - Joint Advisory Committee Meeting Type: Regular
-        title = row.cells[0].text
+        title = next((cell.text for cell in row.cells if first_day_of(cell.text)), row.plain)
         label = _LABEL.search(title)
         day = first_day_of(title)
         meeting = body_of(_LABEL.sub("", title)) or body_of(label["type"] if label else "")
@@ -66,7 +68,7 @@ class BoardBook(PortalFetcher):
             if kind == "agenda" and kind_of(link.text) == "packet":
                 kind = "packet"
             if self.is_wanted(kind, day):
-                number = parse_qs(urlsplit(link.url).query).get("meeting", [""])[0]
+                number = query_of(link.url).get("meeting", "")
                 key = f"boardbook meeting {number} {kind}" if number else link.url
                 yield DocumentRef(link.url, meeting, day, kind, key)
 

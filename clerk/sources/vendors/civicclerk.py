@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from clerk.documents.media_types import media_type_of
 from clerk.documents.repository import DocumentRef
 from clerk.errors import SourceUnreadable
 from clerk.sources.http.client import FetchResult, Sink, Validators
 from clerk.sources.recognition import Recognition
-from clerk.sources.vendors.portal import MAX_PAGES, PortalFetcher, body_of, first_day_of, kind_of, require_list
+from clerk.sources.vendors.portal import (
+    MAX_PAGES,
+    PortalFetcher,
+    body_of,
+    first_day_of,
+    kind_of,
+    require_field,
+    require_list,
+)
 
 _KINDS = {1: "agenda", 2: "packet", 4: "minutes"}
 
@@ -55,7 +63,7 @@ class CivicClerk(PortalFetcher):
         for page in range(MAX_PAGES):
             answer = await self.client.get_json(url, query if page == 0 else None, headers=self.headers)
             events = answer.get("value") if isinstance(answer, dict) else answer
-            for event in require_list(events, url, "an object with the list 'value'"):
+            for event in self._require_files(require_list(events, url, "an object with the list 'value'"), url):
                 for ref in self._parse(event):
                     yield ref
             following = answer.get("@odata.nextLink") if isinstance(answer, dict) else None
@@ -63,6 +71,12 @@ class CivicClerk(PortalFetcher):
                 return
             url = str(following)
         raise SourceUnreadable(f"{self.api}/Events has more than {MAX_PAGES:,} pages")
+
+    def _require_files(self, events: list[Any], url: str) -> list[Any]:
+        """The events, unless they have agendas but no list of files: then the answer is not understood."""
+        if any(event.get("hasAgenda") is True for event in events if isinstance(event, dict)):
+            require_field(events, url, "publishedFiles")
+        return events
 
     def _parse(self, event: object) -> Iterator[DocumentRef]:
         files = event.get("publishedFiles") if isinstance(event, dict) else None
@@ -81,7 +95,8 @@ class CivicClerk(PortalFetcher):
         # The times are local, although they end in Z.
         day = first_day_of(event.get("eventDate"), event.get("startDateTime"))
         for file in files:
-            if not isinstance(file, dict) or not isinstance(number := file.get("fileId"), int):
+            number = file.get("fileId") or file.get("id") if isinstance(file, dict) else None
+            if not isinstance(file, dict) or not str(number or "").isdecimal():
                 self.skip_malformed(name, f"has a file without fileId: {str(file)[:80]!r}")
                 continue
             kind = kind_of(str(file.get("type") or ""), str(file.get("name") or "")) or _KINDS.get(

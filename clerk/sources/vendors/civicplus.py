@@ -14,7 +14,9 @@ from clerk.sources.fetcher import Fetcher, check_since
 from clerk.sources.parse import Link
 from clerk.sources.recognition import Recognition
 
-_FILE = re.compile(r"/AgendaCenter/ViewFile/(?P<kind>Agenda|Minutes)/_(?P<day>\d{8})-(?P<number>\d+)", re.IGNORECASE)
+_FILE = re.compile(
+    r"/AgendaCenter/ViewFile/(?:Archived)?(?P<kind>Agenda|Minutes)/_?(?P<day>\d{8})-(?P<number>\d+)", re.IGNORECASE
+)
 _LOOKAHEAD = timedelta(days=90)
 _DEFAULT_YEARS = 5
 """Years to list for sites without `since` and start year."""
@@ -79,7 +81,7 @@ class CivicPlus(Fetcher):
             month, day, year = (int(part) for part in (match["day"][:2], match["day"][2:4], match["day"][4:]))
             kind = match["kind"].lower()
             query = urlsplit(link.url).query.lower()
-            if query == "packet=true":
+            if "packet=true" in query.split("&"):
                 if self.site.extra.get("packets") is not True:
                     continue
                 kind = "packet"

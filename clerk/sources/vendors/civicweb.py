@@ -15,6 +15,8 @@ from clerk.sources.recognition import Recognition
 from clerk.sources.vendors.portal import OLD, PortalFetcher, body_of, first_day_of, require_list
 
 _KINDS = {1: "agenda", 4: "agenda", 2: "minutes", 10: "minutes"}
+_TYPES = {1: "agenda", 2: "minutes"}
+"""Meaning of the field `Type`, for documents of which `DocumentType` is not known."""
 _FILES = (4, 10)
 """Stored PDFs. The other types are pages, of which the portal makes a PDF on request."""
 
@@ -49,7 +51,8 @@ class CivicWeb(PortalFetcher):
         service = f"{self.portal}/Services/MeetingsService.svc/meetings"
         listed: set[object] = set()
         for first, last in self.years():
-            meetings = await self.client.get_json(service, {"from": str(first), "to": str(last), "loadall": "true"})
+            answer = await self.client.get_json(service, {"from": str(first), "to": str(last), "loadall": "true"})
+            meetings = answer.get("Meetings", answer) if isinstance(answer, dict) else answer
             for meeting in require_list(meetings, service):
                 number = meeting.get("Id") if isinstance(meeting, dict) else None
                 if not isinstance(number, int):
@@ -76,13 +79,13 @@ class CivicWeb(PortalFetcher):
         for document in found:
             if not isinstance(document, dict) or not isinstance(document.get("Id"), int):
                 self.skip_malformed(what, f"has a document without Id: {str(document)[:80]!r}")
-            elif kind := _KINDS.get(document.get("DocumentType") or 0):
+            elif kind := _kind(document):
                 best = by_kind.setdefault(kind, document)
                 if document.get("DocumentType") in _FILES and best.get("DocumentType") not in _FILES:
                     by_kind[kind] = document
         for kind, document in by_kind.items():
             if self.is_wanted(kind, day):
-                print_page = "" if document["DocumentType"] in _FILES else "?printPdf=true"
+                print_page = "" if document.get("DocumentType") in _FILES else "?printPdf=true"
                 url = f"{self.portal}/document/{document['Id']}/{print_page}"
                 version = f"{document['Id']} {document['LastModified']}" if document.get("LastModified") else ""
                 yield DocumentRef(url, name, day, kind, _key(meeting["Id"], kind), version)
@@ -93,6 +96,12 @@ class CivicWeb(PortalFetcher):
 
 def _day(meeting: Mapping[str, Any]) -> date | None:
     return first_day_of(meeting.get("MeetingDateTime"), meeting.get("MeetingDate"), meeting.get("Name"))
+
+
+def _kind(document: Mapping[str, Any]) -> str | None:
+    return _KINDS.get(document.get("DocumentType") or 0) or (
+        _TYPES.get(document.get("Type") or 0) if document.get("DocumentType") is None else None
+    )
 
 
 def _key(number: int, kind: str) -> str:

@@ -19,7 +19,6 @@ from typing import Any, ClassVar
 from clerk.documents.media_types import media_type_of
 from clerk.documents.repository import DocumentRef
 from clerk.documents.sanitize import clean_text
-from clerk.errors import SourceUnreadable
 from clerk.sources.fetcher import Fetcher
 from clerk.sources.http.client import FetchResult, Sink, Validators
 from clerk.sources.parse import find_date, find_kind, remove_dates
@@ -58,15 +57,14 @@ class Directory(Fetcher):
         return Path(str(self.site.extra["path"]))
 
     async def documents(self) -> AsyncIterator[DocumentRef]:
-        if not self.folder.is_dir():
-            raise SourceUnreadable(f"{self.folder} is not a folder on this machine, or the worker may not read it")
+        await asyncio.to_thread(local.require_folder, self.folder)
         for path in await asyncio.to_thread(lambda: sorted(self._files())):
             if (ref := self._parse(path)) is not None:
                 yield ref
 
     def _files(self) -> Iterator[Path]:
         def fail(error: OSError) -> None:
-            raise SourceUnreadable(f"{error.filename} cannot be read ({error.strerror})") from error
+            raise local.unreadable(Path(error.filename or self.folder), error) from error
 
         for folder, names, files in os.walk(self.folder, onerror=fail):
             names[:] = [name for name in names if not name.startswith(".")]

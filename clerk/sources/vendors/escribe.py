@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, ClassVar
 from urllib.parse import urljoin
@@ -15,10 +16,12 @@ from clerk.sources.vendors.portal import (
     first_day_of,
     kind_of,
     prefer_pdf,
+    require_field,
     require_list,
 )
 
 _METHOD = "MeetingsCalendarView.aspx/GetCalendarMeetings"
+_HEADERS = {"Accept": "application/json", "X-Requested-With": "XMLHttpRequest"}
 
 
 class Escribe(PortalFetcher):
@@ -45,20 +48,26 @@ class Escribe(PortalFetcher):
         url = f"{self.portal}/{_METHOD}"
         for first, last in self.years():
             window = {"calendarStartDate": str(first), "calendarEndDate": str(last)}
-            answer = (await self.client.post(url, json=window, headers={"Accept": "application/json"})).json()
-            meetings = answer.get("d") if isinstance(answer, dict) else answer
-            for meeting in require_list(meetings, url, "an object with the list 'd'"):
+            answer = (await self.client.post(url, json=window, headers=_HEADERS)).json()
+            meetings = require_list(_unwrap(answer), url, "an object with the list 'd'")
+            require_field(meetings, url, "MeetingDocumentLink", "MeetingDocumentLinks")
+            for meeting in meetings:
                 for ref in self.once(self._parse(meeting)):
                     yield ref
 
     def _parse(self, meeting: object) -> list[DocumentRef]:
-        links = meeting.get("MeetingDocumentLink") if isinstance(meeting, dict) else None
+        links = (
+            meeting.get("MeetingDocumentLink") or meeting.get("MeetingDocumentLinks")
+            if isinstance(meeting, dict)
+            else None
+        )
         if not isinstance(meeting, dict) or not isinstance(links or [], list):
             self.skip_malformed(f"the entry {str(meeting)[:80]!r}", "is not a meeting")
             return []
         if not links:
             return []
-        name = body_of(str(meeting.get("MeetingName") or "")) or body_of(str(meeting.get("MeetingType") or ""))
+        names = (meeting.get("MeetingName"), meeting.get("MeetingType"), meeting.get("MeetingTitle"))
+        name = next((body for value in names if value and (body := body_of(str(value)))), "")
         if not name or not meeting.get("ID"):
             self.skip_malformed(f"meeting {meeting.get('ID')}", "has no name or no id")
             return []
@@ -74,6 +83,7 @@ class Escribe(PortalFetcher):
                 )
                 continue
             document_type, title = str(link.get("Type") or ""), str(link.get("Title") or "")
+            # The title is the town's own, in its language; the type is the same everywhere.
             kind = kind_of(f"{document_type} {title}")
             if kind is None or not self.is_wanted(kind, day):
                 continue
@@ -90,3 +100,14 @@ class Escribe(PortalFetcher):
                 f"{key} page" if is_page else key,
                 media_type=media_type_of(f"x.{file_format.lstrip('.')}"),
             )
+
+
+def _unwrap(answer: object) -> object:
+    """The list in an answer. Some versions send it as text."""
+    value = answer.get("d") if isinstance(answer, dict) else answer
+    if isinstance(value, str):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value

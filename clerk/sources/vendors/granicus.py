@@ -12,10 +12,22 @@ from clerk.documents.repository import DocumentRef
 from clerk.sources.http.client import FetchResult, Sink, Validators
 from clerk.sources.recognition import Recognition
 from clerk.sources.rows import Row, RowLink
-from clerk.sources.vendors.portal import PortalFetcher, body_of, first_day_of, kind_of
+from clerk.sources.vendors.portal import PortalFetcher, day_of, kind_of, name_of, query_of
 
-_ROWS = "table.listingTable > tbody > tr, tr.listingRow, table#archive > tbody > tr, table#upcoming > tbody > tr"
-_CONTAINER = "table.listingTable, tr.listingRow, table#archive, table#upcoming"
+_LINKED = ", ".join(
+    f"tr:not(:has(tr)):has(a[{attribute}*='{page}.php' i])"
+    for attribute in ("href", "onclick")
+    for page in ("Viewer", "MediaPlayer")
+)
+_ROWS = (
+    "table.listingTable > tbody > tr, tr.listingRow, table#archive > tbody > tr, table#upcoming > tbody > tr, "
+    + _LINKED
+)
+_CONTAINER = (
+    "table.listingTable, table.listingTableUpcoming, tr.listingRow, #archive, #upcoming, .archive, "
+    "a[href*='ViewPublisherRSS.php' i], form[action*='ViewSearchResults.php' i]"
+)
+_LINKS = r"(?:^|/)(?:Generated)?(?:Agenda|Minutes|Meta|Document)Viewer\.php\?(?:.*&)?(?:clip_id|event_id)=(\d+)"
 _VIEWERS = re.compile(r"/(?P<generated>Generated)?(?P<kind>Agenda|Minutes|Document|Meta)Viewer\.php$", re.IGNORECASE)
 _FILE = re.compile(r"\.(?:pdf|docx?|html?)$", re.IGNORECASE)
 _KEYS = ("meta_id", "doc_id", "file", "clip_id", "event_id")
@@ -39,7 +51,13 @@ class Granicus(PortalFetcher):
             r"/(?:ViewPublisher(?:RSS)?|(?:Generated)?AgendaViewer|MinutesViewer|MediaPlayer)\.php\?(?:.*&)?view_id=(?P<views>\d{1,9})",
         ),
         several="views",
-        markers=("table.listingTable td.listItem", "tr.listingRow td[headers]", ".listingTable a[href*='Viewer.php?']"),
+        markers=(
+            "table.listingTable td.listItem[headers]",
+            "tr.listingRow td[headers]",
+            "a[href*='AgendaViewer.php?' i]",
+            "a[href*='MinutesViewer.php?' i]",
+            "a[onclick*='MediaPlayer.php?' i]",
+        ),
         start="/ViewPublisher.php?view_id=1",
     )
 
@@ -56,7 +74,7 @@ class Granicus(PortalFetcher):
     async def documents(self) -> AsyncIterator[DocumentRef]:
         for view in _views(self.site.extra):
             page = await self.client.get_page(f"{self.portal}/ViewPublisher.php", {"view_id": view})
-            for row in (await self.parse_rows(page, _ROWS, _CONTAINER)).rows:
+            for row in (await self.parse_rows(page, _ROWS, _CONTAINER, links=_LINKS)).rows:
                 for ref in self.once(self._parse(row)):
                     yield ref
 
@@ -64,11 +82,8 @@ class Granicus(PortalFetcher):
         links = [(link, kind) for link in row.links if (kind := _kind(row, link)) is not None]
         if not links:
             return
-        name, date_cell = row.cell("name", "meeting", "event", "title"), row.cell("date")
-        if name is None and row.cells and (date_cell is None or row.cells[0] is not date_cell):
-            name = row.cells[0]
-        day = first_day_of(*(cell.text for cell in ([date_cell] if date_cell else []) + row.cells))
-        meeting = body_of(name.text if name else "") or body_of(row.section)
+        day = day_of(row)
+        meeting = name_of(row, "name", "meeting", "event", "title", "body", "board", "committee", "description")
         if not meeting:
             self.skip_malformed(row.text, "has no name", links[0][0].url)
             return
@@ -100,8 +115,8 @@ def _kind(row: Row, link: RowLink) -> str | None:
 
 def _key(url: str, kind: str) -> str:
     """The number of the meeting. A file with an address of its own has that address."""
-    query = parse_qs(urlsplit(url).query)
-    number = next((f"{name} {query[name][0]}" for name in _KEYS if name in query), "")
+    query = query_of(url)
+    number = next((f"{name} {query[name]}" for name in _KEYS if name in query), "")
     return f"granicus {number} {kind}" if number else url
 
 

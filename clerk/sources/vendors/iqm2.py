@@ -9,18 +9,22 @@ import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from clerk.documents.media_types import HTML, PDF
 from clerk.documents.repository import DocumentRef
 from clerk.sources.recognition import Recognition
 from clerk.sources.rows import Row, RowLink
-from clerk.sources.vendors.portal import PortalFetcher, body_of, first_day_of, kind_of, prefer_pdf
+from clerk.sources.vendors.portal import PortalFetcher, body_of, first_day_of, kind_of, prefer_pdf, query_of
 
 _ROWS = ".MeetingRow"
-_CONTAINER = "[id$=pnlMeetings], [id$=lnkListView], .MeetingRow"
+_CONTAINER = "[id$=pnlMeetings], [id$=lnkListView], [id$=pnlUpcomingMeetings], .MeetingRow"
+_LINKS = r"(?:^|/)(?:FileOpen|FileView)\.aspx\?(?=.*Type=)(?:.*&)?ID=(\d+)"
 _CELLS = ".RowLink, .RowRight, .RowDetails"
-_BOARD = re.compile(r"\bBoard:\s*(?P<board>.{1,200}?)\s*(?:\bType:|\bStatus:|$)")
+_BOARD = re.compile(
+    r"\b(?:Board|Group|Committee|Department|Body):\s*(?P<board>.{1,200}?)\s*(?:\b(?:Type|Status|Location):|$)"
+)
+"""In the title of the link to a meeting."""
 _FILE = re.compile(r"/FileOpen\.aspx$|\.pdf$", re.IGNORECASE)
 _VIEWER = re.compile(r"/FileView\.aspx(?=\?|$)", re.IGNORECASE)
 """A page that shows a file, which `FileOpen.aspx` has with the same query."""
@@ -51,26 +55,27 @@ class Iqm2(PortalFetcher):
             page = await self.client.get_page(
                 f"{self.portal}/Citizens/Calendar.aspx", {"Frame": "Yes", "View": "List", **window}
             )
-            for row in (await self.parse_rows(page, _ROWS, _CONTAINER, _CELLS)).rows:
+            for row in (await self.parse_rows(page, _ROWS, _CONTAINER, _CELLS, links=_LINKS)).rows:
                 for ref in self.once(prefer_pdf(self._parse(row))):
                     yield ref
 
     def _parse(self, row: Row) -> Iterator[DocumentRef]:
         links = [replace(link, url=_VIEWER.sub("/FileOpen.aspx", link.url)) for link in row.links]
-        files = [link for link in links if _is_document(link) and kind_of(link.text)]
+        files = [link for link in links if _is_document(link) and _kind(link)]
         if not files:
             return
-        titles = [link.title for link in row.links if "Board:" in link.title]
+        titles = [link.title for link in row.links if _BOARD.search(link.title)]
         boards = [match["board"] for title in titles if (match := _BOARD.search(title))]
         details = row.cell("rowdetails", "details")
-        meeting = body_of(boards[0] if boards else "") or body_of(details.text if details else "")
-        day = first_day_of(*titles, *(cell.text for cell in row.cells))
+        texts = (boards[0] if boards else "", details.text if details else "", row.plain)
+        meeting = next((body for text in texts if (body := body_of(text))), "")
+        day = first_day_of(*titles, *(cell.text for cell in row.cells), row.text)
         if not meeting:
             self.skip_malformed(row.text, "names no board", files[0].url)
             return
         kinds: set[str] = set()
         for link in files:
-            kind = kind_of(link.text) or ""
+            kind = _kind(link)
             if self.is_wanted(kind, day):
                 key = f"iqm2 meeting {_meeting_id(row) or _query(link, 'ID')} {kind}"
                 # A second document of a kind, such as a revised agenda beside the first.
@@ -86,7 +91,11 @@ class Iqm2(PortalFetcher):
 def _is_document(link: RowLink) -> bool:
     """A file, or the page of a meeting if the link is not the one to the meeting itself."""
     path = urlsplit(link.url).path
-    return _FILE.search(path) is not None or (_DETAILS.search(path) is not None and "Board:" not in link.title)
+    return _FILE.search(path) is not None or (_DETAILS.search(path) is not None and not _BOARD.search(link.title))
+
+
+def _kind(link: RowLink) -> str:
+    return kind_of(link.text, f"{link.title} {link.label}") or ""
 
 
 def _american(day: object) -> str:
@@ -94,8 +103,7 @@ def _american(day: object) -> str:
 
 
 def _query(link: RowLink, name: str) -> str:
-    values = {key.lower(): value for key, value in parse_qs(urlsplit(link.url).query).items()}
-    return values.get(name.lower(), [""])[0]
+    return query_of(link.url).get(name.lower(), "")
 
 
 def _meeting_id(row: Row) -> str:

@@ -10,6 +10,7 @@ from clerk.errors import SourceUnreadable
 from clerk.sources.fetcher import Fetcher, check_since
 from clerk.sources.parse import find_date
 from clerk.sources.recognition import Recognition
+from clerk.sources.vendors.portal import MAX_PAGES, require_field
 
 _API = "https://webapi.legistar.com/v1"
 _PAGE_SIZE = 1000
@@ -51,16 +52,18 @@ class Legistar(Fetcher):
     async def documents(self) -> AsyncIterator[DocumentRef]:
         url = f"{str(self.site.extra.get('api') or _API).rstrip('/')}/{self.site.extra['client']}/events"
         offset = 0
-        while True:
-            events = await self.client.get_json(url, self._query(offset))
+        for _ in range(MAX_PAGES):
+            events = await self.client.get_json(url, self._query(offset), headers={"Accept": "application/json"})
             if not isinstance(events, list):
                 raise SourceUnreadable(f"{url} did not return a list of events")
+            require_field(events, url, *(field for _, field, _ in _FILES))
             for event in events:
                 for ref in self._parse(event):
                     yield ref
             if len(events) < _PAGE_SIZE:
                 return
             offset += len(events)
+        raise SourceUnreadable(f"{url} has more than {MAX_PAGES:,} pages")
 
     def _query(self, offset: int) -> dict[str, str | int]:
         query: dict[str, str | int] = {"$orderby": "EventDate asc,EventId asc", "$top": _PAGE_SIZE, "$skip": offset}

@@ -6,17 +6,19 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import ClassVar
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from clerk.documents.media_types import HTML, PDF
 from clerk.documents.repository import DocumentRef
 from clerk.sources.recognition import Recognition
 from clerk.sources.rows import Row, RowLink
-from clerk.sources.vendors.portal import body_of, first_day_of, kind_of, prefer_pdf
+from clerk.sources.vendors.portal import day_of, kind_of, name_of, prefer_pdf, query_of
 from clerk.sources.vendors.web_forms import GridFetcher
 
-_YEARS = "ctl00$ContentPlaceHolder1$lstYears"
 _YEARS_STATE = "ctl00_ContentPlaceHolder1_lstYears_ClientState"
+_KINDS = {"a": "agenda", "aada": "agenda", "m": "minutes", "mada": "minutes"}
+"""By the parameter M of `View.ashx`."""
+_ACCESSIBLE = ("AADA", "MADA")
 _FILE = re.compile(r"/View\.ashx$|\.pdf$", re.IGNORECASE)
 
 
@@ -44,9 +46,11 @@ class LegistarCalendar(GridFetcher):
 
     async def documents(self) -> AsyncIterator[DocumentRef]:
         fields = await self.form_fields(await self.client.get_page(self.calendar))
+        state_field = next((name for name in fields if name.endswith("lstYears_ClientState")), _YEARS_STATE)
+        years = state_field.removesuffix("_ClientState").replace("_", "$")
         for first, _ in self.years():
             state = json.dumps({"logEntries": [], "value": str(first.year), "text": str(first.year), "enabled": True})
-            page = await self.post_event(self.calendar, fields, _YEARS, "", {_YEARS_STATE: state})
+            page = await self.post_event(self.calendar, fields, years, "", {state_field: state})
             async for row in self.grid_rows(page):
                 for ref in self.once(prefer_pdf(self._parse(row))):
                     yield ref
@@ -59,16 +63,14 @@ class LegistarCalendar(GridFetcher):
         ]
         if not files:
             return
-        name, when = row.cell("name", "body", "department"), row.cell("date")
-        meeting = body_of(name.text if name else row.cells[0].text if row.cells else "")
-        day = first_day_of(*((when.moment, when.text) if when else ()), *(cell.text for cell in row.cells))
+        meeting = name_of(row, "name", "body", "department", "committee", "board", "meeting")
+        day = day_of(row)
         if not meeting:
             self.skip_malformed(row.text, "names no body", files[0][0].url)
             return
         for link, kind in files:
             if self.is_wanted(kind, day):
-                query = parse_qs(urlsplit(link.url).query)
-                number = query.get("ID", [""])[0]
+                number = query_of(link.url).get("id", "")
                 is_accessible = _is_accessible(row, link)
                 key = f"legistar calendar {number} {kind}" if number else link.url
                 yield DocumentRef(
@@ -82,9 +84,13 @@ class LegistarCalendar(GridFetcher):
 
 
 def _kind(row: Row, link: RowLink) -> str | None:
-    return kind_of(row.column_of(link), link.text, f"{link.title} {link.label}")
+    named = kind_of(row.column_of(link), link.text, f"{link.title} {link.label}")
+    return named or _KINDS.get(query_of(link.url).get("m", "").lower())
 
 
 def _is_accessible(row: Row, link: RowLink) -> bool:
     """Whether it is the accessible version of a document, which is a web page."""
-    return "accessible" in f"{row.column_of(link)} {link.text}".lower()
+    return (
+        "accessible" in f"{row.column_of(link)} {link.text}".lower()
+        or query_of(link.url).get("m", "").upper() in _ACCESSIBLE
+    )

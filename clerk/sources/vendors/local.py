@@ -3,12 +3,46 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import getpass
+import os
+import socket
 from pathlib import Path
 
-from clerk.errors import DownloadRefused
+from clerk.errors import DownloadRefused, FetchError, LocalPathForbidden, LocalPathMissing
 from clerk.sources.http.client import FetchResult, Sink, Validators
 
 _CHUNK_SIZE = 1 << 20
+
+
+def unreadable(path: Path, error: OSError) -> FetchError:
+    """The error of clerk for a folder or file that cannot be read, with the machine and its user."""
+    host = socket.gethostname()
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return LocalPathForbidden(f"user {_user()} may not read {path} on {host}")
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return LocalPathMissing(f"{path} does not exist on {host}")
+    return LocalPathMissing(f"{path} on {host} cannot be read ({error.strerror})")
+
+
+def require_folder(folder: Path) -> None:
+    """Raise an error that says what is wrong if a folder cannot be listed."""
+    try:
+        with os.scandir(folder):
+            return
+    except NotADirectoryError as error:
+        raise LocalPathMissing(f"{folder} on {socket.gethostname()} is a file, not a folder") from error
+    except FileNotFoundError as error:
+        raise LocalPathMissing(f"the folder {folder} does not exist on {socket.gethostname()}") from error
+    except OSError as error:
+        raise unreadable(folder, error) from error
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        return str(os.getuid())
 
 
 def version_of(path: Path) -> str:
@@ -37,4 +71,4 @@ def _copy(path: Path, folder: Path, sink: Sink) -> None:
     except OSError as error:
         if error.filename is None:
             raise  # the sink could not be written
-        raise DownloadRefused(f"{path} cannot be read ({error.strerror})") from error
+        raise unreadable(path, error) from error

@@ -61,7 +61,7 @@ class Manifest(Fetcher):
         try:
             return self.file.as_uri(), await asyncio.to_thread(self.file.read_text, "utf-8-sig", "replace")
         except OSError as error:
-            raise SourceUnreadable(f"the manifest {self.file} cannot be read ({error.strerror})") from error
+            raise local.unreadable(self.file, error) from error
 
     def _parse(self, base: str, number: int, entry: Mapping[str, Any]) -> DocumentRef | None:
         values = {str(key).strip().lower(): str(value or "").strip() for key, value in entry.items() if key}

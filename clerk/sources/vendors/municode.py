@@ -12,10 +12,11 @@ from clerk.documents.repository import DocumentRef
 from clerk.errors import SourceUnreadable
 from clerk.sources.recognition import Recognition
 from clerk.sources.rows import Row, RowLink
-from clerk.sources.vendors.portal import MAX_PAGES, PortalFetcher, body_of, first_day_of, kind_of, prefer_pdf
+from clerk.sources.vendors.portal import MAX_PAGES, PortalFetcher, day_of, kind_of, name_of, prefer_pdf
 
-_CONTAINER = "table.mcm, table.views-table, .view-content table, table"
-_ROWS = "table > tbody > tr"
+_CONTAINER = "table.mcm, table.views-table, .view-content, .view-empty, table"
+_ROWS = "tr:not(:has(tr))"
+_LINKS = r"MEET-[A-Za-z]+-([0-9a-f]{32})|adaHtmlDocument\b.*[?&]me=([0-9a-f]{32})"
 _STORED = re.compile(r"MEET-(?P<kind>[A-Za-z]+)-(?P<guid>[0-9a-f-]{32,36})", re.IGNORECASE)
 _PAGE = re.compile(r"/adaHtmlDocument\b|\.html?$", re.IGNORECASE)
 _DOCUMENT = re.compile(r"\.pdf$|\.docx?$|/d/f$|\.blob\.core\.", re.IGNORECASE)
@@ -32,7 +33,7 @@ class Municode(PortalFetcher):
         "Municode Meetings",
         hosts=(
             r"(?P<client>[a-z0-9-]+)\.municodemeetings\.com/",
-            r"(?P<page>meetings\.municode\.com/PublishPage(?:/index)?\?cid=[^&#]+&ppid=[0-9a-f-]{32,36})",
+            r"(?P<page>meetings\.municode\.com/PublishPage(?:/index)?\?(?=.*\bcid=)(?=.*\bppid=).+?)(?:&p=-?\d+)?$",
             r"meetings\.municode\.com/",
         ),
         documents=(r"mccmeetings[a-z]*\.blob\.core\.usgovcloudapi\.net/(?P<client>[a-z0-9-]+)-pubu/",),
@@ -50,14 +51,14 @@ class Municode(PortalFetcher):
         extra = self.site.extra
         embedded = str(extra.get("page") or "")
         address = (
-            embedded
+            _without_page(embedded)
             or str(extra.get("portal") or f"https://{extra.get('client')}.municodemeetings.com").rstrip("/") + "/"
         )
         seen: set[str] = set()
         for number in range(MAX_PAGES):
             query = {"p": number + 1} if embedded else {"page": number}
             page = await self.client.get_page(address, query if number or embedded else None)
-            rows = (await self.parse_rows(page, _ROWS, _CONTAINER, required=number == 0)).rows
+            rows = (await self.parse_rows(page, _ROWS, _CONTAINER, required=number == 0, links=_LINKS)).rows
             # Beyond the last page there is no table, or the last page again.
             further = {row.text for row in rows} - seen
             if not further:
@@ -72,9 +73,8 @@ class Municode(PortalFetcher):
         files = [(link, kind) for link in row.links if (kind := _kind(row, link)) is not None]
         if not files:
             return
-        name, when = row.cell("meeting", "title", "name"), row.cell("date")
-        meeting = body_of(name.text if name else "") or body_of(row.section)
-        day = first_day_of(*((when.moment, when.text) if when else ()), row.text)
+        meeting = name_of(row, "meeting", "title", "name", "event", "body", "board")
+        day = day_of(row)
         if not meeting:
             self.skip_malformed(row.text, "has no name", files[0][0].url)
             return
@@ -93,6 +93,13 @@ class Municode(PortalFetcher):
                     f"{key} page" if is_page else key,
                     media_type=HTML if is_page else media_type_of(path),
                 )
+
+
+def _without_page(url: str) -> str:
+    """The address of the embedded page without the number of a page of its list."""
+    address, _, query = url.partition("?")
+    kept = [part for part in query.split("&") if not re.match(r"p=", part, re.IGNORECASE)]
+    return f"{address}?{'&'.join(kept)}" if query else url
 
 
 def _stored_url(url: str) -> str:

@@ -9,23 +9,40 @@ import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import timedelta
 from typing import Any, ClassVar
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from clerk.documents.media_types import HTML, PDF
 from clerk.documents.repository import DocumentRef, TrackedDocument
+from clerk.errors import DownloadRefused
+from clerk.sources.fetcher import Site
+from clerk.sources.http.client import HttpResponse, RateLimitedClient
 from clerk.sources.recognition import Recognition
 from clerk.sources.rows import Row, RowLink
-from clerk.sources.vendors.portal import body_of, first_day_of, kind_of, prefer_pdf
-from clerk.sources.vendors.web_forms import GridFetcher
+from clerk.sources.vendors.portal import day_of, kind_of, name_of, prefer_pdf, query_of
+from clerk.sources.vendors.web_forms import GRID_ROWS, GridFetcher
 
 _RANGES = ("lyr", "6ms", "nyr")
 """Last year, three months before and after today, next year."""
 _RANGE = timedelta(days=360)
+_LISTS = ("meetingsgeneral.aspx", "MeetingsResponsive.aspx")
+"""The list and its newer form. Some portals have only one of them."""
 _FILE = re.compile(r"/(?:DisplayAgendaPDF\.ashx|AttachmentViewer\.ashx|MeetingView\.aspx)$|\.pdf$", re.IGNORECASE)
 
 
 class NovusAgenda(GridFetcher):
     grid = "radGridMeetings"
+    container = "table.rgMasterTable, #meetings, [id*='rptMeetings' i], [id*='radGridMeetings' i]"
+    rows = ", ".join(
+        (
+            GRID_ROWS,
+            *(
+                f"tr:not(:has(tr)):has(a[{attribute}*='{page}' i])"
+                for attribute in ("href", "onclick")
+                for page in ("DisplayAgendaPDF.ashx", "MeetingView.aspx")
+            ),
+        )
+    )
+    links = r"(?:DisplayAgendaPDF\.ashx|MeetingView\.aspx)\?(?:.*&)?(?:Minutes)?MeetingID=(\d+)"
     settings: ClassVar[Mapping[str, str]] = {
         "client": "the name of the portal: NAME in NAME.novusagenda.com",
         "meeting_types": "number of a meeting type, or a list: N in meetingsgeneral.aspx?MeetingType=N; default: all",
@@ -36,9 +53,13 @@ class NovusAgenda(GridFetcher):
         "NovusAgenda",
         hosts=(r"(?P<client>[a-z0-9-]+)\.novusagenda\.com/",),
         paths=(r"(?P<base>/agendapublic)(?:/|$)",),
-        markers=("[id*='radGridMeetings' i]",),
+        markers=("[id*='radGridMeetings' i]", "a[href*='DisplayAgendaPDF.ashx?' i]"),
         start="/meetingsgeneral.aspx",
     )
+
+    def __init__(self, site: Site, client: RateLimitedClient) -> None:
+        super().__init__(site, client)
+        self._list = _LISTS[0]
 
     @classmethod
     def check(cls, extra: Mapping[str, Any]) -> None:
@@ -55,19 +76,26 @@ class NovusAgenda(GridFetcher):
         for meeting_type in _meeting_types(self.site.extra):
             for dates in _RANGES:
                 query: dict[str, str | int] = {} if meeting_type is None else {"MeetingType": str(meeting_type)}
-                page = await self.client.get_page(f"{self.portal}/meetingsgeneral.aspx", {**query, "Date": dates})
+                page = await self._get_list({**query, "Date": dates})
                 async for row in self.grid_rows(page):
                     for ref in self.once(prefer_pdf(self._parse(row))):
                         yield ref
+
+    async def _get_list(self, query: Mapping[str, str | int]) -> HttpResponse:
+        try:
+            return await self.client.get_page(f"{self.portal}/{self._list}", query)
+        except DownloadRefused:
+            if self._list != _LISTS[0]:
+                raise
+            self._list = _LISTS[1]
+            return await self.client.get_page(f"{self.portal}/{self._list}", query)
 
     def _parse(self, row: Row) -> Iterator[DocumentRef]:
         files = [(link, kind) for link in row.links if (kind := _kind(row, link)) is not None]
         if not files:
             return
-        when, name = row.cell("date"), row.cell("type", "name", "board", "committee")
-        name = name or (row.cells[1] if len(row.cells) > 1 else None)
-        meeting = body_of(name.text if name else "")
-        day = first_day_of(*((when.moment, when.text) if when else ()), *(cell.text for cell in row.cells))
+        meeting = name_of(row, "type", "name", "board", "committee", "body", "group")
+        day = day_of(row)
         if not meeting:
             self.skip_malformed(row.text, "has no meeting type", files[0][0].url)
             return
@@ -97,14 +125,14 @@ def _kind(row: Row, link: RowLink) -> str | None:
     parts = urlsplit(link.url)
     if not _FILE.search(parts.path):
         return None
-    query = {name.lower(): values[0] for name, values in parse_qs(parts.query).items()}
-    named = kind_of(query.get("doctype", ""), link.text, link.title, row.column_of(link))
+    query = query_of(link.url)
+    named = kind_of(query.get("doctype", ""), link.text, f"{link.title} {link.label}", row.column_of(link))
     if "meetingid" not in query and "minutesmeetingid" in query:
         return "minutes"
     return named or ("agenda" if "meetingid" in query else None)
 
 
 def _key(link: RowLink, kind: str) -> str:
-    query = {name.lower(): values[0] for name, values in parse_qs(urlsplit(link.url).query).items()}
+    query = query_of(link.url)
     number = query.get("minutesmeetingid") if kind == "minutes" else query.get("meetingid")
     return f"novusagenda {number} {kind}" if number else link.url

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, ClassVar
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import quote, urlsplit
 
-from clerk.documents.media_types import HTML, media_type_of
+from clerk.documents.media_types import PDF_OR_HTML, media_type_of
 from clerk.documents.repository import DocumentRef
+from clerk.errors import DownloadRefused, SourceUnreadable
+from clerk.sources.http.client import FetchResult, HttpResponse, Sink, Validators
 from clerk.sources.recognition import Recognition
 from clerk.sources.rows import Row, RowLink
-from clerk.sources.vendors.portal import PortalFetcher, body_of, first_day_of, kind_of, prefer_pdf
+from clerk.sources.vendors.portal import (
+    PortalFetcher,
+    body_of,
+    first_day_of,
+    kind_of,
+    name_of,
+    prefer_pdf,
+    query_of,
+    require_list,
+)
 
 _ROWS = "tr.meeting-row, .meeting-row"
 _CONTAINER = "#meetings-list, .meeting-row"
 _CUSTOM_RANGE = 11
 """Value of `dropid`: from `dropsv` to `dropev`."""
-_TYPES = {"1": "agenda", "2": "minutes", "3": "packet"}
+_TYPES = {"1": "agenda", "2": "minutes", "3": "packet", "5": "packet"}
+_LINKS = (
+    r"(?:^|/)(?:Meetings/ViewMeeting|Documents/(?:DownloadFile|DownloadFileBytes|ViewDocument)\b[^?]*)"
+    r"\?(?:.*&)?(?:meeting)?id=(\d+)"
+)
+_EMBEDDED = re.compile(r"\bnew\s{1,9}SearchResults\s{0,9}\(\s{0,99}(?=\{)")
+"""Newer versions build the list in the browser, from an object in a script."""
 _FILE = re.compile(r"/Documents/(?:DownloadFile|DownloadFileBytes|ViewDocument)\b", re.IGNORECASE)
 _PAGE = re.compile(r"/Meetings/ViewMeeting\b", re.IGNORECASE)
-_TITLE = re.compile(r"\s*(?:View|Download)\s+(?P<what>.{1,60}?)\s+for\s", re.IGNORECASE)
+_TITLE = re.compile(r"\s*(?:View|Download)\s+(?P<what>.{1,60}?)\s+for\s+(?P<rest>.{1,400})", re.IGNORECASE)
 
 
 class OnBase(PortalFetcher):
@@ -31,11 +49,15 @@ class OnBase(PortalFetcher):
     required = ("portal",)
     recognition = Recognition(
         "OnBase Agenda Online",
-        paths=(r"(?P<base>/[a-z0-9_-]*AgendaOnline)(?:[/?]|$)",),
+        paths=(
+            r"(?P<base>/[a-z0-9_-]*AgendaOnline[a-z0-9_-]*)(?:[/?]|$)",
+            r"/Meetings/(?:Search\?(?:.*&)?dropid=|ViewMeeting\?(?:.*&)?doctype=)",
+            r"/Documents/(?:DownloadFile(?:Bytes)?|ViewDocument)/.*[?&]meetingId=",
+        ),
         markers=(
             ".meeting-row [data-sortable-type='mtgName']",
-            "#meetings-list .meeting-row",
-            "a[href*='/Meetings/ViewMeeting?' i]",
+            "a[href*='/Meetings/ViewMeeting?' i][href*='doctype=' i]",
+            "#MeetingTypeIDs ~ * #DateRangeOptionID, form[action$='/Meetings' i] #DateRangeOptionID",
             "[src*='/OnBaseAgendaOnline/' i]",
         ),
         start="/Meetings/Search",
@@ -61,7 +83,12 @@ class OnBase(PortalFetcher):
                 "dropev": f"{last:%m/%d/%Y} 23:59:59",
             }
             page = await self.client.get_page(f"{portal}/Meetings/Search", query)
-            for row in (await self.parse_rows(page, _ROWS, _CONTAINER)).rows:
+            meetings = _embedded_meetings(page)
+            for meeting in meetings or ():
+                for ref in self.once(self._parse_embedded(meeting, portal)):
+                    yield ref
+            required = meetings is None
+            for row in (await self.parse_rows(page, _ROWS, _CONTAINER, required=required, links=_LINKS)).rows:
                 for ref in self.once(prefer_pdf(self._parse(row))):
                     yield ref
 
@@ -71,8 +98,10 @@ class OnBase(PortalFetcher):
         if not files:
             return
         when = _cell(row, "mtgTime")
-        day = first_day_of(when, _cell(row, "mtgName"), row.text)
-        meeting = body_of(_cell(row, "mtgType")) or body_of(_cell(row, "mtgName"))
+        titles = [match["rest"] for link in row.links if (match := _TITLE.match(link.title))]
+        day = first_day_of(when, *(title.rpartition(" on ")[2] for title in titles), _cell(row, "mtgName"), row.text)
+        names = (_cell(row, "mtgType"), _cell(row, "mtgName"), name_of(row, "type", "name", "meeting"))
+        meeting = next((body for name in names if (body := body_of(name))), "")
         if not meeting:
             self.skip_malformed(row.text, "has no meeting type", next(iter(files)))
             return
@@ -87,8 +116,69 @@ class OnBase(PortalFetcher):
                     day,
                     kind,
                     f"{key} page" if is_page else key,
-                    media_type=HTML if is_page else media_type_of(urlsplit(url).path),
+                    media_type=PDF_OR_HTML if is_page else media_type_of(urlsplit(url).path),
                 )
+
+    def _parse_embedded(self, meeting: object, portal: str) -> Iterator[DocumentRef]:
+        number = meeting.get("ID") if isinstance(meeting, dict) else None
+        if not isinstance(meeting, dict) or not isinstance(number, int):
+            self.skip_malformed(f"the entry {str(meeting)[:80]!r}", "is not a meeting")
+            return
+        names = (meeting.get("MeetingTypeName"), meeting.get("Name"))
+        name = next((body for value in names if value and (body := body_of(str(value)))), "")
+        day = first_day_of(meeting.get("Time"), meeting.get("TimeString"), meeting.get("Name"))
+        for code, kind in (("1", "agenda"), ("2", "minutes")):
+            if meeting.get(f"Is{kind.title()}Available") is not True or not self.is_wanted(kind, day):
+                continue
+            if not name:
+                self.skip_malformed(f"meeting {number}", "has no meeting type and no name")
+                return
+            key = f"onbase meeting {number} {kind}"
+            if file := str(meeting.get(f"{kind.title()}UniqueName") or ""):
+                query = f"documentType={code}&meetingId={number}"
+                yield DocumentRef(f"{portal}/Documents/DownloadFile/{quote(file)}.pdf?{query}", name, day, kind, key)
+            else:
+                url = f"{portal}/Meetings/ViewMeeting?id={number}&doctype={code}"
+                yield DocumentRef(url, name, day, kind, f"{key} page", media_type=PDF_OR_HTML)
+
+    async def download(self, ref: DocumentRef, validators: Validators, sink: Sink) -> FetchResult:
+        """Newer versions answer DownloadFile with a page that requests DownloadFileBytes. A meeting's page only has a
+        frame for its agenda or minutes, which are requested instead; older versions do not have them apart."""
+        for url in _addresses(ref.url):
+            try:
+                result = await self.client.download(url, validators, sink)
+                if (
+                    result.not_modified
+                    or b"%PDF" in sink.head
+                    or sink.head.startswith(b"PK")
+                    or _PAGE.search(urlsplit(ref.url).path)
+                ):
+                    return result
+            except DownloadRefused:
+                pass  # this version does not have that address
+            sink.restart()
+        return await self.client.download(ref.url, Validators(), sink)
+
+
+def _embedded_meetings(page: HttpResponse) -> list[Any] | None:
+    """The meetings in a script of the page; None if there is no such script."""
+    match = _EMBEDDED.search(page.text)
+    if match is None:
+        return None
+    try:
+        results, _ = json.JSONDecoder().raw_decode(page.text, match.end())
+    except (ValueError, RecursionError) as error:
+        raise SourceUnreadable(f"the SearchResults in the answer of {page.url[:200]} are not JSON") from error
+    return require_list(results.get("Meetings"), page.url, "SearchResults with the list 'Meetings'")
+
+
+def _addresses(url: str) -> list[str]:
+    """The addresses under which a document may be, the likelier ones first."""
+    if _PAGE.search(urlsplit(url).path):
+        query = query_of(url)
+        document = f"Documents/ViewAgenda?meetingId={query.get('id', '')}&doctype={query.get('doctype', '1')}"
+        return [f"{re.split('/Meetings/', url, maxsplit=1, flags=re.IGNORECASE)[0]}/{document}"]
+    return [url, re.sub(r"/Documents/DownloadFile/", "/Documents/DownloadFileBytes/", url, flags=re.IGNORECASE)]
 
 
 def _cell(row: Row, sortable: str) -> str:
@@ -96,8 +186,7 @@ def _cell(row: Row, sortable: str) -> str:
 
 
 def _query(link: RowLink, name: str) -> str:
-    values = {key.lower(): value for key, value in parse_qs(urlsplit(link.url).query).items()}
-    return values.get(name.lower(), [""])[0]
+    return query_of(link.url).get(name.lower(), "")
 
 
 def _kind(link: RowLink) -> str | None:

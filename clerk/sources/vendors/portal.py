@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from clerk.documents.kinds import KINDS
 from clerk.documents.media_types import PDF
@@ -17,6 +17,7 @@ from clerk.errors import SourceUnreadable
 from clerk.sources.fetcher import Fetcher, Site, check_since
 from clerk.sources.http.client import RateLimitedClient
 from clerk.sources.parse import find_date, find_kind, remove_dates
+from clerk.sources.rows import Cell, Row
 from clerk.sources.site_keys import SITE_KEYS
 
 MAX_PAGES = 1000
@@ -26,7 +27,6 @@ DEFAULT_YEARS = 20
 OLD = timedelta(days=400)
 """Age of meetings of which no further documents are expected. A listing by one request per meeting leaves them out."""
 _LOOKAHEAD = timedelta(days=120)
-_DEFAULT_KINDS = ("agenda", "minutes")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _INSTANT = re.compile(r"/Date\((-?\d{1,15})([+-]\d{4})?\)/")
 _AMERICA = timezone(timedelta(hours=-4))
@@ -48,7 +48,8 @@ _EDGES = " \t-\u2013\u2014:;,.*|/@&"
 _STATUS_AT_EDGE = re.compile(
     rf"^[\s*(\[]{{0,5}}{_STATUS}[\s*)\]!]{{0,5}}[-\u2013\u2014:*|]{{1,3}}"
     rf"|[-\u2013\u2014:*(\[|]{{1,3}} ?{_STATUS}[\s*)\]!]{{0,5}}$"
-    r"| \*{0,3}(?:cancell?ed|postponed|rescheduled)\*{0,3}$",
+    r"| \*{0,3}(?:cancell?ed|postponed|rescheduled)\*{0,3}$"
+    r"|[-\u2013\u2014 ] ?(?:amended|revised|updated|draft|final) (?:agenda|minutes)$",
     re.IGNORECASE,
 )
 _EMPTY_BRACKETS = re.compile(r"\(\s*\)|\[\s*\]")
@@ -58,8 +59,22 @@ _WEEKDAY = re.compile(
     rf"^{_DAY_NAME}\.?\s*(?:[-\u2013\u2014,:]|$)|[-\u2013\u2014,(]\s*{_DAY_NAME}\.?[,)]?\s*$", re.IGNORECASE
 )
 
+_OTHER_COLUMNS = (
+    *("date", "time", "datetime", "when", "duration", "location", "venue", "place", "address", "status", "details"),
+    *("agenda", "agendas", "packet", "packets", "minutes", "video", "videos", "audio", "media", "multimedia"),
+    *("link", "links", "download", "ecomment", "ecomments", "documents", "attachments", "ical", "export"),
+)
+"""Words that name columns without the name of a meeting."""
+_NO_NAME = re.compile(
+    r"(?:view|watch|listen|play|download|open|html|pdf|video|audio|media|details|e-?comments?|n/a|not available"
+    r"|[\W\d])*"
+    r"|(?:\d{1,3} ?h(?:rs?|ours?)?\.?,? ?)?(?:\d{1,3} ?m(?:ins?|inutes?)?\.?)?"
+    r"|\d{1,2}:\d\d(?::\d\d)?(?: ?[ap]\.?m\.?)?",
+    re.IGNORECASE,
+)
+
 _SINCE_HELP = "date of the oldest documents, such as 2020-01-01; default: the site's start year, or {years} years ago"
-_KINDS_HELP = f"kinds to fetch, a list of {', '.join(KINDS)}; default: agenda, minutes"
+_KINDS_HELP = f"kinds to fetch, a list of {', '.join(KINDS)}"
 
 
 class PortalFetcher(Fetcher):
@@ -76,6 +91,8 @@ class PortalFetcher(Fetcher):
     extra_types: ClassVar[Mapping[str, type]] = {"kinds": list}
     address: ClassVar[str] = "portal"
     """The setting that can be given instead of `client`."""
+    default_kinds: ClassVar[tuple[str, ...]] = ("agenda", "minutes")
+    """Of sites without `kinds`."""
 
     def __init__(self, site: Site, client: RateLimitedClient) -> None:
         super().__init__(site, client)
@@ -84,7 +101,8 @@ class PortalFetcher(Fetcher):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         since = _SINCE_HELP.format(years=DEFAULT_YEARS)
-        cls.extra_help = {**cls.settings, "since": since, "kinds": _KINDS_HELP}
+        kinds = f"{_KINDS_HELP}; default: {', '.join(cls.default_kinds)}"
+        cls.extra_help = {**cls.settings, "since": since, "kinds": kinds}
 
     @classmethod
     def check(cls, extra: Mapping[str, Any]) -> None:
@@ -101,7 +119,7 @@ class PortalFetcher(Fetcher):
         for key in cls.names:
             if extra.get(key) is not None and not _NAME.fullmatch(str(extra[key])):
                 raise ValueError(f"extra {key!r} must be {cls.extra_help[key]}; {str(extra[key])[:80]!r} is not")
-        kinds = extra.get("kinds", list(_DEFAULT_KINDS))
+        kinds = extra.get("kinds", list(cls.default_kinds))
         if not isinstance(kinds, list) or not kinds or not set(map(str, kinds)) <= set(KINDS):
             raise ValueError(f"extra 'kinds' must be a list of {', '.join(KINDS)}")
         check_since(extra)
@@ -109,7 +127,7 @@ class PortalFetcher(Fetcher):
     @property
     def kinds(self) -> frozenset[str]:
         """The kinds that the site wants."""
-        return frozenset(self.site.extra.get("kinds") or _DEFAULT_KINDS)
+        return frozenset(self.site.extra.get("kinds") or self.default_kinds)
 
     @property
     def listed_from(self) -> date:
@@ -227,6 +245,39 @@ def body_of(name: str, default: str = "") -> str:
 def first_day_of(*values: object) -> date | None:
     """The day of the first of these values that has a date."""
     return next((day for value in values if (day := parse_day(value)) is not None), None)
+
+
+def name_of(row: Row, *words: str) -> str:
+    """The body of a row's meeting: of the column that one of these words names; otherwise of the first cell that has a
+    name, of the text outside the links if there are no cells, or of the heading above. Empty if there is none."""
+    cells = [cell for cell in row.cells if not cell.is_named(*_OTHER_COLUMNS)]
+    by_label = [cell for cell in cells if Cell(cell.label, "").is_named(*words)]
+    by_attribute = [cell for cell in cells if cell.is_named(*words)]
+    with_name = [cell for cell in cells if not _NO_NAME.fullmatch(cell.text) and not find_kind(cell.text)]
+    texts = [cell.text for cell in (*by_label, *by_attribute, *with_name)]
+    plain = "" if row.cells else row.plain
+    return next((body for text in (*texts, plain, row.section) if (body := body_of(text))), "")
+
+
+def day_of(row: Row) -> date | None:
+    """The day of a row's meeting: of the column for dates, otherwise of any cell, of its text, or of a link's title."""
+    when = row.cell("date", "datetime", "when")
+    dated = (when.moment, when.text) if when else ()
+    moments = [cell.moment for cell in row.cells]
+    titles = [f"{link.title} {link.label}" for link in row.links]
+    return first_day_of(*dated, *moments, *(cell.text for cell in row.cells), row.plain, row.text, *titles)
+
+
+def query_of(url: str) -> dict[str, str]:
+    """The parameters of an address. Their names are in lower case: vendors' pages differ in that."""
+    return {name.lower(): values[0] for name, values in parse_qs(urlsplit(url).query).items()}
+
+
+def require_field(entries: Iterable[object], url: str, *names: str) -> None:
+    """Raise SourceUnreadable if there are entries, and none of them has one of these fields."""
+    objects = [entry for entry in entries if isinstance(entry, dict)]
+    if objects and not any(name in entry for entry in objects for name in names):
+        raise SourceUnreadable(f"no entry in the answer of {url[:200]} has the field {' or '.join(names)}")
 
 
 def prefer_pdf(refs: Iterable[DocumentRef]) -> list[DocumentRef]:

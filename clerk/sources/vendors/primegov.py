@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import date
 from typing import Any, ClassVar
 
-from clerk.documents.repository import DocumentRef, TrackedDocument
-from clerk.errors import SourceUnreadable
-from clerk.sources.fetcher import Fetcher, check_since
-from clerk.sources.parse import find_date, find_kind
+from clerk.documents.media_types import HTML
+from clerk.documents.repository import DocumentRef
 from clerk.sources.recognition import Recognition
+from clerk.sources.vendors.portal import (
+    PortalFetcher,
+    body_of,
+    first_day_of,
+    kind_of,
+    prefer_pdf,
+    require_field,
+    require_list,
+)
 
-_PDF = 1
-_CLIENT = re.compile(r"[A-Za-z0-9-]+")
+_PDF, _PAGE = 1, 3
+"""Values of `compileOutputType`."""
 
 
-class PrimeGov(Fetcher):
-    extra_help: ClassVar[Mapping[str, str]] = {
+class PrimeGov(PortalFetcher):
+    settings: ClassVar[Mapping[str, str]] = {
         "client": "name of the portal: NAME in NAME.primegov.com",
-        "since": "date of the oldest documents, such as 2020-01-01; default: the site's start year",
-        "portal": "URL of the portal; default: https://NAME.primegov.com",
+        "portal": "instead of client: URL of the portal; default: https://NAME.primegov.com",
     }
     required = ("client",)
+    default_kinds = ("agenda", "minutes", "notice")
     recognition = Recognition(
         "PrimeGov",
         hosts=(r"(?P<client>[a-z0-9-]+)\.primegov\.com/",),
@@ -33,69 +39,62 @@ class PrimeGov(Fetcher):
         start="/public/portal",
     )
 
-    @classmethod
-    def check(cls, extra: Mapping[str, Any]) -> None:
-        super().check(extra)
-        if not _CLIENT.fullmatch(str(extra["client"])):
-            raise ValueError("extra 'client' must be the NAME in NAME.primegov.com, not a URL")
-        check_since(extra)
-
     @property
     def portal(self) -> str:
-        return str(self.site.extra.get("portal") or f"https://{self.site.extra['client']}.primegov.com").rstrip("/")
+        return str(self.site.extra.get("portal") or f"https://{self.site.extra.get('client')}.primegov.com").rstrip("/")
 
     async def documents(self) -> AsyncIterator[DocumentRef]:
-        listed: set[str] = set()
-        for year in await self._list_years():
-            for ref in await self._list_documents("ListArchivedMeetings", {"year": year}):
-                listed.add(ref.key)
-                yield ref
         # A meeting of today may be in both lists.
-        for ref in await self._list_documents("ListUpcomingMeetings", {}):
-            if ref.key not in listed:
+        for year in await self._list_years():
+            for ref in self.once(await self._list_documents("ListArchivedMeetings", {"year": year})):
                 yield ref
+        for ref in self.once(await self._list_documents("ListUpcomingMeetings", {})):
+            yield ref
 
     async def _list_years(self) -> list[int]:
         years = await self._get_list("GetArchivedMeetingYears", {})
         first = self.first_day.year if self.first_day else 0
-        return sorted({int(year) for year in years if str(year).isdecimal() and int(year) >= first})
+        return sorted({int(year) for year in years if str(year).isdecimal() and first <= int(year) < 2200})
 
     async def _list_documents(self, method: str, query: Mapping[str, str | int]) -> list[DocumentRef]:
-        return [ref for meeting in await self._get_list(method, query) for ref in self._parse_meeting(meeting)]
+        meetings = await self._get_list(method, query)
+        require_field(meetings, f"{self.portal}: {method}", "documentList")
+        return [ref for meeting in meetings for ref in self._parse_meeting(meeting)]
 
     async def _get_list(self, method: str, query: Mapping[str, str | int]) -> list[Any]:
-        result = await self.client.get_json(f"{self.portal}/api/v2/PublicPortal/{method}", query)
-        if not isinstance(result, list):
-            raise SourceUnreadable(f"{self.portal}: {method} did not return a list")
-        return result
+        url = f"{self.portal}/api/v2/PublicPortal/{method}"
+        answer = await self.client.get_json(url, query, headers={"Accept": "application/json"})
+        return require_list(answer, url, "a list")
 
     def _parse_meeting(self, meeting: object) -> list[DocumentRef]:
-        """Return the documents of a meeting that are PDFs of a known kind. Others, such as recordings, are ignored."""
+        """The documents of a meeting of a wanted kind. Others, such as recordings, are ignored."""
         if not isinstance(meeting, dict) or not isinstance(meeting.get("documentList") or [], list):
-            self.skip(f"the entry {str(meeting)[:100]!r} is not a meeting")
+            self.skip_malformed(f"the entry {str(meeting)[:80]!r}", "is not a meeting")
             return []
-        day = find_date(str(meeting.get("dateTime", ""))[:10])
-        title = str(meeting.get("title") or "").strip()
+        day = first_day_of(meeting.get("dateTime"), meeting.get("date"))
+        title = body_of(str(meeting.get("title") or ""))
         if not title:
-            self.skip(f"meeting {meeting.get('id')} has no title", name=f"meeting {meeting.get('id')}")
+            self.skip_malformed(f"meeting {meeting.get('id')}", "has no title")
             return []
-        if self.first_day and day is not None and day < self.first_day:
-            return []
-        return [
-            ref
-            for document in meeting.get("documentList") or []
-            if isinstance(document, dict) and (ref := self._parse_document(meeting, document, title, day)) is not None
-        ]
+        return prefer_pdf(self._parse_documents(meeting, title, day))
 
-    def _parse_document(
-        self, meeting: Mapping[str, Any], document: Mapping[str, Any], title: str, day: date | None
-    ) -> DocumentRef | None:
-        kind = find_kind(str(document.get("templateName") or ""))
-        template = document.get("templateId")
-        if kind is None or document.get("compileOutputType") != _PDF or not isinstance(template, int):
-            return None
-        url = f"{self.portal}/Public/CompiledDocument?meetingTemplateId={template}&compileOutputType={_PDF}"
-        return DocumentRef(url, title, day, kind, f"primegov meeting {meeting.get('id')} template {template}")
-
-    def covers(self, tracked: TrackedDocument) -> bool:
-        return self.first_day is None or tracked.date >= self.first_day
+    def _parse_documents(self, meeting: Mapping[str, Any], title: str, day: date | None) -> Iterator[DocumentRef]:
+        for document in meeting.get("documentList") or []:
+            kind = kind_of(str(document.get("templateName") or "")) if isinstance(document, dict) else None
+            if not isinstance(document, dict) or kind is None or not self.is_wanted(kind, day):
+                continue
+            template, form = document.get("templateId"), document.get("compileOutputType")
+            if form not in (_PDF, _PAGE) or not isinstance(template, int):
+                continue
+            key = f"primegov meeting {meeting.get('id')} template {template}"
+            if form == _PAGE:
+                url = f"{self.portal}/Portal/Meeting?meetingTemplateId={template}"
+                yield DocumentRef(url, title, day, kind, f"{key} page", media_type=HTML)
+            elif template > 0:
+                query = f"meetingTemplateId={template}&compileOutputType={_PDF}"
+                yield DocumentRef(f"{self.portal}/Public/CompiledDocument?{query}", title, day, kind, key)
+            else:
+                # A summary of votes has no template, only a file.
+                query = f"compiledMeetingDocumentFileId={document.get('id')}&compileOutputType={_PDF}"
+                key = f"primegov meeting {meeting.get('id')} file {document.get('id')}"
+                yield DocumentRef(f"{self.portal}/Public/CompiledDocument?{query}", title, day, kind, key)

@@ -20,7 +20,7 @@ _TOKENS = {
         r"""\bsToken\s{0,9}=\s{0,9}(['"])(?P<value>[^'"]{1,2000})\1|"SecurityToken"\s{0,9}:\s{0,9}"(?P<other>[^"]{1,2000})\""""
     ),
 }
-_LISTS = ("MeetingList", "Data", "data")
+_LISTS = ("MeetingList", "Meetings", "Data", "data", "d")
 
 
 class Simbli(PortalFetcher):
@@ -32,8 +32,8 @@ class Simbli(PortalFetcher):
     recognition = Recognition(
         "Simbli",
         hosts=(
-            r"(?:simbli|public|www)\.eboardsolutions\.com/.*[?&]S=(?P<school>\d{1,12})",
-            r"(?:simbli|public)\.eboardsolutions\.com/",
+            r"(?:simbli|public|eboard|www)\.eboardsolutions\.com/.*[?&]S=(?P<school>\d{1,12})",
+            r"(?:simbli|public|eboard)\.eboardsolutions\.com/",
         ),
         paths=(r"/SB_Meetings/\w+\.aspx\?(?:.*&)?S=(?P<school>\d{1,12})",),
         markers=("[href*='SB_Meetings/' i]", "[src*='SB_Meetings/' i]"),

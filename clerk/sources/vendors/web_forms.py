@@ -12,7 +12,7 @@ from clerk.sources.rows import Row, RowPage
 from clerk.sources.vendors.portal import MAX_PAGES, PortalFetcher
 
 _GRID = "table.rgMasterTable"
-_ROWS = "table.rgMasterTable > tbody > tr.rgRow, table.rgMasterTable > tbody > tr.rgAltRow"
+GRID_ROWS = "table.rgMasterTable > tbody > tr.rgRow, table.rgMasterTable > tbody > tr.rgAltRow"
 _PAGER = "tr.rgPager, div.rgPager"
 _PREFIX = "postback:"
 
@@ -22,15 +22,19 @@ class GridFetcher(PortalFetcher):
 
     grid: ClassVar[str]
     """Part of the names of the controls that belong to the grid of meetings. A page has other grids too."""
+    container: ClassVar[str] = _GRID
+    rows: ClassVar[str] = GRID_ROWS
+    links: ClassVar[str] = ""
+    """See `Fetcher.parse_rows`."""
 
     async def grid_rows(self, page: HttpResponse) -> AsyncIterator[Row]:
         """The rows of all pages of a grid."""
         seen: set[str] = set()
         for _ in range(MAX_PAGES):
-            rows = (await self.parse_rows(page, _ROWS, _GRID)).rows
+            rows = (await self.parse_rows(page, self.rows, self.container, links=self.links)).rows
             for row in rows:
                 yield row
-            pager = await self.parse_rows(page, _PAGER, _GRID, fields=True)
+            pager = await self.parse_rows(page, _PAGER, self.container, fields=True, required=False)
             following = self._next_page(pager)
             further = {row.text for row in rows} - seen
             if following is None or not further:
@@ -40,7 +44,7 @@ class GridFetcher(PortalFetcher):
         raise SourceUnreadable(f"{page.url[:200]} has more than {MAX_PAGES:,} pages")
 
     async def form_fields(self, page: HttpResponse) -> Mapping[str, str]:
-        return (await self.parse_rows(page, _PAGER, _GRID, fields=True)).fields
+        return (await self.parse_rows(page, _PAGER, self.container, fields=True)).fields
 
     async def post_event(
         self,

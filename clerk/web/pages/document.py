@@ -32,6 +32,7 @@ from clerk.object_storage.path import ObjectPath, StoragePath
 from clerk.ocr.layer_words import layer_words
 from clerk.ocr.limited_child import ChildFailed
 from clerk.ocr.page_render import RenderFailed, can_render, render_page
+from clerk.stage_names import stage_name
 from clerk.web import paging
 from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
 from clerk.web.files import DocumentFiles, PageView, document_files
@@ -66,6 +67,7 @@ class StageStatus:
     took: Any
     error_code: str | None
     error_message: str | None
+    job_id: int | None = None
 
     @property
     def remedy(self) -> str | None:
@@ -73,9 +75,9 @@ class StageStatus:
 
 
 def show(request: Request) -> Response:
-    row, other_versions = _read(request)
+    row, other_versions = read_document(request)
     search_text = paging.parse_text(request.query_params.get("q", ""), MAX_LENGTH)
-    files, page_count = _read_files(request.app.state.storage_dir, row)
+    files, page_count = read_files(request.app.state.storage_dir, row)
     number = min(paging.parse_page(request.query_params.get("page", "")), max(page_count, 1))
     page = _read_page(files, number) if page_count else None
     text = _highlight(page.text, search_text) if page and page.text else None
@@ -90,6 +92,8 @@ def show(request: Request) -> Response:
         number=number,
         page=page,
         has_pdf=_pdf(files) is not None,
+        has_text=bool(page_count and files and files.exist),
+        has_searchable=_has_ocr_text(files),
         has_original=_original(files) is not None,
         original_name=NAMES[files.document.media_type].partition(" ")[2] if files else "",
         original_extension=files.document.extension if files else "",
@@ -151,8 +155,8 @@ def _layer_words(pdf: StoragePath, number: int) -> WordBoxes:
 
 def _read_words(request: Request, number: int) -> WordBoxes | StoragePath | None:
     """The stored word boxes, or the PDF that they can be computed from."""
-    row, _ = _read(request)
-    files, page_count = _read_files(request.app.state.storage_dir, row)
+    row, _ = read_document(request)
+    files, page_count = read_files(request.app.state.storage_dir, row)
     if not files or not 1 <= number <= page_count:
         return None
     try:
@@ -164,8 +168,8 @@ def _read_words(request: Request, number: int) -> WordBoxes | StoragePath | None
 def original(request: Request) -> Response:
     """The file as it was fetched, as a download: its content is untrusted, so it is never displayed inline. A web
     page is sent as plain text, so that no browser runs its scripts in the origin of the dashboard."""
-    row, _ = _read(request)
-    files, _ = _read_files(request.app.state.storage_dir, row)
+    row, _ = read_document(request)
+    files, _ = read_files(request.app.state.storage_dir, row)
     fetched = _original(files)
     if fetched is None or files is None or request.path_params["extension"] != files.document.extension:
         raise HTTPException(404, "The file of this document is not on this machine.")
@@ -197,8 +201,8 @@ def _place(row: DictRow, number: int) -> tuple[str, str, str, str, int]:
 
 
 def _read_image(request: Request, number: int) -> tuple[DocumentFiles | None, bytes | None]:
-    row, _ = _read(request)
-    files, page_count = _read_files(request.app.state.storage_dir, row)
+    row, _ = read_document(request)
+    files, page_count = read_files(request.app.state.storage_dir, row)
     if not files or not 1 <= number <= page_count:
         return None, None
     try:
@@ -218,6 +222,13 @@ def _pdf(files: DocumentFiles | None) -> StoragePath | None:
         return None
 
 
+def _has_ocr_text(files: DocumentFiles | None) -> bool:
+    try:
+        return files is not None and files.has_ocr_text
+    except OSError:
+        return False
+
+
 def _original(files: DocumentFiles | None) -> StoragePath | None:
     try:
         return files.original if files else None
@@ -225,7 +236,7 @@ def _original(files: DocumentFiles | None) -> StoragePath | None:
         return None
 
 
-def _read(request: Request) -> tuple[DictRow, list[DictRow]]:
+def read_document(request: Request) -> tuple[DictRow, list[DictRow]]:
     pool: ReadOnlyPool = request.app.state.pool
     number, subdomain = request.path_params["document"], request.path_params["subdomain"].replace("\0", "")
     if number <= _MAX_ID:
@@ -236,7 +247,7 @@ def _read(request: Request) -> tuple[DictRow, list[DictRow]]:
     raise HTTPException(404, f"{subdomain} has no document {number}.")
 
 
-def _read_files(storage_dir: StoragePath | None, row: DictRow) -> tuple[DocumentFiles | None, int]:
+def read_files(storage_dir: StoragePath | None, row: DictRow) -> tuple[DocumentFiles | None, int]:
     """The files, if this machine has a storage, and the number of pages."""
     columns = ("id", "subdomain", "kind", "meeting", "date", "occurrence", "revision", "sha256")
     extension = STORED_EXTENSIONS[media_type_of(row["storage_key"] or "")]
@@ -266,15 +277,16 @@ def _stages(row: DictRow) -> list[StageStatus]:
         *(
             StageStatus(
                 stage,
-                title,
+                stage_name(stage),
                 row[f"{stage}_status"],
                 row[f"{stage}_attempts"],
                 row[f"{stage}_processed_at"] or row[f"{stage}_last_attempt_at"],
                 row[f"{stage}_took"],
                 row[f"{stage}_error_code"] if row[f"{stage}_status"] != "processed" else None,
                 row[f"{stage}_error_message"],
+                row[f"{stage}_job_id"],
             )
-            for stage, title in (("ocr", "OCR"), ("extraction", "Extraction"))
+            for stage in ("ocr", "extraction")
         ),
     ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from psycopg import sql
@@ -36,7 +36,7 @@ _MATCHING = sql.SQL("""
 _COUNT = sql.SQL("select count(*) as units {matching}").format(matching=_MATCHING)
 _DOCUMENTS = sql.SQL("""
     select subdomain, stage, content_item_id, kind, meeting, date, status, attempt_count, error_code, error_message,
-           last_attempt_at
+           last_attempt_at, job_id
     {matching}
     order by last_attempt_at desc nulls last, content_item_id, stage
     limit %(limit)s offset %(offset)s
@@ -59,6 +59,8 @@ class FailureParams:
     error: str = ""
     age: str = ""
     page: int = 1
+    selected: str = ""
+    """`all`: the checkboxes are ticked."""
 
     @classmethod
     def parse(cls, query: QueryParams) -> FailureParams:
@@ -69,6 +71,7 @@ class FailureParams:
             parse_text(query.get("error", ""), 300),
             age if age in _AGE_LIMITS else "",
             parse_page(query.get("page", "")),
+            "all" if query.get("selected") == "all" else "",
         )
 
     @property
@@ -87,7 +90,8 @@ def show(request: Request) -> Response:
         ages=_AGE_LABELS,
         stages=FAILURE_STAGES,
         document_stages=STAGES,
-        link=link_to("/failures/documents", params),
+        link=link_to("/failures/documents", replace(params, selected="")),
+        groups_link=link_to("/failures", params),
     )
 
 

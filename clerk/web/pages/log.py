@@ -1,12 +1,14 @@
-"""The log: repairs and their changes, reconciliations, and operator actions."""
+"""The log: repairs and their changes, reconciliations, and operator actions, of which bulk actions are one line."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
+import psycopg
 from psycopg import sql
 from psycopg.rows import DictRow
 from starlette.datastructures import QueryParams
@@ -18,50 +20,105 @@ from clerk.web.paging import ResultPage, clamp_page, link_to, parse_page, parse_
 from clerk.web.rendering import render
 
 PAGE_SIZE = 50
+SECTIONS = {"actions": "Operator actions", "repairs": "Repairs", "reconciliations": "Reconciliations"}
 _MAX_ROWS = 20
-"""Of reconciliations and of actions."""
-_MATCHING = sql.SQL("""
-    from recent_repairs where (%(site)s = '' or subdomain = %(site)s) and (%(kind)s = '' or kind = %(kind)s)
+"""Of reconciliations and of actions, on the page with all sections."""
+_FILTER = sql.SQL("""
+    (%(site)s = '' or subdomain = %(site)s) and (%(kind)s = '' or {kind} = %(kind)s)
+    and (%(actor)s = '' or actor = %(actor)s)
+    and (%(after)s::timestamptz is null or at >= %(after)s)
+    and (%(before)s::timestamptz is null or at <= %(before)s)
 """)
+_MATCHING = sql.SQL("from recent_repairs where {filter}").format(filter=_FILTER.format(kind=sql.SQL("kind")))
 _COUNT = sql.SQL("select count(*) as repairs {matching}").format(matching=_MATCHING)
 _REPAIRS = sql.SQL("""
     select at, kind, subdomain, run_id, stage, found, done, why, error, actor, before, after
     {matching} order by at desc, id desc limit %(limit)s offset %(offset)s
 """).format(matching=_MATCHING)
 _RECONCILIATIONS = sql.SQL("""
-    select started_at, ended_at, seconds, actor, via, subdomain, found, repaired, failed, abandoned
+    select started_at, ended_at, seconds, actor, via, subdomain, found, repaired, failed, abandoned,
+           count(*) over () as total
     from recent_reconciliations
-    where (%(site)s = '' or subdomain is null or subdomain = %(site)s)
-    limit %(limit)s
+    where (%(site)s = '' or subdomain is null or subdomain = %(site)s) and (%(actor)s = '' or actor = %(actor)s)
+      and (%(after)s::timestamptz is null or started_at >= %(after)s)
+      and (%(before)s::timestamptz is null or started_at <= %(before)s)
+    order by started_at desc limit %(limit)s offset %(offset)s
 """)
+# Actions of the same kind by the same person, at most a minute apart, are one group: `clerk failures --retry` records
+# one action for each of its sites.
 _ACTIONS = sql.SQL("""
-    select at, actor, via, action, subdomain, run_id, detail
-    from recent_actions
-    where (%(site)s = '' or subdomain = %(site)s)
-    limit %(limit)s
-""")
+    with marked as (
+        select *, %(grouped)s and coalesce(at - lag(at) over same <= interval '1 minute', false) as continues
+        from recent_actions
+        where {filter}
+        window same as (partition by actor, via, action order by at)
+    ), numbered as (
+        select *, count(*) filter (where not continues) over (partition by actor, via, action order by at
+                                                              rows unbounded preceding) as burst
+        from marked
+    )
+    select actor, via, action, count(*) as actions, count(distinct subdomain) as sites,
+           min(at) as began_at, max(at) as at,
+           (array_agg(distinct subdomain) filter (where subdomain is not null))[1:%(sites)s] as subdomains,
+           (array_agg(detail order by at desc))[1] as detail,
+           sum(case when detail ->> 'units' ~ '^[0-9]{{1,9}}$' then (detail ->> 'units')::bigint end) as units,
+           count(*) over () as total
+    from numbered
+    group by actor, via, action, burst
+    order by max(at) desc, action limit %(limit)s offset %(offset)s
+""").format(filter=_FILTER.format(kind=sql.SQL("action")))
 _KINDS = sql.SQL("select kind, count(*) as repairs from recent_repairs group by 1 order by 2 desc, 1")
+_ACTION_KINDS = sql.SQL("select action, count(*) as actions from recent_actions group by 1 order by 2 desc, 1")
+_ACTORS = sql.SQL("select actor from recent_actions group by 1 order by count(*) desc, 1 limit 50")
+_SAMPLE = {"site": "", "kind": "", "actor": "", "after": None, "before": None, "grouped": True, "sites": 1}
 QUERIES: list[SampleQuery] = [
-    (query, {"site": "", "kind": "", "limit": 1, "offset": 0})
-    for query in (_COUNT, _REPAIRS, _KINDS, _RECONCILIATIONS, _ACTIONS)
+    (query, _SAMPLE | {"limit": 1, "offset": 0})
+    for query in (_COUNT, _REPAIRS, _KINDS, _RECONCILIATIONS, _ACTIONS, _ACTION_KINDS, _ACTORS)
 ]
+MAX_SITES = 25
+"""Of a group of actions, in the list that opens."""
 
 
 @dataclass(frozen=True)
-class RepairParams:
+class LogParams:
     """Query parameters of the page. Invalid values are replaced by the defaults."""
 
     site: str = ""
     kind: str = ""
+    actor: str = ""
+    after: str = ""
+    before: str = ""
+    show: str = ""
+    """One of SECTIONS, which is then shown in pages; empty: all of them."""
+    groups: str = ""
+    """`no`: each action is shown on its own."""
     page: int = 1
 
     @classmethod
-    def parse(cls, query: QueryParams) -> RepairParams:
+    def parse(cls, query: QueryParams) -> LogParams:
+        show = query.get("show", "")
         return cls(
             parse_text(query.get("site", ""), 300),
             parse_text(query.get("kind", "")),
+            parse_text(query.get("actor", "")),
+            *(text if parse_time(text := query.get(name, "")) else "" for name in ("after", "before")),
+            show if show in SECTIONS else "",
+            "no" if query.get("groups") == "no" else "",
             parse_page(query.get("page", "")),
         )
+
+    @property
+    def is_active(self) -> bool:
+        return bool(self.site or self.kind or self.actor or self.after or self.before)
+
+
+def parse_time(text: str) -> datetime | None:
+    """A time as a browser sends it, in UTC; None if it is not one."""
+    try:
+        time = datetime.fromisoformat(text)
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 @dataclass(frozen=True)
@@ -81,29 +138,66 @@ class RepairView:
 class Log:
     kinds: list[DictRow]
     """Kinds of repairs with their counts."""
+    action_kinds: list[DictRow]
+    actors: list[str]
     repairs: ResultPage
-    reconciliations: list[DictRow]
-    actions: list[DictRow]
+    reconciliations: ResultPage
+    actions: ResultPage
+    """Groups of actions."""
 
 
 def show(request: Request) -> Response:
-    params = RepairParams.parse(request.query_params)
+    params = LogParams.parse(request.query_params)
     log = read_log(request.app.state.pool, params)
-    return render("log.html", params=params, log=log, link=link_to("/log", params))
+    return render(
+        "log.html",
+        params=params,
+        log=log,
+        sections=_sections(log, params),
+        titles=SECTIONS,
+        max_sites=MAX_SITES,
+        link=link_to("/log", params),
+    )
 
 
-def read_log(pool: ReadOnlyPool, params: RepairParams) -> Log:
-    values = {"site": params.site, "kind": params.kind}
+def _sections(log: Log, params: LogParams) -> list[str]:
+    """The sections that are shown: with a kind, only those that can have it."""
+    if params.show:
+        return [params.show]
+    if not params.kind:
+        return ["repairs", "reconciliations", "actions"]
+    of_action = any(row["action"] == params.kind for row in log.action_kinds)
+    return ["actions"] if of_action else ["repairs"]
+
+
+def read_log(pool: ReadOnlyPool, params: LogParams) -> Log:
+    values = {name: getattr(params, name) for name in ("site", "kind", "actor")}
+    values |= {"after": parse_time(params.after), "before": parse_time(params.before)}
     with pool.transaction() as connection:
         kinds = fetch_rows(connection, _KINDS)
+        action_kinds = fetch_rows(connection, _ACTION_KINDS)
+        actors = [row["actor"] for row in fetch_rows(connection, _ACTORS)]
         total = fetch_rows(connection, _COUNT, values)[0]["repairs"]
-        page, pages = clamp_page(total, params.page, PAGE_SIZE)
+        page, pages = clamp_page(total, params.page if params.show in ("", "repairs") else 1, PAGE_SIZE)
         rows = fetch_rows(connection, _REPAIRS, values | {"limit": PAGE_SIZE, "offset": (page - 1) * PAGE_SIZE})
-        latest = {"site": params.site, "limit": _MAX_ROWS}
-        reconciliations = fetch_rows(connection, _RECONCILIATIONS, latest)
-        actions = fetch_rows(connection, _ACTIONS, latest)
+        grouping = {"grouped": params.groups != "no", "sites": MAX_SITES}
+        reconciliations = _read_section(connection, _RECONCILIATIONS, values, params, "reconciliations")
+        actions = _read_section(connection, _ACTIONS, values | grouping, params, "actions")
     repairs = [RepairView(row, diff(row["before"], row["after"])) for row in rows]
-    return Log(kinds, ResultPage(repairs, total, page, pages), reconciliations, actions)
+    return Log(kinds, action_kinds, actors, ResultPage(repairs, total, page, pages), reconciliations, actions)
+
+
+def _read_section(
+    connection: psycopg.Connection, query: sql.Composed | sql.SQL, values: dict[str, Any], params: LogParams, name: str
+) -> ResultPage:
+    """The latest rows, or a page of them if only this section is shown."""
+    size, page = (PAGE_SIZE, params.page) if params.show == name else (_MAX_ROWS, 1)
+    rows = fetch_rows(connection, query, values | {"limit": size, "offset": (page - 1) * size})
+    if not rows and page > 1:
+        page = 1
+        rows = fetch_rows(connection, query, values | {"limit": size, "offset": 0})
+    total = rows[0]["total"] if rows else 0
+    return ResultPage(rows, total, *clamp_page(total, page, size))
 
 
 def diff(before: Any, after: Any) -> list[Change]:

@@ -1,4 +1,4 @@
-"""The first page: what needs attention, key figures, charts, and the latest errors and events.
+"""The first page: how to begin, or what needs attention, what runs, key figures, charts, latest errors and events.
 
 All users share one cached read; the slow statistics are cached longer than the rest.
 """
@@ -15,10 +15,11 @@ from psycopg.rows import DictRow
 from starlette.requests import Request
 from starlette.responses import Response
 
-from clerk.monitoring.alerts import Alert, find_alerts
+from clerk.monitoring.alerts import find_alerts
 from clerk.monitoring.status import PipelineStatus, SlowStats, read_slow_stats, read_status
-from clerk.pipeline.engine import STAGES
+from clerk.stage_names import STAGE_NAMES, stage_name
 from clerk.web import charts
+from clerk.web.alert_items import AlertItem, alert_item
 from clerk.web.cache import CachedValue
 from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
 from clerk.web.rendering import render
@@ -28,27 +29,22 @@ OVERVIEW_TTL = (1.0, 10.0)
 HOURLY_STATS_TTL = (30.0, 100.0)
 
 _MAX_VIOLATIONS = 20
+_MAX_RUNS = 8
+# Those that have just made progress first; the units of a paused site wait.
+_RUNS = sql.SQL("""
+    select subdomain, name, current_stage, phase_total, phase_ended, percent, eta, started_at, paused, stuck
+    from pipeline_overview
+    where phase is not null
+    order by paused, updated_at desc nulls last, subdomain
+    limit %(limit)s
+""")
 _HOURS = sql.SQL("""
     select hour, stage, completed::integer, failed::integer from completions_per_hour
     where hour > clerk_now() - interval '24 hours'
 """)
 _CURRENT_HOUR = sql.SQL("select date_trunc('hour', clerk_now()) as hour")
 _VIOLATIONS = sql.SQL("select invariant, subdomain, stage, problem from invariant_violations limit %(limit)s")
-QUERIES: list[SampleQuery] = [(query, {"limit": 1}) for query in (_HOURS, _CURRENT_HOUR, _VIOLATIONS)]
-_ALERT_URLS = {
-    "triggers": "/queues",
-    "no_worker": "/queues",
-    "stuck": "/sites?only=stuck",
-    "dead_worker": "/queues",
-    "violations": "#violations",
-    "failures": "/failures",
-    "failed": "/sites?only=failed",
-    "skipped": "/skipped",
-    "queue_paused": "/queues",
-    "site_paused": "/sites?only=paused",
-}
-"""Kind of alert → page with the details."""
-_MINOR_ALERTS = {"unchecked", "skipped", "queue_paused", "site_paused"}
+QUERIES: list[SampleQuery] = [(query, {"limit": 1}) for query in (_HOURS, _CURRENT_HOUR, _VIOLATIONS, _RUNS)]
 
 
 @dataclass(frozen=True)
@@ -61,16 +57,21 @@ class HourlyStats:
 @dataclass(frozen=True)
 class Overview:
     status: PipelineStatus
-    alerts: list[tuple[Alert, str | None]]
-    """Each with the URL of the details."""
+    alerts: list[AlertItem]
+    runs: list[DictRow]
+    """Sites with an active run, at most a few."""
     sites_by_stage: charts.BarChart
-    failure_rates: charts.BarChart
+    failure_rates: charts.BarChart | None
+    """None if no unit has ended."""
     hourly: HourlyStats
 
     @property
     def has_serious_alert(self) -> bool:
-        """Whether somebody has to act: a pause, a skipped entry or an unfinished check stops nothing."""
-        return any(alert.kind not in _MINOR_ALERTS for alert, _ in self.alerts)
+        return not all(item.is_minor for item in self.alerts)
+
+    @property
+    def pages_last_minute(self) -> int:
+        return sum(row["pages_last_minute"] for row in self.status.stages if row["stage"] == "ocr")
 
     @property
     def running_jobs(self) -> int:
@@ -102,8 +103,9 @@ def show(request: Request) -> Response:
 def _read_overview(pool: ReadOnlyPool, hourly: HourlyStats) -> Overview:
     with pool.transaction() as connection:
         status = read_status(connection, hourly.slow)
-    alerts = [(alert, _ALERT_URLS.get(alert.kind)) for alert in find_alerts(status)]
-    return Overview(status, alerts, _stage_chart(status.sites), _failure_chart(status), hourly)
+        runs = fetch_rows(connection, _RUNS, {"limit": _MAX_RUNS})
+    alerts = [alert_item(alert) for alert in find_alerts(status)]
+    return Overview(status, alerts, runs, _stage_chart(status.sites), _failure_chart(status), hourly)
 
 
 def _read_hourly_stats(pool: ReadOnlyPool) -> HourlyStats:
@@ -122,29 +124,31 @@ def _read_charts(connection: psycopg.Connection) -> list[charts.ColumnChart]:
     counts: dict[str, dict[datetime, tuple[int, int]]] = {}
     for row in fetch_rows(connection, _HOURS):
         counts.setdefault(row["stage"], {})[row["hour"]] = (row["completed"], row["failed"])
-    names = {**{stage: stage for stage in STAGES}, "completed": "runs"}
+    names = {**STAGE_NAMES, "completed": "Runs"}
     return [charts.column_chart(name, counts.get(stage, {}), current["hour"]) for stage, name in names.items()]
 
 
 def _stage_chart(sites: dict[str, int]) -> charts.BarChart:
     values = [
-        (stage, sites.get(stage, 0), f"{sites.get(stage, 0):,}", f"/sites?{urlencode({'stage': stage})}")
+        (stage_name(stage), sites.get(stage, 0), f"{sites.get(stage, 0):,}", f"/sites?{urlencode({'stage': stage})}")
         for stage in ("never run", "fetch", "ocr", "extraction", "deploy", "completed")
     ]
     return charts.bar_chart(values)
 
 
-def _failure_chart(status: PipelineStatus) -> charts.BarChart:
-    rates = [(stage, status.health[f"{stage}_failure_percent"]) for stage in STAGES]
+def _failure_chart(status: PipelineStatus) -> charts.BarChart | None:
+    rates = {stage: status.health[f"{stage}_failure_percent"] for stage in STAGE_NAMES}
+    if all(rate is None for rate in rates.values()):
+        return None
     return charts.bar_chart(
         [
             (
-                stage,
+                stage_name(stage),
                 float(rate or 0),
-                "no units" if rate is None else f"{rate} %",
+                "nothing ended" if rate is None else f"{rate} %",
                 f"/failures?{urlencode({'stage': stage})}",
             )
-            for stage, rate in rates
+            for stage, rate in rates.items()
         ],
-        unit=" %",
+        end=100,
     )

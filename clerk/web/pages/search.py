@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import date
 from urllib.parse import quote, urlencode
 
@@ -11,13 +12,15 @@ from psycopg import sql
 from psycopg.rows import DictRow
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from clerk.archive.hits import Hit
 from clerk.archive.query_parser import MAX_LENGTH
 from clerk.object_storage.path import StoragePath
 from clerk.publish.published_search import search_published
+from clerk.publish.search_csv import SearchCsv, file_name
 from clerk.publish.search_form import PAGE_SIZE, Facet, SearchForm, count_pages
+from clerk.publish.search_suggestions import Suggestion, suggest
 from clerk.publish.versions import current_versions
 from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
 from clerk.web.paging import ResultPage
@@ -52,7 +55,16 @@ _DOCUMENTS = sql.SQL("""
     ) d
     where w.storage_key is null
 """)
-QUERIES: list[SampleQuery] = [(_DOCUMENTS, {"sites": [], "keys": [], "kinds": [], "meetings": [], "dates": []})]
+_HAS_PUBLICATIONS = sql.SQL("""
+    select exists (
+        select 1 from site_publications
+        where deployed_at is not null and (%(site)s::text is null or subdomain = %(site)s)
+    ) as found
+""")
+QUERIES: list[SampleQuery] = [
+    (_DOCUMENTS, {"sites": [], "keys": [], "kinds": [], "meetings": [], "dates": []}),
+    (_HAS_PUBLICATIONS, {"site": None}),
+]
 
 
 @dataclass(frozen=True)
@@ -70,6 +82,7 @@ def show(request: Request) -> Response:
     archives = result = error_message = None
     hits: list[LinkedHit] = []
     facets: list[Facet] = []
+    suggestions: list[Suggestion] = []
     try:
         if publish_dir is not None and publish_dir.is_dir():
             archives = len(current_versions(publish_dir, form.site or None))
@@ -77,6 +90,7 @@ def show(request: Request) -> Response:
                 result = search_published(publish_dir, form.request(query), form.site or None, _TIMEOUT)
                 hits = link_hits(request.app.state.pool, result.hits, form.q)
                 facets = form.facets(result.facets, _PATH)
+                suggestions = [] if result.total else suggest(publish_dir, form, query)
     except OSError as error:
         error_message = f"The archives on this machine cannot be read: {error.strerror}."
     return render(
@@ -86,15 +100,43 @@ def show(request: Request) -> Response:
         warnings=warnings,
         query_error=query_error,
         archives=archives,
+        nothing_published=archives is None and publish_dir is not None and not has_publications(request.app.state.pool),
         result=result,
         hits=hits,
         facets=facets,
+        suggestions=suggestions,
+        path=_PATH,
+        csv_url=replace(form, page=1).url(f"{_PATH}.csv"),
         results=ResultPage(hits, result.total, form.page, count_pages(result.total)) if result else None,
         first=(form.page - 1) * PAGE_SIZE + 1,
         error_message=error_message,
         max_length=MAX_LENGTH,
         timeout=_TIMEOUT,
     )
+
+
+def show_csv(request: Request) -> Response:
+    """All results of the search, as a file that is written while it is sent."""
+    form, _ = SearchForm.read(request.query_params)
+    query, query_error = form.parse_query()
+    publish_dir: StoragePath | None = request.app.state.publish_dir
+    if query is None:
+        raise HTTPException(400, query_error or "There is no text to search for.")
+    if publish_dir is None or not publish_dir.is_dir():
+        raise HTTPException(404, "The published archives are not on this machine.")
+    results = SearchCsv(publish_dir, form, query, None)
+    return csv_response(results.chunks(), file_name(form))
+
+
+def csv_response(chunks: Iterable[str], name: str) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+    return StreamingResponse(chunks, media_type="text/csv", headers=headers)
+
+
+def has_publications(pool: ReadOnlyPool, site: str | None = None) -> bool:
+    """Whether any site, or this one, was ever published, on any machine."""
+    with pool.transaction() as connection:
+        return bool(fetch_rows(connection, _HAS_PUBLICATIONS, {"site": site})[0]["found"])
 
 
 def show_page(request: Request) -> Response:

@@ -18,7 +18,7 @@ from clerk.documents.kinds import ORIGINS
 from clerk.monitoring.explain import Explanation, explain
 from clerk.monitoring.site_state import read_site_state
 from clerk.pipeline.engine import STAGES
-from clerk.web import paging
+from clerk.web import paging, run_progress
 from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
 from clerk.web.flow import Node, flow
 from clerk.web.pages import documents, skipped
@@ -26,6 +26,7 @@ from clerk.web.pages.documents import DocumentPage, DocumentParams
 from clerk.web.pages.skipped import SkippedParams
 from clerk.web.paging import ResultPage
 from clerk.web.rendering import render
+from clerk.web.run_progress import RunProgress
 
 _MAX_RUNS = 10
 _MAX_VERSIONS = 5
@@ -56,9 +57,11 @@ _EVENTS = sql.SQL("""
     order by at desc limit %(events)s
 """)
 _LIMITS = {"runs": _MAX_RUNS + 1, "publications": _MAX_VERSIONS, "events": _MAX_EVENTS}
-QUERIES: list[SampleQuery] = [
-    (query, {"subdomain": "", **_LIMITS}) for query in (_SITE, _SOURCE, _RUNS, _PUBLICATIONS, _EVENTS)
-] + documents.QUERIES
+QUERIES: list[SampleQuery] = (
+    [(query, {"subdomain": "", **_LIMITS}) for query in (_SITE, _SOURCE, _RUNS, _PUBLICATIONS, _EVENTS)]
+    + documents.QUERIES
+    + run_progress.QUERIES
+)
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,8 @@ class SiteView:
     skipped: ResultPage
     """Entries of the source that wait for an operator."""
     documents: DocumentPage
+    progress: RunProgress | None
+    """Of the active run."""
 
 
 def show(request: Request) -> Response:
@@ -116,6 +121,7 @@ def read_site(pool: ReadOnlyPool, subdomain: str, params: DocumentParams) -> Sit
         if not rows or explanation is None:
             return None
         row = rows[0]
+        progress = run_progress.read_progress(connection, row)
         publications = fetch_rows(connection, _PUBLICATIONS, values)
         current = next((row for row in publications if row["deployed_at"] and not row["withdrawn_at"]), None)
         return SiteView(
@@ -128,7 +134,8 @@ def read_site(pool: ReadOnlyPool, subdomain: str, params: DocumentParams) -> Sit
             current,
             fetch_rows(connection, _EVENTS, values),
             skipped.read_entries(connection, SkippedParams(site=subdomain), _MAX_SKIPPED),
-            documents.read_documents(connection, subdomain, params),
+            documents=documents.read_documents(connection, subdomain, params),
+            progress=progress,
         )
 
 

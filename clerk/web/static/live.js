@@ -6,17 +6,33 @@ const RECONNECT_DELAY = 5000;
 const MORPH_OPTIONS = {
   morphStyle: "innerHTML",
   callbacks: {
-    // The server always sends <details> closed. Keep those open that the user has opened.
-    beforeAttributeUpdated: (name, element) => !(name === "open" && element.nodeName === "DETAILS"),
+    // The server always sends <details> closed, and checkboxes as they were first. Keep what the user has changed.
+    beforeAttributeUpdated: (name, element) =>
+      !(name === "open" && element.nodeName === "DETAILS") && !(name === "checked" && element.nodeName === "INPUT"),
   },
 };
 const status = document.getElementById("live");
 let source = null;
 let reconnectTimer = null;
 
+const announcement = document.getElementById("announcement");
+
 function showStatus(state, text) {
+  // Screen readers hear of a lost and a restored connection, not of each update.
+  if (state !== status.className && (state === "lost" || status.className === "lost")) {
+    announce(state === "lost" ? text : "Live updates resumed");
+  }
   status.className = state;
   status.textContent = text;
+}
+
+function announce(text) {
+  announcement.textContent = text;
+}
+
+// The text of a part that screen readers should hear when it changes.
+function announcedText(part) {
+  return part.querySelector("[data-announce], .explanation")?.textContent.trim().replace(/\s+/g, " ") ?? "";
 }
 
 function connect() {
@@ -26,7 +42,12 @@ function connect() {
     for (const [name, html] of Object.entries(JSON.parse(event.data))) {
       const part = document.getElementById("part-" + name);
       if (part) {
+        const before = announcedText(part);
         Idiomorph.morph(part, html, MORPH_OPTIONS);
+        const after = announcedText(part);
+        if (after && after !== before) {
+          announce(after);
+        }
       }
     }
     showStatus("live", "Live, " + new Date().toISOString().slice(11, 19) + " UTC");

@@ -1,4 +1,4 @@
--- needs: 0018
+-- needs: 0030
 -- Ends a run. Its open units fail with the reason; their waiting jobs are cancelled, their running jobs are asked to
 -- abort. Job rows that another session has locked are skipped, never waited for: their results will be stale. Called
 -- with the site's row locked.
@@ -44,6 +44,10 @@ begin
         last_error_message = case p_outcome when 'no_documents' then 'NoDocuments' || ': the source has no documents'
                                             else s.last_error_message end,
         last_error_at = case p_outcome when 'no_documents' then clerk_now() else s.last_error_at end,
+        -- A cancelled run says nothing about the site.
+        failing_since = case when p_outcome in ('succeeded', 'unchanged') then null
+                             when p_outcome = 'cancelled' then s.failing_since
+                             else coalesce(s.failing_since, clerk_now()) end,
         updated_at = date_trunc('second', clerk_now())
     where s.subdomain = p_subdomain and s.run_id = p_run_id;
 

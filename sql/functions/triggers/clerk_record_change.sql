@@ -1,4 +1,4 @@
--- needs: 0022
+-- needs: 0031
 -- Records all changes of status that a statement made in events, claims, ledger and counters, in the transaction of the
 -- change. sql/README.md has the table of transitions. Must never raise on bad data: finish_job would fail, and the job
 -- would stay `doing`.
@@ -86,6 +86,24 @@ begin
       and n.old_status = 'doing' and n.status = 'todo' and l.content_item_id = n.content_item_id
       and l.pipeline = n.stage and l.run_id = n.run_id and l.job_id = n.job_id
       and l.status not in ('processed', 'failed_terminal');
+
+    -- Only after an error, so that successes cost nothing. The attempts of the change include the one that failed.
+    if v_error_code is not null then
+        insert into job_errors as e (job_id, attempt, at, holder, error_code, error_message, traceback)
+        select n.job_id, n.attempt, v_now, coalesce(c.holder, current_setting('application_name')), v_error_code,
+               left(v_error_message, 500), left(nullif(current_setting('clerk.traceback', true), ''), 8000)
+        from unnest(v_changes) n
+        left join job_claims c on c.job_id = n.job_id and c.job_id = any (array(select u.job_id from unnest(v_changes) u))
+        where n.old_status = 'doing' and n.status not in ('doing', 'succeeded')
+        on conflict (job_id, attempt) do update
+        set at = excluded.at, holder = excluded.holder, error_code = excluded.error_code,
+            error_message = excluded.error_message, traceback = excluded.traceback;
+
+        delete from job_errors e
+        using unnest(v_changes) n
+        where e.job_id = any (array(select u.job_id from unnest(v_changes) u)) and e.job_id = n.job_id
+          and e.attempt <= n.attempt - 10;
+    end if;
 
     v_ends := array(
         select row(n.job_id, n.subdomain, n.run_id, n.stage, n.content_item_id, n.status = 'succeeded',

@@ -1,4 +1,4 @@
--- needs: 0030
+-- needs: 0032
 -- The one definition of "due": clerk_start_next_due_site reads this view. Not by current_stage: a site that the legacy
 -- clerk left in mid-stage has no run here, and is due.
 create view due_sites as

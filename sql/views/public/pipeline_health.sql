@@ -1,4 +1,4 @@
--- needs: 0018
+-- needs: 0030
 create view pipeline_health as
 select count(*) as sites,
        count(*) filter (where o.current_stage is null) as never_run,
@@ -17,7 +17,15 @@ select count(*) as sites,
        round(100.0 * sum(o.compilation_failed) / nullif(sum(o.compilation_total), 0), 1) as compilation_failure_percent,
        round(100.0 * sum(o.extraction_failed) / nullif(sum(o.extraction_total), 0), 1) as extraction_failure_percent,
        round(100.0 * sum(o.deploy_failed) / nullif(sum(o.deploy_total), 0), 1) as deploy_failure_percent,
-       max(o.updated_at) as last_progress_at
+       max(o.updated_at) as last_progress_at,
+       count(*) filter (where o.last_outcome in ('succeeded', 'unchanged') and not o.stuck) as healthy,
+       count(*) filter (where o.last_outcome is not null or o.stuck) as assessed,
+       round(100.0 * count(*) filter (where o.last_outcome in ('succeeded', 'unchanged') and not o.stuck)
+                   / nullif(count(*) filter (where o.last_outcome is not null or o.stuck), 0), 1) as healthy_percent,
+       count(*) filter (where o.last_outcome = 'failed') as failing,
+       count(*) filter (where o.last_outcome = 'partial') as partial,
+       count(*) filter (where o.last_outcome = 'no_documents') as without_documents,
+       count(*) filter (where o.source_failing) as failing_sources
 from pipeline_overview o;
 
 comment on view pipeline_health is 'One row: number of sites by state, stuck sites, and failure rate of each stage.';
@@ -26,3 +34,10 @@ comment on column pipeline_health.stuck_percent is 'Of the sites with an active 
 comment on column pipeline_health.health_score is 'Percentage of sites that have ever run and are not stuck; normally 100.';
 comment on column pipeline_health.ocr_failure_percent is
     'Failed units of the stage, in the current or last run of each site. Likewise the other stages.';
+comment on column pipeline_health.healthy is
+    'Sites whose last run succeeded or found nothing new, and that are not stuck. A site that is running counts by its last run that ended.';
+comment on column pipeline_health.assessed is 'Sites with a run that has ended, and stuck sites: what healthy_percent is a part of.';
+comment on column pipeline_health.healthy_percent is 'healthy, of assessed; NULL if no run has ended. What `clerk status` shows.';
+comment on column pipeline_health.failing is
+    'Sites whose last run that ended failed. Unlike `failed`, also while the next one is active. Likewise partial and without_documents.';
+comment on column pipeline_health.failing_sources is 'Sites whose last fetch failed.';

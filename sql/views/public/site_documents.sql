@@ -16,7 +16,7 @@ select i.subdomain, i.id, i.kind, i.meeting, i.date, i.occurrence, i.revision, c
             then 'failed'
             when o.status = 'processed' and coalesce(e.status = 'processed', true) then 'done'
             else 'open' end as state,
-       i.date_origin, i.meeting_origin, i.kind_origin
+       i.date_origin, i.meeting_origin, i.kind_origin, o.job_id as ocr_job_id, e.job_id as extraction_job_id
 -- Each join finds at most one row, so the planner removes those whose columns a query does not use.
 from content_items i
 left join content_item_pipeline_state o on o.content_item_id = i.id and o.pipeline = 'ocr'
@@ -38,3 +38,5 @@ comment on column site_documents.date_origin is
     'Where the date comes from: source (its listing), name (of the file), text (of the first page), metadata (title of the PDF), created (creation of the PDF) or modified (modification of the file), both on request only, operator. NULL: unknown.';
 comment on column site_documents.meeting_origin is
     'Where the meeting''s name comes from: source, folder, name, text, default (of the site), operator. Likewise kind_origin.';
+comment on column site_documents.ocr_job_id is
+    'The job of the last attempt; it may have been deleted since (job_overview). Likewise extraction_job_id.';

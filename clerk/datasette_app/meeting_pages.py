@@ -1,0 +1,133 @@
+"""The meetings of a site in `clerk serve`: a list, and a readable page per meeting with its documents and votes."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from dataclasses import asdict
+from typing import Any
+from urllib.parse import quote, unquote, urlencode
+
+from datasette.utils.asgi import NotFound, Request, Response
+
+from clerk.archive.hits import MEETING_ROUTE, cite_meeting, meeting_path, page_path
+from clerk.archive.meetings import Meeting, MeetingRow, count_meetings, list_meetings, read_meeting
+from clerk.archive.query import InvalidQuery, parse
+from clerk.archive.query_parser import MAX_LENGTH
+from clerk.datasette_app.lazy_datasette import Archive, ArchiveDatasette
+from clerk.datasette_app.search_pages import mark
+
+_PER_PAGE = 100
+_MAX_TEXT = 100_000
+"""Characters of one page that are shown; the permanent page of the page has the rest."""
+
+
+def path_of(datasette: ArchiveDatasette, site: str, day: str, meeting: str) -> str:
+    return str(datasette.urls.path(meeting_path(site, day, meeting)))
+
+
+def describe(datasette: ArchiveDatasette, site: str, rows: list[MeetingRow]) -> list[dict[str, Any]]:
+    """The meetings for a template, with their addresses."""
+    return [{**asdict(row), "path": path_of(datasette, site, row.date, row.meeting)} for row in rows]
+
+
+async def show_meetings(datasette: ArchiveDatasette, request: Request) -> Response:
+    """All meetings of a site, the newest first, by body and year."""
+    site = unquote(request.url_vars["site"], errors="replace")
+    archive = await find_archive(datasette, site)
+    body, year = (request.args.get("body") or "")[:500], (request.args.get("year") or "")[:4]
+    page = parse_page(request)
+
+    def read(connection: sqlite3.Connection) -> tuple[list[MeetingRow], dict[str, dict[str, int]]]:
+        rows = list_meetings(connection, body, year, _PER_PAGE + 1, (page - 1) * _PER_PAGE)
+        return rows, count_meetings(connection)
+
+    rows, counts = await archive.execute_fn(read)
+
+    def link(**changes: Any) -> str:
+        values = {"body": body, "year": year, "page": 1} | changes
+        query = urlencode({name: value for name, value in values.items() if value and value != 1})
+        return str(datasette.urls.path(f"{MEETING_ROUTE}/{quote(site)}")) + (f"?{query}" if query else "")
+
+    context = {
+        "site": site,
+        "name": datasette.site_metadata.name(site),
+        "meetings": describe(datasette, site, rows[:_PER_PAGE]),
+        "counts": counts,
+        "chosen": {"body": body, "year": year},
+        "link": link,
+        "page": page,
+        "has_more": len(rows) > _PER_PAGE,
+    }
+    return Response.html(await datasette.render_template("meetings.html", context, request=request))
+
+
+async def show_meeting(datasette: ArchiveDatasette, request: Request) -> Response:
+    site, day, name = (unquote(request.url_vars[part], errors="replace") for part in ("site", "date", "meeting"))
+    archive = await find_archive(datasette, site)
+
+    def read(connection: sqlite3.Connection) -> Meeting | None:
+        return read_meeting(connection, day, name)
+
+    meeting = await archive.execute_fn(read)
+    if meeting is None:
+        raise NotFound("There is no such meeting")
+    words = (request.args.get("q") or "")[:MAX_LENGTH]
+    site_name = datasette.site_metadata.name(site)
+    context = {
+        "site": site,
+        "name": site_name,
+        "meeting": meeting,
+        "documents": await asyncio.to_thread(_documents, datasette, site, meeting, words),
+        "votes": meeting.votes,
+        "people": meeting.people,
+        "citation": cite_meeting(site_name, day, name),
+        "permanent_path": path_of(datasette, site, day, name),
+        "q": words,
+    }
+    return Response.html(await datasette.render_template("meeting_page.html", context, request=request))
+
+
+def _documents(datasette: ArchiveDatasette, site: str, meeting: Meeting, words: str) -> list[dict[str, Any]]:
+    """The documents with their texts, in which the words of a search are highlighted."""
+    try:
+        query = parse(words) if words else None
+    except InvalidQuery:
+        query = None
+    documents = []
+    for document in meeting.documents:
+        pages = []
+        for page in document.pages:
+            path = page_path(site, document.kind, meeting.date, meeting.meeting, page.page)
+            image = page.page_image if page.page_image and datasette.has_image(site, page.page_image) else None
+            text = page.text[:_MAX_TEXT]
+            pages.append(
+                {
+                    "number": page.page,
+                    "text": mark(query.highlight(text) if query else text),
+                    "is_cut": len(page.text) > _MAX_TEXT,
+                    "path": str(datasette.urls.path(path)),
+                    "image": str(datasette.urls.path(f"/-/images/{site}{quote(image)}")) if image else None,
+                }
+            )
+        documents.append({"document": document, "kind": document.kind, "pages": pages})
+    return documents
+
+
+def parse_page(request: Request) -> int:
+    """The page of a list; 1 if the parameter is no number."""
+    number = request.args.get("page") or ""
+    return max(1, int(number)) if number.isascii() and number.isdigit() and len(number) < 8 else 1
+
+
+async def find_archive(datasette: ArchiveDatasette, site: str) -> Archive:
+    try:
+        return await asyncio.to_thread(datasette.archive, site)
+    except KeyError:
+        raise NotFound("There is no such site") from None
+
+
+ROUTES = [
+    (rf"^{MEETING_ROUTE}/(?P<site>[^/]+)$", show_meetings),
+    (rf"^{MEETING_ROUTE}/(?P<site>[^/]+)/(?P<date>[^/]+)/(?P<meeting>.+)$", show_meeting),
+]

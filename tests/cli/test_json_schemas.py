@@ -1,0 +1,150 @@
+"""Every report with --json matches its schema in docs/json, on a database and archives with contents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import click
+import jsonschema
+import psycopg
+import pytest
+
+from clerk.cli import cli
+from clerk.documents.storage import Document, SiteStorage
+from clerk.pipeline import engine
+from tests.archive.vote_pages import PAGE, publish_votes
+from tests.cli.conftest import Clerk
+from tests.cli.test_commands import ALL
+from tests.cli.test_document import process
+from tests.conftest import Url
+from tests.docs.json_schemas import FOLDER, read_strict, schema_file, widen_file
+from tests.engine.helpers import Worker, add_site, connect_worker, run_with
+from tests.monitoring.workers import register
+from tests.ocr import pdfs
+from tests.sources.web import run_server
+
+RUNS: dict[str, list[list[str]]] = {
+    "clerk alert list": [[]],
+    "clerk config": [[]],
+    "clerk db status": [[]],
+    "clerk db url": [[]],
+    "clerk db verify": [[]],
+    "clerk doctor": [[]],
+    "clerk document pdf": [["DOCUMENT", "-o", "out.pdf"]],
+    "clerk failures": [[], ["--site", "failing"]],
+    "clerk legacy inspect": [[]],
+    "clerk metrics": [[]],
+    "clerk pipeline-status": [[], ["town"], ["failing", "--all"]],
+    "clerk plugins": [[], ["--fetcher", "legistar"]],
+    "clerk search": [["bike"], ["motion", "--site", "springfield"], ["nothing-of-that-kind"]],
+    "clerk search-index status": [[]],
+    "clerk site check": [["folder"]],
+    "clerk site detect": [["URL"]],
+    "clerk site list": [[]],
+    "clerk site show": [["town"], ["folder"]],
+    "clerk site skipped": [["town"]],
+    "clerk status": [[], ["town"], ["failing", "--all"]],
+    "clerk verify": [[], ["--no-files"]],
+    "clerk votes export": [[]],
+    "clerk why": [["town"], ["failing"]],
+}
+"""Command → arguments of each run. DOCUMENT and URL stand for those of the test."""
+
+
+def reports() -> Iterator[tuple[str, click.Command]]:
+    """Commands with --json that change nothing, and those that change something only with another option."""
+    plugins = cli.get_command(click.Context(cli), "plugins")
+    assert plugins is not None
+    for name, command in [*ALL.items(), ("clerk plugins", plugins)]:
+        options = {option for parameter in command.params for option in parameter.opts}
+        if "--json" in options and ("--dry-run" not in options or name == "clerk failures"):
+            yield name, command
+
+
+def test_every_report_has_a_schema_and_is_run_here() -> None:
+    names = {name for name, _ in reports()}
+    assert set(RUNS) == names
+    files = {schema_file(name) for name in names} | {FOLDER / "error.json"}
+    assert set(FOLDER.glob("*.json")) == files
+    for file in files:
+        jsonschema.Draft202012Validator.check_schema(json.loads(file.read_text(encoding="utf-8")))
+    page = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert [file.name for file in files if f"({file.name})" not in page] == []
+
+
+def test_every_report_matches_its_schema(
+    clerk_command: Clerk,
+    connection: psycopg.Connection[Any],
+    database: Url,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    settings = {
+        "DATABASE_URL": database,
+        "STORAGE_DIR": str(tmp_path / "storage"),
+        "CLERK_PUBLISH_DIR": str(tmp_path / "published"),
+        "CLERK_ALLOW_LOOPBACK": "yes",
+        "CLERK_HOST_INTERVAL": "0",
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    with connect_worker(database, "0123456789ab clerk 77 machine-a") as worker, run_server() as web:
+        web.serve_html("/town", "<h1>Springfield</h1><a href='/2024-03-05.pdf'>Minutes of March 5, 2024</a>")
+        places = {"DOCUMENT": _fill(connection, worker, tmp_path), "URL": f"{web.url}/town"}
+        for command, runs in RUNS.items():
+            for arguments in runs:
+                words = [*command.split()[1:], *(places.get(word, word) for word in arguments), "--json"]
+                result = clerk_command(*words)
+                report = json.loads(result.out)
+                assert not isinstance(report, dict) or list(report) != ["error"], words
+                if request.config.getoption("--update-schemas"):
+                    widen_file(command, dict(reports())[command].get_short_help_str(200), report)
+                jsonschema.validate(report, read_strict(schema_file(command)), jsonschema.Draft202012Validator)
+
+
+def test_an_error_matches_its_schema(clerk_command: Clerk) -> None:
+    schema = read_strict(FOLDER / "error.json")
+    for arguments in (["status"], ["config", "--nonsense"]):
+        result = clerk_command(*arguments, "--json")
+        jsonschema.validate(json.loads(result.out), schema, jsonschema.Draft202012Validator)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"error": {"code": "x"}}, schema)
+
+
+def _fill(connection: psycopg.Connection[Any], worker: Worker, folder: Path) -> str:
+    """Sites of several states, a worker, alerts and archives. Returns the id of a document that can be exported."""
+    register(worker, "ocr", "coordinator")
+    add_site(connection, "town", documents=2)
+    run_with(worker)
+    add_site(connection, "failing", documents=2)
+    engine.start_run(connection, "failing", first_phase=2)
+    job = worker.take("ocr")
+    worker.finish(job, "failed", "PdfEncrypted", "the document opens only with a password")
+    engine.pause_site(connection, "failing", "tests")
+    engine.pause_queue(connection, "delivery", "tests")
+    source = folder / "source"
+    source.mkdir()
+    (source / "2024-03-05 Council.pdf").write_bytes(pdfs.digital(1))
+    extra = json.dumps({"path": str(source)})
+    connection.execute(
+        "insert into sites (subdomain, name, state, scraper, extra) values ('folder', 'Folder', 'CA', 'directory', %s)",
+        [extra],
+    )
+    connection.execute(
+        "insert into saved_searches (name, query, created_by) values ('bikes', '\"bike lanes\"', 'tests')"
+    )
+    publish_votes(folder / "published", "springfield", PAGE)
+    row = connection.execute(
+        "insert into content_items (subdomain, kind, meeting, date) values ('folder', 'minutes', 'City Council', %s)"
+        " returning id",
+        [date(2024, 3, 5)],
+    ).fetchone()
+    assert row is not None
+    document = Document(row[0], "folder", "minutes", "City Council", date(2024, 3, 5))
+    process(SiteStorage(folder / "storage", "folder"), document, pdfs.digital(1))
+    return str(document.id)

@@ -1,0 +1,411 @@
+"""Listings as other towns publish them: other columns, markup, dates and links than those of `vendor_sites`.
+
+Each is served by a local web server and read without a database.
+"""
+
+# ruff: noqa: E501 (lines of HTML)
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from typing import Any
+
+import pytest
+
+from clerk.documents.media_types import HTML, PDF, PDF_OR_HTML
+from clerk.errors import SourceUnreadable
+from clerk.sources.html_tree import MAX_LINKS
+from clerk.sources.row_collector import MAX_ROWS
+from clerk.sources.vendors import BUILT_IN, legistar, simbli
+from tests.sources.offline import Listed, download_offline, list_offline
+from tests.sources.web import Reply, Request, Web, pdf
+
+TODAY = date(2026, 3, 1)
+SINCE = {"since": "2026-01-01"}
+"""One window of dates until the end of the year."""
+
+
+def list_page(web: Web, label: str, path: str, page: str, extra: dict[str, Any]) -> Listed:
+    web.serve_html(path, f"<html><head><title>Springfield</title></head><body>{page}</body></html>")
+    return list_offline(label, {**extra, **SINCE}, TODAY)
+
+
+GRANICUS = {
+    # Class names and headings of the newer template, a column for the date first, relative and protocol-less links.
+    "a sortable table": (
+        """<h2>City Council</h2><table class="sortable" id="archive-table"><thead><tr><th>Date</th><th>Event</th><th>Length</th><th></th></tr></thead>
+        <tbody><tr><td>Jan 13, 2026</td><td>Regular Meeting</td><td>1 hr 20 min</td><td><a href="/AgendaViewer.php?clip_id=7&amp;view_id=2">View</a></td></tr>
+        <tr><td>02/03/26</td><td>Study Session - CANCELED</td><td></td><td><a href="//host.example/MinutesViewer.php?doc_id=ab-1&amp;clip_id=8">View</a></td></tr></tbody></table>""",
+        [("Regular Meeting", "2026-01-13", "agenda"), ("Study Session", "2026-02-03", "minutes")],
+    ),
+    "panels by body without a column for the name": (
+        """<div class="CollapsiblePanel"><div class="CollapsiblePanelTab" tabindex="0">Planning Commission</div>
+        <table class="listingTable"><tr><td headers="Date x">January&nbsp;8,&nbsp;2026 - 06:00&nbsp;PM</td><td headers="Duration x">00h&nbsp;45m</td>
+        <td><a href="GeneratedAgendaViewer.php?view_id=2&amp;event_id=5">Agenda</a></td>
+        <td><a href="javascript:void(0);" onclick="window.open('MediaPlayer.php?view_id=2&amp;clip_id=5')">Video</a></td></tr></table></div>""",
+        [("Planning Commission", "2026-01-08", "agenda")],
+    ),
+    "boxes instead of a table": (
+        """<div id="archive"><div class="meeting"><span>Library Board</span> <time>2026-01-20</time>
+        <div><a href="AgendaViewer.php?view_id=2&amp;clip_id=31">Agenda</a> <a href="MinutesViewer.php?view_id=2&amp;clip_id=31">Action Minutes</a></div></div>
+        <div class="meeting"><span>Zoning Board</span> <time>January 21, 2026</time><div><a href="agendaviewer.php?view_id=2&amp;clip_id=32">Agenda</a></div></div></div>""",
+        [
+            ("Library Board", "2026-01-20", "agenda"),
+            ("Library Board", "2026-01-20", "minutes"),
+            ("Zoning Board", "2026-01-21", "agenda"),
+        ],
+    ),
+    "a table in a table for the layout": (
+        """<table><tr><td><a href="http://www.granicus.com">Help</a></td><td><table class="listingTableUpcoming"><tbody>
+        <tr><td>Council</td><td>1/27/2026</td><td><a href="https://host.example/AgendaViewer.php?event_id=4">Orden del día</a></td></tr></tbody></table></td></tr></table>""",
+        [("Council", "2026-01-27", "agenda")],
+    ),
+    "files without a viewer": (
+        """<table class="listingTable"><thead><tr><th>Name</th><th>Date</th><th>Agenda</th><th>Minutes</th></tr></thead><tbody><tr><td>Council</td><td>Jan 6, 2026</td>
+        <td><a href="https://d3.cloudfront.net/x/agenda_06.pdf">PDF</a></td><td><a href="https://files.example/minutes.html">HTML</a></td></tr></tbody></table>""",
+        [("Council", "2026-01-06", "agenda"), ("Council", "2026-01-06", "minutes")],
+    ),
+}
+
+
+@pytest.mark.parametrize("variant", GRANICUS)
+def test_granicus(web: Web, variant: str) -> None:
+    page, expected = GRANICUS[variant]
+    listed = list_page(web, "granicus", "/ViewPublisher.php", page, {"portal": web.url, "views": 2})
+    assert (listed.documents, listed.skipped) == (expected, [])
+
+
+ONBASE_BOXES = """<div id="meetings-list"><ul><li><a href="#meetings-list-2026">2026</a></li></ul><div id="meetings-list-content"><div id="meetings-list-2026"><div>
+<div class="row"><div><p class="date"><strong>1/22/2026</strong></p></div><div><p>Revised - Land Use Committee Meeting - Updated 01/21/26</p>
+<p><a href="/211agendaonlinecomm/Meetings/ViewMeeting?id=52&amp;doctype=1&amp;site=comm" title="View Agenda for Revised - Land Use Committee Meeting on 1/22/2026 1:00:00 PM">Agenda</a></p></div></div><hr>
+<div class="row"><div><p><span>1/20/2026</span></p></div><div><p>Rules Committee</p><p><a href="/211agendaonlinecomm/Meetings/ViewMeeting?id=53&amp;doctype=1" title="View Agenda for Rules Committee on 1/20/2026 9:00:00 AM">Agenda</a>
+<a href="/211agendaonlinecomm/Meetings/ViewMeeting?id=53&amp;doctype=2" title="View Minutes for Rules Committee on 1/20/2026 9:00:00 AM">Actions</a></p></div></div></div></div></div></div>"""
+
+
+def test_onbase_in_boxes(web: Web) -> None:
+    extra = {"portal": f"{web.url}/211agendaonlinecomm"}
+    listed = list_page(web, "onbase", "/211agendaonlinecomm/Meetings/Search", ONBASE_BOXES, extra)
+    assert listed.documents == [
+        ("Land Use Committee Meeting", "2026-01-22", "agenda"),
+        ("Rules Committee", "2026-01-20", "agenda"),
+        ("Rules Committee", "2026-01-20", "minutes"),
+    ]
+    # The page of a meeting has a frame for the document.
+    web.routes["/211agendaonlinecomm/Documents/ViewAgenda"] = lambda request: Reply(pdf(str(request.query)))
+    assert b"'meetingId': '52', 'doctype': '1'" in download_offline("onbase", extra, listed.refs[0])
+
+
+def test_onbase_with_the_list_in_a_script(web: Web) -> None:
+    meetings = [
+        {
+            "ID": 9,
+            "Name": "Council - January 12, 2026",
+            "MeetingTypeName": "City Council",
+            "Time": "2026-01-12T18:30:00-05:00",
+        },
+        {
+            "ID": 10,
+            "Name": "Budget Hearing",
+            "MeetingTypeName": None,
+            "Time": "2026-01-13T09:00:00",
+            "IsAgendaAvailable": True,
+        },
+    ]
+    meetings[0] |= {
+        "IsAgendaAvailable": True,
+        "IsMinutesAvailable": True,
+        "AgendaUniqueName": "Council 9 Agenda",
+        "MinutesUniqueName": "m9",
+    }
+    script = (
+        f"<script>showSearchResults(new SearchResults({json.dumps({'Text': 'a } b', 'Meetings': meetings})}));</script>"
+    )
+    extra = {"portal": f"{web.url}/agendas"}
+    listed = list_page(web, "onbase", "/agendas/Meetings/Search", script, extra)
+    assert listed.documents == [
+        ("City Council", "2026-01-12", "agenda"),
+        ("City Council", "2026-01-12", "minutes"),
+        ("Budget Hearing", "2026-01-13", "agenda"),
+    ]
+    assert [ref.media_type for ref in listed.refs] == [PDF, PDF, PDF_OR_HTML]
+    # The download is a page whose script requests the file.
+    web.serve_html("/agendas/Documents/DownloadFile/Council%209%20Agenda.pdf", "<p>Downloading, please wait</p>")
+    web.routes["/agendas/Documents/DownloadFileBytes/Council%209%20Agenda.pdf"] = Reply(pdf("agenda"))
+    assert download_offline("onbase", extra, listed.refs[0]) == pdf("agenda")
+    with pytest.raises(SourceUnreadable, match="are not JSON"):
+        list_page(web, "onbase", "/agendas/Meetings/Search", "<script>new SearchResults({broken)</script>", extra)
+
+
+RESPONSIVE = """<div id="meetings"><table class="table table-condensed"><thead><tr><th></th><th>Date</th><th>Meeting Type</th><th>Location</th><th>Online Agenda</th><th>PDF</th><th>Minutes</th></tr></thead><tbody>
+<tr><td></td><td>01/27/26</td><td><label data-toggle="collapse">Council Regular Meeting</label></td><td>City Hall</td>
+<td><a href="#" onClick="javascript:ViewHTML=window.open(&#39;MeetingView.aspx?MeetingID=46&amp;MinutesMeetingID=-1&amp;doctype=Agenda&#39;,&#39;ViewHTML&#39;)"><img alt="View Agenda HTML"></a></td>
+<td><a href="DisplayAgendaPDF.ashx?MeetingID=46">PDF</a></td><td><a href="DisplayAgendaPDF.ashx?MinutesMeetingID=47">Legal</a></td></tr>
+<tr class="collapse"><td colspan="8"><label>Meeting Type</label><div>Council Regular Meeting</div><a href="DisplayAgendaPDF.ashx?MeetingID=46">PDF View</a></td></tr></tbody></table></div>
+<div id="items"><table><tr><td>01/27/26</td><td>Approve a contract</td><td><a href="#" onClick="window.open(&#39;Coversheet.aspx?ItemID=1&amp;MeetingID=46&#39;)">Agenda</a></td></tr></table></div>"""
+
+
+def test_novusagenda_with_the_responsive_list_only(web: Web) -> None:
+    listed = list_page(
+        web, "novusagenda", "/agendapublic/MeetingsResponsive.aspx", RESPONSIVE, {"portal": f"{web.url}/agendapublic"}
+    )
+    assert listed.documents == [
+        ("Council Regular Meeting", "2026-01-27", "agenda"),
+        ("Council Regular Meeting", "2026-01-27", "minutes"),
+    ]
+    with pytest.raises(SourceUnreadable, match=r"no table\.rgMasterTable, #meetings"):
+        list_page(
+            web,
+            "novusagenda",
+            "/agendapublic/MeetingsResponsive.aspx",
+            "<p>Sign in</p>",
+            {"portal": f"{web.url}/agendapublic"},
+        )
+
+
+IQM2 = """<div id="ContentPlaceholder1_pnlMeetings"><div class="Row MonthHeader">January, 2026</div>
+<div class="Row MeetingRow"><div class="RowLink"><a href="/Citizens/Detail_Meeting.aspx?ID=1" title="TUESDAY, JANUARY 6, 2026  6:30 PM&#13;Group:&#09;Mayor and Council&#13;Type:&#09;Regular&#13;Status:&#09;Cancelled">Jan 6, 2026 6:30 PM</a></div>
+<div class="RowRight MeetingLinks"><div><a href="FileOpen.aspx?ID=15&amp;Type=14&amp;Inline=True">Agenda</a></div><div><a href='FileOpen.aspx?Type=12&ID=15'>Draft Minutes</a></div>
+<div><a href="FileOpen.aspx?Type=15&ID=15" title="Agenda Packet"><img src="p.gif"></a></div></div></div>
+<div class="OtherRow"><span>Jan 8, 2026 Zoning Board of Appeals</span><a href="FileView.aspx?Type=1&amp;ID=16">Agenda</a></div></div>"""
+
+
+def test_iqm2(web: Web) -> None:
+    listed = list_page(
+        web, "iqm2", "/Citizens/Calendar.aspx", IQM2, {"portal": web.url, "kinds": ["agenda", "minutes", "packet"]}
+    )
+    assert listed.documents == [
+        ("Mayor and Council", "2026-01-06", "agenda"),
+        ("Mayor and Council", "2026-01-06", "minutes"),
+        ("Mayor and Council", "2026-01-06", "packet"),
+        ("Zoning Board of Appeals", "2026-01-08", "agenda"),
+    ]
+
+
+MUNICODE = """<table class="views-table"><thead><tr><th>Meeting Date</th><th>Meeting Body</th><th>Downloads</th></tr></thead><tbody><tr>
+<td><span class="date-display-single" content="2026-01-12T18:00:00-05:00">Monday</span></td><td>Town Council - Amended</td>
+<td><a href="https://mccmeetings.blob.core.usgovcloudapi.net/town-pubu/MEET-Agenda-{guid}.pdf">Agenda</a> <a href="https://mccmeetings.blob.core.usgovcloudapi.net/town-pubu/MEET-ActionMinutes-{guid}.pdf">Action</a></td></tr></tbody></table>"""
+CARDS = """<div class="view-content"><div class="views-row"><h4>Parks Board</h4><span>January 14, 2026</span>
+<a href="https://meetings.municode.com/adaHtmlDocument/index?cc=TOWN&me={guid}">Agenda (HTML)</a></div></div>"""
+
+
+def test_municode(web: Web) -> None:
+    for page, expected in (
+        (MUNICODE, [("Town Council", "2026-01-12", "agenda"), ("Town Council", "2026-01-12", "minutes")]),
+        (CARDS, [("Parks Board", "2026-01-14", "agenda")]),
+    ):
+        assert list_page(web, "municode", "/", page.format(guid="b" * 32), {"portal": web.url}).documents == expected
+    # Newer addresses have `index`, a page of their own, and no GUID.
+    address = f"{web.url}/PublishPage/index?ppid=0&p=-1&cid=CPTX"
+    listed = list_page(web, "municode", "/PublishPage/index", MUNICODE.format(guid="c" * 32), {"page": address})
+    assert len(listed.refs) == 2
+    assert [request.query["p"] for request in web.requests[-2:]] == ["1", "2"]
+
+
+def test_boardbook_without_the_usual_table(web: Web) -> None:
+    page = """<h2>Springfield ISD Meetings</h2><ul><li>January 20, 2026 at 4:30 PM - Finance Committee <a href="/Public/Agenda/x?foo=1&amp;meeting=77">Agenda</a>
+    <a href="/Public/Minutes/x?meeting=77">Minutes</a></li><li>Jan 22, 2026 - Board <a href="/public/agenda/x?meeting=78">View the Packet</a></li></ul>"""
+    extra = {"portal": web.url, "organization": "x", "kinds": ["agenda", "minutes", "packet"]}
+    assert list_page(web, "boardbook", "/Public/Organization/x", page, extra).documents == [
+        ("Finance Committee", "2026-01-20", "agenda"),
+        ("Finance Committee", "2026-01-20", "minutes"),
+        ("Board", "2026-01-22", "packet"),
+    ]
+
+
+CALENDAR = """<form><input type="hidden" name="__VIEWSTATE" value="x"><input type="hidden" name="ctl00_Other_lstYears_ClientState" value="">
+<table class="rgMasterTable" id="ctl00_gridCalendar_ctl00"><thead><tr><th>Meeting Date</th><th>Meeting Body</th><th>Meeting Location</th><th>Published Agenda</th><th></th></tr></thead><tbody>
+<tr class="rgRow"><td>1/13/2026</td><td>Finance &amp; Audit Committee</td><td>City Hall</td><td><a href="View.ashx?M=A&amp;ID=5&amp;GUID=X">Published</a></td><td><a href="view.ashx?GUID=X&amp;ID=5&amp;M=M">View</a></td></tr></tbody></table></form>"""
+
+
+def test_legistar_calendar(web: Web) -> None:
+    listed = list_page(web, "legistar-calendar", "/Calendar.aspx", CALENDAR, {"portal": web.url})
+    assert listed.documents == [
+        ("Finance & Audit Committee", "2026-01-13", "agenda"),
+        ("Finance & Audit Committee", "2026-01-13", "minutes"),
+    ]
+    assert web.requests[-1].form["__EVENTTARGET"] == "ctl00$Other$lstYears"
+
+
+def test_civicplus(web: Web) -> None:
+    page = """<div id="AgendaCenter"><h2>▼ City Council</h2><a href="/agendacenter/viewfile/agenda/_01132026-9?html=true">Agenda</a>
+    <a href="https://host.example/AgendaCenter/ViewFile/Minutes/_01132026-9">Minutes</a><a href="/AgendaCenter/ViewFile/ArchivedAgenda/_01062026-8">Old</a>
+    <a href="/AgendaCenter/ViewFile/Agenda/_01132026-9?packet=true&amp;x=1">Packet</a><a href="/AgendaCenter/PreviousVersions/9">Previous</a></div>"""
+    listed = list_page(web, "civicplus", "/AgendaCenter/Search/", page, {"site": web.url, "packets": True})
+    assert listed.documents == [
+        ("City Council", "2026-01-13", "agenda"),
+        ("City Council", "2026-01-13", "minutes"),
+        ("City Council", "2026-01-06", "agenda"),
+        ("City Council", "2026-01-13", "packet"),
+    ]
+
+
+def list_json(web: Web, label: str, path: str, value: Any, extra: dict[str, Any]) -> Listed:
+    web.serve_json(path, value)
+    return list_offline(label, {**extra, **SINCE}, TODAY)
+
+
+def test_escribe_in_french_and_as_text(web: Web) -> None:
+    link = {
+        "Type": "Agenda",
+        "Format": ".pdf",
+        "Title": "Ordre du jour",
+        "Url": "filestream.ashx?DocumentId=4",
+        "LanguageId": 12,
+    }
+    meetings = [
+        {
+            "ID": "1",
+            "MeetingName": "Conseil municipal",
+            "StartDate": "/Date(1768345200000)/",
+            "MeetingDocumentLink": [link],
+        },
+        {"ID": "2", "MeetingName": "Comité - ANNULÉE", "StartDate": "2026-01-20T19:00:00", "MeetingDocumentLink": []},
+    ]
+    path = "/MeetingsCalendarView.aspx/GetCalendarMeetings"
+    listed = list_json(web, "escribe", path, {"d": json.dumps(meetings)}, {"portal": web.url})
+    assert listed.documents == [("Conseil municipal", "2026-01-13", "agenda")]
+    with pytest.raises(SourceUnreadable, match=r"no entry in the answer of .* has the field MeetingDocumentLink"):
+        list_json(web, "escribe", path, {"d": [{"ID": "1", "MeetingName": "Council"}]}, {"portal": web.url})
+
+
+def test_civicclerk_events_without_files(web: Web) -> None:
+    event = {
+        "id": 1,
+        "eventName": "Authority-- CANCELED",
+        "startDateTime": "2026-01-12T17:30:00Z",
+        "categoryName": "Authority ",
+    }
+    extra = {"api": f"{web.url}/v1"}
+    file = {"fileId": 5, "type": "Agenda", "name": "x"}
+    listed = list_json(
+        web,
+        "civicclerk",
+        "/v1/Events",
+        {"value": [{**event, "publishedFiles": [file]}, {**event, "publishedFiles": None}]},
+        extra,
+    )
+    assert listed.documents == [("Authority", "2026-01-12", "agenda")]
+    assert list_json(web, "civicclerk", "/v1/Events", {"value": [event]}, extra).documents == []
+    with pytest.raises(SourceUnreadable, match="has the field publishedFiles"):
+        list_json(web, "civicclerk", "/v1/Events", {"value": [{**event, "hasAgenda": True}]}, extra)
+
+
+def test_civicweb_dates_with_the_day_first(web: Web) -> None:
+    service = "/Services/MeetingsService.svc/meetings"
+    web.serve_json(f"{service}/3/meetingDocuments", [{"Id": 31, "DocumentType": 2}, {"Id": 32, "DocumentType": 7}])
+    web.serve_json(f"{service}/4/meetingDocuments", [{"Id": 41, "Type": 1}])
+    meetings = [
+        {"Id": 3, "Name": "***CANCELLED*** City Council - 18 Mar 2026"},
+        {"Id": 4, "Name": "Library Board - Mar 31 2026 Amended Agenda"},
+    ]
+    listed = list_json(web, "civicweb", service, {"Meetings": meetings}, {"portal": web.url})
+    assert listed.documents == [("City Council", "2026-03-18", "minutes"), ("Library Board", "2026-03-31", "agenda")]
+
+
+def test_primegov_agendas_that_are_web_pages_and_packets(web: Web) -> None:
+    def document(number: int, name: str, form: int, template: int) -> dict[str, Any]:
+        return {"id": number, "templateName": name, "compileOutputType": form, "templateId": template, "link": None}
+
+    meetings = [
+        {
+            "id": 1,
+            "title": "Performance Review",
+            "dateTime": "2026-01-13T09:00:00",
+            "documentList": [document(1, "HTML Agenda", 3, 48)],
+        },
+        {
+            "id": 2,
+            "title": "Regular Business Meeting ",
+            "date": "Jan 20, 2026",
+            "documentList": [
+                document(2, "HTML Agenda", 3, 49),
+                document(3, "Agenda", 1, 49),
+                document(4, "Agenda", 2, 49),
+                document(5, "Board Agenda Packet", 1, 50),
+                document(6, "Summary Minutes", 1, -1),
+            ],
+        },
+    ]
+    web.serve_json("/api/v2/PublicPortal/GetArchivedMeetingYears", [2026])
+    web.serve_json("/api/v2/PublicPortal/ListUpcomingMeetings", [])
+    listed = list_json(web, "primegov", "/api/v2/PublicPortal/ListArchivedMeetings", meetings, {"portal": web.url})
+    assert listed.documents == [
+        ("Performance Review", "2026-01-13", "agenda"),
+        ("Regular Business Meeting", "2026-01-20", "agenda"),
+        ("Regular Business Meeting", "2026-01-20", "minutes"),
+    ]
+    assert [ref.media_type for ref in listed.refs] == [HTML, PDF, PDF]
+    assert listed.refs[2].url.endswith("?compiledMeetingDocumentFileId=6&compileOutputType=1")
+    with pytest.raises(SourceUnreadable, match="has the field documentList"):
+        list_json(web, "primegov", "/api/v2/PublicPortal/ListArchivedMeetings", [{"id": 1}], {"portal": web.url})
+
+
+def test_legistar_events_without_files_are_not_understood(web: Web) -> None:
+    extra = {"client": "town", "api": f"{web.url}/v1"}
+    event = {"EventId": 1, "EventBodyName": "Council", "EventDate": "2026-01-13T00:00:00"}
+    assert list_json(web, "legistar", "/v1/town/events", [{**event, "EventAgendaFile": None}], extra).documents == []
+    with pytest.raises(SourceUnreadable, match="has the field EventAgendaFile or EventMinutesFile"):
+        list_json(web, "legistar", "/v1/town/events", [event], extra)
+
+
+def test_endless_lists_of_other_vendors_end_as_errors(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (simbli, legistar):
+        monkeypatch.setattr(module, "MAX_PAGES", 3)
+    monkeypatch.setattr(legistar, "_PAGE_SIZE", 1)
+    count = iter(range(1_000_000))
+
+    def meetings(request: Request) -> Reply:
+        return Reply(
+            json.dumps(
+                [{"Master_MeetingID": next(count), "MM_MeetingTitle": "x", "MM_DateTime": "2026-01-02"}]
+            ).encode()
+        )
+
+    web.serve_html("/SB_Meetings/SB_MeetingListing.aspx", "<script>var constr = 'a'; var sToken = 'b';</script>")
+    web.routes["/Services/api/GetMeetingListing"] = meetings
+    with pytest.raises(SourceUnreadable, match="has more than 3 pages"):
+        list_offline("simbli", {"school": 1, "portal": web.url}, TODAY)
+    web.routes["/v1/town/events"] = lambda _: Reply(b'[{"EventId": 1, "EventAgendaFile": null}]')
+    with pytest.raises(SourceUnreadable, match="has more than 3 pages"):
+        list_offline("legistar", {"client": "town", "api": f"{web.url}/v1"}, TODAY)
+
+
+HOSTILE = {
+    "granicus": ("/ViewPublisher.php", {"views": 1}),
+    "iqm2": ("/Citizens/Calendar.aspx", {}),
+    "municode": ("/", {}),
+    "novusagenda": ("/meetingsgeneral.aspx", {}),
+    "onbase": ("/Meetings/Search", {}),
+    "boardbook": ("/Public/Organization/1", {"organization": 1}),
+    "legistar-calendar": ("/Calendar.aspx", {}),
+    "civicplus": ("/AgendaCenter/Search/", {}),
+    "civicplus-archive": ("/Archive.aspx", {"archives": 1}),
+}
+
+
+CONTAINERS = """AgendaCenter<div id="x_pnlMeetings"><div class="MeetingRow"><table class="listingTable mcm rgMasterTable" id="PublicMeetingsTable">
+<tr class="rgRow meeting-row"><td>"""
+"""What each vendor's page is recognised by, in one."""
+
+
+@pytest.mark.parametrize("label", HOSTILE)
+def test_a_page_with_too_many_links_is_an_error_of_each_vendor(web: Web, label: str) -> None:
+    path, settings = HOSTILE[label]
+    address = {BUILT_IN[label].recognition.base: web.url}
+    with pytest.raises(SourceUnreadable, match="has more than 50,000 links"):
+        list_page(
+            web,
+            label,
+            path,
+            f"{CONTAINERS}<a href=Archive.aspx?AMID=1>x</a>" + "<a href=?a&ADID=1>x</a>" * MAX_LINKS,
+            {**address, **settings},
+        )
+
+
+def test_a_page_with_too_many_rows_that_are_found_by_their_links_is_an_error(web: Web) -> None:
+    links = "".join(
+        f"<div><a href='AgendaViewer.php?clip_id={number}'>Agenda</a></div>" for number in range(MAX_ROWS + 1)
+    )
+    with pytest.raises(SourceUnreadable, match="has more than 20,000 rows"):
+        list_page(web, "granicus", "/ViewPublisher.php", links, {"portal": web.url, "views": 1})
