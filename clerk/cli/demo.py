@@ -17,44 +17,57 @@ from clerk import config
 from clerk.archive.query import parse
 from clerk.archive.search import SearchRequest
 from clerk.cli.connection import Connection, open_migrator
+from clerk.cli.names import NameChoice
 from clerk.cli.output import line, show, table
 from clerk.cli.progress_reporter import ProgressReporter, quiet_option
 from clerk.cli.search import print_hit
+from clerk.cli.site_source import list_local, show_listing
+from clerk.cli.source import LISTING_SECONDS
 from clerk.cli.wait import wait_for_runs
 from clerk.db.sites import add_site, edit_site, read_site
 from clerk.demo.documents import HIDDEN_WORD, TOWNS, Town, make_all
+from clerk.documents.sanitize import clean_text
 from clerk.errors import EXIT_FAILURE, ClerkError, ToolMissing
 from clerk.humanize import one_line_error
 from clerk.monitoring.runs import RunProgress, read_progress
 from clerk.monitoring.site_state import read_site_history
 from clerk.ocr import tesseract
 from clerk.pipeline import engine
+from clerk.plugins import manager
 from clerk.publish.published_search import search_published
+from clerk.sources.fetcher import Site
+from clerk.sources.pdf_details import UNDATED, UNDATED_HELP
+from clerk.sources.site_validation import subdomain_of, validate_site
 
 _OWN_SITE = "mytown"
+"""The site of a folder whose name has no letters."""
 _TIMEOUT = 900.0
 
 
 @click.command()
 @click.argument("path", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--undated", type=NameChoice("choice", UNDATED), default="skip", help=f"With PATH: {UNDATED_HELP}.")
 @quiet_option
-def demo(path: Path | None, quiet: bool) -> None:
-    """Run the pipeline on samples, or on a folder of PDFs.
+def demo(path: Path | None, undated: str, quiet: bool) -> None:
+    """Run the pipeline on samples, or on a folder of documents.
 
-    The sample documents are generated for five towns. `bin/demo` runs the command with its own database. A second run
-    finds no new documents. Exit code 0 if every site ended with the expected outcome.
+    The sample documents are generated for five towns. A folder becomes a site as with `clerk site add --path`.
+    `bin/demo` runs the command with its own database. A second run finds no new documents. Exit code 0 if every site
+    ended with the expected outcome.
 
     \b
     Examples:
       clerk demo
       clerk demo ~/Documents/minutes
+      clerk demo ~/Documents/scans --undated modified
     """
     settings = config.load()
+    own = _look_at_folder(settings, path, undated, quiet) if path is not None else None
     began = time.monotonic()
     with open_migrator(settings, log=lambda line: None) as migrator:
         migrator.up()
         connection = migrator.connection
-        if path is None:
+        if own is None:
             click.echo("Generating the documents of five towns …")
             documents = settings.home / "documents"
             with ProgressReporter(quiet) as progress:
@@ -62,20 +75,41 @@ def demo(path: Path | None, quiet: bool) -> None:
             subdomains = _add_towns(connection, documents)
             click.echo(f"{count} documents: digital, scanned, mixed, in two columns, in Spanish, and some broken.\n")
         else:
-            subdomains = [_OWN_SITE]
-            _add_site(connection, _OWN_SITE, path.name or "My town", None, "folder", path.absolute(), "eng")
+            subdomains = [own.subdomain]
+            _add_folder(settings, connection, own)
         repeated = all(run.outcome is not None for run in read_progress(connection, subdomains))
         with _workers() as check_workers:
             ended = _run(connection, subdomains, quiet, check_workers)
         _show_results(connection, ended)
-    problems = _unexpected(ended, repeated and path is None)
-    if path is None:
+    problems = _unexpected(ended, repeated and own is None)
+    if own is None:
         problems += _search_hidden_word(settings)
     click.echo(f"\n{time.monotonic() - began:.0f} seconds.")
     for problem in problems:
         click.echo(f"clerk: {problem}.", err=True)
     if problems:
         click.get_current_context().exit(EXIT_FAILURE)
+
+
+def _look_at_folder(settings: config.Settings, path: Path, undated: str, quiet: bool) -> Site:
+    """The folder as a site, like one of `clerk site add --path`. Shows what it has; raises InvalidSite if nothing."""
+    name = clean_text(path.absolute().name) or "My town"
+    subdomain = subdomain_of(name) or _OWN_SITE
+    if subdomain in {town.subdomain for town in TOWNS}:
+        subdomain = f"my-{subdomain}"  # the database may have the generated towns too
+    extra = {"path": str(path.absolute()), **({} if undated == "skip" else {"undated": undated})}
+    site = Site(subdomain, name, extra)
+    listing = list_local(settings, site, "directory", path.absolute(), LISTING_SECONDS, quiet)
+    show_listing(listing, path, all_reasons=True)
+    click.echo("")
+    return site
+
+
+def _add_folder(settings: config.Settings, connection: Connection, site: Site) -> None:
+    values = {"name": site.name, "scraper": "directory", "extra": json.dumps(dict(site.extra), ensure_ascii=False)}
+    validated = validate_site(manager.load(settings), site.subdomain, values, {})
+    if not add_site(connection, site.subdomain, validated.values):
+        edit_site(connection, site.subdomain, validated.values)
 
 
 def _add_towns(connection: Connection, documents: Path) -> list[str]:
@@ -153,7 +187,8 @@ def _show_results(connection: Connection, ended: list[RunProgress]) -> None:
         rows.append((run.subdomain, run.outcome or run.stage or "", *numbers))
     click.echo("\nResults:")
     show(table(rows, ("site", "outcome", "documents", "pages", "failed"), right={2, 3, 4}))
-    click.echo("\nFailed documents:")
+    if any(document["error_code"] for history in histories.values() for document in history.documents):
+        click.echo("\nFailed documents:")
     for subdomain, history in histories.items():
         for document in history.documents:
             if document["error_code"]:

@@ -9,7 +9,7 @@ import click
 
 from clerk import config
 from clerk.cli.output import dry_run_option, json_option
-from clerk.cli.site import column_options, create_site, given_columns
+from clerk.cli.site_add import column_options, create_site, given_columns
 from clerk.sources.site_validation import check_subdomain
 
 _QUESTIONS = {
@@ -34,7 +34,7 @@ _QUESTIONS = {
 def new(subdomain: str | None, yes: bool, dry_run: bool, as_json: bool, **values: Any) -> None:
     """Add a site and start its first run. Asks for what is not given as an option.
 
-    `clerk site add` is the same for scripts: it asks nothing, and leaves the first run to the workers.
+    `clerk site add` asks for less, has options for the settings of the source, and leaves the first run to the workers.
 
     \b
     Examples:

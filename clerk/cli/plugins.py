@@ -13,7 +13,7 @@ from clerk.cli.plugins_try import accept, try_plugin
 from clerk.errors import EXIT_FAILURE, ClerkError, PluginError, PluginMissing
 from clerk.plugins import manager
 from clerk.sources.fetcher import Fetcher
-from clerk.sources.site_validation import InvalidSite
+from clerk.suggestions import unknown_name
 
 
 @click.group(cls=Group, invoke_without_command=True)
@@ -59,9 +59,7 @@ def _show_fetcher(loaded: manager.Plugins, label: str, as_json: bool) -> None:
     try:
         plugin, kind = loaded.resolve("fetcher_class", label, Fetcher)
     except PluginMissing as error:
-        raise InvalidSite(
-            f"no plugin provides the fetcher {label!r}", "list the plugins with `clerk plugins`"
-        ) from error
+        raise unknown_name("fetcher", label, loaded.labels("fetcher_class")) from error
     except PluginError as error:
         raise ClerkError(str(error), "fix or remove that plugin") from error
     if as_json:

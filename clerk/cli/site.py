@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from clerk import config
-from clerk.cli import site_detect, site_import, site_skipped
+from clerk.cli import site_add, site_detect, site_import, site_list, site_skipped
 from clerk.cli.connection import Connection, open_pipeline
 from clerk.cli.names import Group
 from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json, show, table
 from clerk.cli.progress_reporter import quiet_option
-from clerk.cli.source import time_limit_option
+from clerk.cli.site_add import call_post_create, column_options, given_columns
+from clerk.cli.site_source import check_path, local_path
+from clerk.cli.source_options import SourceCommand, given_settings, merge_settings, parse_settings
 from clerk.db.sites import (
     EDITABLE,
     add_site,
     count_documents,
     edit_site,
     read_site,
-    read_sites,
     remove_site,
     require_site,
 )
 from clerk.documents.storage import SiteStorage, delete_folder
-from clerk.errors import EXIT_FAILURE, ClerkError, PluginError
+from clerk.errors import EXIT_FAILURE, ClerkError
 from clerk.object_storage.path import StoragePath
 from clerk.pipeline import engine
 from clerk.plugins import manager
@@ -40,30 +40,6 @@ from clerk.sources.site_validation import (
     validate_site,
 )
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def column_options(command: Command) -> Command:
-    """The options that describe a site."""
-    for option in (
-        click.option("--weight", help="How many of its documents are processed per turn, 1 to 100; by default 1."),
-        click.option("--lng", help="Longitude in degrees."),
-        click.option("--lat", help="Latitude in degrees."),
-        click.option("--country", help="For example US."),
-        click.option("--extra", help="JSON for the fetcher; `clerk plugins --fetcher NAME` lists its keys."),
-        click.option("--start-year", help="Older documents are not fetched."),
-        click.option("--scraper", help="The fetcher: directory, manifest, links, legistar, civicplus, primegov, …"),
-        click.option("--kind", help="For example city, county or school-board."),
-        click.option("--state", help="For example CA."),
-        click.option("--name", help="Name of the municipality."),
-    ):
-        command = option(command)
-    return command
-
-
-def given_columns(values: dict[str, Any]) -> dict[str, Any]:
-    return {column: value for column, value in values.items() if column in EDITABLE and value is not None}
-
 
 @click.group(cls=Group)
 def site() -> None:
@@ -76,121 +52,19 @@ def site() -> None:
     Examples:
       clerk site detect https://www.springfield.gov
       clerk site add springfield --url https://www.springfield.gov
-      clerk site add scans --scraper directory --extra '{"path": "/srv/scans"}'
-      clerk site list
+      clerk site add scans --path /srv/scans
+      clerk site list --outcome failed
     """
 
 
+site.add_command(site_add.add)
+site.add_command(site_list.list_command)
+site.add_command(site_list.export)
 site.add_command(site_detect.detect)
 site.add_command(site_detect.check)
 site.add_command(site_skipped.skipped)
 site.add_command(site_skipped.date_command, "date")
 site.add_command(site_skipped.ignore)
-
-
-@site.command()
-@click.argument("subdomain")
-@click.option("--url", help="A page of the town or its portal: the system is detected, and what it lists is shown.")
-@click.option("--yes", is_flag=True, help="With --url: do not ask for confirmation.")
-@time_limit_option
-@column_options
-@dry_run_option
-@json_option
-def add(
-    subdomain: str, url: str | None, yes: bool, time_limit: float, dry_run: bool, as_json: bool, **values: Any
-) -> None:
-    """Add a site. A worker starts its first run within a minute, `clerk update` immediately.
-
-    With --url, clerk detects the system, shows what it would fetch, and asks. --scraper then selects one of several
-    systems, and keys of --extra are added to the detected ones.
-
-    \b
-    Examples:
-      clerk site add springfield --url https://www.springfield.gov --name Springfield --state IL
-      clerk site add springfield --url https://springfield.legistar.com --extra '{"since": "2020-01-01"}' --yes
-      clerk site add springfield --name Springfield --state IL --kind city --scraper legistar \\
-          --extra '{"client": "springfield"}'
-      clerk site add scans --name "Scanned minutes" --scraper directory --extra '{"path": "/srv/scans"}'
-    """
-    settings, columns = config.load(), given_columns(values)
-    report: dict[str, Any] = {}
-    if url is not None:
-        columns, report = site_detect.find_source(
-            settings,
-            check_subdomain(subdomain),
-            url,
-            columns,
-            time_limit=time_limit,
-            is_confirmed=yes or dry_run,
-            as_json=as_json,
-        )
-    create_site(settings, subdomain, columns, dry_run, as_json, start=False, report=report)
-
-
-def create_site(
-    settings: config.Settings,
-    subdomain: str,
-    values: dict[str, Any],
-    dry_run: bool,
-    as_json: bool,
-    *,
-    start: bool,
-    report: Mapping[str, Any] | None = None,
-) -> None:
-    """Add a site, start its first run if asked to, call the plugins, and report; `report` is added to the JSON."""
-    plugins = manager.load(settings)
-    validated = validate_site(plugins, subdomain, {"name": subdomain, **values}, {})
-    with open_pipeline(settings, create=True) as connection, connection.transaction(force_rollback=dry_run):
-        if not add_site(connection, subdomain, validated.values):
-            raise InvalidSite(f"there is already a site {subdomain}", f"change it with `clerk site edit {subdomain}`")
-        run_id = engine.start_run(connection, subdomain, "new site") if start else None
-        row = require_site(connection, subdomain)
-    started = {"run_id": None if dry_run else run_id} if start else {}
-    if as_json:
-        print_json({"added": row.as_dict(), **(report or {}), **started, "dry_run": dry_run})
-    else:
-        click.echo(dry_run_prefix(dry_run, f"{subdomain}: added{', its first run is started' if start else ''}"))
-    if not dry_run:
-        _call_post_create(plugins, [subdomain])
-
-
-def _call_post_create(plugins: manager.Plugins, subdomains: list[str]) -> None:
-    """An error of a plugin is reported and sets the exit code; the site stays added."""
-    failed = False
-    for subdomain in subdomains:
-        try:
-            list(plugins.call_each("post_create", subdomain=subdomain))
-        except PluginError as error:
-            info(f"clerk: {subdomain} was added, but {error}.")
-            failed = True
-    if failed:
-        click.get_current_context().exit(EXIT_FAILURE)
-
-
-@site.command("list")
-@click.option("--scraper", help="Only sites with this fetcher.")
-@click.option("--state", help="Only sites of this state.")
-@json_option
-def list_command(scraper: str | None, state: str | None, as_json: bool) -> None:
-    """List the sites.
-
-    \b
-    Examples:
-      clerk site list --state CA
-      clerk site list --json
-    """
-    with open_pipeline(create=True) as connection:
-        sites = read_sites(connection, scraper, state)
-    if as_json:
-        print_json([row.as_dict() for row in sites])
-    elif not sites:
-        click.echo("No sites. Add one with `clerk site add`.")
-    else:
-        rows = [
-            (row.subdomain, row.name, row.state, row.kind, row.scraper, row.current_stage, row.outcome) for row in sites
-        ]
-        header = ("subdomain", "name", "state", "kind", "scraper", "stage", "outcome")
-        show(table([[cell or "" for cell in row] for row in rows], header))
 
 
 @site.command("show")
@@ -217,29 +91,42 @@ def show_command(subdomain: str, as_json: bool) -> None:
     show(table([*rows, ("files", str(storage))]))
 
 
-@site.command()
+@site.command(cls=SourceCommand)
 @click.argument("subdomain")
+@click.option("--no-check", is_flag=True, help="Do not look at a new folder, for one that only the workers have.")
 @column_options
 @dry_run_option
 @json_option
-def edit(subdomain: str, dry_run: bool, as_json: bool, **values: Any) -> None:
-    """Change columns of a site. An empty value resets a column. A new weight applies to jobs that wait; otherwise an
-    active run is not affected.
+@click.pass_context
+def edit(ctx: click.Context, /, subdomain: str, no_check: bool, dry_run: bool, as_json: bool, **values: Any) -> None:
+    """Change a site. An empty value resets a column, or removes a setting of the source.
+
+    A setting of the source is changed alone; --extra replaces all of them. A new weight applies to jobs that wait;
+    otherwise an active run is not affected.
 
     \b
     Examples:
-      clerk site edit springfield --name "City of Springfield"
-      clerk site edit springfield --extra '{"client": "springfield", "since": "2020-01-01"}' --dry-run
+      clerk site edit springfield --name "City of Springfield" --cadence weekly
+      clerk site edit springfield --since 2020-01-01 --languages eng+spa --dry-run
+      clerk site edit scans --path /srv/new-scans
       clerk site edit springfield --weight 3
     """
-    changes = given_columns(values)
-    if not changes:
+    changes, source = given_columns(values), given_settings(ctx)
+    if not changes and not source:
         raise click.UsageError("Give at least one option, such as --name.")
     settings = config.load()
+    plugins = manager.load(settings)
     with open_pipeline(settings, create=True) as connection:
         before = require_site(connection, subdomain)
         old = {column: getattr(before, column) for column in EDITABLE}
-        validated = validate_site(manager.load(settings), subdomain, changes, old)
+        fetcher = site_add.find_fetcher(plugins, changes.get("scraper") or before.scraper)
+        if source:
+            parsed = parse_settings(fetcher, source)
+            changes["extra"] = merge_settings(changes.get("extra", before.extra), parsed, subdomain)
+            path = local_path(fetcher, parsed)
+            if path is not None and not no_check:
+                check_path(path, is_folder=(changes.get("scraper") or before.scraper) == "directory")
+        validated = validate_site(plugins, subdomain, changes, old)
         with connection.transaction(force_rollback=dry_run):
             edit_site(connection, subdomain, validated.values)
             after = require_site(connection, subdomain)
@@ -357,7 +244,7 @@ def import_command(file: Path, update: bool, accept: str, quiet: bool, dry_run: 
     else:
         click.echo(dry_run_prefix(dry_run, f"{len(added)} added, {len(changed)} changed, {len(unchanged)} unchanged"))
     if not dry_run:
-        _call_post_create(plugins, added)
+        call_post_create(plugins, added)
 
 
 def _import_addresses(
@@ -383,7 +270,7 @@ def _import_addresses(
         counts = ", ".join(f"{number} {result}" for result, number in report.counts.items())
         click.echo(dry_run_prefix(dry_run, counts or "the file has no entries"))
     if not dry_run:
-        _call_post_create(plugins, report.added)
+        call_post_create(plugins, report.added)
     if not report.is_complete:
         click.get_current_context().exit(EXIT_FAILURE)
 

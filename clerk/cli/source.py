@@ -35,9 +35,9 @@ def candidate_rows(candidate: Candidate) -> list[tuple[str, Any]]:
     ]
 
 
-def listing_rows(listing: SourceListing) -> list[tuple[str, Any]]:
-    """What a source lists, for a table."""
-    return [(name, text(value)) for name, value in describe_listing(listing)]
+def listing_rows(listing: SourceListing, undated: str = "") -> list[tuple[str, Any]]:
+    """What a source lists, for a table. `undated`: more about documents without a date."""
+    return [(name, text(value)) for name, value in describe_listing(listing, undated)]
 
 
 def describe_failure(error: BaseException) -> Mapping[str, str]:

@@ -6,19 +6,23 @@ import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from typing import Any
 
 import psycopg
 from psycopg import sql
 from psycopg.rows import class_row
 
+from clerk.db.cadence import DEFAULT_INTERVAL, describe_interval, to_interval
 from clerk.errors import SiteNotFound
 from clerk.suggestions import did_you_mean
 
 Connection = psycopg.Connection[Any]
 
-EDITABLE = ("name", "state", "kind", "scraper", "start_year", "extra", "country", "lat", "lng", "weight")
-_COLUMNS = sql.SQL(", ").join(map(sql.Identifier, ("subdomain", *EDITABLE, "current_stage", "outcome", "pages")))
+EDITABLE = ("name", "state", "kind", "scraper", "start_year", "extra", "country", "lat", "lng", "weight", "cadence")
+_READ = (*(column for column in EDITABLE if column != "cadence"), "run_interval", "current_stage", "outcome", "pages")
+_COLUMNS = sql.SQL(", ").join(map(sql.Identifier, ("subdomain", *_READ)))
+OUTCOMES = ("succeeded", "partial", "failed", "unchanged", "no_documents", "cancelled")
 
 
 @dataclass(frozen=True)
@@ -34,9 +38,14 @@ class SiteRow:
     lat: str | None = None
     lng: str | None = None
     weight: int = 1
+    run_interval: timedelta | None = DEFAULT_INTERVAL
     current_stage: str | None = None
     outcome: str | None = None
     pages: int | None = None
+
+    @property
+    def cadence(self) -> str:
+        return describe_interval(self.run_interval)
 
     @property
     def extra_values(self) -> dict[str, Any]:
@@ -47,7 +56,8 @@ class SiteRow:
         return values
 
     def as_dict(self) -> dict[str, Any]:
-        shown = asdict(self)
+        shown = {"cadence" if name == "run_interval" else name: value for name, value in asdict(self).items()}
+        shown["cadence"] = self.cadence
         with contextlib.suppress(ValueError):  # invalid JSON from legacy clerk is shown as text
             shown["extra"] = self.extra_values
         return shown
@@ -72,17 +82,26 @@ def require_site(connection: Connection, subdomain: str) -> SiteRow:
     return row
 
 
-def read_sites(connection: Connection, scraper: str | None = None, state: str | None = None) -> list[SiteRow]:
+def read_sites(
+    connection: Connection,
+    scraper: str | None = None,
+    state: str | None = None,
+    stage: str | None = None,
+    outcome: str | None = None,
+) -> list[SiteRow]:
     with connection.cursor(row_factory=class_row(SiteRow)) as cursor:
         query = sql.SQL(
             """
             select {} from sites
             where (%(scraper)s::text is null or scraper = %(scraper)s)
               and (%(state)s::text is null or state = %(state)s)
+              and (%(stage)s::text is null or current_stage = %(stage)s)
+              and (%(outcome)s::text is null or outcome = %(outcome)s)
             order by subdomain
             """
         ).format(_COLUMNS)
-        return cursor.execute(query, {"scraper": scraper, "state": state}).fetchall()
+        values = {"scraper": scraper, "state": state, "stage": stage, "outcome": outcome}
+        return cursor.execute(query, values).fetchall()
 
 
 def count_documents(connection: Connection, subdomain: str) -> dict[str, int]:
@@ -105,20 +124,28 @@ def count_documents(connection: Connection, subdomain: str) -> dict[str, int]:
 
 def add_site(connection: Connection, subdomain: str, values: Mapping[str, Any]) -> bool:
     """Insert a site. Return False if the subdomain exists already."""
-    columns = [column for column in EDITABLE if column in values]
+    stored = _stored(values)
     query = sql.SQL("insert into sites ({}) values ({}) on conflict (subdomain) do nothing").format(
-        sql.SQL(", ").join(map(sql.Identifier, ("subdomain", *columns))),
-        sql.SQL(", ").join(sql.Placeholder() * (len(columns) + 1)),
+        sql.SQL(", ").join(map(sql.Identifier, ("subdomain", *stored))),
+        sql.SQL(", ").join(sql.Placeholder() * (len(stored) + 1)),
     )
-    return connection.execute(query, [subdomain, *(values[column] for column in columns)]).rowcount == 1
+    return connection.execute(query, [subdomain, *stored.values()]).rowcount == 1
 
 
 def edit_site(connection: Connection, subdomain: str, values: Mapping[str, Any]) -> None:
-    columns = [column for column in EDITABLE if column in values]
-    if columns:
-        changes = sql.SQL(", ").join(sql.SQL("{} = %s").format(sql.Identifier(column)) for column in columns)
+    stored = _stored(values)
+    if stored:
+        changes = sql.SQL(", ").join(sql.SQL("{} = %s").format(sql.Identifier(column)) for column in stored)
         query = sql.SQL("update sites set {} where subdomain = %s").format(changes)
-        connection.execute(query, [*(values[column] for column in columns), subdomain])
+        connection.execute(query, [*stored.values(), subdomain])
+
+
+def _stored(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Column of the table → value. The cadence is stored as an interval."""
+    stored = {column: values[column] for column in EDITABLE if column in values}
+    if "cadence" in stored:
+        stored["run_interval"] = to_interval(stored.pop("cadence"))
+    return stored
 
 
 def remove_site(connection: Connection, subdomain: str) -> dict[str, int]:

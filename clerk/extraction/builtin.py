@@ -9,6 +9,11 @@ from clerk.plugins.hookspecs import hookimpl
 
 
 @hookimpl
+def provided_labels(hook: str) -> list[str] | None:
+    return ["rules", "spacy"] if hook == "extractor" else None
+
+
+@hookimpl
 def extractor(label: str) -> Extractor | None:
     if label == "rules":
         return Rules()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from clerk.db.cadence import DEFAULT, WORDS, describe_interval
 from clerk.errors import NoDocuments, job_error_class, remedy_for
 from clerk.humanize import format_timestamp, pluralize
 from clerk.monitoring import reasons
@@ -173,8 +174,12 @@ def _next_run(state: SiteState) -> str:
     next_run = "the first run" if run.run_id is None else "the next run"
     if run.paused_at is not None:
         return f"{reasons.site_paused(state)}, and {next_run} starts when it is resumed"
+    if run.run_interval is None:
+        return f"{next_run} is not started automatically (cadence never)"
     if run.due_at is not None and run.due_at > state.now:
-        return f"{next_run} is due at {format_timestamp(run.due_at, state.now)}"
+        cadence = describe_interval(run.run_interval)
+        how_often = "" if cadence == DEFAULT else f" ({cadence if cadence in WORDS else f'every {cadence} hours'})"
+        return f"{next_run} is due at {format_timestamp(run.due_at, state.now)}{how_often}"
     return f"{next_run} is due, {reasons.coordinator_blocked(state) or 'and starts within a minute'}"
 
 
@@ -182,6 +187,8 @@ def _start_run(state: SiteState) -> str:
     run = state.run
     if run.paused_at:
         return f"clerk resume {run.subdomain}"
+    if run.run_interval is None:
+        return f"start a run: clerk update {run.subdomain}"
     return reasons.unblock_coordinator(state) or f"start a run now: clerk update {run.subdomain}"
 
 

@@ -38,7 +38,8 @@ class SiteRun:
     dirty: bool
     paused_at: datetime | None
     paused_by: str | None
-    run_interval: timedelta
+    run_interval: timedelta | None
+    """None: runs are started by operators only."""
     due_at: datetime | None
     last_error_stage: str | None
     last_error_message: str | None

@@ -8,6 +8,7 @@ from clerk.config import Settings
 from clerk.errors import InvalidPluginResult, PluginMissing
 from clerk.ocr.ocr_engine import OcrEngine
 from clerk.plugins import manager
+from clerk.suggestions import unknown_name
 
 _HOOK = "ocr_engines"
 
@@ -32,6 +33,6 @@ def find_engine(settings: Settings) -> type[OcrEngine]:
     """The class of the engine that the setting names. Raises PluginMissing, with the names that exist."""
     classes = engine_classes(settings)
     if settings.ocr_engine not in classes:
-        names = ", ".join(sorted(classes))
-        raise PluginMissing(f"CLERK_OCR_ENGINE is {settings.ocr_engine!r}; the engines are {names}")
+        error = unknown_name("OCR engine", settings.ocr_engine, sorted(classes))
+        raise PluginMissing(f"CLERK_OCR_ENGINE: {str(error).removesuffix('.')}")
     return classes[settings.ocr_engine]

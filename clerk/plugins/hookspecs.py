@@ -32,6 +32,15 @@ def fetcher_extra(label: str) -> Mapping[str, Any] | None:
     """Return default `extra` values for sites with this scraper. The site's own values override them."""
 
 
+@hookspec
+def provided_labels(hook: str) -> Iterable[str] | None:
+    """Return the labels for which the plugin answers `hook`, fetcher_class or extractor.
+
+    For messages and help only: a misspelt label is answered with the nearest one, and the settings of the fetchers
+    become options of `clerk site add`. A label that is not returned here works as well.
+    """
+
+
 @hookspec(firstresult=True)
 def extractor(label: str) -> Any:
     """Return the extractor with this label: an object like `clerk.extraction.schema.Extractor`."""

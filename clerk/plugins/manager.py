@@ -23,10 +23,11 @@ import pluggy
 
 from clerk import API_VERSION
 from clerk.config import Settings
-from clerk.errors import InvalidPluginResult, PluginMissing
+from clerk.errors import InvalidPluginResult, PluginError, PluginMissing
 from clerk.plugins import hookspecs, legacy
 from clerk.plugins.folder import import_file, module_name, plugin_files
 from clerk.plugins.isolation import HOOK_TIMEOUT, call_with_timeout
+from clerk.suggestions import did_you_mean
 
 logger = logging.getLogger(__name__)
 
@@ -126,12 +127,24 @@ class Plugins:
         """Return the name and result of the first plugin whose result is not None."""
         return next(self.call_each(hook, timeout, **arguments), None)
 
+    def labels(self, hook: str) -> list[str]:
+        """The labels that plugins say they provide by a hook. A plugin that cannot say it provides none here."""
+        known: set[str] = set()
+        for plugin, call in self.implementations("provided_labels", hook=hook):
+            try:
+                known.update(map(str, call_with_timeout(plugin, "provided_labels", call) or ()))
+            except (PluginError, TypeError) as error:
+                logger.error("the labels of plugin %s are not known: %s", plugin, error)
+        return sorted(known)
+
     def resolve(self, hook: str, label: str, kind: type | None = None) -> tuple[str, Any]:
         """Return what a plugin provides under a label, and the plugin's name. `kind`: the required base class."""
         resolved = self.call_first(hook, label=label)
         if resolved is None:
             failed = ", ".join(f"{problem.name} ({problem.error})" for problem in self.problems)
-            raise PluginMissing(f"no plugin provides {hook}({label!r})" + (f"; not loaded: {failed}" if failed else ""))
+            near = did_you_mean(label, self.labels(hook))
+            notes = [f"not loaded: {failed}"] if failed else [near] if near else []
+            raise PluginMissing("; ".join([f"no plugin provides {hook}({label!r})", *notes]))
         plugin, value = resolved
         if hook == "fetcher_class":
             value = legacy.adapt_fetcher(value)

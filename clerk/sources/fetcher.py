@@ -47,6 +47,9 @@ class Fetcher:
 
     extra_help: ClassVar[Mapping[str, str]] = {}
     """Description of each key of `extra`, shown by `clerk plugins` and in error messages."""
+    extra_types: ClassVar[Mapping[str, type]] = {}
+    """Type of each key of `extra` whose value is not text, for the options of `clerk site add`: bool, list, or
+    pathlib.Path for a file or folder on this machine."""
     required: ClassVar[tuple[str, ...]] = ()
     """Keys of `extra` that a site must have."""
     host_interval: ClassVar[float] = 0.0

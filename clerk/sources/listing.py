@@ -101,9 +101,10 @@ async def list_source(fetcher: Fetcher, max_seconds: float | None, report: Calla
     return listing
 
 
-def describe_listing(listing: SourceListing) -> list[tuple[str, str]]:
-    """What a source lists, in words, each with a title."""
-    kinds = join_words([f"{number:,} {kind}" for kind, number in listing.kinds.most_common()])
+def describe_listing(listing: SourceListing, undated: str = "") -> list[tuple[str, str]]:
+    """What a source lists, in words, each with a title. `undated`: more about documents without a date."""
+    names = {"unknown kind": "of unknown kind"}
+    kinds = join_words([f"{number:,} {names.get(kind, kind)}" for kind, number in listing.kinds.most_common()])
     bodies = [f"{name or 'others'} {number:,}" for name, number in listing.bodies.most_common(_MAX_BODIES_SHOWN)]
     further = len(listing.bodies) - len(bodies)
     rows = [("documents", f"{listing.documents:,}{f': {kinds}' if kinds else ''}")]
@@ -111,9 +112,13 @@ def describe_listing(listing: SourceListing) -> list[tuple[str, str]]:
         rows.append(("bodies", ", ".join(bodies) + (f" and {further:,} more" if further else "")))
     if listing.oldest:
         rows.append(("dates", f"{listing.oldest} to {listing.newest}"))
-    notes = [f"{number:,} are {kind}, which clerk does not read" for kind, number in listing.unreadable.most_common()]
+    notes = [
+        f"{pluralize(number, 'document')} of a type that clerk does not read: {kind}"
+        for kind, number in listing.unreadable.most_common()
+    ]
     if listing.undated:
-        notes.append(f"{pluralize(listing.undated, 'document')} without a date, which is looked for in the PDF")
+        documents = pluralize(listing.undated, "document")
+        notes.append(f"{documents} without a date, which is looked for in the PDF{undated}")
     if listing.skipped:
         first = f"; the first: {listing.reasons[0]}" if listing.reasons else ""
         notes.append(f"{pluralize(listing.skipped, 'entry', 'entries')} skipped{first}")

@@ -9,12 +9,14 @@ import csv
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+from clerk.db.cadence import DEFAULT as DEFAULT_CADENCE
+from clerk.db.cadence import parse_cadence
 from clerk.db.sites import EDITABLE
 from clerk.documents.sanitize import clean_text, is_subdomain
 from clerk.errors import (
@@ -24,10 +26,16 @@ from clerk.errors import (
     PluginError,
     PluginMissing,
 )
+from clerk.ocr.languages import check_languages
 from clerk.plugins.isolation import call_with_timeout
 from clerk.plugins.manager import Plugins
 from clerk.sources.fetcher import Fetcher
 from clerk.sources.http.limits import check_request_settings
+from clerk.sources.site_keys import check_keys
+from clerk.suggestions import did_you_mean, unknown_name
+
+_DEPLOYERS = "clerk.publish.deployers."
+"""Prefix of the names of clerk's own deployers, which is left out."""
 
 _PLACE = re.compile(r"[^\W\d_](?:[^\W\d_]|[ .'-]){0,49}")
 _KIND = re.compile(r"[a-z](?:[a-z0-9 -]{0,48}[a-z0-9])?")
@@ -82,7 +90,10 @@ def validate_site(
         except ValueError as error:
             raise InvalidSite(f"{subdomain}: {column} {str(value)[:80]!r} is invalid", str(error), column) from error
     merged = {**before, **clean}
-    _check_fetcher(plugins, subdomain, merged.get("scraper"), merged.get("extra"))
+    is_new_source = "scraper" in clean or "extra" in clean
+    _check_fetcher(plugins, subdomain, merged.get("scraper"), merged.get("extra"), is_new_source)
+    if "extra" in clean:
+        _check_names(plugins, subdomain, json.loads(clean["extra"] or "{}"))
     return ValidatedSite(subdomain, clean)
 
 
@@ -102,17 +113,27 @@ def _clean(column: str, value: Any) -> Any:
     return _DEFAULTS.get(column) if is_empty else _CHECKS[column](value)
 
 
-def _check_fetcher(plugins: Plugins, subdomain: str, scraper: str | None, extra: str | None) -> None:
-    """Check that a plugin provides the fetcher and that the fetcher accepts `extra`."""
+def _check_fetcher(
+    plugins: Plugins, subdomain: str, scraper: str | None, extra: str | None, is_new_source: bool
+) -> None:
+    """Check that a plugin provides the fetcher and that the fetcher accepts `extra`.
+
+    Keys that nothing reads are refused only in a new source: a site that has one can still be renamed.
+    """
     if scraper is None:
         return
     try:
         plugin, fetcher = plugins.resolve("fetcher_class", scraper, Fetcher)
-    except (PluginMissing, InvalidPluginResult, PluginError) as error:
+    except PluginMissing as error:
+        raise _unknown(subdomain, "scraper", scraper, plugins.labels("fetcher_class"), str(error)) from error
+    except (InvalidPluginResult, PluginError) as error:
         raise InvalidSite(f"{subdomain}: {error}", "`clerk plugins` lists what is loaded", "scraper") from error
     try:
         defaults = plugins.call_first("fetcher_extra", label=scraper)
-        merged = {**(defaults[1] if defaults else {}), **(json.loads(extra) if extra else {})}
+        own = json.loads(extra) if extra else {}
+        merged = {**(defaults[1] if defaults else {}), **own}
+        if is_new_source:
+            _check_keys(subdomain, scraper, fetcher, own, defaults[1] if defaults else {})
         check_request_settings(merged)
         call_with_timeout(plugin, "check", lambda: fetcher.check(merged), expected=(ValueError,))
     except (ValueError, TypeError, PluginError) as error:
@@ -121,6 +142,51 @@ def _check_fetcher(plugins: Plugins, subdomain: str, scraper: str | None, extra:
             f"`clerk plugins --fetcher {scraper}` describes extra",
             "extra",
         ) from error
+
+
+def _check_keys(
+    subdomain: str, scraper: str, fetcher: type[Fetcher], extra: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> None:
+    try:
+        check_keys(fetcher, extra, defaults)
+    except ValueError as error:
+        problem, remedy = error.args
+        raise InvalidSite(f"{subdomain}: {problem} of the scraper {scraper}", remedy, "extra") from error
+
+
+def _check_names(plugins: Plugins, subdomain: str, extra: Mapping[str, Any]) -> None:
+    """Check the names of the extractor, the deployers and the languages in `extra`."""
+    extractors = plugins.labels("extractor")
+    # A known one is not loaded: the model of spaCy may be only on the workers.
+    if isinstance(label := extra.get("extractor"), str) and label.partition("-")[0] not in extractors:
+        try:
+            plugins.resolve("extractor", label)
+        except PluginMissing as error:
+            raise _unknown(subdomain, "extractor", label, extractors, str(error)) from error
+        except PluginError as error:
+            raise InvalidSite(f"{subdomain}: {error}", "`clerk plugins` lists what is loaded") from error
+    deployers = extra.get("deploy")
+    known = ["none", *(name.removeprefix(_DEPLOYERS) for name, _ in _deployers(plugins))]
+    for name in [deployers] if isinstance(deployers, str) else deployers if isinstance(deployers, list) else []:
+        if name not in known:
+            raise _unknown(subdomain, "deployer", str(name), known)
+    if "languages" in extra:
+        try:
+            check_languages(extra["languages"])
+        except ValueError as error:
+            raise InvalidSite(f"{subdomain}: {error.args[0]}", error.args[1]) from error
+
+
+def _deployers(plugins: Plugins) -> Iterator[tuple[str, Callable[[], Any]]]:
+    return plugins.implementations("deploy_municipality", subdomain="", check_claim=lambda: None)
+
+
+def _unknown(subdomain: str, kind: str, name: str, known: Iterable[str], problem: str = "") -> InvalidSite:
+    """The error for an unknown name. `problem`: more about it, if no known name is near."""
+    error = unknown_name(kind, name, known)
+    if problem and not error.remedy.endswith("?"):
+        return InvalidSite(f"{subdomain}: {error.what} ({problem})", error.remedy)
+    return InvalidSite(f"{subdomain}: {error.what}", error.remedy)
 
 
 def _name(value: Any) -> str:
@@ -161,6 +227,10 @@ def _weight(value: Any) -> int:
     return int(text)
 
 
+def _cadence(value: Any) -> str:
+    return parse_cadence(str(value))
+
+
 def _degrees(limit: float) -> Callable[[Any], str]:
     def check(value: Any) -> str:
         try:
@@ -195,8 +265,9 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "lat": _degrees(90),
     "lng": _degrees(180),
     "weight": _weight,
+    "cadence": _cadence,
 }
-_DEFAULTS = {"weight": 1}
+_DEFAULTS: dict[str, Any] = {"weight": 1, "cadence": DEFAULT_CADENCE}
 """What an empty value means; None for the other columns."""
 assert set(_CHECKS) == set(EDITABLE)
 
@@ -217,7 +288,8 @@ def parse_sites(path: Path, rows: list[tuple[int, dict[str, Any]]]) -> list[tupl
         unknown = set(row) - {"subdomain", *EDITABLE}
         if "subdomain" not in row or unknown:
             problem = f"has unknown columns: {', '.join(sorted(map(str, unknown)))}" if unknown else "has no subdomain"
-            raise InvalidSite(f"{path}, entry {number} {problem}", f"use subdomain, {', '.join(EDITABLE)}")
+            near = did_you_mean(str(min(unknown, key=str)), ("subdomain", "url", *EDITABLE)) if unknown else None
+            raise InvalidSite(f"{path}, entry {number} {problem}", near or f"use subdomain, {', '.join(EDITABLE)}")
         sites.append((str(row["subdomain"]), {column: value for column, value in row.items() if column != "subdomain"}))
     return sites
 

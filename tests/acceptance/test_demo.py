@@ -39,7 +39,8 @@ def test_a_folder_is_archived_and_a_second_run_changes_nothing(documents: Path, 
     try:
         first = clerk("demo", str(documents), home=home)
         assert first.returncode == 0, first.stdout + first.stderr
-        assert ["mytown", "partial", "3", "3", "1"] in [line.split() for line in first.stdout.splitlines()]
+        assert "documents  3: 3 of unknown kind" in first.stdout, "shown as by clerk site add"
+        assert ["documents", "partial", "3", "3", "1"] in [line.split() for line in first.stdout.splitlines()]
         assert "NotAPdf" in first.stdout
         found = clerk("search", HIDDEN_WORD, home=home)
         assert "City Council, 2024-03-12, minutes, page 1" in found.stdout

@@ -135,7 +135,7 @@ def test_status_of_a_database_that_is_not_migrated(clerk_command: Clerk, empty: 
 
 def test_other_commands_do_not_migrate_a_given_database(clerk_command: Clerk, empty: Url) -> None:
     """The embedded database is migrated when the first site is added."""
-    result = clerk_command("site", "add", "springfield")
+    result = clerk_command("site", "add", "springfield", "--scraper", "legistar", "--client", "x")
     assert result.code == 1
     assert 'it has not been migrated): run "clerk db up"' in result.err
 

@@ -46,6 +46,7 @@ RUNS: dict[str, list[list[str]]] = {
     "clerk search-index status": [[]],
     "clerk site check": [["folder"]],
     "clerk site detect": [["URL"]],
+    "clerk site export": [[]],
     "clerk site list": [[]],
     "clerk site show": [["town"], ["folder"]],
     "clerk site skipped": [["town"]],

@@ -62,7 +62,9 @@ EXTRA = ["--extra", '{"client": "springfield"}']
 
 
 def test_add_show_list(clerk: Clerk) -> None:
-    assert clerk(*ADD, *EXTRA).output == "springfield: added\n"
+    added = clerk(*ADD, *EXTRA)
+    assert added.stdout == "springfield: added\n"
+    assert "clerk up" in added.stderr
     result = json.loads(clerk("site", "show", "springfield", "--json").output)
     assert result["extra"] == {"client": "springfield"}
     assert (result["name"], result["state"], result["kind"]) == ("Springfield", "IL", "city")
@@ -76,7 +78,7 @@ def test_add_show_list(clerk: Clerk) -> None:
 
 
 def test_a_dry_run_changes_nothing(clerk: Clerk) -> None:
-    assert "dry run" in clerk(*ADD, *EXTRA, "--dry-run").output
+    assert "dry run" in clerk(*ADD, *EXTRA, "--dry-run", "--no-check").output
     assert json.loads(clerk("site", "list", "--json").output) == []
     clerk(*ADD, *EXTRA)
     assert "name was Springfield, is X" in clerk("site", "edit", "springfield", "--name", "X", "--dry-run").output
@@ -90,7 +92,7 @@ def test_a_dry_run_changes_nothing(clerk: Clerk) -> None:
 )
 def test_invalid_subdomains(clerk: Clerk, name: str) -> None:
     assert not is_subdomain(name)
-    assert "subdomain" in error_of(clerk("site", "add", "--name", "x", "--", name))
+    assert "subdomain" in error_of(clerk("site", "add", "--name", "x", "--", name)).lower()
 
 
 @pytest.mark.parametrize("name", ["a", "7", "a.b", "los-angeles.ca", "a" * 63])
@@ -116,10 +118,18 @@ def test_valid_subdomains(name: str) -> None:
         ("--weight", "0"),
         ("--weight", "101"),
         ("--weight", "1.5"),
+        ("--cadence", "sometimes"),
+        ("--cadence", "0"),
+        ("--client", "a/b"),
+        ("--languages", "english"),
+        ("--deploy", "nowhere"),
+        ("--extractor", "nothing"),
     ],
 )
 def test_invalid_values(clerk: Clerk, option: str, value: str) -> None:
-    error_of(clerk("site", "add", "springfield", option, value))
+    source = [] if option == "--scraper" else ["--scraper", "legistar"]
+    source += [] if option == "--extra" else ["--client", "springfield"]
+    error_of(clerk("site", "add", "springfield", *source, option, value))
     assert json.loads(clerk("site", "list", "--json").output) == []
 
 
@@ -233,8 +243,9 @@ def test_plugins_add_commands_and_are_called_for_new_sites(clerk: Clerk, tmp_pat
     assert clerk(*given, "hello").output == "hello from a plugin\n"
     assert "hello" in clerk(*given, "--help").output
     assert "must not" not in clerk(*given, "status").output
-    assert clerk(*given, "site", "add", "lucky").exit_code == 0
-    unlucky = clerk(*given, "site", "add", "unlucky")
+    source = ("--scraper", "legistar", "--client", "x")
+    assert clerk(*given, "site", "add", "lucky", *source).exit_code == 0
+    unlucky = clerk(*given, "site", "add", "unlucky", *source)
     assert unlucky.exit_code == 1
     assert "unlucky was added, but plugin mine raised in post_create: OSError: no room" in unlucky.stderr
     os.environ.pop("CLERK_PLUGINS_DIR", None)
@@ -379,3 +390,167 @@ def test_skipped_entries_are_listed_dated_and_ignored(clerk: Clerk, database: st
 def test_date_needs_a_file_with_a_value_or_a_csv(clerk: Clerk, database: str, arguments: list[str]) -> None:
     add_skipped(database, "a.pdf")
     assert clerk("site", "date", "town", *arguments).exit_code == 2
+
+
+def make_folder(folder: Path) -> Path:
+    (folder / "City Council").mkdir(parents=True)
+    for name in ("City Council/2024-03-05.pdf", "City Council/agenda 2024-04-02.pdf", "scan.pdf", "a.csv"):
+        (folder / name).write_bytes(b"%PDF-1.4")
+    (folder / "elsewhere.pdf").symlink_to("/etc/hostname")
+    return folder
+
+
+def test_a_folder_is_checked_and_listed(clerk: Clerk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make_folder(tmp_path / "scans")
+    monkeypatch.chdir(tmp_path)
+    add = ("site", "add", "town", "--path")
+    assert str(error_of(clerk(*add, "scnas"))) == f"no folder {tmp_path / 'scnas'}; did you mean {folder}?"
+    assert "--no-check" in error_of(clerk(*add, "/nowhere/at/all"))
+    assert "is a file, not a folder" in error_of(clerk(*add, "scans/scan.pdf"))
+    (tmp_path / "empty").mkdir()
+    assert "has no documents: it is empty" in error_of(clerk(*add, "empty"))
+    (tmp_path / "empty" / "a.csv").touch()
+    assert "has no documents, only 1 .csv: clerk reads .pdf, .html and .docx" in error_of(clerk(*add, "empty"))
+
+    planned = clerk(*add, "scans", "--dry-run").stdout
+    for part in ("3: 2 of unknown kind and 1 agenda", "City Council 2", "2024-03-05 to 2024-04-02", "1 .csv"):
+        assert part in planned
+    assert "skipped    elsewhere.pdf is not a regular file" in planned
+    assert "1 document without a date" in planned
+    assert json.loads(clerk("site", "list", "--json").output) == []
+
+    added = json.loads(clerk(*add, "scans", "--undated", "modified", "--day-first", "--json").stdout)
+    assert added["added"]["scraper"] == "directory"
+    assert added["added"]["extra"] == {"path": str(folder), "undated": "modified", "day_first": True}
+    assert (added["listing"]["documents"], added["listing"]["skipped"]) == (3, 1)
+    assert clerk("site", "add", "remote", "--path", "/nowhere", "--no-check").exit_code == 0
+
+
+def test_options_for_the_settings_of_the_source(clerk: Clerk) -> None:
+    added = clerk(*ADD, "--client", "springfield", "--since", "2020-01-01", "--json")
+    assert json.loads(added.stdout)["added"]["extra"] == {"client": "springfield", "since": "2020-01-01"}
+    edited = clerk("site", "edit", "springfield", "--since", "", "--languages", "eng+spa", "--dry-run", "--json")
+    changed = json.loads(edited.stdout)["changed"]
+    assert json.loads(changed["extra"]["after"]) == {"client": "springfield", "languages": "eng+spa"}
+    assert list(changed) == ["extra"]
+    granicus = ("site", "add", "g", "--scraper", "granicus", "--client", "g", "--views", "2", "--views", "3")
+    extra = json.loads(clerk(*granicus, "--kinds", "agenda,packet", "--json").stdout)["added"]["extra"]
+    assert extra == {"client": "g", "views": ["2", "3"], "kinds": ["agenda", "packet"]}
+    manifest = json.loads(
+        clerk("site", "add", "m", "--scraper", "manifest", "--url", "https://x.example/list.csv", "--json").stdout
+    )
+    assert manifest["added"]["extra"] == {"url": "https://x.example/list.csv"}
+    links = json.loads(clerk("site", "add", "l", "--pages", "https://x.example/minutes", "--json").stdout)["added"]
+    assert links["scraper"] == "links"
+    assert "name the scraper with --scraper: civicclerk" in clerk("site", "add", "x", "--client", "x").stderr
+    assert "No such option '--views'" in clerk("site", "add", "x", "--scraper", "legistar", "--views", "2").stderr
+    wrong = clerk("site", "add", "x", "--scraper", "legistar", "--extra", '{"cleint": "x"}')
+    assert error_of(wrong) == "x: no key cleint of the scraper legistar; did you mean client?"
+    assert "did you mean legistar?" in error_of(clerk("site", "add", "x", "--scraper", "legistr", "--client", "x"))
+    assert "not an address" in error_of(clerk("site", "add", "x", "--url", "no address"))
+    assert "--path /srv" in error_of(clerk("site", "add", "x", "--url", "/srv"))
+
+
+OWN_FETCHER = """
+from clerk import Fetcher, hookimpl
+
+class Board(Fetcher):
+    extra_help = {"board_id": "number of the board", "drafts": "true to fetch drafts"}
+    extra_types = {"drafts": bool}
+
+@hookimpl
+def fetcher_class(label):
+    return Board if label == "my-board" else None
+
+@hookimpl
+def provided_labels(hook):
+    return ["my-board"] if hook == "fetcher_class" else None
+"""
+
+
+def test_settings_of_a_plugin_are_options(clerk: Clerk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "own.py").write_text(OWN_FETCHER)
+    monkeypatch.setenv("CLERK_PLUGINS_DIR", str(tmp_path / "plugins"))
+    add = ("site", "add", "x", "--scraper", "my-board", "--board-id", "7", "--drafts", "--json")
+    assert json.loads(clerk(*add).stdout)["added"]["extra"] == {"board_id": "7", "drafts": True}
+    assert "Number of the board." in clerk("site", "add", "--scraper", "my-board", "--help").stdout
+    assert "did you mean my-board?" in error_of(clerk("site", "add", "y", "--scraper", "my-bord"))
+
+
+def test_what_is_missing_is_named_without_a_terminal(clerk: Clerk) -> None:
+    assert "give SUBDOMAIN and --path FOLDER" in error_of(clerk("site", "add"))
+    assert "town: the place of its documents is missing" in error_of(clerk("site", "add", "town", "--name", "Town"))
+    assert "the name of the site is missing" in error_of(clerk("site", "add", "--url", "https://x.example"))
+
+
+def test_what_is_missing_is_asked_on_a_terminal(clerk: Clerk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make_folder(tmp_path / "scans")
+    monkeypatch.setattr("clerk.cli.site_prompt._is_terminal", lambda: True)
+    answers = f"St. Paul\n\nnot a folder\n{folder}\n\n"
+    result = clerk("site", "add", input=answers)
+    assert result.exit_code == 0, result.output
+    assert "Short name, for folders and addresses [st-paul]: " in result.stderr
+    assert "no folder not a folder" in result.stderr
+    assert result.stderr.index("Where are the documents?") < result.stderr.index("Add st-paul? [Y/n]")
+    row = json.loads(clerk("site", "show", "st-paul", "--json").output)
+    assert (row["name"], row["scraper"], row["extra"]) == ("St. Paul", "directory", {"path": str(folder)})
+    assert clerk("site", "add", "other", input=f"{folder}\nn\n").exit_code == 1
+    assert len(json.loads(clerk("site", "list", "--json").output)) == 1
+
+
+@pytest.mark.parametrize("form", ["--csv", "--json"])
+def test_an_export_can_be_imported(clerk: Clerk, tmp_path: Path, form: str) -> None:
+    clerk(*ADD, "--client", "springfield", "--since", "2020-01-01", "--cadence", "weekly", "--weight", "3")
+    clerk("site", "add", "b", "--scraper", "directory", "--path", "/nowhere", "--no-check", "--name", 'B, "q" é')
+    clerk("site", "edit", "b", "--cadence", "never", "--lat", "41.5", "--start-year", "2001")
+    before = clerk("site", "list", "--json").output
+    file = tmp_path / "sites"
+    file.write_text(clerk("site", "export", form).stdout)
+    assert clerk("site", "export", form, "--output", str(tmp_path / "copy")).exit_code == 0
+    assert (tmp_path / "copy").read_text() == file.read_text()
+    for name in ("springfield", "b"):
+        clerk("site", "remove", name, "--yes")
+    assert json.loads(clerk("site", "import", str(file), "--json").output)["added"] == ["b", "springfield"]
+    assert clerk("site", "list", "--json").output == before
+
+
+def test_sites_are_selected_by_outcome_stage_and_scraper(clerk: Clerk, database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(
+            "insert into sites (subdomain, scraper, current_stage, outcome) values"
+            " ('a', 'legistar', 'completed', 'failed'), ('b', 'own', 'completed', 'succeeded'), ('c', null, null, null)"
+        )
+
+    def selected(*options: str) -> list[str]:
+        return [row["subdomain"] for row in json.loads(clerk("site", "list", "--json", *options).output)]
+
+    assert selected("--outcome", "failed") == ["a"]
+    assert selected("--stage", "completed") == ["a", "b"]
+    assert selected("--scraper", "own") == ["b"]
+    assert selected("--scraper", "granicus") == []
+    assert "No site matches." in clerk("site", "list", "--outcome", "cancelled").output
+    assert "did you mean failed?" in error_of(clerk("site", "list", "--outcome", "faild"))
+    assert "did you mean legistar?" in error_of(clerk("site", "export", "--scraper", "legistr"))
+
+
+def test_the_cadence_decides_when_a_site_is_due(clerk: Clerk, database: str) -> None:
+    for name, cadence in (("d", "daily"), ("h", "1"), ("n", "never"), ("w", "weekly")):
+        clerk("site", "add", name, "--pages", "https://x.example", "--cadence", cadence)
+    with psycopg.connect(database, autocommit=True) as connection:
+
+        def due(ago: str) -> list[str]:
+            connection.execute("update sites set updated_at = clerk_now() - %s::interval", [ago])
+            return [row[0] for row in connection.execute("select subdomain from due_sites order by 1").fetchall()]
+
+        assert due("2 hours") == ["h"]
+        assert due("24 hours") == ["d", "h"]
+        assert due("8 days") == ["d", "h", "w"]
+        assert "not started automatically (cadence never)" in clerk("why", "n").output
+        due("1 minute")
+        assert "(weekly)" in clerk("why", "w").output
+        connection.execute("update sites set updated_at = null")
+        assert connection.execute("select count(*) from due_sites where subdomain = 'n'").fetchone() == (0,)
+    rows = {row["subdomain"]: row["cadence"] for row in json.loads(clerk("site", "list", "--json").output)}
+    assert rows == {"d": "daily", "h": "hourly", "n": "never", "w": "weekly"}
+    assert "cadence was weekly, is daily" in clerk("site", "edit", "w", "--cadence", "").output

@@ -48,6 +48,7 @@ FETCHER = [
     "documents",
     "download",
     "extra_help",
+    "extra_types",
     "first_day",
     "host_interval",
     "parse_links",

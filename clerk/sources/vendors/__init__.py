@@ -48,5 +48,10 @@ BUILT_IN: dict[str, type[Fetcher]] = {
 
 
 @hookimpl
+def provided_labels(hook: str) -> list[str] | None:
+    return list(BUILT_IN) if hook == "fetcher_class" else None
+
+
+@hookimpl
 def fetcher_class(label: str) -> type[Fetcher] | None:
     return BUILT_IN.get(label)

@@ -28,6 +28,7 @@ class CivicPlus(Fetcher):
         "since": f"date of the oldest documents, such as 2020-01-01; default: start year or {_DEFAULT_YEARS} years ago",
         "packets": "true to fetch agenda packets too, which can be very large; default: false",
     }
+    extra_types: ClassVar[Mapping[str, type]] = {"packets": bool}
     required = ("site",)
     recognition = Recognition(
         "CivicPlus AgendaCenter",

@@ -37,11 +37,12 @@ _CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 class Directory(Fetcher):
     extra_help: ClassVar[Mapping[str, str]] = {
-        "path": "absolute path of the folder; its subfolders are included",
+        "path": "folder with the documents, and its subfolders; in JSON an absolute path",
         "meeting": "name of the meeting, for files whose folder and name contain none; default: the site's name",
         "undated": UNDATED_HELP,
         "day_first": "true if 03-04-2025 means 3 April",
     }
+    extra_types: ClassVar[Mapping[str, type]] = {"path": Path, "day_first": bool}
     required = ("path",)
 
     @classmethod

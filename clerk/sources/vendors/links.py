@@ -30,6 +30,7 @@ class Links(Fetcher):
         "undated": UNDATED_HELP,
         "day_first": "true if 03-04-2025 means 3 April",
     }
+    extra_types: ClassVar[Mapping[str, type]] = {"day_first": bool}
     required = ("pages",)
 
     @classmethod

@@ -30,8 +30,9 @@ from clerk.sources.vendors import local
 class Manifest(Fetcher):
     extra_help: ClassVar[Mapping[str, str]] = {
         "url": "http or https URL of the manifest",
-        "path": "instead of url: absolute path of the manifest; its urls may then be files in or below its folder",
+        "path": "instead of url: the manifest as a file; its urls may be files in its folder; in JSON an absolute path",
     }
+    extra_types: ClassVar[Mapping[str, type]] = {"path": Path}
 
     @classmethod
     def check(cls, extra: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from clerk.sources.fetcher import Fetcher, Site, check_since
 from clerk.sources.http.client import RateLimitedClient
 from clerk.sources.parse import find_date, find_kind, remove_dates
 from clerk.sources.rows import Cell, Row
+from clerk.sources.site_keys import SITE_KEYS
 
 MAX_PAGES = 1000
 """Of one listing. A portal that always has a further page is an error."""
@@ -27,8 +28,6 @@ OLD = timedelta(days=400)
 """Age of meetings of which no further documents are expected. A listing by one request per meeting leaves them out."""
 _LOOKAHEAD = timedelta(days=120)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_SITE_KEYS = frozenset({"source", "source_url", "license", "undated", "day_first", "user_agent", "budget"})
-"""Keys of `extra` that other parts of clerk read."""
 _INSTANT = re.compile(r"/Date\((-?\d{1,15})([+-]\d{4})?\)/")
 _AMERICA = timezone(timedelta(hours=-4))
 """For an instant without an offset: from midnight in the east until 8 pm in the west it gives the town's own day."""
@@ -89,6 +88,7 @@ class PortalFetcher(Fetcher):
     """Settings that are URLs."""
     names: ClassVar[tuple[str, ...]] = ("client",)
     """Settings that are a part of a host name or path."""
+    extra_types: ClassVar[Mapping[str, type]] = {"kinds": list}
     address: ClassVar[str] = "portal"
     """The setting that can be given instead of `client`."""
     default_kinds: ClassVar[tuple[str, ...]] = ("agenda", "minutes")
@@ -111,7 +111,7 @@ class PortalFetcher(Fetcher):
         for key in cls.required:
             if key != "client" and not extra.get(key):
                 raise ValueError(f"extra needs {key!r}: {cls.extra_help[key]}")
-        unknown = sorted(set(extra) - set(cls.extra_help) - _SITE_KEYS)
+        unknown = sorted(set(extra) - set(cls.extra_help) - set(SITE_KEYS))
         if unknown:
             raise ValueError(f"extra has unknown keys: {', '.join(unknown)}; known are {', '.join(cls.extra_help)}")
         for key in cls.urls:

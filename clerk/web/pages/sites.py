@@ -11,12 +11,12 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
+from clerk.db.sites import OUTCOMES
 from clerk.pipeline.engine import STAGES
 from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
 from clerk.web.paging import PAGE_SIZE, ResultPage, clamp_page, link_to, parse_page, parse_text
 from clerk.web.rendering import render
 
-OUTCOMES = ("succeeded", "partial", "failed", "unchanged", "no_documents", "cancelled")
 ONLY = {
     "stuck": "stuck",
     "failed": "last run failed",

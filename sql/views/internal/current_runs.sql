@@ -21,7 +21,7 @@ left join lateral (
 ) published on true;
 
 comment on view current_runs is 'One row per site: its current run, or its last one, with why it started and how it ended.';
-comment on column current_runs.due_at is 'When the next run is due; NULL: now.';
+comment on column current_runs.due_at is 'When the next run is due; NULL: now, or never if run_interval is NULL.';
 comment on column current_runs.deployed_at is 'When this run published; announced_at: when its post-deploy hooks were done.';
 comment on column current_runs.skipped is
     'Entries of the source that the fetch of this run skipped; skipped_examples: the first 20, with reasons.';

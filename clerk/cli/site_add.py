@@ -1,0 +1,193 @@
+"""`clerk site add`: adds a site with a folder, a detected system or the settings of a fetcher as its source."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from clerk import config
+from clerk.cli import site_detect
+from clerk.cli.connection import open_pipeline
+from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json
+from clerk.cli.site_prompt import NewSite, ask_missing
+from clerk.cli.site_source import list_local, list_remote, local_path, show_listing
+from clerk.cli.source import time_limit_option
+from clerk.cli.source_options import SourceCommand, given_settings, infer_scraper, merge_settings, parse_settings
+from clerk.db.sites import EDITABLE, add_site, require_site
+from clerk.errors import EXIT_FAILURE, JobError, PluginError
+from clerk.pipeline import engine
+from clerk.plugins import manager
+from clerk.sources.fetcher import Fetcher, Site
+from clerk.sources.site_validation import InvalidSite, validate_site
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def column_options(command: Command) -> Command:
+    """The options that describe a site."""
+    for option in (
+        click.option("--cadence", help="How often it is fetched: hourly, daily (default), weekly, never, or hours."),
+        click.option("--weight", help="How many of its documents are processed per turn, 1 to 100; by default 1."),
+        click.option("--lng", help="Longitude in degrees."),
+        click.option("--lat", help="Latitude in degrees."),
+        click.option("--country", help="For example US."),
+        click.option("--extra", help="Settings of the source as JSON; `clerk plugins --fetcher NAME` lists the keys."),
+        click.option("--start-year", help="Older documents are not fetched."),
+        click.option("--scraper", help="The fetcher: directory, manifest, links, legistar, civicplus, primegov, …"),
+        click.option("--kind", help="For example city, county or school-board."),
+        click.option("--state", help="For example CA."),
+        click.option("--name", help="Name of the municipality."),
+    ):
+        command = option(command)
+    return command
+
+
+def given_columns(values: dict[str, Any]) -> dict[str, Any]:
+    return {column: value for column, value in values.items() if column in EDITABLE and value is not None}
+
+
+@click.command(cls=SourceCommand)
+@click.argument("subdomain", required=False)
+@click.option("--url", help="A page of the town or its portal: the system is detected, and what it lists is shown.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--no-check", is_flag=True, help="Do not look at the source, for a folder that only the workers have.")
+@time_limit_option
+@column_options
+@dry_run_option
+@json_option
+@click.pass_context
+def add(
+    ctx: click.Context,
+    /,
+    subdomain: str | None,
+    url: str | None,
+    yes: bool,
+    no_check: bool,
+    time_limit: float,
+    dry_run: bool,
+    as_json: bool,
+    **values: Any,
+) -> None:
+    """Add a site. A worker starts its first run within a minute, `clerk update` immediately.
+
+    SUBDOMAIN is its short name. On a terminal, clerk asks for what is missing: the name, and where the documents are.
+
+    The documents are in a folder (--path), or on the web (--url): then clerk detects the system, shows what it would
+    fetch, and asks. --scraper names a system instead; its settings are options: `clerk site add --scraper NAME --help`
+    lists them. --dry-run shows the documents, kinds and dates that a run would find, and what it would skip.
+
+    \b
+    Examples:
+      clerk site add
+      clerk site add scans --path /srv/scans --name "Scanned minutes"
+      clerk site add springfield --url https://www.springfield.gov --name Springfield --state IL
+      clerk site add springfield --scraper legistar --client springfield --since 2020-01-01 --dry-run
+      clerk site add springfield --scraper links --pages https://www.springfield.gov/minutes --cadence weekly
+    """
+    settings = config.load()
+    plugins = manager.load(settings)
+    new = NewSite(subdomain or "", given_columns(values), given_settings(ctx), url)
+    if new.url is not None and "url" in find_fetcher(plugins, new.columns.get("scraper")).extra_help:
+        new.settings["url"], new.url = (new.url,), None
+    ask_missing(new)
+    columns = new.columns
+    if new.url is None and "scraper" not in columns:
+        columns["scraper"] = infer_scraper(new.settings)
+    fetcher = find_fetcher(plugins, columns.get("scraper"))
+    columns["extra"] = merge_settings(columns.get("extra"), parse_settings(fetcher, new.settings), new.subdomain)
+    if new.url is not None:
+        columns, report = site_detect.find_source(
+            settings,
+            new.subdomain,
+            new.url,
+            columns,
+            time_limit=time_limit,
+            is_confirmed=yes or dry_run,
+            as_json=as_json,
+        )
+    else:
+        validate_site(plugins, new.subdomain, columns, {})
+        report = _look(settings, new, fetcher, time_limit, no_check=no_check, dry_run=dry_run, as_json=as_json)
+        if new.is_asked and not (yes or dry_run):
+            click.confirm(f"Add {new.subdomain}?", default=True, abort=True, err=True)
+    create_site(settings, new.subdomain, columns, dry_run, as_json, start=False, report=report)
+
+
+def find_fetcher(plugins: manager.Plugins, scraper: str | None) -> type[Fetcher]:
+    """The class of a fetcher; the base class if there is none, which the validation reports."""
+    try:
+        return plugins.resolve("fetcher_class", scraper, Fetcher)[1] if scraper else Fetcher
+    except JobError:
+        return Fetcher
+
+
+def _look(
+    settings: config.Settings,
+    new: NewSite,
+    fetcher: type[Fetcher],
+    time_limit: float,
+    *,
+    no_check: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> dict[str, Any]:
+    """List a folder always, a source on the web for a dry run. Returns the listing for the JSON output."""
+    columns = new.columns
+    extra = json.loads(columns["extra"] or "{}")
+    path = local_path(fetcher, extra)
+    if no_check or (path is None and not dry_run):
+        return {}
+    year = int(columns["start_year"]) if columns.get("start_year") else None
+    site = Site(new.subdomain, str(columns.get("name") or new.subdomain), extra, year)
+    if path is not None:
+        listing = list_local(settings, site, columns["scraper"], path, time_limit, as_json)
+    else:
+        listing = list_remote(settings, site, columns["scraper"], time_limit, as_json)
+    if not as_json:
+        show_listing(listing, path, all_reasons=dry_run)
+    return {"listing": listing.as_dict()}
+
+
+def create_site(
+    settings: config.Settings,
+    subdomain: str,
+    values: dict[str, Any],
+    dry_run: bool,
+    as_json: bool,
+    *,
+    start: bool,
+    report: Mapping[str, Any] | None = None,
+) -> None:
+    """Add a site, start its first run if asked to, call the plugins, and report; `report` is added to the JSON."""
+    plugins = manager.load(settings)
+    validated = validate_site(plugins, subdomain, {"name": subdomain, **values}, {})
+    with open_pipeline(settings, create=True) as connection, connection.transaction(force_rollback=dry_run):
+        if not add_site(connection, subdomain, validated.values):
+            raise InvalidSite(f"there is already a site {subdomain}", f"change it with `clerk site edit {subdomain}`")
+        run_id = engine.start_run(connection, subdomain, "new site") if start else None
+        row = require_site(connection, subdomain)
+    started = {"run_id": None if dry_run else run_id} if start else {}
+    if as_json:
+        print_json({"added": row.as_dict(), **(report or {}), **started, "dry_run": dry_run})
+    else:
+        click.echo(dry_run_prefix(dry_run, f"{subdomain}: added{', its first run is started' if start else ''}"))
+    if not dry_run and not start and not as_json:
+        info("Workers start its first run within a minute. To run them here: clerk up")
+    if not dry_run:
+        call_post_create(plugins, [subdomain])
+
+
+def call_post_create(plugins: manager.Plugins, subdomains: list[str]) -> None:
+    """An error of a plugin is reported and sets the exit code; the site stays added."""
+    failed = False
+    for subdomain in subdomains:
+        try:
+            list(plugins.call_each("post_create", subdomain=subdomain))
+        except PluginError as error:
+            info(f"clerk: {subdomain} was added, but {error}.")
+            failed = True
+    if failed:
+        click.get_current_context().exit(EXIT_FAILURE)
