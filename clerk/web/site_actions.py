@@ -157,4 +157,8 @@ def _shown(column: str, value: Any) -> str:
 
 def describe_columns(values: Mapping[str, Any]) -> list[str]:
     """The values of a new site, without secrets."""
-    return [f"{column}: {_shown(column, value)}" for column, value in values.items() if value not in (None, "")]
+    return [
+        f"{column.capitalize().replace('_', ' ')}: {_shown(column, value)}"
+        for column, value in values.items()
+        if value not in (None, "")
+    ]

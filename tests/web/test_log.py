@@ -101,7 +101,7 @@ def test_bulk_actions_are_one_line_that_opens(client: TestClient, connection: ps
     assert "shelbyville" not in single
     last = fetch(client, html.unescape(each) + "&page=6")
     assert "town-001" in last
-    assert "stage: ocr, units: 2" in last
+    assert "stage: OCR, units: 2" in last
 
 
 def test_filters_by_person_kind_and_time(client: TestClient, connection: psycopg.Connection, repairs: None) -> None:

@@ -101,7 +101,8 @@ class LogParams:
             parse_text(query.get("site", ""), 300),
             parse_text(query.get("kind", "")),
             parse_text(query.get("actor", "")),
-            *(text if parse_time(text := query.get(name, "")) else "" for name in ("after", "before")),
+            _time_text(query.get("after", "")),
+            _time_text(query.get("before", "")),
             show if show in SECTIONS else "",
             "no" if query.get("groups") == "no" else "",
             parse_page(query.get("page", "")),
@@ -110,6 +111,10 @@ class LogParams:
     @property
     def is_active(self) -> bool:
         return bool(self.site or self.kind or self.actor or self.after or self.before)
+
+
+def _time_text(text: str) -> str:
+    return text if parse_time(text) else ""
 
 
 def parse_time(text: str) -> datetime | None:

@@ -6,7 +6,7 @@ const boxes = () => [...document.querySelectorAll('input[type="checkbox"][form="
 function show() {
   const selected = boxes().filter((box) => box.checked).length;
   form.querySelector("[data-selected]").textContent = selected ? selected.toLocaleString("en") + " selected" : "";
-  form.querySelector("[data-select-all]").textContent = selected ? "Select none" : "Select all on this page";
+  form.querySelector("[data-select-all]").textContent = selected ? "Select none" : "Select all";
 }
 
 if (form) {
