@@ -18,6 +18,7 @@ PAGES = (
     "/",
     "/sites",
     "/sites/springfield",
+    "/sites/new",
     "/sites/springfield/votes",
     "/sites/springfield/people",
     "/failures",

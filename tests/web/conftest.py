@@ -49,10 +49,14 @@ def client(pool: ReadOnlyPool) -> TestClient:
 
 
 def fetch(client: TestClient, url: str, status: int = 200) -> str:
-    """The page, without the titles of columns that clerk.web.table_labels adds to each cell."""
     response = client.get(url)
     assert response.status_code == status, response.text
-    return re.sub(r' data-label="[^"]*"', "", response.text)
+    return without_labels(response.text)
+
+
+def without_labels(page: str) -> str:
+    """Without the titles of columns that clerk.web.table_labels adds to each cell."""
+    return re.sub(r' data-label="[^"]*"', "", page)
 
 
 def listed_sites(page: str) -> list[str]:

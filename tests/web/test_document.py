@@ -27,6 +27,7 @@ from clerk.web.pages import document as document_page
 from tests.archive.helpers import write_texts
 from tests.helpers import TIMEOUT
 from tests.ocr import pdfs
+from tests.web.conftest import without_labels
 
 Connection = psycopg.Connection[Any]
 PNG = b"\x89PNG\r\n\x1a\n" + b"not a real image"
@@ -89,7 +90,7 @@ def test_the_page_tells_why_its_text_layer_or_ocr_was_used(
 def fetch(client: TestClient, document: Document, query: str = "") -> str:
     response = client.get(document_url(document, query))
     assert response.status_code == 200, response.text
-    return str(response.text)
+    return without_labels(response.text)
 
 
 def test_image_and_highlighted_text_side_by_side(

@@ -19,7 +19,7 @@ from clerk.web.db import ReadOnlyPool
 from clerk.web.flow import flow
 from clerk.web.pages.documents import PAGE_SIZE, DocumentParams, read_documents
 from clerk.web.sanitize import split_commands
-from tests.web.conftest import HOSTILE
+from tests.web.conftest import HOSTILE, without_labels
 
 Connection = psycopg.Connection[Any]
 
@@ -27,7 +27,7 @@ Connection = psycopg.Connection[Any]
 def fetch(client: TestClient, url: str, status: int = 200) -> str:
     response = client.get(url)
     assert response.status_code == status, response.text
-    return html.unescape(str(response.text))
+    return html.unescape(without_labels(response.text))
 
 
 def add_documents(connection: Connection, count: int, subdomain: str = "town") -> None:
