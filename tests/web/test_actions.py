@@ -152,7 +152,7 @@ def test_retry_one_stage(action_client: TestClient, connection: psycopg.Connecti
     fail(connection, site, "extraction", "Crashed")
     assert "Nothing has failed in OCR of springfield." in preview(action_client, "retry", site=site, stage="ocr")
     assert (
-        "1 document of springfield retried in extraction"
+        "1 document of springfield retried in Extract"
         in execute(action_client, "retry", site=site, stage="extraction")[1]
     )
 

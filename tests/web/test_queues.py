@@ -39,7 +39,7 @@ def test_queues_workers_and_jobs(client: TestClient, connection: psycopg.Connect
         assert '<span class="badge good">alive</span>' in page
         assert "<td>desk</td>\n<td>4711</td>" in page
         assert "ocr springfield 3/12" in page
-        assert f'<th scope="row" class="short" class="short"><a href="/jobs/{job.id}">{job.id}</a></th>' in page
+        assert f'<th scope="row" class="short"><a href="/jobs/{job.id}">{job.id}</a></th>' in page
         assert "3/12</td>" in page
         connection.execute("update job_claims set lease_until = clerk_now() - interval '1 second'")
         connection.execute("update procrastinate_workers set last_heartbeat = now() - interval '1 hour'")
