@@ -958,7 +958,7 @@ comment on column published_documents.new_pages is 'Those of them that were new 
 comment on column published_documents.pages is 'Pages in the publication of changed_at.';
 comment on column published_pages.new_pages is 'Those of them that were new or changed in it.';
 comment on column published_pages.pages is 'Pages in the publication of changed_at.';
-comment on column queue_backlog.eta is 'When the queue will be empty at recent_rate if no job is added; NULL while paused, if no job runs, if recent_rate is unknown, or if it would take more than 30 days.';
+comment on column queue_backlog.eta is 'When the queue will be empty at recent_rate if no job is added; NULL while paused, if no job waits or none runs, if recent_rate is unknown, or if it would take more than 30 days.';
 comment on column queue_backlog.oldest_waiting_since is 'Since when the oldest waiting job has been waiting.';
 comment on column queue_backlog.on_hold is 'Waiting for their queue or site to be resumed.';
 comment on column queue_backlog.rate_per_hour is 'Jobs that succeeded or failed in the last hour.';

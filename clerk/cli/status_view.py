@@ -162,7 +162,7 @@ def _errors(status: PipelineStatus) -> list[RenderableType]:
             format_time(error["at"], status.now),
             error["subdomain"],
             stage_name(error["stage"]),
-            pluralize(error["documents"], "document"),
+            pluralize(error["documents"], "document") if error["stage"] in ("ocr", "extraction") else "",
             one_line_error(error["error_code"], error["error_message"]),
         )
         for error in status.errors[:_MAX_ERRORS]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from clerk import config
 from clerk.config import Settings
 from clerk.doctor.finding import Finding, problem
 from clerk.errors import SettingError
+from clerk.suggestions import near_names
 
 NAME = "settings"
 
@@ -31,10 +31,10 @@ def load_settings(
 
 def _unknown(environ: Mapping[str, str], folder: Path | None) -> Iterator[Finding]:
     # Compared without the prefix that all have.
-    known = [setting.name.removeprefix(config.PREFIX) for setting in config.SETTINGS]
+    known = {setting.name.removeprefix(config.PREFIX): setting.name for setting in config.SETTINGS}
     for name, origin in config.unknown_variables(environ, folder):
-        near = difflib.get_close_matches(name.removeprefix(config.PREFIX), known, n=1)
-        remedy = f"rename it to {config.PREFIX}{near[0]}" if near else "remove it; `clerk config` lists the settings"
+        near = near_names(name.removeprefix(config.PREFIX), known, 1)
+        remedy = f"rename it to {known[near[0]]}" if near else "remove it; `clerk config` lists the settings"
         yield Finding(NAME, f"there is no setting {name} (from {origin})", remedy)
 
 

@@ -16,6 +16,7 @@ from clerk.monitoring.database_alerts import find_database_alerts
 from clerk.monitoring.names import are, first_names
 from clerk.monitoring.query import Row
 from clerk.monitoring.status import ABSENT_TRIGGER, PipelineStatus
+from clerk.pipeline.engine import COORDINATOR_QUEUE
 
 __all__ = ["KINDS", "Alert", "Severity", "find_alerts"]
 
@@ -31,6 +32,7 @@ def find_alerts(status: PipelineStatus) -> list[Alert]:
         *_triggers(status),
         *_standby_wait(status),
         *_unprocessed_queues(status),
+        *_unstarted_runs(status),
         *_host_problems(status),
         *_low_disks(status),
         *_stuck_sites(status),
@@ -89,6 +91,16 @@ def _unprocessed_queues(status: PipelineStatus) -> list[Alert]:
         for queue in status.queues
         if queue["waiting"] and not worker_text.workers_of(status, queue["queue"])
     ]
+
+
+def _unstarted_runs(status: PipelineStatus) -> list[Alert]:
+    """Runs are started by the queue coordinator, which has no waiting jobs without a worker."""
+    queue = next((queue for queue in status.queues if queue["queue"] == COORDINATOR_QUEUE), None)
+    if not status.due or worker_text.workers_of(status, COORDINATOR_QUEUE) or (queue and queue["waiting"]):
+        return []
+    wait = f"{pluralize(status.due, 'site')} {'waits' if status.due == 1 else 'wait'} for a run"
+    what = f"{worker_text.no_worker(status, COORDINATOR_QUEUE)}; {wait}"
+    return [Alert("no_worker", what, "start workers: clerk worker, or everything: clerk up", status.due)]
 
 
 def _host_problems(status: PipelineStatus) -> list[Alert]:

@@ -153,6 +153,8 @@ class PipelineStatus:
     """One row per queue that has jobs or is paused."""
     workers: list[Worker]
     """Dead workers come first."""
+    due: int
+    """Sites whose next run is due and has not started."""
     stuck: list[Row]
     paused: list[Row]
     failed: list[Row]
@@ -236,6 +238,7 @@ def read_status(connection: Connection, slow: SlowStats | None = None) -> Pipeli
         stages=_read_stages(connection, slow.durations),
         queues=[_add_rate(row, slow.rates.get(row["queue"], {}), clock["now"]) for row in read_queues(connection)],
         workers=read_workers(connection),
+        due=fetch_rows(connection, "select count(*)::integer as sites from due_sites")[0]["sites"],
         stuck=fetch_rows(connection, _STUCK, limit=MAX_ROWS),
         paused=fetch_rows(connection, _PAUSED, limit=MAX_ROWS),
         failed=fetch_rows(connection, _FAILED, limit=MAX_ROWS),
@@ -287,7 +290,8 @@ def _read_stages(connection: Connection, durations: dict[str, Row]) -> list[Row]
 def _add_rate(queue: Row, rates: Row, now: datetime) -> Row:
     """Add the rate and the time at which the queue is empty, as the view queue_backlog computes it."""
     open_jobs, rate = queue["waiting"] + queue["running"], rates.get("recent_rate")
-    left = timedelta(hours=open_jobs / rate) if rate and queue["running"] and not queue["paused"] else None
+    is_known = rate and queue["waiting"] and queue["running"] and not queue["paused"]
+    left = timedelta(hours=open_jobs / rate) if is_known else None
     eta = now + left if left is not None and left < MAX_ETA else None
     return {**queue, "rate_per_hour": rates.get("rate_per_hour", 0), "eta": eta}
 

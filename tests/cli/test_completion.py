@@ -14,7 +14,8 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from clerk.cli import cli
-from clerk.cli.completion import COMPLETE_VARIABLE, CompletedName
+from clerk.cli.completion import CompletedName
+from clerk.cli.group import COMPLETE_VARIABLE
 from tests.cli.conftest import Clerk
 from tests.conftest import Url
 from tests.engine.helpers import add_site

@@ -270,7 +270,10 @@ def test_commands_request_a_source_with_the_limits_of_its_site(
     web.routes["/robots.txt"] = Reply(b"User-agent: clerk\nDisallow: /iqm2")
     connection.execute("update sites set extra = (extra::jsonb - 'budget')::text")
     assert "RobotsDisallowed" in clerk("site", "check", "springfield").stdout
-    assert "disallow" in clerk("site", "detect", f"{web.url}{portal.listing}").stdout.lower()
+    web.requests.clear()
+    detected = json.loads(clerk("site", "detect", f"{web.url}{portal.listing}", "--json").stdout)
+    assert "robots.txt" in detected["tried"][0]["result"]
+    assert portal.listing not in web.paths()
 
 
 def test_import_with_addresses_refuses_unknown_columns_and_update(clerk: Clerk, tmp_path: Path) -> None:

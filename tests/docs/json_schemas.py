@@ -15,13 +15,13 @@ Schema = dict[str, Any]
 
 FOLDER = Path(__file__).parents[2] / "docs" / "json"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_MAPS = {"extra", "outcomes", "problems", "sites", "violations"}
-"""Objects whose keys are data: names of stages, queues, invariants, fields of a fetcher."""
+_MAPS = {"extra", "labels", "outcomes", "problems", "sites", "violations"}
+"""Objects whose keys are data: names of stages, queues, invariants and labels, fields of a fetcher."""
 
 
 def schema_file(command: str) -> Path:
-    """`clerk site list` → site-list.json"""
-    return FOLDER / f"{command.removeprefix('clerk ').replace(' ', '-')}.json"
+    """`clerk site list` → site-list.json, `clerk status SITE` → status-site.json"""
+    return FOLDER / f"{command.removeprefix('clerk ').replace('--', '').replace(' ', '-').lower()}.json"
 
 
 def read_strict(file: Path) -> Schema:

@@ -114,6 +114,7 @@ def test_the_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     ("environ", "what", "remedy"),
     [
         ({"CLERK_KEEP_VERSION": "3"}, "there is no setting CLERK_KEEP_VERSION", "rename it to CLERK_KEEP_VERSIONS"),
+        ({"CLERK_STORAGE_DIR": "/x"}, "there is no setting CLERK_STORAGE_DIR", "rename it to STORAGE_DIR"),
         ({"CLERK_XYZZY": "3"}, "there is no setting CLERK_XYZZY", "remove it"),
         ({"CLERK_SMTP_HOST": "mail.example.org"}, "CLERK_SMTP_HOST is set without", "set CLERK_SMTP_FROM"),
         ({"CLERK_SMTP_FROM": "a@example.org"}, "is set without CLERK_SMTP_HOST", "set CLERK_SMTP_HOST"),

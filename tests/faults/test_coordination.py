@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -13,6 +14,7 @@ import pytest
 
 from clerk.errors import RunInProgress
 from clerk.pipeline import engine
+from clerk.pipeline.tasks import coordinator
 from tests.faults.pipeline import ROOT, Pipeline, until
 
 # A gate inside the enqueuer's transaction: the insert of this document's job waits for the test.
@@ -267,4 +269,33 @@ def test_retention_in_the_middle_of_a_run(pipeline: Pipeline) -> None:
     assert engine.remove_finished_jobs(pipeline.connection, later) > 0
     assert pipeline.scalar("select count(*) from procrastinate_jobs where args ->> 'run_id' is not null") == 0
     assert pipeline.scalar("select count(*) from job_claims") == 0
+    pipeline.check_invariants()
+
+
+def test_coordinators_of_one_process_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "_MAX_WAIT", 60.0)
+    entered = threading.Event()
+
+    def enter() -> None:
+        with coordinator._take_turn():
+            entered.set()
+
+    with coordinator._take_turn():
+        second = threading.Thread(target=enter)
+        second.start()
+        assert not entered.wait(0.1)
+    assert entered.wait(60.0)
+    second.join()
+
+
+def test_a_coordinator_that_waits_does_not_hold_up_other_sites(pipeline: Pipeline) -> None:
+    documents = pipeline.add_site(documents=10)
+    pipeline.add_site("othertown", documents=3)
+    with _gate_at(pipeline, documents[5]):
+        pipeline.worker(concurrency=10)
+        first = pipeline.start_run()
+        until(lambda: pipeline.rows(_WAITING_AT_GATE), "a coordinator that waits")
+        assert pipeline.wait_for_end(pipeline.start_run("othertown")) == "succeeded"
+        assert pipeline.rows(_WAITING_AT_GATE)
+    assert pipeline.wait_for_end(first) == "succeeded"
     pipeline.check_invariants()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from clerk.monitoring.metrics import read_metrics, render
 from clerk.monitoring.site_state import read_site_state
 from clerk.monitoring.status import read_status
 from clerk.ocr.poppler import PROGRAMS
+from clerk.process.holder import short_host
 from tests import disks
 from tests.faults.pipeline import Pipeline, until
 
@@ -36,6 +38,11 @@ def _alert(pipeline: Pipeline) -> str:
         return next(
             (f"{a.what}: {a.remedy}" for a in find_alerts(read_status(connection)) if a.kind == "host_problem"), ""
         )
+
+
+def _attention(pipeline: Pipeline, kind: str) -> str:
+    with connect_to(pipeline.url) as connection, read_only_snapshot(connection):
+        return next((alert.what for alert in find_alerts(read_status(connection)) if alert.kind == kind), "")
 
 
 def _why(pipeline: Pipeline) -> tuple[str, str, str | None]:
@@ -91,6 +98,11 @@ def test_disk_is_full_or_read_only(pipeline: Pipeline, small_disk: Path, kind: s
     assert text.format(small_disk) in sentence
     assert remedy is not None
     assert "continue by themselves" in remedy
+    if kind == "full":
+        until(lambda: _attention(pipeline, "disk_low"), "the report of the free space")
+        disk = f"1 disk is nearly full: {small_disk} on {short_host(socket.gethostname())} (storage"
+        assert _attention(pipeline, "disk_low").startswith(disk)
+        assert 'clerk_attention{kind="disk_low",severity="error"} 1.0' in _metrics(pipeline)
     metrics = _metrics(pipeline)
     assert f'clerk_host_problems{{error_code="{code}",queue="ocr"}} 1.0' in metrics
     assert 'clerk_workers{queue="ocr"} 0.0' in metrics

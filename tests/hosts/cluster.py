@@ -44,6 +44,8 @@ class Cluster:
     folder: Path
     s3_port: int | None
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    polls: int = 0
+    """Transactions in which `wait` asked whether the runs have ended."""
 
     def environment(self, host: Host) -> dict[str, str]:
         """Settings of the workers on a host: all services are at its gateway."""
@@ -86,7 +88,10 @@ class Cluster:
                     make = scanned if number < scans else digital
                     (source / f"{day}.pdf").write_bytes(make(r, name, day, pages))
                 extra = json.dumps({"path": str(source.parent)})
-                add_site(connection, name, {"name": name, "scraper": "directory", "extra": extra})
+                with connection.transaction():
+                    add_site(connection, name, {"name": name, "scraper": "directory", "extra": extra})
+                    # Recently updated, so that the scheduler does not start it.
+                    connection.execute("update sites set updated_at = now() where subdomain = %s", [name])
         return names
 
     def run(self, names: list[str], seconds: float = 1800.0) -> None:
@@ -100,13 +105,17 @@ class Cluster:
                 engine.start_run(connection, name, "measurement")
 
     def wait(self, names: list[str], seconds: float = 1800.0) -> None:
+        query = b"select count(*) from sites where subdomain = any(%s) and current_stage = 'completed'"
+
         def ended() -> bool:
             for worker in self.workers:
                 assert worker.poll() is None, "a worker has ended: see output.log of its host"
-            query = "select count(*) from sites where subdomain = any(%s) and current_stage = 'completed'"
-            return bool(self.query(query, names)[0][0] == len(names))
+            self.polls += 1
+            return connection.execute(query, [names]).fetchone() == (len(names),)
 
-        until(ended, seconds)
+        # One connection for all polls: a new one costs the server more than several documents.
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            until(ended, seconds, every=0.1)
 
     def query(self, text: str, *arguments: Any) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.url, autocommit=True) as connection:

@@ -49,6 +49,15 @@ def test_a_queue_without_a_worker(connection: psycopg.Connection, items: list[in
     assert alert.remedy == "start a worker: clerk worker --queues ocr"
 
 
+def test_due_sites_without_a_worker(connection: psycopg.Connection, items: list[int]) -> None:
+    """There is no job that waits: the worker would defer it."""
+    alert = alerts(connection)["no_worker"]
+    what = "no worker processes queue coordinator: no worker is alive; 1 site waits for a run"
+    assert (alert.what, alert.count) == (what, 1)
+    engine.pause_site(connection, "town", "me")
+    assert "no_worker" not in alerts(connection)
+
+
 def test_a_stuck_site(connection: psycopg.Connection, items: list[int], worker: Worker) -> None:
     in_phase(connection, 2)
     connection.execute("update sites set updated_at = now() - interval '3 hours'")

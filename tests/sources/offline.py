@@ -20,8 +20,8 @@ from clerk.documents.repository import DocumentRef
 from clerk.sources.fetcher import Site
 from clerk.sources.http.body import Sink
 from clerk.sources.http.client import PublicOnlyTransport, Validators
-from clerk.sources.recording import Answer, Recording, RecordingTransport
-from clerk.sources.replay import ReplayClient, ReplayTransport
+from clerk.sources.recording import Answer, Recording, RecordingTransport, ReplayTransport
+from clerk.sources.replay import ReplayClient
 from clerk.sources.vendors import BUILT_IN
 from tests.sources.conftest import QUICK
 from tests.sources.vendor_sites import EARLIER, PORTALS, TODAY, Server

@@ -59,7 +59,7 @@ def test_a_job_on_hold_and_a_job_of_a_plugin(client: TestClient, connection: psy
         "insert into procrastinate_jobs (queue_name, task_name, args)"
         ' values (\'other\', \'plugin.push\', \'{"token": "abcdef", "run_id": "x", "content_item_id": [1]}\')'
     )
-    numbers = dict(connection.execute("select queue_name, id from procrastinate_jobs").fetchall())
+    numbers: dict[str, int] = dict(connection.execute("select queue_name, id from procrastinate_jobs").fetchall())
     assert "waits until somebody resumes it" in fetch(client, f"/jobs/{numbers['ocr']}")
     page = fetch(client, f"/jobs/{numbers['other']}")
     assert "plugin.push" in page

@@ -6,7 +6,7 @@ select q.queue, q.waiting, q.scheduled, q.on_hold, q.running,
             where e.job_id = q.oldest_waiting_job and e.type <> 'scheduled') end as oldest_waiting_since,
        p.queue_name is not null as paused, p.paused_at, p.paused_by,
        coalesce(n.ended, 0) as rate_per_hour,
-       case when p.queue_name is null and q.running > 0 and n.recent_rate * 720 > q.waiting + q.running
+       case when p.queue_name is null and q.running > 0 and q.waiting > 0 and n.recent_rate * 720 > q.waiting + q.running
             then clerk_now() + (q.waiting + q.running) * interval '1 hour' / n.recent_rate::double precision end as eta,
        n.recent_rate
 from (
@@ -57,6 +57,6 @@ comment on column queue_backlog.on_hold is 'Waiting for their queue or site to b
 comment on column queue_backlog.oldest_waiting_since is 'Since when the oldest waiting job has been waiting.';
 comment on column queue_backlog.rate_per_hour is 'Jobs that succeeded or failed in the last hour.';
 comment on column queue_backlog.eta is
-    'When the queue will be empty at recent_rate if no job is added; NULL while paused, if no job runs, if recent_rate is unknown, or if it would take more than 30 days.';
+    'When the queue will be empty at recent_rate if no job is added; NULL while paused, if no job waits or none runs, if recent_rate is unknown, or if it would take more than 30 days.';
 comment on column queue_backlog.recent_rate is
     'Jobs per hour, from those that ended in the last 15 minutes, or in the last hour if they were fewer than 5; NULL if they were fewer than 5 too.';
