@@ -23,7 +23,6 @@ BIG = {
     "content_item_pipeline_state",
     "content_items",
     "job_claims",
-    "job_errors",
     "pipeline_transitions",
     "procrastinate_jobs",
     "procrastinate_events",
