@@ -24,7 +24,7 @@ Connection = psycopg.Connection[Any]
 
 _STATEMENT_SECONDS = 3.0
 _ADD_SITE = "site add springfield --url https://www.springfield.gov"
-_ADD_FOLDER = """site add scans --scraper directory --extra '{"path": "/data/scans"}'"""
+_ADD_FOLDER = "site add scans --path /data/scans"
 
 
 @dataclass(frozen=True)
