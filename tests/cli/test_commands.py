@@ -124,7 +124,8 @@ def test_an_invalid_setting_has_exit_code_2(
         "clerk why": ["x"],
     }
     outcome = clerk_command(*command.split()[1:], *needed.get(command, []))
-    assert outcome.code == 2, outcome
+    # It reports an invalid setting among its findings.
+    assert outcome.code == (1 if command == "clerk doctor" else 2), outcome
     assert "s3cret" not in outcome.out + outcome.err
     assert "Traceback" not in outcome.err
 
