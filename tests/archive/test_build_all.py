@@ -91,7 +91,7 @@ def test_the_command_rolls_back(runner: CliRunner, connection: psycopg.Connectio
     published = SiteVersions(storage / "_published", "springfield")
     refused = invoke(runner, "rollback", "springfield")
     assert refused.exit_code == 1
-    assert "no version before" in str(refused.exception)
+    assert "nothing of springfield has been published yet" in str(refused.exception)
     for text in ("one", "two"):
         published.publish(make_archive(storage, "springfield", text), keep=5)
     newest = published.versions()[-1]
