@@ -8,7 +8,7 @@ from clerk.config import Settings
 from clerk.errors import InvalidPluginResult, PluginMissing
 from clerk.ocr.ocr_engine import OcrEngine
 from clerk.plugins import manager
-from clerk.suggestions import unknown_name
+from clerk.suggestions import did_you_mean
 
 _HOOK = "ocr_engines"
 
@@ -33,6 +33,9 @@ def find_engine(settings: Settings) -> type[OcrEngine]:
     """The class of the engine that the setting names. Raises PluginMissing, with the names that exist."""
     classes = engine_classes(settings)
     if settings.ocr_engine not in classes:
-        error = unknown_name("OCR engine", settings.ocr_engine, sorted(classes))
-        raise PluginMissing(f"CLERK_OCR_ENGINE: {str(error).removesuffix('.')}")
+        near = did_you_mean(settings.ocr_engine, classes)
+        raise PluginMissing(
+            f"CLERK_OCR_ENGINE is {settings.ocr_engine!r}{f' ({near})' if near else ''};"
+            f" the engines are {', '.join(sorted(classes))}"
+        )
     return classes[settings.ocr_engine]

@@ -15,6 +15,7 @@ from clerk.db.connection import read_only_snapshot
 from clerk.monitoring.status import PipelineStatus, read_status
 from clerk.pipeline import engine
 from clerk.pipeline.engine import STAGES
+from clerk.stage_names import STAGE_NAMES
 from tests.cli.terminal import run_on_terminal
 from tests.conftest import Url
 from tests.engine.helpers import add_site, connect_worker, run_with
@@ -53,7 +54,7 @@ def test_the_terminal_is_redrawn_in_place_and_the_log_goes_to_a_file(
     assert [line for line in screen if line.startswith("clerk is ")] == [screen[1]], "below the line Starting"
     assert len(screen) <= HEIGHT
     assert max(len(line) for line in screen) <= WIDTH
-    assert set(STAGES) <= {line.split()[0] for line in screen if line}
+    assert set(STAGE_NAMES.values()) <= {line.split()[0] for line in screen if line}
     assert terminal.lines[-1] == "clerk has stopped."
     assert terminal.written.rindex("\033[?25h") > terminal.written.rindex("\033[?25l"), "the cursor is visible again"
     assert "Starting worker" in (home / "up.log").read_text()
@@ -87,7 +88,7 @@ def test_counts_and_events(database: Url, connection: psycopg.Connection) -> Non
         assert status.open_jobs == 1
         (fetch,) = [line.split() for line in lines(status, []) if line.startswith("  Fetch")]
         assert fetch[:3] == ["Fetch", "1", "·"]
-        assert "  1 site: 1 in Fetch" in lines(status, [])
+        assert any(line.startswith("  1 site: 1 in Fetch; ") for line in lines(status, []))
         assert [row.worker_id for row in status.workers] == [worker.number]
 
 

@@ -43,7 +43,8 @@ def test_unknown_engine(clerk_command: Clerk, command: str, monkeypatch: pytest.
     monkeypatch.setenv("CLERK_OCR_ENGINE", "easyocr")
     result = clerk_command(command)
     assert result.code == 1
-    assert "CLERK_OCR_ENGINE is 'easyocr'; the engines are pytesseract, tesserocr" in result.err
+    expected = "CLERK_OCR_ENGINE is 'easyocr' (did you mean tesserocr?); the engines are pytesseract, tesserocr"
+    assert expected in result.err
 
 
 @pytest.mark.parametrize("concurrency", [None, 10])
