@@ -1124,7 +1124,7 @@ comment on view current_runs is 'One row per site: its current run, or its last 
 comment on view database_health is 'One row: connections and their limit, the oldest snapshot, usage of the NOTIFY queue, and size of the database.';
 comment on view due_sites is 'Sites that the scheduler will start, the one that has waited longest first.';
 comment on view duplicate_publications is 'Sites whose newest publication repeated the content that a deployer already had (invariant I5), although no copy had been lost.';
-comment on view edited_extractors is 'Extractors whose version in use had different code at different times or on different hosts: findings of documents that were extracted before the edit stay until the extractor gets a new version.';
+comment on view edited_extractors is 'Extractors whose version in use had different code, over time or on different hosts: documents keep findings of each until it gets a new version.';
 comment on view expected_counters is 'The counters that a site should have, counted from the ledger rows of its current run.';
 comment on view expired_claims is 'Running jobs without a live lease (invariant I7): their worker died, froze or exceeded the time limit.';
 comment on view failing_deliveries is 'What failed for saved searches (`clerk alert`), permanently or to be retried, and why.';

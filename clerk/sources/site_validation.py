@@ -164,7 +164,7 @@ def _check_names(plugins: Plugins, subdomain: str, extra: Mapping[str, Any]) -> 
         except PluginMissing as error:
             raise _unknown(subdomain, "extractor", label, extractors, str(error)) from error
         except PluginError as error:
-            raise InvalidSite(f"{subdomain}: {error}", "`clerk plugins` lists what is loaded") from error
+            raise InvalidSite(f"{subdomain}: {error}", "`clerk plugins` lists what is loaded", "extra") from error
     deployers = extra.get("deploy")
     known = ["none", *(name.removeprefix(_DEPLOYERS) for name, _ in _deployers(plugins))]
     for name in [deployers] if isinstance(deployers, str) else deployers if isinstance(deployers, list) else []:
@@ -174,7 +174,7 @@ def _check_names(plugins: Plugins, subdomain: str, extra: Mapping[str, Any]) -> 
         try:
             check_languages(extra["languages"])
         except ValueError as error:
-            raise InvalidSite(f"{subdomain}: {error.args[0]}", error.args[1]) from error
+            raise InvalidSite(f"{subdomain}: {error.args[0]}", error.args[1], "extra") from error
 
 
 def _deployers(plugins: Plugins) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -184,9 +184,10 @@ def _deployers(plugins: Plugins) -> Iterator[tuple[str, Callable[[], Any]]]:
 def _unknown(subdomain: str, kind: str, name: str, known: Iterable[str], problem: str = "") -> InvalidSite:
     """The error for an unknown name. `problem`: more about it, if no known name is near."""
     error = unknown_name(kind, name, known)
+    column = kind if kind == "scraper" else "extra"
     if problem and not error.remedy.endswith("?"):
-        return InvalidSite(f"{subdomain}: {error.what} ({problem})", error.remedy)
-    return InvalidSite(f"{subdomain}: {error.what}", error.remedy)
+        return InvalidSite(f"{subdomain}: {error.what} ({problem})", error.remedy, column)
+    return InvalidSite(f"{subdomain}: {error.what}", error.remedy, column)
 
 
 def _name(value: Any) -> str:

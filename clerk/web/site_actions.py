@@ -10,7 +10,7 @@ import psycopg
 
 from clerk import config
 from clerk.db.audit import log_action
-from clerk.db.sites import EDITABLE, SiteRow, add_site, edit_site, read_site, remove_site, site_not_found
+from clerk.db.sites import EDITABLE, add_site, edit_site, remove_site, require_site
 from clerk.documents.storage import SiteStorage
 from clerk.errors import PluginError
 from clerk.humanize import pluralize
@@ -95,13 +95,6 @@ def remove(connection: Connection, request: ActionRequest, user: str, dry_run: b
         ],
         cancel_url=f"/sites/{request.site}",
     )
-
-
-def require_site(connection: Connection, subdomain: str) -> SiteRow:
-    row = read_site(connection, subdomain)
-    if row is None:
-        raise site_not_found(connection, subdomain)
-    return row
 
 
 def redacted_extra(extra: str | None) -> str:

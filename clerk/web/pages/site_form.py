@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from clerk.db.sites import EDITABLE, SiteRow, read_site
+from clerk.db.sites import EDITABLE, SiteRow, read_site, require_site
 from clerk.errors import ClerkError
 from clerk.sources.fetcher import Site
 from clerk.sources.site_validation import InvalidSite, check_subdomain, invalid_columns, subdomain_of
@@ -26,7 +26,7 @@ from clerk.web.action_request import ActionRequest, InvalidAction
 from clerk.web.confirmation import InvalidToken
 from clerk.web.pages.actions import executor_of, show_confirmation
 from clerk.web.rendering import render, request_context
-from clerk.web.site_actions import describe_columns, redacted_extra, require_site
+from clerk.web.site_actions import describe_columns, redacted_extra
 from clerk.web.site_lookup import LookupFailed
 
 _FORM = "site-form"

@@ -12,7 +12,6 @@ group by c.extractor, c.version
 having count(*) > 1;
 
 comment on view edited_extractors is
-    'Extractors whose version in use had different code at different times or on different hosts: findings of documents that '
-    'were extracted before the edit stay until the extractor gets a new version.';
+    'Extractors whose version in use had different code, over time or on different hosts: documents keep findings of each until it gets a new version.';
 comment on column edited_extractors.codes is 'Number of different codes of this version.';
 comment on column edited_extractors.edited_at is 'When a worker first used the newest of them.';
