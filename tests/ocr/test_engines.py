@@ -229,9 +229,7 @@ def test_the_engine_is_chosen_by_a_setting() -> None:
 
 
 def test_an_unknown_engine_is_an_error_that_lists_the_names() -> None:
-    with pytest.raises(
-        PluginMissing, match=r"CLERK_OCR_ENGINE is 'easyocr' .*; the engines are pytesseract,"
-    ):
+    with pytest.raises(PluginMissing, match=r"CLERK_OCR_ENGINE is 'easyocr' .*; the engines are pytesseract,"):
         find_engine(config.load({"CLERK_OCR_ENGINE": "easyocr"}))
 
 

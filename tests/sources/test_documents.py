@@ -324,15 +324,25 @@ def test_an_error_in_a_plugins_download_fails_only_that_document(town: Town) -> 
         async def documents(self) -> AsyncIterator[DocumentRef]:
             yield DocumentRef("own:1", "A", DAY)
             yield DocumentRef("own:2", "B", DAY)
+            yield DocumentRef("own:3", "C", DAY)
 
         async def download(self, ref: DocumentRef, validators: Validators, sink: Sink) -> FetchResult:
             if ref.url == "own:1":
                 raise KeyError("session")
+            if ref.url == "own:3":
+                raise RuntimeError("no session")
             sink.write(pdf("own"))
             return FetchResult(ref.url)
 
-    assert town.fetch(OwnDownload, {}).outcomes == {FetchOutcome.FAILED: 1, FetchOutcome.NEW: 1}
-    assert ("A", "plugin a plugin raised KeyError: 'session'") in town.rows("meeting, fetch_error_message")
+    assert town.fetch(OwnDownload, {}).outcomes == {FetchOutcome.FAILED: 2, FetchOutcome.NEW: 1}
+    failed = {meeting: (code, message) for meeting, code, message in town.rows(
+        "meeting, fetch_error_code, fetch_error_message"
+    )}  # fmt: skip
+    code, message = failed["A"]
+    assert code == "PluginProgrammingError", "the source is not to blame"
+    assert message.startswith("plugin a plugin raised in download: KeyError: 'session' (")
+    assert message.endswith(", in download)")
+    assert failed["C"] == ("DownloadFailed", "plugin a plugin raised in download: RuntimeError: no session")
 
 
 def test_stale_temporary_files_are_deleted_and_recent_ones_are_kept(town: Town) -> None:
