@@ -112,7 +112,8 @@ def test_a_command_within_a_sentence_exists(text: str) -> None:
         subcommand = command.get_command(context, name)
         assert subcommand, name
         command = subcommand
-    options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    parameters = command.get_params(context)
+    options = {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}
     used = {word.strip("[],") for word in words if word.startswith(("--", "[--"))}
     assert used <= options | {"--help", "--debug"}
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
+from clerk.errors import PdfBroken
 from clerk.pipeline import engine
 from clerk.pipeline.engine import QUEUES
 from tests.engine.helpers import Worker, add_site, expire, finish_phase, one, run_with, start, unit
@@ -110,9 +111,7 @@ def test_finished_with_failed_documents(items: list[int], worker: Worker, why: W
         r" Council 2000-01-03 \(PdfBroken\), Council 2000-01-02 \(PdfBroken\);",
         explanation.sentence,
     )
-    assert (
-        explanation.remedy == "see the remedy of each error: clerk failures --site town; then retry: clerk retry town"
-    )
+    assert explanation.remedy == PdfBroken.remedy
     assert any("ocr Council 2000-01-02: failed, PdfBroken" in line for line in explanation.evidence)
 
 
