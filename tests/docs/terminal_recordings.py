@@ -182,7 +182,7 @@ def record_up(home: Path, documents: Path) -> None:
     recorder = Recorder([*CLERK, "up"], environment, home.parent)
     recorder.read(until=b"http://")
     subprocess.run(
-        [*CLERK, "site", "add", "riverton", "--name", "Riverton", "--scraper", "directory", "--path", str(documents)],
+        [*CLERK, "site", "add", "riverton", "--name", "Riverton", "--path", str(documents)],
         env=environment,
         check=True,
         cwd=home.parent,
