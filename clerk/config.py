@@ -787,7 +787,10 @@ SETTINGS = (
 )
 
 
-def load(environ: Mapping[str, str] = os.environ, current_folder: Path | None = None) -> Settings:
+ENVIRON: Mapping[str, str] = os.environ
+
+
+def load(environ: Mapping[str, str] = ENVIRON, current_folder: Path | None = None) -> Settings:
     """Read all settings. An empty value counts as not set, as in compose files and shells."""
     current_folder = current_folder or _current_folder()
     file = current_folder / ".env"
@@ -839,7 +842,7 @@ _OTHER_VARIABLES = frozenset({"CLERK_SITE", "CLERK_DATABASE", "CLERK_PARENT_DEAT
 
 
 def unknown_variables(
-    environ: Mapping[str, str] = os.environ, current_folder: Path | None = None
+    environ: Mapping[str, str] = ENVIRON, current_folder: Path | None = None
 ) -> list[tuple[str, str]]:
     """Variables with the prefix CLERK_ that nothing reads, and the origin of each: `environment`, or a `.env` file."""
     file = (current_folder or _current_folder()) / ".env"

@@ -150,10 +150,10 @@ def _warn_about_unknown_variables() -> None:
     from clerk.suggestions import near_names
 
     # Compared without the prefix that all have.
-    known = [setting.name.removeprefix(config.PREFIX) for setting in config.SETTINGS if config.PREFIX in setting.name]
+    known = {setting.name.removeprefix(config.PREFIX): setting.name for setting in config.SETTINGS}
     for name, origin in config.unknown_variables():
         near = near_names(name.removeprefix(config.PREFIX), known, 1)
-        remedy = f"; did you mean {config.PREFIX}{near[0]}?" if near else ": `clerk config` lists the settings."
+        remedy = f"; did you mean {known[near[0]]}?" if near else ": `clerk config` lists the settings."
         click.echo(f"clerk: warning: no setting {name} (from {origin}){remedy}", err=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -16,7 +15,7 @@ NAME = "settings"
 
 
 def load_settings(
-    environ: Mapping[str, str] = os.environ, folder: Path | None = None
+    environ: Mapping[str, str] = config.ENVIRON, folder: Path | None = None
 ) -> tuple[Settings | None, list[Finding]]:
     """The settings, None if one of them is invalid, and what was found."""
     try:
