@@ -76,7 +76,7 @@ def test_every_group_suggests_the_nearest_command(clerk_command: Clerk) -> None:
     }
     assert len(groups) > 5
     for path, group in groups.items():
-        names = [name for name in group.list_commands(click.Context(group)) if name[1] != name[2]]
+        names = [name for name in group.list_commands(click.Context(group)) if name[1:2] != name[2:3]]
         command = max(names, key=len)
         misspelt = command[0] + command[2] + command[1] + command[3:]
         result = clerk_command(*path, misspelt)
