@@ -411,6 +411,7 @@ _OWN_WRITERS = {
     "clerk/db/embedded/server_user.py reachable_binaries": "a copy of binaries, made again if it is missing",
     "clerk/host.py disk_problem": "a probe that is deleted",
     "clerk/ocr/scratch.py scratch_folder": "the scratch folder of the OCR process",
+    "clerk/cli/site_list.py export": "a file that the user names; a failed export is repeated",
     "clerk/sources/link_parser.py __init__": "the scratch folder of the parser process",
     "clerk/ocr/sandbox.py run": "the scratch folder of the OCR process",
 }
