@@ -29,7 +29,6 @@ ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
 CLERK = (sys.executable, "-m", "clerk")
 COLUMNS, LINES = 100, 30
-_SHOWN_ROOT = b"~/clerk"
 _MIN_FRAME, _MAX_FRAME, _LAST_FRAME = 0.12, 1.2, 5.0
 """Seconds that a frame is shown."""
 _COLUMN, _LINE, _MARGIN = 8.4, 18, 12
@@ -94,14 +93,14 @@ class Recorder:
     def interrupt(self) -> None:
         self.process.send_signal(signal.SIGINT)
 
-    def frames(self, prompt: str) -> list[Frame]:
-        """The screens, each with the time until the next one."""
+    def frames(self, prompt: str, home: Path) -> list[Frame]:
+        """The screens, each with the time until the next one. `home`: CLERK_HOME, shown as that of a checkout."""
         screen = pyte.Screen(COLUMNS, LINES)
         stream = pyte.ByteStream(screen)
         stream.feed(f"\x1b[32m$\x1b[0m {prompt}\r\n".encode())
         shown: list[tuple[float, Screen]] = [(self.chunks[0][0] - _MAX_FRAME, _cells(screen))]
         for at, chunk in self.chunks:
-            stream.feed(chunk.replace(str(ROOT).encode(), _SHOWN_ROOT))
+            stream.feed(chunk.replace(str(home).encode(), b"~/clerk/.clerk").replace(str(ROOT).encode(), b"~/clerk"))
             if at - shown[-1][0] >= _MIN_FRAME and _cells(screen) != shown[-1][1]:
                 shown.append((at, _cells(screen)))
         ends = [at for at, _ in shown[1:]]
@@ -173,7 +172,7 @@ def record_demo(home: Path) -> None:
     environment = {**os.environ, "CLERK_HOME": str(home)}
     recorder = Recorder([str(ROOT / "bin" / "demo")], environment, ROOT)
     recorder.read()
-    _write("demo", recorder.frames("bin/demo"), "bin/demo takes five generated towns through the pipeline")
+    _write("demo", recorder.frames("bin/demo", home), "bin/demo takes five generated towns through the pipeline")
 
 
 def record_up(home: Path, documents: Path) -> None:
@@ -187,10 +186,10 @@ def record_up(home: Path, documents: Path) -> None:
         check=True,
         cwd=home.parent,
     )
-    recorder.read(until=b"published")
+    recorder.read(until=b"run ended")
     recorder.interrupt()
     recorder.read()
-    _write("up", recorder.frames("bin/clerk up"), "clerk up processes a town that is added while it runs")
+    _write("up", recorder.frames("bin/clerk up", home), "clerk up processes a town that is added while it runs")
 
 
 def _write(name: str, frames: list[Frame], title: str) -> None:
@@ -202,6 +201,7 @@ def main() -> None:
         record_demo(Path(folder) / "demo")
         documents = Path(folder) / "documents"
         make_all(documents)
+        (Path(folder) / "up").mkdir()
         record_up(Path(folder) / "up" / ".clerk", documents / "riverton")
 
 
