@@ -70,7 +70,7 @@ def test_a_digital_document_has_an_image_and_a_pdf(window: Window) -> None:
     page.get_by_role("row").filter(has_text="2024-03-05").get_by_role("link").click()
     wait_until_loaded(page.get_by_alt_text("Image of page 1"))
     with page.expect_download() as download:
-        page.get_by_role("link", name="Download the PDF").click()
+        page.get_by_role("link", name="PDF", exact=True).click()
     assert download.value.suggested_filename == "springfield CityCouncil 2024-03-05.pdf"
 
 
