@@ -223,7 +223,7 @@ def test_tasks_connection_to_a_server_that_became_read_only_is_replaced(
 ) -> None:
     """At checkout, without a failed statement; and after one."""
     monkeypatch.setenv("DATABASE_URL", url)
-    monkeypatch.setenv("CLERK_DATABASE_TIMEOUT", "1")
+    monkeypatch.setenv("CLERK_DATABASE_TIMEOUT", "5")
     connector = ClerkConnector()
     with connector.connection() as connection:
         pid = connection.info.backend_pid
