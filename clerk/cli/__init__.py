@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from clerk.cli.group import COMPLETE_VARIABLE, GroupWithPlugins, plugins_dir_option
-from clerk.cli.output import print_json_error
+from clerk.cli.output import print_json_error, start_report
 from clerk.errors import EXIT_FAILURE, EXIT_OK, EXIT_UNKNOWN, ClerkError, StorageError, UnexpectedError
 from clerk.process import parent_death
 
@@ -110,6 +110,7 @@ def run(command: click.Command, name: str | None = None) -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             # A character that the terminal's encoding lacks must not end a command.
             stream.reconfigure(errors="backslashreplace")
+    start_report()
     try:
         _warn_about_unknown_variables()
         arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]

@@ -21,14 +21,26 @@ _UNLIMITED = 100_000
 """Width where the output is not a terminal: lines in files and pipes are never cut or wrapped."""
 
 
+class _Report:
+    is_printed = False
+
+
 def print_json(value: Any, *, indent: int | None = 2) -> None:
+    """Print a report, or without indent a line of one."""
     click.echo(json.dumps(value, indent=indent, default=str))
+    _Report.is_printed = _Report.is_printed or indent is not None
+
+
+def start_report() -> None:
+    """Called before each command: a process of the tests runs several."""
+    _Report.is_printed = False
 
 
 def print_json_error(code: str, message: str, remedy: str) -> None:
     """What every command prints with --json instead of its report if it cannot make one. On one line, because some
-    reports are lines of JSON."""
-    print_json({"error": {"code": code, "message": message, "remedy": remedy}}, indent=None)
+    reports are lines of JSON. Nothing after a whole report, which says itself what is wrong."""
+    if not _Report.is_printed:
+        print_json({"error": {"code": code, "message": message, "remedy": remedy}}, indent=None)
 
 
 def info(line: str) -> None:
