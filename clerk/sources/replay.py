@@ -64,6 +64,7 @@ class ReplayedSource:
         """The listing. Raises NotRecorded for a request that was not recorded, also if the fetcher catches it."""
 
         async def list_documents(fetcher: Fetcher) -> list[DocumentRef]:
+            self.skipped = fetcher.skipped
             return [ref async for ref in fetcher.documents()]
 
         return self._run(list_documents)
@@ -85,10 +86,7 @@ class ReplayedSource:
             async with ReplayClient(self._transport) as client:
                 with contextlib.closing(self.fetcher_class(self.site, client)) as fetcher:
                     fetcher.today = self.recording.recorded_on
-                    try:
-                        return await function(fetcher)
-                    finally:
-                        self.skipped = fetcher.skipped
+                    return await function(fetcher)
 
         result = asyncio.run(run())
         if missing := self._transport.not_recorded:
