@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -17,6 +18,7 @@ from clerk.sources.fetcher import Fetcher
 from clerk.sources.recording import NotRecorded, Recording, RecordingError
 from clerk.sources.replay import ReplayedSource
 from clerk.sources.vendors import BUILT_IN
+from clerk.sources.vendors.municode import Municode
 from clerk.testing import Replay
 from tests.sources.offline import RECORDINGS
 from tests.sources.vendor_answers import EMPTY, NOT_UNDERSTOOD
@@ -45,6 +47,19 @@ def test_a_recorded_vendor_is_listed_and_downloaded(replay: Replay, web: Web, la
     assert source.download(next((ref for ref in refs if ref.media_type != HTML), refs[0]))
     with pytest.raises(NotRecorded, match="the recording has no answer to "):
         source.download(DocumentRef("https://other.example/", "", None))
+
+
+def test_what_was_skipped_stays_known_after_a_download(replay: Replay) -> None:
+    class Skipping(Municode):
+        async def documents(self) -> AsyncIterator[DocumentRef]:
+            async for ref in super().documents():
+                yield ref
+            self.skip("a reason")
+
+    source = replay("recordings/municode", Skipping)
+    refs = source.documents()
+    assert source.download(refs[0])
+    assert source.skipped == ["a reason"]
 
 
 def altered(folder: Path, label: str, listing: str, body: str) -> ReplayedSource:
