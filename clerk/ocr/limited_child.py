@@ -67,7 +67,7 @@ def run_limited(work: Callable[[int], None], pdf: Path, scratch: Path, limits: L
 
 
 def limit_process(pdf: Path, scratch: Path, limits: Limits, cpu_seconds: float) -> None:
-    """Limit this process, for good, to reading this file and writing to its scratch folder.
+    """Limit this process permanently to reading this file and writing to its scratch folder.
 
     `limits` are those of this process; programs that it runs may have the double amount of memory.
     """

@@ -30,8 +30,8 @@ _SYSTEM_PREFIXES = ("/usr", "/bin", "/sbin", "/lib")
 
 
 def restrict_process(readable: Iterable[Path] = (), writable: Iterable[Path] = ()) -> None:
-    """Restrict this process and those that it starts, for good, as far as the kernel supports it. The process must have
-    one thread."""
+    """Permanently restrict this process and those that it starts, as far as the kernel supports it. The process must
+    have one thread."""
     prctl.forbid_new_privileges()
     if landlock.version():
         rules = [(path, landlock.EXECUTE) for path in _system()]
