@@ -102,7 +102,8 @@ def test_a_command_within_a_sentence_exists(text: str) -> None:
     """Checks names and options only: placeholders cannot be run."""
     words = text.split()[1:]
     command: click.Command = cli
-    context = click.Context(cli)
+    # With the group's settings: Click caches the names of a command's help option.
+    context = click.Context(cli, **cli.context_settings)
     while isinstance(command, click.Group) and words:
         if words[0].startswith("-") and command.invoke_without_command and command is not cli:
             break  # the options of a group that is also a command
