@@ -143,9 +143,11 @@ class Migrator:
             self._transaction(lambda: self._execute(self.folder.read("migrator_tables.sql")))
             self._upgrade_procrastinate(state)
             target = self._target(to, at_least=state.version)
+            # Nothing uses a new database yet: its functions, triggers and views are created once, at the end.
+            is_new = not state.tables
             for migration in self.folder.migrations[state.version : target]:
                 self.log(f"applying {migration.name}")
-                self._apply(migration)
+                self._apply(migration, with_objects=not is_new)
             self._transaction(lambda: self._objects.apply(target))
             return steps
 
@@ -174,7 +176,7 @@ class Migrator:
             if to == 0 and is_cleaned_up(self.connection):
                 self._revert_cleanup()
             for migration in reversed(self.folder.migrations[to : state.version]):
-                self._revert(migration)
+                self._revert(migration, with_objects=False)
             remaining.update(read_state(self.connection).tables.values())
 
         self._transaction(revert_all, dry_run=True)
@@ -205,7 +207,7 @@ class Migrator:
                 self._transaction(lambda: self._execute(self.folder.read("legacy/restore.sql")))
             for migration in reversed(self.folder.migrations[to : state.version]):
                 self.log(f"reverting {migration.name}")
-                self._transaction(lambda m=migration: self._revert(m))  # type: ignore[misc]
+                self._transaction(lambda m=migration: self._revert(m, with_objects=True))  # type: ignore[misc]
             if to == 0 and state.kind == "ours":
                 self._transaction(self._revert_all)
             return steps
@@ -349,7 +351,7 @@ class Migrator:
         # As bytes and without parameters: one call may run several statements, and % needs no escaping.
         self.connection.execute(text.encode())
 
-    def _apply(self, migration: Migration) -> None:
+    def _apply(self, migration: Migration, *, with_objects: bool) -> None:
         started = time.monotonic()
         if not migration.in_transaction:
             self._apply_without_transaction(migration)
@@ -363,7 +365,8 @@ class Migrator:
                 "insert into clerk_migrations (version, name, checksum, milliseconds) values (%s, %s, %s, %s)",
                 [migration.version, migration.title, migration.checksum, int((time.monotonic() - started) * 1000)],
             )
-            self._objects.apply(migration.version)
+            if with_objects:
+                self._objects.apply(migration.version)
 
         self._transaction(work)
 
@@ -373,12 +376,12 @@ class Migrator:
             for statement in statements(migration.up):
                 self._execute(statement)
 
-    def _revert(self, migration: Migration) -> None:
+    def _revert(self, migration: Migration, *, with_objects: bool) -> None:
         self._objects.drop_dependents(migration.version)
         with file_context(f"{migration.name}.down"):
             self._execute(migration.down)
         self.connection.execute("delete from clerk_migrations where version = %s", [migration.version])
-        if migration.version > 1:
+        if with_objects and migration.version > 1:
             self._objects.apply(migration.version - 1)
 
     def _revert_all(self) -> None:
