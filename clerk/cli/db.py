@@ -70,7 +70,7 @@ def up(to: int | None, dry_run: bool, as_json: bool) -> None:
       clerk db up --dry-run
       clerk db up --to 3 --dry-run
     """
-    with open_migrator() as migrator:
+    with open_migrator(create=not dry_run) as migrator:
         steps = migrator.plan(to) if dry_run else migrator.up(to)
         for problem in [] if dry_run else schema_privilege_problems(migrator.connection):
             info(f"note: {problem}")
@@ -163,7 +163,7 @@ def verify_command(apply_migration: bool, as_json: bool) -> None:
       clerk db verify
       clerk db verify --apply-migration --json
     """
-    with open_migrator() as migrator:
+    with open_migrator(create=apply_migration) as migrator:
         if apply_migration:
             migrator.up()
         checks = verify_schema(migrator.connection, migrator.folder)

@@ -64,7 +64,7 @@ def demo(path: Path | None, undated: str, quiet: bool) -> None:
     settings = config.load()
     own = _look_at_folder(settings, path, undated, quiet) if path is not None else None
     began = time.monotonic()
-    with open_migrator(settings, log=lambda line: None) as migrator:
+    with open_migrator(settings, log=lambda line: None, create=True) as migrator:
         migrator.up()
         connection = migrator.connection
         if own is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import click
 
 from clerk import config
 from clerk.cli import site_add, site_detect, site_import, site_list, site_skipped
-from clerk.cli.connection import Connection, open_pipeline
+from clerk.cli.connection import Connection, open_if_any, open_pipeline
 from clerk.cli.names import Group
 from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json, show, table
 from clerk.cli.progress_reporter import quiet_option
@@ -78,7 +79,7 @@ def show_command(subdomain: str, as_json: bool) -> None:
       clerk site show springfield
     """
     settings = config.load()
-    with open_pipeline(settings, create=True) as connection:
+    with open_pipeline(settings) as connection:
         row = require_site(connection, subdomain)
         documents = count_documents(connection, subdomain)
     storage = settings.storage_dir / subdomain
@@ -116,7 +117,7 @@ def edit(ctx: click.Context, /, subdomain: str, no_check: bool, dry_run: bool, a
         raise click.UsageError("Give at least one option, such as --name.")
     settings = config.load()
     plugins = manager.load(settings)
-    with open_pipeline(settings, create=True) as connection:
+    with open_pipeline(settings) as connection:
         before = require_site(connection, subdomain)
         old = {column: getattr(before, column) for column in EDITABLE}
         fetcher = site_add.find_fetcher(plugins, changes.get("scraper") or before.scraper)
@@ -159,7 +160,7 @@ def remove(subdomain: str, files: bool, yes: bool, dry_run: bool, as_json: bool)
       clerk site remove springfield --files --yes
     """
     settings = config.load()
-    with open_pipeline(settings, create=True) as connection:
+    with open_pipeline(settings) as connection:
         require_site(connection, check_subdomain(subdomain))
         folder = SiteStorage(settings.storage_dir, subdomain).folder
         if not (yes or dry_run):
@@ -228,11 +229,12 @@ def import_command(file: Path, update: bool, accept: str, quiet: bool, dry_run: 
             raise click.UsageError("--update is not for files with a column url.")
         _import_addresses(settings, plugins, file, rows, Confidence(accept), quiet, dry_run, as_json)
         return
-    with open_pipeline(settings, create=True) as connection:
+    with open_if_any(settings, create=not dry_run) as connection:
         validated_sites = _validate_all(plugins, connection, parse_sites(file, rows), update)
-        with connection.transaction(force_rollback=dry_run):
+        with connection.transaction(force_rollback=dry_run) if connection else nullcontext():
             for validated in validated_sites:
-                if add_site(connection, validated.subdomain, {"name": validated.subdomain, **validated.values}):
+                columns = {"name": validated.subdomain, **validated.values}
+                if connection is None or add_site(connection, validated.subdomain, columns):
                     added.append(validated.subdomain)
                 elif update:
                     edit_site(connection, validated.subdomain, validated.values)
@@ -257,7 +259,7 @@ def _import_addresses(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    with open_pipeline(settings, create=True) as connection:
+    with open_if_any(settings, create=not dry_run) as connection:
         towns = site_import.read_towns(file, rows, connection)
         report = site_import.import_towns(
             settings, connection, towns, accepted, dry_run=dry_run, quiet=quiet or as_json
@@ -276,13 +278,13 @@ def _import_addresses(
 
 
 def _validate_all(
-    plugins: manager.Plugins, connection: Connection, sites: list[tuple[str, dict[str, Any]]], update: bool
+    plugins: manager.Plugins, connection: Connection | None, sites: list[tuple[str, dict[str, Any]]], update: bool
 ) -> list[ValidatedSite]:
     """Report every invalid site of the file, not only the first."""
     validated: dict[str, ValidatedSite] = {}
     problems = []
     for subdomain, values in sites:
-        row = read_site(connection, subdomain) if update else None
+        row = read_site(connection, subdomain) if update and connection else None
         before = {column: getattr(row, column) for column in EDITABLE} if row else {}
         try:
             if subdomain in validated:

@@ -37,8 +37,10 @@ class SourceFailed(ClerkError):
     code = "SourceFailed"
 
 
-def shared(connection: Connection) -> Connect:
-    """The command's connection for the rate limiter, which uses it from other threads."""
+def shared(connection: Connection | None) -> Connect | None:
+    """The command's connection for the rate limiter, which uses it from other threads. None without a database."""
+    if connection is None:
+        return None
     lock = threading.Lock()
 
     @contextmanager
@@ -52,7 +54,7 @@ def shared(connection: Connection) -> Connect:
 def detect_url(
     settings: config.Settings,
     url: str,
-    connect: Callable[[], Connect],
+    connect: Callable[[], Connect | None],
     extra: Mapping[str, Any] | None = None,
     seconds: float | None = None,
 ) -> Detection:
@@ -65,7 +67,7 @@ def detect_url(
     except SiteConfigError as error:
         raise InvalidSite(str(error), "correct the key of extra that it names") from error
 
-    async def run(connect: Connect) -> Detection:
+    async def run(connect: Connect | None) -> Detection:
         async with RateLimitedClient(limits, connect) as client:
             async with asyncio.timeout(seconds):
                 return await detect(url, client)
@@ -87,7 +89,12 @@ def site_limits(
 
 
 def list_site(
-    settings: config.Settings, connect: Connect, site: Site, scraper: str, seconds: float, report: Callable[[int], None]
+    settings: config.Settings,
+    connect: Connect | None,
+    site: Site,
+    scraper: str,
+    seconds: float,
+    report: Callable[[int], None],
 ) -> SourceListing:
     """List a source. Raises one of the errors of a fetch if it cannot be listed."""
     plugins = manager.load(settings)
