@@ -385,6 +385,12 @@ def test_skipped_entries_are_listed_dated_and_ignored(clerk: Clerk, database: st
     assert clerk("site", "ignore", "town", "b/one.pdf", "--undo").exit_code == 0
     assert "b/one.pdf has no date" in clerk("site", "skipped", "town").output
 
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("update skipped_entries set reason_code = 'NotADocument'")
+    listed = clerk("site", "skipped", "town").output
+    assert "clerk site ignore town FILE" in listed
+    assert "clerk site date" not in listed, "a date does not make it a document"
+
 
 @pytest.mark.parametrize("arguments", [[], ["a.pdf"], ["a.pdf", "2024-03-05", "--csv", "/dev/null"]])
 def test_date_needs_a_file_with_a_value_or_a_csv(clerk: Clerk, database: str, arguments: list[str]) -> None:
