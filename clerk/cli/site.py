@@ -14,11 +14,12 @@ from clerk.cli.connection import Connection, open_if_any, open_pipeline
 from clerk.cli.names import Group
 from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json, show, table
 from clerk.cli.progress_reporter import quiet_option
-from clerk.cli.site_add import call_post_create, column_options, given_columns
-from clerk.cli.site_source import check_path, local_path
-from clerk.cli.source_options import SourceCommand, given_settings, merge_settings, parse_settings
+from clerk.cli.site_add import add_settings, call_post_create, column_options, given_columns
+from clerk.cli.source_options import SourceCommand, given_settings
+from clerk.db.audit import log_action
 from clerk.db.sites import (
     EDITABLE,
+    SiteRow,
     add_site,
     count_documents,
     edit_site,
@@ -28,6 +29,7 @@ from clerk.db.sites import (
 )
 from clerk.documents.storage import SiteStorage, delete_folder
 from clerk.errors import EXIT_FAILURE, ClerkError
+from clerk.humanize import pluralize
 from clerk.object_storage.path import StoragePath
 from clerk.pipeline import engine
 from clerk.plugins import manager
@@ -120,22 +122,16 @@ def edit(ctx: click.Context, /, subdomain: str, no_check: bool, dry_run: bool, a
     with open_pipeline(settings) as connection:
         before = require_site(connection, subdomain)
         old = {column: getattr(before, column) for column in EDITABLE}
-        fetcher = site_add.find_fetcher(plugins, changes.get("scraper") or before.scraper)
         if source:
-            parsed = parse_settings(fetcher, source)
-            changes["extra"] = merge_settings(changes.get("extra", before.extra), parsed, subdomain)
-            path = local_path(fetcher, parsed)
-            if path is not None and not no_check:
-                check_path(path, is_folder=(changes.get("scraper") or before.scraper) == "directory")
+            scraper, extra = changes.get("scraper") or before.scraper, changes.get("extra", before.extra)
+            changes["extra"] = add_settings(plugins, scraper, source, extra, subdomain, no_check=no_check)
         validated = validate_site(plugins, subdomain, changes, old)
         with connection.transaction(force_rollback=dry_run):
             edit_site(connection, subdomain, validated.values)
             after = require_site(connection, subdomain)
-    changed = {
-        column: {"before": old[column], "after": getattr(after, column)}
-        for column in EDITABLE
-        if old[column] != getattr(after, column)
-    }
+            changed = _changes(before, after)
+            if changed:
+                log_action(connection, "edit site", subdomain, columns=list(changed))
     if as_json:
         print_json({"site": subdomain, "changed": changed, "dry_run": dry_run})
     elif not changed:
@@ -143,6 +139,11 @@ def edit(ctx: click.Context, /, subdomain: str, no_check: bool, dry_run: bool, a
     else:
         for column, change in changed.items():
             click.echo(dry_run_prefix(dry_run, f"{subdomain}: {column} was {change['before']}, is {change['after']}"))
+
+
+def _changes(before: SiteRow, after: SiteRow) -> dict[str, dict[str, Any]]:
+    pairs = {column: (getattr(before, column), getattr(after, column)) for column in EDITABLE}
+    return {column: {"before": old, "after": new} for column, (old, new) in pairs.items() if old != new}
 
 
 @site.command()
@@ -169,6 +170,7 @@ def remove(subdomain: str, files: bool, yes: bool, dry_run: bool, as_json: bool)
         with connection.transaction(force_rollback=dry_run):
             engine.cancel_run(connection, subdomain, "the site is being removed")
             counts = remove_site(connection, subdomain)
+            log_action(connection, "remove site", subdomain, **counts)
     deleted = files and folder.is_dir()
     if deleted and not dry_run:
         _delete(folder)
@@ -178,7 +180,11 @@ def remove(subdomain: str, files: bool, yes: bool, dry_run: bool, as_json: bool)
         files_text = (
             f"{folder} deleted" if deleted else f"files in {folder} kept" if folder.is_dir() else "it had no files"
         )
-        click.echo(dry_run_prefix(dry_run, f"{subdomain}: removed with {counts['documents']} documents; {files_text}"))
+        click.echo(
+            dry_run_prefix(
+                dry_run, f"{subdomain}: removed with {pluralize(counts['documents'], 'document')}; {files_text}"
+            )
+        )
 
 
 def _delete(folder: StoragePath) -> None:
@@ -234,10 +240,14 @@ def import_command(file: Path, update: bool, accept: str, quiet: bool, dry_run: 
         with connection.transaction(force_rollback=dry_run) if connection else nullcontext():
             for validated in validated_sites:
                 columns = {"name": validated.subdomain, **validated.values}
-                if connection is None or add_site(connection, validated.subdomain, columns):
+                if connection is None:
+                    added.append(validated.subdomain)
+                elif add_site(connection, validated.subdomain, columns):
+                    log_action(connection, "add site", validated.subdomain, scraper=columns.get("scraper"))
                     added.append(validated.subdomain)
                 elif update:
                     edit_site(connection, validated.subdomain, validated.values)
+                    log_action(connection, "edit site", validated.subdomain, columns=list(validated.values))
                     changed.append(validated.subdomain)
                 else:
                     unchanged.append(validated.subdomain)
@@ -295,5 +305,6 @@ def _validate_all(
     if problems:
         for problem in problems:
             info(f"clerk: {problem}")
-        raise InvalidSite(f"{len(problems)} of {len(sites)} sites are invalid", "correct them; nothing was imported")
+        count = f"{len(problems):,} of {pluralize(len(sites), 'site is', 'sites are')}"
+        raise InvalidSite(f"{count} invalid", "correct them; nothing was imported")
     return list(validated.values())

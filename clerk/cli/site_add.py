@@ -13,9 +13,10 @@ from clerk.cli import site_detect
 from clerk.cli.connection import Connection, open_if_any
 from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json
 from clerk.cli.site_prompt import NewSite, ask_missing
-from clerk.cli.site_source import list_local, list_remote, local_path, show_listing
+from clerk.cli.site_source import check_path, list_local, list_remote, local_path, show_listing
 from clerk.cli.source import time_limit_option
 from clerk.cli.source_options import SourceCommand, given_settings, infer_scraper, merge_settings, parse_settings
+from clerk.db.audit import log_action
 from clerk.db.sites import EDITABLE, SiteRow, add_site, require_site
 from clerk.errors import EXIT_FAILURE, JobError, PluginError
 from clerk.pipeline import engine
@@ -124,6 +125,24 @@ def find_fetcher(plugins: manager.Plugins, scraper: str | None) -> type[Fetcher]
         return Fetcher
 
 
+def add_settings(
+    plugins: manager.Plugins,
+    scraper: str | None,
+    given: Mapping[str, Any],
+    extra: str | None,
+    subdomain: str,
+    *,
+    no_check: bool,
+) -> str | None:
+    """`extra` with the settings of the command line. Raises InvalidSite if they name a folder that cannot be read."""
+    fetcher = find_fetcher(plugins, scraper)
+    parsed = parse_settings(fetcher, given)
+    path = local_path(fetcher, parsed)
+    if path is not None and not no_check:
+        check_path(path, is_folder=scraper == "directory")
+    return merge_settings(extra, parsed, subdomain)
+
+
 def _look(
     settings: config.Settings,
     new: NewSite,
@@ -187,6 +206,7 @@ def _insert(
     if not add_site(connection, subdomain, values):
         raise InvalidSite(f"there is already a site {subdomain}", f"change it with `clerk site edit {subdomain}`")
     run_id = engine.start_run(connection, subdomain, "new site") if start else None
+    log_action(connection, "add site", subdomain, run_id, scraper=values.get("scraper"))
     return require_site(connection, subdomain), run_id
 
 

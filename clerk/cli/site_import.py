@@ -14,6 +14,7 @@ from clerk.cli.connection import Connection
 from clerk.cli.output import show, table
 from clerk.cli.progress_reporter import ProgressReporter
 from clerk.cli.site_detect import given_extra
+from clerk.db.audit import log_action
 from clerk.db.sites import EDITABLE, add_site, read_site
 from clerk.plugins import manager
 from clerk.sources.detection import complete_address
@@ -162,6 +163,7 @@ def _import_town(
     if connection is not None:
         with connection.transaction(force_rollback=dry_run):
             add_site(connection, town.subdomain, validated.values)
+            log_action(connection, "add site", town.subdomain, scraper=validated.values.get("scraper"))
     result.result, result.vendor = "added", str(values["scraper"])
 
 
