@@ -28,7 +28,7 @@ from clerk.db.sites import add_site, edit_site, read_site
 from clerk.demo.documents import HIDDEN_WORD, TOWNS, Town, make_all
 from clerk.documents.sanitize import clean_text
 from clerk.errors import EXIT_FAILURE, ClerkError, ToolMissing
-from clerk.humanize import one_line_error
+from clerk.humanize import one_line_error, pluralize
 from clerk.monitoring.runs import RunProgress, read_progress
 from clerk.monitoring.site_state import read_site_history
 from clerk.ocr import tesseract
@@ -207,7 +207,7 @@ def _unexpected(ended: list[RunProgress], repeated: bool) -> list[str]:
             outcomes = " or ".join(sorted(expected))
             problems.append(f"{run.subdomain} ended as {run.outcome}, not {outcomes} ({run.last_error})")
         if town and not repeated and run.failed != town.failures:
-            problems.append(f"{run.subdomain} has {run.failed} failed documents, not {town.failures}")
+            problems.append(f"{run.subdomain} has {pluralize(run.failed, 'failed document')}, not {town.failures}")
     return problems
 
 

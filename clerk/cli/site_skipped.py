@@ -60,11 +60,9 @@ def skipped(site: str, show_all: bool, as_json: bool) -> None:
     if codes:
         click.echo("")
     if any(map(needs_date, codes)):
-        click.echo(
-            f"Give a document its date, for the next run:  clerk site date {site} FILE YYYY-MM-DD  (or --csv FILE)"
-        )
+        click.echo(f"Give one a date, for the next run:  clerk site date {site} FILE YYYY-MM-DD  (or --csv FILE)")
     if codes:
-        click.echo(f"Report an entry no longer:  clerk site ignore {site} FILE")
+        click.echo(f"Report one no longer:  clerk site ignore {site} FILE")
 
 
 @click.command()
@@ -183,6 +181,7 @@ def _validate(entries: Sequence[SourceEntry], given: Iterable[GivenDetails]) -> 
         for problem in problems:
             info(f"clerk: {problem}")
         raise InvalidDetails(
-            f"{len(problems)} of {len(problems) + len(details)} lines are invalid", "correct them; nothing was changed"
+            f"{len(problems)} of {pluralize(len(problems) + len(details), 'line is', 'lines are')} invalid",
+            "correct them; nothing was changed",
         )
     return details

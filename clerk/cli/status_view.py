@@ -26,7 +26,7 @@ def one_line(status: PipelineStatus, alerts: list[Alert]) -> str:
     summary = f"{need_attention(len(alerts))}: {alerts[0].what}" if alerts else "nothing needs attention"
     return (
         f"{status.now.astimezone():%H:%M:%S} {health['active']:,} of {pluralize(health['sites'], 'site')} running,"
-        f" {waiting:,} jobs waiting, {running:,} running; {summary}"
+        f" {pluralize(waiting, 'job')} waiting, {running:,} running; {summary}"
     )
 
 

@@ -82,7 +82,7 @@ def require_database(settings: Settings) -> None:
     """Raise NoDatabase if the embedded database does not exist, for commands that must not create it."""
     if not has_database(settings):
         raise NoDatabase(
-            f"there is no database yet: DATABASE_URL is not set, and there is none under {settings.home}",
+            f"there is no database yet (DATABASE_URL is not set, and there is none under {settings.home})",
             "run: clerk up",
         )
 

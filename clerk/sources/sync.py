@@ -50,6 +50,7 @@ from clerk.errors import (
     PluginProgrammingError,
     RobotsDisallowed,
 )
+from clerk.humanize import pluralize
 from clerk.plugins.isolation import as_job_error
 from clerk.sources.fetcher import Fetcher
 from clerk.sources.http.client import FetchResult, Sink, Validators, redact_url
@@ -152,7 +153,9 @@ class SourceSync:
 
     def _report_budget(self, error: BudgetExceeded, remaining: int) -> None:
         """The run has the reason in its outcome: see clerk_phase_outcome."""
-        rest = f"; {remaining:,} documents were not requested, and the next run begins with them" if remaining else ""
+        documents = pluralize(remaining, "document was", "documents were")
+        them = "it" if remaining == 1 else "them"
+        rest = f"; {documents} not requested, and the next run begins with {them}" if remaining else ""
         entry = SkippedEntry(f"{error}{rest}", error.code, skipped.BUDGET_KEY, skipped.BUDGET_KEY)
         logger.warning("%s: %s", self.storage.subdomain, entry.reason)
         # First, because only MAX_ENTRIES are stored. Not counted: it is no entry of the source.
