@@ -84,7 +84,9 @@ def demo(path: Path | None, undated: str, quiet: bool) -> None:
     problems = _unexpected(ended, repeated and own is None)
     if own is None:
         problems += _search_hidden_word(settings)
-    click.echo(f"\n{time.monotonic() - began:.0f} seconds.")
+    click.echo(f"\nDone in {time.monotonic() - began:.0f} s.")
+    if not problems:
+        click.echo("Next: `clerk status` shows the sites, `clerk search` searches, `clerk serve` shows the archives.")
     for problem in problems:
         click.echo(f"clerk: {problem}.", err=True)
     if problems:

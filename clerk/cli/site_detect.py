@@ -14,6 +14,7 @@ from clerk import config
 from clerk.cli.connection import open_if_any, open_pipeline
 from clerk.cli.output import info, json_option, print_json, show, table, text
 from clerk.cli.progress_reporter import ProgressReporter, quiet_option
+from clerk.cli.site_prompt import check_address
 from clerk.cli.source import candidate_rows, describe_failure, listing_rows, time_limit_option
 from clerk.db.sites import read_site, require_site
 from clerk.errors import (
@@ -47,7 +48,7 @@ def detect(url: str, as_json: bool) -> None:
       clerk site detect https://springfield.granicus.com/ViewPublisher.php?view_id=2 --json
     """
     settings = config.load()
-    url = complete_address(url)
+    url = check_address(url)
     with contextlib.ExitStack() as stack:
         detection = detect_url(settings, url, lambda: shared(stack.enter_context(open_if_any(settings))))
     if as_json:

@@ -67,7 +67,8 @@ def list_command(as_json: bool, **filters: str | None) -> None:
         is_filtered = any(filters.values())
         click.echo("No site matches." if is_filtered else "No sites. Add one with `clerk site add`.")
     else:
-        columns = ("subdomain", "name", "state", "kind", "scraper", "cadence", "current_stage", "outcome")
+        # What matters least comes last: a narrow terminal cuts it.
+        columns = ("subdomain", "name", "current_stage", "outcome", "scraper", "cadence", "state", "kind")
         rows = [[str(getattr(row, column) or "") for column in columns] for row in sites]
         show(table(rows, tuple(column.removeprefix("current_") for column in columns)))
 

@@ -124,6 +124,10 @@ def test_without_a_database_nothing_is_created(
     assert planned["listing"]["documents"] > 0
 
 
+def test_detect_refuses_what_is_no_address(clerk: Clerk) -> None:
+    assert "notanaddress is not an address of a web page" in str(clerk("site", "detect", "notanaddress").exception)
+
+
 def test_detect_of_an_unknown_page_says_what_was_tried_and_exits_with_3(clerk: Clerk, web: Web) -> None:
     web.serve_html("/", "<h1>Shop</h1>")
     shown = clerk("site", "detect", f"{web.url}/")
