@@ -235,7 +235,7 @@ def test_skipped_entries_are_shown_with_what_to_do(client: TestClient, connectio
     assert "read by the next run" in everything
     assert "<script>alert" not in everything
     assert "No skipped entry" in fetch(client, "/skipped?site=other")
-    assert "1 entry of 1 source was skipped: town (1)" in fetch(client, "/")
+    assert "1 entry of 1 source was skipped: town (a.pdf)" in fetch(client, "/")
 
 
 def test_runs_list_skipped_source_entries(client: TestClient, connection: Connection) -> None:

@@ -28,6 +28,8 @@ from clerk.errors import DatabaseRefused, ForeignDatabase, MigrationError, Schem
 
 _LOCK_KEY = 0x636C65726B  # "clerk"
 _MIGRATOR_LOCK_TIMEOUT = 600.0
+FEW = 10
+"""So many migrations or steps are logged and listed one by one."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,8 @@ class Migrator:
     lock_attempts: int = 20
     retry_delay: Callable[[int], float] = lambda attempt: _backoff(attempt)
     """Number of the failed attempt → seconds until the next one."""
+    verbose: bool = False
+    """Log each migration, also if there are many."""
 
     def __post_init__(self) -> None:
         self._objects = RepeatableObjects(self.connection, self.folder)
@@ -141,12 +145,16 @@ class Migrator:
                 return []
             state = self._checked_state()
             self._transaction(lambda: self._execute(self.folder.read("migrator_tables.sql")))
-            self._upgrade_procrastinate(state)
             target = self._target(to, at_least=state.version)
+            pending = self.folder.migrations[state.version : target]
             # Nothing uses a new database yet: its functions, triggers and views are created once, at the end.
             is_new = not state.tables
-            for migration in self.folder.migrations[state.version : target]:
-                self.log(f"applying {migration.name}")
+            log_each = self.log if self.verbose or len(pending) <= FEW else _log_nothing
+            if log_each is not self.log:
+                self.log(f"applying {len(pending)} migrations …")
+            self._upgrade_procrastinate(state, log_each)
+            for migration in pending:
+                log_each(f"applying {migration.name}")
                 self._apply(migration, with_objects=not is_new)
             self._transaction(lambda: self._objects.apply(target))
             return steps
@@ -389,9 +397,9 @@ class Migrator:
             self._execute(self.folder.read("procrastinate.down.sql"))
         self._execute("drop table clerk_migrations, clerk_schema_objects, clerk_procrastinate")
 
-    def _upgrade_procrastinate(self, state: State) -> None:
+    def _upgrade_procrastinate(self, state: State, log: Callable[[str], None]) -> None:
         for file in procrastinate_schema.pending(state.procrastinate):
-            self.log(f"applying Procrastinate's {file.name}")
+            log(f"applying Procrastinate's {file.name}")
 
             def work(file: Path = file) -> None:
                 if state.version > 0:
@@ -403,6 +411,10 @@ class Migrator:
 
             self._transaction(work)
         self._transaction(lambda: procrastinate_schema.record_as_complete(self.connection))
+
+
+def _log_nothing(line: str) -> None:
+    pass
 
 
 def _backoff(attempt: int) -> float:
