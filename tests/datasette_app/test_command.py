@@ -77,7 +77,7 @@ def test_an_unreachable_database_does_not_delay_serving(archives: Archives) -> N
             assert "site names cannot be read from the database" in process.stderr.readline()
             match = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
             assert match
-            assert '<a href="/springfield">springfield</a>' in httpx2.get(match[0], timeout=60).text
+            assert '<a href="/springfield"><bdi>springfield</bdi></a>' in httpx2.get(match[0], timeout=60).text
         finally:
             process.kill()
 
@@ -93,7 +93,7 @@ def test_archives_that_are_published_later_appear(database: Url, archives: Archi
         archives.publish("springfield", "one")
         page = client.get("/").text
         assert "Nothing has been published yet." not in page
-        assert '<a href="/springfield">springfield</a>' in page
+        assert '<a href="/springfield"><bdi>springfield</bdi></a>' in page
 
 
 def test_a_missing_datasette_names_the_package_to_install(database: Url, archives: Archives, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_the_tables_link_to_a_page_per_vote_and_person(client: TestClient) -> No
 def test_the_page_of_a_vote(client: TestClient) -> None:
     page = fetch(client, "/-/votes/springfield/1-1")
     assert "to adopt Ordinance 12" in page
-    assert '<a href="/-/people/springfield/ellen-ortiz"><bdi>Ortiz</bdi></a></td><td>nay</td>' in page
+    assert '<a href="/-/people/springfield/ellen-ortiz"><bdi>Ortiz</bdi></a></dt><dd>nay</dd>' in page
     path = "/-/pages/springfield/minutes/2024-03-05/City%20Council/1"
     assert f'<a href="{path}">minutes, page 1</a>' in page
     fetch(client, path)
