@@ -223,8 +223,7 @@ def test_a_readable_page_per_meeting(archives: Archives, client: TestClient) -> 
         assert f'id="{anchor}"' in page
     assert (
         '<a class="clerk-address" href="https://city.example/agenda.pdf" rel="noreferrer noopener">'
-        "https://city.example/agenda.pdf</a>"
-        in page
+        "https://city.example/agenda.pdf</a>" in page
     )
     assert "No votes were found in the documents of this meeting." in page
     assert "Another day" not in page
