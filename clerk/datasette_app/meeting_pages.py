@@ -43,7 +43,7 @@ async def show_meetings(datasette: ArchiveDatasette, request: Request) -> Respon
 
     def read(connection: sqlite3.Connection) -> tuple[list[MeetingRow], dict[str, dict[str, int]]]:
         rows = list_meetings(connection, **chosen, limit=PER_PAGE + 1, offset=listed.offset)
-        return rows, count_meetings(connection)
+        return rows, count_meetings(connection, **chosen)
 
     rows, counts = await archive.execute_fn(read)
     context = {

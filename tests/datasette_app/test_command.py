@@ -49,7 +49,7 @@ def test_serve_until_sigterm(connection: psycopg.Connection, database: Url, arch
     archives.publish("springfield", "The council spoke of bike lanes. <script>alert(1)</script>")
     archives.add_image("springfield", "images/CityCouncil/2024-03-05/1.png")
     with serving(database, archives) as (process, address), httpx2.Client(base_url=address, timeout=60) as client:
-        assert '<a href="/springfield">Springfield</a>' in client.get("/").text
+        assert '<a href="/springfield"><bdi>Springfield</bdi></a>' in client.get("/").text
         assert "<script>alert(1)" not in client.get("/springfield/minutes?_search=lanes").text
         assert client.get("/-/images/springfield/CityCouncil/2024-03-05/1.png").content == b"\x89PNG of a page"
         # Datasette redirects paths with % to its own encoding.

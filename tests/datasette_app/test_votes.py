@@ -90,6 +90,17 @@ def test_a_meeting_has_its_votes_and_people(client: TestClient, database: Path) 
     assert '<a href="/-/meetings/springfield/2024-03-05/City%20Council"><bdi>City Council</bdi></a>' in person
 
 
+def test_the_people_of_a_site(client: TestClient) -> None:
+    page = fetch(client, "/-/people/springfield")
+    assert '<a href="/-/people/springfield/ellen-ortiz"><bdi>Ellen Ortiz</bdi></a>' in page
+    named = fetch(client, "/-/people/springfield?q=chen")
+    assert "Li Wei Chen" in named
+    assert "Ellen Ortiz" not in named
+    assert "No person named “nobody” was found" in fetch(client, "/-/people/springfield?q=nobody")
+    assert "This page of the list is empty." in fetch(client, "/-/people/springfield?page=2")
+    fetch(client, "/-/people/nowhere", 404)
+
+
 def test_the_page_of_a_person(client: TestClient) -> None:
     page = fetch(client, "/-/people/springfield/li-wei-chen")
     assert "Li Wei Chen" in page
