@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import uvicorn
@@ -20,11 +21,11 @@ from clerk.db.sites import SiteRow
 from clerk.publish.versions import SiteVersions
 from tests.archive.vote_pages import PAGE, publish_votes
 from tests.browser.conftest import open_window
-from tests.browser.test_accessibility import WIDTHS, violations
+from tests.browser.test_accessibility import violations
 
 ROOT = Path(__file__).parents[2]
 LONG_WORD = "x" * 200
-MEETING = "/-/meetings/springfield/2024-03-05/City%20Council"
+VARIANTS: tuple[tuple[int, Literal["light", "dark"]], ...] = ((1280, "light"), (390, "dark"))
 PAGES = (
     "/",
     "/-/search",
@@ -35,7 +36,7 @@ PAGES = (
     "/springfield/minutes?_search=ordinance",
     "/springfield/minutes/1",
     "/-/meetings/springfield",
-    MEETING,
+    "/-/meetings/springfield/2024-03-05/City%20Council",
     "/-/pages/springfield/minutes/2024-03-05/City%20Council/1?q=ordinance",
     "/-/votes/springfield",
     "/-/votes/springfield/1-1",
@@ -72,8 +73,7 @@ def test_every_page_is_accessible_and_fits_the_window(browser: Browser, serve_ur
     with open_window(browser, serve_url) as window:
         for path in PAGES:
             page = window.open(path)
-            assert LONG_WORD in page.content() if path == MEETING else True
-            for width, scheme in zip(WIDTHS, ("light", "dark"), strict=True):
+            for width, scheme in VARIANTS:
                 page.set_viewport_size({"width": width, "height": 800})
                 page.emulate_media(color_scheme=scheme)
                 overflow = page.evaluate("document.documentElement.scrollWidth") - width
