@@ -39,7 +39,8 @@ select p.id,
        exists (select 1 from PAGES o
                where KIND_O = :kind and o.date = :date and o.meeting = :meeting and o.page = :page - 1),
        exists (select 1 from PAGES o
-               where KIND_O = :kind and o.date = :date and o.meeting = :meeting and o.page = :page + 1)
+               where KIND_O = :kind and o.date = :date and o.meeting = :meeting and o.page = :page + 1),
+       (select count(*) from PAGES o where KIND_O = :kind and o.date = :date and o.meeting = :meeting)
 from PAGES p
 where KIND_P = :kind and p.date = :date and p.meeting = :meeting and p.page = :page
 order by p.id limit 1
@@ -94,15 +95,15 @@ def meeting_path(subdomain: str, day: str, meeting: str) -> str:
 
 def cite(site: str, kind: str, day: str, meeting: str, page: int, source_url: str | None) -> str:
     """`Springfield, City Council, minutes of 5 March 2024, page 7. https://…`"""
-    return f"{site}, {meeting}, {kind} of {_in_words(day)}, page {page}." + (f" {source_url}" if source_url else "")
+    return f"{site}, {meeting}, {kind} of {date_in_words(day)}, page {page}." + (f" {source_url}" if source_url else "")
 
 
 def cite_meeting(site: str, day: str, meeting: str) -> str:
     """`Springfield, City Council, meeting of 5 March 2024.`"""
-    return f"{site}, {meeting}, meeting of {_in_words(day)}."
+    return f"{site}, {meeting}, meeting of {date_in_words(day)}."
 
 
-def _in_words(day: str) -> str:
+def date_in_words(day: str) -> str:
     """`5 March 2024`; what is not a date stays as it is written."""
     try:
         when = date.fromisoformat(day)
@@ -122,6 +123,8 @@ class StoredPage:
     added_at: str | None
     has_previous: bool
     has_next: bool
+    page_count: int
+    """Of its document."""
 
 
 def read_page(connection: sqlite3.Connection, kind: str, day: str, meeting: str, page: int) -> StoredPage | None:
@@ -133,9 +136,9 @@ def read_page(connection: sqlite3.Connection, kind: str, day: str, meeting: str,
     row = connection.execute(query.replace("PAGES", table), place).fetchone()
     if row is None:
         return None
-    page_id, has_previous, has_next = row
+    page_id, has_previous, has_next, page_count = row
     text, page_image, source_url, added_at = _read_row(connection, kind, page_id)
-    return StoredPage(page_id, text, page_image, source_url, added_at, bool(has_previous), bool(has_next))
+    return StoredPage(page_id, text, page_image, source_url, added_at, bool(has_previous), bool(has_next), page_count)
 
 
 def load_hits(

@@ -26,7 +26,13 @@ from (DOCUMENTS)
 where (:body = '' or meeting = :body) and (:year = '' or substr(date, 1, 4) = :year)
 group by 1, 2 order by 1 desc, 2 limit :limit offset :offset
 """
-_COUNTS = "select COLUMN, count(distinct date || ' ' || meeting) from (DOCUMENTS) group by 1 order by ORDER_BY"
+_COUNTS = """
+select COLUMN, count(distinct date || ' ' || meeting)
+from (DOCUMENTS)
+where ? = '' or FILTERED = ?1
+group by 1 order by ORDER_BY
+"""
+_YEAR = "substr(date, 1, 4)"
 _PAGES = """
 select p.kind, p.id, p.page, case when p.number <= :limit then p.text end, p.page_image, p.entities_json,
        count(*) over (partition by p.kind)
@@ -82,14 +88,14 @@ def list_meetings(
     return [MeetingRow(day, meeting, _in_order(kinds.split(","))) for day, meeting, kinds in rows]
 
 
-def count_meetings(connection: sqlite3.Connection) -> dict[str, dict[str, int]]:
-    """Numbers of meetings by body, the most frequent first, and by year, the newest first."""
+def count_meetings(connection: sqlite3.Connection, body: str = "", year: str = "") -> dict[str, dict[str, int]]:
+    """Numbers of meetings by body, the most frequent first, of a year; and by year, the newest first, of a body."""
     query = _COUNTS.replace("DOCUMENTS", _documents(connection))
-    by_body = query.replace("COLUMN", "meeting").replace("ORDER_BY", "2 desc, 1")
-    by_year = query.replace("COLUMN", "substr(date, 1, 4)").replace("ORDER_BY", "1 desc")
+    by_body = query.replace("COLUMN", "meeting").replace("FILTERED", _YEAR).replace("ORDER_BY", "2 desc, 1")
+    by_year = query.replace("COLUMN", _YEAR).replace("FILTERED", "meeting").replace("ORDER_BY", "1 desc")
     return {
-        name: {str(value): int(number) for value, number in connection.execute(counted)}
-        for name, counted in (("body", by_body), ("year", by_year))
+        name: {str(value): int(number) for value, number in connection.execute(counted, [chosen])}
+        for name, counted, chosen in (("body", by_body, year), ("year", by_year, body))
     }
 
 

@@ -13,8 +13,8 @@ from clerk.archive.hits import page_path
 from clerk.archive.pages import PAGE_TABLES, TABLES
 from clerk.archive.query import Query
 from clerk.datasette_app.lazy_datasette import ArchiveDatasette
-from clerk.datasette_app.meeting_pages import path_of
 from clerk.datasette_app.search_pages import mark
+from clerk.datasette_app.site_pages import path_of_image, path_of_meeting
 
 TRUNCATE_AFTER = 280
 """Characters of a text in a table."""
@@ -52,12 +52,12 @@ def render(row: Any, value: Any, column: str, table: str, database: str, dataset
     if (table, column) == ("votes", "result") and values.get("contradictory"):
         return Markup("contradictory, the page says {}").format(value or "nothing")
     if column == "meeting" and isinstance(value, str) and isinstance(day := values.get("date"), str):
-        return _link(path_of(datasette, database, day, value), value)
+        return _link(path_of_meeting(datasette, database, day, value), value)
     path = _page_path(values, table, database, datasette)
     if column == "page" and path is not None:
         return _link(path, value)
     if column == "page_image" and isinstance(value, str) and datasette.has_image(database, value):
-        return _link(datasette.urls.path(f"/-/images/{database}{quote(value)}"), value)
+        return _link(path_of_image(datasette, database, value), value)
     if table_query.get() is False or not isinstance(value, str):
         return None
     if column in _FINDINGS:

@@ -4,39 +4,62 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import sqlite3
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
 from datasette import hookimpl
 from datasette.utils.asgi import BadRequest, NotFound, Request, Response, asgi_send_file
+from jinja2 import Environment
 from markupsafe import Markup
 
+from clerk.archive.hits import date_in_words
 from clerk.archive.meetings import list_meetings
 from clerk.archive.pages import PAGE_TABLES
 from clerk.archive.query import ArchiveForm, InvalidQuery, parse
 from clerk.archive.search_tables import detect_form
 from clerk.datasette_app import cells, meeting_pages, query_limits, search_pages, vote_pages
 from clerk.datasette_app.lazy_datasette import ArchiveDatasette
+from clerk.datasette_app.site_pages import find_archive
 from clerk.documents.storage import local_copy
 from clerk.saved_searches import feeds
 
 _MAX_SITES = 500
 """Sites on the index page; the filter finds the others."""
+_PAGES: dict[str, Any] = {"facets": ["meeting"], "sort_desc": "date"}
 _TABLES: dict[str, dict[str, Any]] = {
-    "minutes": {"facets": ["meeting", "date"], "sort_desc": "date", "description": "A row per page of minutes."},
-    "agendas": {"facets": ["meeting", "date"], "sort_desc": "date", "description": "A row per page of an agenda."},
-    "other_documents": {
-        "facets": ["kind", "meeting", "date"],
-        "sort_desc": "date",
-        "description": "A row per page of a packet, ordinance, resolution, report or notice.",
+    "minutes": _PAGES | {"title": "Minutes", "description": "One row per page of minutes."},
+    "agendas": _PAGES | {"title": "Agendas", "description": "One row per page of an agenda."},
+    "other_documents": _PAGES
+    | {
+        "title": "Other documents",
+        "facets": ["kind", "meeting"],
+        "description": "One row per page of a packet, ordinance, resolution, report or notice.",
     },
-    "document_sources": {"description": "Where each document comes from, and when clerk found it."},
+    "document_sources": {
+        "title": "Sources of documents",
+        "sort_desc": "date",
+        "description": "One row per document: its address on the web, and when clerk found it.",
+    },
     "search_changes": {"hidden": True},
-    "votes": {"facets": ["result", "meeting"], "sort_desc": "date", "description": "A row per vote."},
-    "vote_rolls": {"facets": ["vote"], "description": "A row per person and vote."},
-    "people": {"sort_desc": "votes", "label_column": "name", "description": "A row per person that the pages name."},
+    "votes": {
+        "title": "Votes",
+        "facets": ["result", "meeting"],
+        "sort_desc": "date",
+        "description": "One row per vote that a page states.",
+    },
+    "vote_rolls": {"title": "Votes by person", "facets": ["vote"], "description": "One row per person and vote."},
+    "people": {
+        "title": "People",
+        "sort_desc": "votes",
+        "label_column": "name",
+        "description": "One row per person that the pages name.",
+    },
 }
+_STATIC = Path(__file__).parent / "static"
+_CONTENT_TYPES = {"clerk.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml"}
 _LATEST_MEETINGS = 10
 
 
@@ -72,6 +95,15 @@ def get_metadata(datasette: ArchiveDatasette) -> dict[str, Any]:
     return {"title": "Meeting archives", "databases": _DatabasesMetadata(datasette)}
 
 
+@hookimpl
+def prepare_jinja2_environment(env: Environment, datasette: ArchiveDatasette) -> None:
+    # Not by the hook extra_template_vars, which Datasette does not call for the page of an error.
+    style = (_STATIC / "clerk.css").read_bytes()
+    env.globals["style_path"] = f"/-/static-clerk/clerk.css?{hashlib.sha256(style).hexdigest()[:8]}"
+    env.globals["name_of_site"] = datasette.site_metadata.name
+    env.filters["date_in_words"] = date_in_words
+
+
 @hookimpl(trylast=True)
 def prepare_connection(conn: sqlite3.Connection) -> None:
     query_limits.limit(conn)
@@ -100,18 +132,15 @@ def render_cell(
 
 @hookimpl
 def extra_template_vars(database: str | None, view_name: str, datasette: ArchiveDatasette) -> Any:
-    """For the page of a site: its name, when it was published, and its latest meetings."""
+    """For the page of a site: when it was published, its latest meetings, and its feed."""
 
     async def read() -> dict[str, Any]:
         if database is None or view_name not in ("database", "DatabaseView"):
             return {}
-        archive = await meeting_pages.find_archive(datasette, database)
+        archive = await find_archive(datasette, database)
         rows = await archive.execute_fn(lambda connection: list_meetings(connection, limit=_LATEST_MEETINGS))
         return {
-            "site_name": datasette.site_metadata.name(database),
             "published_at": archive.version.published_at,
-            "votes_path": str(datasette.urls.path(f"/-/votes/{quote(database, safe='')}")),
-            "meetings_path": str(datasette.urls.path(f"/-/meetings/{quote(database, safe='')}")),
             "latest_meetings": meeting_pages.describe(datasette, database, rows),
             "feed_path": str(datasette.urls.path(f"/-/feeds/sites/{quote(database, safe='')}.atom")),
         }
@@ -124,12 +153,21 @@ def register_routes() -> list[tuple[str, Any]]:
     return [
         (r"^/$", index),
         (r"^/\.json$", index_as_json),
+        (r"^/-/static-clerk/(?P<name>clerk\.css|icon\.svg)$", static_file),
         (r"^/-/feeds/(?P<kind>sites|alerts)/(?P<name>[a-z0-9.-]+)\.atom$", feed),
         *search_pages.ROUTES,
         *meeting_pages.ROUTES,
         *vote_pages.ROUTES,
         (r"^/-/images/(?P<site>[^/]+)(?P<page_image>/.+)$", image),
     ]
+
+
+async def static_file(request: Request) -> Response:
+    name = request.url_vars["name"]
+    # The address of the style sheet changes with its content.
+    headers = {"Cache-Control": "public, max-age=604800"}
+    content = (_STATIC / name).read_text(encoding="utf-8")
+    return Response(content, content_type=_CONTENT_TYPES[name], headers=headers)
 
 
 async def index(datasette: ArchiveDatasette, request: Request) -> Response:
@@ -167,6 +205,7 @@ async def _sites(datasette: ArchiveDatasette, words: str) -> list[dict[str, Any]
                     "path": str(datasette.urls.database(archive.name)),
                     "meetings": str(datasette.urls.path(f"/-/meetings/{archive.name}")),
                     "votes": str(datasette.urls.path(f"/-/votes/{archive.name}")),
+                    "people": str(datasette.urls.path(f"/-/people/{archive.name}")),
                     "feed": str(datasette.urls.path(f"/-/feeds/sites/{archive.name}.atom")),
                 }
             )

@@ -6,64 +6,58 @@ import asyncio
 import sqlite3
 from dataclasses import asdict
 from typing import Any
-from urllib.parse import quote, unquote, urlencode
 
 from datasette.utils.asgi import NotFound, Request, Response
 
-from clerk.archive.hits import MEETING_ROUTE, cite_meeting, meeting_path, page_path
+from clerk.archive.hits import MEETING_ROUTE, cite_meeting, page_path
 from clerk.archive.meetings import Meeting, MeetingRow, count_meetings, list_meetings, read_meeting
 from clerk.archive.query import InvalidQuery, parse
 from clerk.archive.query_parser import MAX_LENGTH
-from clerk.datasette_app.lazy_datasette import Archive, ArchiveDatasette
+from clerk.datasette_app.lazy_datasette import ArchiveDatasette
 from clerk.datasette_app.search_pages import mark
+from clerk.datasette_app.site_pages import (
+    PER_PAGE,
+    ListPage,
+    find_archive,
+    path_of_image,
+    path_of_meeting,
+    url_part,
+)
 
-_PER_PAGE = 100
 _MAX_TEXT = 100_000
 """Characters of one page that are shown; the permanent page of the page has the rest."""
 
 
-def path_of(datasette: ArchiveDatasette, site: str, day: str, meeting: str) -> str:
-    return str(datasette.urls.path(meeting_path(site, day, meeting)))
-
-
 def describe(datasette: ArchiveDatasette, site: str, rows: list[MeetingRow]) -> list[dict[str, Any]]:
     """The meetings for a template, with their addresses."""
-    return [{**asdict(row), "path": path_of(datasette, site, row.date, row.meeting)} for row in rows]
+    return [{**asdict(row), "path": path_of_meeting(datasette, site, row.date, row.meeting)} for row in rows]
 
 
 async def show_meetings(datasette: ArchiveDatasette, request: Request) -> Response:
     """All meetings of a site, the newest first, by body and year."""
-    site = unquote(request.url_vars["site"], errors="replace")
+    site = url_part(request, "site")
     archive = await find_archive(datasette, site)
-    body, year = (request.args.get("body") or "")[:500], (request.args.get("year") or "")[:4]
-    page = parse_page(request)
+    limits = {"body": 500, "year": 4}
+    chosen = {name: (request.args.get(name) or "")[:length] for name, length in limits.items()}
+    listed = ListPage(datasette, request, MEETING_ROUTE, chosen)
 
     def read(connection: sqlite3.Connection) -> tuple[list[MeetingRow], dict[str, dict[str, int]]]:
-        rows = list_meetings(connection, body, year, _PER_PAGE + 1, (page - 1) * _PER_PAGE)
-        return rows, count_meetings(connection)
+        rows = list_meetings(connection, **chosen, limit=PER_PAGE + 1, offset=listed.offset)
+        return rows, count_meetings(connection, **chosen)
 
     rows, counts = await archive.execute_fn(read)
-
-    def link(**changes: Any) -> str:
-        values = {"body": body, "year": year, "page": 1} | changes
-        query = urlencode({name: value for name, value in values.items() if value and value != 1})
-        return str(datasette.urls.path(f"{MEETING_ROUTE}/{quote(site)}")) + (f"?{query}" if query else "")
-
     context = {
         "site": site,
         "name": datasette.site_metadata.name(site),
-        "meetings": describe(datasette, site, rows[:_PER_PAGE]),
+        "meetings": describe(datasette, site, rows[:PER_PAGE]),
         "counts": counts,
-        "chosen": {"body": body, "year": year},
-        "link": link,
-        "page": page,
-        "has_more": len(rows) > _PER_PAGE,
+        **listed.context(rows),
     }
     return Response.html(await datasette.render_template("meetings.html", context, request=request))
 
 
 async def show_meeting(datasette: ArchiveDatasette, request: Request) -> Response:
-    site, day, name = (unquote(request.url_vars[part], errors="replace") for part in ("site", "date", "meeting"))
+    site, day, name = (url_part(request, part) for part in ("site", "date", "meeting"))
     archive = await find_archive(datasette, site)
 
     def read(connection: sqlite3.Connection) -> Meeting | None:
@@ -71,7 +65,7 @@ async def show_meeting(datasette: ArchiveDatasette, request: Request) -> Respons
 
     meeting = await archive.execute_fn(read)
     if meeting is None:
-        raise NotFound("There is no such meeting")
+        raise NotFound("The archive has no such meeting")
     words = (request.args.get("q") or "")[:MAX_LENGTH]
     site_name = datasette.site_metadata.name(site)
     context = {
@@ -82,7 +76,7 @@ async def show_meeting(datasette: ArchiveDatasette, request: Request) -> Respons
         "votes": meeting.votes,
         "people": meeting.people,
         "citation": cite_meeting(site_name, day, name),
-        "permanent_path": path_of(datasette, site, day, name),
+        "permanent_path": path_of_meeting(datasette, site, day, name),
         "q": words,
     }
     return Response.html(await datasette.render_template("meeting_page.html", context, request=request))
@@ -107,24 +101,11 @@ def _documents(datasette: ArchiveDatasette, site: str, meeting: Meeting, words: 
                     "text": mark(query.highlight(text) if query else text),
                     "is_cut": len(page.text) > _MAX_TEXT,
                     "path": str(datasette.urls.path(path)),
-                    "image": str(datasette.urls.path(f"/-/images/{site}{quote(image)}")) if image else None,
+                    "image": path_of_image(datasette, site, image) if image else None,
                 }
             )
         documents.append({"document": document, "kind": document.kind, "pages": pages})
     return documents
-
-
-def parse_page(request: Request) -> int:
-    """The page of a list; 1 if the parameter is no number."""
-    number = request.args.get("page") or ""
-    return max(1, int(number)) if number.isascii() and number.isdigit() and len(number) < 8 else 1
-
-
-async def find_archive(datasette: ArchiveDatasette, site: str) -> Archive:
-    try:
-        return await asyncio.to_thread(datasette.archive, site)
-    except KeyError:
-        raise NotFound("There is no such site") from None
 
 
 ROUTES = [

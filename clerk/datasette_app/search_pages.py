@@ -7,19 +7,20 @@ import re
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlencode
+from urllib.parse import urlencode
 
 from datasette.utils import tilde_decode
 from datasette.utils.asgi import BadRequest, NotFound, Request, Response
 from markupsafe import Markup
 
 from clerk.archive.content_hash import open_readonly
-from clerk.archive.hits import PAGE_ROUTE, Hit, StoredPage, cite, meeting_path, page_path, read_page
+from clerk.archive.hits import PAGE_ROUTE, Hit, StoredPage, cite, date_in_words, page_path, read_page
 from clerk.archive.pages import TABLES
 from clerk.archive.query import HIGHLIGHT, InvalidQuery, parse
 from clerk.archive.query_parser import MAX_LENGTH
 from clerk.datasette_app import query_limits
 from clerk.datasette_app.lazy_datasette import ArchiveDatasette
+from clerk.datasette_app.site_pages import find_archive, path_of_image, path_of_meeting, url_part
 from clerk.publish.published_search import search_published
 from clerk.publish.search_csv import SearchCsv, file_name
 from clerk.publish.search_form import PAGE_SIZE, SearchForm, count_pages
@@ -62,7 +63,7 @@ async def show_search_as_json(datasette: ArchiveDatasette, request: Request) -> 
 
 
 async def show_search_as_csv(datasette: ArchiveDatasette, request: Request) -> Response:
-    form, _, _ = _read_form(datasette, request)
+    form, _, _ = await _read_form(datasette, request)
     query, query_error = form.parse_query()
     if query is None:
         raise BadRequest(query_error or "the parameter q is missing")
@@ -74,18 +75,18 @@ async def show_search_as_csv(datasette: ArchiveDatasette, request: Request) -> R
     return Response(text, content_type="text/csv; charset=utf-8", headers=headers)
 
 
-def _read_form(datasette: ArchiveDatasette, request: Request) -> tuple[SearchForm, list[str], str]:
+async def _read_form(datasette: ArchiveDatasette, request: Request) -> tuple[SearchForm, list[str], str]:
     """The form, what is wrong with its values, and the site that the path names, if any."""
     values = {name: request.args.get(name) or "" for name in asdict(SearchForm())}
     site = tilde_decode(request.url_vars["site"]) if "site" in request.url_vars else ""
     form, warnings = SearchForm.read(values | ({"site": site} if site else {}))
     if site:
-        _require(datasette, site)
+        await find_archive(datasette, site)
     return form, warnings, site
 
 
 async def _search(datasette: ArchiveDatasette, request: Request) -> dict[str, Any]:
-    form, warnings, site = _read_form(datasette, request)
+    form, warnings, site = await _read_form(datasette, request)
     path = str(datasette.urls.database(site)) + "/search" if site else str(datasette.urls.path(_PATH))
     # The path names the site, so the links need not.
     linked = replace(form, site="") if site else form
@@ -137,16 +138,16 @@ def _as_dict(datasette: ArchiveDatasette, hit: Hit) -> dict[str, Any]:
         "site_name": name,
         "citation": cite(name, *place, hit.source_url),
         "path": str(datasette.urls.path(hit.path)),
-        "meeting_path": str(datasette.urls.path(meeting_path(hit.subdomain, hit.date, hit.meeting))),
+        "meeting_path": path_of_meeting(datasette, hit.subdomain, hit.date, hit.meeting),
     }
 
 
 async def show_page(datasette: ArchiveDatasette, request: Request) -> Response:
-    parts = {name: unquote(value, errors="replace") for name, value in request.url_vars.items()}
+    parts = {name: url_part(request, name) for name in request.url_vars}
     site, kind, meeting, number = parts["site"], parts["kind"], parts["meeting"], int(parts["page"])
-    archive = _require(datasette, site)
+    archive = await find_archive(datasette, site)
     if kind not in TABLES:
-        raise NotFound("There is no such page")
+        raise NotFound("The archive has no such page")
 
     def read() -> StoredPage | None:
         with open_readonly(Path(archive.path)) as connection:
@@ -155,7 +156,7 @@ async def show_page(datasette: ArchiveDatasette, request: Request) -> Response:
 
     page = await asyncio.to_thread(read)
     if page is None:
-        raise NotFound("There is no such page")
+        raise NotFound("The archive has no such page")
     words = (request.args.get("q") or "")[:MAX_LENGTH]
     try:
         text = parse(words).highlight(page.text)
@@ -169,7 +170,10 @@ async def show_page(datasette: ArchiveDatasette, request: Request) -> Response:
 
     image = page.page_image if page.page_image and datasette.image(site, page.page_image) else None
     context = {
-        "title": f"{meeting}, {kind} of {parts['date']}, page {number}",
+        "title": f"{meeting}, {kind} of {date_in_words(parts['date'])}, page {number}",
+        "meeting": meeting,
+        "date": parts["date"],
+        "number": number,
         "site": site,
         "site_name": name,
         "site_path": datasette.urls.database(site),
@@ -177,20 +181,13 @@ async def show_page(datasette: ArchiveDatasette, request: Request) -> Response:
         "text": mark(text),
         "permanent_path": str(datasette.urls.path(page_path(site, kind, parts["date"], meeting, number))),
         "citation": cite(name, kind, parts["date"], meeting, number, page.source_url),
-        "meeting_path": datasette.urls.path(meeting_path(site, parts["date"], meeting)),
+        "meeting_path": path_of_meeting(datasette, site, parts["date"], meeting),
         "row_path": datasette.urls.row(site, TABLES[kind], page.id),
-        "image_path": datasette.urls.path(f"/-/images/{site}{image}") if image else None,
+        "image_path": path_of_image(datasette, site, image) if image else None,
         "previous": link(number - 1) if page.has_previous else None,
         "next": link(number + 1) if page.has_next else None,
     }
     return Response.html(await datasette.render_template("page.html", context, request=request))
-
-
-def _require(datasette: ArchiveDatasette, site: str) -> Any:
-    try:
-        return datasette.archive(site)
-    except KeyError:
-        raise NotFound("There is no such site") from None
 
 
 def mark(text: str) -> Markup:

@@ -79,7 +79,7 @@ class SiteMetadata:
         place = ", ".join(filter(None, (site.kind, site.state, site.country)))
         fields = {
             "title": self.name(subdomain),
-            "description": f"Meeting records: {place}" if place else "Meeting records",
+            "description": f"Records of public meetings: {place}" if place else "Records of public meetings",
             "source": extra.get("source"),
             "source_url": extra.get("source_url") or extra.get("site"),
             "about": extra.get("about"),

@@ -5,7 +5,7 @@ Each condition is one alert with a count and a few names, however many sites it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from clerk.errors import job_error_class, remedy_for
@@ -182,45 +182,38 @@ def _increasing_failures(status: PipelineStatus) -> list[Alert]:
 
 
 def _failing_sources(status: PipelineStatus) -> list[Alert]:
-    groups = [row for row in status.failing if row["kind"] == "source"]
-    if not groups:
-        return []
-    sites, names = _count(groups), _names(groups)
-    what = (
-        f"the last fetch of {pluralize(sites, 'site')} failed ({_codes(groups, 'sites')}): {first_names(names, sites)}"
-    )
-    return [Alert("source", what, _remedy(groups, "fetch"), sites, _oldest(row["since"] for row in groups))]
+    what = "the last fetch of {sites} failed ({codes})"
+    return _failing_sites(status, "source", what, lambda groups: _remedy(groups, "fetch"))
 
 
 def _failed_runs(status: PipelineStatus) -> list[Alert]:
     """Runs that failed after the fetch."""
-    groups = [row for row in status.failing if row["kind"] == "failed"]
-    if not groups:
-        return []
-    sites, names = _count(groups), _names(groups)
-    what = f"the last run of {pluralize(sites, 'site')} failed ({_codes(groups, 'sites')}): {first_names(names, sites)}"
-    since = _oldest(row["since"] for row in groups)
-    return [Alert("failed", what, _remedy(groups), sites, since, site=_only_site(names, sites))]
+    return _failing_sites(status, "failed", "the last run of {sites} failed ({codes})", _remedy)
 
 
 def _partial_runs(status: PipelineStatus) -> list[Alert]:
-    groups = [row for row in status.failing if row["kind"] == "partial"]
-    if not groups:
-        return []
-    sites, names = _count(groups), _names(groups)
-    what = f"the last run of {pluralize(sites, 'site')} was partial: {first_names(names, sites)}"
-    remedy = f"see what is missing: clerk why {names[0]}"
-    return [Alert("partial", what, remedy, sites, _oldest(row["since"] for row in groups))]
+    remedy = "see what is missing: clerk why {site}"
+    return _failing_sites(status, "partial", "the last run of {sites} was partial", remedy)
 
 
 def _sites_without_documents(status: PipelineStatus) -> list[Alert]:
-    groups = [row for row in status.failing if row["kind"] == "no_documents"]
+    remedy = "is it the right address or folder? clerk site show {site}; correct it: clerk site edit {site}"
+    return _failing_sites(status, "no_documents", "the source of {sites} has no documents", remedy)
+
+
+def _failing_sites(
+    status: PipelineStatus, kind: str, what: str, remedy: str | Callable[[list[Row]], str]
+) -> list[Alert]:
+    """The alert about the sites whose last run ended in one way, if there are any."""
+    groups = [row for row in status.failing if row["kind"] == kind]
     if not groups:
         return []
     sites, names = _count(groups), _names(groups)
-    what = f"the source of {pluralize(sites, 'site')} has no documents: {first_names(names, sites)}"
-    remedy = f"is it the right address or folder? clerk site show {names[0]}; correct it: clerk site edit {names[0]}"
-    return [Alert("no_documents", what, remedy, sites, _oldest(row["since"] for row in groups))]
+    what = what.format(sites=pluralize(sites, "site"), codes=_codes(groups, "sites"))
+    remedy = remedy.format(site=names[0]) if isinstance(remedy, str) else remedy(groups)
+    since = _oldest(row["since"] for row in groups)
+    what = f"{what}: {first_names(names, sites)}"
+    return [Alert(kind, what, remedy, sites, since, site=_only_site(names, sites))]
 
 
 def _count(groups: list[Row]) -> int:

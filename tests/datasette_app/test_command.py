@@ -50,7 +50,7 @@ def test_serve_until_sigterm(connection: psycopg.Connection, database: Url, arch
     archives.publish("springfield", "The council spoke of bike lanes. <script>alert(1)</script>")
     archives.add_image("springfield", "images/CityCouncil/2024-03-05/1.png")
     with serving(database, archives) as (process, address), httpx2.Client(base_url=address, timeout=60) as client:
-        assert '<a href="/springfield">Springfield</a>' in client.get("/").text
+        assert '<a href="/springfield"><bdi>Springfield</bdi></a>' in client.get("/").text
         assert "<script>alert(1)" not in client.get("/springfield/minutes?_search=lanes").text
         assert client.get("/-/images/springfield/CityCouncil/2024-03-05/1.png").content == b"\x89PNG of a page"
         # Datasette redirects paths with % to its own encoding.
@@ -78,7 +78,7 @@ def test_an_unreachable_database_does_not_delay_serving(archives: Archives) -> N
             assert "site names cannot be read from the database" in process.stderr.readline()
             match = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
             assert match
-            assert '<a href="/springfield">springfield</a>' in httpx2.get(match[0], timeout=60).text
+            assert '<a href="/springfield"><bdi>springfield</bdi></a>' in httpx2.get(match[0], timeout=60).text
         finally:
             process.kill()
 
@@ -94,7 +94,7 @@ def test_archives_that_are_published_later_appear(database: Url, archives: Archi
         archives.publish("springfield", "one")
         page = client.get("/").text
         assert "Nothing has been published yet." not in page
-        assert '<a href="/springfield">springfield</a>' in page
+        assert '<a href="/springfield"><bdi>springfield</bdi></a>' in page
 
 
 def test_a_missing_datasette_names_the_package_to_install(database: Url, archives: Archives, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_the_tables_link_to_a_page_per_vote_and_person(client: TestClient) -> No
 def test_the_page_of_a_vote(client: TestClient) -> None:
     page = fetch(client, "/-/votes/springfield/1-1")
     assert "to adopt Ordinance 12" in page
-    assert '<a href="/-/people/springfield/ellen-ortiz"><bdi>Ortiz</bdi></a></td><td>nay</td>' in page
+    assert '<a href="/-/people/springfield/ellen-ortiz"><bdi>Ortiz</bdi></a></dt><dd>nay</dd>' in page
     path = "/-/pages/springfield/minutes/2024-03-05/City%20Council/1"
     assert f'<a href="{path}">minutes, page 1</a>' in page
     fetch(client, path)
@@ -88,6 +88,17 @@ def test_a_meeting_has_its_votes_and_people(client: TestClient, database: Path) 
     assert '<a href="/-/people/springfield/ellen-ortiz"><bdi>Ellen Ortiz</bdi></a>' in page
     person = fetch(client, "/-/people/springfield/li-wei-chen")
     assert '<a href="/-/meetings/springfield/2024-03-05/City%20Council"><bdi>City Council</bdi></a>' in person
+
+
+def test_the_people_of_a_site(client: TestClient) -> None:
+    page = fetch(client, "/-/people/springfield")
+    assert '<a href="/-/people/springfield/ellen-ortiz"><bdi>Ellen Ortiz</bdi></a>' in page
+    named = fetch(client, "/-/people/springfield?q=chen")
+    assert "Li Wei Chen" in named
+    assert "Ellen Ortiz" not in named
+    assert "No person named “nobody” was found" in fetch(client, "/-/people/springfield?q=nobody")
+    assert "This page of the list is empty." in fetch(client, "/-/people/springfield?page=2")
+    fetch(client, "/-/people/nowhere", 404)
 
 
 def test_the_page_of_a_person(client: TestClient) -> None:

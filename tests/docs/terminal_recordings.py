@@ -1,6 +1,7 @@
 """Records docs/images/demo.svg and up.svg, terminal recordings of real runs: python -m tests.docs.terminal_recordings
 
-Each frame of the animation is a screen of the terminal. Pauses are shortened, and the path of the checkout is replaced.
+Each frame of the animation is a screen of the terminal. Pauses are shortened, long runs are played faster, and the path
+of the checkout is replaced.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ CLERK = (sys.executable, "-m", "clerk")
 COLUMNS, LINES = 100, 30
 _MIN_FRAME, _MAX_FRAME, _LAST_FRAME = 0.12, 1.2, 5.0
 """Seconds that a frame is shown."""
+_MAX_PLAYED = 20.0
+"""Seconds of all frames but the last."""
+_REDRAW = 0.03
+"""Seconds: after a longer pause, the program has drawn the whole screen."""
 _COLUMN, _LINE, _MARGIN = 8.4, 18, 12
 _COLOURS = {
     "default": "#d8dee9",
@@ -99,13 +104,22 @@ class Recorder:
         stream = pyte.ByteStream(screen)
         stream.feed(f"\x1b[32m$\x1b[0m {prompt}\r\n".encode())
         shown: list[tuple[float, Screen]] = [(self.chunks[0][0] - _MAX_FRAME, _cells(screen))]
-        for at, chunk in self.chunks:
-            stream.feed(chunk.replace(str(home).encode(), b"~/clerk/.clerk").replace(str(ROOT).encode(), b"~/clerk"))
-            if at - shown[-1][0] >= _MIN_FRAME and _cells(screen) != shown[-1][1]:
+        following = [at for at, _ in self.chunks[1:]]
+        for (at, chunk), next_at in zip(self.chunks, following, strict=False):
+            stream.feed(_with_neutral_paths(chunk, home))
+            is_complete = next_at - at >= _REDRAW
+            if is_complete and at - shown[-1][0] >= _MIN_FRAME and _cells(screen) != shown[-1][1]:
                 shown.append((at, _cells(screen)))
+        stream.feed(_with_neutral_paths(self.chunks[-1][1], home))
         ends = [at for at, _ in shown[1:]]
-        frames = [Frame(cells, min(end - at, _MAX_FRAME)) for (at, cells), end in zip(shown, ends, strict=False)]
+        pauses = [min(end - at, _MAX_FRAME) for (at, _), end in zip(shown, ends, strict=False)]
+        speed = max(1.0, sum(pauses) / _MAX_PLAYED)
+        frames = [Frame(cells, pause / speed) for (_, cells), pause in zip(shown, pauses, strict=False)]
         return [*frames, Frame(_cells(screen), _LAST_FRAME)]
+
+
+def _with_neutral_paths(output: bytes, home: Path) -> bytes:
+    return output.replace(str(home).encode(), b"~/clerk/.clerk").replace(str(ROOT).encode(), b"~/clerk")
 
 
 def _cells(screen: pyte.Screen) -> Screen:
@@ -113,11 +127,11 @@ def _cells(screen: pyte.Screen) -> Screen:
 
 
 def _runs(line: Mapping[int, pyte.screens.Char]) -> Iterator[tuple[str, str, bool]]:
-    text, style = "", ("default", False)
+    text, style = "", (_COLOURS["default"], False)
     for column in range(COLUMNS):
         cell = line[column]
         colour = cell.fg.removeprefix("bright")
-        new = (colour if colour in _COLOURS else "default", cell.bold)
+        new = (_COLOURS.get(colour) or f"#{colour}", cell.bold)
         if new != style and text:
             yield text, *style
             text = ""
@@ -162,7 +176,7 @@ def _draw_line(cells: Cells) -> str:
             weight = ' font-weight="bold"' if bold else ""
             drawn.append(
                 f'<text x="{column * _COLUMN:g}" y="{_LINE - 4}" textLength="{len(text) * _COLUMN:g}"'
-                f' fill="{_COLOURS[colour]}"{weight}>{escape(text)}</text>'
+                f' fill="{colour}"{weight}>{escape(text)}</text>'
             )
         column += len(text)
     return "".join(drawn)
@@ -178,6 +192,8 @@ def record_demo(home: Path) -> None:
 def record_up(home: Path, documents: Path) -> None:
     """`clerk up`, to which a town is added while it runs."""
     environment = {**os.environ, "CLERK_HOME": str(home)}
+    # Otherwise the first screen is full of migrations.
+    subprocess.run([*CLERK, "db", "up"], env=environment, check=True, cwd=home.parent, capture_output=True)
     recorder = Recorder([*CLERK, "up"], environment, home.parent)
     recorder.read(until=b"http://")
     subprocess.run(
