@@ -55,7 +55,9 @@ def rows(page: str) -> list[list[str]]:
 
 
 def test_none(client: TestClient) -> None:
-    assert "Nothing has failed." in fetch(client, "/failures")
+    page = fetch(client, "/failures")
+    assert "Nothing has failed." in page
+    assert "<select" not in page, "there is nothing to filter"
     assert "No failure matches these filters." in fetch(client, "/failures/documents")
 
 

@@ -28,8 +28,16 @@ def _skipped(connection: psycopg.Connection) -> None:
 
 
 def test_a_date_is_checked_confirmed_and_stored(action_client: TestClient, connection: psycopg.Connection) -> None:
+    connection.execute(
+        "insert into skipped_entries (subdomain, source_key, name, reason_code, reason)"
+        " values ('town', 'file y', 'photo.jpg', 'UnreadableType',"
+        " 'photo.jpg (document of photo, without a date) is an image, which clerk does not read')"
+    )
     page = html.unescape(fetch(action_client, "/skipped"))
     assert f"/skipped/date?{urlencode(FORM)}" in page
+    assert "<bdi>Is an image, which clerk does not read</bdi>" in page
+    assert page.count("Set the date…") == 1, "a date does not help an image"
+    assert page.count("Ignore…") == 2
     form = html.unescape(fetch(action_client, f"/skipped/date?{urlencode(FORM)}"))
     assert "no date was found" in form
     wrong = fetch(action_client, f"/skipped/date?{urlencode({**FORM, 'date': '5 March', 'meeting': 'Board'})}", 400)
