@@ -13,10 +13,12 @@ _INVALID = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\ufff
 _BIDI_OVERRIDES = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _JOB = re.compile(r"(\bjob [0-9]{1,18}\b)")
 _COMMAND = re.compile(
-    r"(`[^`]+`|\bclerk (?:(?:site|db|alert|plugins|legacy) )?[a-z][a-z-]*"
-    r"(?: (?!--|(?:and|or|then|with|to|in|on|if|for|as|lists?|shows?)\b)[^;,)\s]+)?(?: [A-Z]+\b)*(?: --[^;,)\s]+(?: [^;,)\s-][^;,)\s]*)?)*)"
+    r"(`[^`]+`|\bclerk (?!(?:does|is|has|can|cannot|reads|finds|looks)\b)"
+    r"(?:(?:site|db|alert|plugins|legacy) )?[a-z][a-z-]*"
+    r"(?: (?!--|(?:and|or|then|with|to|in|on|if|for|as|lists?|shows?)\b)[^;,)\s]+)?"
+    r"(?: [A-Z]+\b)*(?: --[^;,)\s]+(?: [^;,)\s-][^;,)\s]*)?)*)"
 )
-"""What stands in backticks; or `clerk`, its command, at most one positional argument, names in capitals, then options."""
+"""What stands in backticks; or `clerk`, its command, at most one argument, names in capitals, then options."""
 
 
 def sanitize_text(text: str) -> str:

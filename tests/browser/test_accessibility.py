@@ -74,6 +74,7 @@ def test_every_page_is_accessible_and_fits_the_window(browser: Browser, editable
         problems: list[str] = []
         for path in [*PAGES, *linked_pages(window)]:
             page = window.open(path)
+            page.evaluate("document.querySelectorAll('details').forEach(part => { part.open = true })")
             for width in WIDTHS:
                 page.set_viewport_size({"width": width, "height": 800})
                 overflow = page.evaluate("document.documentElement.scrollWidth") - width

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from clerk.errors import PdfBroken
 from tests.web.conftest import fetch
-from tests.web.test_actions import execute, form_of, preview
+from tests.web.test_actions import execute, preview, form_of, preview
 
 
 @pytest.fixture
@@ -142,7 +142,13 @@ def test_a_selection_of_groups_is_retried(
     page = fetch(action_client, "/failures")
     assert 'form="selection" name="item" id="item-ocr-PdfBroken" value="ocr:PdfBroken"' in page
     assert 'value="fetch:DownloadFailed"' not in page, "it is retried automatically"
-    path, message = execute(action_client, "retry-selected", items="ocr:PdfBroken ocr:unknown")
+    connection.execute(
+        "update content_item_pipeline_state set error_code = 'PdfTimeout' where content_item_id ="
+        " (select min(content_item_id) from failing_documents where subdomain = 'springfield' and error_code = 'PdfBroken')"
+    )
+    groups = "ocr:PdfBroken ocr:PdfTimeout ocr:unknown"
+    assert preview(action_client, "retry-selected", items=groups).count("<li>springfield: ") == 1, "a line per site"
+    path, message = execute(action_client, "retry-selected", items=groups)
     assert path == "/failures"
     assert message.startswith("121 units of 2 sites retried.")
 

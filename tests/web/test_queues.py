@@ -16,7 +16,10 @@ def test_empty_queues(client: TestClient, action_client: TestClient) -> None:
     """Every queue is listed, so that it can be paused before it has jobs."""
     page = fetch(client, "/queues")
     for queue in QUEUES:
-        assert re.search(rf'<th scope="row">{stage_name(queue)}(<br>.*)?</th>\n<td class="number"><span class="muted">0</span></td>', page)
+        assert re.search(
+            rf'<th scope="row">{stage_name(queue)}(<br>.*)?</th>\n<td class="number"><span class="muted">0</span></td>',
+            page,
+        )
         assert f'href="/actions/pause?queue={queue}"' in fetch(action_client, "/queues")
     assert "Compile<br><small><code>compilation</code></small>" in page, "the name that commands take"
     assert "There are no workers." in page

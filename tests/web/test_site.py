@@ -134,7 +134,7 @@ def test_the_remedy_links_to_the_failures(client: TestClient, connection: Connec
          ["path", "clerk site show town", "clerk site edit town"]),
         ("clerk retry town --stage ocr, or clerk alert remove and add; clerk site date town FILE DATE",
          ["clerk retry town --stage ocr", "clerk alert remove", "clerk site date town FILE DATE"]),
-        ("wait", []),
+        ("wait; clerk does not read images", []),
     ],
 )  # fmt: skip
 def test_commands_in_a_remedy(remedy: str, commands: list[str]) -> None:
@@ -233,9 +233,9 @@ def test_skipped_entries_are_shown_with_what_to_do(client: TestClient, connectio
     page = fetch(client, "/sites/town")
     assert "1 entry of the source did not become a document" in page
     assert "<code>clerk site date town FILE DATE</code>" in page
-    for page in (page, fetch(client, "/skipped")):
-        assert "<bdi>a.pdf</bdi></th>" in page
-        assert "<bdi>Has no date</bdi></td>" in page, "without the name again"
+    for shown in (page, fetch(client, "/skipped")):
+        assert "<bdi>a.pdf</bdi></th>" in shown
+        assert "<bdi>Has no date</bdi></td>" in shown, "without the name again"
     everything = str(client.get("/skipped?site=town&state=").text)
     assert "read by the next run" in everything
     assert "<script>alert" not in everything

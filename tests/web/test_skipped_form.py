@@ -62,7 +62,10 @@ def test_a_date_is_checked_confirmed_and_stored(action_client: TestClient, conne
 
 def test_an_entry_is_ignored_and_reported_again(action_client: TestClient, connection: psycopg.Connection) -> None:
     assert execute(action_client, "ignore-entry", **FORM)[1] == f"{FILE} of town is ignored."
-    assert "Report again" in fetch(action_client, "/skipped?state=ignored")
+    ignored = fetch(action_client, "/skipped?state=ignored")
+    assert "Report again" in ignored
+    assert ">town (1)</option>" in ignored
+    assert ">town (0)</option>" in fetch(action_client, "/skipped"), "as many as the page lists"
     assert execute(action_client, "report-entry", **FORM)[1] == f"{FILE} of town is reported again."
     assert connection.execute("select state from skipped_documents").fetchall() == [("open",)]
 

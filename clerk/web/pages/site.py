@@ -48,8 +48,8 @@ _PUBLICATIONS = sql.SQL("""
 # Repairs and operator actions, the latest first.
 _EVENTS = sql.SQL("""
     select * from (
-        select at, 'reconciliation' as actor, null as via, replace(kind, '_', ' ') as what, found || '; ' || done as detail,
-               null::jsonb as fields, error
+        select at, 'reconciliation' as actor, null as via, replace(kind, '_', ' ') as what,
+               found || '; ' || done as detail, null::jsonb as fields, error
         from recent_repairs where subdomain = %(subdomain)s
         union all
         select at, actor, via, action, null, detail, null
