@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from clerk.errors import PdfBroken
 from tests.web.conftest import fetch
-from tests.web.test_actions import execute, preview, form_of, preview
+from tests.web.test_actions import execute, form_of, preview
 
 
 @pytest.fixture
@@ -144,7 +144,8 @@ def test_a_selection_of_groups_is_retried(
     assert 'value="fetch:DownloadFailed"' not in page, "it is retried automatically"
     connection.execute(
         "update content_item_pipeline_state set error_code = 'PdfTimeout' where content_item_id ="
-        " (select min(content_item_id) from failing_documents where subdomain = 'springfield' and error_code = 'PdfBroken')"
+        " (select min(content_item_id) from failing_documents"
+        " where subdomain = 'springfield' and error_code = 'PdfBroken')"
     )
     groups = "ocr:PdfBroken ocr:PdfTimeout ocr:unknown"
     assert preview(action_client, "retry-selected", items=groups).count("<li>springfield: ") == 1, "a line per site"
