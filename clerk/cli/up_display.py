@@ -223,7 +223,7 @@ def count_sites(status: PipelineStatus) -> str:
     if not status.sites:
         return "no sites: add one with `clerk site add`, and clerk starts it automatically"
     parts = [
-        f"{status.sites[stage]:,} {f'in {stage_name(stage)}' if stage in STAGES else stage}"
+        f"{status.sites[stage]:,} {f'in {stage_name(stage)}' if stage in STAGES else stage_name(stage).lower()}"
         for stage in ("never run", *STAGES, "completed")
         if stage in status.sites
     ]
