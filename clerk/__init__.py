@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from clerk.sources.http.client import FetchResult, HttpResponse, Validators
     from clerk.sources.link_parser import Link, LinkPage
     from clerk.sources.parse import find_date, find_kind
-    from clerk.sources.rows import Row, RowPage
+    from clerk.sources.rows import Cell, Row, RowLink, RowPage
 
 API_VERSION = 1
 """Version of the public API. It increases when something is added, so that a plugin can require what it uses; what is
@@ -25,6 +25,7 @@ removed or changed is announced in CHANGELOG.md one version ahead."""
 
 __all__ = [
     "API_VERSION",
+    "Cell",
     "DocumentRef",
     "FetchResult",
     "Fetcher",
@@ -34,6 +35,7 @@ __all__ = [
     "OcrEngine",
     "OcrResult",
     "Row",
+    "RowLink",
     "RowPage",
     "Sink",
     "Site",
@@ -48,6 +50,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Cell": "clerk.sources.rows",
     "DocumentRef": "clerk.documents.repository",
     "FetchResult": "clerk.sources.http.client",
     "Fetcher": "clerk.sources.fetcher",
@@ -57,6 +60,7 @@ _MODULES = {
     "OcrEngine": "clerk.ocr.ocr_engine",
     "OcrResult": "clerk.ocr.tesseract",
     "Row": "clerk.sources.rows",
+    "RowLink": "clerk.sources.rows",
     "RowPage": "clerk.sources.rows",
     "Sink": "clerk.sources.http.body",
     "Site": "clerk.sources.fetcher",

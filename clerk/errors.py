@@ -430,7 +430,8 @@ class SourceUnreadable(FetchError):
     code = "SourceUnreadable"
     remedy = (
         "open the address in a browser: is it the page with the meetings? Correct scraper or extra (clerk site edit"
-        " SITE, clerk plugins --fetcher NAME), then retry; if it is, its form has changed: update clerk or the plugin"
+        " SITE, clerk plugins --fetcher NAME), then retry; if it is, its form has changed: update clerk, or correct the"
+        " selector in the plugin"
     )
     retryable = False
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from clerk.error_causes import classify
 from clerk.errors import DiskFailed, DiskFull, HostError, HostOutOfMemory, HostOutOfResources
+from clerk.humanize import format_bytes
 
 _PROBE_BYTES = 1 << 16
 _MIN_FREE_SHARE = 0.05
@@ -116,7 +117,7 @@ def _disk_space(folder: Path) -> tuple[int, int]:
 
 def _space(folder: Path) -> str:
     free, total = _disk_space(folder)
-    return f"{free / 1e6:,.1f} of {total / 1e6:,.1f} MB are free"
+    return f"{format_bytes(free)} of {format_bytes(total)} are free"
 
 
 def _resource_problem() -> HostError | None:

@@ -17,6 +17,11 @@ def pluralize(number: int, singular: str, plural: str | None = None) -> str:
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
+def shorten(text: str, length: int = 60) -> str:
+    """The beginning of a text, such as an address, that may be too long for a message."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
 def join_words(words: Sequence[str], conjunction: str = "and") -> str:
     if len(words) < 2:
         return "".join(words)

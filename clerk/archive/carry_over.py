@@ -16,6 +16,7 @@ from clerk.archive.content_hash import OTHER_DOCUMENTS
 from clerk.archive.pages import CarriedOver
 from clerk.errors import PagesWouldVanish
 from clerk.extraction.schema import with_result_text
+from clerk.humanize import pluralize
 from clerk.object_storage.path import StoragePath
 
 _COLUMNS = "id, meeting, date, page, text, page_image, entities_json, votes_json"
@@ -69,8 +70,9 @@ def carry_over(
             has_intact_copy = True
     if missing and published.is_published and not has_intact_copy:
         first = min(missing, key=lambda document: (document.date, document.meeting))
+        lost = pluralize(len(missing), "document")
         raise PagesWouldVanish(
-            f"the texts of {len(missing)} documents are lost (the first: {first.meeting} {first.date}), meetings.db"
+            f"the texts of {lost} are lost (the first: {first.meeting} {first.date}), meetings.db"
             " is lost too, and there is no intact published version on this machine"
         )
 

@@ -64,12 +64,26 @@ _COMMANDS = {
     "worker": "clerk.cli.worker:worker",
 }
 
+_TOPICS = {
+    "Run clerk": ("up", "worker", "dashboard", "serve", "demo"),
+    "Add and fetch sites": ("site", "new", "update"),
+    "See the state": ("status", "why", "failures", "verify", "doctor", "config", "metrics"),
+    "Repeat, stop and repair": (
+        "retry", "pause", "resume", "cancel", "rewind", "rollback", "purge", "reconcile-pipeline",
+    ),
+    "Use the archives": ("search", "alert", "votes", "document", "build-all", "search-index"),
+    "Set up": ("db", "plugins", "completion"),
+    "Legacy clerk": ("legacy", "migrate-stuck-sites", "pipeline-status"),
+}  # fmt: skip
+"""Sections of the help."""
+
 _CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 @click.group(
     cls=GroupWithPlugins,
     built_in=_COMMANDS,
+    topics=_TOPICS,
     context_settings=_CONTEXT,
     invoke_without_command=True,
 )

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import click
 
 from clerk import config
-from clerk.cli.connection import Connection, open_pipeline
+from clerk.cli.connection import Connection, open_if_any, open_pipeline
 from clerk.cli.names import Group
 from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json, show, table
 from clerk.db.audit import whoami
@@ -77,7 +77,7 @@ def add(
     check_name(name)
     checked = check_query(" ".join(query))
     destinations = check_destinations(settings, mails, webhooks, feed, frequency)
-    with open_pipeline(settings, create=True) as connection:
+    with open_pipeline(settings, create=not dry_run) as connection:
         for site in sites:
             require_site(connection, site)
         with connection.transaction(force_rollback=dry_run):
@@ -106,8 +106,8 @@ def list_command(as_json: bool) -> None:
       clerk alert list
       clerk alert list --json
     """
-    with open_pipeline(create=True) as connection:
-        rows = repository.read_overview(connection)
+    with open_if_any(config.load()) as connection:
+        rows = repository.read_overview(connection) if connection else []
     if as_json:
         print_json(rows)
     elif not rows:

@@ -13,6 +13,7 @@ from clerk.cli.output import dry_run_option, dry_run_prefix, json_option, print_
 from clerk.cli.progress_reporter import ProgressReporter, quiet_option
 from clerk.db.sites import read_sites
 from clerk.errors import EXIT_FAILURE
+from clerk.humanize import pluralize
 from clerk.object_storage.path import StoragePath
 
 
@@ -40,7 +41,11 @@ def build_all(output: Path | None, quiet: bool, dry_run: bool, as_json: bool) ->
         if as_json:
             print_json({"output": target, "sites": built})
         else:
-            click.echo(dry_run_prefix(dry_run, f"{len(built)} of {len(sites)} sites would be written to {target}"))
+            click.echo(
+                dry_run_prefix(
+                    dry_run, f"{len(built):,} of {pluralize(len(sites), 'site')} would be written to {target}"
+                )
+            )
         return
     with ProgressReporter(quiet) as progress:
         result = archive.build_all(settings.storage_dir, sites, target, progress.callback("sites"))
@@ -57,7 +62,7 @@ def build_all(output: Path | None, quiet: bool, dry_run: bool, as_json: bool) ->
             }
         )
     else:
-        click.echo(f"{target}: {result.built.pages} pages of {len(result.sites)} sites")
+        click.echo(f"{target}: {pluralize(result.built.pages, 'page')} of {pluralize(len(result.sites), 'site')}")
         if not result.sites:
             click.echo("No site has an archive yet: its first run builds it. See `clerk status`.")
         for site, problem in result.damaged.items():

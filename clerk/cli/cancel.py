@@ -27,7 +27,7 @@ def cancel(site: str, reason: str, dry_run: bool, as_json: bool) -> None:
         require_site(connection, site)
         run_id = engine.cancel_run(connection, site, f"cancelled by {whoami()}{f': {reason}' if reason else ''}")
     if as_json:
-        print_json({"run_id": run_id})
+        print_json({"run_id": run_id, "dry_run": dry_run})
     elif run_id is None:
         click.echo(f"{site}: no run is active.")
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import psycopg
@@ -11,7 +11,7 @@ import psycopg
 from clerk import config
 from clerk.cli.output import info
 from clerk.db.audit import set_actor
-from clerk.db.connection import connect, require_usable_pool
+from clerk.db.connection import connect, has_database, require_database, require_usable_pool
 from clerk.db.migrations.migrate import Migrator, read_state
 from clerk.db.migrations.sqlfiles import default_folder
 from clerk.db.migrations.verify import require_known_migrations, require_known_schema
@@ -26,9 +26,11 @@ def open_pipeline(
     """Connect to a database that has the schema of this version. Changes are recorded as made by the command line.
 
     migrations_only: accept a schema with missing functions or triggers, for commands that report such problems.
-    create: migrate the embedded database first if it is empty.
+    create: create and migrate the embedded database first if there is none. Otherwise NoDatabase is raised.
     """
     settings = settings or config.load()
+    if not create:
+        require_database(settings)
     with connect(settings) as connection:
         require_usable_pool(settings, connection)
         if create and settings.database_url is None and read_state(connection).kind == "empty":
@@ -43,9 +45,31 @@ def open_pipeline(
 
 
 @contextmanager
-def open_migrator(settings: config.Settings | None = None, log: Callable[[str], None] = info) -> Iterator[Migrator]:
-    """Connect to a database of any schema."""
+def open_if_any(settings: config.Settings, *, create: bool = False) -> Iterator[Connection | None]:
+    """As `open_pipeline`, for commands that need no database until something is changed, as in a dry run: None if
+    there is no embedded database, or an empty one, and it is not to be created."""
+    with ExitStack() as stack:
+        if create or (has_database(settings) and not _is_empty(settings)):
+            yield stack.enter_context(open_pipeline(settings, create=create))
+        else:
+            yield None
+
+
+def _is_empty(settings: config.Settings) -> bool:
+    if settings.database_url is not None:
+        return False
+    with connect(settings) as connection:
+        return read_state(connection).kind == "empty"
+
+
+@contextmanager
+def open_migrator(
+    settings: config.Settings | None = None, log: Callable[[str], None] = info, *, create: bool = False
+) -> Iterator[Migrator]:
+    """Connect to a database of any schema. create: create the embedded database if there is none."""
     settings = settings or config.load()
+    if not create:
+        require_database(settings)
     with connect(settings) as connection:
         require_usable_pool(settings, connection)
         yield Migrator(connection, default_folder(), settings.lock_timeout, log)

@@ -10,7 +10,7 @@ import click
 
 from clerk import config, logs
 from clerk.cli.output import info
-from clerk.db.connection import connect, database_url, direct_database_url, require_usable_pool
+from clerk.db.connection import connect, database_url, direct_database_url, require_database, require_usable_pool
 from clerk.errors import SettingError
 from clerk.process import sd_notify
 from clerk.web.auth import is_loopback
@@ -55,6 +55,7 @@ def dashboard(host: str, port: int, token: str | None, allow_actions: bool) -> N
     settings = config.load()
     token = (token or "").strip() or settings.dashboard_token
     require_token(host, token, allow_actions)
+    require_database(settings)
     # Imported here because the import of a web server is slow.
     from clerk.web.action_executor import ActionExecutor
     from clerk.web.app import QUERIES, create_app

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -16,14 +18,16 @@ from clerk.cli.verify import apply_migration_option, report_checks
 from clerk.db.connection import database_url, direct_database_url
 from clerk.db.embedded import postgres
 from clerk.db.migrations import schema_snapshot
-from clerk.db.migrations.migrate import Step, read_state
+from clerk.db.migrations.migrate import FEW, Step, read_state
 from clerk.db.migrations.repeatable import is_cleaned_up
 from clerk.db.migrations.verify import schema_privilege_problems, verify_schema
 from clerk.errors import MigrationError, SettingError
 from clerk.humanize import pluralize
 
+verbose_option = click.option("--verbose", is_flag=True, help="List each migration and object, also if there are many.")
 to_option = click.option("--to", type=click.IntRange(min=0), metavar="N", help="Stop at migration N.")
 
+_COUNTED = ("migration", "function", "trigger", "view")
 _KINDS = {
     "ours": "is migrated",
     "empty": "is empty",
@@ -44,22 +48,41 @@ def db() -> None:
     """
 
 
-def _report(steps: list[Step], as_json: bool, dry_run: bool, no_steps: str) -> None:
+def _report(
+    steps: list[Step], as_json: bool, dry_run: bool, no_steps: str, done: str = "Done.", *, verbose: bool = False
+) -> None:
     if as_json:
         print_json({"steps": [{"action": step.action, "what": step.what} for step in steps]})
     elif not steps:
         click.echo(no_steps)
     else:
-        for step in steps:
-            click.echo(f"  {step}")
-        click.echo("Nothing was done." if dry_run else "Done.")
+        if verbose or len(steps) <= FEW:
+            for step in steps:
+                click.echo(f"  {step}")
+        else:
+            click.echo(f"  {_summarize(steps)} (--verbose lists them)")
+        click.echo("Nothing was done." if dry_run else done)
+
+
+def _summarize(steps: list[Step]) -> str:
+    """The steps, with those of a kind as a number: "install Procrastinate 3.5, apply 12 migrations, create 3 views"."""
+    counts = Counter((step.action, _kind(step)) for step in steps)
+    return ", ".join(
+        f"{action} {pluralize(number, kind) if kind in _COUNTED else kind}" for (action, kind), number in counts.items()
+    )
+
+
+def _kind(step: Step) -> str:
+    kind = "migration" if step.action in ("apply", "revert") else step.what.partition(" ")[0]
+    return kind if kind in _COUNTED else step.what
 
 
 @db.command()
 @to_option
+@verbose_option
 @dry_run_option
 @json_option
-def up(to: int | None, dry_run: bool, as_json: bool) -> None:
+def up(to: int | None, verbose: bool, dry_run: bool, as_json: bool) -> None:
     """Migrate the database to the newest schema. Includes the schema of Procrastinate.
 
     Accepts an empty database and one of legacy clerk; a database of another application is refused.
@@ -70,19 +93,24 @@ def up(to: int | None, dry_run: bool, as_json: bool) -> None:
       clerk db up --dry-run
       clerk db up --to 3 --dry-run
     """
-    with open_migrator() as migrator:
+    began = time.monotonic()
+    with open_migrator(create=not dry_run) as migrator:
+        migrator.verbose = verbose
         steps = migrator.plan(to) if dry_run else migrator.up(to)
+        version = read_state(migrator.connection).version
         for problem in [] if dry_run else schema_privilege_problems(migrator.connection):
             info(f"note: {problem}")
-    _report(steps, as_json, dry_run, "The database is up to date.")
+    done = f"The database is at migration {version:04}, after {time.monotonic() - began:.1f} s."
+    _report(steps, as_json, dry_run, "The database is up to date.", done, verbose=verbose)
 
 
 @db.command()
 @to_option
 @click.option("--yes", is_flag=True, help="Continue even if rows will be deleted.")
+@verbose_option
 @dry_run_option
 @json_option
-def down(to: int | None, yes: bool, dry_run: bool, as_json: bool) -> None:
+def down(to: int | None, yes: bool, verbose: bool, dry_run: bool, as_json: bool) -> None:
     """Revert migrations: the newest one, or all above --to N. --to 0 restores the state before clerk.
 
     Without --yes it refuses to drop tables that have rows.
@@ -96,7 +124,7 @@ def down(to: int | None, yes: bool, dry_run: bool, as_json: bool) -> None:
         if to is None:
             to = max(read_state(migrator.connection).version - 1, 0)
         losses = migrator.data_loss(to)
-        lost_rows = ", ".join(f"{count:,} rows of {name}" for name, count in losses.items())
+        lost_rows = ", ".join(f"{pluralize(count, 'row')} of {name}" for name, count in losses.items())
         if dry_run:
             steps = migrator.plan_down(to)
         elif losses and not yes:
@@ -105,7 +133,7 @@ def down(to: int | None, yes: bool, dry_run: bool, as_json: bool) -> None:
             steps = migrator.down(to)
     if dry_run and lost_rows:
         info(f"This would delete {lost_rows}.")
-    _report(steps, as_json, dry_run, "There is no migration to revert.")
+    _report(steps, as_json, dry_run, "There is no migration to revert.", verbose=verbose)
 
 
 @db.command()
@@ -163,7 +191,7 @@ def verify_command(apply_migration: bool, as_json: bool) -> None:
       clerk db verify
       clerk db verify --apply-migration --json
     """
-    with open_migrator() as migrator:
+    with open_migrator(create=apply_migration) as migrator:
         if apply_migration:
             migrator.up()
         checks = verify_schema(migrator.connection, migrator.folder)

@@ -28,7 +28,7 @@ from clerk.db.sites import add_site, edit_site, read_site
 from clerk.demo.documents import HIDDEN_WORD, TOWNS, Town, make_all
 from clerk.documents.sanitize import clean_text
 from clerk.errors import EXIT_FAILURE, ClerkError, ToolMissing
-from clerk.humanize import one_line_error
+from clerk.humanize import one_line_error, pluralize
 from clerk.monitoring.runs import RunProgress, read_progress
 from clerk.monitoring.site_state import read_site_history
 from clerk.ocr import tesseract
@@ -64,7 +64,7 @@ def demo(path: Path | None, undated: str, quiet: bool) -> None:
     settings = config.load()
     own = _look_at_folder(settings, path, undated, quiet) if path is not None else None
     began = time.monotonic()
-    with open_migrator(settings, log=lambda line: None) as migrator:
+    with open_migrator(settings, log=lambda line: None, create=True) as migrator:
         migrator.up()
         connection = migrator.connection
         if own is None:
@@ -84,7 +84,9 @@ def demo(path: Path | None, undated: str, quiet: bool) -> None:
     problems = _unexpected(ended, repeated and own is None)
     if own is None:
         problems += _search_hidden_word(settings)
-    click.echo(f"\n{time.monotonic() - began:.0f} seconds.")
+    click.echo(f"\nDone in {time.monotonic() - began:.0f} s.")
+    if not problems:
+        click.echo("Next: `clerk status` shows the sites, `clerk search` searches, `clerk serve` shows the archives.")
     for problem in problems:
         click.echo(f"clerk: {problem}.", err=True)
     if problems:
@@ -207,7 +209,7 @@ def _unexpected(ended: list[RunProgress], repeated: bool) -> list[str]:
             outcomes = " or ".join(sorted(expected))
             problems.append(f"{run.subdomain} ended as {run.outcome}, not {outcomes} ({run.last_error})")
         if town and not repeated and run.failed != town.failures:
-            problems.append(f"{run.subdomain} has {run.failed} failed documents, not {town.failures}")
+            problems.append(f"{run.subdomain} has {pluralize(run.failed, 'failed document')}, not {town.failures}")
     return problems
 
 

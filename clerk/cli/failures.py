@@ -6,7 +6,7 @@ import click
 
 from clerk.cli.connection import open_pipeline
 from clerk.cli.names import NameChoice
-from clerk.cli.output import dry_run_option, dry_run_prefix, json_option, line, print_json, show, table
+from clerk.cli.output import dry_run_option, dry_run_prefix, json_option, line, print_json, show, table, text
 from clerk.db.connection import read_only_snapshot
 from clerk.db.sites import require_site
 from clerk.errors import EXIT_FAILURE, job_error_class, remedy_for
@@ -94,7 +94,7 @@ def _show(groups: list[FailureGroup]) -> None:
     ]
     show(table(rows, header, right=range(2, len(header))))
     for group in groups:
-        click.echo(f"\n{group.error_code} in {group.stage}: {_remedy(group)}.")
+        show("", text(f"{group.error_code} in {group.stage}: {_remedy(group)}."))
         for example in group.examples:
             document = " ".join(filter(None, (example.site, example.document)))
             show(line(f"  {document}: {' '.join(example.message.split())}".removesuffix(": ")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,14 @@ COMPLETE_VARIABLE = "_CLERK_COMPLETE"
 class GroupWithPlugins(Group):
     """Built-in commands take precedence. Plugins are loaded only for the list of commands and for other names."""
 
-    def __init__(self, *arguments: Any, built_in: Mapping[str, str], **options: Any) -> None:
+    def __init__(
+        self, *arguments: Any, built_in: Mapping[str, str], topics: Mapping[str, Sequence[str]], **options: Any
+    ) -> None:
         super().__init__(*arguments, **options)
         self.built_in = built_in
         """Name → `module:attribute`."""
+        self.topics = topics
+        """Title of a section of the help → names of built-in commands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         built_in = sorted(self.built_in)
@@ -34,6 +38,10 @@ class GroupWithPlugins(Group):
         except ClerkError as error:
             info(f"clerk: {error}")
             return built_in
+
+    def sections(self, ctx: click.Context) -> dict[str, list[str]]:
+        others = [name for name in self.list_commands(ctx) if name not in self.built_in]
+        return {**{title: list(names) for title, names in self.topics.items()}, "Commands of plugins": others}
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The names of built-in commands without their help, because importing all commands takes seconds. Plugins are

@@ -8,6 +8,7 @@ from clerk import config
 from clerk.cli.output import json_option, print_json
 from clerk.db.connection import connect
 from clerk.errors import EXIT_UNKNOWN
+from clerk.humanize import pluralize
 from clerk.legacy.disk import require_folder
 from clerk.legacy.inspect import LegacyInspection, inspect
 
@@ -43,19 +44,22 @@ def _print(inspection: LegacyInspection) -> None:
         if stages:
             click.echo(f"          by {source}: " + ", ".join(f"{count} in {stage}" for stage, count in stages.items()))
     states = ", ".join(f"{count} with {state}" for state, count in sorted(disk.states.items()))
-    click.echo(f"disk      {disk.root}: {disk.sites} sites, {disk.documents} documents ({states or 'none'}),")
-    click.echo(f"          {disk.text_files} text files")
+    documents = pluralize(disk.documents, "document")
+    click.echo(f"disk      {disk.root}: {pluralize(disk.sites, 'site')}, {documents} ({states or 'none'}),")
+    click.echo(f"          {pluralize(disk.text_files, 'text file')}")
     if redis is None:
         click.echo("redis     not read: REDIS_URL is not set")
     elif problem := redis.get("problem"):
         click.echo(f"redis     not read: {problem}")
     else:
-        click.echo(f"redis     {len(redis['workers'])} workers alive, {len(redis['queues'])} queues")
+        click.echo(
+            f"redis     {pluralize(len(redis['workers']), 'worker')} alive, {pluralize(len(redis['queues']), 'queue')}"
+        )
         for queue, counts in redis["queues"].items():
             jobs = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
             click.echo(f"          {queue}: {jobs or 'empty'}")
         for problem in redis["problems"]:
             click.echo(f"          {problem}")
-    click.echo(f"{len(inspection.disagreements)} disagreements" + (":" if inspection.disagreements else ""))
+    click.echo(pluralize(len(inspection.disagreements), "disagreement") + (":" if inspection.disagreements else ""))
     for line in inspection.disagreements:
         click.echo(f"  {line}")

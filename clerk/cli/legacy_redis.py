@@ -12,6 +12,7 @@ from clerk import config
 from clerk.cli.connection import open_pipeline
 from clerk.cli.output import dry_run_option, json_option, print_json
 from clerk.errors import EXIT_FAILURE, EXIT_OK, SettingError
+from clerk.humanize import pluralize
 from clerk.legacy import cleanup, cutover, rq, tables
 from clerk.legacy.cutover import CutoverResult, Plan, ProblemJob
 from clerk.legacy.disk import require_folder
@@ -99,7 +100,8 @@ def _print(plan: Plan, result: CutoverResult | None, file: Path) -> None:
     click.echo(f"{counts.cancelled} deferred coordinators {would}cancelled")
     click.echo(f"{counts.deleted} failed OCR jobs {would}deleted")
     converted = sum(counts.converted.values())
-    click.echo(f"{converted} waiting and scheduled jobs {would}turned into runs of {len(counts.converted)} sites")
+    jobs = pluralize(converted, "waiting or scheduled job", "waiting and scheduled jobs")
+    click.echo(f"{jobs} {would}turned into runs of {pluralize(len(counts.converted), 'site')}")
     for reason, count in plan.left_reasons.items():
         click.echo(f"{count} left in {reason}")
     _print_lines([str(job) for job in _problem_jobs(plan, result)])

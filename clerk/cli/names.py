@@ -9,6 +9,9 @@ import click
 
 from clerk.suggestions import require_known, unknown_name
 
+_WHOLE_SENTENCE = 1000
+"""Characters."""
+
 
 class NameChoice(click.Choice):  # type: ignore[type-arg]  # click 8.1 has no type parameter
     """One of a few names of a kind, such as a queue or a stage."""
@@ -31,6 +34,23 @@ class Group(click.Group):
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             self._fail(ctx, args[0])
         return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands with the first sentence of their help, which click would cut to one line."""
+        for title, names in self.sections(ctx).items():
+            commands = {name: self.get_command(ctx, name) for name in names}
+            rows = [
+                (name, command.get_short_help_str(_WHOLE_SENTENCE))
+                for name, command in commands.items()
+                if command is not None and not command.hidden
+            ]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+    def sections(self, ctx: click.Context) -> dict[str, list[str]]:
+        """Title → commands, for the help."""
+        return {"Commands": self.list_commands(ctx)}
 
     def _fail(self, ctx: click.Context, name: str) -> NoReturn:
         what = f"{ctx.command_path.partition(' ')[2]} command".strip()

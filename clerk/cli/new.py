@@ -9,7 +9,9 @@ import click
 
 from clerk import config
 from clerk.cli.output import dry_run_option, json_option
-from clerk.cli.site_add import column_options, create_site, given_columns
+from clerk.cli.site_add import add_settings, column_options, create_site, given_columns
+from clerk.cli.source_options import SourceCommand, given_settings, infer_scraper
+from clerk.plugins import manager
 from clerk.sources.site_validation import check_subdomain
 
 _QUESTIONS = {
@@ -25,24 +27,41 @@ _QUESTIONS = {
 }
 
 
-@click.command()
+@click.command(cls=SourceCommand)
 @click.argument("subdomain", required=False)
 @column_options
 @click.option("--yes", is_flag=True, help="Ask nothing: what is not given as an option stays empty.")
+@click.option("--no-check", is_flag=True, help="Do not look at a folder, for one that only the workers have.")
 @dry_run_option
 @json_option
-def new(subdomain: str | None, yes: bool, dry_run: bool, as_json: bool, **values: Any) -> None:
+@click.pass_context
+def new(
+    ctx: click.Context,
+    /,
+    subdomain: str | None,
+    yes: bool,
+    no_check: bool,
+    dry_run: bool,
+    as_json: bool,
+    **values: Any,
+) -> None:
     """Add a site and start its first run. Asks for what is not given as an option.
 
-    `clerk site add` asks for less, has options for the settings of the source, and leaves the first run to the workers.
+    `clerk site add` asks for less, detects the system of a town (--url), shows what it would fetch, and leaves the
+    first run to the workers.
 
     \b
     Examples:
       clerk new
-      clerk new springfield --name Springfield --state IL --scraper legistar --extra '{"client": "springfield"}' --yes
+      clerk new springfield --name Springfield --state IL --scraper legistar --client springfield --yes
     """
     settings = config.load()
     given = given_columns(values)
+    if source := given_settings(ctx):
+        given["scraper"] = given.get("scraper") or infer_scraper(source)
+        given["extra"] = add_settings(
+            manager.load(settings), given["scraper"], source, given.get("extra"), subdomain or "", no_check=no_check
+        )
     if subdomain is None and yes:
         raise click.UsageError("Give a SUBDOMAIN, or leave --yes out.")
     is_confirmed = True

@@ -141,7 +141,11 @@ def _of_pipeline(status: PipelineStatus, *, is_published: bool) -> NextStep:
     if not any(worker.alive for worker in status.workers):
         return NextStep(
             f"{have}, and no worker runs: nothing is fetched or processed.",
-            [("up", "Run workers and dashboard on this machine:"), ("worker", "Or only workers:")],
+            [
+                ("up", "Run workers and dashboard on this machine:"),
+                ("worker", "Or only workers:"),
+                *(_READ if is_published else []),
+            ],
         )
     if alerts := find_alerts(status):
         more = f" ({pluralize(len(alerts) - 1, 'more alert')})" if len(alerts) > 1 else ""

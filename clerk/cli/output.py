@@ -82,6 +82,14 @@ def text(value: str, style: str = "") -> Text:
     return Text("".join(c if c.isprintable() else " " if c.isspace() else "?" for c in value), style=style)
 
 
+def marked(mark: str, value: str, style: str = "") -> RenderableType:
+    """Text after a mark or an indentation, such as `→ `. On a terminal all its lines begin below the first."""
+    grid = Table.grid()
+    grid.add_column(no_wrap=True)
+    grid.add_row(Text(mark, style=style), text(value, style))
+    return grid
+
+
 def line(value: str) -> Text:
     """Text of one line, which is cut at the width of a terminal instead of wrapped."""
     one_line = text(value)

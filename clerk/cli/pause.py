@@ -66,9 +66,9 @@ def _require_one(site: str | None, queue: str | None) -> None:
 def _report(site: str | None, queue: str | None, action: str, changed: bool, dry_run: bool, as_json: bool) -> None:
     what = site or f"queue {queue}"
     if as_json:
-        print_json({"what": what, action: changed})
+        print_json({"what": what, action: changed, "dry_run": dry_run})
     elif changed:
-        click.echo(dry_run_prefix(dry_run, f"{what} {action}"))
+        click.echo(dry_run_prefix(dry_run, f"{what}: {action}"))
     else:
         state = "is already paused" if action == "paused" else "is not paused"
         click.echo(f"{what}: nothing to do, it {state}.")

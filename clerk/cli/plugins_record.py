@@ -21,6 +21,7 @@ from clerk.db.sites import require_site
 from clerk.documents.media_types import READABLE
 from clerk.documents.repository import DocumentRef
 from clerk.errors import ClerkError, FetchError, JobError
+from clerk.humanize import format_bytes, pluralize
 from clerk.pipeline.tasks.fetch import read_extra
 from clerk.plugins import manager
 from clerk.sources.fetcher import Fetcher, Site
@@ -97,8 +98,8 @@ def record(
             }
         )
         return
-    answers = f"{len(recording.answers)} answers, {size:,} bytes"
-    summary = f"{folder}: {answers}; {listed:,} documents listed, {downloaded} downloaded."
+    answers = f"{pluralize(len(recording.answers), 'answer')}, {format_bytes(size)}"
+    summary = f"{folder}: {answers}; {pluralize(listed, 'document')} listed, {downloaded:,} downloaded."
     click.echo(f"(dry run, nothing was written) {summary}" if dry_run else summary)
     if not dry_run:
         info("Read the files before you publish them.")

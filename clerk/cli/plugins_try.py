@@ -113,7 +113,7 @@ def try_plugin(
     if as_json:
         print_json({"name": name, "kind": kind, "site": subdomain, "dry_run": dry_run, "result": result})
         return
-    show(table(rows, ("", "")) if rows else text("It returned nothing."))
+    show(table(rows) if rows else text("It returned nothing."))
 
 
 def _list_problems(plugins: manager.Plugins) -> str:

@@ -44,7 +44,8 @@ def retry(site: str, stage: str | None, failed_only: bool, dry_run: bool, as_jso
         with connection.transaction(force_rollback=dry_run):
             retried = engine.retry_failed(connection, site, stage, failed_only)
     if as_json:
-        print_json({"run_id": retried.run_id, "stage": retried.stage, "units": retried.units, "failures": failed})
+        result = {"run_id": retried.run_id, "stage": retried.stage, "units": retried.units, "failures": failed}
+        print_json({**result, "dry_run": dry_run})
     elif retried.units == 0:
         click.echo(f"{site}: nothing has failed.")
     else:

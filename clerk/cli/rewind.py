@@ -38,7 +38,7 @@ def rewind(site: str, stage: str, force_ocr: bool, dry_run: bool, as_json: bool)
         require_site(connection, site)
         run_id = engine.rewind(connection, site, stage, force_ocr)
     if as_json:
-        print_json({"run_id": run_id, "stage": stage, "force_ocr": force_ocr})
+        print_json({"run_id": run_id, "stage": stage, "force_ocr": force_ocr, "dry_run": dry_run})
     else:
         forced = ", every page by OCR" if force_ocr else ""
         click.echo(dry_run_prefix(dry_run, f"{site}: run {run_id} starts with {stage}{forced}"))

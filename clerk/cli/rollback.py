@@ -10,6 +10,7 @@ from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, 
 from clerk.db.audit import log_action, whoami
 from clerk.db.sites import require_site
 from clerk.errors import ClerkError
+from clerk.humanize import pluralize
 from clerk.publish import publications
 from clerk.publish.published_search import update_index
 from clerk.publish.versions import SiteVersions
@@ -56,11 +57,10 @@ def rollback(site: str, name: str | None, only_list: bool, dry_run: bool, as_jso
             except (ClerkError, OSError, ValueError) as error:  # tantivy raises ValueError
                 info(f"The search index was not updated ({error}); until then, {site} is searched in its archive.")
     if as_json:
-        print_json(
-            {"site": site, "from": current and current.name, "to": target.name, "content_hash": target.content_hash}
-        )
+        versions = {"from": current and current.name, "to": target.name, "content_hash": target.content_hash}
+        print_json({"site": site, **versions, "dry_run": dry_run})
     else:
-        version = f"{target.name} ({target.pages} pages, published {target.published_at})"
+        version = f"{target.name} ({pluralize(target.pages, 'page')}, published {target.published_at})"
         click.echo(dry_run_prefix(dry_run, f"{site}: rolled back to {version}"))
 
 

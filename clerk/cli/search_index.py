@@ -40,6 +40,9 @@ def build(quiet: bool, dry_run: bool, as_json: bool) -> None:
     """
     index = _index()
     wanted = current_versions(index.publish_dir) if index.publish_dir.is_dir() else {}
+    if dry_run and as_json:
+        print_json({"due": sorted(wanted), "gone": []})
+        return
     if dry_run:
         click.echo(dry_run_prefix(dry_run, f"the pages of {pluralize(len(wanted), 'site')} would be indexed"))
         return

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import signal
 import sys
+from contextlib import ExitStack
 
 import click
 
 from clerk import config, logs
 from clerk.cli.dashboard import address, listen
 from clerk.cli.output import info
-from clerk.db.connection import direct_database_url
+from clerk.db.connection import direct_database_url, has_database
 from clerk.errors import ClerkError
 from clerk.humanize import pluralize
 from clerk.object_storage.path import StoragePath
@@ -61,8 +62,12 @@ def serve(host: str, port: int, allow_sql: bool) -> None:
     logs.configure("human")
     # Raises SystemExit, so that the embedded Postgres is released.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with direct_database_url(settings) as url, listen(host, port) as listener:
-        metadata = SiteMetadata.from_postgres(url)
+    with ExitStack() as stack, listen(host, port) as listener:
+
+        def find_database() -> str | None:
+            return stack.enter_context(direct_database_url(settings)) if has_database(settings) else None
+
+        metadata = SiteMetadata.from_postgres(find_database)
         with metadata.refreshed_in_background():
             app = create_app(settings.publish_dir, settings.storage_dir, metadata, allow_sql)
             info(_greeting(published, address(host, listener.getsockname()[1]), settings.publish_dir))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +10,16 @@ import click
 
 from clerk import config
 from clerk.cli import site_add, site_detect, site_import, site_list, site_skipped
-from clerk.cli.connection import Connection, open_pipeline
+from clerk.cli.connection import Connection, open_if_any, open_pipeline
 from clerk.cli.names import Group
 from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json, show, table
 from clerk.cli.progress_reporter import quiet_option
-from clerk.cli.site_add import call_post_create, column_options, given_columns
-from clerk.cli.site_source import check_path, local_path
-from clerk.cli.source_options import SourceCommand, given_settings, merge_settings, parse_settings
+from clerk.cli.site_add import add_settings, call_post_create, column_options, given_columns
+from clerk.cli.source_options import SourceCommand, given_settings
+from clerk.db.audit import log_action
 from clerk.db.sites import (
     EDITABLE,
+    SiteRow,
     add_site,
     count_documents,
     edit_site,
@@ -27,6 +29,7 @@ from clerk.db.sites import (
 )
 from clerk.documents.storage import SiteStorage, delete_folder
 from clerk.errors import EXIT_FAILURE, ClerkError
+from clerk.humanize import pluralize
 from clerk.object_storage.path import StoragePath
 from clerk.pipeline import engine
 from clerk.plugins import manager
@@ -78,7 +81,7 @@ def show_command(subdomain: str, as_json: bool) -> None:
       clerk site show springfield
     """
     settings = config.load()
-    with open_pipeline(settings, create=True) as connection:
+    with open_pipeline(settings) as connection:
         row = require_site(connection, subdomain)
         documents = count_documents(connection, subdomain)
     storage = settings.storage_dir / subdomain
@@ -116,25 +119,19 @@ def edit(ctx: click.Context, /, subdomain: str, no_check: bool, dry_run: bool, a
         raise click.UsageError("Give at least one option, such as --name.")
     settings = config.load()
     plugins = manager.load(settings)
-    with open_pipeline(settings, create=True) as connection:
+    with open_pipeline(settings) as connection:
         before = require_site(connection, subdomain)
         old = {column: getattr(before, column) for column in EDITABLE}
-        fetcher = site_add.find_fetcher(plugins, changes.get("scraper") or before.scraper)
         if source:
-            parsed = parse_settings(fetcher, source)
-            changes["extra"] = merge_settings(changes.get("extra", before.extra), parsed, subdomain)
-            path = local_path(fetcher, parsed)
-            if path is not None and not no_check:
-                check_path(path, is_folder=(changes.get("scraper") or before.scraper) == "directory")
+            scraper, extra = changes.get("scraper") or before.scraper, changes.get("extra", before.extra)
+            changes["extra"] = add_settings(plugins, scraper, source, extra, subdomain, no_check=no_check)
         validated = validate_site(plugins, subdomain, changes, old)
         with connection.transaction(force_rollback=dry_run):
             edit_site(connection, subdomain, validated.values)
             after = require_site(connection, subdomain)
-    changed = {
-        column: {"before": old[column], "after": getattr(after, column)}
-        for column in EDITABLE
-        if old[column] != getattr(after, column)
-    }
+            changed = _changes(before, after)
+            if changed:
+                log_action(connection, "edit site", subdomain, columns=list(changed))
     if as_json:
         print_json({"site": subdomain, "changed": changed, "dry_run": dry_run})
     elif not changed:
@@ -142,6 +139,11 @@ def edit(ctx: click.Context, /, subdomain: str, no_check: bool, dry_run: bool, a
     else:
         for column, change in changed.items():
             click.echo(dry_run_prefix(dry_run, f"{subdomain}: {column} was {change['before']}, is {change['after']}"))
+
+
+def _changes(before: SiteRow, after: SiteRow) -> dict[str, dict[str, Any]]:
+    pairs = {column: (getattr(before, column), getattr(after, column)) for column in EDITABLE}
+    return {column: {"before": old, "after": new} for column, (old, new) in pairs.items() if old != new}
 
 
 @site.command()
@@ -159,7 +161,7 @@ def remove(subdomain: str, files: bool, yes: bool, dry_run: bool, as_json: bool)
       clerk site remove springfield --files --yes
     """
     settings = config.load()
-    with open_pipeline(settings, create=True) as connection:
+    with open_pipeline(settings) as connection:
         require_site(connection, check_subdomain(subdomain))
         folder = SiteStorage(settings.storage_dir, subdomain).folder
         if not (yes or dry_run):
@@ -168,6 +170,7 @@ def remove(subdomain: str, files: bool, yes: bool, dry_run: bool, as_json: bool)
         with connection.transaction(force_rollback=dry_run):
             engine.cancel_run(connection, subdomain, "the site is being removed")
             counts = remove_site(connection, subdomain)
+            log_action(connection, "remove site", subdomain, **counts)
     deleted = files and folder.is_dir()
     if deleted and not dry_run:
         _delete(folder)
@@ -177,7 +180,11 @@ def remove(subdomain: str, files: bool, yes: bool, dry_run: bool, as_json: bool)
         files_text = (
             f"{folder} deleted" if deleted else f"files in {folder} kept" if folder.is_dir() else "it had no files"
         )
-        click.echo(dry_run_prefix(dry_run, f"{subdomain}: removed with {counts['documents']} documents; {files_text}"))
+        click.echo(
+            dry_run_prefix(
+                dry_run, f"{subdomain}: removed with {pluralize(counts['documents'], 'document')}; {files_text}"
+            )
+        )
 
 
 def _delete(folder: StoragePath) -> None:
@@ -228,14 +235,19 @@ def import_command(file: Path, update: bool, accept: str, quiet: bool, dry_run: 
             raise click.UsageError("--update is not for files with a column url.")
         _import_addresses(settings, plugins, file, rows, Confidence(accept), quiet, dry_run, as_json)
         return
-    with open_pipeline(settings, create=True) as connection:
+    with open_if_any(settings, create=not dry_run) as connection:
         validated_sites = _validate_all(plugins, connection, parse_sites(file, rows), update)
-        with connection.transaction(force_rollback=dry_run):
+        with connection.transaction(force_rollback=dry_run) if connection else nullcontext():
             for validated in validated_sites:
-                if add_site(connection, validated.subdomain, {"name": validated.subdomain, **validated.values}):
+                columns = {"name": validated.subdomain, **validated.values}
+                if connection is None:
+                    added.append(validated.subdomain)
+                elif add_site(connection, validated.subdomain, columns):
+                    log_action(connection, "add site", validated.subdomain, scraper=columns.get("scraper"))
                     added.append(validated.subdomain)
                 elif update:
                     edit_site(connection, validated.subdomain, validated.values)
+                    log_action(connection, "edit site", validated.subdomain, columns=list(validated.values))
                     changed.append(validated.subdomain)
                 else:
                     unchanged.append(validated.subdomain)
@@ -257,7 +269,7 @@ def _import_addresses(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    with open_pipeline(settings, create=True) as connection:
+    with open_if_any(settings, create=not dry_run) as connection:
         towns = site_import.read_towns(file, rows, connection)
         report = site_import.import_towns(
             settings, connection, towns, accepted, dry_run=dry_run, quiet=quiet or as_json
@@ -276,13 +288,13 @@ def _import_addresses(
 
 
 def _validate_all(
-    plugins: manager.Plugins, connection: Connection, sites: list[tuple[str, dict[str, Any]]], update: bool
+    plugins: manager.Plugins, connection: Connection | None, sites: list[tuple[str, dict[str, Any]]], update: bool
 ) -> list[ValidatedSite]:
     """Report every invalid site of the file, not only the first."""
     validated: dict[str, ValidatedSite] = {}
     problems = []
     for subdomain, values in sites:
-        row = read_site(connection, subdomain) if update else None
+        row = read_site(connection, subdomain) if update and connection else None
         before = {column: getattr(row, column) for column in EDITABLE} if row else {}
         try:
             if subdomain in validated:
@@ -293,5 +305,6 @@ def _validate_all(
     if problems:
         for problem in problems:
             info(f"clerk: {problem}")
-        raise InvalidSite(f"{len(problems)} of {len(sites)} sites are invalid", "correct them; nothing was imported")
+        count = f"{len(problems):,} of {pluralize(len(sites), 'site is', 'sites are')}"
+        raise InvalidSite(f"{count} invalid", "correct them; nothing was imported")
     return list(validated.values())

@@ -10,13 +10,14 @@ import click
 
 from clerk import config
 from clerk.cli import site_detect
-from clerk.cli.connection import open_pipeline
+from clerk.cli.connection import Connection, open_if_any
 from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json
 from clerk.cli.site_prompt import NewSite, ask_missing
-from clerk.cli.site_source import list_local, list_remote, local_path, show_listing
+from clerk.cli.site_source import check_path, list_local, list_remote, local_path, show_listing
 from clerk.cli.source import time_limit_option
 from clerk.cli.source_options import SourceCommand, given_settings, infer_scraper, merge_settings, parse_settings
-from clerk.db.sites import EDITABLE, add_site, require_site
+from clerk.db.audit import log_action
+from clerk.db.sites import EDITABLE, SiteRow, add_site, require_site
 from clerk.errors import EXIT_FAILURE, JobError, PluginError
 from clerk.pipeline import engine
 from clerk.plugins import manager
@@ -124,6 +125,24 @@ def find_fetcher(plugins: manager.Plugins, scraper: str | None) -> type[Fetcher]
         return Fetcher
 
 
+def add_settings(
+    plugins: manager.Plugins,
+    scraper: str | None,
+    given: Mapping[str, Any],
+    extra: str | None,
+    subdomain: str,
+    *,
+    no_check: bool,
+) -> str | None:
+    """`extra` with the settings of the command line. Raises InvalidSite if they name a folder that cannot be read."""
+    fetcher = find_fetcher(plugins, scraper)
+    parsed = parse_settings(fetcher, given)
+    path = local_path(fetcher, parsed)
+    if path is not None and not no_check:
+        check_path(path, is_folder=scraper == "directory")
+    return merge_settings(extra, parsed, subdomain)
+
+
 def _look(
     settings: config.Settings,
     new: NewSite,
@@ -164,11 +183,12 @@ def create_site(
     """Add a site, start its first run if asked to, call the plugins, and report; `report` is added to the JSON."""
     plugins = manager.load(settings)
     validated = validate_site(plugins, subdomain, {"name": subdomain, **values}, {})
-    with open_pipeline(settings, create=True) as connection, connection.transaction(force_rollback=dry_run):
-        if not add_site(connection, subdomain, validated.values):
-            raise InvalidSite(f"there is already a site {subdomain}", f"change it with `clerk site edit {subdomain}`")
-        run_id = engine.start_run(connection, subdomain, "new site") if start else None
-        row = require_site(connection, subdomain)
+    with open_if_any(settings, create=not dry_run) as connection:
+        if connection is None:
+            row, run_id = SiteRow.from_columns(subdomain, validated.values), None
+        else:
+            with connection.transaction(force_rollback=dry_run):
+                row, run_id = _insert(connection, subdomain, validated.values, start)
     started = {"run_id": None if dry_run else run_id} if start else {}
     if as_json:
         print_json({"added": row.as_dict(), **(report or {}), **started, "dry_run": dry_run})
@@ -178,6 +198,16 @@ def create_site(
         info("Workers start its first run within a minute. To run them here: clerk up")
     if not dry_run:
         call_post_create(plugins, [subdomain])
+
+
+def _insert(
+    connection: Connection, subdomain: str, values: Mapping[str, Any], start: bool
+) -> tuple[SiteRow, int | None]:
+    if not add_site(connection, subdomain, values):
+        raise InvalidSite(f"there is already a site {subdomain}", f"change it with `clerk site edit {subdomain}`")
+    run_id = engine.start_run(connection, subdomain, "new site") if start else None
+    log_action(connection, "add site", subdomain, run_id, scraper=values.get("scraper"))
+    return require_site(connection, subdomain), run_id
 
 
 def call_post_create(plugins: manager.Plugins, subdomains: list[str]) -> None:

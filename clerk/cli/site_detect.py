@@ -11,9 +11,10 @@ from typing import Any
 import click
 
 from clerk import config
-from clerk.cli.connection import open_pipeline
+from clerk.cli.connection import open_if_any, open_pipeline
 from clerk.cli.output import info, json_option, print_json, show, table, text
 from clerk.cli.progress_reporter import ProgressReporter, quiet_option
+from clerk.cli.site_prompt import check_address
 from clerk.cli.source import candidate_rows, describe_failure, listing_rows, time_limit_option
 from clerk.db.sites import read_site, require_site
 from clerk.errors import (
@@ -47,9 +48,9 @@ def detect(url: str, as_json: bool) -> None:
       clerk site detect https://springfield.granicus.com/ViewPublisher.php?view_id=2 --json
     """
     settings = config.load()
-    url = complete_address(url)
+    url = check_address(url)
     with contextlib.ExitStack() as stack:
-        detection = detect_url(settings, url, lambda: shared(stack.enter_context(open_pipeline(settings, create=True))))
+        detection = detect_url(settings, url, lambda: shared(stack.enter_context(open_if_any(settings))))
     if as_json:
         print_json(detection.as_dict())
     else:
@@ -90,7 +91,7 @@ def check(subdomain: str, time_limit: float, quiet: bool, as_json: bool) -> None
     """
     settings = config.load()
     listing, error = None, None
-    with open_pipeline(settings, create=True) as connection:
+    with open_pipeline(settings) as connection:
         row = require_site(connection, subdomain)
         if not row.scraper:
             raise InvalidSite(f"{subdomain} has no scraper", f"name one with `clerk site edit {subdomain} --scraper …`")
@@ -145,8 +146,8 @@ def find_source(
     if not is_confirmed and not sys.stdin.isatty():
         raise click.UsageError("There is no terminal to ask on. Give --yes to add the site, or --dry-run to try it.")
     given = given_extra(subdomain, values.get("extra"))
-    with open_pipeline(settings, create=True) as connection:
-        if read_site(connection, subdomain) is not None:
+    with open_if_any(settings) as connection:
+        if connection is not None and read_site(connection, subdomain) is not None:
             raise InvalidSite(f"there is already a site {subdomain}", f"change it with `clerk site edit {subdomain}`")
         if not as_json:
             info(f"Looking at {url} …")
@@ -171,7 +172,12 @@ def find_source(
 
 
 def _list(
-    settings: config.Settings, connect: Connect, site: Site, candidate: Candidate, time_limit: float, as_json: bool
+    settings: config.Settings,
+    connect: Connect | None,
+    site: Site,
+    candidate: Candidate,
+    time_limit: float,
+    as_json: bool,
 ) -> SourceListing:
     with _as_source_failure(site.subdomain, candidate), ProgressReporter(as_json) as progress:
         return list_site(

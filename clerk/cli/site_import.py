@@ -14,6 +14,7 @@ from clerk.cli.connection import Connection
 from clerk.cli.output import show, table
 from clerk.cli.progress_reporter import ProgressReporter
 from clerk.cli.site_detect import given_extra
+from clerk.db.audit import log_action
 from clerk.db.sites import EDITABLE, add_site, read_site
 from clerk.plugins import manager
 from clerk.sources.detection import complete_address
@@ -80,7 +81,7 @@ def has_addresses(rows: Iterable[tuple[int, Mapping[str, Any]]]) -> bool:
     return any("url" in row for _, row in rows)
 
 
-def read_towns(path: Path, rows: list[tuple[int, dict[str, Any]]], connection: Connection) -> list[Town]:
+def read_towns(path: Path, rows: list[tuple[int, dict[str, Any]]], connection: Connection | None) -> list[Town]:
     """The entries of a file with addresses. Without a column `subdomain`, it is made of the name: with the state if two
     towns of the file, or a site of another state, have the same name."""
     for number, row in rows:
@@ -95,7 +96,7 @@ def read_towns(path: Path, rows: list[tuple[int, dict[str, Any]]], connection: C
         subdomain = str(row.get("subdomain") or "").strip()
         if not subdomain:
             subdomain = subdomain_of(str(row.get("name") or ""))
-            known = read_site(connection, subdomain) if subdomain else None
+            known = read_site(connection, subdomain) if subdomain and connection else None
             state = str(row.get("state") or "").strip()
             is_other = known is not None and (known.state or "").lower() != state.lower()
             if state and (names[subdomain] > 1 or is_other):
@@ -107,7 +108,7 @@ def read_towns(path: Path, rows: list[tuple[int, dict[str, Any]]], connection: C
 
 def import_towns(
     settings: config.Settings,
-    connection: Connection,
+    connection: Connection | None,
     towns: list[Town],
     accepted: Confidence,
     *,
@@ -137,14 +138,14 @@ def import_towns(
 def _import_town(
     settings: config.Settings,
     plugins: manager.Plugins,
-    connection: Connection,
+    connection: Connection | None,
     town: Town,
     accepted: Confidence,
     result: ImportResult,
     dry_run: bool,
 ) -> None:
     check_subdomain(town.subdomain)
-    if read_site(connection, town.subdomain) is not None:
+    if connection is not None and read_site(connection, town.subdomain) is not None:
         result.result = "exists"
         return
     values = {"name": town.subdomain, **town.values}
@@ -159,8 +160,10 @@ def _import_town(
         extra = {**best.extra, **given}
         values |= {"scraper": best.scraper, "extra": json.dumps(extra, ensure_ascii=False)}
     validated = validate_site(plugins, town.subdomain, values, {})
-    with connection.transaction(force_rollback=dry_run):
-        add_site(connection, town.subdomain, validated.values)
+    if connection is not None:
+        with connection.transaction(force_rollback=dry_run):
+            add_site(connection, town.subdomain, validated.values)
+            log_action(connection, "add site", town.subdomain, scraper=validated.values.get("scraper"))
     result.result, result.vendor = "added", str(values["scraper"])
 
 

@@ -12,7 +12,7 @@ from typing import IO, Any
 import click
 
 from clerk import config
-from clerk.cli.connection import open_pipeline
+from clerk.cli.connection import open_if_any
 from clerk.cli.names import NameChoice
 from clerk.cli.output import info, json_option, print_json, show, table
 from clerk.db.sites import EDITABLE, OUTCOMES, SiteRow, read_sites
@@ -40,10 +40,10 @@ def filter_options(command: Any) -> Any:
 def _read(scraper: str | None, **filters: str | None) -> list[SiteRow]:
     """The selected sites. A scraper that no site has must at least exist."""
     settings = config.load()
-    with open_pipeline(settings, create=True) as connection:
-        sites = read_sites(connection, scraper, **filters)
+    with open_if_any(settings) as connection:
+        sites = read_sites(connection, scraper, **filters) if connection else []
         if scraper is not None and not sites:
-            used = {site.scraper for site in read_sites(connection) if site.scraper}
+            used = {site.scraper for site in (read_sites(connection) if connection else []) if site.scraper}
             require_known("scraper", scraper, sorted({*used, *manager.load(settings).labels("fetcher_class")}))
     return sites
 
@@ -67,7 +67,8 @@ def list_command(as_json: bool, **filters: str | None) -> None:
         is_filtered = any(filters.values())
         click.echo("No site matches." if is_filtered else "No sites. Add one with `clerk site add`.")
     else:
-        columns = ("subdomain", "name", "state", "kind", "scraper", "cadence", "current_stage", "outcome")
+        # What matters least comes last: a narrow terminal cuts it.
+        columns = ("subdomain", "name", "current_stage", "outcome", "scraper", "cadence", "state", "kind")
         rows = [[str(getattr(row, column) or "") for column in columns] for row in sites]
         show(table(rows, tuple(column.removeprefix("current_") for column in columns)))
 

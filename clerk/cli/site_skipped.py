@@ -16,7 +16,7 @@ from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, 
 from clerk.db.sites import require_site
 from clerk.documents.entry_details import GivenDetails, InvalidDetails, save_as_action, validate_details
 from clerk.documents.kinds import KINDS
-from clerk.documents.skipped import OperatorDetails, SourceEntry, list_entries
+from clerk.documents.skipped import OperatorDetails, SourceEntry, list_entries, needs_date
 from clerk.humanize import pluralize
 from clerk.monitoring.query import fetch_rows
 
@@ -56,9 +56,13 @@ def skipped(site: str, show_all: bool, as_json: bool) -> None:
             row["state"], f"  (the next run reads it, as of {row['date']})"
         )
         show(text(f"{row['name']}{state}", "bold"), line(f"  {row['reason']}"))
-    if any(row["state"] == "open" for row in rows):
-        click.echo(f"\nGive a date:   clerk site date {site} FILE YYYY-MM-DD   (or --csv FILE)")
-        click.echo(f"Needs none:    clerk site ignore {site} FILE")
+    codes = {row["reason_code"] for row in rows if row["state"] == "open"}
+    if codes:
+        click.echo("")
+    if any(map(needs_date, codes)):
+        click.echo(f"Give one a date, for the next run:  clerk site date {site} FILE YYYY-MM-DD  (or --csv FILE)")
+    if codes:
+        click.echo(f"Report one no longer:  clerk site ignore {site} FILE")
 
 
 @click.command()
@@ -177,6 +181,7 @@ def _validate(entries: Sequence[SourceEntry], given: Iterable[GivenDetails]) -> 
         for problem in problems:
             info(f"clerk: {problem}")
         raise InvalidDetails(
-            f"{len(problems)} of {len(problems) + len(details)} lines are invalid", "correct them; nothing was changed"
+            f"{len(problems)} of {pluralize(len(problems) + len(details), 'line is', 'lines are')} invalid",
+            "correct them; nothing was changed",
         )
     return details

@@ -6,20 +6,19 @@ import getpass
 import logging
 import os
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from clerk import config
-from clerk.cli.connection import open_pipeline
+from clerk.cli.connection import open_if_any
 from clerk.cli.output import show, table, text
 from clerk.cli.progress_reporter import ProgressReporter
 from clerk.cli.source import listing_rows
-from clerk.db.connection import connect
 from clerk.documents.media_types import STORED_EXTENSIONS, media_type_of
 from clerk.errors import JobError
 from clerk.humanize import join_words, pluralize
 from clerk.sources.fetcher import Fetcher, Site
+from clerk.sources.http.rate_limit import Connect
 from clerk.sources.listing import SourceListing
 from clerk.sources.site_validation import InvalidSite
 from clerk.sources.source_lookup import SourceFailed, list_site, shared
@@ -63,8 +62,8 @@ def list_local(
 ) -> SourceListing:
     """The documents of a folder, or of a list on this machine. Raises InvalidSite if there are none."""
     check_path(path, is_folder=scraper == "directory")
-    # No requests are made, so no connection is opened.
-    listing = _list(settings, partial(connect, settings), site, scraper, time_limit, quiet)
+    # No requests are made.
+    listing = _list(settings, None, site, scraper, time_limit, quiet)
     if not listing.documents:
         raise InvalidSite(f"{path} has no documents{_describe_skipped(listing, path)}", f"clerk reads {_extensions()}")
     return listing
@@ -72,12 +71,12 @@ def list_local(
 
 def list_remote(settings: config.Settings, site: Site, scraper: str, time_limit: float, quiet: bool) -> SourceListing:
     """The documents of a source on the web. Raises SourceFailed if it cannot be listed."""
-    with open_pipeline(settings, create=True) as connection:
+    with open_if_any(settings) as connection:
         return _list(settings, shared(connection), site, scraper, time_limit, quiet)
 
 
 def _list(
-    settings: config.Settings, connection: Any, site: Site, scraper: str, time_limit: float, quiet: bool
+    settings: config.Settings, connect: Connect | None, site: Site, scraper: str, time_limit: float, quiet: bool
 ) -> SourceListing:
     # Skipped entries are shown with the listing, so they are not logged as well.
     logging.getLogger(Fetcher.__module__).setLevel(logging.ERROR)
@@ -85,7 +84,7 @@ def _list(
         with ProgressReporter(quiet) as progress:
             return list_site(
                 settings,
-                connection,
+                connect,
                 site,
                 scraper,
                 time_limit,

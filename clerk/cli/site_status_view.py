@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 
-from clerk.cli.output import bar, line, table, text
+from clerk.cli.output import bar, line, marked, table, text
 from clerk.documents.kinds import ORIGINS
 from clerk.humanize import format_duration, format_time, one_line_error, pluralize
 from clerk.monitoring.explain import Explanation
@@ -28,7 +28,7 @@ def render(state: SiteState, why: Explanation, history: SiteHistory) -> Renderab
     name = f" ({state.run.name})" if state.run.name and state.run.name != why.site else ""
     return Group(
         text(f"{why.site}{name}: {why.sentence}."),
-        *([line(f"→ {why.remedy}")] if why.remedy else []),
+        *([marked("→ ", why.remedy)] if why.remedy else []),
         *_section(_run_title(state), _stages(state, history)),
         *_section(_documents_title(history), _documents(history)),
         *_section(

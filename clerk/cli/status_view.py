@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 
-from clerk.cli.output import bar, line, table, text
+from clerk.cli.output import bar, line, marked, table, text
 from clerk.humanize import format_duration, format_relative, format_time, join_words, one_line_error, pluralize
 from clerk.monitoring import worker_text
 from clerk.monitoring.alert import RUNBOOK, Alert, Severity
@@ -26,7 +26,7 @@ def one_line(status: PipelineStatus, alerts: list[Alert]) -> str:
     summary = f"{need_attention(len(alerts))}: {alerts[0].what}" if alerts else "nothing needs attention"
     return (
         f"{status.now.astimezone():%H:%M:%S} {health['active']:,} of {pluralize(health['sites'], 'site')} running,"
-        f" {waiting:,} jobs waiting, {running:,} running; {summary}"
+        f" {pluralize(waiting, 'job')} waiting, {running:,} running; {summary}"
     )
 
 
@@ -86,7 +86,7 @@ def _alerts(status: PipelineStatus, alerts: list[Alert]) -> list[RenderableType]
     lines: list[RenderableType] = [text(need_attention(len(alerts)), "bold")]
     for alert in alerts:
         color = "red" if alert.severity is Severity.ERROR else "yellow"
-        lines += [text(f"! {alert.describe(status.now)}", color), line(f"    → {alert.remedy}")]
+        lines += [marked("! ", alert.describe(status.now), color), marked("    → ", alert.remedy)]
     return [*lines, line(f"  explained in {RUNBOOK}, under {join_words(list(dict.fromkeys(a.kind for a in alerts)))}")]
 
 

@@ -97,7 +97,7 @@ def up(
     if not quiet:
         info("Starting; stop with Ctrl-C …")
     with database_url(settings), _open_log(settings, quiet, log_format) as log:
-        with open_migrator(settings) as migrator:
+        with open_migrator(settings, create=True) as migrator:
             migrator.up()
             started_at = engine.now(migrator.connection)
         endpoints = Endpoints(

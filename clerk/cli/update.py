@@ -8,10 +8,14 @@ from clerk.cli.connection import Connection, open_pipeline
 from clerk.cli.output import dry_run_option, dry_run_prefix, json_option, print_json
 from clerk.cli.progress_reporter import ProgressReporter, quiet_option
 from clerk.cli.wait import wait_for_runs
+from clerk.db.audit import log_action
 from clerk.db.sites import require_site
 from clerk.errors import EXIT_FAILURE, EXIT_OK
 from clerk.monitoring.runs import RunProgress, due_sites, read_progress
 from clerk.pipeline import engine
+
+_MAX_RECORDED = 20
+"""Names of sites in the record of an action."""
 
 
 @click.command()
@@ -57,12 +61,17 @@ def update(
             return
         started: dict[str, int | None] = {}
         if site:
-            started[site] = engine.start_run(connection, site, supersede=supersede)
+            with connection.transaction():
+                run_id = engine.start_run(connection, site, supersede=supersede)
+                log_action(connection, "update", site, run_id)
+            started[site] = run_id
         else:
             while name := engine.start_next_due_site(connection, "requested"):
                 started[name] = read_progress(connection, [name])[0].run_id
                 if next_site:
                     break
+            if started:
+                log_action(connection, "update", sites=list(started)[:_MAX_RECORDED], count=len(started))
         if not wait:
             _report_started(started, as_json, dry_run)
             return
@@ -72,7 +81,8 @@ def update(
 
 def _report_started(started: dict[str, int | None], as_json: bool, dry_run: bool) -> None:
     if as_json:
-        print_json({"started": [{"site": site, "run_id": run_id} for site, run_id in started.items()]})
+        runs = [{"site": site, "run_id": run_id} for site, run_id in started.items()]
+        print_json({"started": runs, "dry_run": dry_run})
     elif not started:
         click.echo("No site is due.")
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from clerk.cli.connection import open_pipeline
-from clerk.cli.output import json_option, print_json, show, text
+from clerk.cli.output import json_option, marked, print_json, show, text
 from clerk.db.connection import read_only_snapshot
 from clerk.db.sites import site_not_found
 from clerk.monitoring.explain import explain
@@ -33,6 +33,6 @@ def why(site: str, as_json: bool) -> None:
         return
     show(
         text(f"{explanation.site}: {explanation.sentence}."),
-        *([text(f"→ {explanation.remedy}")] if explanation.remedy else []),
-        *(text(f"  {evidence}") for evidence in explanation.evidence),
+        *([marked("→ ", explanation.remedy)] if explanation.remedy else []),
+        *(marked("  ", evidence) for evidence in explanation.evidence),
     )

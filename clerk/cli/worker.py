@@ -15,7 +15,7 @@ import click
 import psycopg
 
 from clerk import config
-from clerk.db.connection import connect, database_url, wait_until_ready
+from clerk.db.connection import connect, database_url, require_database, wait_until_ready
 from clerk.errors import (
     EXIT_FAILURE,
     EXIT_OK,
@@ -161,6 +161,7 @@ def worker(
 
     if not parent_death.is_child():
         require_ocr(settings, selected)
+    require_database(settings)
     with database_url(settings) as url:
         wait_until_ready(settings.direct_database_url or url, settings.database_timeout)
         with open_pipeline(settings):

@@ -28,8 +28,15 @@ class SiteMetadata:
         self._sites: dict[str, SiteRow] = {}
 
     @classmethod
-    def from_postgres(cls, url: str) -> SiteMetadata:
+    def from_postgres(cls, find_url: Callable[[], str | None]) -> SiteMetadata:
+        """`find_url` is called until it returns the URL of a database: there may be none yet."""
+        url: str | None = None
+
         def read() -> list[SiteRow]:
+            nonlocal url
+            url = url or find_url()
+            if url is None:
+                return []
             with connect_to(url) as connection:
                 return read_sites(connection)
 

@@ -73,14 +73,24 @@ def connect_if_running(settings: Settings, statement_seconds: float) -> Iterator
         yield connection
 
 
-def require_running(settings: Settings) -> None:
-    """Raise NoDatabase if the embedded database does not exist, EmbeddedServerStopped if its server does not run."""
-    embedded = postgres.EmbeddedPostgres(settings.home)
-    if not embedded.exists():
+def has_database(settings: Settings) -> bool:
+    """Whether there is a database: one of DATABASE_URL, or the embedded one, which the first change creates."""
+    return settings.database_url is not None or postgres.EmbeddedPostgres(settings.home).exists()
+
+
+def require_database(settings: Settings) -> None:
+    """Raise NoDatabase if the embedded database does not exist, for commands that must not create it."""
+    if not has_database(settings):
         raise NoDatabase(
-            f"there is no database yet: DATABASE_URL is not set, and there is none under {settings.home}",
+            f"there is no database yet (DATABASE_URL is not set, and there is none under {settings.home})",
             "run: clerk up",
         )
+
+
+def require_running(settings: Settings) -> None:
+    """Raise NoDatabase if the embedded database does not exist, EmbeddedServerStopped if its server does not run."""
+    require_database(settings)
+    embedded = postgres.EmbeddedPostgres(settings.home)
     if embedded.server.pid is None:
         raise EmbeddedServerStopped(f"the database under {settings.home} is not running", "run: clerk up")
 

@@ -43,6 +43,11 @@ class SiteRow:
     outcome: str | None = None
     pages: int | None = None
 
+    @classmethod
+    def from_columns(cls, subdomain: str, values: Mapping[str, Any]) -> SiteRow:
+        """The row of a site that was not stored."""
+        return cls(subdomain, **_stored(values))
+
     @property
     def cadence(self) -> str:
         return describe_interval(self.run_interval)

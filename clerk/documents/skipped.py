@@ -25,6 +25,7 @@ DUPLICATE = "DuplicateKey"
 BUDGET_KEY = "budget of the run"
 """Key of the entry that says why a fetch ended before its last document. It is no entry of the source, so it is not
 counted."""
+_WITHOUT_USE_OF_A_DATE = {"NotADocument", "UnreadableType", "RobotsDisallowed", "BudgetExceeded", DUPLICATE}
 _MAX_EXAMPLES = 20
 _MAX_REASON_LENGTH = 300
 
@@ -76,8 +77,9 @@ def record_skipped(
     count: int,
     entries: Sequence[SkippedEntry],
     is_complete: bool,
-) -> None:
-    """Store what a listing skipped. `count` includes entries that are not in `entries` because there are too many."""
+) -> int:
+    """Store what a listing skipped. `count` includes entries that are not in `entries` because there are too many.
+    Returns the number of those that an operator does not ignore."""
     with connection.transaction():
         before = _read_skipped_since(connection, subdomain)
         ignored = {key for key, details in read_details(connection, subdomain).items() if details.ignored}
@@ -97,10 +99,17 @@ def record_skipped(
             )
         open_entries = [entry for entry in entries if entry.key == BUDGET_KEY or entry_key(entry) not in ignored]
         examples = [clean_text(entry.reason, _MAX_REASON_LENGTH) for entry in open_entries[:_MAX_EXAMPLES]]
+        open_count = count - (len(entries) - len(open_entries))
         connection.execute(
             "update pipeline_runs r set skipped = %s, skipped_examples = %s::text[] where r.run_id = %s",
-            [count - (len(entries) - len(open_entries)), examples or None, run_id],
+            [open_count, examples or None, run_id],
         )
+    return open_count
+
+
+def needs_date(code: str) -> bool:
+    """Whether the next run reads an entry that was skipped for this reason if an operator gives its date."""
+    return code not in _WITHOUT_USE_OF_A_DATE
 
 
 def entry_key(entry: SkippedEntry) -> str:

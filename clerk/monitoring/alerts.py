@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from clerk.errors import job_error_class, remedy_for
-from clerk.humanize import format_bytes, format_duration, format_relative, join_words, pluralize
+from clerk.humanize import format_bytes, format_duration, format_relative, join_words, pluralize, shorten
 from clerk.monitoring import worker_text
 from clerk.monitoring.alert import KINDS, Alert, Severity
 from clerk.monitoring.database_alerts import find_database_alerts
@@ -274,13 +274,17 @@ def _skipped_entries(status: PipelineStatus) -> list[Alert]:
         return []
     first = status.skipped[0]
     entries, sites = first["all_entries"], first["all_sites"]
-    names = [f"{row['subdomain']} ({row['entries']:,})" for row in status.skipped]
+    names = [
+        f"{row['subdomain']} ({shorten(row['first_name'])}"
+        f"{f' and {more:,} more' if (more := row['entries'] - 1) else ''})"
+        for row in status.skipped
+    ]
     what = (
         f"{pluralize(entries, 'entry', 'entries')} of {pluralize(sites, 'source')}"
         f" {'was' if entries == 1 else 'were'} skipped: {first_names(names, sites)}"
     )
     site = first["subdomain"]
-    remedy = f"list them: clerk site skipped {site}; give a date: clerk site date {site} FILE DATE"
+    remedy = f"see them with what to do: clerk site skipped {site}"
     newest = max(row["newest"] for row in status.skipped)
     what += f"; the newest {format_relative(newest, status.now)}"
     return [Alert("skipped", what, remedy, entries, first["all_since"])]

@@ -153,7 +153,7 @@ def _ended(state: SiteState) -> Reason:
 
 def _resolve_skipped(state: SiteState) -> str:
     site = state.run.subdomain
-    return f"list what was skipped: clerk site skipped {site}; give a date: clerk site date {site} FILE DATE"
+    return f"see what was skipped, and what to do: clerk site skipped {site}"
 
 
 def _worst_error(state: SiteState) -> str:

@@ -97,7 +97,7 @@ from host_disks order by low_since is null, free_bytes, host, folder
 _SKIPPED = """
 select subdomain, count(*)::integer as entries, (sum(count(*)) over ())::integer as all_entries,
        (count(*) over ())::integer as all_sites, max(skipped_since) as newest,
-       min(min(skipped_since)) over () as all_since
+       min(min(skipped_since)) over () as all_since, min(name) as first_name
 from skipped_documents where state = 'open' group by subdomain order by 2 desc, 1 limit %(limit)s
 """
 _EDITED_EXTRACTORS = """

@@ -23,6 +23,7 @@ from clerk.errors import (
     PdfTruncated,
     ReaderOutputInvalid,
 )
+from clerk.humanize import pluralize
 from clerk.object_storage.path import StoragePath
 from clerk.ocr import protocol
 from clerk.ocr.document_readers import DocumentReaders
@@ -107,7 +108,7 @@ def _process(
     ordered = tuple(by_number[number] for number in range(1, count + 1))
     _check_failed_share(ordered, inspected.is_truncated, options.max_failed_share)
     if failed:
-        notes.insert(0, f"{len(failed)} of {count} pages failed")
+        notes.insert(0, f"{len(failed)} of {pluralize(count, 'page')} failed")
     result = Manifest(
         sha256, count, options.languages, ordered, "; ".join(notes) or None, forced_by_run=options.forced_by_run
     )
@@ -225,7 +226,7 @@ def _check_failed_share(pages: tuple[Page, ...], is_truncated: bool, max_failed_
         error_class = PdfTruncated
     if len(pages) == 1:
         raise error_class(first.partition(": ")[2] or first)
-    raise error_class(f"{len(failed)} of {len(pages)} pages failed; page {failed[0].page}: {first}")
+    raise error_class(f"{len(failed)} of {pluralize(len(pages), 'page')} failed; page {failed[0].page}: {first}")
 
 
 def _delete_stale_files(storage: SiteStorage, document: Document, result: Manifest) -> None:

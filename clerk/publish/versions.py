@@ -222,7 +222,7 @@ class SiteVersions(Generic[P_co]):
         if not older:
             raise NoSuchVersion(
                 f"{self.subdomain} has no version before the current one under {self.folder}",
-                "list the versions with `clerk rollback SITE --list`",
+                f"list the versions with `clerk rollback {self.subdomain} --list`",
             )
         return older[-1]
 
@@ -231,7 +231,8 @@ class SiteVersions(Generic[P_co]):
             if version.name == name:
                 return version
         raise NoSuchVersion(
-            f"{self.subdomain} has no version {name}", "list the versions with `clerk rollback SITE --list`"
+            f"{self.subdomain} has no version {name}",
+            f"list the versions with `clerk rollback {self.subdomain} --list`",
         )
 
     def _prune(self, keep: int) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from clerk.documents.repository import DocumentRef, TrackedDocument
 from clerk.documents.skipped import MAX_ENTRIES, SkippedEntry
 from clerk.errors import SourceUnreadable
+from clerk.humanize import pluralize, shorten
 from clerk.sources.link_parser import LinkPage, LinkParser
 from clerk.sources.recognition import Recognition
 from clerk.sources.rows import RowPage
@@ -28,6 +29,8 @@ logger = logging.getLogger(__name__)
 _MAX_REASONS = 20
 """As many as are logged and stored with the run."""
 _MAX_REASON_LENGTH = 300
+_MIN_LABEL = 40
+"""So much of the name of an entry says which it is."""
 Parsed = TypeVar("Parsed", LinkPage, RowPage)
 
 
@@ -92,11 +95,13 @@ class Fetcher:
         """Skip an entry of the listing; the run stores the reason. If all entries are skipped, the fetch fails.
 
         A document of which only the date is missing is not skipped: yield it with the date None. `count`: the number of
-        entries that are skipped for this reason. `name` and `url`: of the entry, if it has them.
+        entries that are skipped for this reason. `name` and `url`: of the entry, if it has them. The name is put
+        before a reason that does not contain it.
         """
-        self.skip_entry(
-            SkippedEntry(str(reason)[:_MAX_REASON_LENGTH], key=name or url, name=name or url, url=url), count
-        )
+        label, reason = name or url, str(reason)
+        if label[:_MIN_LABEL] not in reason:
+            reason = f"{shorten(label)}: {reason}"
+        self.skip_entry(SkippedEntry(reason[:_MAX_REASON_LENGTH], key=label, name=label, url=url), count)
 
     def skip_entry(self, entry: SkippedEntry, count: int = 1) -> None:
         self.skipped_count += count
@@ -145,7 +150,8 @@ class Fetcher:
             self._link_parser.kill()
             raise
         if count := parsed.too_long:
-            self.skip(f"{page.url[:200]} has {count:,} links with an address that is too long", count)
+            links = pluralize(count, "link")
+            self.skip(f"{page.url[:200]} has {links} with an address that is too long", count)
         return parsed
 
     def close(self) -> None:

@@ -120,7 +120,8 @@ def describe_listing(listing: SourceListing, undated: str = "") -> list[tuple[st
         documents = pluralize(listing.undated, "document")
         notes.append(f"{documents} without a date, which is looked for in the PDF{undated}")
     if listing.skipped:
-        first = f"; the first: {listing.reasons[0]}" if listing.reasons else ""
+        more = f"; and {listing.skipped - 1:,} more" if listing.skipped > 1 else ""
+        first = f": {listing.reasons[0]}{more}" if listing.reasons else ""
         notes.append(f"{pluralize(listing.skipped, 'entry', 'entries')} skipped{first}")
     if not listing.is_complete:
         notes.append(f"the listing was stopped {listing.stopped or 'at the time limit'}: there may be more")

@@ -25,9 +25,7 @@ from clerk.sources.site_validation import InvalidSite
 
 Connection = psycopg.Connection[Any]
 
-WITHOUT_VENDOR = (
-    'if the page has links to PDFs, `--scraper links --extra \'{"pages": "URL"}\'` fetches them; see docs/fetchers.md'
-)
+WITHOUT_VENDOR = "if the page has links to PDFs, `clerk site add NAME --scraper links --pages URL` fetches them; see docs/fetchers.md"
 _SOURCE_ERRORS = (FetchError, ParserCrashed, PdfError, InvalidPluginResult, SiteConfigError)
 
 
@@ -37,8 +35,10 @@ class SourceFailed(ClerkError):
     code = "SourceFailed"
 
 
-def shared(connection: Connection) -> Connect:
-    """The command's connection for the rate limiter, which uses it from other threads."""
+def shared(connection: Connection | None) -> Connect | None:
+    """The command's connection for the rate limiter, which uses it from other threads. None without a database."""
+    if connection is None:
+        return None
     lock = threading.Lock()
 
     @contextmanager
@@ -52,7 +52,7 @@ def shared(connection: Connection) -> Connect:
 def detect_url(
     settings: config.Settings,
     url: str,
-    connect: Callable[[], Connect],
+    connect: Callable[[], Connect | None],
     extra: Mapping[str, Any] | None = None,
     seconds: float | None = None,
 ) -> Detection:
@@ -65,7 +65,7 @@ def detect_url(
     except SiteConfigError as error:
         raise InvalidSite(str(error), "correct the key of extra that it names") from error
 
-    async def run(connect: Connect) -> Detection:
+    async def run(connect: Connect | None) -> Detection:
         async with RateLimitedClient(limits, connect) as client:
             async with asyncio.timeout(seconds):
                 return await detect(url, client)
@@ -87,7 +87,12 @@ def site_limits(
 
 
 def list_site(
-    settings: config.Settings, connect: Connect, site: Site, scraper: str, seconds: float, report: Callable[[int], None]
+    settings: config.Settings,
+    connect: Connect | None,
+    site: Site,
+    scraper: str,
+    seconds: float,
+    report: Callable[[int], None],
 ) -> SourceListing:
     """List a source. Raises one of the errors of a fetch if it cannot be listed."""
     plugins = manager.load(settings)

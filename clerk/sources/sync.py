@@ -50,6 +50,7 @@ from clerk.errors import (
     PluginProgrammingError,
     RobotsDisallowed,
 )
+from clerk.humanize import pluralize
 from clerk.plugins.isolation import as_job_error
 from clerk.sources.fetcher import Fetcher
 from clerk.sources.http.client import FetchResult, Sink, Validators, redact_url
@@ -75,9 +76,12 @@ class SyncResult:
     outcomes: Counter[FetchOutcome] = field(default_factory=Counter)
     removed: int = 0
     """Documents that the source no longer lists."""
+    skipped: int = 0
+    """Entries that did not become documents, by the listing or after it, without those that an operator ignores."""
 
     def __str__(self) -> str:
-        counts = [f"{self.outcomes[outcome]} {outcome}" for outcome in FetchOutcome]
+        numbers = {**self.outcomes, FetchOutcome.SKIPPED: self.skipped}
+        counts = [f"{numbers.get(outcome, 0):,} {outcome}" for outcome in FetchOutcome]
         return ", ".join([*counts, f"{self.removed} removed at the source"])
 
 
@@ -92,7 +96,7 @@ class SourceSync:
         connect: Connect,
         max_bytes: int,
         report: Callable[[int, int], None],
-        record_skipped: Callable[[int, list[SkippedEntry], bool], None],
+        record_skipped: Callable[[int, list[SkippedEntry], bool], int],
         run_started_at: datetime | None = None,
     ) -> None:
         self.plugin = plugin
@@ -102,7 +106,8 @@ class SourceSync:
         self.max_bytes = max_bytes
         self.report = report
         self.record_skipped = record_skipped
-        """Called with the number of skipped entries, the entries, and whether they are all of a complete listing."""
+        """Called with the number of skipped entries, the entries, and whether they are all of a complete listing.
+        Returns the number of those that are reported."""
         self.run_started_at = run_started_at
         """Documents that an earlier attempt of this run has checked since then are not requested again."""
         self.result = SyncResult()
@@ -148,7 +153,9 @@ class SourceSync:
 
     def _report_budget(self, error: BudgetExceeded, remaining: int) -> None:
         """The run has the reason in its outcome: see clerk_phase_outcome."""
-        rest = f"; {remaining:,} documents were not requested, and the next run begins with them" if remaining else ""
+        documents = pluralize(remaining, "document was", "documents were")
+        them = "it" if remaining == 1 else "them"
+        rest = f"; {documents} not requested, and the next run begins with {them}" if remaining else ""
         entry = SkippedEntry(f"{error}{rest}", error.code, skipped.BUDGET_KEY, skipped.BUDGET_KEY)
         logger.warning("%s: %s", self.storage.subdomain, entry.reason)
         # First, because only MAX_ENTRIES are stored. Not counted: it is no entry of the source.
@@ -162,7 +169,9 @@ class SourceSync:
 
     async def _record_skipped(self, *, is_complete: bool) -> None:
         entries = list(self.fetcher.skipped_entries)
-        await asyncio.to_thread(self.record_skipped, self.fetcher.skipped_count, entries, is_complete)
+        self.result.skipped = await asyncio.to_thread(
+            self.record_skipped, self.fetcher.skipped_count, entries, is_complete
+        )
 
     def _read_known(self) -> list[TrackedDocument]:
         """Read what operators said, in which PDFs no date was found, and the tracked documents."""

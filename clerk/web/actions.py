@@ -290,6 +290,8 @@ class Action:
     button: str
     run: Callable[[Connection, ActionRequest, str, bool], ActionResult]
     """Called with the user's name and whether to roll back."""
+    is_destructive: bool = False
+    """It deletes what cannot be restored: its button is red."""
 
 
 ACTIONS = {
@@ -302,11 +304,11 @@ ACTIONS = {
     "add-alert": Action("Add the alert?", "Add the alert", _add_alert),
     "pause-alert": Action("Pause the alert?", "Pause", _pause_alert),
     "resume-alert": Action("Resume the alert?", "Resume", _resume_alert),
-    "remove-alert": Action("Remove the alert?", "Remove", _remove_alert),
+    "remove-alert": Action("Remove the alert?", "Remove the alert", _remove_alert, is_destructive=True),
     "retry-selected": Action("Retry the selection?", "Retry", selection_actions.retry),
     "add-site": Action("Add the site?", "Add the site", site_actions.add),
     "edit-site": Action("Change the site?", "Save", site_actions.edit),
-    "remove-site": Action("Remove the site?", "Remove the site", site_actions.remove),
+    "remove-site": Action("Remove the site?", "Remove the site", site_actions.remove, is_destructive=True),
     "set-date": Action("Set the date?", "Set the date", skipped_actions.set_date),
     "ignore-entry": Action("Ignore the entry?", "Ignore", skipped_actions.ignore),
     "report-entry": Action("Report the entry again?", "Report again", skipped_actions.report),

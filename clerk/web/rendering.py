@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse
 
 from clerk.humanize import format_duration, pluralize
 from clerk.stage_names import stage_name
-from clerk.web.sanitize import sanitize_text, split_commands, split_highlights, split_jobs
+from clerk.web.sanitize import sanitize_text, split_commands, split_highlights, split_jobs, without_name
 from clerk.web.table_labels import label_cells
 
 WEB_DIR = Path(__file__).parent
@@ -86,6 +86,7 @@ _templates.filters |= {
     "split_jobs": split_jobs,
     "stage_name": stage_name,
     "utc": _format_utc,
+    "without_name": without_name,
 }
 _templates.tests |= {"web_url": _is_web_url}
 _templates.globals["request_context"] = request_context.get

@@ -12,8 +12,13 @@ from clerk.archive.query import HIGHLIGHT
 _INVALID = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 _BIDI_OVERRIDES = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _JOB = re.compile(r"(\bjob [0-9]{1,18}\b)")
-_COMMAND = re.compile(r"(clerk [^;\s]+(?: (?!--)[^;\s]+)?(?: --[^;\s]+(?: [^;\s-][^;\s]*)?)*)")
-"""`clerk`, its command, at most one positional argument, then options."""
+_COMMAND = re.compile(
+    r"(`[^`]+`|\bclerk (?!(?:does|is|has|can|cannot|reads|finds|looks)\b)"
+    r"(?:(?:site|db|alert|plugins|legacy) )?[a-z][a-z-]*"
+    r"(?: (?!--|(?:and|or|then|with|to|in|on|if|for|as|lists?|shows?)\b)[^;,)\s]+)?"
+    r"(?: [A-Z]+\b)*(?: --[^;,)\s]+(?: [^;,)\s-][^;,)\s]*)?)*)"
+)
+"""What stands in backticks; or `clerk`, its command, at most one argument, names in capitals, then options."""
 
 
 def sanitize_text(text: str) -> str:
@@ -34,8 +39,17 @@ def split_highlights(text: str) -> list[tuple[str, bool]]:
 
 
 def split_commands(text: str) -> list[tuple[str, bool]]:
-    """Split a remedy into parts, and whether each is a command: ("start a worker: ", False), ("clerk worker", True)."""
-    return [(part, number % 2 == 1) for number, part in enumerate(_COMMAND.split(sanitize_text(text))) if part]
+    """Split a remedy into parts, and whether each is a command: ("start a worker: ", False), ("clerk worker", True).
+
+    What stands in backticks is shown like a command, without them.
+    """
+    parts = _COMMAND.split(sanitize_text(text))
+    return [(part.strip("`") if number % 2 else part, number % 2 == 1) for number, part in enumerate(parts) if part]
+
+
+def without_name(reason: str, name: str) -> str:
+    """The reason why an entry was skipped, without the entry's name at its beginning, which a table has already."""
+    return re.sub(r"^ (\([^)]*\) )?", "", reason.removeprefix(name)) if reason.startswith(f"{name} ") else reason
 
 
 def split_jobs(text: str) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -66,11 +67,14 @@ def parse_items(text: str) -> tuple[list[tuple[str, int]], list[tuple[str, str]]
 
 
 def _describe(results: Iterable[RetryResult]) -> list[str]:
+    """One line per site: several of the selected groups may have failures of it."""
+    sites: dict[str, Counter[str]] = {}
+    for result in results:
+        sites.setdefault(result.site, Counter()).update(result.units)
     lines = [
-        f"{result.site or 'alerts'}: "
-        + join_words([f"{number:,} in {stage_name(stage)}" for stage, number in result.units.items()])
-        for result in results
-        if sum(result.units.values())
+        f"{site or 'alerts'}: " + join_words([f"{number:,} in {stage_name(stage)}" for stage, number in units.items()])
+        for site, units in sites.items()
+        if units.total()
     ]
     more = len(lines) - _MAX_LISTED
     return lines[:_MAX_LISTED] + ([f"and {pluralize(more, 'more site')}"] if more > 0 else [])

@@ -59,12 +59,12 @@ def test_every_file_is_read_or_listed(installation: Installation) -> None:
     # The empty pages of two scans are among the skipped files, so every document that was read has text.
     outcome = "succeeded: all done, but 7 entries of the source were skipped (clerk site skipped town)"
     assert f"town: run ended: {outcome} (14 documents processed)" in up
-    assert "7 entries of 1 source were skipped: town (7); the newest " in up
-    assert " → list them: clerk site skipped town" in up
+    assert "7 entries of 1 source were skipped: town (1998-Ord-_62-98-Flood.pdf and 6 more); the newest " in up
+    assert " → see them with what to do: clerk site skipped town" in up
 
     status = installation.clerk("status")
-    assert "! 7 entries of 1 source were skipped: town (7)" in status
-    assert "→ list them: clerk site skipped town; give a date: clerk site date town FILE DATE" in status
+    assert "! 7 entries of 1 source were skipped: town (1998-Ord-_62-98-Flood.pdf and 6 more)" in status
+    assert "→ see them with what to do: clerk site skipped town" in status
     site = installation.clerk("status", "town")
     assert outcome.removeprefix("succeeded: ") in site
     assert "City Council 2020-05-06 report (date from the text of the first page)" in site

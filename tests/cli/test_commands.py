@@ -13,6 +13,7 @@ import click
 import pytest
 
 from clerk.cli import cli, reconcile_pipeline
+from clerk.cli.group import GroupWithPlugins
 from tests.cli.conftest import Clerk
 from tests.conftest import Url
 from tests.docs.commands_page import PAGE, page
@@ -73,6 +74,15 @@ def test_help_has_an_example_that_names_the_command(command: str, clerk_command:
     _, heading, examples = result.out.partition("Example")
     assert heading
     assert command in examples
+
+
+def test_the_help_lists_every_command_once_by_topic_with_its_whole_sentence(clerk_command: Clerk) -> None:
+    assert isinstance(cli, GroupWithPlugins)
+    assert sorted(name for names in cli.topics.values() for name in names) == sorted(cli.built_in)
+    for path in ((), ("plugins",), ("site",)):
+        shown = clerk_command(*path, "--help").out
+        assert "..." not in shown.partition("\n")[2], "no sentence is cut"
+    assert "\nSee the state:\n  status " in clerk_command("--help").out
 
 
 def test_reports_have_json_and_changes_have_a_dry_run(command: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,10 +46,17 @@ def test_up_and_down_from_an_empty_database(clerk_command: Clerk, empty: Url, fo
     assert dry_run.out.endswith("Nothing was done.\n")
     assert "is empty" in clerk_command("db", "status").out
 
+    listed = clerk_command("db", "up", "--dry-run", "--verbose").out
+    assert len(listed.splitlines()) > 200
+    assert f"  apply {folder.migrations[0].name}\n" in listed
+
     done = clerk_command("db", "up")
     assert done.code == 0
-    assert done.out == dry_run.out.replace("Nothing was done.", "Done.")
-    assert f"applying {folder.migrations[0].name}" in done.err, "progress is printed to standard error"
+    plan, summary = done.out.splitlines()
+    assert plan == dry_run.out.splitlines()[0]
+    assert f"apply {folder.newest} migrations, create " in plan
+    assert re.fullmatch(rf"The database is at migration {folder.newest:04}, after \d+\.\d s\.", summary)
+    assert done.err == f"applying {folder.newest} migrations …\n", "progress is printed to standard error"
     assert clerk_command("db", "up").out == "The database is up to date.\n"
 
     result = json.loads(clerk_command("db", "status", "--json").out)
@@ -59,10 +67,10 @@ def test_up_and_down_from_an_empty_database(clerk_command: Clerk, empty: Url, fo
 
     run(empty, "insert into sites (subdomain) values ('springfield')")
     dry_run = clerk_command("db", "down", "--to", "0", "--dry-run")
-    assert "1 rows of sites" in dry_run.err
+    assert "1 row of sites" in dry_run.err
     result = clerk_command("db", "down", "--to", "0")
     assert result.code == 1
-    assert "would delete 1 rows of sites" in result.err
+    assert "would delete 1 row of sites" in result.err
     assert "add --yes to delete them" in result.err
     taken_back = clerk_command("db", "down", "--to", "0", "--yes")
     assert taken_back.code == 0
@@ -239,7 +247,7 @@ def test_up_names_what_the_read_only_role_has_created(clerk_command: Clerk, empt
             create operator public.= (
                 leftarg = procrastinate_job_status, rightarg = procrastinate_job_status, function = public.planted)
         """)
-    done = clerk_command("db", "up")
+    done = clerk_command("db", "up", "--verbose")
     assert done.code == 0
     assert "revoke create on schema public from public" in done.out
     operator = "operator public.=(public.procrastinate_job_status,public.procrastinate_job_status)"

@@ -29,6 +29,11 @@ NEEDED = {
 }
 """Arguments without which a command asks for them before it looks at the site."""
 
+CREATE = {"clerk alert add"}
+"""They create a database if there is none."""
+WITHOUT_DATABASE = {"clerk pipeline-status", "clerk search", "clerk status", "clerk votes export"}
+"""They say more than that there is none."""
+
 
 def site_parameters() -> list[tuple[str, click.Parameter]]:
     return [
@@ -66,6 +71,16 @@ def test_every_command_suggests_the_nearest_site(
         result = clerk_command(*arguments_for(name, parameter, tmp_path))
         expected = (2, "", "clerk: no site springfeild; did you mean springfield?\n")
         assert (result.code, result.out, result.err) == expected, f"{name} {parameter.name}"
+
+
+def test_no_command_about_a_site_creates_a_database(clerk_command: Clerk, tmp_path: Path) -> None:
+    for name, parameter in site_parameters():
+        result = clerk_command(*arguments_for(name, parameter, tmp_path), *(["--dry-run"] if name in CREATE else []))
+        if name not in WITHOUT_DATABASE:
+            assert (result.code, result.out) == (3, ""), f"{name} {parameter.name}"
+            assert result.err.startswith("clerk: there is no database yet"), f"{name} {parameter.name}"
+            assert result.err.endswith(": run: clerk up.\n")
+        assert list(tmp_path.iterdir()) == [], f"{name} created something"
 
 
 def test_every_group_suggests_the_nearest_command(clerk_command: Clerk) -> None:

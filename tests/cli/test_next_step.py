@@ -137,6 +137,11 @@ def test_each_state_of_the_pipeline(
         assert """    clerk search '"bike lanes"'\n""" in shown
         assert "    clerk serve\n" in shown
 
+        connection.execute("update procrastinate_workers set last_heartbeat = now() - interval '1 day'")
+        assert "no worker runs" in (shown := clerk())
+        assert "    clerk serve\n" in shown, "what is published can be read without workers"
+        connection.execute("update procrastinate_workers set last_heartbeat = now()")
+
         engine.pause_queue(connection, "ocr", "tests")
         assert "Something needs attention:\n! queue ocr is paused" in (shown := clerk())
         assert "  → clerk resume --queue ocr\n" in shown

@@ -151,6 +151,35 @@ def test_edit(clerk: Clerk) -> None:
     assert changed == {"weight": {"before": 3, "after": 1}}
 
 
+def test_changes_are_recorded_as_operator_actions(clerk: Clerk, database: str, tmp_path: Path) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("delete from operator_actions")
+        clerk(*ADD, *EXTRA, "--dry-run")
+        clerk(*ADD, *EXTRA)
+        clerk("site", "edit", "springfield", "--name", "X")
+        clerk("site", "edit", "springfield", "--name", "X")
+        clerk("site", "edit", "springfield", "--name", "Y", "--dry-run")
+        clerk("update", "springfield")
+        clerk("site", "remove", "springfield", "--yes")
+        (tmp_path / "sites.csv").write_text("subdomain\na\n")
+        clerk("site", "import", str(tmp_path / "sites.csv"))
+        clerk("update", "--all")
+        clerk("new", "b", "--yes")
+        rows = connection.execute(
+            "select action, subdomain, run_id is not null, detail from recent_actions where via = 'cli'"
+        ).fetchall()
+    assert rows[::-1] == [
+        ("add site", "springfield", False, {"scraper": "legistar"}),
+        ("edit site", "springfield", False, {"columns": ["name"]}),
+        ("update", "springfield", True, {}),
+        *(row for row in rows if row[0] == "cancel"),
+        ("remove site", "springfield", False, {"documents": 0, "runs": 1}),
+        ("add site", "a", False, {"scraper": None}),
+        ("update", None, False, {"sites": ["a"], "count": 1}),
+        ("add site", "b", True, {"scraper": None}),
+    ]
+
+
 def test_remove_keeps_the_files_by_default(clerk: Clerk, tmp_path: Path, connection: psycopg.Connection[Any]) -> None:
     file = tmp_path / "storage/springfield/pdfs/a.pdf"
     file.parent.mkdir(parents=True)
@@ -307,6 +336,19 @@ def test_new_without_questions(clerk: Clerk) -> None:
     assert "not a valid subdomain" in error_of(clerk("new", "No Way", "--yes"))
 
 
+def test_new_has_the_options_of_the_source(clerk: Clerk, tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "scans")
+    assert "no folder" in error_of(clerk("new", "scans", "--path", str(tmp_path / "scnas"), "--yes"))
+    added = json.loads(clerk("new", "scans", "--path", str(folder), "--yes", "--json").stdout)["added"]
+    assert (added["scraper"], added["extra"]) == ("directory", {"path": str(folder)})
+    legistar = ("--scraper", "legistar", "--client", "springfield", "--since", "2020-01-01")
+    answers = "Springfield\n" + "\n" * 6 + "y\n"
+    result = clerk("new", "springfield", *legistar, "--json", input=answers)
+    added = json.loads(result.stdout)["added"]
+    assert added["extra"] == {"client": "springfield", "since": "2020-01-01"}
+    assert "JSON for the fetcher" not in result.stderr, "the settings are given"
+
+
 def test_new_adds_nothing_without_confirmation(clerk: Clerk) -> None:
     assert clerk("new", "springfield", input="\n" * 9 + "n\n").exit_code == 1
     assert json.loads(clerk("site", "list", "--json").output) == []
@@ -384,6 +426,12 @@ def test_skipped_entries_are_listed_dated_and_ignored(clerk: Clerk, database: st
     ]
     assert clerk("site", "ignore", "town", "b/one.pdf", "--undo").exit_code == 0
     assert "b/one.pdf has no date" in clerk("site", "skipped", "town").output
+
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("update skipped_entries set reason_code = 'NotADocument'")
+    listed = clerk("site", "skipped", "town").output
+    assert "clerk site ignore town FILE" in listed
+    assert "clerk site date" not in listed, "a date does not make it a document"
 
 
 @pytest.mark.parametrize("arguments", [[], ["a.pdf"], ["a.pdf", "2024-03-05", "--csv", "/dev/null"]])

@@ -97,6 +97,37 @@ def test_detect_of_a_known_host_needs_neither_network_nor_database(
     assert json.loads(shown.stdout)["extra"] == {"client": "springfield"}
 
 
+def test_without_a_database_nothing_is_created(
+    clerk: Clerk, town: str, web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dry run, and a list, needs no database: a source is listed with the rate limit of this process."""
+    monkeypatch.delenv("DATABASE_URL")
+    monkeypatch.delenv("STORAGE_DIR")
+    file = tmp_path / "towns.csv"
+    file.write_text(f"name,url\nAlpha,{town}\n")
+    iqm2 = ("site", "add", "alpha", "--scraper", "iqm2", "--portal", f"{web.url}/iqm2")
+    for options in (
+        ("site", "detect", town),
+        ("site", "add", "alpha", "--url", town, "--dry-run"),
+        (*iqm2, "--dry-run"),
+        (*iqm2, "--dry-run", "--json"),
+        ("new", "alpha", "--yes", "--dry-run"),
+        ("site", "import", str(file), "--dry-run"),
+        ("site", "list"),
+        ("alert", "list"),
+    ):
+        result = clerk(*options)
+        assert result.exit_code == 0, (options, result.exception)
+        assert list(tmp_path.iterdir()) == [file], options
+    planned = json.loads(clerk(*iqm2, "--dry-run", "--cadence", "weekly", "--json").stdout)
+    assert (planned["added"]["extra"], planned["added"]["cadence"]) == ({"portal": f"{web.url}/iqm2"}, "weekly")
+    assert planned["listing"]["documents"] > 0
+
+
+def test_detect_refuses_what_is_no_address(clerk: Clerk) -> None:
+    assert "notanaddress is not an address of a web page" in str(clerk("site", "detect", "notanaddress").exception)
+
+
 def test_detect_of_an_unknown_page_says_what_was_tried_and_exits_with_3(clerk: Clerk, web: Web) -> None:
     web.serve_html("/", "<h1>Shop</h1>")
     shown = clerk("site", "detect", f"{web.url}/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -11,7 +12,9 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
+from rich.console import Console
 
+from clerk.cli.output import marked
 from clerk.pipeline import engine
 from tests.cli.conftest import Clerk
 from tests.cli.terminal import ROOT, run_on_terminal
@@ -126,6 +129,13 @@ def test_skipped_entries_are_listed(connection: psycopg.Connection, clerk_comman
     assert run[: header.index("skipped") + len("skipped")].split()[-1] == "3"
     (run_as_json,) = json.loads(clerk_command("status", "town", "--json").out)["runs"]
     assert (run_as_json["skipped"], run_as_json["skipped_examples"]) == (3, ["a.pdf: no date", "b.pdf: none"])
+
+
+def test_a_remedy_is_wrapped_below_its_mark_and_not_cut() -> None:
+    console = Console(width=20, file=io.StringIO())
+    with console.capture() as capture:
+        console.print(marked("→ ", "see each: clerk failures"))
+    assert [row.rstrip() for row in capture.get().splitlines()] == ["→ see each: clerk", "  failures"]
 
 
 def test_an_unknown_site(connection: psycopg.Connection, clerk_command: Clerk) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx2
 import psycopg
 
+from clerk.datasette_app.site_metadata import SiteMetadata
 from clerk.errors import EXIT_FAILURE, EXIT_USAGE
 from tests.archive.helpers import add_site
 from tests.conftest import Url
@@ -112,3 +113,13 @@ def test_a_port_in_use_is_a_one_line_error(archives: Archives, database: Url) ->
     assert code == EXIT_USAGE
     assert message.startswith("clerk: cannot listen on 127.0.0.1 port")
     assert message.count("\n") == 1
+
+
+def test_names_are_read_as_soon_as_there_is_a_database(connection: psycopg.Connection, database: Url) -> None:
+    add_site(connection, "springfield")
+    metadata = SiteMetadata.from_postgres(iter([None, database]).__next__)
+    metadata.refresh()
+    assert metadata.name("springfield") == "springfield"
+    metadata.refresh()
+    metadata.refresh()
+    assert metadata.name("springfield") == "Springfield"

@@ -10,13 +10,11 @@ import pytest
 from clerk.db.connection import connect_to
 from clerk.db.migrations import procrastinate_schema
 from clerk.db.migrations.migrate import Migrator, read_state
-from clerk.db.migrations.sqlfiles import SqlFolder, default_folder
+from clerk.db.migrations.sqlfiles import SqlFolder
 from clerk.errors import DatabaseRefused, ForeignDatabase, MigrationError, SchemaMismatch
 from tests.conftest import Url
 from tests.db.conftest import SqlFolderBuilder
 from tests.db.schema import schema_lines
-
-VERSIONS = range(1, default_folder().newest + 1)
 
 
 def operations(migrator: Migrator) -> list[Callable[[], object]]:
@@ -42,18 +40,34 @@ def test_up_then_down_restores_the_schema(empty: psycopg.Connection, folder: Sql
     assert schema_lines(empty, folder) == top
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_each_migration_can_be_reverted_alone(empty: psycopg.Connection, folder: SqlFolder, version: int) -> None:
+def test_each_migration_can_be_reverted_alone(
+    empty: psycopg.Connection, connection: psycopg.Connection, folder: SqlFolder
+) -> None:
     migrator = Migrator(empty, folder)
-    if version > 1:
-        migrator.up(version - 1)
     below = schema_lines(empty, folder)
-    migrator.up(version)
-    above = schema_lines(empty, folder)
-    migrator.down(version - 1)
-    assert schema_lines(empty, folder) == below
-    migrator.up(version)
-    assert schema_lines(empty, folder) == above
+    for migration in folder.migrations:
+        migrator.up(migration.version)
+        above = schema_lines(empty, folder)
+        migrator.down(migration.version - 1)
+        assert schema_lines(empty, folder) == below, migration.name
+        migrator.up(migration.version)
+        assert schema_lines(empty, folder) == above, migration.name
+        below = above
+    assert schema_lines(connection, folder) == above, "a new database is the same without objects in between"
+
+
+def test_an_interrupted_migration_of_a_new_database_is_continued(
+    empty: psycopg.Connection, sql_folder: SqlFolderBuilder
+) -> None:
+    sql_folder.migration("things", "create table things (id int);", "drop table things;")
+    broken = sql_folder.migration("others", "create table things (id int);", "drop table others;")
+    sql_folder.write("functions/one.sql", "-- needs: 0001\ncreate function one() returns int return 1;")
+    with pytest.raises(MigrationError, match=broken):
+        Migrator(empty, sql_folder.folder).up()
+    assert read_state(empty).version == 1
+    sql_folder.write(f"migrations/{broken}.up.sql", "create table others (id int);")
+    Migrator(empty, SqlFolder(sql_folder.folder.root)).up()
+    assert empty.execute("select one(), count(*) from others").fetchone() == (1, 0)
 
 
 def test_plan_lists_the_steps_of_up_and_changes_nothing(

@@ -15,7 +15,7 @@ Schema = dict[str, Any]
 
 FOLDER = Path(__file__).parents[2] / "docs" / "json"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_MAPS = {"extra", "labels", "outcomes", "problems", "sites", "violations"}
+_MAPS = {"broken", "extra", "labels", "outcomes", "problems", "sites", "updated", "violations"}
 """Objects whose keys are data: names of stages, queues, invariants and labels, fields of a fetcher."""
 
 

@@ -60,7 +60,7 @@ def _metrics(pipeline: Pipeline) -> str:
 
 @pytest.mark.parametrize(
     ("kind", "code", "text"),
-    [("full", "DiskFull", "the disk of {} is full (0.0 of 1.0 MB are free)"),
+    [("full", "DiskFull", "the disk of {} is full (0 bytes of 1.0 MB are free)"),
      ("read-only", "DiskReadOnly", "{} cannot be written: Read-only file system")],
 )  # fmt: skip
 def test_disk_is_full_or_read_only(pipeline: Pipeline, small_disk: Path, kind: str, code: str, text: str) -> None:
@@ -129,7 +129,7 @@ def test_disk_is_nearly_full(pipeline: Pipeline, small_disk: Path) -> None:
     until(lambda: _problems(pipeline), "the report of the problem")
     ((queue, code, message),) = _problems(pipeline)
     assert (queue, code) == ("ocr", "DiskFull")
-    assert f"{small_disk}: 0.3 of 1.0 MB are free" in message
+    assert f"{small_disk}: 300 kB of 1.0 MB are free" in message
     since = pipeline.rows("select since from worker_problems")
     for attempts in (2, 3):
         pipeline.clear_schedule("clerk.ocr")

@@ -459,7 +459,7 @@ def test_a_site_that_cannot_be_imported_keeps_its_jobs(
     nameless = legacy_rq.waiting("fetch", "fetch_site_job", pdf_path="x")
     outcome = clerk_command("legacy", "redis", "--file", "removed.jsonl")
     assert outcome.code == 1
-    assert "1 waiting and scheduled jobs turned into runs of 1 sites\n" in outcome.out
+    assert "1 waiting or scheduled job turned into runs of 1 site\n" in outcome.out
     assert "O'Brien Township: no run could be started, its jobs stay" in outcome.out
     assert "1 left in fetch waiting: it names no site\n" in outcome.out
     assert in_queue(legacy_rq, "fetch")["waiting"] == [job.id, nameless.id]

@@ -96,7 +96,7 @@ def test_no_documents_because_all_were_skipped(connection: psycopg.Connection, w
     run_with(worker)
     connection.execute("update pipeline_runs set skipped = 1, skipped_examples = array['a.pdf has no date']")
     assert "1 entry of the source was skipped: a.pdf has no date" in why().evidence
-    remedy = "list what was skipped: clerk site skipped town; give a date: clerk site date town FILE DATE"
+    remedy = "see what was skipped, and what to do: clerk site skipped town"
     assert why().remedy == remedy
     connection.execute("update pipeline_runs set skipped = 1234, skipped_examples = array['a', 'b', 'c', 'd']")
     assert "1,234 entries of the source were skipped: a; b; c; and 1,231 more" in why().evidence

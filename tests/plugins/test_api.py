@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "how-to" / "plugin-author.md"
 PUBLIC = [
     "API_VERSION",
+    "Cell",
     "DocumentRef",
     "FetchResult",
     "Fetcher",
@@ -28,6 +29,7 @@ PUBLIC = [
     "OcrEngine",
     "OcrResult",
     "Row",
+    "RowLink",
     "RowPage",
     "Sink",
     "Site",

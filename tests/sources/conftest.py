@@ -134,9 +134,9 @@ class Town:
         if self.claim_lost:
             raise ClaimLost("another worker holds the job")
 
-    def _record_skipped(self, count: int, entries: list[SkippedEntry], is_complete: bool) -> None:
+    def _record_skipped(self, count: int, entries: list[SkippedEntry], is_complete: bool) -> int:
         self.skipped_count, self.skipped_entries = count, entries
-        record_skipped(self.connection, "springfield", 0, count, entries, is_complete)
+        return record_skipped(self.connection, "springfield", 0, count, entries, is_complete)
 
     def rows(self, columns: str = "kind, meeting, date::text, occurrence, revision") -> list[tuple[Any, ...]]:
         return self.connection.execute(

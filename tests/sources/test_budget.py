@@ -88,7 +88,7 @@ def test_a_fetch_leaves_disk_space_free(town: Town, web: Web, monkeypatch: pytes
     monkeypatch.setattr("os.statvfs", lambda folder: space(100_000_000, 200_000, 4096))
     town.fetch("manifest", extra)
     assert town.rows() == []
-    assert "is almost full: 819.2 of 409,600.0 MB are free (CLERK_MIN_FREE_MB)" in town.skipped[0]
+    assert "is almost full: 819 MB of 410 GB are free (CLERK_MIN_FREE_MB)" in town.skipped[0]
 
 
 def test_an_interrupted_fetch_marks_nothing_as_removed(town: Town, web: Web) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import ipaddress
 import shutil
@@ -18,6 +19,7 @@ import pytest
 
 from clerk.errors import AddressForbidden, CertificateRefused, DownloadFailed, DownloadRefused, FetchError, PdfTooLarge
 from clerk.sources.http.client import Validators, redact_url
+from clerk.sources.http.rate_limit import LocalRateLimiter
 from clerk.sources.http.ssrf import PublicOnlyBackend
 from tests.sources.conftest import HttpClient
 from tests.sources.web import Reply, Request, Web, pdf
@@ -391,3 +393,22 @@ def test_an_untrusted_certificate_is_refused(web: Web, http: HttpClient, tmp_pat
 
 def test_tokens_are_redacted() -> None:
     assert redact_url("https://x.example/v1?$top=5&token=secret&x=1") == "https://x.example/v1?$top=5&token=***&x=1"
+
+
+def test_without_a_database_the_limits_of_a_host_hold_within_the_process() -> None:
+    async def reserve() -> None:
+        limiter = LocalRateLimiter(interval=60.0, concurrency=2, request_timeout=1.0)
+        assert await limiter.reserve("a.gov", 60.0) == (1, 0.0)
+        second, wait = await limiter.reserve("a.gov", 60.0)
+        assert second == 2
+        assert 50 < wait <= 60
+        assert (await limiter.reserve("a.gov", 60.0))[0] is None, "two requests at a time"
+        assert (await limiter.reserve("b.gov", 60.0))[0] is not None, "another host"
+        await limiter.release(1)
+        assert (await limiter.reserve("a.gov", 60.0))[0] is not None
+        await limiter.back_off("c.gov", 100.0, "Retry-After")
+        with pytest.raises(DownloadFailed, match="requested a pause"):
+            async with limiter.slot("c.gov", max_wait=10.0):
+                pass
+
+    asyncio.run(reserve())

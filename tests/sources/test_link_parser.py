@@ -198,7 +198,7 @@ def test_too_long_addresses_are_skipped_before_any_pattern_sees_them(web: Web, t
     exponential = r"(a+)+\.pdf$"
     town.fetch("links", {"pages": f"{web.url}/m", "link": rf"2024|{exponential}", "follow": "aaaa"})
     assert town.rows("date") == [(date(2024, 1, 2),)]
-    assert town.skipped == [f"{web.url}/m has 1 links with an address that is too long"]
+    assert town.skipped == [f"{web.url}/m has 1 link with an address that is too long"]
 
 
 def test_a_pattern_that_takes_too_long_is_interrupted() -> None:

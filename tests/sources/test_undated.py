@@ -214,6 +214,25 @@ def test_an_interrupted_listing_keeps_what_an_earlier_one_skipped(town: Town) ->
         assert set(skipped(town)) == names
 
 
+def test_entries_that_the_listing_skips_are_named_and_counted(town: Town, web: Web) -> None:
+    class Listing(Fetcher):
+        async def documents(self) -> AsyncIterator[DocumentRef]:
+            self.skip("has no link", name="Special meeting")
+            self.skip("row 3 is empty")
+            self.skip("it is a video", url=f"https://example.gov/{'v' * 100}")
+            yield DocumentRef(f"{web.url}/1", "Council", date(2024, 1, 2), kind="minutes")
+
+    web.serve_pdf("/1", "one")
+    result = town.fetch(Listing, {})
+    assert town.skipped == [
+        "Special meeting: has no link",
+        "row 3 is empty",
+        f"https://example.gov/{'v' * 39}…: it is a video",
+    ]
+    assert str(result).startswith("1 new, ")
+    assert ", 3 skipped, " in str(result)
+
+
 @pytest.mark.parametrize(
     ("name", "kind"),
     [

@@ -55,7 +55,9 @@ def rows(page: str) -> list[list[str]]:
 
 
 def test_none(client: TestClient) -> None:
-    assert "Nothing has failed." in fetch(client, "/failures")
+    page = fetch(client, "/failures")
+    assert "Nothing has failed." in page
+    assert "<select" not in page, "there is nothing to filter"
     assert "No failure matches these filters." in fetch(client, "/failures/documents")
 
 
@@ -140,7 +142,14 @@ def test_a_selection_of_groups_is_retried(
     page = fetch(action_client, "/failures")
     assert 'form="selection" name="item" id="item-ocr-PdfBroken" value="ocr:PdfBroken"' in page
     assert 'value="fetch:DownloadFailed"' not in page, "it is retried automatically"
-    path, message = execute(action_client, "retry-selected", items="ocr:PdfBroken ocr:unknown")
+    connection.execute(
+        "update content_item_pipeline_state set error_code = 'PdfTimeout' where content_item_id ="
+        " (select min(content_item_id) from failing_documents"
+        " where subdomain = 'springfield' and error_code = 'PdfBroken')"
+    )
+    groups = "ocr:PdfBroken ocr:PdfTimeout ocr:unknown"
+    assert preview(action_client, "retry-selected", items=groups).count("<li>springfield: ") == 1, "a line per site"
+    path, message = execute(action_client, "retry-selected", items=groups)
     assert path == "/failures"
     assert message.startswith("121 units of 2 sites retried.")
 

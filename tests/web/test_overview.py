@@ -38,6 +38,7 @@ def test_no_alerts(client: TestClient, connection: psycopg.Connection) -> None:
     page = fetch(client, "/")
     assert "Nothing needs attention." in page
     assert "needs attention</h2>" not in page
+    assert "none in the 24 h before" in page
     assert "Running now" not in page
     assert "No run has ended in the last 24 hours." in page, "instead of empty charts"
     assert figure(page, "Healthy sites") == "100 %"
@@ -61,8 +62,9 @@ def test_waiting_jobs_and_invariant_violations(client: TestClient, connection: p
     page = fetch(client, "/")
     assert figure(page, "Jobs waiting") == "1"
     assert "No worker processes queue fetch" in page
+    assert re.search("[0-9]+ problems? needs? attention</h2>", page), "as in `clerk status`"
     assert "What to do: start a worker: <code>clerk worker --queues fetch</code>" in page
-    assert "<td>run started</td>" in page
+    assert 'run started<br><small><a href="/sites/springfield">springfield</a></small></td>' in page
     connection.execute("update sites set fetch_total = 5")
     page = fetch(client, "/")
     assert "Invariant violations" in page

@@ -16,10 +16,14 @@ def test_empty_queues(client: TestClient, action_client: TestClient) -> None:
     """Every queue is listed, so that it can be paused before it has jobs."""
     page = fetch(client, "/queues")
     for queue in QUEUES:
-        assert re.search(rf'<th scope="row">{stage_name(queue)}(<br>.*)?</th>\n<td class="number">0</td>', page)
+        assert re.search(
+            rf'<th scope="row">{stage_name(queue)}(<br>.*)?</th>\n<td class="number"><span class="muted">0</span></td>',
+            page,
+        )
         assert f'href="/actions/pause?queue={queue}"' in fetch(action_client, "/queues")
     assert "Compile<br><small><code>compilation</code></small>" in page, "the name that commands take"
     assert "There are no workers." in page
+    assert "No run has ended in the last 24 hours, and no job in the last hour." in page, "instead of an empty table"
 
 
 def test_queues_workers_and_jobs(client: TestClient, connection: psycopg.Connection, database: Url) -> None:
@@ -35,12 +39,13 @@ def test_queues_workers_and_jobs(client: TestClient, connection: psycopg.Connect
         job = ocr_worker.take("ocr")
         connection.execute("update job_claims set progress = 3, progress_total = 12 where job_id = %s", [job.id])
         page = fetch(client, "/queues")
-        assert '<th scope="row">OCR</th>\n<td class="number">8</td>' in page
+        assert '<th scope="row">OCR</th>\n<td class="number"><span>8</span></td>' in page
         assert '<span class="badge good">alive</span>' in page
         assert "<td>desk</td>\n<td>4711</td>" in page
-        assert "ocr springfield 3/12" in page
+        assert f'<td class="wrap"><a href="/jobs/{job.id}">job {job.id}</a></td>' in page, "what the worker runs"
+        assert re.search(r'<a href="/sites/springfield/documents/\d+"><bdi>\w+</bdi>, <span class="date">', page)
         assert f'<th scope="row" class="short"><a href="/jobs/{job.id}">{job.id}</a></th>' in page
-        assert "3/12</td>" in page
+        assert "3 of 12</td>" in page
         connection.execute("update job_claims set lease_until = clerk_now() - interval '1 second'")
         connection.execute("update procrastinate_workers set last_heartbeat = now() - interval '1 hour'")
         page = fetch(client, "/queues")

@@ -198,6 +198,8 @@ def test_removing_says_what_is_deleted_and_what_is_kept(
     assert "is cancelled" in text
     assert f"The files in {tmp_path / 'storage' / 'town'} are kept" in text
     assert "town" in sites(connection), "the preview changes nothing"
+    assert "<code>clerk site remove town --files</code>" in text
+    assert '<button class="danger">Remove the site</button>' in text
     path, message = execute(action_client, "remove-site", site="town")
     assert (path, message) == ("/sites", "town was removed with 1 document.")
     assert sites(connection) == {}

@@ -11,7 +11,10 @@ from tests.web.conftest import fetch, listed_sites
 
 
 def test_none(client: TestClient) -> None:
-    assert "There are no sites yet." in fetch(client, "/sites")
+    page = fetch(client, "/sites")
+    assert "There are no sites yet." in page
+    assert "clerk site add springfield --url" in page
+    assert "<select" not in page, "there is nothing to filter"
 
 
 def test_ten_thousand(client: TestClient, many_sites: None) -> None:

@@ -28,8 +28,16 @@ def _skipped(connection: psycopg.Connection) -> None:
 
 
 def test_a_date_is_checked_confirmed_and_stored(action_client: TestClient, connection: psycopg.Connection) -> None:
+    connection.execute(
+        "insert into skipped_entries (subdomain, source_key, name, reason_code, reason)"
+        " values ('town', 'file y', 'photo.jpg', 'UnreadableType',"
+        " 'photo.jpg (document of photo, without a date) is an image, which clerk does not read')"
+    )
     page = html.unescape(fetch(action_client, "/skipped"))
     assert f"/skipped/date?{urlencode(FORM)}" in page
+    assert "<bdi>Is an image, which clerk does not read</bdi>" in page
+    assert page.count("Set the date…") == 1, "a date does not help an image"
+    assert page.count("Ignore…") == 2
     form = html.unescape(fetch(action_client, f"/skipped/date?{urlencode(FORM)}"))
     assert "no date was found" in form
     wrong = fetch(action_client, f"/skipped/date?{urlencode({**FORM, 'date': '5 March', 'meeting': 'Board'})}", 400)
@@ -54,7 +62,10 @@ def test_a_date_is_checked_confirmed_and_stored(action_client: TestClient, conne
 
 def test_an_entry_is_ignored_and_reported_again(action_client: TestClient, connection: psycopg.Connection) -> None:
     assert execute(action_client, "ignore-entry", **FORM)[1] == f"{FILE} of town is ignored."
-    assert "Report again" in fetch(action_client, "/skipped?state=ignored")
+    ignored = fetch(action_client, "/skipped?state=ignored")
+    assert "Report again" in ignored
+    assert ">town (1)</option>" in ignored
+    assert ">town (0)</option>" in fetch(action_client, "/skipped"), "as many as the page lists"
     assert execute(action_client, "report-entry", **FORM)[1] == f"{FILE} of town is reported again."
     assert connection.execute("select state from skipped_documents").fetchall() == [("open",)]
 

@@ -28,6 +28,8 @@ from clerk.errors import DatabaseRefused, ForeignDatabase, MigrationError, Schem
 
 _LOCK_KEY = 0x636C65726B  # "clerk"
 _MIGRATOR_LOCK_TIMEOUT = 600.0
+FEW = 10
+"""So many migrations or steps are logged and listed one by one."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,8 @@ class Migrator:
     lock_attempts: int = 20
     retry_delay: Callable[[int], float] = lambda attempt: _backoff(attempt)
     """Number of the failed attempt → seconds until the next one."""
+    verbose: bool = False
+    """Log each migration, also if there are many."""
 
     def __post_init__(self) -> None:
         self._objects = RepeatableObjects(self.connection, self.folder)
@@ -141,11 +145,17 @@ class Migrator:
                 return []
             state = self._checked_state()
             self._transaction(lambda: self._execute(self.folder.read("migrator_tables.sql")))
-            self._upgrade_procrastinate(state)
             target = self._target(to, at_least=state.version)
-            for migration in self.folder.migrations[state.version : target]:
-                self.log(f"applying {migration.name}")
-                self._apply(migration)
+            pending = self.folder.migrations[state.version : target]
+            # Nothing uses a new database yet: its functions, triggers and views are created once, at the end.
+            is_new = not state.tables
+            log_each = self.log if self.verbose or len(pending) <= FEW else _log_nothing
+            if log_each is not self.log:
+                self.log(f"applying {len(pending)} migrations …")
+            self._upgrade_procrastinate(state, log_each)
+            for migration in pending:
+                log_each(f"applying {migration.name}")
+                self._apply(migration, with_objects=not is_new)
             self._transaction(lambda: self._objects.apply(target))
             return steps
 
@@ -174,7 +184,7 @@ class Migrator:
             if to == 0 and is_cleaned_up(self.connection):
                 self._revert_cleanup()
             for migration in reversed(self.folder.migrations[to : state.version]):
-                self._revert(migration)
+                self._revert(migration, with_objects=False)
             remaining.update(read_state(self.connection).tables.values())
 
         self._transaction(revert_all, dry_run=True)
@@ -205,7 +215,7 @@ class Migrator:
                 self._transaction(lambda: self._execute(self.folder.read("legacy/restore.sql")))
             for migration in reversed(self.folder.migrations[to : state.version]):
                 self.log(f"reverting {migration.name}")
-                self._transaction(lambda m=migration: self._revert(m))  # type: ignore[misc]
+                self._transaction(lambda m=migration: self._revert(m, with_objects=True))  # type: ignore[misc]
             if to == 0 and state.kind == "ours":
                 self._transaction(self._revert_all)
             return steps
@@ -349,7 +359,7 @@ class Migrator:
         # As bytes and without parameters: one call may run several statements, and % needs no escaping.
         self.connection.execute(text.encode())
 
-    def _apply(self, migration: Migration) -> None:
+    def _apply(self, migration: Migration, *, with_objects: bool) -> None:
         started = time.monotonic()
         if not migration.in_transaction:
             self._apply_without_transaction(migration)
@@ -363,7 +373,8 @@ class Migrator:
                 "insert into clerk_migrations (version, name, checksum, milliseconds) values (%s, %s, %s, %s)",
                 [migration.version, migration.title, migration.checksum, int((time.monotonic() - started) * 1000)],
             )
-            self._objects.apply(migration.version)
+            if with_objects:
+                self._objects.apply(migration.version)
 
         self._transaction(work)
 
@@ -373,12 +384,12 @@ class Migrator:
             for statement in statements(migration.up):
                 self._execute(statement)
 
-    def _revert(self, migration: Migration) -> None:
+    def _revert(self, migration: Migration, *, with_objects: bool) -> None:
         self._objects.drop_dependents(migration.version)
         with file_context(f"{migration.name}.down"):
             self._execute(migration.down)
         self.connection.execute("delete from clerk_migrations where version = %s", [migration.version])
-        if migration.version > 1:
+        if with_objects and migration.version > 1:
             self._objects.apply(migration.version - 1)
 
     def _revert_all(self) -> None:
@@ -386,9 +397,9 @@ class Migrator:
             self._execute(self.folder.read("procrastinate.down.sql"))
         self._execute("drop table clerk_migrations, clerk_schema_objects, clerk_procrastinate")
 
-    def _upgrade_procrastinate(self, state: State) -> None:
+    def _upgrade_procrastinate(self, state: State, log: Callable[[str], None]) -> None:
         for file in procrastinate_schema.pending(state.procrastinate):
-            self.log(f"applying Procrastinate's {file.name}")
+            log(f"applying Procrastinate's {file.name}")
 
             def work(file: Path = file) -> None:
                 if state.version > 0:
@@ -400,6 +411,10 @@ class Migrator:
 
             self._transaction(work)
         self._transaction(lambda: procrastinate_schema.record_as_complete(self.connection))
+
+
+def _log_nothing(line: str) -> None:
+    pass
 
 
 def _backoff(attempt: int) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 
@@ -72,7 +72,7 @@ class SqlObject:
     sql: str
     file: str
 
-    @property
+    @cached_property
     def needs(self) -> int:
         try:
             return int(_headers(self.sql)["needs"])
@@ -82,11 +82,11 @@ class SqlObject:
                 'add a first line like "-- needs: 0003"',
             ) from None
 
-    @property
+    @cached_property
     def until_cleanup(self) -> bool:
         return _headers(self.sql).get("until") == "cleanup"
 
-    @property
+    @cached_property
     def checksum(self) -> str:
         return checksum(self.sql)
 
@@ -141,6 +141,7 @@ class SqlFolder:
         return (self.root / name).read_text(encoding="utf-8")
 
 
+@cache
 def default_folder() -> SqlFolder:
     """`sql/` of the checkout, or its copy inside an installed package."""
     package = Path(str(resources.files("clerk")))

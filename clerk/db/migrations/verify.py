@@ -153,16 +153,17 @@ def _object_problems(connection: psycopg.Connection, folder: SqlFolder) -> list[
             "select kind, name, checksum, live_checksum from clerk_schema_objects"
         )
     }
-    live = [(o.kind, o.name, o.checksum) for o in live_objects(connection)]
-    live_names = {(kind, name) for kind, name, _ in live}
+    live: dict[tuple[str, str], list[str]] = {}
+    for found in live_objects(connection):
+        live.setdefault((found.kind, found.name), []).append(found.checksum)  # a function may be overloaded
     problems = []
     for wanted in RepeatableObjects(connection, folder).wanted(folder.newest):
         key, what = (wanted.kind, wanted.name), f"{wanted.kind} {wanted.name}"
-        if key not in recorded or key not in live_names:
+        if key not in recorded or key not in live:
             problems.append(f"{what} is missing")
         elif recorded[key][0] != wanted.checksum:
             problems.append(f"{what} differs from this clerk's version")
-        elif [o for o in live if o[:2] == key] != [(*key, recorded[key][1])]:
+        elif live[key] != [recorded[key][1]]:
             problems.append(f"{what} was changed by hand")
     return problems
 

@@ -121,9 +121,9 @@ class _Fetch:
         except ValueError as error:
             raise SiteConfigError(f"{self.site.subdomain}: {error}") from error
 
-    def _record_skipped(self, count: int, entries: list[SkippedEntry], is_complete: bool) -> None:
+    def _record_skipped(self, count: int, entries: list[SkippedEntry], is_complete: bool) -> int:
         with self.job.connection() as connection:
-            record_skipped(connection, self.site.subdomain, self.job.run_id, count, entries, is_complete)
+            return record_skipped(connection, self.site.subdomain, self.job.run_id, count, entries, is_complete)
 
     def _raise_if_cancelled(self) -> None:
         try:

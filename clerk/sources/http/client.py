@@ -42,7 +42,7 @@ from clerk.sources.http import robots
 from clerk.sources.http.body import Decoder, Sink
 from clerk.sources.http.budget import Budget
 from clerk.sources.http.limits import HttpLimits
-from clerk.sources.http.rate_limit import Connect, HostRateLimiter, Slot
+from clerk.sources.http.rate_limit import Connect, HostRateLimiter, LocalRateLimiter, Slot
 from clerk.sources.http.retry_after import parse_retry_after
 from clerk.sources.http.robots import HeadComplete, HeadSink, RobotsCache
 from clerk.sources.http.ssrf import PublicOnlyBackend
@@ -193,14 +193,16 @@ class RateLimitedClient:
     def __init__(
         self,
         limits: HttpLimits,
-        connect: Connect,
+        connect: Connect | None,
         heartbeat: Callable[[], None] = lambda: None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """`transport`: one that records or replays; default: one that connects to public addresses only."""
+        """`connect`: for the rate limit of all workers; None limits the requests of this process only. `transport`: one
+        that records or replays; default: one that connects to public addresses only."""
         self.limits = limits
         self.heartbeat = heartbeat
-        self.rate_limiter = HostRateLimiter(connect, limits.interval, limits.concurrency, limits.timeout)
+        per_host = limits.interval, limits.concurrency, limits.timeout
+        self.rate_limiter = HostRateLimiter(connect, *per_host) if connect else LocalRateLimiter(*per_host)
         self.budget = Budget(limits.budget)
         self._robots = RobotsCache(self._read_robots)
         self._http = httpx.AsyncClient(

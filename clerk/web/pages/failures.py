@@ -103,7 +103,7 @@ def show_documents(request: Request) -> Response:
         results=read_documents(request.app.state.pool, params),
         ages=_AGE_LABELS,
         stages=STAGES,
-        remedy=job_error_class(params.error).remedy if params.error else None,
+        remedy_text=job_error_class(params.error).remedy if params.error else None,
         link=link_to("/failures/documents", params),
     )
 

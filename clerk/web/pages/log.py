@@ -170,7 +170,7 @@ def _sections(log: Log, params: LogParams) -> list[str]:
     if params.show:
         return [params.show]
     if not params.kind:
-        return ["repairs", "reconciliations", "actions"]
+        return list(SECTIONS)
     of_action = any(row["action"] == params.kind for row in log.action_kinds)
     return ["actions"] if of_action else ["repairs"]
 

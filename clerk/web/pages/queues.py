@@ -16,11 +16,11 @@ from clerk.web.rendering import render
 
 _MAX_JOBS = 50
 _RUNNING_JOBS = sql.SQL("""
-    select job_id, queue, subdomain, stage, content_item_id, worker_id, host, pid, attempt, claimed_at, running_for,
-           has_lease, progress, progress_total, progress_at
-    from running_jobs
-    order by claimed_at, job_id
-    limit %(limit)s
+    select j.job_id, j.queue, j.subdomain, j.stage, j.content_item_id, j.worker_id, j.host, j.pid, j.attempt,
+           j.claimed_at, j.running_for, j.has_lease, j.progress, j.progress_total, j.progress_at, o.meeting, o.date
+    from (select * from running_jobs order by claimed_at, job_id limit %(limit)s) j
+    join job_overview o on o.job_id = j.job_id
+    order by j.claimed_at, j.job_id
 """)
 QUERIES: list[SampleQuery] = [(_RUNNING_JOBS, {"limit": 1})]
 _EMPTY_QUEUE = {

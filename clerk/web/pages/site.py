@@ -45,13 +45,14 @@ _RUNS = sql.SQL("""
 _PUBLICATIONS = sql.SQL("""
     select * from site_publications where subdomain = %(subdomain)s order by id desc limit %(publications)s
 """)
-# Repairs and operator actions, the latest first. The detail of an action is truncated: its length has no limit.
+# Repairs and operator actions, the latest first.
 _EVENTS = sql.SQL("""
     select * from (
-        select at, 'reconciliation' as who, kind as what, found || '; ' || done as detail, error
+        select at, 'reconciliation' as actor, null as via, replace(kind, '_', ' ') as what,
+               found || '; ' || done as detail, null::jsonb as fields, error
         from recent_repairs where subdomain = %(subdomain)s
         union all
-        select at, actor || ' (' || via || ')', action, nullif(left(detail::text, 500), '{}'), null
+        select at, actor, via, action, null, detail, null
         from recent_actions where subdomain = %(subdomain)s
     ) event
     order by at desc limit %(events)s
@@ -108,6 +109,7 @@ def show(request: Request) -> Response:
         site=site,
         params=params,
         origins=ORIGINS,
+        max_runs=_MAX_RUNS,
         link=lambda **changes: f"{link(**changes)}#documents",
     )
 

@@ -27,7 +27,8 @@ _ENTRIES = sql.SQL("""
     {matching} order by subdomain, name limit %(limit)s offset %(offset)s
 """).format(matching=_MATCHING)
 _SITES = sql.SQL("""
-    select subdomain, count(*) as entries from skipped_documents group by 1 order by 2 desc, 1 limit %(limit)s
+    select subdomain, count(*) filter (where %(state)s = '' or state = %(state)s) as entries
+    from skipped_documents group by 1 order by 2 desc, 1 limit %(limit)s
 """)
 QUERIES: list[SampleQuery] = [
     (query, {"site": "", "state": "", "limit": 1, "offset": 0}) for query in (_COUNT, _ENTRIES, _SITES)
@@ -62,7 +63,9 @@ def show(request: Request) -> Response:
 def read_skipped(pool: ReadOnlyPool, params: SkippedParams) -> tuple[list[DictRow], ResultPage]:
     """The sites with skipped entries, and one page of the entries that match."""
     with pool.transaction() as connection:
-        return fetch_rows(connection, _SITES, {"limit": _MAX_SITES}), read_entries(connection, params)
+        return fetch_rows(connection, _SITES, {"limit": _MAX_SITES, "state": params.state}), read_entries(
+            connection, params
+        )
 
 
 def read_entries(connection: psycopg.Connection, params: SkippedParams, size: int = PAGE_SIZE) -> ResultPage:
