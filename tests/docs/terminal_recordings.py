@@ -192,8 +192,6 @@ def record_demo(home: Path) -> None:
 def record_up(home: Path, documents: Path) -> None:
     """`clerk up`, to which a town is added while it runs."""
     environment = {**os.environ, "CLERK_HOME": str(home)}
-    # Otherwise the first screen is full of migrations.
-    subprocess.run([*CLERK, "db", "up"], env=environment, check=True, cwd=home.parent, capture_output=True)
     recorder = Recorder([*CLERK, "up"], environment, home.parent)
     recorder.read(until=b"http://")
     subprocess.run(
