@@ -24,6 +24,9 @@ FOLDER = Path(__file__).parents[2] / "docs" / "images"
 CLERK = (sys.executable, "-m", "clerk")
 WIDTH = 1200
 _DOCUMENT = "select id from content_items where subdomain = 'riverton' and date = '2024-05-28'"
+_NEUTRAL_ADDRESS = """
+update content_items set source_url = regexp_replace(source_url, '^file://.*/documents/', 'file:///srv/documents/')
+"""
 _NEUTRAL_PATH = "update sites set extra = jsonb_set(extra::jsonb, '{path}', to_jsonb('/srv/documents/' || subdomain))"
 
 
@@ -36,6 +39,7 @@ def main() -> None:
         installation.clerk("demo", "--quiet")
         with connect_to(installation.database) as connection:
             connection.execute(_NEUTRAL_PATH)
+            connection.execute(_NEUTRAL_ADDRESS)
             (document,) = connection.execute(_DOCUMENT).fetchone() or (None,)
         worker = subprocess.Popen([*CLERK, "worker"], env=installation.environment)
         browser = playwright.chromium.launch(executable_path=program, args=CHROMIUM_ARGS)
