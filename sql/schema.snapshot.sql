@@ -668,7 +668,7 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_lock_is_taken(p_job procrastinate_jobs) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 328f211b86a9f9c7d5212f910b393370
 -- clerk_mark_files_lost(p_content_item_id bigint, p_stage text, p_message text, p_pdf_missing boolean) returns boolean set search_path=pg_catalog, public, pg_temp, md5 dce5acbd138e2e912be73ff82f180c61
 -- clerk_mark_processed(p_content_item_id bigint, p_page_count integer) returns boolean set search_path=pg_catalog, public, pg_temp, md5 b97ac5d4011190d87cc03d84e3d5114f
--- clerk_missing_documents(p_unread integer, p_without_findings integer) returns text immutable set search_path=pg_catalog, public, pg_temp, md5 70abd4641fa5fc7e53d696a17ad4adcd
+-- clerk_missing_documents(p_unread integer, p_without_findings integer) returns text stable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_missing_units(p_subdomain text) returns TABLE(stage text, content_item_id bigint, late boolean) stable set search_path=pg_catalog, public, pg_temp, md5 03705391f2ba9b73fdc5e05ef7783f63
 -- clerk_names_unit(p_args jsonb) returns boolean immutable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_notify_queue(p_queue text) returns void set search_path=pg_catalog, public, pg_temp, md5 36ff10a73f503916c4a3a109ebff3b9b
