@@ -92,6 +92,7 @@ def test_facets_search_and_json(archives: Archives, client: TestClient) -> None:
     assert 'id="facet-meeting"' in page
     assert 'id="facet-date"' not in page
     assert 'name="_search"' in page
+    assert client.get("/springfield/minutes.csv").headers["content-type"] == "text/csv; charset=utf-8"
     rows = client.get("/springfield/minutes.json?_shape=array&_search=lanes").json()
     assert [row["page"] for row in rows] == [1]
     assert "<mark>bike</mark> <mark>lanes</mark>" in client.get("/springfield/search?q=bike+lanes").text
