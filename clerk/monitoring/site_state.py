@@ -245,7 +245,7 @@ where current_stage = %(queue)s and paused_at is null
 _FAILED = """
 select stage, kind, meeting, date, error_code, error_message, attempt_count, count(*) over ()
 from failing_documents
-where subdomain = %(site)s and run_id = %(run_id)s and status = 'failed_terminal'
+where subdomain = %(site)s and status = 'failed_terminal' and (run_id = %(run_id)s or stage in ('ocr', 'extraction'))
 order by stage, date desc nulls first, meeting, content_item_id
 limit %(limit)s
 """

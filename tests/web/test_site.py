@@ -117,12 +117,15 @@ def test_explanation_with_remedy(client: TestClient, connection: Connection) -> 
 
 
 def test_the_remedy_links_to_the_failures(client: TestClient, connection: Connection) -> None:
-    add_documents(connection, 4)
-    run = engine.start_run(connection, "town")
+    add_documents(connection, 14)
+    engine.start_run(connection, "town")
     engine.cancel_run(connection, "town")
     connection.execute("update sites set outcome = 'partial'")
-    # Beside the cancelled fetch: of several errors, the remedy names the command that lists them.
-    connection.execute("update content_item_pipeline_state set run_id = %s where error_code = 'PdfEncrypted'", [run])
+    # Of several errors, the remedy names the command that lists them.
+    connection.execute(
+        "update content_item_pipeline_state set error_code = 'PdfBroken'"
+        " where id = (select max(id) from content_item_pipeline_state where error_code = 'PdfEncrypted')"
+    )
     page = fetch(client, "/sites/town")
     assert ": <code>clerk failures --site town</code>; " in page
     assert ": <code>clerk retry town</code>" in page
