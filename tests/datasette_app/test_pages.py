@@ -72,6 +72,7 @@ def test_a_site_shows_its_metadata(archives: Archives, client: TestClient) -> No
     page = client.get("/springfield").text
     assert "<h1><bdi>Springfield</bdi></h1>" in page
     assert "Records of public meetings: city, IL" in page
+    assert "The archive has the documents that could be read and dated. The source may have more." in page
     assert 'href="https://city.example/"' in page
     assert "City Clerk" in page
     assert "CC0" in page
