@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import json
+import shlex
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +107,7 @@ def edit(ctx: click.Context, /, subdomain: str, no_check: bool, dry_run: bool, a
     """Change a site. An empty value resets a column, or removes a setting of the source.
 
     A setting of the source is changed alone; --extra replaces all of them. A new weight applies to jobs that wait;
-    otherwise an active run is not affected.
+    otherwise an active run is not affected. Without options, the present values are shown as options.
 
     \b
     Examples:
@@ -115,12 +117,13 @@ def edit(ctx: click.Context, /, subdomain: str, no_check: bool, dry_run: bool, a
       clerk site edit springfield --weight 3
     """
     changes, source = given_columns(values), given_settings(ctx)
-    if not changes and not source:
-        raise click.UsageError("Give at least one option, such as --name.")
     settings = config.load()
     plugins = manager.load(settings)
     with open_pipeline(settings) as connection:
         before = require_site(connection, subdomain)
+        if not changes and not source:
+            _show_options(before, dry_run, as_json)
+            return
         old = {column: getattr(before, column) for column in EDITABLE}
         if source:
             scraper, extra = changes.get("scraper") or before.scraper, changes.get("extra", before.extra)
@@ -139,6 +142,29 @@ def edit(ctx: click.Context, /, subdomain: str, no_check: bool, dry_run: bool, a
     else:
         for column, change in changed.items():
             click.echo(dry_run_prefix(dry_run, f"{subdomain}: {column} was {change['before']}, is {change['after']}"))
+
+
+def _show_options(row: SiteRow, dry_run: bool, as_json: bool) -> None:
+    """Show a site's values as the options that set them."""
+    if as_json:
+        print_json({"site": row.subdomain, "changed": {}, "dry_run": dry_run})
+        return
+    columns = {column: getattr(row, column) for column in EDITABLE}
+    with suppress(ValueError):  # invalid JSON is to be replaced as a whole, as are keys with the name of a column
+        if not columns.keys() & row.extra_values.keys():
+            del columns["extra"]
+            columns |= row.extra_values
+    click.echo(f"{row.subdomain} has these values. Give the options that change:")
+    for column, value in columns.items():
+        if value is not None:
+            click.echo(f"  {_option(column, value)}")
+
+
+def _option(key: str, value: Any) -> str:
+    name = f"--{key.replace('_', '-')}"
+    if isinstance(value, bool):
+        return name if value else f"--no-{name[2:]}"
+    return f"{name} {shlex.quote(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))}"
 
 
 def _changes(before: SiteRow, after: SiteRow) -> dict[str, dict[str, Any]]:

@@ -145,7 +145,10 @@ def test_edit(clerk: Clerk) -> None:
     assert changed == {"name": {"before": "Springfield", "after": "X"}, "state": {"before": "IL", "after": None}}
     assert "nothing to do" in clerk("site", "edit", "springfield", "--name", "X").output
     assert "no site" in error_of(clerk("site", "edit", "nowhere", "--name", "X"))
-    assert clerk("site", "edit", "springfield").exit_code == 2
+    shown = clerk("site", "edit", "springfield")
+    assert shown.exit_code == 0
+    assert "--name X\n  --kind city\n  --scraper legistar\n" in shown.output
+    assert "--client springfield\n" in shown.output
     assert "weight was 1, is 3" in clerk("site", "edit", "springfield", "--weight", "3").output
     changed = json.loads(clerk("site", "edit", "springfield", "--weight", "", "--json").output)["changed"]
     assert changed == {"weight": {"before": 3, "after": 1}}

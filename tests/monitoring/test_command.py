@@ -41,7 +41,7 @@ def test_the_output_is_sentence_remedy_and_evidence(connection: psycopg.Connecti
         sentence
         == "town: no worker processes queue ocr: no worker is alive; the run waits for the OCR of 2 of 2 documents."
     )
-    assert remedy == "→ start a worker: clerk worker --queues ocr"
+    assert remedy == "→ start workers: clerk worker, or everything: clerk up"
     assert "  ocr 0/2" in evidence
 
 

@@ -46,7 +46,7 @@ def test_never_run_and_no_worker_to_start_it(items: list[int], why: Why) -> None
     assert explanation.sentence == (
         "it has never run; the first run is due, but no worker processes queue coordinator: no worker is alive"
     )
-    assert explanation.remedy == "start a worker: clerk worker --queues coordinator"
+    assert explanation.remedy == "start workers: clerk worker, or everything: clerk up"
 
 
 def test_never_run_and_paused(connection: psycopg.Connection, items: list[int], worker: Worker, why: Why) -> None:
@@ -234,7 +234,7 @@ def test_no_worker_processes_the_queue(connection: psycopg.Connection, items: li
     assert explanation.sentence == (
         "no worker processes queue ocr: no worker is alive; the run waits for the OCR of 3 of 3 documents"
     )
-    assert explanation.remedy == "start a worker: clerk worker --queues ocr"
+    assert explanation.remedy == "start workers: clerk worker, or everything: clerk up"
 
 
 def test_the_last_worker_died(connection: psycopg.Connection, items: list[int], worker: Worker, why: Why) -> None:
@@ -385,7 +385,7 @@ def test_no_worker_processes_queue_coordinator(connection: psycopg.Connection, c
     assert explanation.sentence.startswith(
         "OCR has finished; no worker processes queue coordinator: no worker is alive"
     )
-    assert explanation.remedy == "start a worker: clerk worker --queues coordinator"
+    assert explanation.remedy == "start workers: clerk worker, or everything: clerk up"
 
 
 def test_the_coordinator_runs(coordinating: Worker, why: Why) -> None:
