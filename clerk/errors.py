@@ -206,7 +206,7 @@ class PdfAltered(PdfError):
 
 
 class PdfEmpty(PdfError):
-    """The file or response is empty, or the document has no pages."""
+    """The file is empty, or the document has no pages."""
 
     code = "PdfEmpty"
     remedy = _FIX_AT_SOURCE
@@ -336,9 +336,7 @@ class HostNotFound(DownloadFailed):
     """The host name of the address cannot be resolved."""
 
     code = "HostNotFound"
-    remedy = (
-        f"{_CORRECT_ADDRESS}, then retry; if a browser on the worker's machine opens it, retry later: DNS failed"
-    )
+    remedy = f"{_CORRECT_ADDRESS}, then retry; if a browser on the worker's machine opens it, retry later: DNS failed"
 
 
 class DownloadRefused(FetchError):

@@ -28,7 +28,7 @@ from clerk.db.sites import add_site, edit_site, read_site
 from clerk.demo.documents import HIDDEN_WORD, TOWNS, Town, make_all
 from clerk.documents.sanitize import clean_text
 from clerk.errors import EXIT_FAILURE, ClerkError, ToolMissing
-from clerk.humanize import one_line_error, pluralize
+from clerk.humanize import one_line_error, pluralize, source_file
 from clerk.monitoring.runs import RunProgress, read_progress
 from clerk.monitoring.site_state import read_site_history
 from clerk.ocr import tesseract
@@ -195,7 +195,7 @@ def _show_results(connection: Connection, ended: list[RunProgress]) -> None:
         for document in history.documents:
             if document["error_code"]:
                 error = one_line_error(document["error_code"], document["error_message"])
-                show(line(f"  {subdomain}: {document['meeting']}, {document['date']}: {error}"))
+                show(line(f"  {subdomain}: {source_file(document['source_url'])}: {error}"))
 
 
 def _unexpected(ended: list[RunProgress], repeated: bool) -> list[str]:

@@ -96,7 +96,7 @@ def _show(groups: list[FailureGroup]) -> None:
     for group in groups:
         show("", text(f"{group.error_code} in {group.stage}: {_remedy(group)}."))
         for example in group.examples:
-            document = " ".join(filter(None, (example.site, example.document)))
+            document = " ".join(filter(None, (example.site, example.name)))
             show(line(f"  {document}: {' '.join(example.message.split())}".removesuffix(": ")))
 
 

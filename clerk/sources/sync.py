@@ -475,7 +475,7 @@ def _shorten(key: str) -> str:
 def check_content(sink: Sink, expected: str, content_type: str = "") -> str:
     """The type of a download, by its first kilobyte: that which the listing says, or a PDF. Raises for any other."""
     if sink.size == 0:
-        raise PdfEmpty("the response is empty")
+        raise PdfEmpty("the file is empty")
     found = type_of_content(sink.head)
     if found in (expected, PDF):
         return found
