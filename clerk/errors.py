@@ -365,8 +365,8 @@ class LocalPathMissing(FetchError):
 
     code = "LocalPathMissing"
     remedy = (
-        "name the right folder: clerk site edit SITE --path FOLDER; or create or mount it on every machine with a worker"
-        " for the queue fetch; then retry"
+        "name the right folder: clerk site edit SITE --path FOLDER; or create or mount it on every machine with a"
+        " worker for the queue fetch; then retry"
     )
     retryable = False
 

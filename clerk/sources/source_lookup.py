@@ -25,7 +25,10 @@ from clerk.sources.site_validation import InvalidSite
 
 Connection = psycopg.Connection[Any]
 
-WITHOUT_VENDOR = "if the page has links to PDFs, `clerk site add NAME --scraper links --pages URL` fetches them; see docs/fetchers.md"
+WITHOUT_VENDOR = (
+    "if the page has links to PDFs, `clerk site add NAME --scraper links --pages URL` fetches them;"
+    " see docs/fetchers.md"
+)
 _SOURCE_ERRORS = (FetchError, ParserCrashed, PdfError, InvalidPluginResult, SiteConfigError)
 
 
@@ -123,6 +126,8 @@ def list_site(
 def choose(detection: Detection, scraper: str | None) -> Candidate:
     """The candidate to add: the only one of this scraper, or the best."""
     candidates = [each for each in detection.candidates if scraper is None or each.scraper == scraper]
+    if not candidates and detection.unknown_host:
+        raise SourceFailed(f"there is no host {detection.unknown_host}", "check the address")
     if not candidates:
         tried = "; ".join(f"{each.url}: {each.result}" for each in detection.tried[:3])
         what = f"no source of {scraper} was found" if scraper else "no vendor was recognised"

@@ -102,7 +102,7 @@ def test_failed_documents_of_a_site_come_first(
     assert "1 document unread" in lines[-1]
     everything = clerk_command("status", "town", "--all").out
     assert everything.count("Council 2000-") == 31
-    assert f"\n  ocr Council 2000-01-02 (5 May.pdf): failed, PdfBroken" in clerk_command("why", "town").out
+    assert "\n  ocr Council 2000-01-02 (5 May.pdf): failed, PdfBroken" in clerk_command("why", "town").out
     assert "more (--all)" not in everything
 
 
