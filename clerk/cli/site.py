@@ -16,7 +16,8 @@ from clerk.cli.connection import Connection, open_if_any, open_pipeline
 from clerk.cli.names import Group
 from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json, show, table
 from clerk.cli.progress_reporter import quiet_option
-from clerk.cli.site_add import add_settings, call_post_create, column_options, given_columns
+from clerk.cli.site_add import add_settings, call_post_create, column_options, find_fetcher, given_columns
+from clerk.cli.site_source import check_path, local_path
 from clerk.cli.source_options import SourceCommand, given_settings
 from clerk.db.audit import log_action
 from clerk.db.sites import (
@@ -277,12 +278,33 @@ def import_command(file: Path, update: bool, accept: str, quiet: bool, dry_run: 
                     changed.append(validated.subdomain)
                 else:
                     unchanged.append(validated.subdomain)
+    warnings = [
+        warning
+        for validated in validated_sites
+        if validated.subdomain not in unchanged and (warning := _find_path_problem(plugins, validated))
+    ]
     if as_json:
-        print_json({"added": added, "changed": changed, "left": unchanged, "dry_run": dry_run})
+        print_json({"added": added, "changed": changed, "left": unchanged, "warnings": warnings, "dry_run": dry_run})
     else:
+        for warning in warnings:
+            info(f"clerk: warning: {warning}.")
         click.echo(dry_run_prefix(dry_run, f"{len(added)} added, {len(changed)} changed, {len(unchanged)} unchanged"))
     if not dry_run:
         call_post_create(plugins, added)
+
+
+def _find_path_problem(plugins: manager.Plugins, validated: ValidatedSite) -> str:
+    """Why the folder or file of a site cannot be read here. Only a warning, because the workers may have it."""
+    extra = json.loads(validated.values.get("extra") or "{}")
+    scraper = validated.values.get("scraper")
+    path = local_path(find_fetcher(plugins, scraper), extra)
+    if path is None:
+        return ""
+    try:
+        check_path(path, is_folder=scraper == "directory")
+    except InvalidSite as error:
+        return f"{validated.subdomain}: {error.what}"
+    return f"{validated.subdomain}: {path} is empty" if path.is_dir() and not any(path.iterdir()) else ""
 
 
 def _import_addresses(

@@ -23,6 +23,7 @@ from clerk.monitoring.status import PipelineStatus
 from clerk.pipeline.engine import STAGES
 from clerk.stage_names import stage_name
 
+STARTING = "is starting"
 _BAR_WIDTH = 16
 _MAX_ALERTS = 3
 _MAX_WORKERS = 8
@@ -173,7 +174,7 @@ def render(endpoints: Endpoints, status: PipelineStatus, state: str, events: Seq
         _stages(status),
         "",
         text(f"  {count_sites(status)}"),
-        *_attention(status),
+        *_attention(status, state),
         *(["", jobs] if jobs else []),
         "",
         "  last events",
@@ -236,9 +237,9 @@ def describe_skipped(status: PipelineStatus) -> str:
     return f"{alert.what} → {alert.remedy}" if alert else ""
 
 
-def _attention(status: PipelineStatus) -> list[RenderableType]:
-    """The first problems with what to do; `clerk status` has all."""
-    alerts = find_alerts(status)
+def _attention(status: PipelineStatus, state: str) -> list[RenderableType]:
+    """The first problems with what to do; `clerk status` has all. While clerk starts its workers, none is missing."""
+    alerts = [alert for alert in find_alerts(status) if alert.kind != "no_worker" or state != STARTING]
     if not alerts:
         return [text("  nothing needs attention")]
     lines: list[RenderableType] = []
