@@ -21,14 +21,14 @@ from clerk.stage_names import stage_name
 @click.option(
     "--stage", type=NameChoice("stage", STAGES), help="Only this stage. Default: every stage that has failures."
 )
-@click.option("--failed-only", is_flag=True, help="Leave units alone that are scheduled for an automatic retry.")
+@click.option("--failed-only", is_flag=True, help="Leave jobs alone that are scheduled for an automatic retry.")
 @dry_run_option
 @json_option
 def retry(site: str, stage: str | None, failed_only: bool, dry_run: bool, as_json: bool) -> None:
-    """Retry the failed units of a site, in every stage. Scheduled retries become due immediately.
+    """Retry the failed jobs of a site, in every stage. Scheduled retries become due immediately.
 
-    While their stage is running they are retried within it, and units of later stages when the run gets there.
-    Otherwise a new run begins with the earliest of these stages. It processes only these units and what depends on
+    While their stage is running they are retried within it, and jobs of later stages when the run gets there.
+    Otherwise a new run begins with the earliest of these stages. It processes only these jobs and what depends on
     them; documents that were processed before are not processed again.
 
     \b

@@ -18,6 +18,7 @@ from rich.live import Live
 from clerk.cli.output import bar, line, make_console, table, text
 from clerk.cli.status_view import describe_health
 from clerk.humanize import one_line_error, pluralize
+from clerk.monitoring import worker_text
 from clerk.monitoring.alerts import Severity, find_alerts
 from clerk.monitoring.status import PipelineStatus
 from clerk.pipeline.engine import STAGES
@@ -252,5 +253,5 @@ def _attention(status: PipelineStatus, state: str) -> list[RenderableType]:
 
 def _current_jobs(status: PipelineStatus) -> RenderableType | None:
     busy = [worker for worker in status.workers if worker.alive and worker.current_jobs]
-    rows = [(f"worker {worker.pid}", worker.current_jobs or "") for worker in busy[:_MAX_WORKERS]]
+    rows = [(worker_text.worker_name(worker), worker.current_jobs or "") for worker in busy[:_MAX_WORKERS]]
     return table(rows, indent=2) if rows else None

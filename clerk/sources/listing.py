@@ -108,10 +108,15 @@ async def list_source(fetcher: Fetcher, max_seconds: float | None, report: Calla
     return listing
 
 
+def _count_kind(kind: str, number: int) -> str:
+    if kind == "unknown kind":
+        return f"{number:,} of unknown kind"
+    return pluralize(number, kind, kind if kind == "minutes" else None)
+
+
 def describe_listing(listing: SourceListing, undated: str = "") -> list[tuple[str, str]]:
     """What a source lists, in words, each with a title. `undated`: more about documents without a date."""
-    names = {"unknown kind": "of unknown kind"}
-    kinds = join_words([f"{number:,} {names.get(kind, kind)}" for kind, number in listing.kinds.most_common()])
+    kinds = join_words([_count_kind(kind, number) for kind, number in listing.kinds.most_common()])
     bodies = [f"{name or 'others'} {number:,}" for name, number in listing.bodies.most_common(_MAX_BODIES_SHOWN)]
     further = len(listing.bodies) - len(bodies)
     rows = [("documents", f"{listing.documents:,}{f': {kinds}' if kinds else ''}")]

@@ -66,7 +66,7 @@ def detect_url(
     try:
         limits = detection_limits(site_limits(settings, url, extra))
     except SiteConfigError as error:
-        raise InvalidSite(str(error), "correct the key of extra that it names") from error
+        raise InvalidSite(str(error), "correct the setting that it names") from error
 
     async def run(connect: Connect | None) -> Detection:
         async with RateLimitedClient(limits, connect) as client:

@@ -91,7 +91,7 @@ def test_retry_after_the_run_processes_the_selected_units_only(
     before = rows(connection, "select run_id from sites order by subdomain")
     dry = clerk_command("failures", "--error", "ReaderCrashed", "--retry", "--dry-run")
     assert dry.code == 0
-    assert dry.out.endswith("(dry run, nothing was done) 2 units of 2 sites retried.\n")
+    assert dry.out.endswith("planned, not done (dry run): 2 jobs of 2 sites retried.\n")
     assert rows(connection, "select run_id from sites order by subdomain") == before
     result = clerk_command("failures", "--error", "ReaderCrashed", "--retry")
     assert result.code == 0

@@ -468,9 +468,10 @@ def test_a_folder_is_checked_and_listed(clerk: Clerk, tmp_path: Path, monkeypatc
     assert "has no documents, only 1 .csv: clerk reads .pdf, .html and .docx" in error_of(clerk(*add, "empty"))
 
     (folder / "notes 2024-03-06.txt").touch()
+    (folder / "agenda 2024-03-12.pdf").write_bytes(b"%PDF-1.4")
     planned = clerk(*add, "scans", "--dry-run").stdout
     assert "1 file that clerk does not read (a text file): notes 2024-03-06.txt\n" in planned
-    for part in ("3: 2 of unknown kind and 1 agenda", "City Council 2", "2024-03-05 to 2024-04-02", "1 .csv"):
+    for part in ("4: 2 of unknown kind and 2 agendas", "City Council 2", "2024-03-05 to 2024-04-02", "1 .csv"):
         assert part in planned
     assert "skipped    elsewhere.pdf is not a regular file" in planned
     assert "1 document without a date" in planned
@@ -480,7 +481,7 @@ def test_a_folder_is_checked_and_listed(clerk: Clerk, tmp_path: Path, monkeypatc
     added = json.loads(clerk(*add, "scans", "--undated", "modified", "--day-first", "--json").stdout)
     assert added["added"]["scraper"] == "directory"
     assert added["added"]["extra"] == {"path": str(folder), "undated": "modified", "day_first": True}
-    assert (added["listing"]["documents"], added["listing"]["skipped"]) == (3, 1)
+    assert (added["listing"]["documents"], added["listing"]["skipped"]) == (4, 1)
     assert clerk("site", "add", "remote", "--path", "/nowhere", "--no-check").exit_code == 0
 
 
