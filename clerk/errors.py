@@ -206,7 +206,7 @@ class PdfAltered(PdfError):
 
 
 class PdfEmpty(PdfError):
-    """The file or response is empty, or the document has no pages."""
+    """The file is empty, or the document has no pages."""
 
     code = "PdfEmpty"
     remedy = _FIX_AT_SOURCE
@@ -273,8 +273,8 @@ class LanguageMissing(PdfError):
 
     code = "LanguageMissing"
     remedy = (
-        "install the model that the message names on the workers' machines, or correct `languages` in the extra (clerk"
-        " site edit SITE), then retry"
+        "install the model that the message names on the workers' machines, or name other languages: clerk site edit"
+        " SITE --languages eng; then retry"
     )
 
 
@@ -312,6 +312,9 @@ class TextLost(JobError):
 # --- Fetching a site or a document.
 
 
+_CORRECT_ADDRESS = "correct the address (clerk site edit SITE lists the settings of its source)"
+
+
 class FetchError(JobError):
     """Base of errors of a source or server: neither clerk nor a plugin is the cause."""
 
@@ -333,10 +336,7 @@ class HostNotFound(DownloadFailed):
     """The host name of the address cannot be resolved."""
 
     code = "HostNotFound"
-    remedy = (
-        "correct the host name in the address (clerk site show SITE, clerk site edit SITE), then retry; if a browser on"
-        " the worker's machine opens it, retry later: DNS failed"
-    )
+    remedy = f"{_CORRECT_ADDRESS}, then retry; if a browser on the worker's machine opens it, retry later: DNS failed"
 
 
 class DownloadRefused(FetchError):
@@ -344,8 +344,8 @@ class DownloadRefused(FetchError):
 
     code = "DownloadRefused"
     remedy = (
-        "open the address in a browser; if it has moved, correct it (clerk site edit SITE), then retry; a document that"
-        " is gone at the source cannot be fetched"
+        f"open the address in a browser; if it has moved, {_CORRECT_ADDRESS}, then retry; a document that is gone at"
+        " the source cannot be fetched"
     )
     retryable = False
 
@@ -365,8 +365,8 @@ class LocalPathMissing(FetchError):
 
     code = "LocalPathMissing"
     remedy = (
-        "correct `path` in the extra (clerk site show SITE, clerk site edit SITE), or create or mount it on every"
-        " machine with a worker for the queue fetch; then retry"
+        "name the right folder: clerk site edit SITE --path FOLDER; or create or mount it on every machine with a"
+        " worker for the queue fetch; then retry"
     )
     retryable = False
 
@@ -384,8 +384,8 @@ class AddressForbidden(FetchError):
 
     code = "AddressForbidden"
     remedy = (
-        "correct the address (clerk site edit SITE), then retry; to fetch from this machine or a private network, set"
-        " CLERK_ALLOW_LOOPBACK or CLERK_ALLOW_NETWORKS on the workers"
+        f"{_CORRECT_ADDRESS}, then retry; to fetch from this machine or a private network, set CLERK_ALLOW_LOOPBACK or"
+        " CLERK_ALLOW_NETWORKS on the workers"
     )
     retryable = False
 
@@ -395,9 +395,9 @@ class CertificateRefused(FetchError):
 
     code = "CertificateRefused"
     remedy = (
-        "expired or incomplete: tell the publisher, and retry when it is renewed; for another host name: correct the"
-        " address (clerk site edit SITE); check the worker's clock; behind a proxy that decrypts TLS, set SSL_CERT_FILE"
-        " to its certificate"
+        "expired or incomplete: tell the publisher, and retry when it is renewed; for another host name:"
+        f" {_CORRECT_ADDRESS}; check the worker's clock; behind a proxy that decrypts TLS, set SSL_CERT_FILE to its"
+        " certificate"
     )
     retryable = False
 
@@ -419,7 +419,7 @@ class BudgetExceeded(FetchError):
     code = "BudgetExceeded"
     remedy = (
         "no action is needed: the next run continues; to fetch more per run, raise the setting that the message names,"
-        " or `budget` in the site's extra"
+        " or that of the site: clerk site edit SITE --budget JSON"
     )
     retryable = False
 
@@ -429,8 +429,8 @@ class SourceUnreadable(FetchError):
 
     code = "SourceUnreadable"
     remedy = (
-        "open the address in a browser: is it the page with the meetings? Correct scraper or extra (clerk site edit"
-        " SITE, clerk plugins --fetcher NAME), then retry; if it is, its form has changed: update clerk, or correct the"
+        "open the address in a browser: is it the page with the meetings? If not, correct the scraper or its settings"
+        " (clerk site edit SITE lists them), then retry; if it is, its form has changed: update clerk, or correct the"
         " selector in the plugin"
     )
     retryable = False
@@ -477,17 +477,17 @@ class DocumentUnknown(JobError):
 
 
 class SiteConfigError(JobError):
-    """The site's row or extra is incomplete or invalid."""
+    """The settings of the site are incomplete or invalid."""
 
     code = "SiteConfigError"
-    remedy = "correct what the message names: clerk site edit SITE; then retry"
+    remedy = "correct the setting that the message names (clerk site edit SITE lists the settings), then retry"
 
 
 class DeployerUnknown(JobError):
-    """The site's extra names a deployer that no plugin provides."""
+    """The site names a deployer that no plugin provides."""
 
     code = "DeployerUnknown"
-    remedy = "install the plugin, or correct `deploy` in the extra (clerk site edit SITE), then retry"
+    remedy = "install the plugin, or name another deployer: clerk site edit SITE --deploy local; then retry"
 
 
 # --- Plugins.
@@ -892,7 +892,7 @@ class NoDocuments(JobError):
     """The source listed no document, and none is known from before. The run ends as `no_documents`."""
 
     code = "NoDocuments"
-    remedy = "is it the right address or folder? clerk site show SITE; correct it: clerk site edit SITE"
+    remedy = "is it the right address or folder? clerk site edit SITE lists the settings of its source"
     retry_helps = False
 
 

@@ -6,6 +6,7 @@ import re
 import traceback
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from urllib.parse import unquote, urlsplit
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _MAX_TRACEBACK = 8000
@@ -20,6 +21,15 @@ def pluralize(number: int, singular: str, plural: str | None = None) -> str:
 def shorten(text: str, length: int = 60) -> str:
     """The beginning of a text, such as an address, that may be too long for a message."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def source_file(url: str | None) -> str:
+    """The name of the file at an address, as its publisher knows it; the address if that has none. Empty for None."""
+    if not url:
+        return ""
+    parts = urlsplit(url)
+    name = unquote(parts.path.rpartition("/")[2])
+    return name if parts.scheme == "file" or "." in name else url
 
 
 def join_words(words: Sequence[str], conjunction: str = "and") -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import copy
 import json
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -14,11 +16,14 @@ from typing import IO, Any
 from procrastinate import jobs
 
 from clerk.errors import ClerkError, JobError, PluginProgrammingError, PluginRaised
+from clerk.humanize import one_line_error
 from clerk.telemetry.trace_context import SpanIds
 
 _job: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar("clerk_job", default=None)
 
 
+_JOB_CALL = re.compile(r" clerk[\w.]*\[\d+\]\(.*\)(?= ended with status: |$)", re.DOTALL)
+"""In messages of Procrastinate: the job with its arguments, which the fields have in words of clerk."""
 _ONLY_JSON = {"trace_id", "span_id"}
 """Fields for programs: the lines for people would be twice as long."""
 
@@ -56,17 +61,22 @@ class _JobFilter(logging.Filter):
 
 class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        # Messages of Procrastinate name the job and its arguments.
-        values = {} if record.name.startswith("procrastinate") else record.__dict__["clerk"]
+        values = record.__dict__["clerk"]
         fields = " ".join(f"{name}={value}" for name, value in values.items() if name not in _ONLY_JSON)
-        return f"{super().format(record)}{f'  [{fields}]' if fields else ''}"
+        error = record.exc_info[1] if record.exc_info else None
+        record = copy.copy(record)
+        record.msg, record.args = record.getMessage(), None
+        if values and record.name.startswith("procrastinate"):
+            record.msg = _JOB_CALL.sub("", record.msg)
+        if _is_own(error):
+            record.msg, record.exc_info = f"{record.msg}: {one_line_error(type(error).__name__, str(error))}", None
+        record.msg += f"  [{fields}]" if fields else ""
+        return super().format(record)
 
-    def formatException(self, ei: Any) -> str:  # noqa: N802 (logging's name)
-        """No traceback for clerk's own errors, unless the error was raised in a plugin."""
-        error = ei[1]
-        if isinstance(error, ClerkError | JobError) and not isinstance(error, PluginRaised | PluginProgrammingError):
-            return f"{type(error).__name__}: {error}"
-        return super().formatException(ei)
+
+def _is_own(error: BaseException | None) -> bool:
+    """Whether the message says enough: of clerk's own errors, unless the error was raised in a plugin."""
+    return isinstance(error, ClerkError | JobError) and not isinstance(error, PluginRaised | PluginProgrammingError)
 
 
 class _JsonFormatter(logging.Formatter):
@@ -90,3 +100,5 @@ def configure(log_format: str, level: int = logging.INFO, stream: IO[str] | None
         _JsonFormatter() if log_format == "json" else _TextFormatter("%(asctime)s %(levelname)-7s %(message)s")
     )
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    # At the level INFO, every process of a worker lists all periodic tasks when it starts.
+    logging.getLogger("procrastinate.periodic").setLevel(max(level, logging.WARNING))

@@ -92,6 +92,12 @@ def test_every_code_that_sql_writes_has_a_class(sql: str) -> None:
     assert codes - set(JOB_ERRORS) == set()
 
 
+@pytest.mark.parametrize("error", JOB_ERRORS.values(), ids=JOB_ERRORS)
+def test_a_remedy_names_what_to_edit(error: type[JobError]) -> None:
+    """`clerk site edit SITE` alone changes nothing: it lists the options."""
+    assert not re.search(r"site edit SITE(?! --[a-z]+ | lists)", error.remedy)
+
+
 def test_settings_that_remedies_name_exist() -> None:
     named = set(re.findall(r"CLERK_[A-Z_]+", " ".join(error.remedy for error in JOB_ERRORS.values())))
     assert named <= {setting.name for setting in SETTINGS}

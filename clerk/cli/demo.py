@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,8 @@ from pathlib import Path
 import click
 
 from clerk import config
+from clerk.archive.content_hash import open_readonly
+from clerk.archive.pages import existing_tables
 from clerk.archive.query import parse
 from clerk.archive.search import SearchRequest
 from clerk.cli.connection import Connection, open_migrator
@@ -28,13 +32,14 @@ from clerk.db.sites import add_site, edit_site, read_site
 from clerk.demo.documents import HIDDEN_WORD, TOWNS, Town, make_all
 from clerk.documents.sanitize import clean_text
 from clerk.errors import EXIT_FAILURE, ClerkError, ToolMissing
-from clerk.humanize import one_line_error, pluralize
+from clerk.humanize import one_line_error, pluralize, source_file
 from clerk.monitoring.runs import RunProgress, read_progress
 from clerk.monitoring.site_state import read_site_history
 from clerk.ocr import tesseract
 from clerk.pipeline import engine
 from clerk.plugins import manager
 from clerk.publish.published_search import search_published
+from clerk.publish.versions import published_archives
 from clerk.sources.fetcher import Site
 from clerk.sources.pdf_details import UNDATED, UNDATED_HELP
 from clerk.sources.site_validation import subdomain_of, validate_site
@@ -42,13 +47,19 @@ from clerk.sources.site_validation import subdomain_of, validate_site
 _OWN_SITE = "mytown"
 """The site of a folder whose name has no letters."""
 _TIMEOUT = 900.0
+_PAGES = "select text from TABLE limit ?"
+_MAX_PAGES = 200
+_MIN_LETTERS = 7
+"""Of the word that is searched in a folder: shorter ones are mostly articles and prepositions."""
+_MAX_HITS = 3
 
 
 @click.command()
 @click.argument("path", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--undated", type=NameChoice("choice", UNDATED), default="skip", help=f"With PATH: {UNDATED_HELP}.")
+@click.option("--command", default="clerk", hidden=True, help="How `clerk` is called with the database of the demo.")
 @quiet_option
-def demo(path: Path | None, undated: str, quiet: bool) -> None:
+def demo(path: Path | None, undated: str, command: str, quiet: bool) -> None:
     """Run the pipeline on samples, or on a folder of documents.
 
     The sample documents are generated for five towns. A folder becomes a site as with `clerk site add --path`.
@@ -79,14 +90,16 @@ def demo(path: Path | None, undated: str, quiet: bool) -> None:
             _add_folder(settings, connection, own)
         repeated = all(run.outcome is not None for run in read_progress(connection, subdomains))
         with _workers() as check_workers:
-            ended = _run(connection, subdomains, quiet, check_workers)
+            ended = _run(connection, subdomains, quiet, check_workers, command)
         _show_results(connection, ended)
     problems = _unexpected(ended, repeated and own is None)
     if own is None:
         problems += _search_hidden_word(settings)
+        query = "'\"bike lanes\"'"
+    else:
+        query = _search_frequent_word(settings, own.subdomain)
     click.echo(f"\nDone in {time.monotonic() - began:.0f} s.")
-    if not problems:
-        click.echo("Next: `clerk status` shows the sites, `clerk search` searches, `clerk serve` shows the archives.")
+    _show_next_steps(command, query)
     for problem in problems:
         click.echo(f"clerk: {problem}.", err=True)
     if problems:
@@ -167,7 +180,7 @@ def _workers() -> Iterator[Callable[[], None]]:
 
 
 def _run(
-    connection: Connection, subdomains: list[str], quiet: bool, check_workers: Callable[[], None]
+    connection: Connection, subdomains: list[str], quiet: bool, check_workers: Callable[[], None], command: str
 ) -> list[RunProgress]:
     for subdomain in subdomains:
         # A worker may have started the run of a new site already.
@@ -176,7 +189,7 @@ def _run(
             engine.start_run(connection, subdomain, "demonstration")
     with ProgressReporter(quiet) as progress:
         return wait_for_runs(
-            connection, subdomains, progress, lambda run: progress.echo(str(run)), _TIMEOUT, check_workers
+            connection, subdomains, progress, lambda run: progress.echo(run.describe(command)), _TIMEOUT, check_workers
         )
 
 
@@ -195,7 +208,7 @@ def _show_results(connection: Connection, ended: list[RunProgress]) -> None:
         for document in history.documents:
             if document["error_code"]:
                 error = one_line_error(document["error_code"], document["error_message"])
-                show(line(f"  {subdomain}: {document['meeting']}, {document['date']}: {error}"))
+                show(line(f"  {subdomain}: {source_file(document['source_url'])}: {error}"))
 
 
 def _unexpected(ended: list[RunProgress], repeated: bool) -> list[str]:
@@ -214,10 +227,35 @@ def _unexpected(ended: list[RunProgress], repeated: bool) -> list[str]:
 
 
 def _search_hidden_word(settings: config.Settings) -> list[str]:
-    click.echo(f"\nSearch for a word that exists only in a scanned image: clerk search {HIDDEN_WORD}")
+    click.echo(f"\nSearch for a word that exists only in a scanned image: {HIDDEN_WORD}")
     hits = search_published(settings.publish_dir, SearchRequest(parse(HIDDEN_WORD))).hits
     for hit in hits:
         print_hit(hit)
     if [hit.subdomain for hit in hits] == ["riverton"]:
         return []
     return [f"the word {HIDDEN_WORD} was not found in the archive of riverton"]
+
+
+def _search_frequent_word(settings: config.Settings, subdomain: str) -> str:
+    """Search the archive of a folder for a word that it has. Returns the word; empty if nothing was published."""
+    words: Counter[str] = Counter()
+    for _, database in published_archives(settings.publish_dir, subdomain):
+        with open_readonly(database) as archive:
+            for table_name in existing_tables(archive):
+                for (text,) in archive.execute(_PAGES.replace("TABLE", table_name), [_MAX_PAGES]):
+                    words.update(re.findall(rf"\b[^\W\d_]{{{_MIN_LETTERS},}}\b", text.lower()))
+    if not words:
+        return ""
+    word = words.most_common(1)[0][0]
+    click.echo(f"\nSearch for a word of the documents: {word}")
+    for hit in search_published(settings.publish_dir, SearchRequest(parse(word)), subdomain).hits[:_MAX_HITS]:
+        print_hit(hit)
+    return word
+
+
+def _show_next_steps(command: str, query: str) -> None:
+    click.echo("\nTo continue with the same database:")
+    steps = [*([f"search {query}"] if query else []), "status", "dashboard", "serve"]
+    for step in steps:
+        click.echo(f"  {command} {step}")
+    click.echo(f'  psql "$({command} db url)"')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -26,6 +27,7 @@ from clerk.ocr.searchable_pdf import PageTexts, read_page_texts, searchable_pdf
 
 _MAX_ID = 2**63 - 1
 _STDOUT = Path("-")
+_WHERE_IDS_ARE = "`clerk status SITE --all` lists the IDs of a site's documents"
 
 
 class DocumentNotFound(ClerkError):
@@ -35,13 +37,23 @@ class DocumentNotFound(ClerkError):
     exit_code = EXIT_USAGE
 
 
+class _DocumentId(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no type parameter
+    name = "id"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value)
+        if not text.isdecimal() or not 1 <= int(text[:20]) <= _MAX_ID:
+            self.fail(f"{text[:80]!r} is not the number of a document: {_WHERE_IDS_ARE}.", param, ctx)
+        return int(text)
+
+
 @click.group(cls=Group)
 def document() -> None:
     """Export a document."""
 
 
 @document.command()
-@click.argument("document_id", metavar="ID", type=click.IntRange(1, _MAX_ID))
+@click.argument("document_id", metavar="ID", type=_DocumentId())
 @click.option(
     "-o",
     "--output",
@@ -56,7 +68,8 @@ def pdf(document_id: int, output: Path | None, force: bool, as_json: bool) -> No
 
     The pages are those of the PDF as it was fetched. Scanned pages get the text that OCR recognized, invisibly and at
     its place, so that every PDF viewer finds and selects it; they are rotated and deskewed as for OCR. Pages with a
-    text layer of their own stay as they are. ID is the number in the address of the document's page in the dashboard.
+    text layer of their own stay as they are. `clerk status SITE --all` lists the IDs; the dashboard has them in the
+    addresses of documents.
 
     \b
     Examples:
@@ -71,7 +84,7 @@ def pdf(document_id: int, output: Path | None, force: bool, as_json: bool) -> No
         try:
             row = document_by_id(connection, document_id)
         except DocumentUnknown as error:
-            raise DocumentNotFound(str(error), "its page in the dashboard has the ID in its address") from error
+            raise DocumentNotFound(str(error), _WHERE_IDS_ARE) from error
     storage = SiteStorage(settings.storage_dir, row.subdomain)
     if row.media_type != PDF:
         raise ClerkError(

@@ -30,17 +30,17 @@ _MAX_SITES = 20
 @click.option("--site", help="Only failures of this site.")
 @click.option("--stage", type=NameChoice("stage", FAILURE_STAGES), help="Only failures of this stage.")
 @click.option("--error", metavar="CODE", help="Only failures with this error code, such as PdfTimeout.")
-@click.option("--retry", is_flag=True, help="Retry the units that failed permanently and match the other options.")
+@click.option("--retry", is_flag=True, help="Retry the jobs that failed permanently and match the other options.")
 @dry_run_option
 @json_option
 def failures(site: str | None, stage: str | None, error: str | None, retry: bool, dry_run: bool, as_json: bool) -> None:
-    """Show failed units by error code, with a remedy. Counts them by age and lists examples.
+    """Show failed jobs by error code, with a remedy. Counts them by age and lists examples.
 
     The stage `delivery` has the failures of alerts: new pages that could not be matched, and messages that could not
     be sent.
 
-    --retry retries the selected units, one transaction per site. While the stage is running they are retried within
-    it; otherwise a new run processes only these units and what depends on them. Exit code 1: a site could not be
+    --retry retries the selected jobs, one transaction per site. While the stage is running they are retried within
+    it; otherwise a new run processes only these jobs and what depends on them. Exit code 1: a site could not be
     retried.
 
     \b
@@ -96,7 +96,7 @@ def _show(groups: list[FailureGroup]) -> None:
     for group in groups:
         show("", text(f"{group.error_code} in {group.stage}: {_remedy(group)}."))
         for example in group.examples:
-            document = " ".join(filter(None, (example.site, example.document)))
+            document = " ".join(filter(None, (example.site, example.name)))
             show(line(f"  {document}: {' '.join(example.message.split())}".removesuffix(": ")))
 
 
@@ -111,7 +111,7 @@ def _report_retries(results: list[RetryResult], dry_run: bool, as_json: bool) ->
             click.echo(f"  {result.site or 'alerts'}: {result.problem or f'{units}{run}'}")
         if len(results) > _MAX_SITES:
             click.echo(f"  and {pluralize(len(results) - _MAX_SITES, 'more site')}")
-        units = pluralize(sum(sum(result.units.values()) for result in results), "unit")
+        units = pluralize(sum(sum(result.units.values()) for result in results), "job")
         sites = [result for result in results if result.site and not result.problem]
         of_sites = f" of {pluralize(len(sites), 'site')}" if sites or failed else ""
         click.echo(dry_run_prefix(dry_run, f"{units}{of_sites} retried."))

@@ -49,7 +49,7 @@ def info(line: str) -> None:
 
 
 def dry_run_prefix(dry_run: bool, sentence: str) -> str:
-    return f"(dry run, nothing was done) {sentence}" if dry_run else sentence
+    return f"planned, not done (dry run): {sentence}" if dry_run else sentence
 
 
 def make_console(stream: IO[str]) -> Console:

@@ -15,7 +15,7 @@ import psycopg
 
 from clerk import config
 from clerk.cli.connection import Connection, open_pipeline
-from clerk.cli.output import info, json_option, print_json
+from clerk.cli.output import dry_run_prefix, info, json_option, print_json
 from clerk.db.connection import connect
 from clerk.db.sites import require_site
 from clerk.documents.media_types import READABLE
@@ -100,7 +100,7 @@ def record(
         return
     answers = f"{pluralize(len(recording.answers), 'answer')}, {format_bytes(size)}"
     summary = f"{folder}: {answers}; {pluralize(listed, 'document')} listed, {downloaded:,} downloaded."
-    click.echo(f"(dry run, nothing was written) {summary}" if dry_run else summary)
+    click.echo(dry_run_prefix(dry_run, summary))
     if not dry_run:
         info("Read the files before you publish them.")
 

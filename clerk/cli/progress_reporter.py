@@ -123,7 +123,7 @@ class ProgressReporter:
         task.total = total
         self._bar.rows = rows
         self._bar.update(task.id, completed=done)
-        if not self._interactive and self._is_due(done, total):
+        if not self._interactive and (done or total) and self._is_due(done, total):
             click.echo(describe(task), err=True)
 
     def echo(self, result: str, *, err: bool = False) -> None:

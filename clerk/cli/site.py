@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import json
+import shlex
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ from clerk.cli.connection import Connection, open_if_any, open_pipeline
 from clerk.cli.names import Group
 from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json, show, table
 from clerk.cli.progress_reporter import quiet_option
-from clerk.cli.site_add import add_settings, call_post_create, column_options, given_columns
+from clerk.cli.site_add import add_settings, call_post_create, column_options, find_fetcher, given_columns
+from clerk.cli.site_source import check_path, local_path
 from clerk.cli.source_options import SourceCommand, given_settings
 from clerk.db.audit import log_action
 from clerk.db.sites import (
@@ -105,7 +108,7 @@ def edit(ctx: click.Context, /, subdomain: str, no_check: bool, dry_run: bool, a
     """Change a site. An empty value resets a column, or removes a setting of the source.
 
     A setting of the source is changed alone; --extra replaces all of them. A new weight applies to jobs that wait;
-    otherwise an active run is not affected.
+    otherwise an active run is not affected. Without options, the present values are shown as options.
 
     \b
     Examples:
@@ -115,12 +118,13 @@ def edit(ctx: click.Context, /, subdomain: str, no_check: bool, dry_run: bool, a
       clerk site edit springfield --weight 3
     """
     changes, source = given_columns(values), given_settings(ctx)
-    if not changes and not source:
-        raise click.UsageError("Give at least one option, such as --name.")
     settings = config.load()
     plugins = manager.load(settings)
     with open_pipeline(settings) as connection:
         before = require_site(connection, subdomain)
+        if not changes and not source:
+            _show_options(before, dry_run, as_json)
+            return
         old = {column: getattr(before, column) for column in EDITABLE}
         if source:
             scraper, extra = changes.get("scraper") or before.scraper, changes.get("extra", before.extra)
@@ -139,6 +143,29 @@ def edit(ctx: click.Context, /, subdomain: str, no_check: bool, dry_run: bool, a
     else:
         for column, change in changed.items():
             click.echo(dry_run_prefix(dry_run, f"{subdomain}: {column} was {change['before']}, is {change['after']}"))
+
+
+def _show_options(row: SiteRow, dry_run: bool, as_json: bool) -> None:
+    """Show a site's values as the options that set them."""
+    if as_json:
+        print_json({"site": row.subdomain, "changed": {}, "dry_run": dry_run})
+        return
+    columns = {column: getattr(row, column) for column in EDITABLE}
+    with suppress(ValueError):  # invalid JSON is to be replaced as a whole, as are keys with the name of a column
+        if not columns.keys() & row.extra_values.keys():
+            del columns["extra"]
+            columns |= row.extra_values
+    click.echo(f"{row.subdomain} has these values. Give the options that change:")
+    for column, value in columns.items():
+        if value is not None:
+            click.echo(f"  {_option(column, value)}")
+
+
+def _option(key: str, value: Any) -> str:
+    name = f"--{key.replace('_', '-')}"
+    if isinstance(value, bool):
+        return name if value else f"--no-{name[2:]}"
+    return f"{name} {shlex.quote(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))}"
 
 
 def _changes(before: SiteRow, after: SiteRow) -> dict[str, dict[str, Any]]:
@@ -251,12 +278,33 @@ def import_command(file: Path, update: bool, accept: str, quiet: bool, dry_run: 
                     changed.append(validated.subdomain)
                 else:
                     unchanged.append(validated.subdomain)
+    warnings = [
+        warning
+        for validated in validated_sites
+        if validated.subdomain not in unchanged and (warning := _find_path_problem(plugins, validated))
+    ]
     if as_json:
-        print_json({"added": added, "changed": changed, "left": unchanged, "dry_run": dry_run})
+        print_json({"added": added, "changed": changed, "left": unchanged, "warnings": warnings, "dry_run": dry_run})
     else:
+        for warning in warnings:
+            info(f"clerk: warning: {warning}.")
         click.echo(dry_run_prefix(dry_run, f"{len(added)} added, {len(changed)} changed, {len(unchanged)} unchanged"))
     if not dry_run:
         call_post_create(plugins, added)
+
+
+def _find_path_problem(plugins: manager.Plugins, validated: ValidatedSite) -> str:
+    """Why the folder or file of a site cannot be read here. Only a warning, because the workers may have it."""
+    extra = json.loads(validated.values.get("extra") or "{}")
+    scraper = validated.values.get("scraper")
+    path = local_path(find_fetcher(plugins, scraper), extra)
+    if path is None:
+        return ""
+    try:
+        check_path(path, is_folder=scraper == "directory")
+    except InvalidSite as error:
+        return f"{validated.subdomain}: {error.what}"
+    return f"{validated.subdomain}: {path} is empty" if path.is_dir() and not any(path.iterdir()) else ""
 
 
 def _import_addresses(

@@ -61,6 +61,9 @@ def detect(url: str, as_json: bool) -> None:
 
 def _show_detection(detection: Detection) -> None:
     if detection.best is None:
+        if detection.unknown_host:
+            click.echo(f"There is no host {detection.unknown_host}: check the address.")
+            return
         click.echo("Unknown: no vendor was recognised.")
         if detection.tried:
             show(table([("tried", text(f"{each.url}: {each.result}")) for each in detection.tried]))

@@ -113,7 +113,7 @@ def date_command(
         given = _read_csv(csv_file)
     with open_pipeline() as connection:
         require_site(connection, site)
-        details = _validate(list_entries(connection, site), given)
+        details = _validate(site, list_entries(connection, site), given)
         save_as_action(connection, site, "date", details, dry_run)
     if as_json:
         print_json({"site": site, "dated": [asdict(one) for one in details], "dry_run": dry_run})
@@ -141,7 +141,7 @@ def ignore(site: str, files: tuple[str, ...], undo: bool, dry_run: bool, as_json
     """
     with open_pipeline() as connection:
         require_site(connection, site)
-        found = _validate(list_entries(connection, site), [GivenDetails(name) for name in files])
+        found = _validate(site, list_entries(connection, site), [GivenDetails(name) for name in files])
         details = [OperatorDetails(one.source_key, one.name, ignored=not undo) for one in found]
         save_as_action(connection, site, "report" if undo else "ignore", details, dry_run)
     if as_json:
@@ -167,12 +167,12 @@ def _parse_row(row: dict[str, Any]) -> GivenDetails:
     return GivenDetails(*(values.get(name, "") for name in _COLUMNS))
 
 
-def _validate(entries: Sequence[SourceEntry], given: Iterable[GivenDetails]) -> list[OperatorDetails]:
+def _validate(site: str, entries: Sequence[SourceEntry], given: Iterable[GivenDetails]) -> list[OperatorDetails]:
     """Check all of them, and report every invalid one, not only the first."""
     details, problems = [], []
     for one in given:
         try:
-            details.append(validate_details(entries, one))
+            details.append(validate_details(site, entries, one))
         except InvalidDetails as error:
             problems.append(error)
     if len(problems) == 1 and not details:

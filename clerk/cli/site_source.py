@@ -110,6 +110,8 @@ def show_listing(listing: SourceListing, path: Path | None = None, *, all_reason
 
 def _describe_skipped(listing: SourceListing, path: Path) -> str:
     others = _other_types(path) if path.is_dir() else Counter()
+    if listing.unreadable:
+        return f", only {join_words(list(listing.unreadable))}, such as {listing.unreadable_names[0]}"
     if listing.reasons:
         return f" that can be read ({listing.reasons[0]})"
     return f", only {_join_types(others)}" if others else ": it is empty" if path.is_dir() else ""

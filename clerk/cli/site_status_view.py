@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 
 from clerk.cli.output import bar, line, marked, table, text
 from clerk.documents.kinds import ORIGINS
-from clerk.humanize import format_duration, format_time, one_line_error, pluralize
+from clerk.humanize import format_duration, format_time, one_line_error, pluralize, source_file
 from clerk.monitoring.explain import Explanation
 from clerk.monitoring.site_state import SiteHistory, SiteState
 from clerk.pipeline.engine import PHASES
@@ -93,20 +93,27 @@ def _documents(history: SiteHistory) -> list[RenderableType]:
         failed = document["status"] in ("failed_terminal", "failed_retryable")
         rows.append(
             (
+                str(document["id"]),
                 _describe_document(document),
                 str(document["pages"] or ""),
                 stage_name(document["stage"]),
                 _STATUS[document["status"]],
                 str(document["attempts"] or ""),
                 format_duration(document["took"]),
-                one_line_error(document["error_code"], document["error_message"]) if failed else "",
+                _describe_error(document) if failed else "",
             )
         )
-    header = ("document", "pages", "stage", "state", "attempts", "took", "error")
+    header = ("id", "document", "pages", "stage", "state", "attempts", "took", "error")
     return [
-        table(rows, header, right={1, 4, 5}, indent=2),
+        table(rows, header, right={0, 2, 5, 6}, indent=2),
         *_more(history.counts["documents"], len(history.documents)),
     ]
+
+
+def _describe_error(document: dict[str, Any]) -> str:
+    """With the file at the source, which has to be replaced or inspected."""
+    error = one_line_error(document["error_code"], document["error_message"])
+    return ": ".join(filter(None, (source_file(document["source_url"]), error)))
 
 
 _UNMARKED_ORIGINS = (None, "source", "name")

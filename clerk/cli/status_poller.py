@@ -9,7 +9,7 @@ import time
 import psycopg
 
 from clerk.cli.connection import Connection
-from clerk.cli.up_display import Display
+from clerk.cli.up_display import STARTING, Display
 from clerk.config import Settings
 from clerk.db.connection import connect, read_only_snapshot
 from clerk.errors import ClerkError
@@ -83,4 +83,4 @@ class StatusPoller(threading.Thread):
     def _state(self) -> str:
         if self.supervisor.stopping:
             return "is stopping: running jobs are being finished"
-        return "is up" if self.supervisor.all_ready else "is starting"
+        return "is up" if self.supervisor.all_ready else STARTING

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -106,11 +107,16 @@ def _stages(status: PipelineStatus) -> RenderableType:
                 f"{stage['failed']:,}" if stage["failed"] else "",
                 f"{queue['rate_per_hour']:,}" if queue.get("rate_per_hour") else "",
                 format_relative(eta, status.now) if eta and total > done else "",
-                format_duration(stage.get("job_median")),
+                _median(stage.get("job_median")),
             )
         )
-    header = ("stage", "sites", "", "done", "failed", "per hour", "empty", "per job")
+    header = ("stage", "sites", "", "done", "failed", "per hour", "ends", "per job")
     return table(rows, header, right={1, 3, 4, 5, 6, 7}, indent=2)
+
+
+def _median(duration: timedelta | None) -> str:
+    """Not 0 s: most jobs of some stages take less than a second."""
+    return "<1 s" if duration is not None and duration < timedelta(seconds=1) else format_duration(duration)
 
 
 def _queues(status: PipelineStatus) -> RenderableType:

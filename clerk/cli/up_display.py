@@ -18,11 +18,13 @@ from rich.live import Live
 from clerk.cli.output import bar, line, make_console, marked, table, text
 from clerk.cli.status_view import describe_health
 from clerk.humanize import one_line_error, pluralize
+from clerk.monitoring import worker_text
 from clerk.monitoring.alerts import Severity, find_alerts
 from clerk.monitoring.status import PipelineStatus
 from clerk.pipeline.engine import STAGES
 from clerk.stage_names import stage_name
 
+STARTING = "is starting"
 _BAR_WIDTH = 16
 _MAX_ALERTS = 3
 _MAX_WORKERS = 8
@@ -173,7 +175,7 @@ def render(endpoints: Endpoints, status: PipelineStatus, state: str, events: Seq
         _stages(status),
         "",
         text(f"  {count_sites(status)}"),
-        *_attention(status),
+        *_attention(status, state),
         *(["", jobs] if jobs else []),
         "",
         "  last events",
@@ -236,9 +238,9 @@ def describe_skipped(status: PipelineStatus) -> str:
     return f"{alert.what} → {alert.remedy}" if alert else ""
 
 
-def _attention(status: PipelineStatus) -> list[RenderableType]:
-    """The first problems with what to do; `clerk status` has all."""
-    alerts = find_alerts(status)
+def _attention(status: PipelineStatus, state: str) -> list[RenderableType]:
+    """The first problems with what to do; `clerk status` has all. While clerk starts its workers, none is missing."""
+    alerts = [alert for alert in find_alerts(status) if alert.kind != "no_worker" or state != STARTING]
     if not alerts:
         return [text("  nothing needs attention")]
     lines: list[RenderableType] = []
@@ -251,5 +253,5 @@ def _attention(status: PipelineStatus) -> list[RenderableType]:
 
 def _current_jobs(status: PipelineStatus) -> RenderableType | None:
     busy = [worker for worker in status.workers if worker.alive and worker.current_jobs]
-    rows = [(f"worker {worker.pid}", worker.current_jobs or "") for worker in busy[:_MAX_WORKERS]]
+    rows = [(worker_text.worker_name(worker), worker.current_jobs or "") for worker in busy[:_MAX_WORKERS]]
     return table(rows, indent=2) if rows else None

@@ -5,21 +5,25 @@ from __future__ import annotations
 import click
 
 from clerk.cli.connection import Connection, open_pipeline
-from clerk.cli.output import dry_run_option, dry_run_prefix, json_option, print_json
+from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json
 from clerk.cli.progress_reporter import ProgressReporter, quiet_option
 from clerk.cli.wait import wait_for_runs
 from clerk.db.audit import log_action
 from clerk.db.sites import require_site
 from clerk.errors import EXIT_FAILURE, EXIT_OK
+from clerk.monitoring.explain import explain
 from clerk.monitoring.runs import RunProgress, due_sites, read_progress
+from clerk.monitoring.site_state import read_site_state
 from clerk.pipeline import engine
 
 _MAX_RECORDED = 20
-"""Names of sites in the record of an action."""
+"""Names of sites in the record of an action, and sites that are warned of."""
+_WAITS = ("site_paused", "queue_paused", "no_worker", "host_problem")
+"""Reasons of `clerk why` for which a new run does not begin by itself."""
 
 
 @click.command()
-@click.argument("site", required=False)
+@click.argument("sites", metavar="[SITE]...", nargs=-1)
 @click.option("--next-site", is_flag=True, help="Start the site that has been due for the longest time.")
 @click.option("--all", "all_sites", is_flag=True, help="Start every site that is due.")
 @click.option("--supersede", is_flag=True, help="If the site has an active run, end it and start a new one.")
@@ -28,7 +32,7 @@ _MAX_RECORDED = 20
 @dry_run_option
 @json_option
 def update(
-    site: str | None,
+    sites: tuple[str, ...],
     next_site: bool,
     all_sites: bool,
     supersede: bool,
@@ -37,34 +41,37 @@ def update(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Start a run of a site. Workers then process it.
+    """Start a run of a site, or of several. Workers then process it.
 
-    With --wait the exit code is 1 if a run failed or was cancelled.
+    If one of several sites cannot be started, none is. With --wait the exit code is 1 if a run failed or was cancelled.
 
     \b
     Examples:
       clerk update springfield --wait
+      clerk update springfield riverton
       clerk update --next-site
       clerk update --all --dry-run
     """
-    if (site is not None) + next_site + all_sites != 1:
+    if bool(sites) + next_site + all_sites != 1:
         raise click.UsageError("Give one of SITE, --next-site and --all.")
     with open_pipeline() as connection:
-        if site:
-            require_site(connection, site)
-        if dry_run:
-            if site:
-                with connection.transaction(force_rollback=True):
-                    engine.start_run(connection, site, supersede=supersede)
-            sites = [site] if site else due_sites(connection, None if all_sites else 1)
-            _report_started(dict.fromkeys(sites), as_json, dry_run)
-            return
         started: dict[str, int | None] = {}
-        if site:
+        # Sorted, so that two commands lock the rows of their sites in the same order.
+        for site in sorted(set(sites)):
+            require_site(connection, site)
+            started[site] = None
+        if dry_run:
+            with connection.transaction(force_rollback=True):
+                for site in started:
+                    engine.start_run(connection, site, supersede=supersede)
+            names = started or due_sites(connection, None if all_sites else 1)
+            _report_started(dict.fromkeys(names), as_json, dry_run)
+            return
+        if started:
             with connection.transaction():
-                run_id = engine.start_run(connection, site, supersede=supersede)
-                log_action(connection, "update", site, run_id)
-            started[site] = run_id
+                for site in started:
+                    started[site] = engine.start_run(connection, site, supersede=supersede)
+                    log_action(connection, "update", site, started[site])
         else:
             while name := engine.start_next_due_site(connection, "requested"):
                 started[name] = read_progress(connection, [name])[0].run_id
@@ -72,11 +79,23 @@ def update(
                     break
             if started:
                 log_action(connection, "update", sites=list(started)[:_MAX_RECORDED], count=len(started))
+        _warn_of_waits(connection, list(started))
         if not wait:
             _report_started(started, as_json, dry_run)
             return
         exit_code = _wait(connection, list(started), as_json, quiet)
     click.get_current_context().exit(exit_code)
+
+
+def _warn_of_waits(connection: Connection, sites: list[str]) -> None:
+    """Say which runs do not begin until somebody acts: the site or its queue is paused, or no worker takes its jobs."""
+    waits = []
+    for site in sites[:_MAX_RECORDED]:
+        state = read_site_state(connection, site)
+        if state is not None and (why := explain(state)).because in _WAITS:
+            waits.append(f"clerk: {site} waits: {why.sentence} → {why.remedy}")
+    for line in waits:
+        info(line)
 
 
 def _report_started(started: dict[str, int | None], as_json: bool, dry_run: bool) -> None:

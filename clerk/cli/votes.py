@@ -6,6 +6,7 @@ import json
 import sqlite3
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,11 @@ from clerk.errors import EXIT_FAILURE, EXIT_OK
 from clerk.humanize import pluralize
 from clerk.object_storage.path import StoragePath
 from clerk.publish.versions import published_archives
+from clerk.suggestions import did_you_mean
+
+_MAX_ARCHIVES = 100
+_MAX_PEOPLE = 1000
+"""Limits of what is read for the suggestion of a name."""
 
 
 @click.group("votes", cls=Group)
@@ -86,7 +92,20 @@ def export(
     elif output is not None or not export.count:
         what = "individual vote" if rolls else "vote"
         info(f"{pluralize(export.count, what)} of {pluralize(len(archives), 'archive')}.")
+        if person and not export.count:
+            info(_suggest_person(person, archives))
     click.get_current_context().exit(EXIT_OK if export.count and not export.unread else EXIT_FAILURE)
+
+
+def _suggest_person(person: str, archives: list[tuple[str, StoragePath]]) -> str:
+    """What to try instead of a name, or part of one, that no vote has."""
+    names: set[str] = set()
+    for _, database in archives[:_MAX_ARCHIVES]:
+        with suppress(sqlite3.Error), open_readonly(database) as connection:
+            names |= {person.name for person in archive.find_people(connection, limit=_MAX_PEOPLE)}
+    known = names | {word for name in names for word in name.split()}
+    nearest = did_you_mean(person, sorted(known))
+    return f"Nobody is called {person}{f'; {nearest}' if nearest else ': `clerk search` finds names in the documents.'}"
 
 
 class _Export:

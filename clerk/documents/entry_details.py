@@ -47,8 +47,9 @@ def save_as_action(
         log_action(connection, action, site, files=[one.name for one in details][:20], count=len(details))
 
 
-def validate_details(entries: Sequence[SourceEntry], given: GivenDetails) -> OperatorDetails:
-    entry = _find_entry(entries, given.file)
+def validate_details(site: str, entries: Sequence[SourceEntry], given: GivenDetails) -> OperatorDetails:
+    """`entries`: of the source of this site."""
+    entry = _find_entry(site, entries, given.file)
     day = None
     if given.date:
         try:
@@ -65,7 +66,7 @@ def validate_details(entries: Sequence[SourceEntry], given: GivenDetails) -> Ope
     return OperatorDetails(entry.source_key, entry.name, day, meeting, given.kind or None)
 
 
-def _find_entry(entries: Sequence[SourceEntry], file: str) -> SourceEntry:
+def _find_entry(site: str, entries: Sequence[SourceEntry], file: str) -> SourceEntry:
     exact = [entry for entry in entries if file in (entry.name, entry.source_key)]
     found = exact or [entry for entry in entries if _last_part(entry.name) == file]
     if len(found) == 1:
@@ -73,9 +74,11 @@ def _find_entry(entries: Sequence[SourceEntry], file: str) -> SourceEntry:
     if found:
         names = ", ".join(entry.name for entry in found[:3])
         raise InvalidDetails(f"{file[:200]} is not unique ({names})", "give the whole name")
-    raise InvalidDetails(
-        f"the source has no entry {file[:200]}", "`clerk site skipped SITE` lists the entries; start a run first"
-    )
+    if not entries:
+        raise InvalidDetails(f"no entry of the source of {site} is known", f"start a run first: clerk update {site}")
+    known = {each for entry in entries for each in (entry.name, _last_part(entry.name))}
+    remedy = did_you_mean(file, sorted(known), 1) or f"`clerk site skipped {site}` lists the skipped entries"
+    raise InvalidDetails(f"the source has no entry {file[:200]}", remedy)
 
 
 def _last_part(name: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
-from clerk.errors import job_error_class, remedy_for
+from clerk.errors import NoDocuments, job_error_class, remedy_for
 from clerk.humanize import format_bytes, format_duration, format_relative, join_words, pluralize, shorten
 from clerk.monitoring import worker_text
 from clerk.monitoring.alert import KINDS, Alert, Severity
@@ -84,7 +84,7 @@ def _unprocessed_queues(status: PipelineStatus) -> list[Alert]:
         Alert(
             "no_worker",
             f"{worker_text.no_worker(status, queue['queue'])}; {_jobs_wait(queue['waiting'])}",
-            f"start a worker: clerk worker --queues {queue['queue']}",
+            worker_text.start_worker(status, queue["queue"]),
             queue["waiting"],
             queue["oldest_waiting_since"],
         )
@@ -100,7 +100,7 @@ def _unstarted_runs(status: PipelineStatus) -> list[Alert]:
         return []
     wait = f"{pluralize(status.due, 'site')} {'waits' if status.due == 1 else 'wait'} for a run"
     what = f"{worker_text.no_worker(status, COORDINATOR_QUEUE)}; {wait}"
-    return [Alert("no_worker", what, "start workers: clerk worker, or everything: clerk up", status.due)]
+    return [Alert("no_worker", what, worker_text.start_worker(status, COORDINATOR_QUEUE), status.due)]
 
 
 def _host_problems(status: PipelineStatus) -> list[Alert]:
@@ -197,8 +197,10 @@ def _partial_runs(status: PipelineStatus) -> list[Alert]:
 
 
 def _sites_without_documents(status: PipelineStatus) -> list[Alert]:
-    remedy = "is it the right address or folder? clerk site show {site}; correct it: clerk site edit {site}"
-    return _failing_sites(status, "no_documents", "the source of {sites} has no documents", remedy)
+    what = "the source of {sites} has no documents"
+    return _failing_sites(
+        status, "no_documents", what, lambda groups: remedy_for(NoDocuments.code, groups[0]["examples"][0])
+    )
 
 
 def _failing_sites(

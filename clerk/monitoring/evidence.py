@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from clerk.humanize import format_timestamp, one_line_error, pluralize
+from clerk.humanize import format_timestamp, one_line_error, pluralize, source_file
 from clerk.monitoring import worker_text
 from clerk.monitoring.site_state import Job, SiteState, UnitGroup
 from clerk.pipeline.engine import COORDINATOR_QUEUE, STAGES
@@ -111,6 +111,7 @@ def _job(state: SiteState, job: Job) -> str:
 def _failed(state: SiteState) -> list[str]:
     lines = [
         f"{unit.stage} {describe_item(unit) if unit.meeting else ''}".strip()
+        + (f" ({source_file(unit.source_url)})" if unit.source_url else "")
         + f": failed, {one_line_error(unit.error_code, unit.error_message)}"
         f" ({pluralize(unit.attempt_count, 'attempt')})"
         for unit in state.failed[:_MAX_LINES]

@@ -7,7 +7,7 @@ from typing import Any
 
 from clerk.db.cadence import DEFAULT, WORDS, describe_interval
 from clerk.errors import NoDocuments, job_error_class, remedy_for
-from clerk.humanize import format_timestamp, pluralize
+from clerk.humanize import format_timestamp, pluralize, source_file
 from clerk.monitoring import reasons
 from clerk.monitoring.evidence import describe_item, list_evidence
 from clerk.monitoring.reasons import Reason
@@ -166,7 +166,10 @@ def _worst_error(state: SiteState) -> str:
 
 
 def _failures(state: SiteState) -> str:
-    names = [f"{describe_item(unit)} ({unit.error_code})" for unit in state.failed[:_MAX_FAILURES]]
+    names = [
+        f"{describe_item(unit)} ({': '.join(filter(None, (source_file(unit.source_url), unit.error_code)))})"
+        for unit in state.failed[:_MAX_FAILURES]
+    ]
     more = state.failed_count - len(names)
     return ", ".join(names) + (f" and {more:,} more" if more else "")
 
@@ -195,11 +198,13 @@ def _start_run(state: SiteState) -> str:
 
 
 def _retry(state: SiteState) -> str:
-    """The remedy itself if there is one error; several are listed by another command."""
+    """The remedy itself if there is one error; several are listed by another command. A retry only if it can help."""
     site = state.run.subdomain
     codes = {unit.error_code for unit in state.failed}
     if len(codes) != 1 or state.failed_count > len(state.failed):
-        return f"see the remedy of each error: clerk failures --site {site}; then retry: clerk retry {site}"
+        see = f"see the remedy of each error: clerk failures --site {site}"
+        helps = not codes or any(job_error_class(code).retry_helps for code in codes)
+        return f"{see}; then retry: clerk retry {site}" if helps else see
     (code,) = codes
     remedy, command = remedy_for(code, site), f"clerk retry {site}"
     if "then retry" in remedy:

@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 
 from clerk.errors import JOB_ERRORS, PipelineError
+from clerk.humanize import source_file
 from clerk.monitoring.query import Connection
 from clerk.pipeline import engine
 from clerk.saved_searches import jobs
@@ -47,8 +48,9 @@ order by f.last_attempt_at desc nulls last, f.delivery_id
 limit %(limit)s
 """
 _EXAMPLES = """
-select f.subdomain, coalesce(concat_ws(' ', f.meeting, f.date), ''), coalesce(f.error_message, '')
+select f.subdomain, coalesce(concat_ws(' ', f.meeting, f.date), ''), coalesce(f.error_message, ''), i.source_url
 from failing_documents f
+join content_items i on i.id = f.content_item_id
 where (%(site)s::text is null or f.subdomain = %(site)s) and f.stage = %(stage)s and f.error_code = %(error)s
 order by f.last_attempt_at desc nulls last, f.content_item_id
 limit %(limit)s
@@ -86,6 +88,13 @@ class FailureExample:
     """Empty for a delivery of a saved search."""
     document: str
     message: str
+    source_url: str | None = None
+    """Address or file at the source; None for a unit of the whole site."""
+
+    @property
+    def name(self) -> str:
+        """The document with its file, which has to be replaced or inspected."""
+        return " ".join(filter(None, (self.document, f"({source_file(self.source_url)})" if self.source_url else "")))
 
 
 @dataclass(frozen=True)

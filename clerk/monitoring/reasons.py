@@ -99,7 +99,7 @@ def _running(state: SiteState, group: UnitGroup) -> str:
 def _queued(state: SiteState, group: UnitGroup, subject: _Subject) -> Reason:
     queue = group.jobs[0].queue or group.stage
     if not worker_text.workers_of(state, queue):
-        remedy = f"start a worker: clerk worker --queues {queue}"
+        remedy = worker_text.start_worker(state, queue)
         return Reason("no_worker", worker_text.no_worker(state, queue), is_cause=True, remedy=remedy)
     if (problem := worker_text.host_problem(state, queue)) is not None:
         remedy = job_error_class(problem.error_code).remedy
@@ -203,7 +203,7 @@ def unblock_coordinator(state: SiteState) -> str | None:
         return f"clerk resume --queue {COORDINATOR_QUEUE}"
     if worker_text.workers_of(state, COORDINATOR_QUEUE):
         return None
-    return f"start a worker: clerk worker --queues {COORDINATOR_QUEUE}"
+    return worker_text.start_worker(state, COORDINATOR_QUEUE)
 
 
 def will_be_repaired(state: SiteState, text: str) -> str:

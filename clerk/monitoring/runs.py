@@ -61,11 +61,15 @@ class RunProgress:
     """Entries of the source that the run's fetch skipped."""
 
     def __str__(self) -> str:
+        return self.describe()
+
+    def describe(self, command: str = "clerk") -> str:
+        """`command`: how clerk is called with this database."""
         failed = f", {self.failed} failed" if self.failed else ""
         if self.outcome is not None:
             error = f" ({self.last_error})" if self.outcome == "failed" and self.last_error else ""
             skipped = f"; {pluralize(self.skipped, 'entry', 'entries')} of the source skipped" if self.skipped else ""
-            hint = f" (clerk site skipped {self.subdomain})" if skipped else ""
+            hint = f" ({command} site skipped {self.subdomain})" if skipped else ""
             return f"{self.subdomain}: {self.outcome}{failed}{error}{skipped}{hint}"
         return f"{self.subdomain}: {self.stage} {self.done}/{self.total}{failed}"
 

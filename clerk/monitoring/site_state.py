@@ -135,6 +135,7 @@ class FailedUnit:
     error_code: str | None
     error_message: str | None
     attempt_count: int
+    source_url: str | None
 
 
 @dataclass(frozen=True)
@@ -243,10 +244,13 @@ where current_stage = %(queue)s and paused_at is null
                      else extraction_completed + extraction_failed < extraction_total end
 """
 _FAILED = """
-select stage, kind, meeting, date, error_code, error_message, attempt_count, count(*) over ()
-from failing_documents
-where subdomain = %(site)s and status = 'failed_terminal' and (run_id = %(run_id)s or stage in ('ocr', 'extraction'))
-order by stage, date desc nulls first, meeting, content_item_id
+select f.stage, f.kind, f.meeting, f.date, f.error_code, f.error_message, f.attempt_count, i.source_url,
+       count(*) over ()
+from failing_documents f
+join content_items i on i.id = f.content_item_id
+where f.subdomain = %(site)s and f.status = 'failed_terminal'
+  and (f.run_id = %(run_id)s or f.stage in ('ocr', 'extraction'))
+order by f.stage, f.date desc nulls first, f.meeting, f.content_item_id
 limit %(limit)s
 """
 _PAUSES = "select queue, paused_at, paused_by from queue_pauses"
@@ -274,7 +278,7 @@ where i.subdomain = %(site)s and i.kind <> 'archive' and i.superseded_at is null
 _DOCUMENTS = """
 select i.id, i.kind, i.meeting, i.date, i.date_origin, i.meeting_origin, i.kind_origin, i.page_count as pages,
        coalesce(l.pipeline, 'fetch') as stage, coalesce(l.status, 'new') as status,
-       l.attempt_count as attempts, l.error_code, l.error_message,
+       l.attempt_count as attempts, l.error_code, l.error_message, i.source_url,
        l.last_attempt_at, l.processed_at,
        case when c.settled_as is not null then c.settled_at - c.claimed_at end as took
 from content_items i

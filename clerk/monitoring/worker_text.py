@@ -58,6 +58,14 @@ def no_worker(model: HasWorkers, queue: str) -> str:
     return f"no worker processes queue {queue}: {process} only {queues}"
 
 
+def start_worker(model: HasWorkers, queue: str) -> str:
+    """The remedy if no worker processes a queue. One for this queue alone only if other queues have workers:
+    otherwise the site would wait again in its next stage."""
+    if any(worker.alive for worker in model.workers):
+        return f"start a worker: clerk worker --queues {queue}"
+    return "start workers: clerk worker, or everything: clerk up"
+
+
 def _ago(model: HasWorkers, worker: Worker) -> str:
     return format_relative(worker.last_heartbeat, model.now)
 

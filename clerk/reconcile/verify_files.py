@@ -16,7 +16,7 @@ from clerk.reconcile.repair import Connection
 from clerk.reconcile.storage_guard import StorageMissing, require_publish_dir, require_storage
 
 NAME = "I6"
-_TITLE = "no partial file under a final name, every published database is intact"
+_TITLE = "no partial file has a final name, and published databases are intact"
 _MAX_SITES = 10
 """Limit of the quick check, which runs every minute."""
 _ALL_SITES = """

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from clerk.documents.sanitize import clean_text
-from clerk.errors import AddressForbidden, FetchError, ParserCrashed, PdfTooLarge
+from clerk.errors import AddressForbidden, FetchError, HostNotFound, ParserCrashed, PdfTooLarge
 from clerk.sources.detection_page import MAX_REQUESTS, Page, PageReader
 from clerk.sources.detection_result import ORDER, Attempt, Candidate, Confidence, Detection
 from clerk.sources.fetcher import Fetcher
@@ -122,12 +122,18 @@ class _Detector:
             for match in match_vendors(self.url):
                 self._add_address(match, self.url, _on_host(self.url, match.scraper))
             await self._visit(self.url)
+            if isinstance(self.failed.get(self.url), HostNotFound):
+                self.detection.unknown_host = urlsplit(self.url).hostname or ""
+                return self._finish()
             await self._confirm()
             if not self._has_good():
                 await self._follow()
             for candidate in list(self.found.values()):
                 await self._complete(candidate)
                 await self._probe(candidate)
+        return self._finish()
+
+    def _finish(self) -> Detection:
         self.detection.requests = self.reader.requests
         self.detection.candidates = self._ranked()
         return self.detection

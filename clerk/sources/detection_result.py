@@ -81,6 +81,8 @@ class Detection:
     """The best first. None: the system is unknown."""
     tried: list[Attempt] = field(default_factory=list)
     requests: int = 0
+    unknown_host: str = ""
+    """The host of the address, if it cannot be resolved: nothing else about the address is wrong then."""
 
     @property
     def best(self) -> Candidate | None:

@@ -9,16 +9,17 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-from clerk.documents.media_types import NAMES, READABLE
+from clerk.documents.media_types import NAMES, PDF_OR_HTML, READABLE
 from clerk.documents.repository import DocumentRef
 from clerk.documents.sanitize import clean_text
 from clerk.errors import BudgetExceeded, InvalidPluginResult
-from clerk.humanize import join_words, pluralize
+from clerk.humanize import join_words, pluralize, shorten
 from clerk.sources.fetcher import Fetcher
 
 _MAX_DOCUMENTS = 500_000
 _MAX_BODIES = 1000
 _MAX_BODIES_SHOWN = 8
+_MAX_NAMES = 3
 MAX_EXAMPLES = 10
 
 
@@ -33,7 +34,9 @@ class SourceListing:
     undated: int = 0
     """Documents without a date in the listing: it is looked for in the PDF."""
     unreadable: Counter[str] = field(default_factory=Counter)
-    """Documents of types that clerk does not read, by type in words."""
+    """Entries of types that clerk does not read, by type in words. They are not counted as documents."""
+    unreadable_names: list[str] = field(default_factory=list)
+    """Names or addresses of the first of these."""
     skipped: int = 0
     reasons: list[str] = field(default_factory=list)
     """Why entries were skipped, for the first ones."""
@@ -44,14 +47,17 @@ class SourceListing:
     """Why the listing is not complete, if not because of the time limit: `by the budget of a run (…)`."""
 
     def add(self, ref: DocumentRef) -> None:
+        if ref.media_type not in (*READABLE, PDF_OR_HTML):
+            self.unreadable[NAMES.get(ref.media_type, ref.media_type)] += 1
+            if len(self.unreadable_names) < MAX_EXAMPLES:
+                self.unreadable_names.append(ref.display_name)
+            return
         self.documents += 1
         if len(self.examples) < MAX_EXAMPLES:
             self.examples.append(ref)
         name = clean_text(ref.meeting)
         self.bodies[name if name in self.bodies or len(self.bodies) < _MAX_BODIES else ""] += 1
         self.kinds[ref.kind or "unknown kind"] += 1
-        if ref.media_type not in READABLE:
-            self.unreadable[NAMES.get(ref.media_type, ref.media_type)] += 1
         if ref.date is None:
             self.undated += 1
         else:
@@ -67,6 +73,7 @@ class SourceListing:
             "newest": self.newest,
             "undated": self.undated,
             "unreadable": dict(self.unreadable.most_common()),
+            "unreadable_names": self.unreadable_names,
             "skipped": self.skipped,
             "reasons": self.reasons,
             "complete": self.is_complete,
@@ -88,7 +95,7 @@ async def list_source(fetcher: Fetcher, max_seconds: float | None, report: Calla
                     raise InvalidPluginResult(f"the listing contains {str(ref)[:100]!r}, which is not a DocumentRef")
                 listing.add(ref)
                 report(listing.documents)
-                if listing.documents >= _MAX_DOCUMENTS:
+                if listing.documents + listing.unreadable.total() >= _MAX_DOCUMENTS:
                     listing.is_complete = False
                     break
     except TimeoutError:
@@ -101,10 +108,15 @@ async def list_source(fetcher: Fetcher, max_seconds: float | None, report: Calla
     return listing
 
 
+def _count_kind(kind: str, number: int) -> str:
+    if kind == "unknown kind":
+        return f"{number:,} of unknown kind"
+    return pluralize(number, kind, kind if kind == "minutes" else None)
+
+
 def describe_listing(listing: SourceListing, undated: str = "") -> list[tuple[str, str]]:
     """What a source lists, in words, each with a title. `undated`: more about documents without a date."""
-    names = {"unknown kind": "of unknown kind"}
-    kinds = join_words([f"{number:,} {names.get(kind, kind)}" for kind, number in listing.kinds.most_common()])
+    kinds = join_words([_count_kind(kind, number) for kind, number in listing.kinds.most_common()])
     bodies = [f"{name or 'others'} {number:,}" for name, number in listing.bodies.most_common(_MAX_BODIES_SHOWN)]
     further = len(listing.bodies) - len(bodies)
     rows = [("documents", f"{listing.documents:,}{f': {kinds}' if kinds else ''}")]
@@ -112,10 +124,12 @@ def describe_listing(listing: SourceListing, undated: str = "") -> list[tuple[st
         rows.append(("bodies", ", ".join(bodies) + (f" and {further:,} more" if further else "")))
     if listing.oldest:
         rows.append(("dates", f"{listing.oldest} to {listing.newest}"))
-    notes = [
-        f"{pluralize(number, 'document')} of a type that clerk does not read: {kind}"
-        for kind, number in listing.unreadable.most_common()
-    ]
+    notes = []
+    if unreadable := listing.unreadable.total():
+        shown = [shorten(name) for name in listing.unreadable_names[:_MAX_NAMES]]
+        more = f" and {unreadable - len(shown):,} more" if unreadable > len(shown) else ""
+        types = join_words(list(listing.unreadable))
+        notes.append(f"{pluralize(unreadable, 'file')} that clerk does not read ({types}): {', '.join(shown)}{more}")
     if listing.undated:
         documents = pluralize(listing.undated, "document")
         notes.append(f"{documents} without a date, which is looked for in the PDF{undated}")

@@ -63,10 +63,11 @@ class ValidatedSite:
 
 def check_subdomain(subdomain: str) -> str:
     if not is_subdomain(subdomain):
+        valid = subdomain_of(subdomain)
         raise InvalidSite(
             f"{subdomain[:80]!r} is not a valid subdomain",
-            "use at most 63 lower-case letters, digits, dots and hyphens, with a letter or digit at both ends"
-            " and no two dots in a row",
+            f"{f'use {valid}, or other ' if valid else 'use at most 63 '}lower-case letters, digits, dots and hyphens,"
+            " with a letter or digit at both ends and no two dots in a row",
             "subdomain",
         )
     return subdomain

@@ -65,7 +65,7 @@ def detect_url(
     try:
         limits = detection_limits(site_limits(settings, url, extra))
     except SiteConfigError as error:
-        raise InvalidSite(str(error), "correct the key of extra that it names") from error
+        raise InvalidSite(str(error), "correct the setting that it names") from error
 
     async def run(connect: Connect | None) -> Detection:
         async with RateLimitedClient(limits, connect) as client:
@@ -125,6 +125,8 @@ def list_site(
 def choose(detection: Detection, scraper: str | None) -> Candidate:
     """The candidate to add: the only one of this scraper, or the best."""
     candidates = [each for each in detection.candidates if scraper is None or each.scraper == scraper]
+    if not candidates and detection.unknown_host:
+        raise SourceFailed(f"there is no host {detection.unknown_host}", "check the address")
     if not candidates:
         tried = "; ".join(f"{each.url}: {each.result}" for each in detection.tried[:3])
         what = f"no source of {scraper} was found" if scraper else "no vendor was recognised"

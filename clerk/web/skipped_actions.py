@@ -21,7 +21,7 @@ def validate(connection: Connection, request: ActionRequest) -> OperatorDetails:
     if read_site(connection, request.site) is None:
         raise site_not_found(connection, request.site)
     given = GivenDetails(request.file, request.date, request.meeting, request.kind)
-    return validate_details(list_entries(connection, request.site), given)
+    return validate_details(request.site, list_entries(connection, request.site), given)
 
 
 def set_date(connection: Connection, request: ActionRequest, user: str, dry_run: bool) -> ActionResult:

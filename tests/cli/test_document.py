@@ -100,6 +100,8 @@ def test_an_existing_file_is_replaced_only_with_force(
 ) -> None:
     process(storage, document, pdfs.digital(1))
     Path("out.pdf").write_text("mine")
+    assert "'abc' is not the number of a document: `clerk status SITE" in clerk_command("document", "pdf", "abc").err
+    assert "`clerk status SITE --all` lists the IDs" in clerk_command("document", "pdf", "999999").err
     result = clerk_command("document", "pdf", str(document.id), "-o", "out.pdf")
     assert result.code == 1
     assert "out.pdf exists" in result.err

@@ -44,6 +44,7 @@ def test_the_table_counts_each_failure_once_by_its_age(
     connection: psycopg.Connection, worker: Worker, clerk_command: Clerk
 ) -> None:
     items = add_site(connection, documents=6)
+    connection.execute("update content_items set source_url = 'https://x.org/a.pdf?b=1' where id = %s", [items[0]])
     run(worker, "town", {**dict.fromkeys(items[:4], "PdfEncrypted"), items[4]: "PdfTimeout"})
     for item, age in zip(items, ("0 min", "2 hours", "3 days", "30 days"), strict=False):
         connection.execute(
@@ -58,7 +59,13 @@ def test_the_table_counts_each_failure_once_by_its_age(
     assert encrypted.split() == ["PdfEncrypted", "ocr", "1", "1", "1", "1", "4", "1", "4"]
     assert timeout.split() == ["PdfTimeout", "ocr", "1", "1", "1", "1"]
     assert f"PdfEncrypted in ocr: {PdfEncrypted.remedy}." in rest
-    assert "  town Council 2000-01-02: the reason" in rest
+    assert "  town Council 2000-01-02 (a.pdf): the reason" in rest
+    assert "  town Council 2000-01-03: the reason" in rest
+    retry = clerk_command("retry", "town", "--dry-run").out.splitlines()
+    assert retry[0] == "  OCR: 4 with PdfEncrypted"
+    assert retry[1].startswith("    a retry cannot help Council 2000-01-02 (a.pdf); Council 2000-01-03; ")
+    assert retry[1].endswith(f" and 1 more: {PdfEncrypted.remedy}")
+    assert retry[2] == "  OCR: 1 with PdfTimeout"
     by_error = {group["error_code"]: group for group in json.loads(clerk_command("failures", "--json").out)}
     assert by_error["PdfEncrypted"]["by_age"] == {"1 h": 1, "24 h": 1, "7 d": 1, "older": 1}
     assert len(by_error["PdfEncrypted"]["examples"]) == 3
@@ -84,7 +91,7 @@ def test_retry_after_the_run_processes_the_selected_units_only(
     before = rows(connection, "select run_id from sites order by subdomain")
     dry = clerk_command("failures", "--error", "ReaderCrashed", "--retry", "--dry-run")
     assert dry.code == 0
-    assert dry.out.endswith("(dry run, nothing was done) 2 units of 2 sites retried.\n")
+    assert dry.out.endswith("planned, not done (dry run): 2 jobs of 2 sites retried.\n")
     assert rows(connection, "select run_id from sites order by subdomain") == before
     result = clerk_command("failures", "--error", "ReaderCrashed", "--retry")
     assert result.code == 0

@@ -145,7 +145,10 @@ def test_edit(clerk: Clerk) -> None:
     assert changed == {"name": {"before": "Springfield", "after": "X"}, "state": {"before": "IL", "after": None}}
     assert "nothing to do" in clerk("site", "edit", "springfield", "--name", "X").output
     assert "no site" in error_of(clerk("site", "edit", "nowhere", "--name", "X"))
-    assert clerk("site", "edit", "springfield").exit_code == 2
+    shown = clerk("site", "edit", "springfield")
+    assert shown.exit_code == 0
+    assert "--name X\n  --kind city\n  --scraper legistar\n" in shown.output
+    assert "--client springfield\n" in shown.output
     assert "weight was 1, is 3" in clerk("site", "edit", "springfield", "--weight", "3").output
     changed = json.loads(clerk("site", "edit", "springfield", "--weight", "", "--json").output)["changed"]
     assert changed == {"weight": {"before": 3, "after": 1}}
@@ -296,7 +299,9 @@ def test_errors_are_one_sentence_without_a_traceback(database: str) -> None:
         check=False,
     )
     assert result.returncode == 2
-    assert result.stderr.startswith("clerk: 'Not A Name' is not a valid subdomain: use at most 63 lower-case letters")
+    assert result.stderr.startswith(
+        "clerk: 'Not A Name' is not a valid subdomain: use not-a-name, or other lower-case letters"
+    )
     assert result.stderr.count("\n") == 1
 
 
@@ -405,7 +410,9 @@ def test_skipped_entries_are_listed_dated_and_ignored(clerk: Clerk, database: st
     assert "clerk site date town FILE YYYY-MM-DD" in listed
 
     assert "is not unique (a/one.pdf, b/one.pdf)" in error_of(clerk("site", "date", "town", "one.pdf", "2024-03-05"))
-    assert "has no entry three.pdf" in error_of(clerk("site", "date", "town", "three.pdf", "2024-03-05"))
+    unknown = error_of(clerk("site", "date", "town", "xyz", "2024-03-05"))
+    assert "has no entry xyz: `clerk site skipped town` lists the skipped entries" in unknown
+    assert "did you mean " in error_of(clerk("site", "date", "town", "ONE.pdf", "2024-03-05"))
     assert "'soon' is not a date" in error_of(clerk("site", "date", "town", "two.pdf", "soon"))
     assert "is not plausible" in error_of(clerk("site", "date", "town", "two.pdf", "0024-03-05"))
     dates = tmp_path / "dates.csv"
@@ -460,17 +467,21 @@ def test_a_folder_is_checked_and_listed(clerk: Clerk, tmp_path: Path, monkeypatc
     (tmp_path / "empty" / "a.csv").touch()
     assert "has no documents, only 1 .csv: clerk reads .pdf, .html and .docx" in error_of(clerk(*add, "empty"))
 
+    (folder / "notes 2024-03-06.txt").touch()
+    (folder / "agenda 2024-03-12.pdf").write_bytes(b"%PDF-1.4")
     planned = clerk(*add, "scans", "--dry-run").stdout
-    for part in ("3: 2 of unknown kind and 1 agenda", "City Council 2", "2024-03-05 to 2024-04-02", "1 .csv"):
+    assert "1 file that clerk does not read (a text file): notes 2024-03-06.txt\n" in planned
+    for part in ("4: 2 of unknown kind and 2 agendas", "City Council 2", "2024-03-05 to 2024-04-02", "1 .csv"):
         assert part in planned
     assert "skipped    elsewhere.pdf is not a regular file" in planned
     assert "1 document without a date" in planned
+    assert "notes 1" not in planned, "nor is it a body"
     assert json.loads(clerk("site", "list", "--json").output) == []
 
     added = json.loads(clerk(*add, "scans", "--undated", "modified", "--day-first", "--json").stdout)
     assert added["added"]["scraper"] == "directory"
     assert added["added"]["extra"] == {"path": str(folder), "undated": "modified", "day_first": True}
-    assert (added["listing"]["documents"], added["listing"]["skipped"]) == (3, 1)
+    assert (added["listing"]["documents"], added["listing"]["skipped"]) == (4, 1)
     assert clerk("site", "add", "remote", "--path", "/nowhere", "--no-check").exit_code == 0
 
 
@@ -559,7 +570,10 @@ def test_an_export_can_be_imported(clerk: Clerk, tmp_path: Path, form: str) -> N
     assert (tmp_path / "copy").read_text() == file.read_text()
     for name in ("springfield", "b"):
         clerk("site", "remove", name, "--yes")
-    assert json.loads(clerk("site", "import", str(file), "--json").output)["added"] == ["b", "springfield"]
+    assert "clerk: warning: b: no folder /nowhere.\n" in clerk("site", "import", str(file), "--dry-run").stderr
+    imported = json.loads(clerk("site", "import", str(file), "--json").output)
+    assert imported["added"] == ["b", "springfield"]
+    assert imported["warnings"] == ["b: no folder /nowhere"]
     assert clerk("site", "list", "--json").output == before
 
 

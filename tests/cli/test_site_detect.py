@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,18 @@ def town(web: Web, portal: Portal) -> str:
 def sites(connection: psycopg.Connection[Any]) -> dict[str, tuple[str, Any]]:
     rows = connection.execute("select subdomain, scraper, extra from sites order by 1").fetchall()
     return {subdomain: (scraper, json.loads(extra)) for subdomain, scraper, extra in rows}
+
+
+def test_an_unknown_host(clerk: Clerk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replaces the name server: what the one of this machine answers is not known."""
+
+    def resolve(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "no such host")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    added = clerk("site", "add", "nope", "--url", "https://town.example/", "--yes")
+    assert str(added.exception) == "there is no host town.example: check the address."
+    assert clerk("site", "detect", "town.example").stdout == "There is no host town.example: check the address.\n"
 
 
 def test_detect_shows_vendor_settings_confidence_and_evidence(clerk: Clerk, town: str, web: Web) -> None:

@@ -88,18 +88,21 @@ def test_failed_documents_of_a_site_come_first(
     connection: psycopg.Connection, worker: Worker, clerk_command: Clerk
 ) -> None:
     items = add_site(connection, documents=30)
+    connection.execute("update content_items set source_url = 'file:///srv/5%%20May.pdf' where id = %s", [items[0]])
     run_with(worker, "ocr", items=(items[0],))
     result = clerk_command("status", "town").out
     assert result.startswith("town: the run finished with 1 failed document at ")
+    assert "Council 2000-01-02 (5 May.pdf: PdfBroken)" in result
     assert "\n30 documents: 29 processed, 1 failed; 0 pages\n" in result
-    lines = result[result.index("  document") :].splitlines()
-    assert lines[1].split()[:5] == ["Council", "2000-01-02", "OCR", "failed", "1"]
-    assert lines[1].endswith("PdfBroken")
+    lines = result[result.index("  id  document") :].splitlines()
+    assert lines[1].split()[:6] == [str(items[0]), "Council", "2000-01-02", "OCR", "failed", "1"]
+    assert lines[1].endswith("5 May.pdf: PdfBroken")
     assert "  and 10 more (--all)" in lines
     assert "partial" in lines[-1]
     assert "1 document unread" in lines[-1]
     everything = clerk_command("status", "town", "--all").out
     assert everything.count("Council 2000-") == 31
+    assert "\n  ocr Council 2000-01-02 (5 May.pdf): failed, PdfBroken" in clerk_command("why", "town").out
     assert "more (--all)" not in everything
 
 

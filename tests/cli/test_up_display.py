@@ -29,10 +29,10 @@ def read(connection: psycopg.Connection) -> PipelineStatus:
         return read_status(connection)
 
 
-def lines(status: PipelineStatus, events: list[Event]) -> list[str]:
+def lines(status: PipelineStatus, events: list[Event], state: str = "is up") -> list[str]:
     console = Console(file=io.StringIO(), width=WIDTH, force_terminal=False)
     with console.capture() as capture:
-        console.print(render(ENDPOINTS, status, "is up", events))
+        console.print(render(ENDPOINTS, status, state, events))
     return [line.rstrip() for line in capture.get().splitlines()]
 
 
@@ -69,6 +69,14 @@ def test_without_sites(connection: psycopg.Connection) -> None:
     assert screen[0].startswith("clerk is up")
     assert "  dashboard  http://127.0.0.1:8010/" in screen
     assert any("no sites" in line for line in screen)
+
+
+def test_while_workers_start_none_is_missing(connection: psycopg.Connection) -> None:
+    add_site(connection, documents=1)
+    engine.start_run(connection, "town")
+    status = read(connection)
+    assert any("no worker processes queue fetch" in line for line in lines(status, []))
+    assert not any("no worker" in line for line in lines(status, [], "is starting"))
 
 
 def test_counts_and_events(database: Url, connection: psycopg.Connection) -> None:

@@ -62,6 +62,7 @@ def test_filters_by_site_person_and_day(clerk_command: Clerk) -> None:
     assert len(json.loads(clerk_command("votes", "export", "--json", "--since", "2024-03-05").out)) == 3
     nothing = clerk_command("votes", "export", "--since", "2024-03-06")
     assert (nothing.code, len(read_csv(nothing.out))) == (1, 0)
+    assert "\nNobody is called Ortz; did you mean Ortiz?\n" in clerk_command("votes", "export", "--person", "Ortz").err
 
 
 @pytest.mark.usefixtures("archives")

@@ -315,7 +315,7 @@ def test_all_checks_hold_in_a_healthy_system(
     assert checked.code == 0, checked
     assert checked.out.count("ok  ") == 7
     dry_run = clerk_command("legacy", "cleanup", "--apply", "--dry-run", "--backup", str(backup))
-    assert (dry_run.code, "nothing was done) Would remove status, " in dry_run.out) == (0, True)
+    assert (dry_run.code, "(dry run): Would remove status, " in dry_run.out) == (0, True)
     assert "Done" in clerk_command("legacy", "cleanup", "--apply", "--backup", str(backup)).out
 
 
@@ -439,7 +439,7 @@ def test_the_dry_run_of_undo_shows_what_would_be_restored(
     Migrator(connection, folder).clean_up(lambda: None)
     engine.start_run(connection, "town")
     assert clerk_command("legacy", "cleanup", "--undo", "--dry-run").out == (
-        "(dry run, nothing was done) Would restore site_progress (1 row), status, extraction_status, last_updated,"
+        "planned, not done (dry run): Would restore site_progress (1 row), status, extraction_status, last_updated,"
         " last_deployed, last_extracted of 2 sites; new values for 1 changed site.\n"
     )
     output = json.loads(clerk_command("legacy", "cleanup", "--undo", "--dry-run", "--json").out)

@@ -46,7 +46,7 @@ def test_a_queue_without_a_worker(connection: psycopg.Connection, items: list[in
     in_phase(connection, 2)
     alert = alerts(connection)["no_worker"]
     assert alert.what == "no worker processes queue ocr: no worker is alive; 12 jobs wait"
-    assert alert.remedy == "start a worker: clerk worker --queues ocr"
+    assert alert.remedy == "start workers: clerk worker, or everything: clerk up"
 
 
 def test_due_sites_without_a_worker(connection: psycopg.Connection, items: list[int]) -> None:
@@ -194,7 +194,7 @@ def test_a_source_without_documents(connection: psycopg.Connection, worker: Work
     run_with(worker)
     alert = alerts(connection)["no_documents"]
     assert alert.what == "the source of 1 site has no documents: town"
-    assert "clerk site show town" in alert.remedy
+    assert "clerk site edit town lists" in alert.remedy
 
 
 def test_disks_that_are_nearly_full(connection: psycopg.Connection, worker: Worker) -> None:

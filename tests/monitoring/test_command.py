@@ -41,7 +41,7 @@ def test_the_output_is_sentence_remedy_and_evidence(connection: psycopg.Connecti
         sentence
         == "town: no worker processes queue ocr: no worker is alive; the run waits for the OCR of 2 of 2 documents."
     )
-    assert remedy == "→ start a worker: clerk worker --queues ocr"
+    assert remedy == "→ start workers: clerk worker, or everything: clerk up"
     assert "  ocr 0/2" in evidence
 
 
@@ -123,3 +123,19 @@ def test_the_read_models_need_the_rights_of_the_dashboard_only(connection: psyco
     assert state is not None
     assert explain(state).because == "no_worker"
     assert [alert.kind for alert in find_alerts(status)] == ["no_worker"]
+
+
+def test_update_starts_several_sites_and_says_what_prevents_it(
+    connection: psycopg.Connection, clerk_command: Clerk
+) -> None:
+    for name in ("town", "city"):
+        add_site(connection, name)
+    connection.execute("select clerk_pause_site('town', 'me')")
+    result = clerk_command("update", "town", "city")
+    assert result.code == 0
+    assert re.fullmatch(r"city: run \d+ started\ntown: run \d+ started\n", result.out)
+    city, town = result.err.splitlines()
+    assert city.startswith("clerk: city waits: no worker processes queue fetch: no worker is alive; ")
+    assert town.startswith("clerk: town waits: the site is paused by ")
+    assert town.endswith(" → clerk resume town")
+    assert clerk_command("update", "town", "nowhere").code == 2

@@ -46,7 +46,7 @@ def test_never_run_and_no_worker_to_start_it(items: list[int], why: Why) -> None
     assert explanation.sentence == (
         "it has never run; the first run is due, but no worker processes queue coordinator: no worker is alive"
     )
-    assert explanation.remedy == "start a worker: clerk worker --queues coordinator"
+    assert explanation.remedy == "start workers: clerk worker, or everything: clerk up"
 
 
 def test_never_run_and_paused(connection: psycopg.Connection, items: list[int], worker: Worker, why: Why) -> None:
@@ -102,7 +102,9 @@ def test_no_documents_because_all_were_skipped(connection: psycopg.Connection, w
     assert "1,234 entries of the source were skipped: a; b; c; and 1,231 more" in why().evidence
 
 
-def test_finished_with_failed_documents(items: list[int], worker: Worker, why: Why) -> None:
+def test_finished_with_failed_documents(
+    connection: psycopg.Connection, items: list[int], worker: Worker, why: Why
+) -> None:
     run_with(worker, "ocr", items=tuple(items[:2]))
     explanation = why()
     assert explanation.because == "partial"
@@ -113,6 +115,14 @@ def test_finished_with_failed_documents(items: list[int], worker: Worker, why: W
     )
     assert explanation.remedy == PdfBroken.remedy
     assert any("ocr Council 2000-01-02: failed, PdfBroken" in line for line in explanation.evidence)
+    connection.execute(
+        "update content_item_pipeline_state set error_code = 'PdfEmpty' where content_item_id = %s", [items[0]]
+    )
+    assert why().remedy == "see the remedy of each error: clerk failures --site town", "a retry helps neither"
+    connection.execute(
+        "update content_item_pipeline_state set error_code = 'PdfTimeout' where content_item_id = %s", [items[0]]
+    )
+    assert (why().remedy or "").endswith("; then retry: clerk retry town")
 
 
 def test_three_of_many_failures_are_named(connection: psycopg.Connection, worker: Worker, why: Why) -> None:
@@ -234,7 +244,7 @@ def test_no_worker_processes_the_queue(connection: psycopg.Connection, items: li
     assert explanation.sentence == (
         "no worker processes queue ocr: no worker is alive; the run waits for the OCR of 3 of 3 documents"
     )
-    assert explanation.remedy == "start a worker: clerk worker --queues ocr"
+    assert explanation.remedy == "start workers: clerk worker, or everything: clerk up"
 
 
 def test_the_last_worker_died(connection: psycopg.Connection, items: list[int], worker: Worker, why: Why) -> None:
@@ -255,6 +265,7 @@ def test_the_live_worker_processes_other_queues(
         "no worker processes queue ocr: the live worker processes only deploy and fetch;"
         " the run waits for the OCR of 3 of 3 documents"
     )
+    assert why().remedy == "start a worker: clerk worker --queues ocr"
 
 
 def test_a_worker_without_registered_queues(
@@ -385,7 +396,7 @@ def test_no_worker_processes_queue_coordinator(connection: psycopg.Connection, c
     assert explanation.sentence.startswith(
         "OCR has finished; no worker processes queue coordinator: no worker is alive"
     )
-    assert explanation.remedy == "start a worker: clerk worker --queues coordinator"
+    assert explanation.remedy == "start workers: clerk worker, or everything: clerk up"
 
 
 def test_the_coordinator_runs(coordinating: Worker, why: Why) -> None:

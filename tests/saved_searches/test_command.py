@@ -58,7 +58,7 @@ def test_the_secret_of_a_webhook_is_shown_once(town: Town, receiver: HttpReceive
 @pytest.mark.usefixtures("town")
 def test_dry_runs_change_nothing(connection: psycopg.Connection) -> None:
     result = clerk("add", "bikes", "bike", "--feed", "--dry-run")
-    assert "(dry run, nothing was done) bikes: added" in result.stdout
+    assert "planned, not done (dry run): bikes: added" in result.stdout
     assert clerk("list").stdout == "No alerts. Add one with `clerk alert add`.\n"
     clerk("add", "bikes", "bike", "--feed")
     for command in ("pause", "remove"):

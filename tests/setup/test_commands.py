@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -56,6 +57,12 @@ def test_demo_uses_its_own_database(machine: Machine, checkout: Path, tmp_path: 
     try:
         assert result.code == 0, result.err
         assert "documents  1: 1 minutes" in result.out
+        assert re.search("\nSearch for a word of the documents: (minutes|council|discussed)\n", result.out)
+        quoted = str(checkout).replace(" ", r"\ ")
+        command = f"CLERK_HOME={quoted}/.clerk/demo {quoted}/bin/clerk"
+        assert f"\n  {command} search " in result.out
+        assert f"\n  {command} status\n" in result.out
+        assert result.out.endswith(f" {quoted}/bin/demo {tmp_path}/documents\n")
         assert (home / "postgres/PG_VERSION").exists()
     finally:
         machine.run(checkout / "bin/clerk", "db", "stop", cwd=home, environment={"CLERK_HOME": str(home)})

@@ -63,7 +63,7 @@ def test_waiting_jobs_and_invariant_violations(client: TestClient, connection: p
     assert figure(page, "Jobs waiting") == "1"
     assert "No worker processes queue fetch" in page
     assert re.search("[0-9]+ problems? needs? attention</h2>", page), "as in `clerk status`"
-    assert "What to do: start a worker: <code>clerk worker --queues fetch</code>" in page
+    assert "What to do: start workers: <code>clerk worker</code>, or everything: <code>clerk up</code>" in page
     assert 'run started<br><small><a href="/sites/springfield">springfield</a></small></td>' in page
     connection.execute("update sites set fetch_total = 5")
     page = fetch(client, "/")

@@ -112,7 +112,7 @@ def test_explanation_with_remedy(client: TestClient, connection: Connection) -> 
     assert state is not None
     sentence = explain(state).sentence
     assert f'<span class="explanation">{sentence[0].upper()}{sentence[1:]}.</span>' in page
-    assert "What to do: start a worker: <code>clerk worker --queues fetch</code></p>" in page
+    assert "What to do: start workers: <code>clerk worker</code>, or everything: <code>clerk up</code></p>" in page
     assert "Evidence" in page
 
 
