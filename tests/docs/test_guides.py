@@ -134,7 +134,7 @@ def test_every_command_of_a_guide_works(guide: str, installed: Installation) -> 
         assert "april.pdf has no date in its listing, and it cannot be downloaded" in done.stderr
     if guide == "how-to/plugin-author.md":
         assert "1 passed" in done.stdout
-        assert "1 documents listed, 1 downloaded" in done.stdout
+        assert "1 document listed, 1 downloaded" in done.stdout
         assert '"url": "http://127.0.0.1' in done.stdout
 
 
