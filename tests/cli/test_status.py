@@ -43,7 +43,7 @@ def test_alerts_come_first_then_stages(connection: psycopg.Connection, clerk_com
     add_site(connection, documents=4)
     engine.start_run(connection, "town", first_phase=2)
     result = clerk_command("status").out
-    assert result.splitlines()[0].startswith("1 site: 1 running; no run has ended yet; ")
+    assert result.splitlines()[0].startswith("1 site: 1 running; no run has ended yet")
     assert result.index("! no worker processes queue ocr: no worker is alive; 4 jobs wait") < result.index("stages")
     (ocr,) = [line.split() for line in result.splitlines() if line.startswith("  OCR ") and "/" in line]
     assert ocr == ["OCR", "1", "0/4"]
