@@ -12,10 +12,14 @@ STAGE_NAMES = {
     "extraction": "Extract",
     "deploy": "Publish",
 }
+COMPLETED = "completed"
+"""What `sites.current_stage` is after a run."""
 
 
 def stage_name(stage: str | None) -> str:
     """Also of what stands in the place of a stage, such as `completed` or the queue `coordinator`; "" for None."""
     if not stage:
         return ""
+    if stage == COMPLETED:
+        return "Ended"  # whatever the outcome: a failed run has not completed anything in the eyes of its reader
     return STAGE_NAMES.get(stage, stage[0].upper() + stage[1:])

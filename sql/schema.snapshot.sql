@@ -668,6 +668,7 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_lock_is_taken(p_job procrastinate_jobs) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 328f211b86a9f9c7d5212f910b393370
 -- clerk_mark_files_lost(p_content_item_id bigint, p_stage text, p_message text, p_pdf_missing boolean) returns boolean set search_path=pg_catalog, public, pg_temp, md5 dce5acbd138e2e912be73ff82f180c61
 -- clerk_mark_processed(p_content_item_id bigint, p_page_count integer) returns boolean set search_path=pg_catalog, public, pg_temp, md5 b97ac5d4011190d87cc03d84e3d5114f
+-- clerk_missing_documents(p_unread integer, p_without_findings integer) returns text stable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_missing_units(p_subdomain text) returns TABLE(stage text, content_item_id bigint, late boolean) stable set search_path=pg_catalog, public, pg_temp, md5 03705391f2ba9b73fdc5e05ef7783f63
 -- clerk_names_unit(p_args jsonb) returns boolean immutable, md5 d41d8cd98f00b204e9800998ecf8427e
 -- clerk_notify_queue(p_queue text) returns void set search_path=pg_catalog, public, pg_temp, md5 36ff10a73f503916c4a3a109ebff3b9b
@@ -678,7 +679,7 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_pause_site(p_subdomain text, p_by text) returns boolean set search_path=pg_catalog, public, pg_temp, md5 31a3f986b975b4801e293f7307969683
 -- clerk_paused_until() returns timestamp with time zone immutable set search_path=pg_catalog, public, pg_temp, md5 e897e6274c073f4477e9eaa99862daac
 -- clerk_phase(p_stage text) returns integer immutable, md5 d41d8cd98f00b204e9800998ecf8427e
--- clerk_phase_outcome(p_subdomain text, p_phase integer, OUT outcome text, OUT reason text) returns record stable set search_path=pg_catalog, public, pg_temp, md5 15ff63d98a9f1b38b63d8d008473524d
+-- clerk_phase_outcome(p_subdomain text, p_phase integer, OUT outcome text, OUT reason text) returns record stable set search_path=pg_catalog, public, pg_temp, md5 ac6b4d1bbcd94f242f045a4a9089c6ee
 -- clerk_purge_site(p_subdomain text, OUT run_id bigint, OUT deleted_jobs integer, OUT running_jobs integer) returns record set search_path=pg_catalog, public, pg_temp, md5 c114ba925183464e889ce55fcc87e6f6
 -- clerk_record_change() returns trigger set search_path=pg_catalog, public, pg_temp set plan_cache_mode=force_generic_plan set enable_seqscan=off set jit=off, md5 fb9497023571de28891466d7010e5a2f
 -- clerk_record_coordinator_error() returns trigger set search_path=pg_catalog, public, pg_temp, md5 524a510ebf7170d47d3159ba47aa721c
@@ -795,7 +796,7 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- open_units (subdomain character varying, run_id bigint, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, max_attempts integer, error_code text, error_message text, reopened_at timestamp with time zone, job_id bigint, queue character varying(128), priority integer, turn bigint, job_status text, scheduled_at timestamp with time zone, worker_id bigint, holder text, claimed_at timestamp with time zone, lease_until timestamp with time zone, progress integer, progress_total integer, progress_at timestamp with time zone, state text)
 -- orphaned_units (subdomain character varying, run_id bigint, stage text, content_item_id bigint, status text, job_id bigint, updated_at timestamp with time zone, late boolean)
 -- pipeline_health (sites bigint, never_run bigint, active bigint, completed bigint, failed bigint, paused bigint, dirty bigint, stuck bigint, stuck_percent numeric, health_score numeric, fetch_failure_percent numeric, ocr_failure_percent numeric, compilation_failure_percent numeric, extraction_failure_percent numeric, deploy_failure_percent numeric, last_progress_at timestamp with time zone, healthy bigint, assessed bigint, healthy_percent numeric, failing bigint, partial bigint, without_documents bigint, failing_sources bigint)
--- pipeline_overview (subdomain character varying, name character varying, current_stage character varying, outcome character varying, run_id bigint, started_at timestamp with time zone, updated_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, paused boolean, paused_at timestamp with time zone, paused_by text, dirty boolean, run_interval interval, phase integer, phase_total integer, phase_ended integer, phase_began_at timestamp with time zone, percent numeric, rate_per_hour numeric, eta timestamp with time zone, idle_for interval, stuck boolean, last_outcome text, failing_since timestamp with time zone, source_failing boolean)
+-- pipeline_overview (subdomain character varying, name character varying, current_stage character varying, outcome character varying, run_id bigint, started_at timestamp with time zone, updated_at timestamp with time zone, fetch_total integer, fetch_completed integer, fetch_failed integer, ocr_total integer, ocr_completed integer, ocr_failed integer, compilation_total integer, compilation_completed integer, compilation_failed integer, extraction_total integer, extraction_completed integer, extraction_failed integer, deploy_total integer, deploy_completed integer, deploy_failed integer, last_error_stage character varying, last_error_message text, last_error_at timestamp with time zone, paused boolean, paused_at timestamp with time zone, paused_by text, dirty boolean, run_interval interval, phase integer, phase_total integer, phase_ended integer, phase_began_at timestamp with time zone, percent numeric, rate_per_hour numeric, eta timestamp with time zone, idle_for interval, stuck boolean, last_outcome text, failing_since timestamp with time zone, source_failing boolean, failed_documents bigint)
 -- published_documents (subdomain character varying, kind text, meeting text, date text, pages integer, new_pages integer, first_published_at timestamp with time zone, changed_at timestamp with time zone)
 -- queue_backlog (queue character varying, waiting numeric, scheduled numeric, on_hold numeric, running numeric, oldest_waiting_since timestamp with time zone, paused boolean, paused_at timestamp with time zone, paused_by text, rate_per_hour bigint, eta timestamp with time zone, recent_rate numeric)
 -- queue_pauses (queue text, paused_at timestamp with time zone, paused_by text)
@@ -921,20 +922,21 @@ comment on column pipeline_health.assessed is 'Sites with a run that has ended, 
 comment on column pipeline_health.failed is 'Sites whose last run ended as failed.';
 comment on column pipeline_health.failing is 'Sites whose last run that ended failed. Unlike `failed`, also while the next one is active. Likewise partial and without_documents.';
 comment on column pipeline_health.failing_sources is 'Sites whose last fetch failed.';
-comment on column pipeline_health.health_score is 'Percentage of sites that have ever run and are not stuck; normally 100.';
-comment on column pipeline_health.healthy is 'Sites whose last run succeeded or found nothing new, and that are not stuck. A site that is running counts by its last run that ended.';
+comment on column pipeline_health.health_score is 'Percentage of sites that have ever run and are not stuck, whatever their outcome; normally 100. See healthy_percent.';
+comment on column pipeline_health.healthy is 'Sites whose last run succeeded or found nothing new, that have no failed documents and are not stuck. A site that is running counts by its last run that ended.';
 comment on column pipeline_health.healthy_percent is 'healthy, of assessed; NULL if no run has ended. What `clerk status` shows.';
 comment on column pipeline_health.ocr_failure_percent is 'Failed units of the stage, in the current or last run of each site. Likewise the other stages.';
 comment on column pipeline_health.stuck_percent is 'Of the sites with an active run.';
 comment on column pipeline_overview.eta is 'When the current phase will end at the rate of the last 15 minutes; NULL if fewer than 3 units ended in them, no job of the site runs, the site or the stage''s queue is paused, or it would take more than 30 days.';
+comment on column pipeline_overview.failed_documents is 'Documents, of any run, that could not be read or have no people and votes.';
 comment on column pipeline_overview.failing_since is 'Since when every run has failed, was partial or found no documents; NULL if the last one succeeded or found nothing new.';
 comment on column pipeline_overview.idle_for is 'Time since the last progress of an active run.';
-comment on column pipeline_overview.last_outcome is 'Outcome of the last run that ended, while the next one is active too; cancelled runs do not count. NULL if none has ended.';
+comment on column pipeline_overview.last_outcome is 'Outcome of the last run that ended, while the next one is active too; cancelled runs do not count. A site with failed documents is partial, also if a run has found nothing new since. NULL if none has ended.';
 comment on column pipeline_overview.percent is 'Of the current run: each of the four phases is a quarter, whatever the number of its units. 100 when completed.';
 comment on column pipeline_overview.phase is '1 to 4 while a run is active, else NULL.';
 comment on column pipeline_overview.phase_ended is 'Units of the current phase that have succeeded or failed, of phase_total.';
 comment on column pipeline_overview.rate_per_hour is 'Units ended per hour since the current phase began.';
-comment on column pipeline_overview.source_failing is 'The fetch of the last run that ended failed.';
+comment on column pipeline_overview.source_failing is 'The fetch of the last run that ended failed, or that of the active run has failed twice and is retried.';
 comment on column pipeline_overview.stuck is 'A run is active, the site is not paused, there was no progress for two hours, and none of its jobs has a live lease.';
 comment on column pipeline_runs.counters is 'Counters of the site when the run ended: {stage: {total, completed, failed}}. NULL: the run is open, or was superseded without them.';
 comment on column pipeline_runs.force_ocr is 'The OCR stage of this run processes every page again by OCR and ignores text layers.';
@@ -1128,7 +1130,7 @@ comment on view edited_extractors is 'Extractors whose version in use had differ
 comment on view expected_counters is 'The counters that a site should have, counted from the ledger rows of its current run.';
 comment on view expired_claims is 'Running jobs without a live lease (invariant I7): their worker died, froze or exceeded the time limit.';
 comment on view failing_deliveries is 'What failed for saved searches (`clerk alert`), permanently or to be retried, and why.';
-comment on view failing_documents is 'Units whose last attempt failed, permanently or to be retried, and why.';
+comment on view failing_documents is 'Units whose last attempt failed, permanently or to be retried, and why; not those of a run that an operator cancelled.';
 comment on view host_disks is 'Disks that workers write to, one row per machine and disk, as reported within the last ten minutes.';
 comment on view index_bloat is 'One row per btree index: its size, and an estimate of how much of it a reindex would free. clerk db maintain does it.';
 comment on view invariant_violations is 'One row per violated invariant that SQL can detect among active and recent rows; normally empty.';

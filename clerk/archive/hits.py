@@ -45,6 +45,9 @@ from PAGES p
 where KIND_P = :kind and p.date = :date and p.meeting = :meeting and p.page = :page
 order by p.id limit 1
 """
+_TEXTS = (
+    "select p.page, p.text from PAGES p where KIND = ? and p.date = ? and p.meeting = ? order by p.page, p.id limit ?"
+)
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,15 @@ def read_page(connection: sqlite3.Connection, kind: str, day: str, meeting: str,
     page_id, has_previous, has_next, page_count = row
     text, page_image, source_url, added_at = _read_row(connection, kind, page_id)
     return StoredPage(page_id, text, page_image, source_url, added_at, bool(has_previous), bool(has_next), page_count)
+
+
+def read_texts(connection: sqlite3.Connection, kind: str, day: str, meeting: str, limit: int = -1) -> dict[int, str]:
+    """Number → text of the pages of a document, in order; empty if the archive does not have it."""
+    table = TABLES[kind]
+    if table not in existing_tables(connection):
+        return {}
+    query = _TEXTS.replace("PAGES", table).replace("KIND", kind_of_row(table, "p"))
+    return dict(connection.execute(query, [kind, day, meeting, limit]).fetchall())
 
 
 def load_hits(

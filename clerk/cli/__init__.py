@@ -138,7 +138,8 @@ def run(command: click.Command, name: str | None = None) -> NoReturn:
         _print_json_error(click.UsageError.__name__, error.format_message(), remedy)
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("clerk: stopped.", err=True)
+        # A terminal shows ^C where the cursor is.
+        click.echo("\nclerk: stopped." if sys.stderr.isatty() else "clerk: stopped.", err=True)
         sys.exit(130)
     except ClerkError as error:
         _print_error(str(error), debug)

@@ -1,8 +1,10 @@
-"""The option `--site` of commands that read published archives, and need no database for it."""
+"""Options of commands that read published archives: `--site`, which needs no database for it, and days."""
 
 from __future__ import annotations
 
 import logging
+from datetime import date
+from typing import Any
 
 import click
 import psycopg
@@ -17,6 +19,18 @@ from clerk.publish.versions import current_versions
 from clerk.suggestions import require_known
 
 logger = logging.getLogger(__name__)
+
+
+class Day(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no type parameter
+    """A day of the calendar."""
+
+    name = "day"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
+        try:
+            return value if isinstance(value, date) else date.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{str(value)[:40]!r} is not a date: write it as 2024-03-05.", param, ctx)
 
 
 def check_site_option(settings: config.Settings, site: str | None) -> None:

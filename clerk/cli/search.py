@@ -6,7 +6,7 @@ import csv
 import re
 import shlex
 import sys
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Any
 
 import click
@@ -17,7 +17,7 @@ from clerk.archive.hits import CSV_COLUMNS, Hit
 from clerk.archive.query import HIGHLIGHT, parse
 from clerk.archive.search import Facets, SearchRequest, SearchResult, Sort
 from clerk.cli.output import info, json_option, nothing_published, print_json, show, table, text
-from clerk.cli.published import check_site_option
+from clerk.cli.published import Day, check_site_option
 from clerk.documents.kinds import KINDS
 from clerk.documents.storage import SiteStorage
 from clerk.errors import EXIT_FAILURE, EXIT_OK
@@ -30,7 +30,6 @@ from clerk.publish.search_suggestions import suggest
 _PAGE_SIZE = 20
 _MAX_FACET_ROWS = 10
 _MINUS = "\N{MINUS SIGN}"
-_DAY = click.DateTime(["%Y-%m-%d"])
 
 
 class _QueryCommand(click.Command):
@@ -47,10 +46,10 @@ class _QueryCommand(click.Command):
 @click.option("--body", default="", help="Search only meetings of this body, for example 'City Council'.")
 @click.option("--kind", type=click.Choice(KINDS), help="Search only documents of this kind.")
 @click.option("--year", type=click.IntRange(1000, 9999), help="Search only meetings of this year.")
-@click.option("--since", type=_DAY, metavar="YYYY-MM-DD", help="Search only meetings from this day on.")
+@click.option("--since", type=Day(), metavar="YYYY-MM-DD", help="Search only meetings from this day on.")
 @click.option(
     "--added-since",
-    type=_DAY,
+    type=Day(),
     metavar="YYYY-MM-DD",
     help="Search only documents that clerk found on or after this day.",
 )
@@ -72,8 +71,8 @@ def search_command(
     body: str,
     kind: str | None,
     year: int | None,
-    since: datetime | None,
-    added_since: datetime | None,
+    since: date | None,
+    added_since: date | None,
     sort: str,
     limit: int | None,
     page: int,
@@ -99,8 +98,8 @@ def search_command(
     size = limit or (None if as_csv else _PAGE_SIZE)
     request = SearchRequest(
         parse(" ".join(words).replace(_MINUS, "-")),
-        since=_day(since),
-        added_since=_day(added_since),
+        since=since,
+        added_since=added_since,
         body=body,
         kind=kind or "",
         year=str(year or ""),
@@ -126,12 +125,8 @@ def search_command(
     click.get_current_context().exit(EXIT_OK if result.hits else EXIT_FAILURE)
 
 
-def _day(value: datetime | None) -> date | None:
-    return value.replace(tzinfo=UTC).date() if value else None
-
-
-def _iso(value: datetime | None) -> str:
-    return f"{value:%Y-%m-%d}" if value else ""
+def _iso(value: date | None) -> str:
+    return value.isoformat() if value else ""
 
 
 def _report_problems(result: SearchResult, request: SearchRequest) -> None:

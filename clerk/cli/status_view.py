@@ -55,16 +55,16 @@ def _summary(status: PipelineStatus) -> list[RenderableType]:
         f"{number:,} {state}"
         for state, number in (
             ("running", health["active"]),
-            ("completed", health["completed"]),
+            ("ended", health["completed"]),
             ("never run", health["never_run"]),
-            ("paused", health["paused"]),
         )
         if number
     )
-    ended = f"; {pluralize(status.runs_last_day, 'run')} ended in the last day" if health["assessed"] else ""
+    paused = f" ({health['paused']:,} paused)" if health["paused"] else ""
+    runs = f"; {pluralize(status.runs_last_day, 'run')} ended in the last day" if health["assessed"] else ""
     outcomes = ", ".join(f"{sites:,} {outcome.replace('_', ' ')}" for outcome, sites in status.outcomes.items())
     return [
-        text(f"{pluralize(health['sites'], 'site')}: {states}; {describe_health(status)}{ended}"),
+        text(f"{pluralize(health['sites'], 'site')}: {states}{paused}; {describe_health(status)}{runs}"),
         *([line(f"last runs: {outcomes}")] if outcomes else []),
     ]
 

@@ -15,7 +15,7 @@ import click
 from rich.console import Group, RenderableType
 from rich.live import Live
 
-from clerk.cli.output import bar, line, make_console, table, text
+from clerk.cli.output import bar, line, make_console, marked, table, text
 from clerk.cli.status_view import describe_health
 from clerk.humanize import one_line_error, pluralize
 from clerk.monitoring import worker_text
@@ -225,7 +225,7 @@ def count_sites(status: PipelineStatus) -> str:
     if not status.sites:
         return "no sites: add one with `clerk site add`, and clerk starts it automatically"
     parts = [
-        f"{status.sites[stage]:,} {f'in {stage_name(stage)}' if stage in STAGES else stage}"
+        f"{status.sites[stage]:,} {f'in {stage_name(stage)}' if stage in STAGES else stage_name(stage).lower()}"
         for stage in ("never run", *STAGES, "completed")
         if stage in status.sites
     ]
@@ -246,7 +246,7 @@ def _attention(status: PipelineStatus, state: str) -> list[RenderableType]:
     lines: list[RenderableType] = []
     for alert in alerts[:_MAX_ALERTS]:
         color = "red" if alert.severity is Severity.ERROR else "yellow"
-        lines += [text(f"  ! {alert.describe(status.now)}", color), text(f"    → {alert.remedy}")]
+        lines += [marked("  ! ", alert.describe(status.now), color), marked("    → ", alert.remedy)]
     more = len(alerts) - _MAX_ALERTS
     return [*lines, *([text(f"    and {more} more: clerk status")] if more > 0 else [])]
 

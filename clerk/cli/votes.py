@@ -7,7 +7,7 @@ import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from clerk.archive.content_hash import open_readonly
 from clerk.archive.vote_rows import ROLL_FIELDS, VOTE_FIELDS, roll_rows, vote_row, write_csv
 from clerk.cli.names import Group
 from clerk.cli.output import info, json_option, nothing_published, print_json
-from clerk.cli.published import check_site_option
+from clerk.cli.published import Day, check_site_option
 from clerk.errors import EXIT_FAILURE, EXIT_OK
 from clerk.humanize import pluralize
 from clerk.object_storage.path import StoragePath
@@ -42,9 +42,7 @@ def votes() -> None:
 @click.option("--rolls", is_flag=True, help="Print a row per person and vote instead of a row per vote.")
 @click.option("--site", help="Export only the votes of this site.")
 @click.option("--person", help="Export only votes in which a person whose name contains these words took part.")
-@click.option(
-    "--since", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Export only votes from this day on."
-)
+@click.option("--since", type=Day(), metavar="YYYY-MM-DD", help="Export only votes from this day on.")
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
@@ -56,7 +54,7 @@ def export(
     rolls: bool,
     site: str | None,
     person: str | None,
-    since: datetime | None,
+    since: date | None,
     output: Path | None,
 ) -> None:
     """Export votes as CSV or JSON, the newest of each site first.
@@ -76,7 +74,7 @@ def export(
     settings = config.load()
     check_site_option(settings, site)
     archives = published_archives(settings.publish_dir, site)
-    export = _Export(person, f"{since:%Y-%m-%d}" if since else "", rolls=rolls)
+    export = _Export(person, since.isoformat() if since else "", rolls=rolls)
     rows = export.rows(archives)
     if as_json:
         found = list(rows)

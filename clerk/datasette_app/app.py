@@ -28,10 +28,10 @@ def create_app(
     # Otherwise Datasette logs every 404 as a traceback with the variables of the request.
     pm.get_plugin("datasette.handle_exception").rich = None
     app: ASGIApp = ArchiveDatasette(publish_dir, storage_dir, site_metadata, allow_sql).app()
-    return _SecurityHeaders(app)
+    return _Headers(app)
 
 
-class _SecurityHeaders:
+class _Headers:
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
         self.headers = {
@@ -45,7 +45,11 @@ class _SecurityHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(self.headers)
+                headers = MutableHeaders(scope=message)
+                headers.update(self.headers)
+                # Datasette says so only of a file to be saved.
+                if scope["path"].endswith(".csv") and headers.get("Content-Type", "").startswith("text/plain"):
+                    headers["Content-Type"] = "text/csv; charset=utf-8"
             await send(message)
 
         await self.app(scope, receive, send_with_headers if scope["type"] == "http" else send)

@@ -20,7 +20,7 @@ from clerk.archive.meetings import list_meetings
 from clerk.archive.pages import PAGE_TABLES
 from clerk.archive.query import ArchiveForm, InvalidQuery, parse
 from clerk.archive.search_tables import detect_form
-from clerk.datasette_app import cells, meeting_pages, query_limits, search_pages, vote_pages
+from clerk.datasette_app import cells, document_pages, meeting_pages, query_limits, search_pages, vote_pages
 from clerk.datasette_app.lazy_datasette import ArchiveDatasette
 from clerk.datasette_app.site_pages import find_archive
 from clerk.documents.storage import local_copy
@@ -156,6 +156,7 @@ def register_routes() -> list[tuple[str, Any]]:
         (r"^/-/static-clerk/(?P<name>clerk\.css|icon\.svg)$", static_file),
         (r"^/-/feeds/(?P<kind>sites|alerts)/(?P<name>[a-z0-9.-]+)\.atom$", feed),
         *search_pages.ROUTES,
+        *document_pages.ROUTES,
         *meeting_pages.ROUTES,
         *vote_pages.ROUTES,
         (r"^/-/images/(?P<site>[^/]+)(?P<page_image>/.+)$", image),

@@ -11,15 +11,15 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
 from datasette.app import Datasette
-from datasette.database import Database
+from datasette.database import Database, QueryInterrupted
 
-from clerk.archive.content_hash import OTHER_DOCUMENTS, has_table, open_readonly
+from clerk.archive.content_hash import OTHER_DOCUMENTS, has_table, open_readonly, quote_identifier
 from clerk.archive.query import ArchiveForm
 from clerk.archive.search_tables import detect_form
 from clerk.datasette_app import query_limits
@@ -36,6 +36,8 @@ _TRUNCATE_CELLS = 300
 class Archive(Database):  # type: ignore[misc]
     """One version of a site's archive. Every query opens its own connection, in a fraction of a millisecond, so that
     no connection pool is needed."""
+
+    _cached_table_counts: dict[str, int | None] | None
 
     def __init__(self, datasette: ArchiveDatasette, subdomain: str, version: Version) -> None:
         self.database = version.database
@@ -72,6 +74,21 @@ class Archive(Database):  # type: ignore[misc]
                     return fn(connection)
                 except sqlite3.DataError as error:  # a value is too long; an OperationalError is shown as status 400
                     raise sqlite3.OperationalError(str(error)) from error
+
+    async def table_counts(self, limit: int = 10) -> dict[str, int | None]:
+        """Rows of the tables that are shown. Datasette also counts the search tables, which no page shows, and logs an
+        error if its time limit ends while SQLite opens one of them."""
+        if self._cached_table_counts is not None:
+            return self._cached_table_counts
+        hidden = set(await self.hidden_table_names())
+        counts: dict[str, int | None] = dict.fromkeys(await self.table_names())
+        for table in [name for name in counts if name not in hidden]:
+            with suppress(QueryInterrupted, sqlite3.DatabaseError):
+                query = f"select count(*) from {quote_identifier(table)}"  # noqa: S608 (a name from the schema)
+                result = await self.execute(query, custom_time_limit=limit, log_sql_errors=False)
+                counts[table] = result.rows[0][0]
+        self._cached_table_counts = counts
+        return counts
 
     @cached_property
     def size(self) -> int:

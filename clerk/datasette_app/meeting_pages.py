@@ -13,6 +13,7 @@ from clerk.archive.hits import MEETING_ROUTE, cite_meeting, page_path
 from clerk.archive.meetings import Meeting, MeetingRow, count_meetings, list_meetings, read_meeting
 from clerk.archive.query import InvalidQuery, parse
 from clerk.archive.query_parser import MAX_LENGTH
+from clerk.datasette_app.document_pages import describe_files
 from clerk.datasette_app.lazy_datasette import ArchiveDatasette
 from clerk.datasette_app.search_pages import mark
 from clerk.datasette_app.site_pages import (
@@ -104,7 +105,9 @@ def _documents(datasette: ArchiveDatasette, site: str, meeting: Meeting, words: 
                     "image": path_of_image(datasette, site, image) if image else None,
                 }
             )
-        documents.append({"document": document, "kind": document.kind, "pages": pages})
+        texts = {page.page: page.text for page in document.pages}
+        files = describe_files(datasette, site, document.kind, meeting.date, meeting.meeting, texts)
+        documents.append({"document": document, "kind": document.kind, "pages": pages, "files": files})
     return documents
 
 

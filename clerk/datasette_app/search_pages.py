@@ -14,11 +14,13 @@ from datasette.utils.asgi import BadRequest, NotFound, Request, Response
 from markupsafe import Markup
 
 from clerk.archive.content_hash import open_readonly
-from clerk.archive.hits import PAGE_ROUTE, Hit, StoredPage, cite, date_in_words, page_path, read_page
+from clerk.archive.hits import PAGE_ROUTE, Hit, StoredPage, cite, date_in_words, page_path, read_page, read_texts
+from clerk.archive.meetings import MAX_PAGES
 from clerk.archive.pages import TABLES
 from clerk.archive.query import HIGHLIGHT, InvalidQuery, parse
 from clerk.archive.query_parser import MAX_LENGTH
 from clerk.datasette_app import query_limits
+from clerk.datasette_app.document_pages import describe_files
 from clerk.datasette_app.lazy_datasette import ArchiveDatasette
 from clerk.datasette_app.site_pages import find_archive, path_of_image, path_of_meeting, url_part
 from clerk.publish.published_search import search_published
@@ -149,12 +151,13 @@ async def show_page(datasette: ArchiveDatasette, request: Request) -> Response:
     if kind not in TABLES:
         raise NotFound("The archive has no such page")
 
-    def read() -> StoredPage | None:
+    def read() -> tuple[StoredPage | None, dict[int, str]]:
         with open_readonly(Path(archive.path)) as connection:
             query_limits.limit(connection)
-            return read_page(connection, kind, parts["date"], meeting, number)
+            place = (connection, kind, parts["date"], meeting)
+            return read_page(*place, number), read_texts(*place, limit=MAX_PAGES)
 
-    page = await asyncio.to_thread(read)
+    page, texts = await asyncio.to_thread(read)
     if page is None:
         raise NotFound("The archive has no such page")
     words = (request.args.get("q") or "")[:MAX_LENGTH]
@@ -169,6 +172,7 @@ async def show_page(datasette: ArchiveDatasette, request: Request) -> Response:
         return str(datasette.urls.path(page_path(site, kind, parts["date"], meeting, to))) + query
 
     image = page.page_image if page.page_image and datasette.image(site, page.page_image) else None
+    files = await asyncio.to_thread(describe_files, datasette, site, kind, parts["date"], meeting, texts)
     context = {
         "title": f"{meeting}, {kind} of {date_in_words(parts['date'])}, page {number}",
         "meeting": meeting,
@@ -179,6 +183,7 @@ async def show_page(datasette: ArchiveDatasette, request: Request) -> Response:
         "site_path": datasette.urls.database(site),
         "page": page,
         "text": mark(text),
+        "files": files,
         "permanent_path": str(datasette.urls.path(page_path(site, kind, parts["date"], meeting, number))),
         "citation": cite(name, kind, parts["date"], meeting, number, page.source_url),
         "meeting_path": path_of_meeting(datasette, site, parts["date"], meeting),

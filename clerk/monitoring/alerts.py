@@ -193,7 +193,7 @@ def _failed_runs(status: PipelineStatus) -> list[Alert]:
 
 def _partial_runs(status: PipelineStatus) -> list[Alert]:
     remedy = "see what is missing: clerk why {site}"
-    return _failing_sites(status, "partial", "the last run of {sites} was partial", remedy)
+    return _failing_sites(status, "partial", "the archive of {sites} is incomplete", remedy)
 
 
 def _sites_without_documents(status: PipelineStatus) -> list[Alert]:

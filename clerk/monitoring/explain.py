@@ -146,6 +146,8 @@ def _ended(state: SiteState) -> Reason:
         case "no_documents" if not run.skipped:
             remedy = remedy_for(NoDocuments.code, run.subdomain)
             return Reason("no_documents", f"the run finished{at}: {why}", remedy=remedy)
+        case _ if state.failed:
+            return Reason(run.outcome or "ended", f"the run finished{at}: {why}", remedy=_retry(state))
         case _:
             skipped = _resolve_skipped(state) if run.skipped else None
             return Reason(run.outcome or "ended", f"the run finished{at}: {why}", remedy=skipped)

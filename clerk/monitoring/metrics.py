@@ -108,7 +108,9 @@ def _sites(status: PipelineStatus) -> Iterator[Metric]:
         health["health_score"],
     )
     yield _single(
-        "clerk_sites_healthy", "Sites whose last run succeeded or found nothing new, not stuck.", health["healthy"]
+        "clerk_sites_healthy",
+        "Sites whose last run succeeded or found nothing new, with no failed documents, not stuck.",
+        health["healthy"],
     )
     yield _single(
         "clerk_healthy_percent",

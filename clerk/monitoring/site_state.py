@@ -248,7 +248,8 @@ select f.stage, f.kind, f.meeting, f.date, f.error_code, f.error_message, f.atte
        count(*) over ()
 from failing_documents f
 join content_items i on i.id = f.content_item_id
-where f.subdomain = %(site)s and f.run_id = %(run_id)s and f.status = 'failed_terminal'
+where f.subdomain = %(site)s and f.status = 'failed_terminal'
+  and (f.run_id = %(run_id)s or f.stage in ('ocr', 'extraction'))
 order by f.stage, f.date desc nulls first, f.meeting, f.content_item_id
 limit %(limit)s
 """

@@ -71,9 +71,12 @@ select kind, error_code, count(*)::integer as sites, min(failing_since) as since
        (array_agg(subdomain order by failing_since desc nulls last, subdomain))[1:%(limit)s] as examples
 from (
     select subdomain, failing_since, case when source_failing then 'source' else last_outcome end as kind,
-           case when source_failing = (last_error_stage = 'fetch')
+           case when source_failing and phase = 1
+                then (select d.error_code from failing_documents d
+                      where d.subdomain = o.subdomain and d.stage = 'fetch')
+                when source_failing = (last_error_stage = 'fetch')
                 then substring(last_error_message from '^([A-Z][A-Za-z]+)(?::|$)') end as error_code
-    from pipeline_overview where last_outcome not in ('succeeded', 'unchanged')
+    from pipeline_overview o where source_failing or last_outcome not in ('succeeded', 'unchanged')
 ) f
 group by kind, error_code order by count(*) desc, error_code
 """
@@ -131,10 +134,7 @@ from pg_stat_activity where datname = current_database() and wait_event = 'SyncR
 _DURATIONS = """
 select stage, median as site_median, p90 as site_p90, job_median, job_p90, wait_median, wait_p90 from stage_durations
 """
-_RUNS = """
-select coalesce(sum(completed + failed), 0)::integer as runs from completions_per_hour
-where stage = 'completed' and hour > clerk_now() - interval '24 hours'
-"""
+_RUNS = "select count(*)::integer as runs from run_history where ended_at > clerk_now() - interval '24 hours'"
 _VIOLATIONS = "select invariant, count(*)::integer as violations from invariant_violations group by 1 order by 1"
 
 
@@ -207,8 +207,6 @@ class SlowStats:
     """Stage → median and 90th percentile of its sites and jobs."""
     rates: dict[str, Row]
     """Queue → jobs that finished in the last hour, and jobs per hour now."""
-    documents: list[Row]
-    runs_last_day: int
     violations: dict[str, int] | None
     database: DatabaseHealth
 
@@ -217,8 +215,6 @@ def read_slow_stats(connection: Connection) -> SlowStats:
     return SlowStats(
         durations={row["stage"]: row for row in fetch_rows(connection, _DURATIONS)},
         rates={row["queue"]: row for row in fetch_rows(connection, _RATES)},
-        documents=fetch_rows(connection, _DOCUMENTS),
-        runs_last_day=fetch_rows(connection, _RUNS)[0]["runs"],
         violations=_read_violations(connection),
         database=read_database_health(connection),
     )
@@ -243,7 +239,7 @@ def read_status(connection: Connection, slow: SlowStats | None = None) -> Pipeli
         paused=fetch_rows(connection, _PAUSED, limit=MAX_ROWS),
         failed=fetch_rows(connection, _FAILED, limit=MAX_ROWS),
         failing=fetch_rows(connection, _FAILING, limit=MAX_ROWS),
-        documents=slow.documents,
+        documents=fetch_rows(connection, _DOCUMENTS),
         deliveries=fetch_rows(connection, _DELIVERIES),
         disks=fetch_rows(connection, _DISKS),
         skipped=fetch_rows(connection, _SKIPPED, limit=MAX_ROWS),
@@ -252,7 +248,7 @@ def read_status(connection: Connection, slow: SlowStats | None = None) -> Pipeli
         events=fetch_rows(connection, _EVENTS, limit=_MAX_EVENTS),
         failures_last_hour=failures["last_hour"],
         failures_per_hour_before=float(failures["per_hour_before"]),
-        runs_last_day=slow.runs_last_day,
+        runs_last_day=fetch_rows(connection, _RUNS)[0]["runs"],
         violations=slow.violations,
         triggers=[row["problem"] for row in fetch_rows(connection, _TRIGGERS)],
         standby_wait=fetch_rows(connection, _STANDBY_WAIT)[0]["wait"],

@@ -48,10 +48,16 @@ class Worker:
 
 
 _PROBLEMS = "select worker_id, queue, error_code, message, since from worker_problems order by worker_id, queue"
+# Without dead workers that hold no job and were replaced: a supervisor or an operator has restarted them.
 _WORKERS = """
-select worker_id, holder, host, pid, queues, registered_at is not null as registered, last_heartbeat, alive,
-       running::integer, doing as current_jobs
-from worker_status order by alive, worker_id
+select w.worker_id, w.holder, w.host, w.pid, w.queues, w.registered_at is not null as registered, w.last_heartbeat,
+       w.alive, w.running::integer, w.doing as current_jobs
+from worker_status w
+where w.alive or w.running > 0 or not exists (
+    select from worker_status other
+    where other.alive and other.host = w.host and other.queues is not distinct from w.queues
+      and other.registered_at > w.last_heartbeat)
+order by w.alive, w.worker_id
 """
 # Not from worker_status, which also reads the running jobs: health checks run this every few seconds on every host.
 _OF_HOST = """
@@ -66,7 +72,7 @@ _ALIVE_SECONDS = 60
 
 
 def read_workers(connection: Connection) -> list[Worker]:
-    """Dead workers come first."""
+    """Dead workers come first; without those that were replaced."""
     with connection.cursor(row_factory=class_row(Worker)) as cursor:
         workers = {worker.worker_id: worker for worker in cursor.execute(_WORKERS).fetchall()}
     for worker_id, *columns in connection.execute(_PROBLEMS).fetchall():

@@ -2,7 +2,7 @@
 
 The worker's side: the fork server forks a process that reads it (`clerk.ocr.first_page_process`). A new interpreter
 would take most of the CPU time of a fetch.
-Limitation: a scan has no text layer before OCR.
+A scan has no text layer: `clerk.ocr.first_page_ocr` recognizes its first page.
 """
 
 from __future__ import annotations

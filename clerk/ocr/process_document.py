@@ -91,7 +91,7 @@ def _process(
     failed: dict[int, Page] = {}
     with (
         scratch_folder(f"ocr-{document.id}") as scratch,
-        DocumentReaders(_task(pdf, document.media_type, options), scratch, check_cancelled) as readers,
+        DocumentReaders(make_task(pdf, document.media_type, options), scratch, check_cancelled) as readers,
     ):
         inspected = readers.inspect()
         count, notes = inspected.page_count, list(inspected.notes)
@@ -151,7 +151,7 @@ def _usable_manifest(storage: SiteStorage, document: Document, journal: Journal)
     return existing
 
 
-def _task(pdf: Path, media_type: str, options: Options) -> protocol.Task:
+def make_task(pdf: Path, media_type: str, options: Options) -> protocol.Task:
     return protocol.Task(
         pdf=str(pdf.absolute()),
         scratch="",

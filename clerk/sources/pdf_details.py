@@ -7,18 +7,19 @@ except the name that was left over from a file name without a date: the page nam
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+from clerk.documents.media_types import PDF
 from clerk.documents.repository import DocumentRef, TrackedDocument
 from clerk.ocr.first_page import FirstPage, FirstPageUnreadable, read_first_page
 from clerk.sources.parse import find_kind
 from clerk.sources.text_dates import FoundDate, find_date_in_title, find_meeting_date
 
-DETECTION = 1
+DETECTION = 2
 """Version of the rules, here and in text_dates. A new version reads PDFs again in which an older one found no date."""
 UNDATED = ("skip", "created", "modified")
 """Values of `undated` in a site's extra: what to do with a document that gives no date."""
@@ -83,12 +84,27 @@ def with_kind(ref: DocumentRef) -> DocumentRef:
     return ref if ref.kind else replace(ref, kind="minutes", kind_origin="default")
 
 
-def fill_from_pdf(ref: DocumentRef, pdf: Path, undated: str, day_first: bool, modified: date | None) -> DocumentRef:
-    """Read the first page and complete `ref`, or raise Undated. Starts a process and waits for it."""
+def fill_from_pdf(
+    ref: DocumentRef,
+    pdf: Path,
+    undated: str,
+    day_first: bool,
+    modified: date | None,
+    recognize: Callable[[Path], str] | None = None,
+) -> DocumentRef:
+    """Read the first page and complete `ref`, or raise Undated. Starts a process and waits for it.
+
+    `recognize` returns the text of a scanned page by OCR, or raises FirstPageUnreadable. It is used for a date only:
+    it takes seconds, and the kind of a dated document can be assumed.
+    """
+    page, unreadable = FirstPage(""), ""
     try:
-        page, unreadable = read_first_page(pdf, ref.media_type), ""
+        page = read_first_page(pdf, ref.media_type)
+        is_scan = ref.media_type == PDF and not page.text.strip()
+        if recognize is not None and is_scan and ref.date is None and _find_date(page, day_first)[0].date is None:
+            page = replace(page, text=recognize(pdf))
     except FirstPageUnreadable as error:
-        page, unreadable = FirstPage(""), str(error)
+        unreadable = str(error)
     if ref.date is not None:
         return _fill_kind(ref, page)
     found, origin = _find_date(page, day_first)

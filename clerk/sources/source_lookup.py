@@ -26,8 +26,7 @@ from clerk.sources.site_validation import InvalidSite
 Connection = psycopg.Connection[Any]
 
 WITHOUT_VENDOR = (
-    "if the page has links to PDFs, `clerk site add NAME --scraper links --pages URL` fetches them;"
-    " see docs/fetchers.md"
+    "if the page has links to PDFs, `clerk site add NAME --scraper links --pages URL` fetches them (docs/fetchers.md)"
 )
 _SOURCE_ERRORS = (FetchError, ParserCrashed, PdfError, InvalidPluginResult, SiteConfigError)
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
+from pathlib import Path
 
 from clerk.documents import repository, skipped, storage_scan
 from clerk.documents.html_content import has_same_text
@@ -51,6 +52,9 @@ from clerk.errors import (
     RobotsDisallowed,
 )
 from clerk.humanize import pluralize
+from clerk.ocr.first_page_ocr import recognize_first_page
+from clerk.ocr.ocr_engine import TESSEROCR, EngineReference
+from clerk.ocr.tesseract import DEFAULT_LANGUAGES, LANGUAGES
 from clerk.plugins.isolation import as_job_error
 from clerk.sources.fetcher import Fetcher
 from clerk.sources.http.client import FetchResult, Sink, Validators, redact_url
@@ -98,6 +102,7 @@ class SourceSync:
         report: Callable[[int, int], None],
         record_skipped: Callable[[int, list[SkippedEntry], bool], int],
         run_started_at: datetime | None = None,
+        engine: EngineReference | None = TESSEROCR,
     ) -> None:
         self.plugin = plugin
         self.fetcher = fetcher
@@ -110,6 +115,8 @@ class SourceSync:
         Returns the number of those that are reported."""
         self.run_started_at = run_started_at
         """Documents that an earlier attempt of this run has checked since then are not requested again."""
+        self.engine = engine
+        """For the first page of a scan without a date. None: there is none on this machine."""
         self.result = SyncResult()
         self._undated = str(fetcher.site.extra.get("undated", "skip"))
         self._day_first = bool(fetcher.site.extra.get("day_first"))
@@ -296,7 +303,6 @@ class SourceSync:
                 if not is_complete and not (tracked and current and tracked.sha256 == download.sha256):
                     listed = replace(listed, media_type=ref.media_type)
                     ref = await self._fill_from_pdf(ref, listed, pending, download)
-                    self.fetcher.client.heartbeat()
                     item = self._match_removed(SyncItem(ref, tracked))
                 else:
                     item = replace(item, ref=ref)
@@ -322,15 +328,25 @@ class SourceSync:
         """Find the missing details in the PDF. A revision in which there is no date keeps the one that is known."""
         pending.file.flush()
         modified = listed.modified or _parse_http_date(download.last_modified)
+        recognize = self._recognize if self.engine is not None else None
         try:
             found = await asyncio.to_thread(
-                fill_from_pdf, listed, pending.path, self._undated, self._day_first, modified
+                fill_from_pdf, listed, pending.path, self._undated, self._day_first, modified, recognize
             )
         except Undated:
             if ref.date is None:
                 raise
             return ref
+        finally:
+            self.fetcher.client.heartbeat()
         return with_kind(found)
+
+    def _recognize(self, pdf: Path) -> str:
+        assert self.engine is not None
+        languages = str(self.fetcher.site.extra.get("languages", DEFAULT_LANGUAGES))
+        if not LANGUAGES.fullmatch(languages):  # the OCR stage reports it
+            languages = DEFAULT_LANGUAGES
+        return recognize_first_page(pdf, self.engine, languages, self.fetcher.client.heartbeat)
 
     def _match_removed(self, item: SyncItem) -> SyncItem:
         """Continue the document of the same meeting whose key the source no longer lists, as `diff` does."""

@@ -28,6 +28,7 @@ from clerk.monitoring.status import read_queues
 logger = logging.getLogger(__name__)
 
 ROLE = "clerk_dashboard"
+SITE_NAME = sql.SQL("select name from site_sources where subdomain = %(subdomain)s")
 _MAX_CONNECTIONS = 4
 _POOL_TIMEOUT = 5.0
 _STATEMENT_TIMEOUT = "5s"
@@ -133,3 +134,10 @@ def _check(connection: psycopg.Connection) -> None:
 def fetch_rows(connection: psycopg.Connection, query: Query, values: dict[str, Any] | None = None) -> list[DictRow]:
     with connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(query, values).fetchall()
+
+
+def read_site_name(pool: ReadOnlyPool, subdomain: str) -> str:
+    """The name of a site for people: its subdomain if it has no other."""
+    with pool.transaction() as connection:
+        rows = fetch_rows(connection, SITE_NAME, {"subdomain": subdomain})
+    return rows[0]["name"] or subdomain if rows else subdomain

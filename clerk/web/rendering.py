@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse
 
 from clerk.humanize import format_duration, pluralize
 from clerk.stage_names import stage_name
-from clerk.web.sanitize import sanitize_text, split_commands, split_highlights, split_jobs, without_name
+from clerk.web.sanitize import sanitize_text, source_name, split_commands, split_highlights, split_jobs, without_name
 from clerk.web.table_labels import label_cells
 
 WEB_DIR = Path(__file__).parent
@@ -60,7 +60,7 @@ def _format_age(time: datetime.datetime | None) -> str:
     return "just now"
 
 
-def _is_web_url(text: str | None) -> bool:
+def is_web_url(text: str | None) -> bool:
     """Whether to link it: a `javascript:` URL in a document's source must stay text."""
     return text is not None and re.match(r"https?://[^\s/]", text, re.IGNORECASE) is not None
 
@@ -81,6 +81,7 @@ _templates.filters |= {
     "pluralize": pluralize,
     "sanitize": sanitize_text,
     "shell_quote": shlex.quote,
+    "source_name": source_name,
     "split_commands": split_commands,
     "split_highlights": split_highlights,
     "split_jobs": split_jobs,
@@ -88,5 +89,5 @@ _templates.filters |= {
     "utc": _format_utc,
     "without_name": without_name,
 }
-_templates.tests |= {"web_url": _is_web_url}
+_templates.tests |= {"web_url": is_web_url}
 _templates.globals["request_context"] = request_context.get

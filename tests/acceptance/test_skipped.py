@@ -57,7 +57,7 @@ def test_every_file_is_read_or_listed(installation: Installation) -> None:
     installation.clerk("site", "add", "town", "--name", "Town", "--scraper", "directory", "--extra", extra)
     up = installation.run_site()
     # The empty pages of two scans are among the skipped files, so every document that was read has text.
-    outcome = "succeeded: all done, but 7 entries of the source were skipped (clerk site skipped town)"
+    outcome = "succeeded: all done; 7 entries of the source were skipped (clerk site skipped town)"
     assert f"town: run ended: {outcome} (14 documents processed)" in up
     assert "7 entries of 1 source were skipped: town (1998-Ord-_62-98-Flood.pdf and 6 more); the newest " in up
     assert " → see them with what to do: clerk site skipped town" in up
@@ -81,7 +81,7 @@ def test_every_file_is_read_or_listed(installation: Installation) -> None:
     )
     installation.clerk("site", "date", "town", "--csv", str(installation.folder / "dates.csv"))
     installation.clerk("site", "ignore", "town", "example_pdf.pdf")
-    assert "but 3 entries of the source were skipped" in installation.run_site()
+    assert "; 3 entries of the source were skipped" in installation.run_site()
     states = {
         row["name"]: row["state"] for row in installation.clerk_json("site", "skipped", "town", "--all")["skipped"]
     }

@@ -78,7 +78,7 @@ def test_every_page_is_accessible_and_fits_the_window(browser: Browser, serve_ur
                 page.emulate_media(color_scheme=scheme)
                 overflow = page.evaluate("document.documentElement.scrollWidth") - width
                 problems += [f"{path} at {width}: {overflow} pixels too wide"] if overflow > 0 else []
-                problems += [f"{path} at {width}: {violation}" for violation in violations(page, scheme)]
+                problems += [f"{path} at {width}: {violation}" for violation in violations(page)]
         # The browser logs the responses 400, 403 and 404, as expected here.
         window.errors = [error for error in window.errors if not re.search("status of 40[034]", error)]
     assert problems == []

@@ -102,7 +102,12 @@ def test_archives_without_tables_and_broken_ones_are_reported(clerk_command: Cle
 
 
 @pytest.mark.parametrize(
-    ("words", "message"), [(["--csv", "--json"], "exclude each other"), (["--site", "../x"], "not a valid subdomain")]
+    ("words", "message"),
+    [
+        (["--csv", "--json"], "exclude each other"),
+        (["--site", "../x"], "not a valid subdomain"),
+        (["--since", "2024"], "'2024' is not a date: write it as 2024-03-05."),
+    ],
 )
 def test_wrong_usage(clerk_command: Clerk, words: list[str], message: str) -> None:
     result = clerk_command("votes", "export", *words)

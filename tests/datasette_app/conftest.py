@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from clerk.documents import manifest
 from clerk.publish.versions import SiteVersions, Version
 from tests.archive.published import write_archive
 
@@ -40,6 +41,16 @@ class Archives:
         image.parent.mkdir(parents=True, exist_ok=True)
         image.write_bytes(content)
         return image
+
+    def add_document(self, subdomain: str, stem: str, *texts: str, file: str = "", content: bytes = b"%PDF-") -> Path:
+        """Store the page texts of minutes of the City Council, and the file as it was fetched."""
+        folder = self.storage / subdomain / "txt/CityCouncil" / stem
+        pages = [
+            manifest.Page(number, manifest.OCR, len(text), None, 1, 0, manifest.digest(text.encode()))
+            for number, text in enumerate(texts, 1)
+        ]
+        manifest.save(folder / "manifest.json", manifest.Manifest(None, len(pages), "eng", tuple(pages)))
+        return self.add_image(subdomain, f"pdfs/CityCouncil/{file or stem + '.pdf'}", content)
 
 
 @pytest.fixture

@@ -72,6 +72,7 @@ def test_a_site_shows_its_metadata(archives: Archives, client: TestClient) -> No
     page = client.get("/springfield").text
     assert "<h1><bdi>Springfield</bdi></h1>" in page
     assert "Records of public meetings: city, IL" in page
+    assert "The archive has the documents that could be read and dated. The source may have more." in page
     assert 'href="https://city.example/"' in page
     assert "City Clerk" in page
     assert "CC0" in page
@@ -92,6 +93,7 @@ def test_facets_search_and_json(archives: Archives, client: TestClient) -> None:
     assert 'id="facet-meeting"' in page
     assert 'id="facet-date"' not in page
     assert 'name="_search"' in page
+    assert client.get("/springfield/minutes.csv").headers["content-type"] == "text/csv; charset=utf-8"
     rows = client.get("/springfield/minutes.json?_shape=array&_search=lanes").json()
     assert [row["page"] for row in rows] == [1]
     assert "<mark>bike</mark> <mark>lanes</mark>" in client.get("/springfield/search?q=bike+lanes").text
@@ -345,6 +347,49 @@ def test_only_images_of_published_pages_are_served(archives: Archives, client: T
     assert client.get(f"/-/images/{path}").status_code == 404
 
 
+def test_the_text_and_the_original_of_a_document_can_be_downloaded(archives: Archives, client: TestClient) -> None:
+    archives.publish("springfield", "one", "zwei ü")
+    page, meeting = "/-/pages/springfield/minutes/2024-03-05/City%20Council/1", "/springfield/2024-03-05/City%20Council"
+    download = "/-/documents/springfield/minutes/2024-03-05/City%20Council"
+    for path in (page, f"/-/meetings{meeting}"):
+        shown = client.get(path).text
+        assert f'<a href="{download}/text" download>text</a>' in shown
+        assert "The original is neither on this server nor on the web" in shown
+        assert f"{download}/original" not in shown
+    text = client.get(f"{download}/text")
+    assert text.text == "[Page 1 of 2]\n\none\n\n[Page 2 of 2]\n\nzwei ü\n\n"
+    assert text.headers["content-type"] == "text/plain; charset=utf-8"
+    assert "attachment" in text.headers["content-disposition"]
+    assert client.get(f"{download}/original").status_code == 404
+
+    archives.add_document("springfield", "2024-03-05_r2", "one", "not published", content=b"%PDF-of a later revision")
+    archives.add_document("springfield", "2024-03-05", "one", "zwei ü", content=b"%PDF-1.7")
+    for path in (page, f"/-/meetings{meeting}"):
+        shown = client.get(path).text
+        assert f'<a href="{download}/original" download>PDF</a>' in shown
+        assert "The original is neither" not in shown
+    original = client.get(f"{download}/original")
+    assert original.content == b"%PDF-1.7"
+    assert original.headers["content-type"] == "application/pdf"
+    assert original.headers["content-disposition"] == (
+        'attachment; filename="springfield CityCouncil 2024-03-05 minutes.pdf"'
+    )
+    for missing in ("agenda/2024-03-05/City%20Council", "minutes/2024-03-05/None", "minutes/%2e%2e/x", "none/x/x"):
+        assert client.get(f"/-/documents/springfield/{missing}/text").status_code == 404
+
+    (archives.storage / "springfield/pdfs/CityCouncil/2024-03-05.pdf").unlink()
+    archives.add_document(
+        "springfield", "2024-03-05", "one", "zwei ü", file="2024-03-05.html", content=b"<script>alert(1)</script>"
+    )
+    assert "download>Web page</a>" in client.get(page).text
+    assert client.get(f"{download}/original").headers["content-type"].startswith("text/plain")
+
+    (archives.storage / "springfield/pdfs/CityCouncil/2024-03-05.html").unlink()
+    secret = archives.add_image("secret", "2024-03-05/1.png")
+    (archives.storage / "springfield/pdfs/CityCouncil/2024-03-05.pdf").symlink_to(secret)
+    assert client.get(f"{download}/original").status_code == 404, "a link out of the folder"
+
+
 def test_datasettes_internal_databases_are_hidden(archives: Archives, client: TestClient) -> None:
     archives.publish("springfield", "one")
     assert client.get("/_memory").status_code == 404
@@ -384,6 +429,9 @@ def test_a_site_links_to_its_search_and_hides_the_search_tables(archives: Archiv
     assert '<form action="/north~2Ehaven/search" method="get" role="search" class="clerk-search">' in page
     assert '<a href="/-/meetings/north.haven/2024-03-05/City%20Council"><bdi>City Council</bdi></a>' in page
     assert 'href="/north~2Ehaven/document_sources"' in page
+    counts = {table["name"]: table["count"] for table in client.get("/north~2Ehaven.json").json()["tables"]}
+    assert counts["minutes"] == 1
+    assert counts["minutes_search"] is None, "counting the search tables can log an error, and no page shows them"
     for table in ("minutes_search", "minutes_fts", "search_changes"):
         assert f'href="/north~2Ehaven/{table}"' not in page
     assert "<mark>budget</mark>" in client.get("/north~2Ehaven/search?q=budget").text

@@ -114,7 +114,12 @@ class Recorder:
         ends = [at for at, _ in shown[1:]]
         pauses = [min(end - at, _MAX_FRAME) for (at, _), end in zip(shown, ends, strict=False)]
         speed = max(1.0, sum(pauses) / _MAX_PLAYED)
-        frames = [Frame(cells, pause / speed) for (_, cells), pause in zip(shown, pauses, strict=False)]
+        frames, seconds = [], 0.0
+        for (_, cells), pause in zip(shown, pauses, strict=False):
+            seconds += pause / speed
+            if seconds >= _MIN_FRAME:
+                frames.append(Frame(cells, seconds))
+                seconds = 0.0
         return [*frames, Frame(_cells(screen), _LAST_FRAME)]
 
 
@@ -192,8 +197,6 @@ def record_demo(home: Path) -> None:
 def record_up(home: Path, documents: Path) -> None:
     """`clerk up`, to which a town is added while it runs."""
     environment = {**os.environ, "CLERK_HOME": str(home)}
-    # Otherwise the first screen is full of migrations.
-    subprocess.run([*CLERK, "db", "up"], env=environment, check=True, cwd=home.parent, capture_output=True)
     recorder = Recorder([*CLERK, "up"], environment, home.parent)
     recorder.read(until=b"http://")
     subprocess.run(

@@ -290,7 +290,13 @@ class Model:
         if phase == 4:
             if not completed["deploy"]:
                 return "failed"
-            return "partial" if failed["fetch"] + failed["ocr"] + failed["extraction"] else "succeeded"
+            missing = [
+                item
+                for item in site.documents
+                for stage in ("ocr", "extraction")
+                if (unit := self.ledger.get((item, stage))) and unit.is_permanent_failure
+            ]
+            return "partial" if failed["fetch"] + failed["ocr"] + failed["extraction"] or missing else "succeeded"
         return None
 
     def _published_is_current(self, name: str, readable: dict[int, Unit]) -> bool:

@@ -75,10 +75,15 @@ def test_three_of_many_stuck_sites_are_named(connection: psycopg.Connection, wor
     assert alerts(connection)["stuck"].what.endswith(" and 12 more")
 
 
-def test_a_dead_worker(connection: psycopg.Connection, items: list[int], worker: Worker) -> None:
+def test_a_dead_worker(
+    connection: psycopg.Connection, items: list[int], worker: Worker, new_worker: Callable[[str], Worker]
+) -> None:
     die(connection, worker)
     alert = alerts(connection)["dead_worker"]
     assert alert.what == f"1 worker is dead: worker {worker.number} on machine-a (last heartbeat 5 min ago)"
+
+    register(new_worker("0123456789ac clerk 78 machine-a"), *QUEUES)
+    assert "dead_worker" not in alerts(connection), "it was replaced"
 
 
 def test_invariant_violations(connection: psycopg.Connection, items: list[int], worker: Worker) -> None:
@@ -155,11 +160,33 @@ def test_a_partial_run_and_its_failed_documents(
     run_with(worker, "ocr", items=tuple(items[:2]))
     found = alerts(connection)
     assert set(found) == {"partial", "documents"}
-    assert found["partial"].what == "the last run of 1 site was partial: town"
+    assert found["partial"].what == "the archive of 1 site is incomplete: town"
     assert found["documents"].what == "2 documents of 1 site could not be processed (PdfBroken)"
     assert found["documents"].remedy == "see them with their remedies: clerk failures --error PdfBroken"
     assert (found["documents"].count, found["documents"].severity) == (2, "warning")
     assert found["documents"].since is not None
+
+    assert run_with(worker) == "unchanged: no new documents; 2 documents unread"
+    assert set(alerts(connection)) == {"partial", "documents"}, "a run that finds nothing new repairs nothing"
+    with read_only_snapshot(connection):
+        health = read_status(connection).health
+    assert (health["healthy"], health["partial"], health["assessed"]) == (0, 1, 1)
+
+
+def test_a_source_that_is_retried(connection: psycopg.Connection, worker: Worker) -> None:
+    add_site(connection, documents=0)
+    start(connection)
+    for _ in range(2):
+        assert "source" not in alerts(connection)
+        worker.retry(worker.take("fetch"), code="HostNotFound")
+    assert alerts(connection)["source"].what == "the last fetch of 1 site failed (HostNotFound): town"
+
+
+def test_a_cancelled_run_is_no_failure(connection: psycopg.Connection, items: list[int], worker: Worker) -> None:
+    in_phase(connection, 2)
+    engine.cancel_run(connection, "town")
+    assert one(connection, "select count(*) from failing_documents") == 0
+    assert one(connection, "select count(*) from recent_errors") == 0
 
 
 def test_a_source_without_documents(connection: psycopg.Connection, worker: Worker) -> None:

@@ -239,7 +239,7 @@ def test_what_to_try_if_nothing_is_found(
         page = html.unescape(dashboard.get(f"/search?{query}").text)
         on_dashboard = re.findall(r'href="/search(\?[^"]*)"><bdi>[^<]*</bdi></a> <span class="muted">(\d+) page', page)
         page = html.unescape(serve.get(f"/-/search?{query}").text)
-        on_serve = re.findall(r'href="/-/search(\?[^"]*)"><bdi>[^<]*</bdi></a> <span>(\d+) page', page)
+        on_serve = re.findall(r'href="/-/search(\?[^"]*)"><bdi>[^<]*</bdi></a> \((\d+) page', page)
         assert on_dashboard == on_serve
         return on_dashboard
 

@@ -115,8 +115,12 @@ def test_directory(town: Town, tmp_path: Path) -> None:
         "City Council/without a date.pdf",
         ".hidden/2024-01-01.pdf",
         "notes 2024-01-01.txt",
+        "IMG_0001 2024-04-01.PDF",
+        "scan12 2024-04-02.pdf",
+        "Menlo Park — 2024-04-03 ( !!).pdf",
+        "Parks (Special) & 2024-04-04.pdf",
     )
-    assert town.fetch("directory", {"path": str(folder)}).outcomes == {FetchOutcome.NEW: 5, FetchOutcome.SKIPPED: 1}
+    assert town.fetch("directory", {"path": str(folder)}).outcomes == {FetchOutcome.NEW: 9, FetchOutcome.SKIPPED: 1}
     unreadable, reason = town.skipped
     assert unreadable == (
         "notes 2024-01-01.txt (document of notes, 2024-01-01) is a text file, which clerk does not read"
@@ -128,15 +132,19 @@ def test_directory(town: Town, tmp_path: Path) -> None:
         ("Planning Board", date(2023, 4, 1), "minutes"),
         ("Zoning Board", date(2024, 1, 1), "agenda"),
         ("Springfield", date(2022, 2, 2), "minutes"),
+        ("Springfield", date(2024, 4, 1), "minutes"),
+        ("Springfield", date(2024, 4, 2), "minutes"),
+        ("Menlo Park", date(2024, 4, 3), "minutes"),
+        ("Parks (Special)", date(2024, 4, 4), "minutes"),
     }
     assert town.fetch("directory", {"path": str(folder)}).outcomes == {
-        FetchOutcome.UNCHANGED: 5,
+        FetchOutcome.UNCHANGED: 9,
         FetchOutcome.SKIPPED: 1,
     }
     put(folder, "City Council/2024-03-05.pdf")
     (folder / "City Council/2024-03-05.pdf").write_bytes(pdf("revised, and longer"))
     assert town.fetch("directory", {"path": str(folder)}).outcomes == {
-        FetchOutcome.UNCHANGED: 4,
+        FetchOutcome.UNCHANGED: 8,
         FetchOutcome.REVISED: 1,
         FetchOutcome.SKIPPED: 1,
     }

@@ -14,6 +14,7 @@ from clerk.documents.skipped import OperatorDetails, list_entries, save_details
 from clerk.errors import SourceUnreadable
 from clerk.sources.fetcher import Fetcher
 from clerk.sources.parse import find_kind
+from tests.ocr import pdfs
 from tests.sources.conftest import Town
 from tests.sources.documents import REAL_NAMES, text_pdf
 from tests.sources.web import Reply, Request, Web
@@ -82,6 +83,16 @@ def test_of_21_real_names_every_file_is_read_or_listed(town: Town, tmp_path: Pat
 
     assert town.fetch("directory", extra).outcomes == {FetchOutcome.UNCHANGED: 14, FetchOutcome.SKIPPED: 7}
     assert skipped(town) == listed
+
+
+def test_the_first_page_of_a_scan_is_recognized_to_find_its_date(town: Town, tmp_path: Path) -> None:
+    lines = ("CITY COUNCIL", "MINUTES OF THE REGULAR MEETING", "March 5, 1998", *pdfs.MINUTES[2:5])
+    scans = {"IMG_0001.PDF": pdfs.scanned([pdfs.page_image(lines)]), "blank.pdf": text_pdf()}
+    extra = write(tmp_path / "scans", scans)
+    assert town.fetch("directory", extra).outcomes == {FetchOutcome.NEW: 1, FetchOutcome.SKIPPED: 1}
+    assert details(town)["IMG_0001.PDF"] == ["1998-03-05", "text", "City Council", "text", "minutes", "text"]
+    assert skipped(town)["blank.pdf"][1] == "blank.pdf has no date in its name, and its first page has no text"
+    assert town.fetch("directory", extra).outcomes == {FetchOutcome.UNCHANGED: 1, FetchOutcome.SKIPPED: 1}
 
 
 def test_what_an_operator_says_is_used_by_the_next_fetch(town: Town, tmp_path: Path) -> None:

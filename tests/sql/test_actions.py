@@ -143,16 +143,16 @@ def test_actor(connection: Connection) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "action"),
+    ("command", "actions"),
     [
-        (["update", "town", "--supersede"], "supersede"),
+        (["update", "town", "--supersede"], "update, supersede"),
         (["retry", "town"], "retry"),
         (["failures", "--site", "town", "--retry"], "retry"),
         (["cancel", "town"], "cancel"),
         (["rewind", "town", "--to", "ocr"], "rewind"),
         (["pause", "town"], "pause"),
         (["pause", "--queue", "ocr"], "pause"),
-        (["site", "remove", "town", "--yes"], "cancel"),
+        (["site", "remove", "town", "--yes"], "remove site, cancel"),
     ],
 )
 def test_commands_record_the_actor_and_dry_runs_record_nothing(
@@ -162,7 +162,7 @@ def test_commands_record_the_actor_and_dry_runs_record_nothing(
     monkeypatch: pytest.MonkeyPatch,
     clerk_command: Clerk,
     command: list[str],
-    action: str,
+    actions: str,
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", database)
     add_site(connection)
@@ -171,4 +171,6 @@ def test_commands_record_the_actor_and_dry_runs_record_nothing(
     assert clerk_command(*command, "--dry-run").code == 0
     assert rows(connection, "select 1 from operator_actions") == []
     assert clerk_command(*command).code == 0
-    assert rows(connection, "select actor, via, action from recent_actions") == [(getpass.getuser(), "cli", action)]
+    assert rows(connection, "select actor, via, action from recent_actions") == [
+        (getpass.getuser(), "cli", action) for action in actions.split(", ")
+    ]

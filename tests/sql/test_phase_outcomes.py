@@ -15,6 +15,7 @@ from tests.engine.helpers import Connection, Worker, add_documents, add_site, fi
         (2, (), "succeeded: all done"),
         (0, (), "no_documents: the source has no documents"),
         (0, ("fetch",), "failed: fetching failed, and there are no documents from before"),
+        (1, ("ocr",), "failed: the only document could not be read"),
         (2, ("ocr",), "failed: none of 2 documents could be read"),
         (2, ("fetch",), "partial: fetching failed"),
         (2, ("extraction",), "partial: 2 documents without people and votes"),
@@ -35,7 +36,7 @@ def test_the_outcome_says_how_many_entries_were_skipped(connection: Connection, 
     default = sql.SQL("alter table pipeline_runs alter column skipped set default {}")
     connection.execute(default.format(count))  # every run of this test then has skipped as many
     try:
-        skipped = f", but {text} skipped (clerk site skipped town)"
+        skipped = f"; {text} skipped (clerk site skipped town)"
         assert run_with(Worker(connection)) == f"succeeded: all done{skipped}"
         assert run_with(Worker(connection)) == f"unchanged: no new documents{skipped}"
     finally:
@@ -58,13 +59,13 @@ def test_later_runs(connection: Connection) -> None:
     items = add_site(connection, documents=2)
     worker = Worker(connection)
     assert run_with(worker, "ocr", items=(items[0],)) == "partial: 1 document unread"
-    assert run_with(worker) == "unchanged: no new documents"
+    assert run_with(worker) == "unchanged: no new documents; 1 document unread"
     assert run_with(worker, "fetch") == "failed: fetching failed; the published archive stays as it was"
     new = add_documents(connection, "town", 1)
     assert run_with(worker, "ocr") == "partial: 1 new document, none readable"
     assert unit(connection, new[0])["status"] == "failed_terminal"
     add_documents(connection, "town", 1)
-    assert run_with(worker) == "succeeded: all done"
+    assert run_with(worker) == "partial: 2 documents unread"
 
 
 @pytest.mark.parametrize("ending", ["compilation fails", "deploy fails", "cancelled while reading", "cancelled late"])

@@ -292,7 +292,7 @@ def test_a_document_without_page_images_shows_its_text_and_the_file_is_only_down
     client: TestClient, connection: Connection, storage: SiteStorage[Path], extension: str, name: str, served_as: str
 ) -> None:
     key = f"pdfs/Zoning/2024-03-05.{extension}"
-    copy = add_document(connection, meeting="Zoning", source_url="https://a.example/x", page_count=1, storage_key=key)
+    copy = add_document(connection, meeting="Zoning", source_url="file:///home/me/x", page_count=1, storage_key=key)
     copy = replace(copy, extension=extension)
     content = b"<p>Text</p><script>alert(1)</script>"
     write(storage.pdf(copy), content)
@@ -300,7 +300,13 @@ def test_a_document_without_page_images_shows_its_text_and_the_file_is_only_down
     write(storage.page_text(copy, 1), b"Text")
     page = manifest.Page(1, extension, 4, None, 1, 0, manifest.digest(b"Text"), reason=f"the document is a {name}")
     manifest.save(storage.manifest(copy), manifest.Manifest(None, 1, "eng", (page,)))
+    connection.execute(
+        "insert into content_item_pipeline_state (content_item_id, pipeline, status) values (%s, 'ocr', 'processed')",
+        [copy.id],
+    )
     shown = fetch(client, copy)
+    assert '<span class="good">done</span> <small>without OCR</small>' in shown
+    assert "Zoning, minutes of 5 March 2024, page 1. <a" in shown, "no private path in the citation"
     assert f"A {name} has no images of its pages." in shown
     assert f"Text of the {name}: <bdi>the document is a {name}</bdi>" in shown
     assert "pages/1.png" not in shown

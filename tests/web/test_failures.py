@@ -80,6 +80,22 @@ def test_retry_is_offered_only_if_it_can_help(action_client: TestClient, failed:
     )
 
 
+def test_failed_documents_are_named_by_file_or_address(
+    client: TestClient, failed: None, connection: psycopg.Connection
+) -> None:
+    connection.execute(
+        "update content_items set source_url = case subdomain when 'springfield' then 'file:///home/me/scans/Old%20one.pdf'"
+        " else 'https://city.example/a.pdf' end"
+    )
+    connection.execute("update content_item_pipeline_state set error_message = 'it is gone; `clerk retry` fetches it'")
+    for path in ("/failures", "/failures/documents?error=PdfBroken"):
+        page = fetch(client, path)
+        assert "it is gone; <code>clerk retry</code> fetches it" in page
+        assert "<bdi>Old one.pdf</bdi>" in page
+        assert "/home/me" not in page
+    assert "<bdi>city.example/a.pdf</bdi>" in fetch(client, "/failures/documents?site=shelby/ville")
+
+
 def test_each_number_links_to_its_documents(client: TestClient, failed: None) -> None:
     page = fetch(client, "/failures")
     links = re.findall(r'<td class="number"><a href="([^"]+)">([\d,]+)', page)

@@ -86,11 +86,15 @@ def test_bulk_actions_are_one_line_that_opens(client: TestClient, connection: ps
                'town-' || lpad(n::text, 3, '0'), '{"stage": "ocr", "units": 2}'::jsonb
         from generate_series(1, 300) n
         union all select now() - interval '1 hour', 'anna', 'cli', 'retry', 'shelbyville', '{}'
+        union all select now() - interval '1 minute', 'anna', 'cli', 'pause', null, '{"queue": "fetch", "by": "anna"}'
+        union all select now() - interval '30 seconds', 'anna', 'cli', 'pause', null, '{"queue": "ocr", "by": "anna"}'
         union all select now() - interval '119 minutes', 'bert', 'dashboard', 'pause', 'ogdenville', '{}'
         """
     )
     page = fetch(client, "/log?show=actions")
-    assert page.count("<tr><td>") == 3
+    assert page.count("<tr><td>") == 5
+    assert "<bdi>queue: fetch</bdi>" in page, "each pause of a queue names it"
+    assert "<bdi>queue: ocr</bdi>" in page
     assert '<span class="badge">300 times</span>' in page
     assert "600 units, 300 actions within 30 s" in page
     assert "and 275 more" in page

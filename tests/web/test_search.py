@@ -48,7 +48,7 @@ def test_a_hit_links_to_its_page_and_to_the_source(client: TestClient, connectio
     assert f'href="/sites/town/documents/{number}?page=7&amp;q=bike#pages"' in page
     assert '<a class="external" href="https://town.example/2" rel="noreferrer noopener">' in page
     assert "About &lt;b&gt;<mark>bike</mark>&lt;/b&gt; lanes" in page
-    assert "1 page in 1 archive." in " ".join(page.split())
+    assert "1 page found in 1 archive." in " ".join(page.split())
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_broken_and_unreached_archives_are_reported(
     publish(tmp_path, "alpha", {"text": "bike"}).write_bytes(b"no database at all" * 100)
     publish(tmp_path, "beta", {"text": "bike"})
     page = fetch(client, "q=bike")
-    assert "1 page in 1 archive." in " ".join(page.split())
+    assert "1 page found in 1 archive." in " ".join(page.split())
     assert '1 archive could not be searched: <a href="/sites/alpha">' in page
     monkeypatch.setattr(search, "_TIMEOUT", 0.0)
     assert "before 2 archives could be searched" in fetch(client, "q=bike")

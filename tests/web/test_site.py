@@ -62,6 +62,7 @@ def test_documents_are_filtered_and_paginated(client: TestClient, connection: Co
     assert listed_dates(first)[:2] == ["2026-01-01", "2025-12-31"]
     assert len(listed_dates(first)) == PAGE_SIZE
     assert "Page 1 of 3" in first
+    assert 'href="/sites/town/votes"' not in first, "nothing is published"
     (next_url,) = re.findall(r'rel="next" href="([^"]+)"', first)
     assert listed_dates(fetch(client, next_url))[0] == "2025-11-12"
     assert len(listed_dates(fetch(client, "/sites/town?page=3"))) == 20
@@ -72,6 +73,10 @@ def test_documents_are_filtered_and_paginated(client: TestClient, connection: Co
     failed = fetch(client, "/sites/town?state=failed")
     assert len(listed_dates(failed)) == 12
     assert "PdfEncrypted" in failed
+    connection.execute("update content_items set source_url = 'file:///home/me/Old%20scans/a%20b.pdf'")
+    assert "<bdi>a b.pdf</bdi>" in fetch(client, "/sites/town?state=failed")
+    connection.execute("update content_items set storage_key = 'pdfs/Library/' || id || '.html'")
+    assert "<small>without OCR</small>" in fetch(client, "/sites/town?state=done")
     assert "it is locked" in failed
     assert len(listed_dates(fetch(client, "/sites/town?text=LIBRARY&state=failed"))) == 12
     assert listed_dates(fetch(client, "/sites/town?text=2025-12-2"))[0] == "2025-12-29"
@@ -112,12 +117,15 @@ def test_explanation_with_remedy(client: TestClient, connection: Connection) -> 
 
 
 def test_the_remedy_links_to_the_failures(client: TestClient, connection: Connection) -> None:
-    add_documents(connection, 4)
-    run = engine.start_run(connection, "town")
+    add_documents(connection, 14)
+    engine.start_run(connection, "town")
     engine.cancel_run(connection, "town")
     connection.execute("update sites set outcome = 'partial'")
-    # Beside the cancelled fetch: of several errors, the remedy names the command that lists them.
-    connection.execute("update content_item_pipeline_state set run_id = %s where error_code = 'PdfEncrypted'", [run])
+    # Of several errors, the remedy names the command that lists them.
+    connection.execute(
+        "update content_item_pipeline_state set error_code = 'PdfBroken'"
+        " where id = (select max(id) from content_item_pipeline_state where error_code = 'PdfEncrypted')"
+    )
     page = fetch(client, "/sites/town")
     assert ": <code>clerk failures --site town</code>; " in page
     assert ": <code>clerk retry town</code>" in page
@@ -280,6 +288,7 @@ def test_publications_repairs_and_operator_actions(client: TestClient, connectio
         """ values ('anna', 'cli', 'pause', 'town', '{"by": "anna", "stage": "ocr", "columns": ["name", "state"]}')"""
     )
     page = fetch(client, "/sites/town")
+    assert 'href="/sites/town/votes"' in page
     assert "<bdi>stage: OCR, columns: name, state</bdi>" in page, "in words, and not twice who did it"
     assert "rolled back" in page
     assert "by <bdi>anna</bdi>" in page

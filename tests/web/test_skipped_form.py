@@ -54,7 +54,9 @@ def test_a_date_is_checked_confirmed_and_stored(action_client: TestClient, conne
     done = action_client.post("/actions/set-date", data=form_of(confirmation))
     assert done.status_code == 303
     assert urlsplit(done.headers["Location"]).path == "/skipped"
-    assert "The next run of town reads it" in fetch(action_client, done.headers["Location"])
+    after = fetch(action_client, done.headers["Location"])
+    assert "The next run of town reads it" in after
+    assert '<a class="action" href="/actions/update?site=town">Update town now…</a>' in after
     stored = connection.execute("select name, date::text, meeting, kind from document_details").fetchall()
     assert stored == [(FILE, "2021-08-04", "Board", "report")]
     assert connection.execute("select action from recent_actions").fetchall() == [("date",)]

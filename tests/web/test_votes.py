@@ -10,6 +10,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 from starlette.testclient import TestClient
 
@@ -35,8 +36,11 @@ def change(tmp_path: Path, statement: str, *values: str) -> None:
         connection.execute(statement, values)
 
 
-def test_the_list_of_votes_links_to_a_page_per_vote(client: TestClient) -> None:
+def test_the_list_of_votes_links_to_a_page_per_vote(client: TestClient, connection: psycopg.Connection) -> None:
+    assert "<h1>Votes of town</h1>" in fetch(client, "/sites/town/votes")
+    connection.execute("insert into sites (subdomain, name) values ('town', 'Our Town')")
     page = fetch(client, "/sites/town/votes")
+    assert "<h1>Votes of Our Town</h1>" in page
     assert '<a href="/sites/town/votes/1-1"><bdi>to adopt Ordinance 12</bdi></a>' in page
     page = fetch(client, "/sites/town/votes/1-1")
     assert "2 for, 1 against" in page

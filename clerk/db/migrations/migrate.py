@@ -147,7 +147,7 @@ class Migrator:
             self._transaction(lambda: self._execute(self.folder.read("migrator_tables.sql")))
             target = self._target(to, at_least=state.version)
             pending = self.folder.migrations[state.version : target]
-            # Nothing uses a new database yet: its functions, triggers and views are created once, at the end.
+            # Nothing uses a new database yet: its functions, triggers and views are created once, with the last one.
             is_new = not state.tables
             log_each = self.log if self.verbose or len(pending) <= FEW else _log_nothing
             if log_each is not self.log:
@@ -155,7 +155,7 @@ class Migrator:
             self._upgrade_procrastinate(state, log_each)
             for migration in pending:
                 log_each(f"applying {migration.name}")
-                self._apply(migration, with_objects=not is_new)
+                self._apply(migration, with_objects=not is_new or migration is pending[-1])
             self._transaction(lambda: self._objects.apply(target))
             return steps
 

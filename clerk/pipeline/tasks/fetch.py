@@ -15,7 +15,17 @@ from clerk.db.sites import SiteRow, read_site
 from clerk.documents.repository import run_started_at
 from clerk.documents.skipped import SkippedEntry, record_skipped
 from clerk.documents.storage import SiteStorage
-from clerk.errors import ClaimLost, FetchError, InvalidPluginResult, ParserCrashed, PdfError, SiteConfigError
+from clerk.errors import (
+    ClaimLost,
+    FetchError,
+    InvalidPluginResult,
+    ParserCrashed,
+    PdfError,
+    PluginMissing,
+    SiteConfigError,
+)
+from clerk.ocr.engines import find_engine
+from clerk.ocr.ocr_engine import EngineReference
 from clerk.pipeline.job_context import JobContext
 from clerk.plugins import manager
 from clerk.plugins.isolation import Heartbeat, call_with_timeout
@@ -111,8 +121,16 @@ class _Fetch:
                 self.job.heartbeat,
                 self._record_skipped,
                 run_start,
+                self._engine(),
             )
             return await sync.run()
+
+    def _engine(self) -> EngineReference | None:
+        """None if this machine does not have the engine: it may serve no queue but that of fetches."""
+        try:
+            return EngineReference.of(find_engine(self.job.settings))
+        except PluginMissing:
+            return None
 
     def _check_extra(self) -> HttpLimits:
         try:

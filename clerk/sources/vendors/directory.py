@@ -32,6 +32,13 @@ _GENERIC_FOLDER = re.compile(
 _KIND_WORDS = re.compile(
     r"(?<![a-z])(?:meeting )?(?:minutes?|agendas?|packet|notice|final|draft|approved)(?![a-z])", re.IGNORECASE
 )
+_EMPTY_BRACKETS = re.compile(r"[(\[{][^\w)\]}]*[)\]}]")
+_PUNCTUATION = " -.,;:!?'\"*+&#/=~\N{EN DASH}\N{EM DASH}…"
+_WITHOUT_MEANING = re.compile(
+    r"a|camscanner|copy|doc|document|dsc[fn]?|fax|file|(?:mv)?img|image|new|of|page|pdf|photo|picture|pxl|scan(?:s|ned|ner)?"
+    r"|screenshot|unnamed|untitled"
+)
+"""Words of file names that cameras, scanners and programs give: they name no body."""
 _CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -112,8 +119,10 @@ class Directory(Fetcher):
         if folders:
             return clean_text(_CAMEL_CASE.sub(" ", folders[-1].replace("_", " "))), "folder"
         name = _KIND_WORDS.sub(" ", remove_dates(relative.stem).replace("_", " "))
-        name = clean_text(_CAMEL_CASE.sub(" ", re.sub(r"[-\s]+", " ", name))).strip(" -.,")
-        if len(re.sub(r"[\W\d]", "", name)) > 1:
+        name = _EMPTY_BRACKETS.sub(" ", _CAMEL_CASE.sub(" ", re.sub(r"[-\s]+", " ", name)))
+        name = clean_text(name).strip(_PUNCTUATION)
+        words = re.findall(r"[^\W\d_]+", name.casefold())
+        if sum(len(word) for word in words if not _WITHOUT_MEANING.fullmatch(word)) > 1:
             return name, "name"
         return str(self.site.extra.get("meeting") or self.site.name), "default"
 

@@ -34,10 +34,10 @@ from clerk.ocr.limited_child import ChildFailed
 from clerk.ocr.page_render import RenderFailed, can_render, render_page
 from clerk.stage_names import stage_name
 from clerk.web import paging
-from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
+from clerk.web.db import SITE_NAME, ReadOnlyPool, SampleQuery, fetch_rows, read_site_name
 from clerk.web.files import DocumentFiles, PageView, document_files
 from clerk.web.matches import draw_boxes, find_matches
-from clerk.web.rendering import render
+from clerk.web.rendering import is_web_url, render
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ _OTHER_VERSIONS = sql.SQL("""
     order by id desc limit 20
 """)
 QUERIES: list[SampleQuery] = [
-    (query, {"id": 1, "subdomain": "", "lineage_id": 1}) for query in (_DOCUMENT, _OTHER_VERSIONS)
+    (query, {"id": 1, "subdomain": "", "lineage_id": 1}) for query in (_DOCUMENT, _OTHER_VERSIONS, SITE_NAME)
 ]
 
 
@@ -82,6 +82,7 @@ def show(request: Request) -> Response:
     page = _read_page(files, number) if page_count else None
     text = _highlight(page.text, search_text) if page and page.text else None
     place = _place(row, number)
+    site_name = read_site_name(request.app.state.pool, row["subdomain"])
     return render(
         "document.html",
         row=row,
@@ -101,7 +102,8 @@ def show(request: Request) -> Response:
         text=text,
         has_matches=text is not None and HIGHLIGHT[0] in text,
         permanent_path=page_path(*place),
-        citation=cite(*place, row["source_url"]),
+        site_name=site_name,
+        citation=cite(site_name, *place[1:], row["source_url"] if is_web_url(row["source_url"]) else None),
         search_text=search_text,
         link=_link_to(row, search_text),
         origins=ORIGINS,

@@ -5,19 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+import psycopg
 from psycopg import sql
+from psycopg.rows import DictRow
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from clerk.errors import job_error_class
-from clerk.monitoring.failures import AGES, FAILURE_STAGES, FailureFilter, read_failures
+from clerk.errors import JobError, job_error_class
+from clerk.monitoring.failures import AGES, FAILURE_STAGES, FailureFilter, FailureGroup, read_failures
 from clerk.pipeline.engine import STAGES
 from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
 from clerk.web.paging import PAGE_SIZE, ResultPage, clamp_page, link_to, parse_page, parse_text
 from clerk.web.rendering import render
 
 _MAX_GROUPS = 200
+_MAX_EXAMPLES = 3
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _AGE_LABELS = dict(zip(AGES, ("under 1 h", "1 to 24 h", "1 to 7 d", "over 7 d"), strict=True))
 _AGE_LIMITS: dict[str, tuple[timedelta | None, timedelta | None]] = {
@@ -35,11 +38,14 @@ _MATCHING = sql.SQL("""
 """)
 _COUNT = sql.SQL("select count(*) as units {matching}").format(matching=_MATCHING)
 _DOCUMENTS = sql.SQL("""
-    select subdomain, stage, content_item_id, kind, meeting, date, status, attempt_count, error_code, error_message,
-           last_attempt_at, job_id
-    {matching}
-    order by last_attempt_at desc nulls last, content_item_id, stage
-    limit %(limit)s offset %(offset)s
+    select f.*, d.source_url
+    from (
+        select * {matching}
+        order by last_attempt_at desc nulls last, content_item_id, stage
+        limit %(limit)s offset %(offset)s
+    ) f
+    left join site_documents d on d.id = f.content_item_id
+    order by f.last_attempt_at desc nulls last, f.content_item_id, f.stage
 """).format(matching=_MATCHING)
 QUERIES: list[SampleQuery] = [
     (
@@ -79,14 +85,31 @@ class FailureParams:
         return FailureFilter(self.site or None, self.stage or None, self.error or None)
 
 
+@dataclass(frozen=True)
+class FailureView:
+    group: FailureGroup
+    error: type[JobError]
+    documents: list[DictRow]
+    """The latest, as examples. None if the group is one of deliveries, or of sites."""
+
+
+def _read_examples(connection: psycopg.Connection, group: FailureGroup, site: str) -> list[DictRow]:
+    values = {"site": site, "stage": group.stage, "error": group.error_code, "at_least": None, "less_than": None}
+    rows = fetch_rows(connection, _DOCUMENTS, values | {"limit": _MAX_EXAMPLES, "offset": 0})
+    return [row for row in rows if row["kind"] != "archive"]
+
+
 def show(request: Request) -> Response:
     params = FailureParams.parse(request.query_params)
     with request.app.state.pool.transaction() as connection:
-        groups = read_failures(connection, params.failure_filter)[:_MAX_GROUPS]
+        groups = [
+            FailureView(group, job_error_class(group.error_code), _read_examples(connection, group, params.site))
+            for group in read_failures(connection, params.failure_filter)[:_MAX_GROUPS]
+        ]
     return render(
         "failures.html",
         params=params,
-        groups=[(group, job_error_class(group.error_code)) for group in groups],
+        groups=groups,
         ages=_AGE_LABELS,
         stages=FAILURE_STAGES,
         document_stages=STAGES,

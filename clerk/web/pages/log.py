@@ -45,16 +45,17 @@ _RECONCILIATIONS = sql.SQL("""
     order by started_at desc limit %(limit)s offset %(offset)s
 """)
 # Actions of the same kind by the same person, at most a minute apart, are one group: `clerk failures --retry` records
-# one action for each of its sites.
+# one action for each of its sites. Pauses of different queues are not: each line names its queue.
 _ACTIONS = sql.SQL("""
     with marked as (
         select *, %(grouped)s and coalesce(at - lag(at) over same <= interval '1 minute', false) as continues
         from recent_actions
         where {filter}
-        window same as (partition by actor, via, action order by at)
+        window same as (partition by actor, via, action, detail ->> 'queue' order by at)
     ), numbered as (
-        select *, count(*) filter (where not continues) over (partition by actor, via, action order by at
-                                                              rows unbounded preceding) as burst
+        select *, count(*) filter (where not continues) over (
+            partition by actor, via, action, detail ->> 'queue' order by at rows unbounded preceding
+        ) as burst
         from marked
     )
     select actor, via, action, count(*) as actions, count(distinct subdomain) as sites,
@@ -64,7 +65,7 @@ _ACTIONS = sql.SQL("""
            sum(case when detail ->> 'units' ~ '^[0-9]{{1,9}}$' then (detail ->> 'units')::bigint end) as units,
            count(*) over () as total
     from numbered
-    group by actor, via, action, burst
+    group by actor, via, action, detail ->> 'queue', burst
     order by max(at) desc, action limit %(limit)s offset %(offset)s
 """).format(filter=_FILTER.format(kind=sql.SQL("action")))
 _KINDS = sql.SQL("select kind, count(*) as repairs from recent_repairs group by 1 order by 2 desc, 1")

@@ -21,6 +21,7 @@ from clerk.documents.sanitize import is_subdomain
 from clerk.object_storage.path import StoragePath
 from clerk.publish.versions import published_archives
 from clerk.web import paging
+from clerk.web.db import read_site_name
 from clerk.web.pages.search import csv_response, has_publications, link_hits
 from clerk.web.rendering import render
 
@@ -150,7 +151,9 @@ def show_person(request: Request) -> Response:
 def _render(request: Request, template: str, read: Callable[[sqlite3.Connection], Any], **values: Any) -> Response:
     """Show what `read` returns from the site's archive, or why it cannot be read."""
     found, problem = _read_archive(request, read)
-    return render(template, subdomain=_subdomain(request), found=found, problem=problem, **values)
+    subdomain = _subdomain(request)
+    name = read_site_name(request.app.state.pool, subdomain)
+    return render(template, subdomain=subdomain, site_name=name, found=found, problem=problem, **values)
 
 
 def _send_csv(request: Request, read: Callable[[sqlite3.Connection], str], name: str) -> Response:

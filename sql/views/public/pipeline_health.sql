@@ -31,11 +31,11 @@ from pipeline_overview o;
 comment on view pipeline_health is 'One row: number of sites by state, stuck sites, and failure rate of each stage.';
 comment on column pipeline_health.failed is 'Sites whose last run ended as failed.';
 comment on column pipeline_health.stuck_percent is 'Of the sites with an active run.';
-comment on column pipeline_health.health_score is 'Percentage of sites that have ever run and are not stuck; normally 100.';
+comment on column pipeline_health.health_score is 'Percentage of sites that have ever run and are not stuck, whatever their outcome; normally 100. See healthy_percent.';
 comment on column pipeline_health.ocr_failure_percent is
     'Failed units of the stage, in the current or last run of each site. Likewise the other stages.';
 comment on column pipeline_health.healthy is
-    'Sites whose last run succeeded or found nothing new, and that are not stuck. A site that is running counts by its last run that ended.';
+    'Sites whose last run succeeded or found nothing new, that have no failed documents and are not stuck. A site that is running counts by its last run that ended.';
 comment on column pipeline_health.assessed is 'Sites with a run that has ended, and stuck sites: what healthy_percent is a part of.';
 comment on column pipeline_health.healthy_percent is 'healthy, of assessed; NULL if no run has ended. What `clerk status` shows.';
 comment on column pipeline_health.failing is

@@ -23,9 +23,16 @@ select s.subdomain, s.name, s.current_stage, s.outcome, s.run_id, s.started_at, 
            and coalesce(coalesce(s.updated_at, s.started_at) <= clerk_now() - interval '2 hours', true)
            and s.subdomain not in (select r.subdomain from running_jobs r where r.has_lease and r.subdomain is not null)
            as stuck,
-       coalesce(nullif(s.outcome, 'cancelled'), l.outcome) as last_outcome, s.failing_since,
-       case when s.outcome is null or s.outcome = 'cancelled' then coalesce(l.fetch_failed, false)
-            else s.fetch_failed > 0 end as source_failing
+       case when f.documents > 0 and coalesce(nullif(s.outcome, 'cancelled'), l.outcome) in ('succeeded', 'unchanged')
+            then 'partial' else coalesce(nullif(s.outcome, 'cancelled'), l.outcome) end as last_outcome, s.failing_since,
+       case when p.phase = 1 and exists (
+                    select from content_items i
+                    join content_item_pipeline_state u on u.content_item_id = i.id and u.pipeline = 'fetch'
+                    where i.subdomain = s.subdomain and i.kind = 'archive' and u.status = 'failed_retryable'
+                      and u.attempt_count >= 2) then true
+            when s.outcome is null or s.outcome = 'cancelled' then coalesce(l.fetch_failed, false)
+            else s.fetch_failed > 0 end as source_failing,
+       coalesce(f.documents, 0) as failed_documents
 from sites s
 cross join lateral (
     select n.phase, n.total, n.ended, n.began_at,
@@ -59,6 +66,14 @@ left join lateral (
     limit 1
 ) l on true
 left join (
+    select i.subdomain, count(distinct i.id) as documents
+    from content_item_pipeline_state u
+    join content_items i on i.id = u.content_item_id
+    where u.pipeline in ('ocr', 'extraction') and u.status = 'failed_terminal' and i.kind <> 'archive'
+      and clerk_is_permanent_failure(u.status, u.error_code)
+    group by i.subdomain
+) f on f.subdomain = s.subdomain
+left join (
     select j.args ->> 'run_id' as run_id, clerk_phase(j.queue_name) as phase, count(*) as ended,
            greatest(extract(epoch from clerk_now() - min(e.at)), 10)::numeric as seconds
     from procrastinate_events e
@@ -81,7 +96,9 @@ comment on column pipeline_overview.idle_for is 'Time since the last progress of
 comment on column pipeline_overview.stuck is
     'A run is active, the site is not paused, there was no progress for two hours, and none of its jobs has a live lease.';
 comment on column pipeline_overview.last_outcome is
-    'Outcome of the last run that ended, while the next one is active too; cancelled runs do not count. NULL if none has ended.';
+    'Outcome of the last run that ended, while the next one is active too; cancelled runs do not count. A site with failed documents is partial, also if a run has found nothing new since. NULL if none has ended.';
 comment on column pipeline_overview.failing_since is
     'Since when every run has failed, was partial or found no documents; NULL if the last one succeeded or found nothing new.';
-comment on column pipeline_overview.source_failing is 'The fetch of the last run that ended failed.';
+comment on column pipeline_overview.source_failing is
+    'The fetch of the last run that ended failed, or that of the active run has failed twice and is retried.';
+comment on column pipeline_overview.failed_documents is 'Documents, of any run, that could not be read or have no people and votes.';

@@ -5,6 +5,7 @@ select l.updated_at as at, i.subdomain, l.pipeline as stage, l.content_item_id, 
 from content_item_pipeline_state l
 join content_items i on i.id = l.content_item_id
 where l.status in ('failed_retryable', 'failed_terminal') and l.updated_at >= clerk_now() - interval '7 days'
+  and l.error_code is distinct from 'RunCancelled'
 union all
 select i.fetch_failed_at, i.subdomain, 'fetch', i.id, i.kind, i.meeting, i.date,
        'not fetched', null, i.fetch_error_code, i.fetch_error_message, null
