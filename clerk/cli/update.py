@@ -79,7 +79,8 @@ def update(
                     break
             if started:
                 log_action(connection, "update", sites=list(started)[:_MAX_RECORDED], count=len(started))
-        _warn_of_waits(connection, list(started))
+        if not quiet:
+            _warn_of_waits(connection, list(started))
         if not wait:
             _report_started(started, as_json, dry_run)
             return

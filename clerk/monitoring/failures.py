@@ -50,7 +50,7 @@ limit %(limit)s
 _EXAMPLES = """
 select f.subdomain, coalesce(concat_ws(' ', f.meeting, f.date), ''), coalesce(f.error_message, ''), i.source_url
 from failing_documents f
-join content_items i on i.id = f.content_item_id
+left join site_documents i on i.id = f.content_item_id
 where (%(site)s::text is null or f.subdomain = %(site)s) and f.stage = %(stage)s and f.error_code = %(error)s
 order by f.last_attempt_at desc nulls last, f.content_item_id
 limit %(limit)s

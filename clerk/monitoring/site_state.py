@@ -247,7 +247,7 @@ _FAILED = """
 select f.stage, f.kind, f.meeting, f.date, f.error_code, f.error_message, f.attempt_count, i.source_url,
        count(*) over ()
 from failing_documents f
-join content_items i on i.id = f.content_item_id
+left join site_documents i on i.id = f.content_item_id
 where f.subdomain = %(site)s and f.status = 'failed_terminal'
   and (f.run_id = %(run_id)s or f.stage in ('ocr', 'extraction'))
 order by f.stage, f.date desc nulls first, f.meeting, f.content_item_id

@@ -95,7 +95,7 @@ def test_retry_after_the_run_processes_the_selected_units_only(
     assert rows(connection, "select run_id from sites order by subdomain") == before
     result = clerk_command("failures", "--error", "ReaderCrashed", "--retry")
     assert result.code == 0
-    assert result.out.endswith("2 units of 2 sites retried.\n")
+    assert result.out.endswith("2 jobs of 2 sites retried.\n")
     for name in ("town", "city"):
         assert site(connection, name)["ocr_total"] == 1
         assert unit(connection, items[name][0])["status"] == "pending"
@@ -136,7 +136,7 @@ def test_retry_of_two_stages_of_a_site_is_one_run(
             failed = job.queue == "extraction" and job.args["content_item_id"] == items[1]
             worker.finish(job, "failed" if failed else "succeeded", "WorkerLost" if failed else "")
     result = clerk_command("failures", "--error", "WorkerLost", "--retry")
-    assert "2 units of 1 site retried." in result.out
+    assert "2 jobs of 1 site retried." in result.out
     drain(worker)
     assert clerk_command("failures").out == "Nothing has failed.\n"
     assert [row[0] for row in rows(connection, "select outcome from pipeline_runs order by run_id")] == [

@@ -205,7 +205,7 @@ def test_update_waits_for_runs_on_a_terminal(connection: psycopg.Connection, dat
         terminal.wait_for("2 of 9 jobs (22 %)")
         process_all(helper)
         assert terminal.wait_for_end() == 0
-    assert terminal.lines[0] == "springfield: partial, 1 failed"
+    assert "springfield: partial, 1 failed" in terminal.lines
     assert "━" not in "".join(terminal.lines), "the bars are removed"
 
 
@@ -226,7 +226,8 @@ def test_update_waits_for_runs_in_a_pipe(connection: psycopg.Connection, databas
         process_all(helper)
         out, err = process.communicate()
     assert (process.returncode, out) == (0, "springfield: succeeded\n")
-    assert all(line.endswith(("/s", "/min", "/h", "jobs")) or "left" in line for line in err.splitlines())
+    progress = [line for line in err.splitlines() if not line.startswith("clerk: springfield waits: no worker ")]
+    assert all(line.endswith(("/s", "/min", "/h", "jobs")) or "left" in line for line in progress)
     assert not (quiet and err)
 
 
