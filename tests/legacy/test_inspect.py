@@ -118,7 +118,7 @@ def test_an_unreadable_redis_is_reported_beside_database_and_disk(
     def check(problem: str) -> None:
         outcome = clerk_command("legacy", "inspect")
         assert outcome.code == 3, outcome
-        for line in ("1 sites, 1 stuck", "1 sites, 1 documents (1 with text)", f"redis     not read: {problem}"):
+        for line in ("1 sites, 1 stuck", "1 site, 1 document (1 with text)", f"redis     not read: {problem}"):
             assert line in outcome.out
         assert problem in json.loads(clerk_command("legacy", "inspect", "--json").out)["redis"]["problem"]
 

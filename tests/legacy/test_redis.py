@@ -203,7 +203,7 @@ def test_a_started_job_becomes_a_run_and_is_restored_as_waiting(
         Execution.create(job, ttl=600, pipeline=pipe)
         pipe.execute()
     assert queue.started_job_registry.get_job_ids(cleanup=False) == [job.id]
-    assert "turned into runs of 1 sites" in clerk_command("legacy", "redis", "--file", "removed.jsonl").out
+    assert "turned into runs of 1 site" in clerk_command("legacy", "redis", "--file", "removed.jsonl").out
     assert queue.started_job_registry.get_job_ids(cleanup=False) == []
     assert one(connection, "select count(*) from pipeline_runs") == 1
     clerk_command("legacy", "redis", "--restore", "removed.jsonl")
