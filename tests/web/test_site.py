@@ -123,7 +123,7 @@ def test_the_remedy_links_to_the_failures(client: TestClient, connection: Connec
     connection.execute("update sites set outcome = 'partial'")
     # Of several errors, the remedy names the command that lists them.
     connection.execute(
-        "update content_item_pipeline_state set error_code = 'PdfBroken'"
+        "update content_item_pipeline_state set error_code = 'OcrFailed'"
         " where id = (select max(id) from content_item_pipeline_state where error_code = 'PdfEncrypted')"
     )
     page = fetch(client, "/sites/town")

@@ -116,7 +116,7 @@ def test_each_invalid_value_is_named_beside_its_field(
 ) -> None:
     page = send(action_client, "/sites/new", subdomain="No Spaces", start_year="12", lat="x", extra="[]")
     assert problem(page, "source").startswith("Give a folder")
-    assert problem(page, "subdomain").startswith("Use at most 63 lower-case letters")
+    assert problem(page, "subdomain").startswith("Use no-spaces, or other lower-case letters")
     assert problem(page, "start_year") == "Use a year from 1800 on, such as 2015."
     assert problem(page, "lat") == "Use degrees between -90 and 90."
     assert problem(page, "extra").startswith("Use a JSON object")
