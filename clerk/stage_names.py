@@ -21,5 +21,5 @@ def stage_name(stage: str | None) -> str:
     if not stage:
         return ""
     if stage == COMPLETED:
-        return "Ended"  # whatever the outcome: a failed run has not completed anything in the eyes of its reader
+        return "Ended"  # whatever the outcome: "Completed" beside "failed" is a contradiction
     return STAGE_NAMES.get(stage, stage[0].upper() + stage[1:])

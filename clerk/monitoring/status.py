@@ -72,7 +72,7 @@ select kind, error_code, count(*)::integer as sites, min(failing_since) as since
 from (
     select subdomain, failing_since, case when source_failing then 'source' else last_outcome end as kind,
            case when source_failing and phase = 1
-                then (select d.error_code from failing_documents d
+                then (select min(d.error_code) from failing_documents d
                       where d.subdomain = o.subdomain and d.stage = 'fetch')
                 when source_failing = (last_error_stage = 'fetch')
                 then substring(last_error_message from '^([A-Z][A-Za-z]+)(?::|$)') end as error_code

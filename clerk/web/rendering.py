@@ -13,9 +13,9 @@ from typing import Any
 import jinja2
 from starlette.responses import HTMLResponse
 
-from clerk.humanize import format_duration, pluralize
+from clerk.humanize import format_duration, pluralize, source_file
 from clerk.stage_names import stage_name
-from clerk.web.sanitize import sanitize_text, source_name, split_commands, split_highlights, split_jobs, without_name
+from clerk.web.sanitize import sanitize_text, split_commands, split_highlights, split_jobs, without_name
 from clerk.web.table_labels import label_cells
 
 WEB_DIR = Path(__file__).parent
@@ -81,7 +81,7 @@ _templates.filters |= {
     "pluralize": pluralize,
     "sanitize": sanitize_text,
     "shell_quote": shlex.quote,
-    "source_name": source_name,
+    "source_file": source_file,
     "split_commands": split_commands,
     "split_highlights": split_highlights,
     "split_jobs": split_jobs,

@@ -6,7 +6,6 @@ Control characters break markup, and bidirectional overrides reorder the text be
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote, urlsplit
 
 from clerk.archive.query import HIGHLIGHT
 
@@ -51,13 +50,6 @@ def split_commands(text: str) -> list[tuple[str, bool]]:
 def without_name(reason: str, name: str) -> str:
     """The reason why an entry was skipped, without the entry's name at its beginning, which a table has already."""
     return re.sub(r"^ (\([^)]*\) )?", "", reason.removeprefix(name)) if reason.startswith(f"{name} ") else reason
-
-
-def source_name(url: str) -> str:
-    """How a person names the source of a document: the file in its folder, or the address without its scheme."""
-    parts = urlsplit(url)
-    name = unquote(parts.path).rpartition("/")[2] if parts.scheme == "file" else url.partition("://")[2]
-    return sanitize_text(name or url)
 
 
 def split_jobs(text: str) -> list[tuple[str, str]]:

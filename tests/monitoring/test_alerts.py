@@ -84,6 +84,10 @@ def test_a_dead_worker(
 
     register(new_worker("0123456789ac clerk 78 machine-a"), *QUEUES)
     assert "dead_worker" not in alerts(connection), "it was replaced"
+    in_phase(connection, 2)
+    worker.take("ocr")
+    die(connection, worker)
+    assert alerts(connection)["dead_worker"].count == 1, "its job has not been taken over yet"
 
 
 def test_invariant_violations(connection: psycopg.Connection, items: list[int], worker: Worker) -> None:

@@ -90,7 +90,7 @@ class FailureView:
     group: FailureGroup
     error: type[JobError]
     documents: list[DictRow]
-    """The latest, as examples. None if the group is one of deliveries, or of sites."""
+    """The latest, as examples. Empty if the group is one of deliveries, or of sites."""
 
 
 def _read_examples(connection: psycopg.Connection, group: FailureGroup, site: str) -> list[DictRow]:
