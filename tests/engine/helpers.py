@@ -56,7 +56,14 @@ class Worker:
             "worker_id": self.number,
             "slots": slots,
         }
-        answer = self.connection.execute(_FINISH_AND_FETCH, parameters)
+        while True:
+            try:
+                answer = self.connection.execute(_FINISH_AND_FETCH, parameters).fetchall()
+                break
+            except (errors.LockNotAvailable, errors.UniqueViolation):
+                # A row was locked for 100 ms, or another worker claimed a job with the same lock: as in completer.py.
+                if jobs:
+                    return self.finish_all(jobs), []
         found = [dict(zip(_FETCHED, row, strict=True)) for row in answer]
         accepted = {row["id"] for row in found if row["status"] == "succeeded"}
         fetched = [row for row in found if row["status"] == "doing"]
