@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
+from clerk.db.sites import EDITABLE
 from clerk.plugins import manager
 from clerk.web import site_lookup
 from tests.sources.vendor_sites import PORTALS, Server
@@ -165,7 +166,9 @@ def test_editing_keeps_secrets_and_shows_the_changes(
     assert "s3cret-value" not in form
     assert "REDACTED" in form
     shown = html.unescape(re.findall(r"<textarea[^>]*>(.*?)</textarea>", form, re.DOTALL)[0])
-    same = send(action_client, "/sites/town/edit", name="Town", scraper="legistar", extra=shown, weight="1")
+    same = send(
+        action_client, "/sites/town/edit", name="Town", scraper="legistar", extra=shown, weight="1", cadence="daily"
+    )
     assert "has these values already" in same.text
     changed = shown.replace("{", '{"since": "2020-01-01",', 1)
     page = send(action_client, "/sites/town/edit", name="Town of X", scraper="legistar", extra=changed, weight="1")
@@ -182,6 +185,26 @@ def test_editing_keeps_secrets_and_shows_the_changes(
     wrong = send(action_client, "/sites/town/edit", name="Town", scraper="legistar", extra="{}", weight="1")
     assert "does not accept this extra" in problem(wrong, "extra")
     assert action_client.get("/sites/nowhere/edit").status_code in (404, 503)
+
+
+def test_the_form_has_every_value_of_a_site(action_client: TestClient, connection: psycopg.Connection[Any]) -> None:
+    """A value without a field would be reset by every edit."""
+    connection.execute(
+        "insert into sites (subdomain, name, state, country, kind, scraper, extra, start_year, lat, lng, weight,"
+        " run_interval) values ('town', 'Town', 'IL', 'US', 'city', 'legistar', '{\"client\": \"springfield\"}', 2010,"
+        " '1.5', '2.5', 7, interval '167 hours')"
+    )
+    form = fetch(action_client, "/sites/town/edit")
+    shown = dict(re.findall(r'<input id="([a-z_]+)" name="[a-z_]+" type="text" value="([^"]*)"', form))
+    shown["extra"] = html.unescape(re.findall(r"<textarea[^>]*>(.*?)</textarea>", form, re.DOTALL)[0])
+    assert set(shown) == set(EDITABLE)
+    assert shown["cadence"] == "weekly"
+    same = send(action_client, "/sites/town/edit", **shown)
+    assert "has these values already" in same.text
+    page = send(action_client, "/sites/town/edit", **shown | {"cadence": "hourly"})
+    assert "cadence: weekly → hourly" in html.unescape(page.text)
+    wrong = send(action_client, "/sites/town/edit", **shown | {"cadence": "sometimes"})
+    assert "weekly" in problem(wrong, "cadence")
 
 
 def test_removing_says_what_is_deleted_and_what_is_kept(

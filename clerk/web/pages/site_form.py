@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from clerk.db.cadence import WORDS as CADENCES
 from clerk.db.sites import EDITABLE, SiteRow, read_site, require_site
 from clerk.errors import ClerkError
 from clerk.sources.fetcher import Site
@@ -143,6 +144,7 @@ def _show(
         values={name: values.get(name, "") for name in names},
         errors=errors,
         fetchers=sorted(BUILT_IN),
+        cadences=CADENCES,
         token=executor.tokens.issue(identity, request_user(request), _FORM),
         token_field=forms.TOKEN_FIELD,
         seconds=round(site_lookup.DETECTION_SECONDS + site_lookup.LISTING_SECONDS),
