@@ -21,6 +21,8 @@ _OPENED = re.compile(
 )
 """The address that a script opens: `window.open('//town.example/AgendaViewer.php?…', …)`."""
 _NO_ADDRESS = ("", "#")
+_IS_ADDRESS = re.compile(r"^(?:https?:)?/|\.(?:php|as[hp]x|pdf|docx?|html?)(?:\?|$)", re.IGNORECASE)
+"""Of the value of an option."""
 _POSTBACK = re.compile(r"__doPostBack\(\s{0,9}['\"]([^'\"]{1,300})['\"]\s{0,9},\s{0,9}['\"]([^'\"]{0,300})['\"]")
 """What a link of ASP.NET sends when it is followed: the event's target and argument."""
 _CELL_ATTRIBUTES = ("headers", "data-th", "data-title", "data-label", "data-sortable-type", "class", "id")
@@ -56,7 +58,7 @@ def extract_rows(
     """
     check_nesting(html)
     parser = LexborHTMLParser(html)
-    if len(parser.css("a")) > MAX_LINKS:
+    if len(parser.css("a, option")) > MAX_LINKS:
         raise PageRejected(f"has more than {MAX_LINKS:,} links")
     row_ids = {node.mem_id for node in parser.css(rows)} if rows else set()
     grouped = group_links(parser, row_ids, re.compile(links, re.IGNORECASE), find_address) if links else GroupedLinks()
@@ -126,7 +128,7 @@ class _RowCollector:
             self._start_column(node)
         elif self._row is not None and self._cell is None and node.mem_id in self._cell_ids:
             self._start_cell(node, "")
-        if node.tag == "a" and self._row is not None:
+        if node.tag in ("a", "option") and self._row is not None:
             self._is_in_anchor = True
             self._start_link(node)
         elif node.tag == "img":
@@ -147,7 +149,7 @@ class _RowCollector:
             else:
                 self._heading = text or self._heading
             self._heading_texts, self._heading_id = None, 0
-        elif node.tag == "a":
+        elif node.tag in ("a", "option"):
             self._is_in_anchor = False
             self._end_link()
         elif node.tag == "th" and self._header_texts is not None and self._tables:
@@ -201,7 +203,12 @@ class _RowCollector:
     def _start_link(self, node: LexborNode) -> None:
         self._end_link()
         attributes = node.attributes
-        address = find_address(attributes.get("href") or "", attributes.get("onclick") or "")
+        if node.tag == "option":
+            # A choice between documents: a script opens the value that was selected.
+            value = (attributes.get("value") or "").strip()
+            address = value if _IS_ADDRESS.search(value[:_MAX_SCRIPT]) else None
+        else:
+            address = find_address(attributes.get("href") or "", attributes.get("onclick") or "")
         if address is None or (url := self.addresses.resolve(address)) is None or self._row is None:
             return
         title = clean_text((attributes.get("title") or "")[:2000], _MAX_TEXT)
@@ -224,7 +231,7 @@ class _RowCollector:
     def _end_cell(self) -> None:
         self._end_link()
         if self._cell is not None and self._row is not None:
-            self._cell["text"] = clean_text(" ".join(self._cell_texts), _MAX_TEXT)
+            self._cell["text"] = clean_text(" ".join(_without_repeats(self._cell_texts)), _MAX_TEXT)
             self._row["cells"].append(self._cell)
         self._cell, self._cell_id = None, 0
 
@@ -248,6 +255,12 @@ class _RowCollector:
                 self._cell_texts.append(text)
             if self._link is not None:
                 self._link_texts.append(text)
+
+
+def _without_repeats(texts: list[str]) -> list[str]:
+    """The texts of a cell. Pages for large and small screens have some twice, of which one is hidden."""
+    said = [text for text in texts if text.strip()]
+    return [text for at, text in enumerate(said) if at == 0 or text.split() != said[at - 1].split()]
 
 
 def _is_heading(node: LexborNode) -> bool:

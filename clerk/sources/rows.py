@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+_COLUMN = ("headers", "data-th", "data-title", "data-label")
+"""Attributes of a cell that name its column."""
 _WORD_BOUNDARY = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
 
 
@@ -35,9 +37,14 @@ class Cell:
 
     def is_named(self, *names: str) -> bool:
         """Whether its label or one of its attributes contains one of these words."""
-        texts = (self.label, *self.attributes.values())
-        words = {word.lower() for text in texts for word in _WORD_BOUNDARY.split(text)}
-        return not words.isdisjoint(names)
+        content = _words(self.text)
+        # An id that repeats the content, such as `Agenda-Review-Board`, says nothing about the column.
+        said = [text for name, text in self.attributes.items() if name != "id" or not _words(text) <= content]
+        return not set().union(_words(self.label), *map(_words, said)).isdisjoint(names)
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower() for word in _WORD_BOUNDARY.split(text)} - {""}
 
 
 @dataclass(frozen=True)
@@ -57,8 +64,11 @@ class Row:
         return next(by_label, None) or next((cell for cell in self.cells if cell.is_named(*names)), None)
 
     def column_of(self, link: RowLink) -> str:
-        """Label of the column of a link."""
-        return "" if link.cell is None or link.cell >= len(self.cells) else self.cells[link.cell].label
+        """Name of the column of a link: its header, or what the cell says about it."""
+        if link.cell is None or link.cell >= len(self.cells):
+            return ""
+        cell = self.cells[link.cell]
+        return cell.label or next((cell.attributes[name] for name in _COLUMN if cell.attributes.get(name)), "")
 
 
 @dataclass(frozen=True)

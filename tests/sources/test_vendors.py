@@ -257,6 +257,10 @@ def test_the_portal_of_municode(web: Web) -> None:
         ("/Date(1645084800000)/", date(2022, 2, 17)),
         ("\\/Date(1645146000000)\\/", date(2022, 2, 17)),  # 8 pm in New York
         ("/Date(1645153200000-0800)/", date(2022, 2, 17)),  # 7 pm in Los Angeles
+        ("Nov\u00a009,\u00a022", date(2022, 11, 9)),
+        ("Nov. 9 '22 - 6:00 PM", date(2022, 11, 9)),
+        ("March 12, 15 and 19", None),
+        ("Jan 13, 10:00 AM", None),
         ("0001-01-01T00:00:00Z", None),
         ("/Date(-62135596800000)/", None),
         ("/Date(999999999999999)/", None),
@@ -287,6 +291,21 @@ def test_dates_of_vendors(value: object, day: date | None) -> None:
         ("Sun City Council", "Sun City Council"),
         ("Sunday Market Board", "Sunday Market Board"),
         ("May 5, 2026", ""),
+        ("(CANCELED) City Council", "City Council"),
+        ("CANCELLED Park Board", "Park Board"),
+        ("Park Board - CANCELED DUE TO LACK OF QUORUM", "Park Board"),
+        ("Park Board (Rescheduled from Jan 6, 2026)", "Park Board"),
+        ("Notice of Cancellation - Park Board", "Park Board"),
+        ("Cancellation Notice: Park Board", "Park Board"),
+        ("Park Board Meeting of 1/6/26", "Park Board Meeting"),
+        ("Park Board - Tue, Jan 13, 2026 - 6:00 PM PST", "Park Board"),
+        ("Park Board - Monday, January 12, 2026 at 7 p.m.", "Park Board"),
+        ("Board Meeting @ 9:00 a.m. - 3:00 p.m.", "Board Meeting"),
+        ("Board Meeting @ 6 p.m. - Retreat", "Board Meeting - Retreat"),
+        ("Park Board 01h 20m", "Park Board"),
+        ("Park Board - Nov 09, 22", "Park Board"),
+        ("<b>Park</b> Board<br/>", "Park Board"),
+        ("&lt;i&gt;Park Board&lt;/i&gt;", "Park Board"),
     ],
 )
 def test_names_of_bodies(name: str, body: str) -> None:
@@ -308,11 +327,17 @@ def test_names_of_bodies(name: str, body: str) -> None:
         ("Agenda Cover Page (PDF)", None),
         ("Video", None),
         ("Video (90 min)", None),
+        ("Official Proceedings", "minutes"),
+        ("Addendum #2", "agenda"),
         ("", None),
     ],
 )
 def test_kinds_of_vendors(text: str, kind: str | None) -> None:
     assert portal.kind_of(text) == kind
+
+
+def test_an_addendum_is_of_the_kind_of_its_column() -> None:
+    assert portal.kind_of("Addendum", "Minutes") == "minutes"
 
 
 def invalid() -> Iterator[tuple[str, dict[str, Any], str]]:

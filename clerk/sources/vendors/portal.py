@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
@@ -28,32 +29,53 @@ OLD = timedelta(days=400)
 """Age of meetings of which no further documents are expected. A listing by one request per meeting leaves them out."""
 _LOOKAHEAD = timedelta(days=120)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_UTC = re.compile(r"\d(?:Z|[+-]00:?00)$")
 _INSTANT = re.compile(r"/Date\((-?\d{1,15})([+-]\d{4})?\)/")
 _AMERICA = timezone(timedelta(hours=-4))
 """For an instant without an offset: from midnight in the east until 8 pm in the west it gives the town's own day."""
 _NOT_AN_AGENDA = re.compile(r"cover(?: ?page| ?sheet)?\b|table of contents", re.IGNORECASE)
 _MINUTES = re.compile(
-    r"(?<!\d )\bmins?\b|\b(?:action|meeting) summary\b|\bsummary (?:of )?(?:action|proceeding)|\brecap\b", re.IGNORECASE
+    r"(?<!\d )\bmins?\b|\b(?:action|meeting) summary\b|\bsummary (?:of )?(?:action|proceeding)"
+    r"|\brecap\b|\bproceedings\b",
+    re.IGNORECASE,
 )
+_ADDENDUM = re.compile(r"\baddend(?:um|a|ums)\b", re.IGNORECASE)
 _FRENCH = (
     ("minutes", re.compile(r"proc[eè]s[- ]verba", re.IGNORECASE)),
     ("agenda", re.compile(r"ordres? du jour", re.IGNORECASE)),
 )
 _PACKET = re.compile(r"\bpackage\b|\bpkt\b|\bbackup\b|\bboard ?book\b", re.IGNORECASE)
 _STATUS = (
-    r"(?:(?:meeting|has been|is|was|note|notice)\s+){0,3}"
-    r"(?:cancell?ed|cancellation|postponed|rescheduled|revised|amended|updated)"
+    r"(?:(?:meeting|has been|is|was|note|notice|of)\s+){0,3}"
+    r"(?:cancell?ed|cancellation(?: notice)?|postponed|rescheduled|revised|amended|updated)"
 )
 _EDGES = " \t-\u2013\u2014:;,.*|/@&"
 _STATUS_AT_EDGE = re.compile(
     rf"^[\s*(\[]{{0,5}}{_STATUS}[\s*)\]!]{{0,5}}[-\u2013\u2014:*|]{{1,3}}"
     rf"|[-\u2013\u2014:*(\[|]{{1,3}} ?{_STATUS}[\s*)\]!]{{0,5}}$"
+    rf"|[-\u2013\u2014:*|]{{1,3}} ?{_STATUS} (?:due|for|because|until|to|from|by)\b.{{0,100}}$"
+    rf"|[(\[]{{1,3}}\s?{_STATUS}\b[^()\[\]]{{0,100}}[)\]]{{1,3}}"
+    r"|^(?:cancell?ed|postponed|rescheduled) (?=\S)"
     r"| \*{0,3}(?:cancell?ed|postponed|rescheduled)\*{0,3}$"
     r"|[-\u2013\u2014 ] ?(?:amended|revised|updated|draft|final) (?:agenda|minutes)$",
     re.IGNORECASE,
 )
 _EMPTY_BRACKETS = re.compile(r"\(\s*\)|\[\s*\]")
-_TIME = re.compile(r"(?:\bat\s+)?(?<!\d)\d{1,2}:\d\d(?::\d\d)?(?:\s*[ap]\.?\s?m\b\.?)?", re.IGNORECASE)
+_TAG = re.compile(r"</?[a-z][^<>]{0,200}>", re.IGNORECASE)
+_TIME = re.compile(
+    r"(?:\bat\s+|@\s*)?(?<![\d:])\d{1,2}(?::\d\d(?::\d\d)?(?:\s*[ap]\.?\s?m\b\.?)?|\s*[ap]\.?\s?m\b\.?)"
+    r"(?: (?:[ECMP][SD]?T|AK[SD]T|H[SD]?T)\b)?",
+    re.IGNORECASE,
+)
+_DURATION = re.compile(r"(?<![\w:])\d{1,3} ?h(?:rs?|ours?)?\.?,? ?\d{1,2} ?m(?:ins?|inutes?)?\b\.?", re.IGNORECASE)
+_SHORT_YEAR = re.compile(
+    r"(?<![a-z])(?P<month>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
+    r" {0,2}(?P<day>\d\d?),? '?(?P<year>\d\d)"
+    r"(?=\s*(?:$|[-\u2013\u2014|()]|\bat\b|\d\d?:\d\d))",
+    re.IGNORECASE,
+)
+"""`Nov 09, 22`. Only at the end, or before a time: `March 12, 15 and 19` are three days."""
+_CONNECTION_AT_END = re.compile(r"\s(?:of|on|for|from|at|held on|dated)$", re.IGNORECASE)
 _DAY_NAME = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?"
 _WEEKDAY = re.compile(
     rf"^{_DAY_NAME}\.?\s*(?:[-\u2013\u2014,:]|$)|[-\u2013\u2014,(]\s*{_DAY_NAME}\.?[,)]?\s*$", re.IGNORECASE
@@ -195,7 +217,8 @@ def parse_day(value: object) -> date | None:
     text = str(value)[:200]
     if match := _INSTANT.search(text.replace("\\", "")):
         return _day_of_instant(int(match[1]), match[2])
-    day = find_date(" ".join(text.split()))
+    text = " ".join(text.split())
+    day = find_date(_SHORT_YEAR.sub(r"\g<month> \g<day>, 20\g<year>", text))
     # Dates that stand for "none" in databases.
     return day if day is not None and 1900 < day.year < 2200 else None
 
@@ -215,7 +238,8 @@ def _day_of_instant(milliseconds: int, offset: str | None) -> date | None:
 
 
 def kind_of(*texts: str) -> str | None:
-    """The kind that the first matching text names, as in `find_kind`; None for covers and recordings."""
+    """The kind that the first matching text names, as in `find_kind`; None for covers and recordings. An addendum is
+    one to the agenda, if nothing else is said."""
     for text in (text[:500] for text in texts):
         if _NOT_AN_AGENDA.search(text):
             return None
@@ -228,17 +252,18 @@ def kind_of(*texts: str) -> str | None:
                 return kind
         if _PACKET.search(text):
             return "packet"
-    return None
+    return "agenda" if any(_ADDENDUM.search(text[:500]) for text in texts) else None
 
 
 def body_of(name: str, default: str = "") -> str:
-    """The name of a body without date, time, weekday and status: `City Council - Jan 13 2025 - CANCELLED`."""
-    text = clean_text(html.unescape(name[:500]))
+    """The name of a body without tags, date, time, weekday and status: `City Council - Jan 13 2025 - CANCELLED`."""
+    text = clean_text(_TAG.sub(" ", html.unescape(name[:500])))
     for _ in range(3):
-        text = _STATUS_AT_EDGE.sub("", text).strip(_EDGES)
-        text = _TIME.sub(" ", remove_dates(text))
+        text = _STATUS_AT_EDGE.sub(" ", text).strip(_EDGES)
+        text = _SHORT_YEAR.sub(" ", _DURATION.sub(" ", remove_dates(text)))
+        text = _TIME.sub(" ", text)
         text = " ".join(_EMPTY_BRACKETS.sub(" ", text).split()).strip(_EDGES)
-        text = _WEEKDAY.sub("", text).strip(_EDGES)
+        text = _CONNECTION_AT_END.sub("", _WEEKDAY.sub("", text)).strip(_EDGES)
     return text or default
 
 
@@ -250,7 +275,7 @@ def first_day_of(*values: object) -> date | None:
 def name_of(row: Row, *words: str) -> str:
     """The body of a row's meeting: of the column that one of these words names; otherwise of the first cell that has a
     name, of the text outside the links if there are no cells, or of the heading above. Empty if there is none."""
-    cells = [cell for cell in row.cells if not cell.is_named(*_OTHER_COLUMNS)]
+    cells = [_without_actions(row, at) for at, cell in enumerate(row.cells) if not cell.is_named(*_OTHER_COLUMNS)]
     by_label = [cell for cell in cells if Cell(cell.label, "").is_named(*words)]
     by_attribute = [cell for cell in cells if cell.is_named(*words)]
     with_name = [cell for cell in cells if not _NO_NAME.fullmatch(cell.text) and not find_kind(cell.text)]
@@ -259,13 +284,28 @@ def name_of(row: Row, *words: str) -> str:
     return next((body for text in (*texts, plain, row.section) if (body := body_of(text))), "")
 
 
+def _without_actions(row: Row, at: int) -> Cell:
+    """A cell of a row without the links in it that only say what they do, such as `play` before the name."""
+    cell = row.cells[at]
+    text = cell.text
+    for link in row.links:
+        if link.cell == at and link.text and (_NO_NAME.fullmatch(link.text) or find_kind(link.text)):
+            text = re.sub(rf"(?<!\w){re.escape(link.text)}(?!\w)", " ", text, count=1)
+    return replace(cell, text=" ".join(text.split()))
+
+
 def day_of(row: Row) -> date | None:
     """The day of a row's meeting: of the column for dates, otherwise of any cell, of its text, or of a link's title."""
     when = row.cell("date", "datetime", "when")
-    dated = (when.moment, when.text) if when else ()
-    moments = [cell.moment for cell in row.cells]
+    dated = _days_of(when) if when else ()
+    moments = [moment for cell in row.cells for moment in _days_of(cell)[:1]]
     titles = [f"{link.title} {link.label}" for link in row.links]
     return first_day_of(*dated, *moments, *(cell.text for cell in row.cells), row.plain, row.text, *titles)
+
+
+def _days_of(cell: Cell) -> tuple[str, str]:
+    """Moment and text of a cell. The text comes first if the moment is in UTC: in the evening that is another day."""
+    return (cell.text, cell.moment) if _UTC.search(cell.moment) else (cell.moment, cell.text)
 
 
 def query_of(url: str) -> dict[str, str]:
