@@ -18,6 +18,7 @@ from clerk.errors import SourceUnreadable
 from clerk.sources.html_tree import MAX_LINKS
 from clerk.sources.row_collector import MAX_ROWS
 from clerk.sources.vendors import BUILT_IN, legistar, simbli
+from tests.sources.conftest import Town
 from tests.sources.offline import Listed, download_offline, list_offline
 from tests.sources.web import Reply, Request, Web, pdf
 
@@ -66,7 +67,102 @@ GRANICUS = {
         <td><a href="https://d3.cloudfront.net/x/agenda_06.pdf">PDF</a></td><td><a href="https://files.example/minutes.html">HTML</a></td></tr></tbody></table>""",
         [("Council", "2026-01-06", "agenda"), ("Council", "2026-01-06", "minutes")],
     ),
-}
+    "the date is a link with a year of two digits": (
+        """<table class="sortable" id="archive"><thead><tr><th id="Date">VIEW</th><th id="Name"></th><th id="Agenda" colspan="2">DOCUMENTS</th></tr></thead><tbody>
+        <tr><td headers="Date Arts-Board"><a href="javascript:void(0);" onclick="window.open('//h.example/MediaPlayer.php?view_id=7&clip_id=21')"><span style="display:none;">1768435200</span>Jan&nbsp;14,&nbsp;26</a></td>
+        <td headers="Name Arts-Board">Arts Board</td><td headers="Agenda Arts-Board"><a href="//h.example/AgendaViewer.php?view_id=7&clip_id=21">Agenda</a></td><td headers="Minutes Arts-Board"></td>
+        <td headers="Captions Arts-Board"><a href="//h.example/TranscriptViewer.php?view_id=7&clip_id=21">Captions</a></td></tr></tbody></table>""",
+        [("Arts Board", "2026-01-14", "agenda")],
+    ),
+    "the id of a name has words of columns": (
+        """<table class="listingTable"><tr><td headers="Name" id="Agenda-Review-and-Video-Board">Agenda Review and Video Board</td><td headers="Date Agenda-Review-and-Video-Board">Jan 6, 2026</td>
+        <td><a href="AgendaViewer.php?view_id=1&clip_id=1">Agenda</a></td></tr></table>""",
+        [("Agenda Review and Video Board", "2026-01-06", "agenda")],
+    ),
+    "a link to the recording before the name, and minutes to choose from": (
+        """<table class="listingTable"><tr><td headers="Name" id="Council"><a href="javascript:void(0);" onClick="window.open('//f.example/MediaPlayer.php?clip_id=46','player')">play</a>&nbsp;Council and Playhouse Board</td>
+        <td headers="Date Council">Jan  7, 2026</td><td><a href="//f.example/AgendaViewer.php?view_id=3&clip_id=46">Agenda</a></td><td><select onchange="window.open(this.value)"><option value="">Documents</option>
+        <option value="//f.example/MinutesViewer.php?clip_id=46&doc_id=aa">Draft Minutes</option><option value="//f.example/MinutesViewer.php?clip_id=46&doc_id=bb">Minutes</option></select></td></tr></table>""",
+        [("Council and Playhouse Board", "2026-01-07", kind) for kind in ("agenda", "minutes", "minutes")],
+    ),
+    "a list with a class for each column": (
+        """<div id="granicus"><div class="CollapsiblePanelTab">City Commission</div><ol><li class="table-row--head"><div>Name</div><div>Date</div></li>
+        <li><div class="archive-name">Workshop</div><div class="archive-date">Jan 14, 2026 - 09:00 AM</div><div class="archive-duration">01h 20m</div><div class="archive-agenda"><a href="AgendaViewer.php?view_id=3&clip_id=5">Agenda</a></div>
+        <div class="archive-minutes"><a href="MinutesViewer.php?view_id=3&clip_id=5">Minutes</a></div></li>
+        <li><div class="archive-duration">00h 20m</div><div class="archive-name">Regular Meeting</div><div class="archive-date">Jan 7, 2026</div><div class="archive-agenda"><a href="AgendaViewer.php?view_id=3&clip_id=4">Agenda</a></div></li></ol></div>""",
+        [("Workshop", "2026-01-14", "agenda"), ("Workshop", "2026-01-14", "minutes"), ("Regular Meeting", "2026-01-07", "agenda")],
+    ),
+    "documents that are not stored by Granicus": (
+        """<table class="listingTable"><thead><tr><th>Meeting</th><th>Date</th><th>Agenda</th><th>Minutes</th></tr></thead><tbody><tr><td>Council</td><td>1/13/26</td>
+        <td><a href="https://town.example/View.ashx?M=A&ID=5">Agenda</a> <a href="https://town.example/MeetingDetail.aspx?ID=5">Details</a></td><td><a href="https://town.example/DocumentCenter/View/12">Draft Minutes</a>
+        <a href="https://town.example/how-to-read-minutes">How to read minutes</a></td></tr></tbody></table>""",
+        [("Council", "2026-01-13", "agenda"), ("Council", "2026-01-13", "minutes")],
+    ),
+    "an addendum in the column of the agenda, and a draft in that of the minutes": (
+        """<table class="listingTable"><tr><td headers="Name">Council</td><td headers="Date x">1/6/2026</td><td headers="AgendaLink x"><a href="AgendaViewer.php?clip_id=9">Full</a> <a href="MetaViewer.php?clip_id=9&meta_id=77">Revised items</a></td>
+        <td headers="Minutes x"><a href="MetaViewer.php?clip_id=9&meta_id=78">Draft</a></td></tr></table>""",
+        [("Council", "2026-01-06", kind) for kind in ("agenda", "agenda", "minutes")],
+    ),
+}  # fmt: skip
+
+
+FEED = """<?xml version="1.0"?><rss version="2.0" xmlns:gran="https://example.org/rss"><channel><title>Town: Meetings (Agendas Feed)</title>
+<item><title>City Council - Jan 13, 2026</title><pubDate>Fri, 09 Jan 2026 18:00:00 -0800</pubDate><gran:pubDateParts yr='2026' mo='01' day='09' hr='18' />
+<link>{url}/AgendaViewer.php?view_id=2&amp;clip_id=7</link><description>x</description></item>
+<item><title><![CDATA[Parks & Trees Board - Agenda - Jan 20, 2026 06:00 PM]]></title><link>{url}/AgendaViewer.php?view_id=2&amp;event_id=8</link></item>
+<item><title>Special Meeting</title><gran:pubDateParts yr='2026' mo='02' day='3' /><link>{url}/MediaPlayer.php?view_id=2&amp;clip_id=9</link><description><![CDATA[<a href="{url}/AgendaViewer.php?view_id=2&clip_id=9">agenda</a>]]></description></item>
+<item><title>Recording only - Jan 1, 2026</title><link>{url}/MediaPlayer.php?view_id=2&amp;clip_id=10</link></item></channel></rss>"""
+
+
+def test_granicus_feeds_are_read_where_the_page_lists_no_documents(web: Web) -> None:
+    empty = FEED.partition("<item>")[0] + "</channel></rss>"
+
+    def feed(request: Request) -> Reply:
+        return Reply((FEED if request.query["mode"] == "agendas" else empty).format(url=web.url).encode())
+
+    web.routes["/ViewPublisherRSS.php"] = feed
+    extra = {"portal": web.url, "views": 2}
+    for page in (
+        "<div id='app'></div>",
+        "<table class='listingTable'><tr><td>Council</td><td>Jan 13, 2026</td></tr></table>",
+    ):
+        listed = list_page(web, "granicus", "/ViewPublisher.php", page, extra)
+        assert listed.documents == [
+            ("City Council", "2026-01-13", "agenda"),
+            ("Parks & Trees Board", "2026-01-20", "agenda"),
+            ("Special Meeting", "2026-02-03", "agenda"),
+        ]
+        assert [ref.key for ref in listed.refs] == [
+            f"granicus {number} agenda" for number in ("clip_id 7", "event_id 8", "clip_id 9")
+        ]
+        assert listed.skipped == ["Recording only - Jan 1, 2026 has no address of a document"]
+    web.routes["/ViewPublisherRSS.php"] = Reply((empty + "<item>" * 6000).encode())
+    with pytest.raises(SourceUnreadable, match="has more than 5,000 items"):
+        list_page(web, "granicus", "/ViewPublisher.php", "<div></div>", extra)
+    web.routes["/ViewPublisherRSS.php"] = Reply(b"<html><p>Sign in</p></html>")
+    with pytest.raises(
+        SourceUnreadable, match=r"no table\.listingTable.*, and no feed at .*/ViewPublisherRSS\.php\?view_id=2"
+    ):
+        list_page(
+            web,
+            "granicus",
+            "/ViewPublisher.php",
+            "<body class='archive'><a href='ViewPublisherRSS.php?view_id=2'>RSS</a>",
+            extra,
+        )
+    assert list_page(web, "granicus", "/ViewPublisher.php", "<div id='granicus'></div>", extra).documents == []
+
+
+def test_documents_that_a_granicus_feed_leaves_out_are_not_removed(web: Web, town: Town) -> None:
+    web.serve_html("/ViewPublisher.php", "<div id='granicus'></div>")
+    item = "<item><title>Council - {day}</title><link>{url}/AgendaViewer.php?clip_id={number}</link></item>"
+    items = [item.format(day=date(2026, 1, number), url=web.url, number=number) for number in (5, 6)]
+    web.serve_pdf("/AgendaViewer.php", "agenda")
+    extra = {"portal": web.url, "views": 2, "kinds": ["agenda"]}
+    for kept in (items, items[1:]):
+        web.routes["/ViewPublisherRSS.php"] = Reply(f"<rss><channel>{''.join(kept)}</channel></rss>".encode())
+        assert town.fetch("granicus", extra).removed == 0
+    assert len(town.rows()) == 2
 
 
 @pytest.mark.parametrize("variant", GRANICUS)
