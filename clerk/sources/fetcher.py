@@ -125,13 +125,13 @@ class Fetcher:
         container: str,
         cells: str = "td, th",
         *,
-        fields: bool = False,
+        fields: bool | str = False,
         required: bool = True,
         links: str = "",
     ) -> RowPage:
         """The rows of a listing in an HTML page, parsed in a process with limits. `rows`, `container` and `cells` are
-        CSS selectors; `fields`: with the hidden form fields. Raises SourceUnreadable if a `required` container is
-        missing: the page is not the listing that it should be.
+        CSS selectors; `fields`: with the hidden form fields, or those that match a selector. Raises SourceUnreadable if
+        a `required` container is missing: the page is not the listing that it should be.
 
         `links` is a regular expression for the addresses of documents, with a group for the number of the meeting.
         Links to documents that are in none of the `rows` form further rows: the largest elements that have links of

@@ -49,9 +49,10 @@ class _Table:
 
 
 def extract_rows(
-    url: str, html: str, rows: str, container: str, cells: str, fields: bool, links: str = ""
+    url: str, html: str, rows: str, container: str, cells: str, fields: bool | str, links: str = ""
 ) -> dict[str, Any]:
-    """The response for one page. `rows`, `container` and `cells` are CSS selectors. `fields`: with hidden fields.
+    """The response for one page. `rows`, `container` and `cells` are CSS selectors. `fields`: with the hidden form
+    fields, or with those that match a selector.
 
     `links` is a regular expression for the addresses of documents. Such links outside the rows are put into further
     rows: see `group_links`.
@@ -72,15 +73,13 @@ def extract_rows(
             collector.start(node)
         else:
             collector.end(node)
-    hidden = parser.css("input[type=hidden]") if fields else []
+    sent = parser.css("input[type=hidden]" if fields is True else fields) if fields else []
     return {
         "title": collector.title,
         "containers": len(parser.css(container)) + grouped.count,
         "documents": grouped.count,
         "rows": collector.rows,
-        "fields": {
-            name: node.attributes.get("value") or "" for node in hidden if (name := node.attributes.get("name"))
-        },
+        "fields": {name: _value(node) for node in sent if (name := node.attributes.get("name"))},
         "too_long": collector.addresses.too_long,
     }
 
@@ -255,6 +254,14 @@ class _RowCollector:
                 self._cell_texts.append(text)
             if self._link is not None:
                 self._link_texts.append(text)
+
+
+def _value(node: LexborNode) -> str:
+    """The value of a form field, as a browser sends it."""
+    if node.tag == "select":
+        chosen = node.css_first("option[selected]") or node.css_first("option")
+        return "" if chosen is None else chosen.attributes.get("value") or ""
+    return node.text(deep=True) if node.tag == "textarea" else node.attributes.get("value") or ""
 
 
 def _without_repeats(texts: list[str]) -> list[str]:

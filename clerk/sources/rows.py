@@ -77,7 +77,7 @@ class RowPage:
     title: str
     rows: list[Row]
     fields: Mapping[str, str]
-    """Hidden form fields, if they were asked for."""
+    """Form fields with their values, if they were asked for."""
     containers: int
     """Number of elements that match the container's selector."""
     too_long: int

@@ -106,6 +106,9 @@ GRANICUS = {
 }  # fmt: skip
 
 
+RSS = (
+    "<link rel=alternate type='application/rss+xml' href='//town.example/ViewPublisherRSS.php?view_id=2&mode=agendas'>"
+)
 FEED = """<?xml version="1.0"?><rss version="2.0" xmlns:gran="https://example.org/rss"><channel><title>Town: Meetings (Agendas Feed)</title>
 <item><title>City Council - Jan 13, 2026</title><pubDate>Fri, 09 Jan 2026 18:00:00 -0800</pubDate><gran:pubDateParts yr='2026' mo='01' day='09' hr='18' />
 <link>{url}/AgendaViewer.php?view_id=2&amp;clip_id=7</link><description>x</description></item>
@@ -123,8 +126,8 @@ def test_granicus_feeds_are_read_where_the_page_lists_no_documents(web: Web) -> 
     web.routes["/ViewPublisherRSS.php"] = feed
     extra = {"portal": web.url, "views": 2}
     for page in (
-        "<div id='app'></div>",
-        "<table class='listingTable'><tr><td>Council</td><td>Jan 13, 2026</td></tr></table>",
+        f"{RSS}<div id='app'></div>",
+        f"{RSS}<table class='listingTable'><tr><td>Council</td><td>Jan 13, 2026</td></tr></table>",
     ):
         listed = list_page(web, "granicus", "/ViewPublisher.php", page, extra)
         assert listed.documents == [
@@ -138,7 +141,7 @@ def test_granicus_feeds_are_read_where_the_page_lists_no_documents(web: Web) -> 
         assert listed.skipped == ["Recording only - Jan 1, 2026 has no address of a document"]
     web.routes["/ViewPublisherRSS.php"] = Reply((empty + "<item>" * 6000).encode())
     with pytest.raises(SourceUnreadable, match="has more than 5,000 items"):
-        list_page(web, "granicus", "/ViewPublisher.php", "<div></div>", extra)
+        list_page(web, "granicus", "/ViewPublisher.php", RSS, extra)
     web.routes["/ViewPublisherRSS.php"] = Reply(b"<html><p>Sign in</p></html>")
     with pytest.raises(
         SourceUnreadable, match=r"no table\.listingTable.*, and no feed at .*/ViewPublisherRSS\.php\?view_id=2"
@@ -147,14 +150,14 @@ def test_granicus_feeds_are_read_where_the_page_lists_no_documents(web: Web) -> 
             web,
             "granicus",
             "/ViewPublisher.php",
-            "<body class='archive'><a href='ViewPublisherRSS.php?view_id=2'>RSS</a>",
+            f"<body class='archive'>{RSS}",
             extra,
         )
-    assert list_page(web, "granicus", "/ViewPublisher.php", "<div id='granicus'></div>", extra).documents == []
+    assert list_page(web, "granicus", "/ViewPublisher.php", f"{RSS}<div id='granicus'></div>", extra).documents == []
 
 
 def test_documents_that_a_granicus_feed_leaves_out_are_not_removed(web: Web, town: Town) -> None:
-    web.serve_html("/ViewPublisher.php", "<div id='granicus'></div>")
+    web.serve_html("/ViewPublisher.php", RSS)
     item = "<item><title>Council - {day}</title><link>{url}/AgendaViewer.php?clip_id={number}</link></item>"
     items = [item.format(day=date(2026, 1, number), url=web.url, number=number) for number in (5, 6)]
     web.serve_pdf("/AgendaViewer.php", "agenda")
@@ -234,7 +237,9 @@ def test_onbase_with_the_list_in_a_script(web: Web) -> None:
 
 
 RESPONSIVE = """<div id="meetings"><table class="table table-condensed"><thead><tr><th></th><th>Date</th><th>Meeting Type</th><th>Location</th><th>Online Agenda</th><th>PDF</th><th>Minutes</th></tr></thead><tbody>
-<tr><td></td><td>01/27/26</td><td><label data-toggle="collapse">Council Regular Meeting</label></td><td>City Hall</td>
+<tr><td></td><td>01/27/26</td><td><label data-toggle="collapse">
+Council Regular Meeting</label><div>Council Regular
+ Meeting</div></td><td>City Hall</td>
 <td><a href="#" onClick="javascript:ViewHTML=window.open(&#39;MeetingView.aspx?MeetingID=46&amp;MinutesMeetingID=-1&amp;doctype=Agenda&#39;,&#39;ViewHTML&#39;)"><img alt="View Agenda HTML"></a></td>
 <td><a href="DisplayAgendaPDF.ashx?MeetingID=46">PDF</a></td><td><a href="DisplayAgendaPDF.ashx?MinutesMeetingID=47">Legal</a></td></tr>
 <tr class="collapse"><td colspan="8"><label>Meeting Type</label><div>Council Regular Meeting</div><a href="DisplayAgendaPDF.ashx?MeetingID=46">PDF View</a></td></tr></tbody></table></div>
@@ -257,6 +262,64 @@ def test_novusagenda_with_the_responsive_list_only(web: Web) -> None:
             "<p>Sign in</p>",
             {"portal": f"{web.url}/agendapublic"},
         )
+
+
+GRID = """<form><input type="hidden" name="__VIEWSTATE" value="x"><input type="image" name="s$imageButtonSearch"><select name="s$ddlDateRange"><option value="6ms">6 Month Span</option>
+<option value="cus" selected>Custom Date Range</option></select><input name="s$radCalendarFrom" value="{first}"><input name="s$radCalendarTo" value="{last}"><input name="s$radCalendarTo$dateInput" value="x" disabled><input type="checkbox" name="s$all">
+<textarea name="s$text">a &amp; b</textarea><table class="rgMasterTable" id="s_radGridMeetings_ctl00"><thead><tr><th>Meeting Type</th><th>Meeting Date</th><th>Download Agenda</th></tr></thead><tfoot><tr class="rgPager"><td>
+<a class="{one}" href="javascript:__doPostBack('s$radGridMeetings$p1','')">1</a><a class="{two}" href="javascript:__doPostBack('s$radGridMeetings$p2','')">2</a></td></tr></tfoot><tbody>{rows}</tbody></table></form>"""
+
+
+def test_novusagenda_lists_all_years_if_the_list_shows_the_days_that_were_asked_for(web: Web, town: Town) -> None:
+    def respond(request: Request) -> Reply:
+        month, day, year = request.query["From"].split("/")
+        page = 2 if request.form.get("__EVENTTARGET", "").endswith("p2") else 1
+        link = f"<a href='DisplayAgendaPDF.ashx?MeetingID={year}{page}'>PDF</a>"
+        row = f"<tr class='rgRow'><td>Council</td><td>0{page}/05/{year[2:]}</td><td>{link}</td></tr>"
+        to = "-".join((*request.query["To"].split("/")[2:], *request.query["To"].split("/")[:2]))
+        current = {"one": "rgCurrentPage", "two": ""} if page == 1 else {"one": "", "two": "rgCurrentPage"}
+        rows = "" if int(year) in hidden else row
+        return Reply(GRID.format(first=f"{year}-{month}-{day}", last=to, rows=rows, **current).encode())
+
+    hidden: list[int] = []
+    web.routes["/meetingsgeneral.aspx"] = respond
+    web.serve_pdf("/DisplayAgendaPDF.ashx", "agenda")
+    extra = {"portal": web.url, "meeting_types": 4, "since": "2019-06-01"}
+    listed = list_offline("novusagenda", extra, TODAY)
+    assert [ref.date for ref in listed.refs] == [date(year, page, 5) for year in range(2020, 2027) for page in (1, 2)]
+    assert web.requests[0].query == {"MeetingType": "4", "Date": "cus", "From": "06/01/2019", "To": "01/01/2020"}
+    sent = web.requests[-1].form
+    assert {name: sent[name] for name in sent if name.startswith("s$")} == {
+        "s$ddlDateRange": "cus",
+        "s$radCalendarFrom": "2026-01-01",
+        "s$radCalendarTo": "2026-06-30",
+        "s$text": "a & b",
+    }
+    # A document of an old year counts as removed: the listing has all years.
+    town.fetch("novusagenda", {**extra, "since": "2024-01-01"})
+    hidden.append(2024)
+    assert town.fetch("novusagenda", {**extra, "since": "2024-01-01"}).removed == 2
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_novusagenda_has_fixed_ranges_where_the_list_does_not_know_others(web: Web, refused: bool) -> None:
+    row = "<tr class='rgRow'><td>Council</td><td>{}</td><td><a href='DisplayAgendaPDF.ashx?MeetingID={}'>PDF</a></td></tr>"
+    days = {"lyr": "02/03/25", "6ms": "01/06/26", "nyr": "04/07/26"}
+
+    def respond(request: Request) -> Reply:
+        if refused and request.query["Date"] not in days:
+            return Reply(b"no such range", 404)
+        day = days.get(request.query["Date"], days["6ms"])
+        page = GRID.format(
+            first="2025-12-01", last="2026-06-01", rows=row.format(day, day[:2]), one="", two="rgCurrentPage"
+        )
+        return Reply(page.encode())
+
+    web.routes["/meetingsgeneral.aspx"] = respond
+    listed = list_offline("novusagenda", {"portal": web.url, "since": "2010-01-01"}, TODAY)
+    assert {ref.date for ref in listed.refs} == {date(2025, 2, 3), date(2026, 1, 6), date(2026, 4, 7)}
+    assert len(listed.refs) == 3
+    assert len(web.requests) == (5 if refused else 4)
 
 
 IQM2 = """<div id="ContentPlaceholder1_pnlMeetings"><div class="Row MonthHeader">January, 2026</div>

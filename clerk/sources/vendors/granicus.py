@@ -1,6 +1,6 @@
 """`granicus`: the publisher pages of Granicus (`ViewPublisher.php`), which list upcoming and archived meetings.
 
-If a page lists no documents, or none that can be recognised, the feeds of the view are read instead.
+If a page lists no documents, or none that can be recognised, the feeds to which it links are read instead.
 """
 
 from __future__ import annotations
@@ -106,10 +106,11 @@ class Granicus(PortalFetcher):
                     for ref in self.once(self._parse(row)):
                         yield ref
                 continue
-            refs = await self._read_feeds(view)
+            has_feeds = "viewpublisherrss.php" in page.text.lower()
+            refs = await self._read_feeds(view) if has_feeds else None
             if refs is None and not listing.containers:
-                feed = f"and no feed at {self.portal[:200]}/ViewPublisherRSS.php?view_id={view}"
-                raise SourceUnreadable(f"no {_CONTAINER} in the answer of {page.url[:200]}, {feed}")
+                feed = f", and no feed at {self.portal[:200]}/ViewPublisherRSS.php?view_id={view}" if has_feeds else ""
+                raise SourceUnreadable(f"no {_CONTAINER} in the answer of {page.url[:200]}{feed}")
             for ref in self.once(refs or []):
                 yield ref
 

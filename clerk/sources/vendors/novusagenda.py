@@ -1,10 +1,12 @@
-"""`novusagenda`: the public meeting list of NovusAgenda.
+"""`novusagenda`: the public meeting list of NovusAgenda, listed by one request per year.
 
-The list has fixed ranges of dates: the last year and the next. Older documents stay as they were fetched.
+The address can have a range of dates. A list that ignores it has fixed ranges: the last year and the next. Older
+documents then stay as they were fetched.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import timedelta
@@ -21,6 +23,8 @@ from clerk.sources.rows import Row, RowLink
 from clerk.sources.vendors.portal import day_of, kind_of, name_of, prefer_pdf, query_of
 from clerk.sources.vendors.web_forms import GRID_ROWS, GridFetcher
 
+logger = logging.getLogger(__name__)
+
 _RANGES = ("lyr", "6ms", "nyr")
 """Last year, three months before and after today, next year."""
 _RANGE = timedelta(days=360)
@@ -29,8 +33,13 @@ _LISTS = ("meetingsgeneral.aspx", "MeetingsResponsive.aspx")
 _FILE = re.compile(r"/(?:DisplayAgendaPDF\.ashx|AttachmentViewer\.ashx|MeetingView\.aspx)$|\.pdf$", re.IGNORECASE)
 
 
+_NOT_SENT = "[type=button], [type=submit], [type=image], [type=reset], [disabled]"
+"""Form fields that a browser leaves out when another control sends the form."""
+
+
 class NovusAgenda(GridFetcher):
     grid = "radGridMeetings"
+    fields = f"input:not({_NOT_SENT}, [type=checkbox]:not([checked]), [type=radio]:not([checked])), select, textarea"
     container = "table.rgMasterTable, #meetings, [id*='rptMeetings' i], [id*='radGridMeetings' i]"
     rows = ", ".join(
         (
@@ -60,6 +69,8 @@ class NovusAgenda(GridFetcher):
     def __init__(self, site: Site, client: RateLimitedClient) -> None:
         super().__init__(site, client)
         self._list = _LISTS[0]
+        self._is_complete = True
+        """Whether the list has all years that the site wants."""
 
     @classmethod
     def check(cls, extra: Mapping[str, Any]) -> None:
@@ -74,12 +85,31 @@ class NovusAgenda(GridFetcher):
 
     async def documents(self) -> AsyncIterator[DocumentRef]:
         for meeting_type in _meeting_types(self.site.extra):
-            for dates in _RANGES:
-                query: dict[str, str | int] = {} if meeting_type is None else {"MeetingType": str(meeting_type)}
-                page = await self._get_list({**query, "Date": dates})
+            query: dict[str, str | int] = {} if meeting_type is None else {"MeetingType": str(meeting_type)}
+            async for page in self._pages(query):
                 async for row in self.grid_rows(page):
                     for ref in self.once(prefer_pdf(self._parse(row))):
                         yield ref
+
+    async def _pages(self, query: Mapping[str, str | int]) -> AsyncIterator[HttpResponse]:
+        """The first page of each range of dates: of each year, or of the fixed ranges if the list shows other days."""
+        for first, last in self.years():
+            dates = {"Date": "cus", "From": f"{first:%m/%d/%Y}", "To": f"{last:%m/%d/%Y}"}
+            try:
+                page = await self._get_list({**query, **dates})
+            except DownloadRefused as error:
+                logger.info("%s: no list with a range of dates: %s", self.site.subdomain, error)
+                self._list = _LISTS[0]
+                break
+            yield page
+            shown = {name.rpartition("radCalendar")[2]: value for name, value in (await self.form_fields(page)).items()}
+            if (shown.get("From"), shown.get("To")) != (str(first), str(last)):
+                break
+        else:
+            return
+        self._is_complete = False
+        for name in _RANGES:
+            yield await self._get_list({**query, "Date": name})
 
     async def _get_list(self, query: Mapping[str, str | int]) -> HttpResponse:
         try:
@@ -112,7 +142,7 @@ class NovusAgenda(GridFetcher):
                 )
 
     def covers(self, tracked: TrackedDocument) -> bool:
-        return super().covers(tracked) and tracked.date >= self.today - _RANGE
+        return super().covers(tracked) and (self._is_complete or tracked.date >= self.today - _RANGE)
 
 
 def _meeting_types(extra: Mapping[str, Any]) -> list[object]:

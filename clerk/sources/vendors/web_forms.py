@@ -25,7 +25,8 @@ class GridFetcher(PortalFetcher):
     container: ClassVar[str] = _GRID
     rows: ClassVar[str] = GRID_ROWS
     links: ClassVar[str] = ""
-    """See `Fetcher.parse_rows`."""
+    fields: ClassVar[bool | str] = True
+    """See `Fetcher.parse_rows`. The fields are sent with an event."""
 
     async def grid_rows(self, page: HttpResponse) -> AsyncIterator[Row]:
         """The rows of all pages of a grid."""
@@ -34,7 +35,7 @@ class GridFetcher(PortalFetcher):
             rows = (await self.parse_rows(page, self.rows, self.container, links=self.links)).rows
             for row in rows:
                 yield row
-            pager = await self.parse_rows(page, _PAGER, self.container, fields=True, required=False)
+            pager = await self.parse_rows(page, _PAGER, self.container, fields=self.fields, required=False)
             following = self._next_page(pager)
             further = {row.text for row in rows} - seen
             if following is None or not further:
@@ -44,7 +45,7 @@ class GridFetcher(PortalFetcher):
         raise SourceUnreadable(f"{page.url[:200]} has more than {MAX_PAGES:,} pages")
 
     async def form_fields(self, page: HttpResponse) -> Mapping[str, str]:
-        return (await self.parse_rows(page, _PAGER, self.container, fields=True)).fields
+        return (await self.parse_rows(page, _PAGER, self.container, fields=self.fields)).fields
 
     async def post_event(
         self,
