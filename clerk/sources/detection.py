@@ -173,7 +173,7 @@ class _Detector:
         several = BUILT_IN[match.scraper].recognition.several
         known = self.found.get(_key(match))
         if known is None:
-            if extra and len(self.found) < _MAX_CANDIDATES:
+            if (extra or match.place == Place.DOCUMENT) and len(self.found) < _MAX_CANDIDATES:
                 self.found[_key(match)] = Candidate(match.scraper, extra, confidence, [evidence], match.base)
             return
         known.confidence = _better(known.confidence, confidence)
@@ -253,7 +253,9 @@ class _Detector:
                 self._add(match, Confidence.CERTAIN, evidence)
             return
         parts = urlsplit(page.url)
-        base = f"{parts.scheme}://{parts.netloc}"
+        # A portal without paths of its own is the page itself.
+        path = "" if recognition.start or recognition.paths else parts.path.rstrip("/")
+        base = f"{parts.scheme}://{parts.netloc}{path}"
         assumed = AddressMatch(label, Place.PATH, base, {recognition.base: base})
         self._add(assumed, Confidence.LIKELY, f"{evidence}; that the portal is {base} is an assumption")
 
@@ -375,7 +377,9 @@ class _Detector:
 
     def _ranked(self) -> list[Candidate]:
         given = {_key(match) for match in match_vendors(self.url)}
-        candidates = dict(self.found)
+        # A stored document that does not name the portal is no second portal.
+        named = {scraper for (scraper, _), candidate in self.found.items() if candidate.extra}
+        candidates = {key: each for key, each in self.found.items() if each.extra or key[0] not in named}
         is_given = any(each.confidence == "certain" for key, each in candidates.items() if key in given)
         scrapers = {scraper for scraper, _ in candidates}
         likely = {

@@ -25,7 +25,7 @@ class Place(StrEnum):
     HOST = "host"
     """A host of the vendor that is a town's portal."""
     DOCUMENT = "document"
-    """A host that stores documents of many towns: it names the town, not its portal."""
+    """A host that stores documents of many towns: it may name the town, but not its portal."""
     PATH = "path"
     """A path that the vendor uses, on any host. Others may use it too."""
 

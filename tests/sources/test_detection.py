@@ -62,6 +62,7 @@ ADDRESSES: list[tuple[str, str, dict[str, Any]]] = [
         {"page": "https://meetings.municode.com/PublishPage/index?cid=CPTX&ppid=0"},
     ),
     ("https://meetings.municode.com/PublishPage?ppid=0&cid=CPTX", "municode", {"page": "https://meetings.municode.com/PublishPage?ppid=0&cid=CPTX"}),
+    ("https://legacy-springfield.teammunicode.com/meetings", "municode", {"portal": "https://legacy-springfield.teammunicode.com/meetings"}),
     ("https://springfield.civicclerk.com/Web/Player.aspx?id=1", "civicclerk", {"client": "springfield"}),
     ("https://council.escribemeetings.com/Meeting.aspx?Id=1", "escribe", {"portal": "https://council.escribemeetings.com"}),
 ]  # fmt: skip
@@ -261,6 +262,20 @@ def test_an_address_in_a_script_is_evidence_of_a_marked_page(http: HttpClient, w
     assert [(each.scraper, each.extra) for each in detection.candidates] == [
         ("granicus", {"client": "weho", "views": 31})
     ]
+
+
+def test_the_list_of_municode_on_a_host_of_the_town_is_the_portal(http: HttpClient, web: Web) -> None:
+    agenda = "https://mccmeetings.blob.core.usgovcloudapi.net/springfieldil-pubu/MEET-Agenda-1.pdf"
+    web.serve_html(
+        "/meetings",
+        f"""<table class="views-table"><tr><td data-th="Meeting">Council</td>
+        <td class="views-field views-field-field-agendas" data-th="Agenda"><a href="{agenda}">PDF</a></td></tr></table>""",
+    )
+    detection = run(http, f"{web.url}/meetings?page=2")
+    assert summary(detection)[0] == ("municode", "likely")
+    assert detection.as_dict()["extra"] == {"portal": f"{web.url}/meetings"}
+    web.serve_html("/", f"<a href='{agenda}'>Agenda</a>")
+    assert run(http, f"{web.url}/").as_dict()["missing"] == ["client"], "the folder's name is not that of the portal"
 
 
 def test_a_page_about_meetings_is_followed(http: HttpClient, web: Web) -> None:

@@ -348,12 +348,23 @@ CARDS = """<div class="view-content"><div class="views-row"><h4>Parks Board</h4>
 <a href="https://meetings.municode.com/adaHtmlDocument/index?cc=TOWN&me={guid}">Agenda (HTML)</a></div></div>"""
 
 
+BOXES = """<div class="view-content"><div class="views-row"><div class="views-field views-field-field-smart-date"><time datetime="2026-01-21T00:00:00Z">Tue, January 20 2026, 7pm</time></div>
+<div class="views-field views-field-title"><a href="/page/1">City Commission</a></div><div class="views-field views-field-nothing-1"><a href="/files/agenda.pdf">Agenda</a> <a href="/files/amended.pdf">Amended agenda</a></div></div>
+<div class="views-row"><div class="views-field views-field-nothing-1"><a href="/files/minutes.pdf">Minutes</a></div><div class="views-field-title views-field">Planning Board</div><div class="views-field views-field-field-smart-date">January 21, 2026</div></div></div>"""
+
+
 def test_municode(web: Web) -> None:
     for page, expected in (
         (MUNICODE, [("Town Council", "2026-01-12", "agenda"), ("Town Council", "2026-01-12", "minutes")]),
         (CARDS, [("Parks Board", "2026-01-14", "agenda")]),
+        (
+            BOXES,
+            [("City Commission", "2026-01-20", "agenda")] * 2 + [("Planning Board", "2026-01-21", "minutes")],
+        ),
     ):
         assert list_page(web, "municode", "/", page.format(guid="b" * 32), {"portal": web.url}).documents == expected
+    with pytest.raises(SourceUnreadable, match=r"no table\.mcm.* in the answer of"):
+        list_page(web, "municode", "/", "<table><tr><td>Sign in</td></tr></table>", {"portal": web.url})
     # Newer addresses have `index`, a page of their own, and no GUID.
     address = f"{web.url}/PublishPage/index?ppid=0&p=-1&cid=CPTX"
     listed = list_page(web, "municode", "/PublishPage/index", MUNICODE.format(guid="c" * 32), {"page": address})

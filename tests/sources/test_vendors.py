@@ -235,7 +235,7 @@ MUNICODE_PORTAL = """<table class="views-table"><thead><tr><th>Date<th>Meeting<t
 
 def test_the_portal_of_municode(web: Web) -> None:
     first = MUNICODE_PORTAL.format(day=DAY, url=web.url, guid="a" * 32)
-    web.routes["/m/"] = lambda request: Reply(b"<p>No results</p>" if "page" in request.query else first.encode())
+    web.routes["/m"] = lambda request: Reply(b"<p>No results</p>" if "page" in request.query else first.encode())
     refs = list_offline("municode", {"client": "town-il", "portal": f"{web.url}/m"}).refs
     assert [(ref.meeting, ref.date, ref.kind, ref.media_type) for ref in refs] == [
         ("Regular Council Meeting", DAY, "agenda", PDF)

@@ -14,8 +14,9 @@ from clerk.sources.recognition import Recognition
 from clerk.sources.rows import Row, RowLink
 from clerk.sources.vendors.portal import MAX_PAGES, PortalFetcher, day_of, kind_of, name_of, prefer_pdf
 
-_CONTAINER = "table.mcm, table.views-table, .view-content, .view-empty, table"
-_ROWS = "tr:not(:has(tr))"
+_CONTAINER = "table.mcm, table.div-table, table.views-table, .view-content, .view-empty"
+_ROWS = "tr:not(:has(tr)), .views-row:not(:has(.views-row)):not(:has(tr))"
+_CELLS = "td, th, .views-field"
 _LINKS = r"MEET-[A-Za-z]+-([0-9a-f]{32})|adaHtmlDocument\b.*[?&]me=([0-9a-f]{32})"
 _STORED = re.compile(r"MEET-(?P<kind>[A-Za-z]+)-(?P<guid>[0-9a-f-]{32,36})", re.IGNORECASE)
 _PAGE = re.compile(r"/adaHtmlDocument\b|\.html?$", re.IGNORECASE)
@@ -35,9 +36,11 @@ class Municode(PortalFetcher):
             r"(?P<client>[a-z0-9-]+)\.municodemeetings\.com/",
             r"(?P<page>meetings\.municode\.com/PublishPage(?:/index)?\?(?=.*\bcid=)(?=.*\bppid=).+?)(?:&p=-?\d+)?$",
             r"meetings\.municode\.com/",
+            r"(?P<portal>[a-z0-9-]+\.teammunicode\.com/meetings)",
         ),
-        documents=(r"mccmeetings[a-z]*\.blob\.core\.usgovcloudapi\.net/(?P<client>[a-z0-9-]+)-pubu/",),
-        markers=("table.mcm",),
+        # Their folders have a code of the town, which is not the name of its portal.
+        documents=(r"mccmeetings[a-z]*\.blob\.core\.usgovcloudapi\.net/[a-z0-9-]+-pubu/",),
+        markers=("table.mcm", ".views-table td.views-field-field-agendas", ".views-table td.views-field-field-packets"),
     )
     host_interval = 15.0
 
@@ -50,15 +53,13 @@ class Municode(PortalFetcher):
     async def documents(self) -> AsyncIterator[DocumentRef]:
         extra = self.site.extra
         embedded = str(extra.get("page") or "")
-        address = (
-            _without_page(embedded)
-            or str(extra.get("portal") or f"https://{extra.get('client')}.municodemeetings.com").rstrip("/") + "/"
-        )
+        portal = str(extra.get("portal") or f"https://{extra.get('client')}.municodemeetings.com").rstrip("/")
+        address = _without_page(embedded) or (portal if urlsplit(portal).path else f"{portal}/")
         seen: set[str] = set()
         for number in range(MAX_PAGES):
             query = {"p": number + 1} if embedded else {"page": number}
             page = await self.client.get_page(address, query if number or embedded else None)
-            rows = (await self.parse_rows(page, _ROWS, _CONTAINER, required=number == 0, links=_LINKS)).rows
+            rows = (await self.parse_rows(page, _ROWS, _CONTAINER, _CELLS, required=number == 0, links=_LINKS)).rows
             # Beyond the last page there is no table, or the last page again.
             further = {row.text for row in rows} - seen
             if not further:
