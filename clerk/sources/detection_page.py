@@ -20,6 +20,8 @@ from clerk.sources.vendors import BUILT_IN
 
 MAX_REQUESTS = 12
 """Of one detection, with redirects."""
+_ENTRIES = 5
+"""Of a JSON answer that are looked at. The first one may lack fields that are empty."""
 _JSON_ADDRESS = re.compile(r"https?:(?:\\?/){2}[^\s\"<>]{4,500}", re.IGNORECASE)
 _MARKERS = {label: fetcher.recognition.markers for label, fetcher in BUILT_IN.items() if fetcher.recognition.markers}
 
@@ -31,7 +33,7 @@ class Page:
     url: str
     references: PageReferences | None = None
     fields: frozenset[str] = frozenset()
-    """The names of the fields of its first entry."""
+    """The names of the fields of its first entries."""
 
 
 class PageReader:
@@ -86,12 +88,12 @@ def _addresses_in(text: str) -> PageReferences:
 
 
 def _entry_fields(content: bytes) -> frozenset[str]:
-    """The names of the fields of the first entry of a list, or of a list in an object."""
+    """The names of the fields of the first entries of a list, or of a list in an object."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):
         return frozenset()
     if isinstance(value, Mapping):
-        value = next((each for each in value.values() if isinstance(each, list)), [])
-    first = value[0] if isinstance(value, list) and value else None
-    return frozenset(map(str, first)) if isinstance(first, Mapping) else frozenset()
+        value = next((each for each in value.values() if isinstance(each, list) and each), [])
+    entries = [entry for entry in value[:_ENTRIES] if isinstance(entry, Mapping)] if isinstance(value, list) else []
+    return frozenset(str(name) for entry in entries for name in entry)

@@ -278,6 +278,12 @@ def test_the_list_of_municode_on_a_host_of_the_town_is_the_portal(http: HttpClie
     assert run(http, f"{web.url}/").as_dict()["missing"] == ["client"], "the folder's name is not that of the portal"
 
 
+def test_an_answer_is_recognised_although_its_first_entry_lacks_fields(http: HttpClient, web: Web) -> None:
+    events = [{"id": 1}, {"id": 2, "eventName": "Council", "publishedFiles": []}]
+    web.serve_json("/answer", {"messages": [], "value": events})
+    assert summary(run(http, f"{web.url}/answer"))[0][0] == "civicclerk"
+
+
 def test_a_page_about_meetings_is_followed(http: HttpClient, web: Web) -> None:
     web.serve_html("/", "<a href='/government/meetings'>Council meetings</a><a href='/parks'>Parks</a>")
     web.serve_html("/government/meetings", "<a href='https://springfield.civicweb.net/Portal/'>Agendas</a>")

@@ -461,6 +461,52 @@ def test_civicclerk_events_without_files(web: Web) -> None:
         list_json(web, "civicclerk", "/v1/Events", {"value": [{**event, "hasAgenda": True}]}, extra)
 
 
+def test_civicclerk_files_without_names_and_pages_with_relative_addresses(web: Web) -> None:
+    event = {
+        "id": 1,
+        "eventName": "<b>Council</b> - CANCELLED",
+        "eventDate": None,
+        "startDateTime": "2026-01-12T17:30:00Z",
+    }
+    files = [
+        *({"fileId": 1, "type": None, "name": None, "fileType": kind} for kind in ([], {}, None)),
+        {"fileId": "2", "type": "", "fileType": "4"},
+        {"fileId": 3, "type": "Other", "name": "Addendum"},
+        {"fileId": 4, "fileType": 1},
+    ]
+    pages = [{"value": [{**event, "publishedFiles": files}], "@odata.nextLink": "Events?$skiptoken=2"}, {"value": []}]
+    web.routes["/v1/Events"] = lambda request: Reply(json.dumps(pages["$skiptoken" in request.query]).encode())
+    listed = list_offline("civicclerk", {"api": f"{web.url}/v1"}, TODAY)
+    assert listed.documents == [("Council", "2026-01-12", kind) for kind in ("minutes", "agenda", "agenda")]
+    web.serve_json("/v1/Events", {"value": [], "@odata.nextLink": f"{web.url}/v1/Events?$skiptoken=2"})
+    with pytest.raises(SourceUnreadable, match="names itself as the next page"):
+        list_offline("civicclerk", {"api": f"{web.url}/v1"}, TODAY)
+
+
+def test_boarddocs_with_committees_to_choose_from_and_pages_without_text(web: Web) -> None:
+    base = "/il/town/Board.nsf"
+    web.serve_html(
+        f"{base}/Public",
+        '<select id="committees"><option value="BRD222222222222">School Committee</option></select><div committeeid="AB12CD34EF56"></div>',
+    )
+    meetings = [
+        {"unique": "MEETING00001", "name": "Regular Meeting @ 6:30 p.m.", "numberdate": "20260112190000"},
+        {"unique": "MEETING00002", "name": "Retreat (CANCELED)", "numberdate": "2026-01-20T19:00:00"},
+        {},
+    ]
+    web.routes[f"{base}/BD-GetMeetingsList"] = lambda request: Reply(
+        json.dumps(meetings[:1] if request.form["current_committee_id"][0] == "A" else meetings[1:]).encode()
+    )
+    minutes = {"MEETING00001": b"<p>Minutes</p>", "MEETING00002": b"<div class='minutes'> &nbsp; </div>"}
+    web.routes[f"{base}/BD-GetMinutes"] = lambda request: Reply(minutes[request.form["id"]])
+    listed = list_page(web, "boarddocs", "/", "", {"portal": web.url, "path": "il/town"})
+    assert listed.documents == [
+        ("Regular Meeting", "2026-01-12", "agenda"),
+        ("Regular Meeting", "2026-01-12", "minutes"),
+        ("School Committee", "2026-01-20", "agenda"),
+    ]
+
+
 def test_civicweb_dates_with_the_day_first(web: Web) -> None:
     service = "/Services/MeetingsService.svc/meetings"
     web.serve_json(f"{service}/3/meetingDocuments", [{"Id": 31, "DocumentType": 2}, {"Id": 32, "DocumentType": 7}])

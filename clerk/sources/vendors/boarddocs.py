@@ -24,12 +24,13 @@ _PATH = re.compile(r"[A-Za-z0-9_-]{1,50}/[A-Za-z0-9_-]{1,50}")
 _ID = re.compile(r"[A-Za-z0-9]{6,40}")
 _COMMITTEES = (
     re.compile(
-        r"""<a\b(?P<tag>[^<>]{0,500}\bcommitteeid\s{0,9}=\s{0,9}["']?(?P<id>[A-Z0-9]{8,16})\b[^<>]{0,500})>(?P<name>[^<>]{0,200})<"""
+        r"""<[a-z]{1,10}\b(?P<tag>[^<>]{0,500}\bcommitteeid\s{0,9}=\s{0,9}["']?(?P<id>[A-Z0-9]{8,16})\b[^<>]{0,500})>(?P<name>[^<>]{0,200})<"""
     ),
     re.compile(
-        r"""<option\b(?P<tag>[^<>]{0,200}\bvalue\s{0,9}=\s{0,9}["']?(?P<id>[A-Z0-9]{12})\b[^<>]{0,200})>(?P<name>[^<>]{0,200})<"""
+        r"""<option\b(?P<tag>[^<>]{0,200}\bvalue\s{0,9}=\s{0,9}["']?(?P<id>[A-Z0-9]{12,16})\b[^<>]{0,200})>(?P<name>[^<>]{0,200})<"""
     ),
 )
+_TAG = re.compile(r"<[^<>]{0,2000}>")
 _LABEL = re.compile(r"""\baria-label\s{0,9}=\s{0,9}["'](?P<label>[^"'<>]{1,200})["']""")
 _METHODS = {"agenda": "Download-AgendaDetailed", "minutes": "BD-GetMinutes"}
 _HEADERS = {"X-Requested-With": "XMLHttpRequest"}
@@ -49,7 +50,7 @@ class BoardDocs(PortalFetcher):
             r"go\.boarddocs\.com/",
         ),
         paths=(r"/(?P<path>[a-z0-9_-]{1,50}/[a-z0-9_-]{1,50})/Board\.nsf",),
-        markers=("#wrap-meeting [theurl]", "a[committeeid]"),
+        markers=("#wrap-meeting [theurl]", "[committeeid]"),
         fields=(frozenset({"unique", "numberdate"}),),
     )
     names = ()
@@ -96,7 +97,9 @@ class BoardDocs(PortalFetcher):
             self.skip_malformed(f"the entry {str(meeting)[:80]!r}", "is not a meeting")
             return
         name = committee_name or body_of(str(meeting.get("name") or ""), self.site.name)
-        day = parse_day(meeting.get("numberdate"))
+        when = str(meeting.get("numberdate") or "")
+        # Some lists have the time after the date: 20260813190000.
+        day = parse_day(when[:8] if when.isdecimal() else when)
         is_past = day is not None and day <= self.today
         for kind, method in _METHODS.items():
             if not self.is_wanted(kind, day) or (kind == "minutes" and not is_past):
@@ -108,7 +111,7 @@ class BoardDocs(PortalFetcher):
             version = ""
             if kind == "minutes" or not is_past:
                 page = await self._request(url)
-                if not page.content.strip():
+                if not _TAG.sub("", page.text).replace("&nbsp;", " ").strip():
                     continue  # not published yet
                 version = hashlib.sha256(page.content).hexdigest()
             yield DocumentRef(url, name, day, kind, key, version, media_type=HTML)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, ClassVar
+from urllib.parse import urljoin
 
 from clerk.documents.media_types import media_type_of
 from clerk.documents.repository import DocumentRef
@@ -20,7 +21,8 @@ from clerk.sources.vendors.portal import (
     require_list,
 )
 
-_KINDS = {1: "agenda", 2: "packet", 4: "minutes"}
+_KINDS = {"1": "agenda", "2": "packet", "4": "minutes"}
+_MAX_ADDRESS = 5000
 
 
 class CivicClerk(PortalFetcher):
@@ -60,7 +62,9 @@ class CivicClerk(PortalFetcher):
             "$orderby": "startDateTime asc, eventName asc",
         }
         url = f"{self.api}/Events"
+        requested: set[str] = set()
         for page in range(MAX_PAGES):
+            requested.add(url)
             answer = await self.client.get_json(url, query if page == 0 else None, headers=self.headers)
             events = answer.get("value") if isinstance(answer, dict) else answer
             for event in self._require_files(require_list(events, url, "an object with the list 'value'"), url):
@@ -69,7 +73,9 @@ class CivicClerk(PortalFetcher):
             following = answer.get("@odata.nextLink") if isinstance(answer, dict) else None
             if not following:
                 return
-            url = str(following)
+            url = urljoin(url, str(following)[:_MAX_ADDRESS])
+            if url in requested:
+                raise SourceUnreadable(f"the answer of {url[:200]} names itself as the next page")
         raise SourceUnreadable(f"{self.api}/Events has more than {MAX_PAGES:,} pages")
 
     def _require_files(self, events: list[Any], url: str) -> list[Any]:
@@ -99,9 +105,8 @@ class CivicClerk(PortalFetcher):
             if not isinstance(file, dict) or not str(number or "").isdecimal():
                 self.skip_malformed(name, f"has a file without fileId: {str(file)[:80]!r}")
                 continue
-            kind = kind_of(str(file.get("type") or ""), str(file.get("name") or "")) or _KINDS.get(
-                file.get("fileType") or 0
-            )
+            names = (str(file.get("type") or ""), str(file.get("name") or ""))
+            kind = kind_of(*names) or _KINDS.get(str(file.get("fileType") or ""))
             if kind is not None and self.is_wanted(kind, day):
                 yield DocumentRef(
                     f"{self.api}/Meetings/GetMeetingFileStream(fileId={number},plainText=false)",
