@@ -168,12 +168,13 @@ class _Detector:
 
     # Candidates
 
-    def _add(self, match: AddressMatch, confidence: Confidence, evidence: str) -> None:
+    def _add(self, match: AddressMatch, confidence: Confidence, evidence: str, *, is_given: bool = False) -> None:
+        """`is_given`: by an address that was given, which names the vendor also if it has none of the settings."""
         extra = _required_extra(match)
         several = BUILT_IN[match.scraper].recognition.several
         known = self.found.get(_key(match))
         if known is None:
-            if (extra or match.place == Place.DOCUMENT) and len(self.found) < _MAX_CANDIDATES:
+            if (extra or is_given or match.place == Place.DOCUMENT) and len(self.found) < _MAX_CANDIDATES:
                 self.found[_key(match)] = Candidate(match.scraper, extra, confidence, [evidence], match.base)
             return
         known.confidence = _better(known.confidence, confidence)
@@ -188,7 +189,7 @@ class _Detector:
             self._suspect(match, f"the path of {redact_url(url)} is one of {_name(match.scraper)}", Confidence.CERTAIN)
         else:
             confidence = Confidence.CERTAIN if match.place == Place.HOST else Confidence.LIKELY
-            self._add(match, confidence, evidence)
+            self._add(match, confidence, evidence, is_given=True)
 
     def _suspect(self, match: AddressMatch, evidence: str, confidence: Confidence) -> None:
         if len(self.suspects) < _MAX_SUSPECTS:

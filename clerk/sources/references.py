@@ -19,6 +19,9 @@ _MAX_TEXT = 200
 _MAX_VALUE = 5000
 _KINDS = {"a": "link", "area": "link", "iframe": "frame", "frame": "frame", "embed": "frame", "object": "frame"}
 _RESOLVED = ("href", "src", "action", "data")
+_LATER = ("data-src", "data-lazy-src", "data-url")
+"""Attributes whose address a script puts into `src` when the frame is scrolled to."""
+_MAX_SCRIPT = 500_000
 _COMPLETE = re.compile(
     r"(?:https?:)?//[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,9}(?::\d{1,5})?(?:[/?][^\s'\"<>\\()]{0,1900})?",
     re.IGNORECASE,
@@ -32,7 +35,7 @@ class Reference:
     """`link`, `frame` (what the page embeds or continues at) or `other`."""
     url: str
     text: str
-    """Of a link, with its title and label."""
+    """Of a link, with its title and label, and of its images."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ def extract_references(url: str, html: str, markers: Mapping[str, list[str]]) ->
 
 
 def _addresses(node: LexborNode, addresses: AddressResolver) -> list[tuple[str, str]]:
-    """Kind and URL of each address in the attributes of an element, also those that its scripts open."""
+    """Kind and URL of each address in the attributes of an element, and in a script."""
     kind = _KINDS.get(node.tag or "", "other")
     found = []
     for name, value in node.attributes.items():
@@ -85,10 +88,15 @@ def _addresses(node: LexborNode, addresses: AddressResolver) -> list[tuple[str, 
             if url := addresses.resolve(value):
                 found.append((kind, url))
         elif "//" in value and (match := _COMPLETE.search(value)) and (url := addresses.resolve(match[0])):
-            found.append((kind if name in _RESOLVED else "other", url))
+            is_frame = kind == "frame" and name in _LATER
+            found.append((kind if name in _RESOLVED or is_frame else "other", url))
+    if node.tag == "script":
+        script = (node.text(deep=True) or "")[:_MAX_SCRIPT].replace("\\/", "/")
+        found += [("other", url) for match in _COMPLETE.finditer(script) if (url := addresses.resolve(match[0]))]
     return found
 
 
 def _text(node: LexborNode) -> str:
-    labels = (node.attributes.get(name) or "" for name in ("title", "aria-label"))
+    labels = [node.attributes.get(name) or "" for name in ("title", "aria-label")]
+    labels += [image.attributes.get("alt") or "" for image in node.css("img[alt]")[:3]]
     return clean_text(" ".join([node.text(deep=True)[:_MAX_VALUE], *labels]), _MAX_TEXT)

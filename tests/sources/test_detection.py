@@ -278,6 +278,47 @@ def test_the_list_of_municode_on_a_host_of_the_town_is_the_portal(http: HttpClie
     assert run(http, f"{web.url}/").as_dict()["missing"] == ["client"], "the folder's name is not that of the portal"
 
 
+PORTAL = "https://springfield.iqm2.com/Citizens/Calendar.aspx"
+ELSEWHERE = {
+    f"<iframe src='about:blank' data-src='{PORTAL}'></iframe>": "certain",
+    f"<a href='{PORTAL}'><img src='m.png' alt='Meeting portal'></a>": "likely",
+    f"<script>window.location = '{PORTAL}'</script>": "possible",
+    "<script type='application/json'>{}</script>".format(
+        '{"url": "https:\\/\\/springfield.iqm2.com\\/Citizens\\/"}'
+    ): "possible",
+}
+
+
+@pytest.mark.parametrize("page", ELSEWHERE)
+def test_a_portal_is_found_wherever_a_page_has_its_address(page: str, http: HttpClient, web: Web) -> None:
+    web.serve_html("/", page)
+    detection = run(http, f"{web.url}/")
+    assert summary(detection) == [("iqm2", ELSEWHERE[page])]
+    assert detection.as_dict()["extra"] == {"client": "springfield"}
+
+
+@pytest.mark.parametrize(
+    ("url", "scraper", "extra", "missing"),
+    [
+        ("https://meetings.municode.com/adaHtmlDocument/index?cc=SPRINGIL&me=1", "municode", {}, "client"),
+        ("https://go.boarddocs.com/", "boarddocs", {}, "path"),
+        ("https://granicus_production_attachments.s3.amazonaws.com/springfield/a.pdf", "granicus", {"client": "springfield"}, "views"),
+    ],
+)  # fmt: skip
+def test_an_address_of_a_vendor_without_all_settings_says_which_are_missing(
+    url: str, scraper: str, extra: dict[str, Any], missing: str, http: HttpClient
+) -> None:
+    result = run(http, url).as_dict()
+    assert (result["vendor"], result["extra"], result["missing"]) == (scraper, extra, [missing])
+    assert result["confidence"] == "possible"
+
+
+def test_the_responsive_list_of_novusagenda_without_pdfs_is_recognised(http: HttpClient, web: Web) -> None:
+    page = """<div id="meetings"><a onClick="javascript:v=window.open('MeetingView.aspx?MeetingID=5&doctype=Agenda','v')">View</a></div>"""
+    web.serve_html("/list.aspx", page)
+    assert summary(run(http, f"{web.url}/list.aspx")) == [("novusagenda", "likely")]
+
+
 def test_an_answer_is_recognised_although_its_first_entry_lacks_fields(http: HttpClient, web: Web) -> None:
     events = [{"id": 1}, {"id": 2, "eventName": "Council", "publishedFiles": []}]
     web.serve_json("/answer", {"messages": [], "value": events})

@@ -68,6 +68,10 @@ class Granicus(PortalFetcher):
             r"(?P<client>(?!legistar)[a-z0-9-]+)\.granicus\.com/.*[?&]view(?:_id)?=(?P<views>\d{1,9})",
             r"(?P<client>(?!legistar)[a-z0-9-]+)\.granicus\.com/",
         ),
+        documents=(
+            r"granicus_production_attachments\.s3\.amazonaws\.com/(?P<client>[a-z0-9-]+)/",
+            r"s3\.amazonaws\.com/granicus_production_attachments/(?P<client>[a-z0-9-]+)/",
+        ),
         paths=(
             r"/(?:ViewPublisher(?:RSS)?|(?:Generated)?AgendaViewer|MinutesViewer|MediaPlayer)\.php\?(?:.*&)?view_id=(?P<views>\d{1,9})",
         ),

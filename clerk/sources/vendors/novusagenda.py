@@ -62,7 +62,12 @@ class NovusAgenda(GridFetcher):
         "NovusAgenda",
         hosts=(r"(?P<client>[a-z0-9-]+)\.novusagenda\.com/",),
         paths=(r"(?P<base>/agendapublic)(?:/|$)",),
-        markers=("[id*='radGridMeetings' i]", "a[href*='DisplayAgendaPDF.ashx?' i]"),
+        markers=(
+            "[id*='radGridMeetings' i]",
+            "a[href*='DisplayAgendaPDF.ashx?' i]",
+            "a[onclick*='MeetingView.aspx?MeetingID=' i]",
+            "a[onclick*='CoverSheet.aspx?ItemID=' i]",
+        ),
         start="/meetingsgeneral.aspx",
     )
 
