@@ -468,8 +468,9 @@ def test_civicclerk_files_without_names_and_pages_with_relative_addresses(web: W
         "eventDate": None,
         "startDateTime": "2026-01-12T17:30:00Z",
     }
+    kinds: list[Any] = [[], {}, None]
     files = [
-        *({"fileId": 1, "type": None, "name": None, "fileType": kind} for kind in ([], {}, None)),
+        *({"fileId": 1, "type": None, "name": None, "fileType": kind} for kind in kinds),
         {"fileId": "2", "type": "", "fileType": "4"},
         {"fileId": 3, "type": "Other", "name": "Addendum"},
         {"fileId": 4, "fileType": 1},
