@@ -92,6 +92,14 @@ GRANICUS = {
         <li><div class="archive-duration">00h 20m</div><div class="archive-name">Regular Meeting</div><div class="archive-date">Jan 7, 2026</div><div class="archive-agenda"><a href="AgendaViewer.php?view_id=3&clip_id=4">Agenda</a></div></li></ol></div>""",
         [("Workshop", "2026-01-14", "agenda"), ("Workshop", "2026-01-14", "minutes"), ("Regular Meeting", "2026-01-07", "agenda")],
     ),
+    "rows with a class of columns": (
+        """<table class="listingTable"><tr class="archive-row"><td>Council</td><td>Jan 6, 2026</td><td><a href="AgendaViewer.php?clip_id=9">Agenda</a></td></tr></table>""",
+        [("Council", "2026-01-06", "agenda")],
+    ),
+    "recordings only": (
+        """<table class="shade"><tr><td class="name">Council</td><td>Dec&nbsp;19,&nbsp;2025</td><td>8&nbsp;hr&nbsp;00&nbsp;min</td><td><a href="javascript:void(0);" onClick="window.open('//x.example/MediaPlayer.php?clip_id=7')">Video</a></td></tr></table>""",
+        [],
+    ),
     "documents that are not stored by Granicus": (
         """<table class="listingTable"><thead><tr><th>Meeting</th><th>Date</th><th>Agenda</th><th>Minutes</th></tr></thead><tbody><tr><td>Council</td><td>1/13/26</td>
         <td><a href="https://town.example/View.ashx?M=A&ID=5">Agenda</a> <a href="https://town.example/MeetingDetail.aspx?ID=5">Details</a></td><td><a href="https://town.example/DocumentCenter/View/12">Draft Minutes</a>

@@ -35,9 +35,10 @@ _ROWS = (
 )
 _CONTAINER = (
     "table.listingTable, table.listingTableUpcoming, tr.listingRow, table#archive, table#upcoming, #granicus, "
-    "#GranicusMainViewContent"
+    "#GranicusMainViewContent, a[onclick*='MediaPlayer.php' i], a[href*='MediaPlayer.php' i]"
 )
-_CELLS = ", ".join(("td, th", *(f"{cell}:not(:has({cell}))" for cell in ("[class*='archive-' i]", "[data-label]"))))
+_BOX = ":is(div, span, p)"
+_CELLS = f"td, th, {_BOX}[class*='archive-' i]:not(:has([class*='archive-' i])), {_BOX}[data-label]"
 """Some towns list meetings in boxes whose classes name the columns: `archive-name`, `archive-date`."""
 _LINKS = r"(?:^|/)(?:Generated)?(?:Agenda|Minutes|Meta|Document)Viewer\.php\?(?:.*&)?(?:clip_id|event_id)=(\d+)"
 _VIEWERS = re.compile(r"/(?P<generated>Generated)?(?P<kind>Agenda|Minutes|Document|Meta)Viewer\.php$", re.IGNORECASE)
@@ -71,6 +72,7 @@ class Granicus(PortalFetcher):
         documents=(
             r"granicus_production_attachments\.s3\.amazonaws\.com/(?P<client>[a-z0-9-]+)/",
             r"s3\.amazonaws\.com/granicus_production_attachments/(?P<client>[a-z0-9-]+)/",
+            r"d3n9y02raazwpg\.cloudfront\.net/(?P<client>[a-z0-9-]+)/",
         ),
         paths=(
             r"/(?:ViewPublisher(?:RSS)?|(?:Generated)?AgendaViewer|MinutesViewer|MediaPlayer)\.php\?(?:.*&)?view_id=(?P<views>\d{1,9})",
