@@ -26,6 +26,12 @@ _COMPLETE = re.compile(
     r"(?:https?:)?//[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,9}(?::\d{1,5})?(?:[/?][^\s'\"<>\\()]{0,1900})?",
     re.IGNORECASE,
 )
+_OPENED_BY_SCRIPT = re.compile(
+    r"(?:\blocation(?:\.href)?\s{0,9}=|\b(?:replace|assign|open)\s{0,9}\(|\bsrc\s{0,9}=)\s{0,9}[\"']"
+    rf"(?P<url>{_COMPLETE.pattern})",
+    re.IGNORECASE,
+)
+"""An address that a script opens, or puts into a frame. Other addresses in scripts are data, such as an article's."""
 _REFRESH = re.compile(r"^\s*\d*\s*[;,]\s*url\s*=\s*['\"]?([^'\"]{1,2000})", re.IGNORECASE)
 
 
@@ -76,7 +82,7 @@ def extract_references(url: str, html: str, markers: Mapping[str, list[str]]) ->
 
 
 def _addresses(node: LexborNode, addresses: AddressResolver) -> list[tuple[str, str]]:
-    """Kind and URL of each address in the attributes of an element, and in a script."""
+    """Kind and URL of each address in the attributes of an element, and of those that a script opens."""
     kind = _KINDS.get(node.tag or "", "other")
     found = []
     for name, value in node.attributes.items():
@@ -91,8 +97,9 @@ def _addresses(node: LexborNode, addresses: AddressResolver) -> list[tuple[str, 
             is_frame = kind == "frame" and name in _LATER
             found.append((kind if name in _RESOLVED or is_frame else "other", url))
     if node.tag == "script":
-        script = (node.text(deep=True) or "")[:_MAX_SCRIPT].replace("\\/", "/")
-        found += [("other", url) for match in _COMPLETE.finditer(script) if (url := addresses.resolve(match[0]))]
+        script = (node.text(deep=True) or "")[:_MAX_SCRIPT].replace("\\/", "/").replace('\\"', '"')
+        opened = (match["url"] for match in _OPENED_BY_SCRIPT.finditer(script))
+        found += [("other", url) for address in opened if (url := addresses.resolve(address))]
     return found
 
 

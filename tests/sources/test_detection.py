@@ -283,9 +283,7 @@ ELSEWHERE = {
     f"<iframe src='about:blank' data-src='{PORTAL}'></iframe>": "certain",
     f"<a href='{PORTAL}'><img src='m.png' alt='Meeting portal'></a>": "likely",
     f"<script>window.location = '{PORTAL}'</script>": "possible",
-    "<script type='application/json'>{}</script>".format(
-        '{"url": "https:\\/\\/springfield.iqm2.com\\/Citizens\\/"}'
-    ): "possible",
+    r"""<script>write('<iframe src=\"https:\/\/springfield.iqm2.com\/Citizens\/Calendar.aspx\">')</script>""": "possible",
 }
 
 
@@ -295,6 +293,12 @@ def test_a_portal_is_found_wherever_a_page_has_its_address(page: str, http: Http
     detection = run(http, f"{web.url}/")
     assert summary(detection) == [("iqm2", ELSEWHERE[page])]
     assert detection.as_dict()["extra"] == {"client": "springfield"}
+
+
+def test_an_address_in_the_data_of_a_script_is_no_evidence(http: HttpClient, web: Web) -> None:
+    article = '{"articleBody": "The agenda is at https://springfield.iqm2.com/Citizens/", "url": "https:\\/\\/springfield.iqm2.com"}'
+    web.serve_html("/", f"<script type='application/ld+json'>{article}</script>")
+    assert summary(run(http, f"{web.url}/")) == []
 
 
 @pytest.mark.parametrize(
