@@ -14,7 +14,19 @@ from tests.conftest import Url
 
 _ROOT = Path(__file__).parents[2]
 _SQL = ("every_function_runs", "views", "site_views", "repairs", "turns")
-_WEB = ("failures", "sites", "site", "overview", "queues", "log", "job", "run_progress", "votes", "skipped_form", "pages")
+_WEB = (
+    "failures",
+    "sites",
+    "site",
+    "overview",
+    "queues",
+    "log",
+    "job",
+    "run_progress",
+    "votes",
+    "skipped_form",
+    "pages",
+)
 _TESTS = [
     *(f"tests/sql/test_{name}.py" for name in _SQL),
     *(f"tests/web/test_{name}.py" for name in _WEB),
