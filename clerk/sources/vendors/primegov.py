@@ -8,12 +8,14 @@ from typing import Any, ClassVar
 
 from clerk.documents.media_types import HTML
 from clerk.documents.repository import DocumentRef
+from clerk.errors import SourceUnreadable
 from clerk.sources.recognition import Recognition
 from clerk.sources.vendors.portal import (
     PortalFetcher,
     body_of,
     first_day_of,
     kind_of,
+    parse_number,
     prefer_pdf,
     require_field,
     require_list,
@@ -53,8 +55,11 @@ class PrimeGov(PortalFetcher):
 
     async def _list_years(self) -> list[int]:
         years = await self._get_list("GetArchivedMeetingYears", {})
+        found = {number for year in years if (number := parse_number(year)) is not None and 1900 < number < 2200}
+        if years and not found:
+            raise SourceUnreadable(f"no year in the answer of {self.portal}: GetArchivedMeetingYears")
         first = self.first_day.year if self.first_day else 0
-        return sorted({int(year) for year in years if str(year).isdecimal() and first <= int(year) < 2200})
+        return sorted(year for year in found if year >= first)
 
     async def _list_documents(self, method: str, query: Mapping[str, str | int]) -> list[DocumentRef]:
         meetings = await self._get_list(method, query)
@@ -83,8 +88,8 @@ class PrimeGov(PortalFetcher):
             kind = kind_of(str(document.get("templateName") or "")) if isinstance(document, dict) else None
             if not isinstance(document, dict) or kind is None or not self.is_wanted(kind, day):
                 continue
-            template, form = document.get("templateId"), document.get("compileOutputType")
-            if form not in (_PDF, _PAGE) or not isinstance(template, int):
+            template, form = (parse_number(document.get(field)) for field in ("templateId", "compileOutputType"))
+            if form not in (_PDF, _PAGE) or template is None:
                 continue
             key = f"primegov meeting {meeting.get('id')} template {template}"
             if form == _PAGE:
