@@ -390,3 +390,51 @@ def test_a_town_that_embeds_a_portal_of_onbase_on_its_own_host(http: HttpClient,
     web.serve_html("/", f'<iframe src="{web.url}/251agendaonline/"></iframe>')
     web.serve_html("/251agendaonline/Meetings/Search", ONBASE_SCRIPT)
     assert summary(run(http, f"{web.url}/")) == [("onbase", "certain")]
+
+
+AGENDA_CENTER = """<div id="agendaCenter"><a href="/AgendaCenter/Search/">Search</a><div class="listing"><h2 role="button">Public Works</h2>
+<div class="category" id="cat3"><h3 role="button">Engineering Committee</h3><table><thead><tr><th>Agenda</th><th>Minutes</th></tr></thead><tbody>
+<tr class="catAgendaRow"><td><h3 class="noMargin"><a name="_02042026-31"></a><strong><abbr title="February">Feb</abbr> 4, 2026</strong> &mdash; Posted <abbr>Jan</abbr> 30, 2026 10:49 AM</h3>
+<p><a href="/AgendaCenter/ViewFile/Agenda/_02042026-31">Agenda</a></p></td><td><a href="/AgendaCenter/ViewFile/Minutes/_02042026-31"><img alt="Minutes"></a></td></tr>
+<tr class="catAgendaRow"><td><h3>Wednesday, January 7, 2026</h3><p><a href="/AgendaCenter/ViewFile/Agenda/_01072026-30?html=true">Agenda</a></p></td><td></td></tr></tbody></table></div>
+<div class="category" id="cat5"><h3>Water Committee</h3><table><tbody>
+<tr class="catAgendaRow"><td><h3><strong>Jan 6, 2026</strong></h3><p><a href="/AgendaCenter/ViewFile/Agenda/_01062026-29">Agenda</a></p></td><td></td></tr></tbody></table></div></div>
+<div class="listing"><h2>City Council</h2><ul>
+<li><h3>Jan 20, 2026</h3><a href="/AgendaCenter/ViewFile/Agenda/_01202026-28">Agenda</a></li>
+<li><h3>Jan 13, 2026</h3><a href="/AgendaCenter/ViewFile/Agenda/_01132026-27">Agenda</a></li></ul></div></div>"""
+
+
+def test_civicplus_rows_with_a_heading_of_their_own(web: Web) -> None:
+    listed = list_page(web, "civicplus", "/AgendaCenter/Search/", AGENDA_CENTER, {"site": web.url})
+    assert listed.documents == [
+        ("Engineering Committee", "2026-02-04", "agenda"),
+        ("Engineering Committee", "2026-02-04", "minutes"),
+        ("Engineering Committee", "2026-01-07", "agenda"),
+        ("Water Committee", "2026-01-06", "agenda"),
+        ("City Council", "2026-01-20", "agenda"),
+        ("City Council", "2026-01-13", "agenda"),
+    ]
+
+
+def test_civicplus_date_instead_of_a_category(web: Web) -> None:
+    page = """<div class="listing"><h2>1/13/2026</h2><a href="/AgendaCenter/ViewFile/Agenda/_01132026-27">Agenda</a></div>"""
+    listed = list_page(web, "civicplus", "/AgendaCenter/Search/", page, {"site": web.url})
+    assert [(day, kind) for _, day, kind in listed.documents] == [("2026-01-13", "agenda")]
+    assert find_date(listed.documents[0][0]) is None
+
+
+def test_civicplus_page_that_only_links_to_the_agenda_center(web: Web) -> None:
+    page = '<ul><li><a href="/AgendaCenter">Agenda Center</a></li></ul><h1>Page not found</h1>'
+    with pytest.raises(SourceUnreadable, match="not an AgendaCenter page"):
+        list_page(web, "civicplus", "/AgendaCenter/Search/", page, {"site": web.url})
+
+
+def test_legistar_packet(web: Web) -> None:
+    page = """<form><input type="hidden" name="__VIEWSTATE" value="x"><table class="rgMasterTable" id="ctl00_gridCalendar_ctl00"><thead><tr><th>Name</th><th>Meeting Date</th><th>Meeting Topic</th><th>Agenda</th><th></th></tr></thead><tbody>
+    <tr class="rgRow"><td>City Council</td><td>1/13/2026</td><td>Budget</td><td><a href="View.ashx?M=A&amp;ID=5&amp;GUID=X">Agenda</a> <a href="View.ashx?M=PA&amp;ID=5&amp;GUID=X">Full</a></td><td>Not available</td></tr></tbody></table></form>"""
+    extra = {"portal": web.url, "kinds": ["agenda", "packet"]}
+    listed = list_page(web, "legistar-calendar", "/Calendar.aspx", page, extra)
+    assert listed.documents == [
+        ("City Council", "2026-01-13", "agenda"),
+        ("City Council", "2026-01-13", "packet"),
+    ]

@@ -16,7 +16,7 @@ from clerk.sources.vendors.portal import day_of, kind_of, name_of, prefer_pdf, q
 from clerk.sources.vendors.web_forms import GridFetcher
 
 _YEARS_STATE = "ctl00_ContentPlaceHolder1_lstYears_ClientState"
-_KINDS = {"a": "agenda", "aada": "agenda", "m": "minutes", "mada": "minutes"}
+_KINDS = {"a": "agenda", "aada": "agenda", "m": "minutes", "mada": "minutes", "pa": "packet"}
 """By the parameter M of `View.ashx`."""
 _ACCESSIBLE = ("AADA", "MADA")
 _FILE = re.compile(r"/View\.ashx$|\.pdf$", re.IGNORECASE)
@@ -84,8 +84,9 @@ class LegistarCalendar(GridFetcher):
 
 
 def _kind(row: Row, link: RowLink) -> str | None:
+    by_address = _KINDS.get(query_of(link.url).get("m", "").lower())
     named = kind_of(row.column_of(link), link.text, f"{link.title} {link.label}")
-    return named or _KINDS.get(query_of(link.url).get("m", "").lower())
+    return by_address if by_address == "packet" else named or by_address
 
 
 def _is_accessible(row: Row, link: RowLink) -> bool:
