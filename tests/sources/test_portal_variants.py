@@ -15,14 +15,15 @@ from typing import Any
 
 import pytest
 
+from clerk.documents.repository import DocumentRef
 from clerk.errors import DownloadRefused, SourceUnreadable
 from clerk.sources.parse import find_date, remove_dates
 from clerk.sources.vendors import onbase, portal
 from tests.sources.conftest import HttpClient
-from tests.sources.offline import list_offline
+from tests.sources.offline import download_offline, list_offline
 from tests.sources.test_detection import no_internet, run, summary
 from tests.sources.test_other_towns import SINCE, TODAY, list_json, list_page
-from tests.sources.web import Reply, Request, Web
+from tests.sources.web import Reply, Request, Web, pdf
 
 __all__ = ["no_internet"]  # the fixture: pages of these tests name real hosts
 
@@ -438,3 +439,55 @@ def test_legistar_packet(web: Web) -> None:
         ("City Council", "2026-01-13", "agenda"),
         ("City Council", "2026-01-13", "packet"),
     ]
+
+
+def test_primegov_documents_without_a_form_or_template(web: Web) -> None:
+    documents = [
+        {"id": 1, "templateId": 11, "templateName": "Agenda"},
+        {"id": 2, "templateName": "Minutes", "compileOutputType": 1},
+        {"id": 3, "templateId": 12, "templateName": "Council Meeting Materials", "compileOutputType": 1},
+        {"templateName": "Minutes", "compileOutputType": 1},
+        {"id": 5, "templateId": 13, "templateName": "Agenda", "compileOutputType": 2},
+    ]
+    meeting = {"id": 7, "title": "City Council", "dateTime": "2026-01-13T18:00:00", "documentList": documents}
+    web.serve_json("/api/v2/PublicPortal/GetArchivedMeetingYears", [2026])
+    web.serve_json("/api/v2/PublicPortal/ListArchivedMeetings", [meeting])
+    extra = {"portal": web.url, "kinds": ["agenda", "minutes", "packet"]}
+    listed = list_json(web, "primegov", "/api/v2/PublicPortal/ListUpcomingMeetings", [], extra)
+    assert listed.documents == [
+        ("City Council", "2026-01-13", "agenda"),
+        ("City Council", "2026-01-13", "minutes"),
+        ("City Council", "2026-01-13", "packet"),
+    ]
+    assert len(listed.skipped) == 1
+
+
+@pytest.mark.parametrize("form", ["DownloadFileBytes", "ViewDocument", "Invoke", "InvokeAttachment"])
+def test_onbase_ways_to_send_a_document(form: str, web: Web) -> None:
+    """A page that waits, and then a request that depends on the version. The last ones put it into the session."""
+    name = "Council%209%20Agenda.pdf"
+    portal = f"{web.url}/AgendaOnline"
+    web.routes[f"/AgendaOnline/Documents/DownloadFile/{name}"] = Reply(
+        b"<p>Downloading, please wait</p>", headers={"Set-Cookie": "session=7; path=/"}
+    )
+
+    def invoke(request: Request) -> Reply:
+        assert request.method == "POST"
+        assert request.query["meetingId"] == "9"
+        answer = {"DocumentName": "Stream 9.pdf", "MeetingId": 9, "DocumentType": 1, "ItemId": 4, "IsSection": False}
+        return Reply(json.dumps(answer).encode(), headers={"Content-Type": "application/json"})
+
+    def view(request: Request) -> Reply:
+        expected = {"meetingId": "9", "documentType": "1", "itemId": "4", "publishId": "0", "isSection": "false"}
+        is_known = request.query == expected and request.headers.get("cookie") == "session=7"
+        return Reply(pdf("agenda")) if is_known else Reply(status=404)
+
+    if form.startswith("Invoke"):
+        method = "InvokeDownloadAttachment" if form.endswith("Attachment") else "InvokeDownloadMeetingDocument"
+        web.routes[f"/AgendaOnline/Documents/{method}/{name}"] = invoke
+        web.routes["/AgendaOnline/Documents/ViewDocument/Stream%209.pdf"] = view
+    else:
+        web.routes[f"/AgendaOnline/Documents/{form}/{name}"] = Reply(pdf("agenda"))
+    query = "documentType=1&meetingId=9" + ("&isAttachment=True" if form.endswith("Attachment") else "")
+    ref = DocumentRef(f"{portal}/Documents/DownloadFile/{name}?{query}", "Council", TODAY, "agenda", "onbase 9")
+    assert download_offline("onbase", {"portal": portal}, ref) == pdf("agenda")

@@ -8,7 +8,7 @@ import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from datetime import date, timedelta
 from typing import Any, ClassVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from clerk.documents.media_types import PDF_OR_HTML, media_type_of
 from clerk.documents.repository import DocumentRef
@@ -44,7 +44,10 @@ _LINKS = (
 _EMBEDDED = re.compile(r"\bnew\s{1,9}SearchResults\s{0,9}\(\s{0,99}(?=\{)")
 """Newer versions build the list in the browser, from an object in a script."""
 _FILE = re.compile(r"/Documents/(?:DownloadFile|DownloadFileBytes|ViewDocument)\b", re.IGNORECASE)
+_FORM = r"/Documents/(?:DownloadFile|DownloadFileBytes|ViewDocument)/"
 _PAGE = re.compile(r"/Meetings/ViewMeeting\b", re.IGNORECASE)
+_PART = {"itemId": "0", "publishId": "0", "isSection": "false"}
+"""The part of a meeting to which an attachment belongs; the values are those of the meeting itself."""
 _TITLE = re.compile(r"\s*(?:View|Download)\s+(?P<what>.{1,60}?)\s+for\s+(?P<rest>.{1,400})", re.IGNORECASE)
 
 
@@ -160,8 +163,9 @@ class OnBase(PortalFetcher):
                 yield DocumentRef(url, name, day, kind, f"{key} page", media_type=PDF_OR_HTML)
 
     async def download(self, ref: DocumentRef, validators: Validators, sink: Sink) -> FetchResult:
-        """Newer versions answer DownloadFile with a page that requests DownloadFileBytes. A meeting's page only has a
-        frame for its agenda or minutes, which are requested instead; older versions do not have them apart."""
+        """Newer versions answer DownloadFile with a page that requests DownloadFileBytes, or puts the document into
+        the session. A meeting's page only has a frame for its agenda or minutes, which are requested instead; older
+        versions do not have them apart."""
         for url in _addresses(ref.url):
             try:
                 result = await self.client.download(url, validators, sink)
@@ -175,7 +179,37 @@ class OnBase(PortalFetcher):
             except DownloadRefused:
                 pass  # this version does not have that address
             sink.restart()
+        if _FILE.search(urlsplit(ref.url).path) and (view := await self._invoke(ref.url)) is not None:
+            try:
+                result = await self.client.download(view, Validators(), sink)
+                if b"%PDF" in sink.head or sink.head.startswith(b"PK"):
+                    return result
+            except DownloadRefused:
+                pass
+            sink.restart()
         return await self.client.download(ref.url, Validators(), sink)
+
+    async def _invoke(self, url: str) -> str | None:
+        """Ask the server to put a document into the session; returns the address that sends it from there. None: this
+        version does not do that."""
+        portal, _, name = re.split(r"(/Documents/[^/]*/)", url.partition("?")[0], maxsplit=1, flags=re.IGNORECASE)
+        query = query_of(url)
+        wanted = {"meetingId": query.get("meetingid", ""), "documentType": query.get("documenttype", "1")}
+        method = "InvokeDownloadMeetingDocument"
+        if query.get("isattachment", "").lower() == "true":
+            method = "InvokeDownloadAttachment"
+            wanted |= {field: query.get(field.lower(), default) for field, default in _PART.items()}
+        try:
+            answer = await self.client.post(f"{portal}/Documents/{method}/{name}?{urlencode(wanted)}", form={})
+            document = json.loads(answer.content)
+        except (DownloadRefused, ValueError, RecursionError):
+            return None
+        if not isinstance(document, dict) or not document.get("DocumentName"):
+            return None
+        defaults = {**_PART, **wanted}
+        values = {field: document.get(field[:1].upper() + field[1:]) for field in defaults}
+        sent = {field: defaults[field] if value is None else str(value).lower() for field, value in values.items()}
+        return f"{portal}/Documents/ViewDocument/{quote(str(document['DocumentName']), safe='')}?{urlencode(sent)}"
 
 
 def _embedded_meetings(page: HttpResponse) -> list[Any] | None:
@@ -215,7 +249,10 @@ def _addresses(url: str) -> list[str]:
         query = query_of(url)
         document = f"Documents/ViewAgenda?meetingId={query.get('id', '')}&doctype={query.get('doctype', '1')}"
         return [f"{re.split('/Meetings/', url, maxsplit=1, flags=re.IGNORECASE)[0]}/{document}"]
-    return [url, re.sub(r"/Documents/DownloadFile/", "/Documents/DownloadFileBytes/", url, flags=re.IGNORECASE)]
+    forms = (
+        re.sub(_FORM, f"/Documents/{form}/", url, flags=re.IGNORECASE) for form in ("DownloadFileBytes", "ViewDocument")
+    )
+    return list(dict.fromkeys([url, *forms]))
 
 
 def _cell(row: Row, sortable: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import date
 from typing import Any, ClassVar
@@ -23,6 +24,7 @@ from clerk.sources.vendors.portal import (
 
 _PDF, _PAGE = 1, 3
 """Values of `compileOutputType`."""
+_MATERIALS = re.compile(r"\b(?:meeting|agenda) materials\b", re.IGNORECASE)
 
 
 class PrimeGov(PortalFetcher):
@@ -85,11 +87,16 @@ class PrimeGov(PortalFetcher):
 
     def _parse_documents(self, meeting: Mapping[str, Any], title: str, day: date | None) -> Iterator[DocumentRef]:
         for document in meeting.get("documentList") or []:
-            kind = kind_of(str(document.get("templateName") or "")) if isinstance(document, dict) else None
+            kind = _kind(str(document.get("templateName") or "")) if isinstance(document, dict) else None
             if not isinstance(document, dict) or kind is None or not self.is_wanted(kind, day):
                 continue
-            template, form = (parse_number(document.get(field)) for field in ("templateId", "compileOutputType"))
+            # Without a form it is a PDF, which the server can make of each template; without a template it is a file.
+            form = parse_number(document.get("compileOutputType", _PDF))
+            template = parse_number(document.get("templateId", 0))
             if form not in (_PDF, _PAGE) or template is None:
+                continue
+            if template <= 0 and parse_number(document.get("id")) is None:
+                self.skip_malformed(f"a document of meeting {meeting.get('id')}", "has neither templateId nor id")
                 continue
             key = f"primegov meeting {meeting.get('id')} template {template}"
             if form == _PAGE:
@@ -103,3 +110,8 @@ class PrimeGov(PortalFetcher):
                 query = f"compiledMeetingDocumentFileId={document.get('id')}&compileOutputType={_PDF}"
                 key = f"primegov meeting {meeting.get('id')} file {document.get('id')}"
                 yield DocumentRef(f"{self.portal}/Public/CompiledDocument?{query}", title, day, kind, key)
+
+
+def _kind(name: str) -> str | None:
+    """The kind that the name of a template says. `Meeting Materials` are an agenda with its attachments."""
+    return kind_of(name) or ("packet" if _MATERIALS.search(name) else None)
