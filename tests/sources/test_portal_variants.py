@@ -491,3 +491,31 @@ def test_onbase_ways_to_send_a_document(form: str, web: Web) -> None:
     query = "documentType=1&meetingId=9" + ("&isAttachment=True" if form.endswith("Attachment") else "")
     ref = DocumentRef(f"{portal}/Documents/DownloadFile/{name}?{query}", "Council", TODAY, "agenda", "onbase 9")
     assert download_offline("onbase", {"portal": portal}, ref) == pdf("agenda")
+
+
+@pytest.mark.parametrize("slash", ["\\/", "\\u002F", "/"])
+def test_a_portal_in_the_data_of_a_page_that_the_browser_builds_is_possible(
+    slash: str, http: HttpClient, web: Web
+) -> None:
+    address = "https://tillamook-k12.community.diligentoneplatform.com/Portal/MeetingInformation.aspx?Id=5"
+    data = json.dumps({"menu": [{"name": "Board", "link": "LINK"}]}).replace("LINK", address.replace("/", slash))
+    web.serve_html("/", f"<div id='app'></div><script>window.__DATA__={data}</script>")
+    detection = run(http, f"{web.url}/")
+    assert summary(detection) == [("civicweb", "possible")]
+    assert detection.candidates[0].extra == {"portal": "https://tillamook-k12.community.diligentoneplatform.com"}
+    web.serve_html("/", f"<script type='application/ld+json'>{data}</script><script src='/x.js'></script>")
+    assert summary(run(http, f"{web.url}/")) == []
+
+
+def test_paths_in_scripts_are_not_requested(http: HttpClient, web: Web) -> None:
+    other = web.url.replace("127.0.0.1", "localhost")
+    web.serve_html("/", f"<script>var a = '{other}/OnBaseAgendaOnline/Meetings/Search?dropid=4';</script>")
+    assert summary(run(http, f"{web.url}/")) == []
+    assert not any("OnBase" in path for path in web.paths())
+
+
+def test_a_link_to_policies_is_no_sign_of_meetings(http: HttpClient, web: Web) -> None:
+    policies = "https://simbli.eboardsolutions.com/Policy/PolicyListing.aspx?S=36032023"
+    meetings = "https://meetings.boardbook.org/Public/Organization/1559"
+    web.serve_html("/", f"<a href='{policies}'>Board Policies</a><a href='{meetings}'>Board Meetings</a>")
+    assert summary(run(http, f"{web.url}/")) == [("boardbook", "likely"), ("simbli", "possible")]

@@ -43,8 +43,9 @@ class BoardBook(PortalFetcher):
     recognition = Recognition(
         "BoardBook",
         hosts=(
-            r"meetings\.boardbook\.org/Public/\w+/(?P<organization>\d{1,12})",
-            r"(?P<portal>meeting\.(?:sparqdata\.com|boeconnect\.net))/Public/\w+/(?P<organization>\d{1,12})",
+            r"meetings\.boardbook\.org/Public/\w+/(?P<organization>[a-z0-9][\w-]{0,59})",
+            r"meetings\.boardbook\.org/(?:Search/Index/|Documents/\w+/[^?]*\?(?:.*&)?org=)(?P<organization>[a-z0-9][\w-]{0,59})",
+            r"(?P<portal>meeting\.(?:sparqdata\.com|boeconnect\.net))/Public/\w+/(?P<organization>[a-z0-9][\w-]{0,59})",
             r"(?:meetings|v3)\.boardbook\.org/",
         ),
         paths=(r"/Public/(?:Organization|Agenda|Minutes)/(?P<organization>\d{1,12})",),
