@@ -519,3 +519,32 @@ def test_a_link_to_policies_is_no_sign_of_meetings(http: HttpClient, web: Web) -
     meetings = "https://meetings.boardbook.org/Public/Organization/1559"
     web.serve_html("/", f"<a href='{policies}'>Board Policies</a><a href='{meetings}'>Board Meetings</a>")
     assert summary(run(http, f"{web.url}/")) == [("boardbook", "likely"), ("simbli", "possible")]
+
+
+@pytest.mark.parametrize("refusals", [0, 1, 9])
+def test_legistar_calendar_that_does_not_select_the_year(refusals: int, web: Web) -> None:
+    def page(selected: str, rows: str) -> Reply:
+        years = "".join(f'<li class="rcbItem ">{year}</li>' for year in ("All Years", "2026"))
+        return Reply(
+            f"""<form><input type="hidden" name="__VIEWSTATE" value="x"><div id="lstYears_DropDown"><ul>{years}</ul></div>
+            <input name="ctl00$lstYears" type="text" id="ctl00_lstYears_Input" value="{selected}" readonly="readonly">
+            <table class="rgMasterTable" id="ctl00_gridCalendar_ctl00"><thead><tr><th>Name</th><th>Meeting Date</th><th>Agenda</th></tr></thead><tbody>{rows}</tbody></table></form>""".encode()
+        )
+
+    def row(number: int, day: str) -> str:
+        return f'<tr class="rgRow"><td>City Council</td><td>{day}</td><td><a href="View.ashx?M=A&ID={number}">Agenda</a></td></tr>'
+
+    posted: list[str] = []
+
+    def calendar(request: Request) -> Reply:
+        if request.method == "POST":
+            posted.append(request.form["ctl00_ContentPlaceHolder1_lstYears_ClientState"])
+            if len(posted) > refusals:
+                return page("2026", row(1, "1/13/2026") + row(2, "2/10/2026"))
+        return page("This Month", row(2, "2/10/2026"))
+
+    web.routes["/Calendar.aspx"] = calendar
+    listed = list_offline("legistar-calendar", {"portal": web.url, **SINCE}, TODAY)
+    assert len(listed.documents) == (1 if refusals == 9 else 2)
+    assert listed.skipped == (["the calendar of 2026 was answered with another period"] if refusals == 9 else [])
+    assert len(posted) == min(refusals, 1) + 1
