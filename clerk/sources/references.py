@@ -23,13 +23,18 @@ _COMPLETE = re.compile(
     r"(?:https?:)?//[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,9}(?::\d{1,5})?(?:[/?][^\s'\"<>\\()]{0,1900})?",
     re.IGNORECASE,
 )
+_IN_SCRIPT = re.compile(r"https?:(?:\\u002F|\\?/){2}(?:[^\s'\"<>\\()]|\\u002F|\\/){4,500}", re.IGNORECASE)
+_SLASH = re.compile(r"\\u002F|\\/", re.IGNORECASE)
+_NO_DATA = ("ld+json",)
+"""What the page says about itself, such as the text of an article, is no link."""
 _REFRESH = re.compile(r"^\s*\d*\s*[;,]\s*url\s*=\s*['\"]?([^'\"]{1,2000})", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Reference:
     kind: str
-    """`link`, `frame` (what the page embeds or continues at) or `other`."""
+    """`link`, `frame` (what the page embeds or continues at), `script` (in the data from which the browser builds the
+    page) or `other`."""
     url: str
     text: str
     """Of a link, with its title and label."""
@@ -60,6 +65,8 @@ def extract_references(url: str, html: str, markers: Mapping[str, list[str]]) ->
             found[kind, address] = found.get((kind, address)) or text
         if len(found) > MAX_REFERENCES:
             break
+    for address in _script_addresses(parser, MAX_REFERENCES - len(found)):
+        found.setdefault(("script", address), "")
     title = parser.css_first("title")
     return {
         "title": clean_text(title.text() if title else "", _MAX_TEXT),
@@ -87,6 +94,19 @@ def _addresses(node: LexborNode, addresses: AddressResolver) -> list[tuple[str, 
         elif "//" in value and (match := _COMPLETE.search(value)) and (url := addresses.resolve(match[0])):
             found.append((kind if name in _RESOLVED else "other", url))
     return found
+
+
+def _script_addresses(parser: LexborHTMLParser, most: int) -> list[str]:
+    """The complete addresses in inline scripts: of a page that the browser builds, the links are there only."""
+    found: dict[str, None] = {}
+    for node in parser.css("script:not([src])"):
+        if (node.attributes.get("type") or "").lower().endswith(_NO_DATA):
+            continue
+        for match in _IN_SCRIPT.finditer(node.text(deep=True)):
+            if len(found) >= most:
+                return list(found)
+            found.setdefault(_SLASH.sub("/", match[0]))
+    return list(found)
 
 
 def _text(node: LexborNode) -> str:
