@@ -32,6 +32,7 @@ $uv pip install --python /opt/clerk/bin/python --require-hashes --no-build --com
 $uv pip install --python /opt/build/bin/python --require-hashes --no-build -r /tmp/build.txt
 END
 COPY README.md LICENSE ./
+COPY docs docs
 COPY sql sql
 COPY clerk clerk
 RUN /opt/build/bin/python -m hatchling build -t wheel \

@@ -1,4 +1,4 @@
-"""The wheel contains the SQL files and works without a checkout."""
+"""The wheel contains the SQL files and the documentation, and works without a checkout."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from clerk.db.migrations.sqlfiles import SqlFolder, default_folder
+from clerk.web.documentation import names
 
 ROOT = Path(__file__).parents[1]
 
@@ -61,6 +62,11 @@ def test_the_wheel_contains_all_sql_files(unpacked: Path) -> None:
 def test_the_wheel_uses_its_own_sql_files(unpacked: Path) -> None:
     code = "from clerk.db.migrations.sqlfiles import default_folder as f; print(f().root, f().newest)"
     assert run(unpacked, "-c", code) == f"{unpacked}/clerk/_sql {default_folder().newest}\n"
+
+
+def test_the_wheel_serves_its_own_documentation(unpacked: Path) -> None:
+    code = "from clerk.web.documentation import FOLDER, names; print(FOLDER, len(names()))"
+    assert run(unpacked, "-c", code) == f"{unpacked}/clerk/_docs {len(names())}\n"
 
 
 def test_the_command_runs(unpacked: Path) -> None:

@@ -6,6 +6,8 @@ import getpass
 import logging
 import os
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +80,9 @@ def list_remote(settings: config.Settings, site: Site, scraper: str, time_limit:
 def _list(
     settings: config.Settings, connect: Connect | None, site: Site, scraper: str, time_limit: float, quiet: bool
 ) -> SourceListing:
-    # Skipped entries are shown with the listing, so they are not logged as well.
-    logging.getLogger(Fetcher.__module__).setLevel(logging.ERROR)
     try:
-        with ProgressReporter(quiet) as progress:
+        # Skipped entries are shown with the listing, so they are not logged as well.
+        with _log_only_errors(Fetcher.__module__), ProgressReporter(quiet) as progress:
             return list_site(
                 settings,
                 connect,
@@ -93,6 +94,17 @@ def _list(
     except JobError as error:
         problem = f"{site.subdomain}: {scraper} could not be listed ({error.code}: {error})"
         raise SourceFailed(problem, error.remedy) from error
+
+
+@contextmanager
+def _log_only_errors(logger_name: str) -> Iterator[None]:
+    logger = logging.getLogger(logger_name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def show_listing(listing: SourceListing, path: Path | None = None, *, all_reasons: bool = False) -> None:

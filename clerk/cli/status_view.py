@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -10,8 +11,9 @@ from rich.console import Group, RenderableType
 from clerk.cli.output import bar, line, marked, table, text
 from clerk.humanize import format_duration, format_relative, format_time, join_words, one_line_error, pluralize
 from clerk.monitoring import worker_text
-from clerk.monitoring.alert import RUNBOOK, Alert, Severity
+from clerk.monitoring.alert import RUNBOOK, RUNBOOK_ROUTE, Alert, Severity
 from clerk.monitoring.status import PipelineStatus
+from clerk.package_data import data_path
 from clerk.stage_names import stage_name
 
 _MAX_WORKERS = 12
@@ -88,7 +90,17 @@ def _alerts(status: PipelineStatus, alerts: list[Alert]) -> list[RenderableType]
     for alert in alerts:
         color = "red" if alert.severity is Severity.ERROR else "yellow"
         lines += [marked("! ", alert.describe(status.now), color), marked("    → ", alert.remedy)]
-    return [*lines, line(f"  explained in {RUNBOOK}, under {join_words(list(dict.fromkeys(a.kind for a in alerts)))}")]
+    return [*lines, marked("  ", _where_explained(alerts))]
+
+
+def _where_explained(alerts: list[Alert]) -> str:
+    """In a file of the checkout or of the installed package, and on the dashboard."""
+    file, folder = data_path(RUNBOOK), Path.cwd()
+    kinds = join_words(list(dict.fromkeys(alert.kind for alert in alerts)))
+    return (
+        f"explained under {kinds} in {file.relative_to(folder) if file.is_relative_to(folder) else file},"
+        f" and by `clerk dashboard` at {RUNBOOK_ROUTE}"
+    )
 
 
 def _stages(status: PipelineStatus) -> RenderableType:

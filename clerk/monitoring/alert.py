@@ -10,6 +10,9 @@ from typing import Any
 from clerk.humanize import format_timestamp
 
 RUNBOOK = "docs/runbooks/alerts.md"
+"""A path in the repository. The dashboard serves it at the same path."""
+RUNBOOK_ROUTE = "/runbooks/alerts"
+"""A short address of the dashboard."""
 
 
 class Severity(StrEnum):

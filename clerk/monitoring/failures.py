@@ -27,13 +27,13 @@ select coalesce(f.error_code, 'unknown'), f.stage, count(*),
        count(*) filter (where a.age < interval '1 hour'),
        count(*) filter (where a.age >= interval '1 hour' and a.age < interval '24 hours'),
        count(*) filter (where a.age >= interval '24 hours' and a.age < interval '7 days'),
-       count(*) filter (where a.age >= interval '7 days')
+       count(*) filter (where a.age >= interval '7 days' or a.age is null)
 from (
     select error_code, stage, status, subdomain, last_attempt_at from failing_documents
     union all
     select error_code, 'delivery', status, subdomain, last_attempt_at from failing_deliveries
 ) f
-cross join lateral (select clerk_now() - coalesce(f.last_attempt_at, '-infinity') as age) a
+cross join lateral (select clerk_now() - f.last_attempt_at as age) a
 where (%(site)s::text is null or f.subdomain = %(site)s) and (%(stage)s::text is null or f.stage = %(stage)s)
   and (%(error)s::text is null or f.error_code = %(error)s)
 group by 1, 2

@@ -35,10 +35,13 @@ def switch(pointer: ObjectPath, version: str, before_switch: Callable[[], None] 
         return
     if before_switch is not None:
         before_switch()
-    if existing is not None:
-        pointer.replace_content(version.encode(), existing)
-    elif not pointer.create(version.encode()):
-        raise StorageConflict(f"{pointer} was created by another process")
+    try:
+        if existing is not None:
+            pointer.replace_content(version.encode(), existing)
+        elif not pointer.create(version.encode()):
+            raise StorageConflict(f"{pointer} was created by another process")
+    finally:
+        _known.pop(pointer.parent.parent, None)
 
 
 @dataclass

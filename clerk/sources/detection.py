@@ -33,6 +33,8 @@ _ABOUT_MEETINGS = re.compile(
     re.IGNORECASE,
 )
 _FOLLOWED = re.compile(r"agenda|minutes|meeting|actas?\b|proc[eè]s.verba|ordre.du.jour", re.IGNORECASE)
+_OTHER_MODULES = re.compile(r"polic(?:y|ies)", re.IGNORECASE)
+"""What boards have on such systems without having their meetings there."""
 _NO_PAGE = re.compile(r"\.(?:pdf|docx?|xlsx?|jpe?g|png|gif|zip|mp[34]|ics|xml)$", re.IGNORECASE)
 _USUAL_PATHS = ("/AgendaCenter",)
 """Of systems that are part of a town's web site, which its first page may not link to."""
@@ -229,7 +231,7 @@ class _Detector:
         """Links to a portal of the vendor on another host are no mark of the page itself."""
         links = [
             reference.url
-            for reference in (page.references.references if page.references else [])
+            for reference in _in_markup(page)
             if match_address(label, BUILT_IN[label].recognition, reference.url) is not None
         ]
         host = urlsplit(page.url).netloc
@@ -243,8 +245,9 @@ class _Detector:
         if own is not None:
             self._add(own, Confidence.CERTAIN, evidence)
             return
-        references = page.references.references if page.references else []
-        matches = [match for each in references if (match := match_address(label, recognition, each.url)) is not None]
+        matches = [
+            match for each in _in_markup(page) if (match := match_address(label, recognition, each.url)) is not None
+        ]
         complete = [match for match in matches if match.place != Place.DOCUMENT and not _is_incomplete(match)]
         if complete:
             by_portal: dict[tuple[str, str], list[AddressMatch]] = {}
@@ -268,7 +271,7 @@ class _Detector:
             evidence = f"{where} {verb} {redact_url(reference.url)}{label}"
             if match.place == Place.PATH:
                 is_own = reference.kind == "frame" or _is_same_site(page.url, reference.url)
-                if reference.kind != "other":
+                if reference.kind in ("link", "frame"):
                     self._suspect(match, evidence, Confidence.CERTAIN if is_own else Confidence.LIKELY)
             elif match.place == Place.HOST and (reference.kind == "frame" or _is_same_site(page.url, reference.url)):
                 self._add(match, Confidence.CERTAIN, evidence)
@@ -449,5 +452,11 @@ def _is_same_site(first: str, second: str) -> bool:
     return hosts[0] == hosts[1] or any(f".{hosts[n]}".endswith(f".{hosts[1 - n]}") for n in (0, 1))
 
 
+def _in_markup(page: Page) -> list[Reference]:
+    return [each for each in page.references.references if each.kind != "script"] if page.references else []
+
+
 def _is_about_meetings(reference: Reference) -> bool:
-    return _ABOUT_MEETINGS.search(f"{reference.text} {urlsplit(reference.url).path}") is not None
+    text = f"{reference.text} {urlsplit(reference.url).path}"
+    is_other = _OTHER_MODULES.search(text) is not None and _FOLLOWED.search(text) is None
+    return _ABOUT_MEETINGS.search(text) is not None and not is_other

@@ -14,7 +14,12 @@ from clerk.sources.link_parser import Link, LinkParser
 __all__ = ["Link", "find_date", "find_dates", "find_kind", "parse_links", "remove_dates"]
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_MONTH = r"(?P<word>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_FRENCH_MONTHS = {"fév": 2, "fev": 2, "avr": 4, "mai": 5, "juin": 6, "juil": 7, "aoû": 8, "aou": 8, "déc": 12}
+"""Those whose first letters are not those of the English month."""
+_MONTH = (
+    rf"(?P<word>{'|'.join(_FRENCH_MONTHS)}|{'|'.join(_MONTHS)})"
+    r"(?:(?<!mai)[a-zéû]*)?\.?"
+)
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
 _DATES = (
     re.compile(rf"(?<!\d){_YEAR}[-_. /](?P<month>\d\d?)[-_. /](?P<day>\d\d?)(?!\d)"),
@@ -23,7 +28,7 @@ _DATES = (
     re.compile(rf"(?<!\d)(?P<month>\d\d)(?P<day>\d\d){_YEAR}(?!\d)"),
     re.compile(rf"(?<![a-z]){_MONTH}[-_. ]*(?P<day>\d\d?)(?:st|nd|rd|th)?[-_, .]+{_YEAR}(?!\d)", re.IGNORECASE),
     re.compile(rf"(?<![a-z]){_MONTH}(?P<day>\d\d){_YEAR}(?!\d)", re.IGNORECASE),
-    re.compile(rf"(?<!\d)(?P<day>\d\d?)(?:st|nd|rd|th)?[-_. ]*{_MONTH}[-_, .]*{_YEAR}(?!\d)", re.IGNORECASE),
+    re.compile(rf"(?<!\d)(?P<day>\d\d?)(?:st|nd|rd|th|er)?[-_. ]*{_MONTH}[-_, .]*{_YEAR}(?!\d)", re.IGNORECASE),
     re.compile(rf"(?<![a-z0-9]){_YEAR}[-_. ]*{_MONTH}[-_. ]*(?P<day>\d\d?)(?!\d)", re.IGNORECASE),
 )
 _SHORT_YEAR = re.compile(r"(?<!\d)(?P<month>\d\d?)[-_./](?P<day>\d\d?)[-_./](?P<year>\d\d)(?!\d)")
@@ -46,8 +51,8 @@ def _parse_date(match: re.Match[str], day_first: bool) -> date | None:
     year = int(parts["year"])
     year += 2000 if year < 70 else 1900 if year < 100 else 0
     day = int(parts["day"])
-    if word := parts.get("word"):
-        month = _MONTHS.index(word.lower()) + 1
+    if word := (parts.get("word") or "").lower():
+        month = _FRENCH_MONTHS.get(word) or _MONTHS.index(word) + 1
     else:
         month = int(parts["month"])
         if day_first and match.start("month") < match.start("year"):

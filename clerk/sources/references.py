@@ -21,24 +21,22 @@ _KINDS = {"a": "link", "area": "link", "iframe": "frame", "frame": "frame", "emb
 _RESOLVED = ("href", "src", "action", "data")
 _LATER = ("data-src", "data-lazy-src", "data-url")
 """Attributes whose address a script puts into `src` when the frame is scrolled to."""
-_MAX_SCRIPT = 500_000
 _COMPLETE = re.compile(
     r"(?:https?:)?//[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,9}(?::\d{1,5})?(?:[/?][^\s'\"<>\\()]{0,1900})?",
     re.IGNORECASE,
 )
-_OPENED_BY_SCRIPT = re.compile(
-    r"(?:\blocation(?:\.href)?\s{0,9}=|\b(?:replace|assign|open)\s{0,9}\(|\bsrc\s{0,9}=)\s{0,9}[\"']"
-    rf"(?P<url>{_COMPLETE.pattern})",
-    re.IGNORECASE,
-)
-"""An address that a script opens, or puts into a frame. Other addresses in scripts are data, such as an article's."""
+_IN_SCRIPT = re.compile(r"https?:(?:\\u002F|\\?/){2}(?:[^\s'\"<>\\()]|\\u002F|\\/){4,500}", re.IGNORECASE)
+_SLASH = re.compile(r"\\u002F|\\/", re.IGNORECASE)
+_NO_DATA = ("ld+json",)
+"""What the page says about itself, such as the text of an article, is no link."""
 _REFRESH = re.compile(r"^\s*\d*\s*[;,]\s*url\s*=\s*['\"]?([^'\"]{1,2000})", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Reference:
     kind: str
-    """`link`, `frame` (what the page embeds or continues at) or `other`."""
+    """`link`, `frame` (what the page embeds or continues at), `script` (in the data from which the browser builds the
+    page) or `other`."""
     url: str
     text: str
     """Of a link, with its title and label, and of its images."""
@@ -69,6 +67,8 @@ def extract_references(url: str, html: str, markers: Mapping[str, list[str]]) ->
             found[kind, address] = found.get((kind, address)) or text
         if len(found) > MAX_REFERENCES:
             break
+    for address in _script_addresses(parser, MAX_REFERENCES - len(found)):
+        found.setdefault(("script", address), "")
     title = parser.css_first("title")
     return {
         "title": clean_text(title.text() if title else "", _MAX_TEXT),
@@ -82,7 +82,7 @@ def extract_references(url: str, html: str, markers: Mapping[str, list[str]]) ->
 
 
 def _addresses(node: LexborNode, addresses: AddressResolver) -> list[tuple[str, str]]:
-    """Kind and URL of each address in the attributes of an element, and of those that a script opens."""
+    """Kind and URL of each address in the attributes of an element, also those that its scripts open."""
     kind = _KINDS.get(node.tag or "", "other")
     found = []
     for name, value in node.attributes.items():
@@ -96,11 +96,20 @@ def _addresses(node: LexborNode, addresses: AddressResolver) -> list[tuple[str, 
         elif "//" in value and (match := _COMPLETE.search(value)) and (url := addresses.resolve(match[0])):
             is_frame = kind == "frame" and name in _LATER
             found.append((kind if name in _RESOLVED or is_frame else "other", url))
-    if node.tag == "script":
-        script = (node.text(deep=True) or "")[:_MAX_SCRIPT].replace("\\/", "/").replace('\\"', '"')
-        opened = (match["url"] for match in _OPENED_BY_SCRIPT.finditer(script))
-        found += [("other", url) for address in opened if (url := addresses.resolve(address))]
     return found
+
+
+def _script_addresses(parser: LexborHTMLParser, most: int) -> list[str]:
+    """The complete addresses in inline scripts: of a page that the browser builds, the links are there only."""
+    found: dict[str, None] = {}
+    for node in parser.css("script:not([src])"):
+        if (node.attributes.get("type") or "").lower().endswith(_NO_DATA):
+            continue
+        for match in _IN_SCRIPT.finditer(node.text(deep=True)):
+            if len(found) >= most:
+                return list(found)
+            found.setdefault(_SLASH.sub("/", match[0]))
+    return list(found)
 
 
 def _text(node: LexborNode) -> str:

@@ -17,14 +17,17 @@ from starlette.staticfiles import StaticFiles
 
 from clerk.archive.hits import PAGE_ROUTE
 from clerk.errors import ClerkError
+from clerk.monitoring.alert import RUNBOOK_ROUTE
 from clerk.object_storage.path import StoragePath
 from clerk.web.action_executor import ActionExecutor
 from clerk.web.auth import AuthMiddleware
 from clerk.web.db import ReadOnlyPool, SampleQuery
+from clerk.web.documentation import FOLDER as DOCS
 from clerk.web.live_updates import Broadcaster
 from clerk.web.pages import (
     actions,
     document,
+    documentation,
     downloads,
     failures,
     job,
@@ -75,6 +78,9 @@ _ROUTES = [
     Route("/sites/{subdomain:path}/people.csv", votes.show_people_csv),
     Route("/sites/{subdomain:path}/people/{person}", votes.show_person),
     Route("/sites/{subdomain:path}", site.show),
+    Route("/docs/{page:path}.md", documentation.show),
+    Mount("/docs", StaticFiles(directory=DOCS)),  # images, and the files that pages link to
+    Route(RUNBOOK_ROUTE, documentation.show_runbook),
     Route("/metrics", probes.metrics),
     Route("/livez", probes.live),
     Route("/readyz", probes.ready),

@@ -16,7 +16,7 @@ from clerk.archive.selection import select
 from clerk.documents.storage import delete_folder, write
 from clerk.errors import ArchiveDamaged, ArchiveMissing
 from clerk.object_storage.path import StoragePath
-from clerk.publish.versions import NoSuchVersion, SiteVersions
+from clerk.publish.versions import NoSuchVersion, SiteVersions, current_versions
 from tests.archive.helpers import SiteDocuments, rows
 from tests.s3 import BOTH
 
@@ -63,6 +63,15 @@ def test_the_same_content_is_not_published_twice(
     first = published.publish(archive("one"), keep=3)
     assert published.publish(archive("one"), keep=3) == first
     assert len(published.versions()) == 1
+
+
+def test_a_process_sees_its_own_switch_immediately(
+    published: SiteVersions[Any], archive: Callable[[str], StoragePath]
+) -> None:
+    first = published.publish(archive("one"), keep=3)
+    assert current_versions(published.root) == {"springfield": first.name}
+    second = published.publish(archive("two"), keep=3)
+    assert current_versions(published.root) == {"springfield": second.name}
 
 
 def test_a_new_build_does_not_change_the_published_version(

@@ -37,6 +37,9 @@ PAGES = (
     "/log",
     "/search",
     f"/search?q={HIDDEN_WORD}",
+    "/docs/runbooks/alerts.md",
+    "/docs/errors.md",
+    "/docs/dashboard.md",
     "/actions/update?site=springfield",
     "/no-such-page",
 )

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -47,6 +48,17 @@ def test_alerts_come_first_then_stages(connection: psycopg.Connection, clerk_com
     assert result.index("! no worker processes queue ocr: no worker is alive; 4 jobs wait") < result.index("stages")
     (ocr,) = [line.split() for line in result.splitlines() if line.startswith("  OCR ") and "/" in line]
     assert ocr == ["OCR", "1", "0/4"]
+
+
+def test_the_explanation_of_alerts_is_in_an_existing_file(
+    connection: psycopg.Connection, clerk_command: Clerk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    engine.pause_queue(connection, "ocr", "anna")
+    for folder, file in ((ROOT, Path("docs/runbooks/alerts.md")), (tmp_path, ROOT / "docs/runbooks/alerts.md")):
+        monkeypatch.chdir(folder)
+        explained = f"explained under queue_paused in {file}, and by `clerk dashboard` at /runbooks/alerts"
+        assert f"  {explained}\n" in clerk_command("status").out
+        assert "### queue_paused\n" in file.read_text(encoding="utf-8")
 
 
 def test_pipeline_status_is_the_same_command(connection: psycopg.Connection, clerk_command: Clerk) -> None:

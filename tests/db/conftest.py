@@ -87,9 +87,10 @@ OLDER = (15, 16)
 
 
 @pytest.fixture(scope="session", params=OLDER, ids=lambda major: f"postgres-{major}")
-def older_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Url]:
+def older_server(request: pytest.FixtureRequest, server_folder: Path) -> Iterator[Url]:
     binaries = require_binaries(request.param)
-    with running(Server(tmp_path_factory.mktemp("older") / "postgres", binaries=binaries, options=NO_FSYNC)) as url:
+    options = {**NO_FSYNC, "max_wal_size": "256MB"}
+    with running(Server(server_folder / f"postgres-{request.param}", binaries=binaries, options=options)) as url:
         yield url
 
 

@@ -94,9 +94,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return zipfile.ZipFile(file)
 
 
-def test_the_wheel_contains_pages_and_sql(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_contains_pages_sql_and_documentation(wheel: zipfile.ZipFile) -> None:
     names = set(wheel.namelist())
-    for folder, inside in ((ROOT / "clerk" / "web", "clerk/web"), (ROOT / "sql" / "views", "clerk/_sql/views")):
+    for source, inside in (("clerk/web", "clerk/web"), ("sql/views", "clerk/_sql/views"), ("docs", "clerk/_docs")):
+        folder = ROOT / source
         files = {path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
         assert files
         assert {f"{inside}/{path.relative_to(folder).as_posix()}" for path in files} <= names

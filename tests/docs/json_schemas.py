@@ -15,8 +15,11 @@ Schema = dict[str, Any]
 
 FOLDER = Path(__file__).parents[2] / "docs" / "json"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_MAPS = {"broken", "extra", "labels", "outcomes", "problems", "sites", "updated", "violations"}
-"""Objects whose keys are data: names of stages, queues, invariants and labels, fields of a fetcher."""
+_MAPS = {
+    *("broken", "changed", "damaged", "extra", "failed", "labels", "left", "outcomes", "problems", "runs", "sites"),
+    *("turned_into_runs", "units", "updated", "violations"),
+}
+"""Objects whose keys are data: names of stages, queues, sites, invariants and labels, fields of a fetcher or site."""
 
 
 def schema_file(command: str) -> Path:
@@ -67,7 +70,7 @@ def infer(value: Any, name: str = "") -> Schema:
         case list():
             items: Schema | None = None
             for item in value:
-                items = infer(item, name) if items is None else merge(items, infer(item, name))
+                items = infer(item) if items is None else merge(items, infer(item))
             return {"type": "array", "items": items or {}}
     if name in _MAPS:
         values: Schema | None = None

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from tests.publish.helpers import Town
 
 
 @pytest.fixture
-def plugins_dir(tmp_path: Path) -> Path:
+def plugins_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    # Of two versions of a file that are equally long and written within a second, Python would run the first again.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     folder = tmp_path / "plugins"
     folder.mkdir()
     return folder

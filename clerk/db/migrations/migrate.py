@@ -147,15 +147,16 @@ class Migrator:
             self._transaction(lambda: self._execute(self.folder.read("migrator_tables.sql")))
             target = self._target(to, at_least=state.version)
             pending = self.folder.migrations[state.version : target]
-            # Nothing uses a new database yet: its functions, triggers and views are created once, with the last one.
-            is_new = not state.tables
+            # Nothing calls the functions of a database without a migration: they, and the triggers and views, are
+            # created once, with the last one.
+            is_first = state.version == 0
             log_each = self.log if self.verbose or len(pending) <= FEW else _log_nothing
             if log_each is not self.log:
                 self.log(f"applying {len(pending)} migrations …")
             self._upgrade_procrastinate(state, log_each)
             for migration in pending:
                 log_each(f"applying {migration.name}")
-                self._apply(migration, with_objects=not is_new or migration is pending[-1])
+                self._apply(migration, with_objects=not is_first or migration is pending[-1])
             self._transaction(lambda: self._objects.apply(target))
             return steps
 
@@ -215,7 +216,9 @@ class Migrator:
                 self._transaction(lambda: self._execute(self.folder.read("legacy/restore.sql")))
             for migration in reversed(self.folder.migrations[to : state.version]):
                 self.log(f"reverting {migration.name}")
-                self._transaction(lambda m=migration: self._revert(m, with_objects=True))  # type: ignore[misc]
+                # Each keeps the functions and triggers that do not need it. Views are created again with the last one.
+                is_last = migration.version == to + 1
+                self._transaction(lambda m=migration, last=is_last: self._revert(m, with_objects=last))  # type: ignore[misc]
             if to == 0 and state.kind == "ours":
                 self._transaction(self._revert_all)
             return steps

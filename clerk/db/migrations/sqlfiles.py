@@ -11,10 +11,10 @@ import hashlib
 import re
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib import resources
 from pathlib import Path
 
 from clerk.errors import MigrationError
+from clerk.package_data import data_path
 
 KINDS = {"function": "functions", "trigger": "triggers", "view": "views"}
 """Kind → folder, in the order in which they are applied."""
@@ -143,7 +143,4 @@ class SqlFolder:
 
 @cache
 def default_folder() -> SqlFolder:
-    """`sql/` of the checkout, or its copy inside an installed package."""
-    package = Path(str(resources.files("clerk")))
-    installed = package / "_sql"
-    return SqlFolder(installed if installed.is_dir() else package.parent / "sql")
+    return SqlFolder(data_path("sql"))

@@ -23,7 +23,15 @@ _CONTAINER = "table#PublicMeetingsTable, tr.row-for-board, [id*='PublicMeetings'
 _LINKS = r"(?:^|/)Public/(?:Agenda|Minutes|PublicNotice)/[\w-]+\?(?:.*&)?meeting=(\w+)"
 _PAGE = re.compile(r"/Public/(?P<kind>Agenda|Minutes|PublicNotice)/(?=[\w-]+$)", re.IGNORECASE)
 _KINDS = {"agenda": "agenda", "minutes": "minutes", "publicnotice": "notice"}
-_LABEL = re.compile(r"\s*\bMeeting Type:\s*(?P<type>.*)$", re.IGNORECASE)
+_LABEL = re.compile(
+    r"\s*\bMeeting Type:\s*(?P<type>.*?)(?:\s+(?:date )?posted\b.*)?$|\s*\bdate posted\b.*$", re.IGNORECASE
+)
+"""What follows date and name: the type, and when the agenda was posted."""
+_NAME = re.compile(
+    r"^(?:[a-z]{3,10},? )?[a-z]{3,9}\.? \d{1,2}, (?:19|20)\d\d\b[^\u2013\u2014-]{0,200} [\u2013\u2014-] (?P<name>.+)$",
+    re.IGNORECASE,
+)
+"""After date and time, or after what stands for the time: `May 5, 2026 after the hearing - Regular Meeting`."""
 
 
 class BoardBook(PortalFetcher):
@@ -35,12 +43,13 @@ class BoardBook(PortalFetcher):
     recognition = Recognition(
         "BoardBook",
         hosts=(
-            r"meetings\.boardbook\.org/Public/\w+/(?P<organization>\d{1,12})",
-            r"(?P<portal>meeting\.(?:sparqdata\.com|boeconnect\.net))/Public/\w+/(?P<organization>\d{1,12})",
+            r"meetings\.boardbook\.org/Public/\w+/(?P<organization>[a-z0-9][\w-]{0,59})",
+            r"meetings\.boardbook\.org/(?:Search/Index/|Documents/\w+/[^?]*\?(?:.*&)?org=)(?P<organization>[a-z0-9][\w-]{0,59})",
+            r"(?P<portal>meeting\.(?:sparqdata\.com|boeconnect\.net))/Public/\w+/(?P<organization>[a-z0-9][\w-]{0,59})",
             r"(?:meetings|v3)\.boardbook\.org/",
         ),
         paths=(r"/Public/(?:Organization|Agenda|Minutes)/(?P<organization>\d{1,12})",),
-        markers=("table#PublicMeetingsTable",),
+        markers=("table#PublicMeetingsTable", "tr.row-for-board a[href*='/Public/' i]"),
     )
     names = ("organization",)
 
@@ -56,10 +65,13 @@ class BoardBook(PortalFetcher):
         if not files:
             return
         # May 5, 2026 at 4:30 PM - Joint Advisory Committee Meeting Type: Regular
-        title = next((cell.text for cell in row.cells if first_day_of(cell.text)), row.plain)
-        label = _LABEL.search(title)
-        day = first_day_of(title)
-        meeting = body_of(_LABEL.sub("", title)) or body_of(label["type"] if label else "")
+        text = next((cell.text for cell in row.cells if first_day_of(cell.text)), row.plain)
+        label = _LABEL.search(text)
+        title = _LABEL.sub("", text)
+        day = first_day_of(title, text)
+        named = _NAME.match(title)
+        names = (named["name"] if named else "", title, (label["type"] if label else "") or "")
+        meeting = next((body for name in names if (body := body_of(name))), "")
         if not meeting:
             self.skip_malformed(row.text, "has no name", files[0][0].url)
             return

@@ -5,18 +5,30 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from datetime import date, timedelta
+from types import MappingProxyType
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from clerk.documents.repository import DocumentRef, TrackedDocument
 from clerk.errors import SourceUnreadable
 from clerk.sources.fetcher import Fetcher, check_since
-from clerk.sources.parse import Link
+from clerk.sources.http.client import HttpResponse
+from clerk.sources.parse import Link, find_dates
 from clerk.sources.recognition import Recognition
 
 _FILE = re.compile(
     r"/AgendaCenter/ViewFile/(?:Archived)?(?P<kind>Agenda|Minutes)/_?(?P<day>\d{8})-(?P<number>\d+)", re.IGNORECASE
 )
+_ROWS = "tr.catAgendaRow"
+_MEETING = r"/AgendaCenter/ViewFile/(?:Archived)?(?:Agenda|Minutes)/_?\d{8}-(\d+)"
+"""`_FILE` with only the number of the meeting as a group."""
+_PAGE = re.compile(
+    r"AgendaCenter/(?:Search|ViewFile|PreviousVersions|UpdateCategoryList)|(?:id|class)=[\"']?[^\"'<>]{0,99}(?:agendacenter|\blisting\b)",
+    re.IGNORECASE,
+)
+"""What every page of an AgendaCenter has. A link to it in the menu of another page is not enough."""
+_WEEKDAY = re.compile(r"\W*(?:[a-z]{3,6}day)?\W*", re.IGNORECASE)
+_NONE: Mapping[str, str] = MappingProxyType({})
 _LOOKAHEAD = timedelta(days=90)
 _DEFAULT_YEARS = 5
 """Years to list for sites without `since` and start year."""
@@ -69,11 +81,19 @@ class CivicPlus(Fetcher):
                 "dateSelector": "",
             },
         )
-        if "AgendaCenter" not in page.text:
+        links = [link for link in (await self.parse_links(page)).links if _FILE.search(urlsplit(link.url).path)]
+        if not links and _PAGE.search(page.text) is None:
             raise SourceUnreadable(f"{page.url} is not an AgendaCenter page")
-        return list(self._documents((await self.parse_links(page)).links))
+        sections = await self._sections(page) if any(_is_date(link.heading) for link in links) else {}
+        return list(self._documents(links, sections))
 
-    def _documents(self, links: Iterable[Link]) -> Iterator[DocumentRef]:
+    async def _sections(self, page: HttpResponse) -> dict[str, str]:
+        """By URL the nearest heading before the row that contains the link. In newer pages each row has a heading of
+        its own, which is the date of the meeting."""
+        rows = (await self.parse_rows(page, _ROWS, _ROWS, required=False, links=_MEETING)).rows
+        return {link.url: row.section for row in rows for link in row.links if row.section}
+
+    def _documents(self, links: Iterable[Link], sections: Mapping[str, str] = _NONE) -> Iterator[DocumentRef]:
         """Yield the documents of a page of search results, without HTML versions and previous versions."""
         for link in links:
             if (match := _FILE.search(urlsplit(link.url).path)) is None:
@@ -90,11 +110,17 @@ class CivicPlus(Fetcher):
             except ValueError:
                 meeting_date = None
             address = link.url.partition("?")[0].partition("#")[0] + ("?packet=true" if kind == "packet" else "")
-            meeting = link.heading or self.site.name
+            heading = sections.get(link.url, link.heading)
+            meeting = self.site.name if _is_date(heading) else heading or self.site.name
             yield DocumentRef(address, meeting, meeting_date, kind, f"civicplus {match['number']} {kind}")
 
     def covers(self, tracked: TrackedDocument) -> bool:
         return tracked.date >= self.first_day
+
+
+def _is_date(heading: str) -> bool:
+    """Whether it begins with a date, such as `Sep 4, 2024 — Posted Aug 30, 2024 10:49 AM`."""
+    return any(_WEEKDAY.fullmatch(heading, 0, match.start()) for _, match in find_dates(heading))
 
 
 def _split_by_year(first: date, last: date) -> Iterator[tuple[date, date]]:

@@ -13,7 +13,9 @@ from clerk.sources.link_parser import Link
 from clerk.sources.recognition import Recognition
 from clerk.sources.vendors.portal import PortalFetcher, body_of, first_day_of, kind_of
 
-_DOCUMENT = r"[?&]ADID=\d+"
+_DOCUMENT = r"[?&]ADID=\d+|/Archive(?:Center)?/ViewFile/Item/\d+"
+_ITEM = re.compile(r"/ViewFile/Item/(\d+)", re.IGNORECASE)
+"""The file to which `ADID=N` redirects; some lists link it."""
 _ARCHIVE = r"[?&]AMID=\d+"
 _KIND_WORDS = re.compile(
     r"\b(?:(?:agendas?|minutes|packets?)(?:\s*(?:and|&|/|,)\s*(?:agendas?|minutes|packets?))*)\b|\bmeeting$|\barchives?\b",
@@ -48,13 +50,14 @@ class CivicPlusArchive(PortalFetcher):
     async def documents(self) -> AsyncIterator[DocumentRef]:
         address = f"{str(self.site.extra['site']).rstrip('/')}/Archive.aspx"
         archives = dict.fromkeys(_archives(self.site.extra), "") or await self._find_archives(address)
+        is_chosen = bool(self.site.extra.get("archives"))
         for number, name in archives.items():
             page = await self.client.get_page(address, {"AMID": number})
             parsed = await self.parse_links(page, [_DOCUMENT])
             title = name or _TITLE.sub("", parsed.title) or self.site.name
-            if "ADID=" not in page.text and "AMID" not in page.text:
+            if not any(any(link.matches) for link in parsed.links) and "AMID" not in page.text:
                 raise SourceUnreadable(f"no link with ADID= in the answer of {page.url[:200]}")
-            documents = (self._parse(link, title) for link in parsed.links if any(link.matches))
+            documents = (self._parse(link, title, is_chosen) for link in parsed.links if any(link.matches))
             for ref in self.once(ref for ref in documents if ref is not None):
                 yield ref
 
@@ -65,17 +68,29 @@ class CivicPlusArchive(PortalFetcher):
         found = {_query(link.url, "amid"): link.text for link in links if any(link.matches) and link.text}
         if not found:
             raise SourceUnreadable(f"no link with AMID= in the answer of {page.url[:200]}")
-        return {number: name for number, name in found.items() if kind_of(name) in self.kinds}
+        wanted = {number: name for number, name in found.items() if kind_of(name) in self.kinds}
+        if not wanted:
+            names = ", ".join(list(found.values())[:10])
+            raise SourceUnreadable(
+                f"none of the lists in the answer of {page.url[:200]} is named after {' or '.join(sorted(self.kinds))},"
+                f" and 'archives' names none: {names[:300]}"
+            )
+        return wanted
 
-    def _parse(self, link: Link, title: str) -> DocumentRef | None:
-        kind = kind_of(link.text) or kind_of(title)
+    def _parse(self, link: Link, title: str, is_chosen: bool) -> DocumentRef | None:
+        """The document of a link. If neither the link nor the list has a kind, and the site has chosen the list, the
+        document says it."""
+        kind = kind_of(link.text) or kind_of(title) or ""
         day = first_day_of(link.text, link.context)
-        if kind is None or not self.is_wanted(kind, day):
+        if not self.is_wanted(kind or next(iter(self.kinds)), day) or not (kind or is_chosen):
             return None
-        number = _query(link.url, "adid")
-        url = f"{link.url.partition('?')[0]}?ADID={number}"
+        item = _ITEM.search(urlsplit(link.url).path)
+        number = item[1] if item else _query(link.url, "adid")
+        address = link.url.partition("#")[0].partition("?")[0]
+        url = address if item else f"{address}?ADID={number}"
         meeting = body_of(_KIND_WORDS.sub(" ", title)) or self.site.name
-        return DocumentRef(url, meeting, day, kind, f"civicplus archive {number}", name=link.text)
+        origin = "source" if kind else "default"
+        return DocumentRef(url, meeting, day, kind, f"civicplus archive {number}", name=link.text, kind_origin=origin)
 
 
 def _query(url: str, name: str) -> str:

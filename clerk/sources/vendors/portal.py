@@ -47,7 +47,8 @@ _FRENCH = (
 _PACKET = re.compile(r"\bpackage\b|\bpkt\b|\bbackup\b|\bboard ?book\b", re.IGNORECASE)
 _STATUS = (
     r"(?:(?:meeting|has been|is|was|note|notice|of)\s+){0,3}"
-    r"(?:cancell?ed|cancellation(?: notice)?|postponed|rescheduled|revised|amended|updated)"
+    r"(?:cancell?ed|cancellation(?: notice)?|postponed|rescheduled|revised|amended|updated|no meeting"
+    r"|annul[ée]e?|report[ée]e?|modifi[ée]e?|r[ée]vis[ée]e?)"
 )
 _EDGES = " \t-\u2013\u2014:;,.*|/@&"
 _STATUS_AT_EDGE = re.compile(
@@ -57,7 +58,7 @@ _STATUS_AT_EDGE = re.compile(
     rf"|[(\[]{{1,3}}\s?{_STATUS}\b[^()\[\]]{{0,100}}[)\]]{{1,3}}"
     r"|^(?:cancell?ed|postponed|rescheduled) (?=\S)"
     r"| \*{0,3}(?:cancell?ed|postponed|rescheduled)\*{0,3}$"
-    r"|[-\u2013\u2014 ] ?(?:amended|revised|updated|draft|final) (?:agenda|minutes)$",
+    r"|[-\u2013\u2014 (\[]{1,3} ?(?:amended|revised|updated|draft|final) (?:agenda|minutes)[)\]]?$",
     re.IGNORECASE,
 )
 _EMPTY_BRACKETS = re.compile(r"\(\s*\)|\[\s*\]")
@@ -207,6 +208,14 @@ def require_list(value: object, url: str, what: str = "a list of meetings") -> l
         )
         raise SourceUnreadable(f"the answer of {url[:200]} is not {what}, but {found}")
     return value
+
+
+def parse_number(value: object) -> int | None:
+    """A number that an answer has as a number or as text; None if it is something else."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return None
+    text = str(value)
+    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
 
 
 def parse_day(value: object) -> date | None:

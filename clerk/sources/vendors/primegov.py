@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import date
 from typing import Any, ClassVar
 
 from clerk.documents.media_types import HTML
 from clerk.documents.repository import DocumentRef
+from clerk.errors import SourceUnreadable
 from clerk.sources.recognition import Recognition
 from clerk.sources.vendors.portal import (
     PortalFetcher,
     body_of,
     first_day_of,
     kind_of,
+    parse_number,
     prefer_pdf,
     require_field,
     require_list,
@@ -21,6 +24,7 @@ from clerk.sources.vendors.portal import (
 
 _PDF, _PAGE = 1, 3
 """Values of `compileOutputType`."""
+_MATERIALS = re.compile(r"\b(?:meeting|agenda) materials\b", re.IGNORECASE)
 
 
 class PrimeGov(PortalFetcher):
@@ -53,8 +57,11 @@ class PrimeGov(PortalFetcher):
 
     async def _list_years(self) -> list[int]:
         years = await self._get_list("GetArchivedMeetingYears", {})
+        found = {number for year in years if (number := parse_number(year)) is not None and 1900 < number < 2200}
+        if years and not found:
+            raise SourceUnreadable(f"no year in the answer of {self.portal}: GetArchivedMeetingYears")
         first = self.first_day.year if self.first_day else 0
-        return sorted({int(year) for year in years if str(year).isdecimal() and first <= int(year) < 2200})
+        return sorted(year for year in found if year >= first)
 
     async def _list_documents(self, method: str, query: Mapping[str, str | int]) -> list[DocumentRef]:
         meetings = await self._get_list(method, query)
@@ -80,11 +87,16 @@ class PrimeGov(PortalFetcher):
 
     def _parse_documents(self, meeting: Mapping[str, Any], title: str, day: date | None) -> Iterator[DocumentRef]:
         for document in meeting.get("documentList") or []:
-            kind = kind_of(str(document.get("templateName") or "")) if isinstance(document, dict) else None
+            kind = _kind(str(document.get("templateName") or "")) if isinstance(document, dict) else None
             if not isinstance(document, dict) or kind is None or not self.is_wanted(kind, day):
                 continue
-            template, form = document.get("templateId"), document.get("compileOutputType")
-            if form not in (_PDF, _PAGE) or not isinstance(template, int):
+            # Without a form it is a PDF, which the server can make of each template; without a template it is a file.
+            form = parse_number(document.get("compileOutputType", _PDF))
+            template = parse_number(document.get("templateId", 0))
+            if form not in (_PDF, _PAGE) or template is None:
+                continue
+            if template <= 0 and parse_number(document.get("id")) is None:
+                self.skip_malformed(f"a document of meeting {meeting.get('id')}", "has neither templateId nor id")
                 continue
             key = f"primegov meeting {meeting.get('id')} template {template}"
             if form == _PAGE:
@@ -98,3 +110,8 @@ class PrimeGov(PortalFetcher):
                 query = f"compiledMeetingDocumentFileId={document.get('id')}&compileOutputType={_PDF}"
                 key = f"primegov meeting {meeting.get('id')} file {document.get('id')}"
                 yield DocumentRef(f"{self.portal}/Public/CompiledDocument?{query}", title, day, kind, key)
+
+
+def _kind(name: str) -> str | None:
+    """The kind that the name of a template says. `Meeting Materials` are an agenda with its attachments."""
+    return kind_of(name) or ("packet" if _MATERIALS.search(name) else None)

@@ -15,12 +15,13 @@ from clerk.sources.vendors.portal import MAX_PAGES, PortalFetcher, body_of, firs
 _PORTAL = "https://simbli.eboardsolutions.com"
 _PAGE_SIZE = 50
 _TOKENS = {
-    "ConnectionString": re.compile(r"""\bconstr\s{0,9}=\s{0,9}(['"])(?P<value>[^'"]{1,2000})\1"""),
-    "SecurityToken": re.compile(
-        r"""\bsToken\s{0,9}=\s{0,9}(['"])(?P<value>[^'"]{1,2000})\1|"SecurityToken"\s{0,9}:\s{0,9}"(?P<other>[^"]{1,2000})\""""
-    ),
+    name: re.compile(
+        rf"""\b(?:{variable}|{name})['"]?\s{{0,9}}[=:]\s{{0,9}}(['"])(?P<value>[^'"]{{1,2000}})\1""", re.IGNORECASE
+    )
+    for name, variable in (("ConnectionString", "constr"), ("SecurityToken", "sToken"))
 }
-_LISTS = ("MeetingList", "Meetings", "Data", "data", "d")
+"""Variables of the page's script, or fields of an object in it."""
+_LISTS = ("MeetingList", "Meetings", "meetings", "Data", "data", "Result", "d")
 
 
 class Simbli(PortalFetcher):
@@ -91,7 +92,7 @@ class Simbli(PortalFetcher):
             match = pattern.search(page.text)
             if match is None:
                 raise SourceUnreadable(f"no {name} in the answer of {page.url[:200]}")
-            tokens[name] = match["value"] or match["other"]
+            tokens[name] = match["value"]
         return tokens
 
     def _parse(self, meeting: object) -> Iterator[DocumentRef]:
