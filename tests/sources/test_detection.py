@@ -281,7 +281,7 @@ def test_the_list_of_municode_on_a_host_of_the_town_is_the_portal(http: HttpClie
     assert run(http, f"{web.url}/").as_dict()["missing"] == ["client"], "the folder's name is not that of the portal"
 
 
-PORTAL = "https://springfield.iqm2.com/Citizens/Calendar.aspx"
+PORTAL = "https://springfield.iqm2.com/Citizens/Default.aspx"
 ELSEWHERE = {
     f"<iframe src='about:blank' data-src='{PORTAL}'></iframe>": "certain",
     f"<a href='{PORTAL}'><img src='m.png' alt='Meeting portal'></a>": "likely",
