@@ -27,9 +27,9 @@ from clerk.sources.references import extract_references
 from clerk.sources.row_collector import extract_rows
 
 CPU_SECONDS = 10.0
-"""For one page. A page of 5 MB with 50,000 links takes about three."""
+"""For one page. A page of 8 MB takes about three."""
 MEMORY = 768 << 20
-MAX_PAGE_BYTES = 5_000_000
+MAX_PAGE_BYTES = 15_000_000
 
 
 def extract_links(url: str, html: str, patterns: list[str]) -> dict[str, Any]:

@@ -170,11 +170,11 @@ def test_plugins_that_call_the_function_are_protected(monkeypatch: pytest.Monkey
     assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - own < 1
 
 
-def test_a_page_of_more_than_5_megabytes_is_rejected(web: Web, town: Town) -> None:
-    with pytest.raises(SourceUnreadable, match="more than the limit of 5,000,000"):
-        parse_links(URL, " " * 5_000_001)
-    web.serve_html("/m", " " * 5_000_001)
-    with pytest.raises(SourceUnreadable, match=r"/m.* more than the limit of 5,000,000") as caught:
+def test_a_page_of_more_than_15_megabytes_is_rejected(web: Web, town: Town) -> None:
+    with pytest.raises(SourceUnreadable, match="more than the limit of 15,000,000"):
+        parse_links(URL, " " * 15_000_001)
+    web.serve_html("/m", " " * 15_000_001)
+    with pytest.raises(SourceUnreadable, match=r"/m.* more than the limit of 15,000,000") as caught:
         town.fetch("links", {"pages": f"{web.url}/m"})
     assert str(caught.value).count(f"{web.url}/m") == 1
 

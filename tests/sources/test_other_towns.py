@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from clerk.documents.media_types import HTML, PDF, PDF_OR_HTML
-from clerk.errors import SourceUnreadable
+from clerk.errors import AccessDenied, SourceUnreadable
 from clerk.sources.html_tree import MAX_LINKS
 from clerk.sources.row_collector import MAX_ROWS
 from clerk.sources.vendors import BUILT_IN, legistar, simbli
@@ -514,6 +514,12 @@ def test_boarddocs_with_committees_to_choose_from_and_pages_without_text(web: We
         ("Regular Meeting", "2026-01-12", "minutes"),
         ("School Committee", "2026-01-20", "agenda"),
     ]
+    web.routes[f"{base}/BD-GetMinutes"] = Reply(status=404)
+    without_minutes = list_page(web, "boarddocs", "/", "", {"portal": web.url, "path": "il/town"})
+    assert without_minutes.documents == [each for each in listed.documents if each[2] == "agenda"]
+    web.routes[f"{base}/BD-GetMinutes"] = Reply(status=403)
+    with pytest.raises(AccessDenied):
+        list_page(web, "boarddocs", "/", "", {"portal": web.url, "path": "il/town"})
 
 
 def test_civicweb_dates_with_the_day_first(web: Web) -> None:

@@ -255,7 +255,7 @@ class RateLimitedClient:
         return HttpResponse(result.url, buffer.getvalue(), result.content_type)
 
     async def get_page(self, url: str, params: Mapping[str, str | int] | None = None) -> HttpResponse:
-        """Get an HTML page, of at most 5 MB. `Fetcher.parse_links` extracts its links."""
+        """Get an HTML page, of at most 15 MB. `Fetcher.parse_links` extracts its links."""
         return await self.get(url, params, MAX_PAGE_BYTES, {"Accept": _HTML})
 
     async def get_json(

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 
 from clerk.documents.media_types import HTML
 from clerk.documents.repository import DocumentRef, TrackedDocument
-from clerk.errors import SourceUnreadable
+from clerk.errors import AccessDenied, DownloadRefused, SourceUnreadable
 from clerk.sources.http.client import FetchResult, HttpResponse, Sink, Validators
 from clerk.sources.recognition import Recognition
 from clerk.sources.vendors.portal import OLD, PortalFetcher, body_of, parse_day, require_list
@@ -110,7 +110,12 @@ class BoardDocs(PortalFetcher):
             url = f"{self.base}/{method}?open&id={number}&current_committee_id={committee}"
             version = ""
             if kind == "minutes" or not is_past:
-                page = await self._request(url)
+                try:
+                    page = await self._request(url)
+                except AccessDenied:
+                    raise
+                except DownloadRefused:
+                    continue  # the site has no such page
                 if not _TAG.sub("", page.text).replace("&nbsp;", " ").strip():
                     continue  # not published yet
                 version = hashlib.sha256(page.content).hexdigest()
