@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 
 _OTHER_NAMES = frozenset(
     {
-        *("admin", "api", "app", "archive-media", "archive-stream", "archive-video", "blog", "cdn", "community"),
-        *("developers", "docs", "get", "go", "help", "info", "learn", "login", "marketing", "meetings", "resources"),
-        *("shop", "static", "status", "support", "training", "webapi", "webcontent", "www"),
+        *("accounts", "admin", "api", "app", "archive-media", "archive-stream", "archive-video", "assets", "auth"),
+        *("blog", "cdn", "community", "developers", "docs", "fonts", "get", "go", "help", "images", "img", "info"),
+        *("learn", "login", "marketing", "media", "meetings", "portal", "resources", "shop", "sso", "static", "status"),
+        *("support", "training", "webapi", "webcontent", "www"),
     }
 )
 """Names of hosts that vendors use themselves: www.granicus.com is not the portal of a town."""

@@ -121,6 +121,8 @@ def test_a_path_on_another_host_suggests_a_vendor_and_decides_nothing(url: str) 
     "url",
     [
         "https://www.granicus.com/products",
+        "https://assets.granicus.com/theme.css",
+        "https://portal.civicclerk.com/",
         "https://support.granicus.com/s/article",
         "https://granicus.com.example.org/ViewPublisher.php",
         "https://notgranicus.com/",
