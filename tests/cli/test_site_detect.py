@@ -230,6 +230,13 @@ def test_a_town_without_a_vendor_whose_pages_link_to_documents(
     assert "the address could not be read: 127.0.0.1 is not a public address" in str(refused.exception)
 
 
+def test_a_dry_run_with_settings_that_list_nothing_fails(clerk: Clerk, web: Web) -> None:
+    web.serve_html("/", "<a href='/records'>Agendas and minutes</a>")
+    empty = clerk("site", "add", "x", "--scraper", "links", "--pages", f"{web.url}/", "--dry-run")
+    assert empty.exit_code == 1
+    assert str(empty.exception).startswith("x: links lists no documents with these settings: check the addresses")
+
+
 def test_one_of_several_systems_is_chosen_by_scraper(
     clerk: Clerk, portal: Portal, web: Web, connection: psycopg.Connection[Any]
 ) -> None:
