@@ -89,6 +89,10 @@ def add(
         print_json({"added": row, "dry_run": dry_run})
     else:
         click.echo(dry_run_prefix(dry_run, f"{name}: added ({'; '.join(row['destinations'])})"))
+    if feed and not dry_run:
+        path = f"/-/feeds/alerts/{name}.atom"
+        where = f"{settings.public_url}{path}" if settings.public_url else f"{path} of `clerk serve`"
+        info(f"A worker writes the feed within a minute: {where}")
     for url, secret in secrets.items() if not dry_run else ():
         # On standard error: the output of --json may be stored in a log.
         info(f"Secret of the webhook to {urlsplit(url).hostname}, shown only now: {secret}")

@@ -19,6 +19,7 @@ from clerk.cli.source_options import SourceCommand, given_settings, infer_scrape
 from clerk.db.audit import log_action
 from clerk.db.sites import EDITABLE, SiteRow, add_site, require_site
 from clerk.errors import EXIT_FAILURE, JobError, PluginError
+from clerk.monitoring.workers import read_workers
 from clerk.pipeline import engine
 from clerk.plugins import manager
 from clerk.sources.fetcher import Fetcher, Site
@@ -183,10 +184,12 @@ def create_site(
     """Add a site, start its first run if asked to, call the plugins, and report; `report` is added to the JSON."""
     plugins = manager.load(settings)
     validated = validate_site(plugins, subdomain, {"name": subdomain, **values}, {})
+    has_workers = False
     with open_if_any(settings, create=not dry_run) as connection:
         if connection is None:
             row, run_id = SiteRow.from_columns(subdomain, validated.values), None
         else:
+            has_workers = any(worker.alive for worker in read_workers(connection))
             with connection.transaction(force_rollback=dry_run):
                 row, run_id = _insert(connection, subdomain, validated.values, start)
     started = {"run_id": None if dry_run else run_id} if start else {}
@@ -195,7 +198,8 @@ def create_site(
     else:
         click.echo(dry_run_prefix(dry_run, f"{subdomain}: added{', its first run is started' if start else ''}"))
     if not dry_run and not start and not as_json:
-        info("Workers start its first run within a minute. To run them here: clerk up")
+        without = "No worker runs: its first run starts within a minute of `clerk up`."
+        info("Workers start its first run within a minute." if has_workers else without)
     if not dry_run:
         call_post_create(plugins, [subdomain])
 

@@ -64,19 +64,29 @@ def _show_detection(detection: Detection) -> None:
         if detection.unknown_host:
             click.echo(f"There is no host {detection.unknown_host}: check the address.")
             return
-        click.echo("Unknown: no vendor was recognised.")
+        what = "the address could not be read" if detection.failure else "no vendor was recognised"
+        click.echo(f"Unknown: {what}.")
         if detection.tried:
             show(table([("tried", text(f"{each.url}: {each.result}")) for each in detection.tried]))
-        click.echo(f"For another source, {WITHOUT_VENDOR}.")
+        if detection.links is not None:
+            click.echo("\nPages of the town link to documents:")
+            show(table(candidate_rows(detection.links)))
+            _show_command(detection)
+        elif not detection.failure:
+            click.echo(f"For another source, {WITHOUT_VENDOR}.")
         return
     for number, candidate in enumerate(detection.candidates):
         if number:
             click.echo("")
         show(table(candidate_rows(candidate)))
-    choice = " --scraper VENDOR" if detection.is_ambiguous else ""
     if not detection.best.missing:
-        click.echo("")
-        show(text(f"Add it: clerk site add NAME --url '{detection.url}'{choice}"))
+        _show_command(detection)
+
+
+def _show_command(detection: Detection) -> None:
+    choice = " --scraper VENDOR" if detection.is_ambiguous else ""
+    click.echo("")
+    show(text(f"Add it: clerk site add NAME --url '{detection.url}'{choice}"))
 
 
 @click.command()

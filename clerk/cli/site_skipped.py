@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +22,10 @@ from clerk.humanize import pluralize
 from clerk.monitoring.query import fetch_rows
 
 _COLUMNS = ("file", "date", "meeting", "kind")
+_REASON = "reason"
+"""A column of `clerk site skipped --csv` that `clerk site date --csv` ignores."""
+_ESCAPED = ("'=", "'+", "'-", "'@")
+"""Beginnings of cells with an apostrophe, which keeps a spreadsheet from taking them for formulas."""
 _SKIPPED = """
 select name, source_url, reason_code, reason, skipped_since, run_id, state, date, meeting, kind, set_by, set_at
 from skipped_documents where subdomain = %(site)s and (%(all)s or state = 'open') order by name
@@ -30,8 +35,9 @@ from skipped_documents where subdomain = %(site)s and (%(all)s or state = 'open'
 @click.command()
 @click.argument("site")
 @click.option("--all", "show_all", is_flag=True, help="Also those with a date from an operator, and ignored ones.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print those that need a date as CSV, for `clerk site date --csv`.")
 @json_option
-def skipped(site: str, show_all: bool, as_json: bool) -> None:
+def skipped(site: str, show_all: bool, as_csv: bool, as_json: bool) -> None:
     """List the entries of a site's source that did not become documents, with the reasons.
 
     `clerk site date` gives a date to one of them, `clerk site ignore` marks one that needs none.
@@ -40,12 +46,18 @@ def skipped(site: str, show_all: bool, as_json: bool) -> None:
     Examples:
       clerk site skipped springfield
       clerk site skipped springfield --json
+      clerk site skipped springfield --csv > dates.csv
     """
+    if as_csv and as_json:
+        raise click.UsageError("Give either --csv or --json.")
     with open_pipeline() as connection:
         require_site(connection, site)
         rows = fetch_rows(connection, _SKIPPED, site=site, all=show_all)
     if as_json:
         print_json({"site": site, "skipped": rows})
+        return
+    if as_csv:
+        _print_csv(rows)
         return
     if not rows:
         click.echo(f"{site}: no entry of the source is skipped.")
@@ -60,7 +72,8 @@ def skipped(site: str, show_all: bool, as_json: bool) -> None:
     if codes:
         click.echo("")
     if any(map(needs_date, codes)):
-        click.echo(f"Give one a date, for the next run:  clerk site date {site} FILE YYYY-MM-DD  (or --csv FILE)")
+        click.echo(f"Give one a date, for the next run:  clerk site date {site} FILE YYYY-MM-DD")
+        click.echo(f"Give many one:  clerk site skipped {site} --csv > FILE, then clerk site date {site} --csv FILE")
     if codes:
         click.echo(f"Report one no longer:  clerk site ignore {site} FILE")
 
@@ -92,7 +105,8 @@ def date_command(
     """Give the date, the meeting or the kind of a document. The next run uses it.
 
     FILE is a name that `clerk site skipped` lists, its last part if no other file has it, or the address of a document
-    that has a wrong date, meeting or kind. Nothing is changed if one line of the CSV is invalid.
+    that has a wrong date, meeting or kind. Nothing is changed if one line of the CSV is invalid; a line without date,
+    meeting and kind is left out. `clerk site skipped SITE --csv` prints such a file, for a spreadsheet.
 
     \b
     Examples:
@@ -121,7 +135,9 @@ def date_command(
     for one in details:
         values = ", ".join(str(value) for value in (one.date, one.meeting, one.kind) if value is not None)
         click.echo(dry_run_prefix(dry_run, f"{one.name}: {values}"))
-    if not dry_run:
+    if not details:
+        info(f"No line of {csv_file} has a date, a meeting or a kind: nothing was changed.")
+    elif not dry_run:
         info(f"The next run of {site} uses it; to start one now: clerk update {site}")
 
 
@@ -157,13 +173,25 @@ def _read_csv(path: Path) -> list[GivenDetails]:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidDetails(f"{path} cannot be read ({error})", "give a CSV file in UTF-8") from error
     header = {str(name).strip().lower() for name in (rows[0] if rows else {})}
-    if "file" not in header or header - set(_COLUMNS):
+    if "file" not in header or header - {*_COLUMNS, _REASON}:
         raise InvalidDetails(f"{path} has no header with file and date", f"use the columns {', '.join(_COLUMNS)}")
-    return [_parse_row(row) for row in rows]
+    given = [_parse_row(row) for row in rows]
+    return [one for one in given if one.date or one.meeting or one.kind]
+
+
+def _print_csv(rows: Iterable[dict[str, Any]]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow([*_COLUMNS, _REASON])
+    for row in rows:
+        if needs_date(row["reason_code"]):
+            cells = ["" if row[name] is None else str(row[name]) for name in ("name", *_COLUMNS[1:], _REASON)]
+            writer.writerow([f"'{cell}" if f"'{cell[:1]}" in _ESCAPED else cell for cell in cells])
 
 
 def _parse_row(row: dict[str, Any]) -> GivenDetails:
     values = {str(name).strip().lower(): str(value or "").strip() for name, value in row.items()}
+    if values["file"][:2] in _ESCAPED:
+        values["file"] = values["file"][1:]
     return GivenDetails(*(values.get(name, "") for name in _COLUMNS))
 
 

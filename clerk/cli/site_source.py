@@ -72,9 +72,14 @@ def list_local(
 
 
 def list_remote(settings: config.Settings, site: Site, scraper: str, time_limit: float, quiet: bool) -> SourceListing:
-    """The documents of a source on the web. Raises SourceFailed if it cannot be listed."""
+    """The documents of a source on the web. Raises SourceFailed if it cannot be listed, or lists none."""
     with open_if_any(settings) as connection:
-        return _list(settings, shared(connection), site, scraper, time_limit, quiet)
+        listing = _list(settings, shared(connection), site, scraper, time_limit, quiet)
+    if not listing.documents and listing.is_complete:
+        skipped = f" ({listing.reasons[0]})" if listing.reasons else ""
+        problem = f"{site.subdomain}: {scraper} lists no documents with these settings{skipped}"
+        raise SourceFailed(problem, "check the addresses and the other settings of the source")
+    return listing
 
 
 def _list(

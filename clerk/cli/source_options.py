@@ -88,7 +88,9 @@ def _parse(kind: type, texts: Sequence[str]) -> Any:
     if kind is list:
         return [part.strip() for text in texts for part in text.split(",") if part.strip()]
     if kind is Path:
-        return str(Path(texts[-1]).expanduser().absolute())
+        path = Path(texts[-1]).expanduser().absolute()
+        # A link is kept: it may point elsewhere tomorrow.
+        return str(path.resolve() if ".." in path.parts else path)
     values = [_parse_text(text) for text in texts]
     return values if len(values) > 1 else values[0]
 

@@ -80,6 +80,7 @@ def up(
     Examples:
       clerk up
       clerk up --processes 2 --port 9000
+      CLERK_DASHBOARD_TOKEN=... clerk up --allow-actions
       clerk up --until-idle --no-dashboard
     """
     settings = config.load()

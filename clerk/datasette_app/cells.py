@@ -92,14 +92,14 @@ def _link(path: object, text: object) -> Markup:
 
 
 def _extract(text: str, path: str) -> Markup:
-    """The beginning of a page's text, or what a search found in it."""
+    """The beginning of a page's text, or what a search found in it, in one line: columns have many line ends."""
     query = table_query.get()
     if isinstance(query, Query):
-        shown, path = mark(query.snippet(text)), f"{path}?q={quote(query.text)}"
-    elif len(text) > TRUNCATE_AFTER:
-        shown = Markup("{}…").format(text[:TRUNCATE_AFTER])
+        shown, path = mark(" ".join(query.snippet(text).split())), f"{path}?q={quote(query.text)}"
+    elif len(line := " ".join(text.split())) > TRUNCATE_AFTER:
+        shown = Markup("{}…").format(line[:TRUNCATE_AFTER])
     else:
-        return Markup("{}").format(text)
+        return Markup("{}").format(line)
     return Markup('{} <a class="clerk-whole" href="{}">whole page</a>').format(shown, path)
 
 

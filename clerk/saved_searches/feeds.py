@@ -143,6 +143,17 @@ def remove_stale(connection: Connection, settings: Settings) -> int:
     return len(stale)
 
 
+def write_missing(connection: Connection, settings: Settings) -> int:
+    """Write the feeds of saved searches that have no file yet, so that readers can subscribe before the first match.
+    Returns how many."""
+    rows = connection.execute("select name from saved_search_overview where has_feed")
+    written = {file.stem for file in (settings.publish_dir / FEEDS_FOLDER).glob("*.atom")}
+    missing = [name for (name,) in rows if name not in written]
+    for name in missing:
+        write_saved_search_feed(connection, settings, name)
+    return len(missing)
+
+
 def read_file(publish_dir: StoragePath, kind: str, name: str) -> str | None:
     """A published feed, of a site or (kind `alerts`) of a saved search; None if there is none."""
     if not is_subdomain(name):  # names of saved searches are subdomains without dots

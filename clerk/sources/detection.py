@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from clerk.documents.media_types import HTML, READABLE, media_type_of
 from clerk.documents.sanitize import clean_text
 from clerk.errors import AddressForbidden, FetchError, HostNotFound, ParserCrashed, PdfTooLarge
+from clerk.humanize import pluralize
 from clerk.sources.detection_page import MAX_REQUESTS, Page, PageReader
 from clerk.sources.detection_result import ORDER, Attempt, Candidate, Confidence, Detection
 from clerk.sources.fetcher import Fetcher
@@ -130,6 +132,8 @@ class _Detector:
             await self._confirm()
             if not self._has_good():
                 await self._follow()
+            if not self.found:
+                self.detection.links = self._linked_documents()
             for candidate in list(self.found.values()):
                 await self._complete(candidate)
                 await self._probe(candidate)
@@ -137,6 +141,8 @@ class _Detector:
 
     def _finish(self) -> Detection:
         self.detection.requests = self.reader.requests
+        if not self.pages and self.url in self.failed:
+            self.detection.failure = clean_text(str(self.failed[self.url]), 300)
         self.detection.candidates = self._ranked()
         return self.detection
 
@@ -377,6 +383,20 @@ class _Detector:
         self._record(url, problem or "a list")
         return problem
 
+    def _linked_documents(self) -> Candidate | None:
+        """The requested pages that link to documents of meetings. A page whose documents others have is left out."""
+        documents: set[str] = set()
+        pages: list[str] = []
+        evidence: list[str] = []
+        for page in self.pages:
+            found = _documents_of_meetings(page)
+            if found - documents:
+                documents |= found
+                pages.append(page.url)
+                evidence.append(f"the page {redact_url(page.url)} links to {pluralize(len(found), 'document')}")
+        extra = {"pages": pages if len(pages) > 1 else pages[0]} if pages else {}
+        return Candidate("links", extra, Confidence.POSSIBLE, evidence) if pages else None
+
     # Result
 
     def _ranked(self) -> list[Candidate]:
@@ -454,6 +474,16 @@ def _is_same_site(first: str, second: str) -> bool:
 
 def _in_markup(page: Page) -> list[Reference]:
     return [each for each in page.references.references if each.kind != "script"] if page.references else []
+
+
+def _documents_of_meetings(page: Page) -> set[str]:
+    """Addresses of documents that clerk reads, to which a page links as to those of meetings."""
+    if page.references is None or page.fields:
+        return set()
+    links = [each for each in page.references.references if each.kind == "link"]
+    documents = [each for each in links if media_type_of(urlsplit(each.url).path, "") in READABLE - {HTML}]
+    is_list = _FOLLOWED.search(f"{page.references.title} {urlsplit(page.url).path}") is not None
+    return {each.url.partition("#")[0] for each in documents if is_list or _is_about_meetings(each)}
 
 
 def _is_about_meetings(reference: Reference) -> bool:

@@ -81,8 +81,12 @@ class Detection:
     """The best first. None: the system is unknown."""
     tried: list[Attempt] = field(default_factory=list)
     requests: int = 0
+    links: Candidate | None = None
+    """The pages that link to documents of meetings, if no vendor was recognised: a source for the fetcher `links`."""
     unknown_host: str = ""
     """The host of the address, if it cannot be resolved: nothing else about the address is wrong then."""
+    failure: str = ""
+    """Why the address could not be requested, if no page of its host could be read."""
 
     @property
     def best(self) -> Candidate | None:
@@ -103,6 +107,7 @@ class Detection:
             "missing": best.missing if best else [],
             "evidence": best.evidence if best else [],
             "candidates": [candidate.as_dict() for candidate in self.candidates],
+            "links": self.links.as_dict() if self.links else None,
             "tried": [{"url": attempt.url, "result": attempt.result} for attempt in self.tried],
             "requests": self.requests,
         }

@@ -40,7 +40,7 @@ _NOT_A_TITLE = re.compile(
     re.IGNORECASE,
 )
 _LABEL = re.compile(r"(?:^|\s{2,})(to|from)\s*:", re.IGNORECASE)
-_BODY = re.compile(
+BODY = re.compile(
     r"\b(?:(?:city|town|village|county|borough|township|common|municipal|parish) (?:council|board|commission)"
     r"|board of (?:trustees|supervisors|selectmen|education|commissioners|directors|aldermen|health|appeals|adjustment"
     r"|county commissioners|zoning appeals|estimate)"
@@ -49,6 +49,7 @@ _BODY = re.compile(
     r"|ayuntamiento pleno|concejo municipal|junta de gobierno(?: local)?|junta municipal)\b",
     re.IGNORECASE,
 )
+"""Names of bodies that are known without their town."""
 
 
 class Undated(Exception):
@@ -177,5 +178,5 @@ def _is_title(line: str) -> bool:
 def _find_body(heading: list[str]) -> str | None:
     """The only body that a heading names."""
     bodies = {match[0].title().replace(" Of ", " of ").replace(" And ", " and ")
-              for line in heading if len(line) <= _MAX_HEADING_LENGTH for match in _BODY.finditer(line)}  # fmt: skip
+              for line in heading if len(line) <= _MAX_HEADING_LENGTH for match in BODY.finditer(line)}  # fmt: skip
     return bodies.pop() if len(bodies) == 1 else None

@@ -123,10 +123,14 @@ def list_site(
 
 
 def choose(detection: Detection, scraper: str | None) -> Candidate:
-    """The candidate to add: the only one of this scraper, or the best."""
-    candidates = [each for each in detection.candidates if scraper is None or each.scraper == scraper]
+    """The candidate to add: the only one of this scraper, or the best. Without a vendor, pages with links to
+    documents."""
+    sources = [*detection.candidates, *([detection.links] if detection.links else [])]
+    candidates = [each for each in sources if scraper is None or each.scraper == scraper]
     if not candidates and detection.unknown_host:
         raise SourceFailed(f"there is no host {detection.unknown_host}", "check the address")
+    if not candidates and detection.failure:
+        raise SourceFailed(f"the address could not be read: {detection.failure}", "check the address")
     if not candidates:
         tried = "; ".join(f"{each.url}: {each.result}" for each in detection.tried[:3])
         what = f"no source of {scraper} was found" if scraper else "no vendor was recognised"

@@ -20,6 +20,7 @@ from clerk.errors import ClerkError
 from clerk.pipeline import engine
 from clerk.plugins import manager
 from tests.conftest import Databases
+from tests.engine.helpers import connect_worker
 
 Clerk = Callable[..., Result]
 
@@ -441,6 +442,27 @@ def test_skipped_entries_are_listed_dated_and_ignored(clerk: Clerk, database: st
     assert "clerk site date" not in listed, "a date does not make it a document"
 
 
+def test_the_csv_of_skipped_entries_is_filled_in_and_read_again(clerk: Clerk, database: str, tmp_path: Path) -> None:
+    add_skipped(database, "-1 scan.pdf", "Müller, 6 août.pdf")
+    printed = clerk("site", "skipped", "town", "--csv").stdout
+    assert printed.splitlines() == [
+        "file,date,meeting,kind,reason",
+        "'-1 scan.pdf,,,,-1 scan.pdf has no date".replace(",-1", ",'-1"),
+        '"Müller, 6 août.pdf",,,,"Müller, 6 août.pdf has no date"',
+    ]
+    dates = tmp_path / "dates.csv"
+    dates.write_text(printed)
+    unchanged = clerk("site", "date", "town", "--csv", str(dates))
+    assert (unchanged.exit_code, unchanged.stdout) == (0, "")
+    assert "nothing was changed" in unchanged.stderr
+    dates.write_text(printed.replace("'-1 scan.pdf,,", "'-1 scan.pdf,1998-07-13,"))
+    assert clerk("site", "date", "town", "--csv", str(dates)).stdout == "-1 scan.pdf: 1998-07-13\n"
+    assert "-1 scan.pdf" not in clerk("site", "skipped", "town", "--csv").stdout
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("update skipped_entries set reason_code = 'UnreadableType'")
+    assert clerk("site", "skipped", "town", "--csv").stdout == "file,date,meeting,kind,reason\n"
+
+
 @pytest.mark.parametrize("arguments", [[], ["a.pdf"], ["a.pdf", "2024-03-05", "--csv", "/dev/null"]])
 def test_date_needs_a_file_with_a_value_or_a_csv(clerk: Clerk, database: str, arguments: list[str]) -> None:
     add_skipped(database, "a.pdf")
@@ -453,6 +475,20 @@ def make_folder(folder: Path) -> Path:
         (folder / name).write_bytes(b"%PDF-1.4")
     (folder / "elsewhere.pdf").symlink_to("/etc/hostname")
     return folder
+
+
+def test_the_message_of_a_new_site_depends_on_whether_workers_run(clerk: Clerk, database: str, tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "scans")
+    above = str(folder / ".." / "scans")
+    assert "No worker runs" in clerk("site", "add", "one", "--path", above).stderr
+    with psycopg.connect(database, autocommit=True) as connection:
+        stored = connection.execute("select extra from sites where subdomain = 'one'").fetchone()
+        assert stored is not None
+        assert json.loads(stored[0]) == {"path": str(folder.resolve())}
+    with connect_worker(database, "0123456789ab clerk 77 machine-a"):
+        added = clerk("site", "add", "two", "--path", str(folder)).stderr
+    assert "Workers start its first run within a minute." in added
+    assert "clerk up" not in added
 
 
 def test_a_folder_is_checked_and_listed(clerk: Clerk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

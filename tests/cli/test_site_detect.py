@@ -205,8 +205,36 @@ def test_add_by_address_adds_nothing_that_cannot_be_listed(
     assert "could not be listed (SourceUnreadable: no [id$=pnlMeetings]" in str(failed.exception)
     web.serve_html(portal.listing, "<script src='/lib/MinuteTraq.js'></script><div id='pnlMeetings'></div>")
     assert "lists no documents" in str(clerk("site", "add", "springfield", "--url", town, "--yes").exception)
-    assert "no vendor was recognised" in str(clerk("site", "add", "x", "--url", f"{web.url}/none", "--yes").exception)
+    unread = clerk("site", "add", "x", "--url", f"{web.url}/none", "--yes")
+    assert f"the address could not be read: {web.url}/none: the server returned status 404" in str(unread.exception)
+    web.serve_html("/shop", "<h1>Shop</h1>")
+    assert "no vendor was recognised" in str(clerk("site", "add", "x", "--url", f"{web.url}/shop", "--yes").exception)
     assert sites(connection) == {}
+
+
+def test_a_town_without_a_vendor_whose_pages_link_to_documents(
+    clerk: Clerk, web: Web, connection: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web.serve_html("/", "<a href='/records'>Agendas and minutes</a>")
+    web.serve_html("/records", "<h2>City Council</h2><a href='/1.pdf'>Minutes of March 5, 2024</a>")
+    shown = clerk("site", "detect", f"{web.url}/")
+    assert shown.exit_code == 3
+    assert f"the page {web.url}/records links to 1 document" in shown.stdout
+    assert f"Add it: clerk site add NAME --url '{web.url}/'" in shown.stdout
+    added = clerk("site", "add", "springfield", "--url", f"{web.url}/", "--yes")
+    assert added.exit_code == 0, added.output
+    assert sites(connection) == {"springfield": ("links", {"pages": f"{web.url}/records"})}
+    monkeypatch.delenv("CLERK_ALLOW_LOOPBACK")
+    assert "Unknown: the address could not be read." in clerk("site", "detect", f"{web.url}/").stdout
+    refused = clerk("site", "add", "x", "--url", f"{web.url}/", "--yes")
+    assert "the address could not be read: 127.0.0.1 is not a public address" in str(refused.exception)
+
+
+def test_a_dry_run_with_settings_that_list_nothing_fails(clerk: Clerk, web: Web) -> None:
+    web.serve_html("/", "<a href='/records'>Agendas and minutes</a>")
+    empty = clerk("site", "add", "x", "--scraper", "links", "--pages", f"{web.url}/", "--dry-run")
+    assert empty.exit_code == 1
+    assert str(empty.exception).startswith("x: links lists no documents with these settings: check the addresses")
 
 
 def test_one_of_several_systems_is_chosen_by_scraper(

@@ -183,13 +183,14 @@ def test_page_text_is_escaped(archives: Archives, client: TestClient, path: str)
 
 def test_tables_show_the_beginning_of_a_text_and_link_to_the_whole(archives: Archives, client: TestClient) -> None:
     text = "The council spoke. " * 100 + f"{HOSTILE} Bike lanes came last."
-    archives.publish("springfield", text, "Short.")
+    archives.publish("springfield", text, "Short.", "One\n\nword\nper\nline.")
     path = "/-/pages/springfield/minutes/2024-03-05/City%20Council/1"
     page = client.get("/springfield/minutes").text
     assert f'… <a class="clerk-whole" href="{path}">whole page</a>' in page
     assert f'<a href="{path}">1</a>' in page
     assert '<a href="/-/meetings/springfield/2024-03-05/City%20Council">City Council</a>' in page
     assert "Bike lanes" not in page
+    assert "One word per line." in page
     found = client.get("/springfield/minutes?_search=lanes").text
     assert "Bike <mark>lanes</mark> came last." in found
     assert f'href="{path}?q=lanes">whole page</a>' in found

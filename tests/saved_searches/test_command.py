@@ -34,6 +34,7 @@ def test_add_and_list() -> None:
     assert result.exit_code == 0, result.output
     assert "trees: added (mail to d***@example.org, immediate; feed)" in result.stdout
     assert "CLERK_SMTP_HOST is not set here" in result.stderr
+    assert "A worker writes the feed within a minute: /-/feeds/alerts/trees.atom of `clerk serve`" in result.stderr
     (row,) = json.loads(clerk("list", "--json").stdout)
     assert (row["name"], row["query"], row["sites"]) == ("trees", "tree cutting", ["springfield"])
     assert "tree cutting" in clerk("list").stdout

@@ -165,6 +165,18 @@ def test_the_file_of_a_removed_alert_is_deleted(town: Town) -> None:
     repository.remove(town.connection, "bikes")
     assert feeds.remove_stale(town.connection, settings) == 1
     assert list((town.published.root / "_feeds").iterdir()) == []
+    assert feeds.write_missing(town.connection, settings) == 0
+
+
+def test_a_feed_exists_before_the_first_match(town: Town) -> None:
+    settings = config.load()
+    save_search(town, "early", "velodrome", feed=True)
+    assert feeds.read_file(settings.publish_dir, "alerts", "early") is None
+    assert feeds.write_missing(town.connection, settings) == 1
+    feed = feeds.read_file(settings.publish_dir, "alerts", "early")
+    assert feed is not None
+    assert not list(validate(feed.encode()).iter(f"{ATOM}entry"))
+    assert feeds.write_missing(town.connection, settings) == 0
 
 
 @pytest.mark.usefixtures("_published")

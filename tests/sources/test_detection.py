@@ -79,7 +79,7 @@ def test_an_address_on_a_host_of_the_vendor_needs_no_request(url: str, scraper: 
     assert (detection.best.scraper, detection.best.extra, detection.best.missing) == (scraper, extra, [])
     assert detection.best.confidence == Confidence.CERTAIN
     assert [*detection.as_dict()] == [
-        *("url", "vendor", "extra", "confidence", "missing", "evidence", "candidates", "tried", "requests")
+        *("url", "vendor", "extra", "confidence", "missing", "evidence", "candidates", "links", "tried", "requests")
     ]
     BUILT_IN[scraper].check(detection.best.extra)
 
@@ -406,6 +406,26 @@ def test_an_unrelated_page_is_unknown(name: str, http: HttpClient, web: Web) -> 
     assert result["tried"]
 
 
+def test_pages_that_link_to_documents_of_meetings_are_a_source_without_a_vendor(http: HttpClient, web: Web) -> None:
+    web.serve_html("/", "<a href='/records'>Agendas and minutes</a><a href='/docs/dogs.pdf'>Dog licence</a>")
+    web.serve_html(
+        "/records", "<title>Agendas and minutes</title><a href='/1.pdf'>March 5</a><a href='/2.docx'>May 7</a>"
+    )
+    detection = run(http, web.url)
+    assert (detection.best, detection.as_dict()["confidence"]) == (None, "unknown")
+    assert detection.links is not None
+    assert detection.links.extra == {"pages": f"{web.url}/records"}
+    assert detection.links.evidence == [f"the page {web.url}/records links to 2 documents"]
+    web.serve_html("/", "<a href='/records'>Agendas and minutes</a><a href='/docs/agenda.pdf'>Next agenda</a>")
+    web.serve_html("/AgendaCenter", "<title>Minutes</title><a href='/1.pdf'>The same document again</a>")
+    assert (again := run(http, web.url)).links is not None
+    assert again.links.extra == {"pages": [web.url, f"{web.url}/records"]}
+    web.serve_html("/records", "<a href='/dogs.pdf'>Dog licence</a><a href='/minutes.xlsx'>Minutes</a>")
+    web.serve_html("/", "<a href='/records'>Minutes</a>")
+    web.routes.pop("/AgendaCenter")
+    assert run(http, web.url).links is None
+
+
 def test_there_are_twenty_unrelated_pages() -> None:
     assert len(UNRELATED) == 20
 
@@ -444,8 +464,9 @@ def test_private_addresses_are_not_requested(http: HttpClient, web: Web) -> None
     assert "10.0.0.1 is not a public address" in str(detection.tried)
     refused = HttpClient(http.pool, dataclasses.replace(http.limits, allow_loopback=False))
     web.requests.clear()
-    assert summary(run(refused, f"{web.url}/")) == []
-    assert web.requests == []
+    detection = run(refused, f"{web.url}/")
+    assert (summary(detection), web.requests) == ([], [])
+    assert detection.failure.startswith("127.0.0.1 is not a public address")
 
 
 RECORDINGS = {

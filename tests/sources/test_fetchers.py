@@ -119,8 +119,13 @@ def test_directory(town: Town, tmp_path: Path) -> None:
         "scan12 2024-04-02.pdf",
         "Menlo Park — 2024-04-03 ( !!).pdf",
         "Parks (Special) & 2024-04-04.pdf",
+        "new scans/Parks Board 2024-04-05.pdf",
+        "new scans/2024-04-06.pdf",
+        "From Martha/Planning Commission minutes 2024-04-07.pdf",
+        "From Martha/2024-04-08.pdf",
+        "City Council/Finance Committee 2024-04-09.pdf",
     )
-    assert town.fetch("directory", {"path": str(folder)}).outcomes == {FetchOutcome.NEW: 9, FetchOutcome.SKIPPED: 1}
+    assert town.fetch("directory", {"path": str(folder)}).outcomes == {FetchOutcome.NEW: 14, FetchOutcome.SKIPPED: 1}
     unreadable, reason = town.skipped
     assert unreadable == (
         "notes 2024-01-01.txt (document of notes, 2024-01-01) is a text file, which clerk does not read"
@@ -136,15 +141,20 @@ def test_directory(town: Town, tmp_path: Path) -> None:
         ("Springfield", date(2024, 4, 2), "minutes"),
         ("Menlo Park", date(2024, 4, 3), "minutes"),
         ("Parks (Special)", date(2024, 4, 4), "minutes"),
+        ("Parks Board", date(2024, 4, 5), "minutes"),
+        ("Springfield", date(2024, 4, 6), "minutes"),
+        ("Planning Commission", date(2024, 4, 7), "minutes"),
+        ("From Martha", date(2024, 4, 8), "minutes"),
+        ("City Council", date(2024, 4, 9), "minutes"),
     }
     assert town.fetch("directory", {"path": str(folder)}).outcomes == {
-        FetchOutcome.UNCHANGED: 9,
+        FetchOutcome.UNCHANGED: 14,
         FetchOutcome.SKIPPED: 1,
     }
     put(folder, "City Council/2024-03-05.pdf")
     (folder / "City Council/2024-03-05.pdf").write_bytes(pdf("revised, and longer"))
     assert town.fetch("directory", {"path": str(folder)}).outcomes == {
-        FetchOutcome.UNCHANGED: 8,
+        FetchOutcome.UNCHANGED: 13,
         FetchOutcome.REVISED: 1,
         FetchOutcome.SKIPPED: 1,
     }

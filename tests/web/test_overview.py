@@ -25,6 +25,7 @@ def test_empty_database(client: TestClient, action_client: TestClient) -> None:
     assert "clerk site add springfield --url https://www.springfield.gov</code><button" in page
     assert "No worker is running" in page
     assert "/sites/new" not in page, "nothing can be changed without --allow-actions"
+    assert "CLERK_DASHBOARD_TOKEN=… clerk up --allow-actions" in page
     assert 'href="/sites/new"' in fetch(action_client, "/")
     assert "Stuck sites" not in page, "figures and charts without data"
     assert "Finished per hour" not in page

@@ -53,10 +53,12 @@ def reconcile(context: procrastinate.JobContext, timestamp: int) -> int:
 
 
 def schedule_deliveries(context: procrastinate.JobContext, timestamp: int) -> int:
-    """Create the digests of saved searches that are due, and defer deliveries again whose job was deleted."""
+    """Create the digests of saved searches that are due, defer deliveries again whose job was deleted, and write or
+    delete the feeds of saved searches that were added or removed."""
     job = JobContext(context)
     with job.connection() as connection:
         feeds.remove_stale(connection, job.settings)
+        feeds.write_missing(connection, job.settings)
         return deliveries.create_due_digests(connection, job.settings) + jobs.redefer_lost(connection)
 
 

@@ -4,6 +4,7 @@ folders and files.
 City Council/2024-03-05.pdf             City Council, 5 March 2024, minutes
 Planning Board agenda 3-5-2024.pdf      Planning Board, 5 March 2024, agenda
 agendas/Planning Board/2024/0305.pdf    Planning Board, agenda; its date is looked for in the PDF
+From Martha/Zoning Board 2024-03-05.pdf Zoning Board, 5 March 2024, minutes
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from clerk.documents.sanitize import clean_text
 from clerk.sources.fetcher import Fetcher
 from clerk.sources.http.client import FetchResult, Sink, Validators
 from clerk.sources.parse import find_date, find_kind, remove_dates
-from clerk.sources.pdf_details import UNDATED_HELP, check_undated
+from clerk.sources.pdf_details import BODY, UNDATED_HELP, check_undated
 from clerk.sources.vendors import local
 
 _GENERIC_FOLDER = re.compile(
@@ -38,7 +39,7 @@ _WITHOUT_MEANING = re.compile(
     r"a|camscanner|copy|doc|document|dsc[fn]?|fax|file|(?:mv)?img|image|new|of|page|pdf|photo|picture|pxl|scan(?:s|ned|ner)?"
     r"|screenshot|unnamed|untitled"
 )
-"""Words of file names that cameras, scanners and programs give: they name no body."""
+"""Words of names that cameras, scanners and programs give: they name no body."""
 _CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -112,19 +113,31 @@ class Directory(Fetcher):
         return kind, "folder" if kind else "default"
 
     def _meeting(self, relative: Path) -> tuple[str, str]:
-        """The nearest folder that is not a generic name or a date; else the file name without date and kind."""
-        folders = [
-            part for part in relative.parent.parts if not _GENERIC_FOLDER.fullmatch(part) and not find_date(part)
-        ]
-        if folders:
-            return clean_text(_CAMEL_CASE.sub(" ", folders[-1].replace("_", " "))), "folder"
+        """The name of the file, if it is that of a known body and no folder is; else the nearest folder that is not a
+        generic name or a date; else the name of the file without date and kind."""
+        folders = [_clean_folder(part) for part in relative.parent.parts if not _is_generic(part)]
         name = _KIND_WORDS.sub(" ", remove_dates(relative.stem).replace("_", " "))
         name = _EMPTY_BRACKETS.sub(" ", _CAMEL_CASE.sub(" ", re.sub(r"[-\s]+", " ", name)))
         name = clean_text(name).strip(_PUNCTUATION)
-        words = re.findall(r"[^\W\d_]+", name.casefold())
-        if sum(len(word) for word in words if not _WITHOUT_MEANING.fullmatch(word)) > 1:
+        if folders and not (BODY.fullmatch(name) and not any(BODY.search(folder) for folder in folders)):
+            return folders[-1], "folder"
+        if _has_meaning(name):
             return name, "name"
         return str(self.site.extra.get("meeting") or self.site.name), "default"
 
     async def download(self, ref: DocumentRef, validators: Validators, sink: Sink) -> FetchResult:
         return await local.copy(self.folder / ref.key.removeprefix("file "), self.folder, sink)
+
+
+def _is_generic(folder: str) -> bool:
+    """Whether the name of a folder names no body, such as `2024`, `minutes` and `new scans`."""
+    return bool(_GENERIC_FOLDER.fullmatch(folder) or find_date(folder)) or not _has_meaning(folder)
+
+
+def _has_meaning(name: str) -> bool:
+    words = re.findall(r"[^\W\d_]+", name.casefold())
+    return sum(len(word) for word in words if not _WITHOUT_MEANING.fullmatch(word)) > 1
+
+
+def _clean_folder(folder: str) -> str:
+    return clean_text(_CAMEL_CASE.sub(" ", folder.replace("_", " ")))
