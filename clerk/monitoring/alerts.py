@@ -185,7 +185,8 @@ def _dead_workers(status: PipelineStatus) -> list[Alert]:
         for worker in dead
     ]
     what = f"{are(len(dead), 'worker')} dead: {first_names(names, len(dead))}"
-    remedy = "other workers take over its jobs; restart it: clerk worker"
+    their, them = ("its", "it") if len(dead) == 1 else ("their", "them")
+    remedy = f"other workers take over {their} jobs; restart {them}: clerk worker"
     return [Alert("dead_worker", what, remedy, len(dead), min(worker.last_heartbeat for worker in dead))]
 
 

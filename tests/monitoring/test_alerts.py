@@ -103,8 +103,13 @@ def test_a_dead_worker(
     die(connection, worker)
     alert = alerts(connection)["dead_worker"]
     assert alert.what == f"1 worker is dead: worker {worker.number} on machine-a (last heartbeat 5 min ago)"
+    assert alert.remedy == "other workers take over its jobs; restart it: clerk worker"
+
+    die(connection, register(new_worker("0123456789ab clerk 79 machine-b"), *QUEUES))
+    assert alerts(connection)["dead_worker"].remedy.startswith("other workers take over their jobs; restart them")
 
     register(new_worker("0123456789ac clerk 78 machine-a"), *QUEUES)
+    register(new_worker("0123456789ac clerk 80 machine-b"), *QUEUES)
     assert "dead_worker" not in alerts(connection), "it was replaced"
     in_phase(connection, 2)
     worker.take("ocr")
