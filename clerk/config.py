@@ -14,7 +14,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlencode
@@ -198,7 +198,10 @@ def storage(text: str) -> Path | BucketUrl:
 
 
 def _show_storage(path: StoragePath) -> str:
-    return str(path) if isinstance(path, Path) else path.bucket.url.with_options
+    if isinstance(path, Path):
+        return str(path)
+    url = path.bucket.url
+    return replace(url, prefix="/".join(filter(None, (url.prefix, path.key)))).with_options
 
 
 def seconds(text: str) -> float:

@@ -730,7 +730,8 @@ class StorageUnmounted(HostError):
     code = "StorageUnmounted"
     remedy = (
         f"mount STORAGE_DIR on the worker's machine, or correct it; then {_NO_RETRY_NEEDED};"
-        " if all files are lost, create the folder of a site there: the next fetch downloads what it can"
+        " if all files are lost, create the folder of a site there (in a bucket, an object below its name):"
+        " the next fetch downloads what it can"
     )
 
 

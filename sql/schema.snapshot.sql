@@ -715,7 +715,7 @@ CREATE UNIQUE INDEX uix_saved_searches_name ON saved_searches USING btree (name)
 -- clerk_settle_unit(p_job_id bigint, p_subdomain text, p_run_id bigint, p_stage text, p_content_item_id bigint, p_succeeded boolean, p_error_code text, p_error_message text) returns text set search_path=pg_catalog, public, pg_temp, md5 08c5ad174faaf0adcd2a7ac9768ccabc
 -- clerk_settle_units(p_ends clerk_unit_end[], OUT counted integer, OUT late integer, OUT stale integer) returns record set search_path=pg_catalog, public, pg_temp set plan_cache_mode=force_generic_plan set enable_seqscan=off set jit=off, md5 6fd62f8b78185146f67e6788637cd53d
 -- clerk_should_trigger_coordinator(p_subdomain text, p_stage text) returns boolean stable set search_path=pg_catalog, public, pg_temp, md5 74e452f0a2e94ee45ccccef3c0494560
--- clerk_start_next_due_site(p_reason text) returns text set search_path=pg_catalog, public, pg_temp, md5 3e7f13e7db290bfc393ca0892c356bc3
+-- clerk_start_next_due_site(p_reason text) returns text set search_path=pg_catalog, public, pg_temp, md5 b688eb78e5f106de7d545e8e8e5d9c5d
 -- clerk_start_phase(p_subdomain text, p_run_id bigint, p_phase integer, p_units bigint[]) returns integer set search_path=pg_catalog, public, pg_temp, md5 d782c5b124198299839e7d0dcd419943
 -- clerk_start_refresh_run(p_subdomain text) returns bigint set search_path=pg_catalog, public, pg_temp, md5 90ff4b75d53e4a8395badbcbc34ff2a7
 -- clerk_start_run(p_subdomain text, p_reason text, p_supersede boolean, p_first_phase integer, p_units bigint[]) returns bigint set search_path=pg_catalog, public, pg_temp, md5 8eeb2544d0e3b7e7dda3b327895010cc
@@ -781,6 +781,7 @@ CREATE TRIGGER procrastinate_trigger_status_events_update_v1 AFTER UPDATE OF sta
 -- expired_claims (job_id bigint, queue_name character varying(128), task_name character varying(128), subdomain text, stage text, holder text, attempt integer, lease_until timestamp with time zone)
 -- failing_deliveries (step text, saved_search text, subdomain character varying, destination text, delivery_id bigint, publication_id bigint, matches integer, status text, attempt_count integer, error_code text, error_message text, last_attempt_at timestamp with time zone)
 -- failing_documents (subdomain character varying, stage text, content_item_id bigint, kind text, meeting text, date date, status text, attempt_count integer, error_code text, error_message text, last_attempt_at timestamp with time zone, run_id bigint, job_id bigint)
+-- failing_periodic_tasks (task character varying(128), job_id bigint, at timestamp with time zone, error_code text, error_message text)
 -- host_disks (host text, folder text, purpose text, free_bytes bigint, total_bytes bigint, used_percent numeric, low_since timestamp with time zone, reported_at timestamp with time zone)
 -- index_bloat (table_name text, index_name text, size_bytes bigint, expected_bytes bigint, bloat_bytes bigint, bloat_percent numeric)
 -- invariant_violations (invariant text, subdomain character varying, run_id bigint, stage text, problem text)
@@ -1131,6 +1132,7 @@ comment on view expected_counters is 'The counters that a site should have, coun
 comment on view expired_claims is 'Running jobs without a live lease (invariant I7): their worker died, froze or exceeded the time limit.';
 comment on view failing_deliveries is 'What failed for saved searches (`clerk alert`), permanently or to be retried, and why.';
 comment on view failing_documents is 'Units whose last attempt failed, permanently or to be retried, and why; not those of a run that an operator cancelled.';
+comment on view failing_periodic_tasks is 'Periodic tasks of clerk, such as the one that starts due runs, whose last job failed. Normally empty.';
 comment on view host_disks is 'Disks that workers write to, one row per machine and disk, as reported within the last ten minutes.';
 comment on view index_bloat is 'One row per btree index: its size, and an estimate of how much of it a reindex would free. clerk db maintain does it.';
 comment on view invariant_violations is 'One row per violated invariant that SQL can detect among active and recent rows; normally empty.';
@@ -1245,6 +1247,8 @@ grant select on failing_deliveries to clerk_dashboard;
 grant select on failing_deliveries to clerk_worker;
 grant select on failing_documents to clerk_dashboard;
 grant select on failing_documents to clerk_worker;
+grant select on failing_periodic_tasks to clerk_dashboard;
+grant select on failing_periodic_tasks to clerk_worker;
 grant select on host_disks to clerk_dashboard;
 grant select on host_disks to clerk_worker;
 grant select on index_bloat to clerk_dashboard;

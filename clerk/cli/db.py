@@ -27,7 +27,8 @@ from clerk.humanize import pluralize
 verbose_option = click.option("--verbose", is_flag=True, help="List each migration and object, also if there are many.")
 to_option = click.option("--to", type=click.IntRange(min=0), metavar="N", help="Stop at migration N.")
 
-_COUNTED = ("migration", "function", "trigger", "view")
+_COUNTED = ("migration", "function", "trigger", "view", "statement")
+_KINDS_OF_ACTIONS = {"apply": "migration", "revert": "migration", "execute": "statement"}
 _KINDS = {
     "ours": "is migrated",
     "empty": "is empty",
@@ -73,7 +74,7 @@ def _summarize(steps: list[Step]) -> str:
 
 
 def _kind(step: Step) -> str:
-    kind = "migration" if step.action in ("apply", "revert") else step.what.partition(" ")[0]
+    kind = _KINDS_OF_ACTIONS.get(step.action) or step.what.partition(" ")[0]
     return kind if kind in _COUNTED else step.what
 
 

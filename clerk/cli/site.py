@@ -239,7 +239,8 @@ def _delete(folder: StoragePath) -> None:
 def import_command(file: Path, update: bool, accept: str, quiet: bool, dry_run: bool, as_json: bool) -> None:
     """Add the sites of a file: CSV with a header, JSON, or JSON lines. Nothing is imported if one site is invalid.
 
-    Columns: subdomain, name, state, kind, scraper, start_year, extra, country, lat, lng, weight.
+    Columns: subdomain, name, state, kind, scraper, start_year, extra, country, lat, lng, cadence,
+    weight.
 
     With a column url, the system of each town is detected (`clerk site detect`). What is certain is added at once, and
     the rest is reported; exit code 1 if there is any. Sites that exist are skipped, so the command can be repeated.

@@ -78,7 +78,9 @@ def update(
                 if next_site:
                     break
             if started:
-                log_action(connection, "update", sites=list(started)[:_MAX_RECORDED], count=len(started))
+                names, omitted = list(started)[:_MAX_RECORDED], len(started) - _MAX_RECORDED
+                more = {"not_listed": omitted} if omitted > 0 else {}
+                log_action(connection, "update", sites=names, count=len(started), **more)
         if not quiet:
             _warn_of_waits(connection, list(started))
         if not wait:

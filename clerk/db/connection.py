@@ -181,7 +181,8 @@ def _as_clerk_error(error: psycopg.Error, url: str) -> ClerkError | None:
         case "42501":
             return DatabaseRefused(
                 f"the database user lacks a privilege ({message})",
-                "connect as a member of clerk_worker, or to migrate as the database's owner or a member of clerk_owner",
+                "connect as a member of clerk_worker, or to migrate as the database's owner or a member of clerk_owner;"
+                " a member lacks what `clerk db up`, run as the owner, grants",
             )
         case "3F000":
             return DatabaseRefused(
@@ -219,6 +220,11 @@ _PRIMARY_REMEDY = (
     " ?target_session_attrs=read-write"
 )
 _CONNECTION_REMEDIES = (
+    (
+        # PgBouncer, before it passes on what the server says.
+        r"server_login_retry|server login has been failing|pgbouncer cannot connect to server|query_wait_timeout",
+        "a pooler responded; start the server behind it, or wait: PgBouncer connects to it again after some seconds",
+    ),
     (r'database ".*" does not exist', "create it with createdb, or correct the name in DATABASE_URL"),
     (
         r"authentication|no password supplied|role .* does not exist|pg_hba\.conf",

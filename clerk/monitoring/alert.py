@@ -26,6 +26,7 @@ KINDS: dict[str, Severity] = {
     "triggers": Severity.ERROR,
     "standby_wait": Severity.ERROR,
     "no_worker": Severity.ERROR,
+    "periodic_task": Severity.ERROR,
     "host_problem": Severity.ERROR,
     "disk_low": Severity.ERROR,
     "stuck": Severity.ERROR,

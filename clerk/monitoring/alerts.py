@@ -9,7 +9,15 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from clerk.errors import NoDocuments, job_error_class, remedy_for
-from clerk.humanize import format_bytes, format_duration, format_relative, join_words, pluralize, shorten
+from clerk.humanize import (
+    format_bytes,
+    format_duration,
+    format_relative,
+    join_words,
+    one_line_error,
+    pluralize,
+    shorten,
+)
 from clerk.monitoring import worker_text
 from clerk.monitoring.alert import KINDS, Alert, Severity
 from clerk.monitoring.database_alerts import find_database_alerts
@@ -25,6 +33,17 @@ _MIN_STANDBY_WAIT = timedelta(seconds=2)
 _INCREASE_FACTOR = 3
 """Failures of the last hour count as an increase when they exceed this multiple of the average hour before."""
 _MAX_CODES = 3
+_MAX_ERROR = 150
+_CONSEQUENCES = {
+    "clerk.schedule": "no run that is due is started",
+    "clerk.rescue": "no job of a lost worker is repeated before the next reconciliation",
+    "clerk.reconcile": "inconsistent state is not repaired",
+    "clerk.schedule_deliveries": "digests of saved searches are not sent",
+    "clerk.retention": "old jobs and log entries are not deleted",
+    "clerk.maintain": "bloated indexes are not rebuilt",
+    "clerk.trace_runs": "spans of cancelled runs are not sent",
+}
+"""Periodic task → what is not done while it fails."""
 
 
 def find_alerts(status: PipelineStatus) -> list[Alert]:
@@ -33,6 +52,7 @@ def find_alerts(status: PipelineStatus) -> list[Alert]:
         *_standby_wait(status),
         *_unprocessed_queues(status),
         *_unstarted_runs(status),
+        *_periodic_tasks(status),
         *_host_problems(status),
         *_low_disks(status),
         *_stuck_sites(status),
@@ -103,6 +123,18 @@ def _unstarted_runs(status: PipelineStatus) -> list[Alert]:
     return [Alert("no_worker", what, worker_text.start_worker(status, COORDINATOR_QUEUE), status.due)]
 
 
+def _periodic_tasks(status: PipelineStatus) -> list[Alert]:
+    alerts = []
+    for row in status.periodic_tasks:
+        error = shorten(one_line_error(row["error_code"], row["error_message"]), _MAX_ERROR)
+        what = f"the periodic task {row['task']} failed the last time ({error})"
+        if row["task"] in _CONSEQUENCES:
+            what += f": {_CONSEQUENCES[row['task']]}"
+        remedy = f"{job_error_class(row['error_code']).remedy}; the traceback: job {row['job_id']} in view job_failures"
+        alerts.append(Alert("periodic_task", what, remedy))
+    return alerts
+
+
 def _host_problems(status: PipelineStatus) -> list[Alert]:
     alerts = []
     for queue in sorted({queue for worker in status.workers for queue in worker.problems}):
@@ -153,7 +185,8 @@ def _dead_workers(status: PipelineStatus) -> list[Alert]:
         for worker in dead
     ]
     what = f"{are(len(dead), 'worker')} dead: {first_names(names, len(dead))}"
-    remedy = "other workers take over its jobs; restart it: clerk worker"
+    their, them = ("its", "it") if len(dead) == 1 else ("their", "them")
+    remedy = f"other workers take over {their} jobs; restart {them}: clerk worker"
     return [Alert("dead_worker", what, remedy, len(dead), min(worker.last_heartbeat for worker in dead))]
 
 

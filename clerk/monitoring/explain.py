@@ -185,7 +185,8 @@ def _next_run(state: SiteState) -> str:
         cadence = describe_interval(run.run_interval)
         how_often = "" if cadence == DEFAULT else f" ({cadence if cadence in WORDS else f'every {cadence} hours'})"
         return f"{next_run} is due at {format_timestamp(run.due_at, state.now)}{how_often}"
-    return f"{next_run} is due, {reasons.coordinator_blocked(state) or 'and starts within a minute'}"
+    blocked = reasons.coordinator_blocked(state) or reasons.scheduler_failed(state)
+    return f"{next_run} is due, {blocked or 'and starts within a minute'}"
 
 
 def _start_run(state: SiteState) -> str:

@@ -198,6 +198,13 @@ def coordinator_blocked(state: SiteState) -> str:
     return f"but {worker_text.no_worker(state, COORDINATOR_QUEUE)}"
 
 
+def scheduler_failed(state: SiteState) -> str:
+    """That no due run is started; empty if the last attempt to start them succeeded."""
+    if state.scheduler_error is None:
+        return ""
+    return f"but the periodic task that starts runs failed the last time ({state.scheduler_error}): see clerk status"
+
+
 def unblock_coordinator(state: SiteState) -> str | None:
     if COORDINATOR_QUEUE in state.pauses:
         return f"clerk resume --queue {COORDINATOR_QUEUE}"

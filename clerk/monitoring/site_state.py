@@ -12,6 +12,7 @@ from typing import Any, LiteralString, TypeVar
 
 from psycopg.rows import class_row
 
+from clerk.humanize import one_line_error, shorten
 from clerk.monitoring.query import Connection, Row, fetch_rows
 from clerk.monitoring.workers import Worker, read_workers
 
@@ -182,6 +183,8 @@ class SiteState:
     repairs: list[LoggedRepair]
     trigger_problems: list[str] = field(default_factory=list)
     """Accounting triggers that are missing or disabled."""
+    scheduler_error: str | None = None
+    """Why the periodic task that starts due runs failed the last time; None if it did not."""
 
 
 @dataclass(frozen=True)
@@ -262,6 +265,9 @@ select at, found, done, why from recent_repairs where subdomain = %(site)s order
 _TRIGGERS = """
 select format('trigger %%s %%s', name, problem) from trigger_problems
 where name in ('clerk_record_change', 'clerk_record_delete', 'clerk_fence') order by name
+"""
+_SCHEDULER_ERROR = """
+select error_code, error_message from failing_periodic_tasks where task = 'clerk.schedule'
 """
 _COUNTS = """
 select count(*) as documents,
@@ -344,7 +350,13 @@ def read_site_state(connection: Connection, subdomain: str) -> SiteState | None:
         _read(connection, ThrottledHost, _HOSTS, values) if run.current_stage == "fetch" else [],
         _read(connection, LoggedRepair, _REPAIRS, values),
         [problem for (problem,) in connection.execute(_TRIGGERS, {}).fetchall()],
+        _read_scheduler_error(connection),
     )
+
+
+def _read_scheduler_error(connection: Connection) -> str | None:
+    row = connection.execute(_SCHEDULER_ERROR, {}).fetchone()
+    return None if row is None else shorten(one_line_error(*row), 150)
 
 
 def read_site_history(connection: Connection, subdomain: str, everything: bool = False) -> SiteHistory:

@@ -106,6 +106,7 @@ from skipped_documents where state = 'open' group by subdomain order by 2 desc, 
 _EDITED_EXTRACTORS = """
 select extractor, version, plugin, codes, edited_at from edited_extractors order by edited_at limit %(limit)s
 """
+_PERIODIC_TASKS = "select task, job_id, error_code, error_message from failing_periodic_tasks order by task"
 _ERRORS = """
 select max(at) as at, subdomain, stage, status, error_code, count(*)::integer as documents,
        (array_agg(meeting order by at desc))[1] as meeting, (array_agg(date order by at desc))[1] as date,
@@ -171,6 +172,8 @@ class PipelineStatus:
     `all_sites` and `all_since`: of all such sites."""
     edited_extractors: list[Row]
     """Extractors whose code changed without a new version."""
+    periodic_tasks: list[Row]
+    """Periodic tasks whose last job failed."""
     errors: list[Row]
     """Errors of the last seven days, grouped by site, stage and code, with the latest document of each group."""
     events: list[Row]
@@ -244,6 +247,7 @@ def read_status(connection: Connection, slow: SlowStats | None = None) -> Pipeli
         disks=fetch_rows(connection, _DISKS),
         skipped=fetch_rows(connection, _SKIPPED, limit=MAX_ROWS),
         edited_extractors=fetch_rows(connection, _EDITED_EXTRACTORS, limit=MAX_ROWS),
+        periodic_tasks=fetch_rows(connection, _PERIODIC_TASKS),
         errors=fetch_rows(connection, _ERRORS, limit=MAX_ROWS),
         events=fetch_rows(connection, _EVENTS, limit=_MAX_EVENTS),
         failures_last_hour=failures["last_hour"],

@@ -40,7 +40,7 @@ def require_storage(connection: Connection, settings: Settings) -> list[str]:
         raise StorageMissing(
             f"the storage is missing: none of {len(with_documents)} sites with documents has a folder under"
             f" {settings.storage_dir}; nothing was changed",
-            "mount it, or correct STORAGE_DIR",
+            _mount(settings.storage_dir) + "correct STORAGE_DIR",
         )
     return sorted(folders - known.keys())
 
@@ -54,8 +54,12 @@ def require_publish_dir(connection: Connection, settings: Settings) -> None:
         raise StorageMissing(
             f"the folder of published archives is missing: none of {len(published)} published sites has a folder under"
             f" {settings.publish_dir}; nothing was changed",
-            "mount it, or correct CLERK_PUBLISH_DIR",
+            _mount(settings.publish_dir) + "correct CLERK_PUBLISH_DIR",
         )
+
+
+def _mount(root: StoragePath) -> str:
+    return "mount it, or " if isinstance(root, Path) else ""
 
 
 def _is_below(folder: StoragePath, root: StoragePath) -> bool:
@@ -72,12 +76,11 @@ def _folders(root: StoragePath, what: str) -> set[str]:
     except FileNotFoundError:
         return set()
     except OSError as error:
-        raise StorageMissing(
-            f"{what} is not readable ({error}); nothing was changed", "check disk and permissions"
-        ) from error
+        is_folder = isinstance(root, Path)
+        remedy = "check disk and permissions" if is_folder else "check its address, credentials and the network"
+        raise StorageMissing(f"{what} is not readable ({error}); nothing was changed", remedy) from error
 
 
 def report(missing: StorageMissing) -> Repair:
-    return Repair.report(
-        STORAGE_MISSING, None, str(missing), "an unmounted disk is more likely than a loss of every file"
-    )
+    why = "a wrong setting or a missing disk is more likely than a loss of every file"
+    return Repair.report(STORAGE_MISSING, None, missing.what, why, missing.remedy)

@@ -40,6 +40,13 @@ def run(url: Url, statement: str) -> None:
         connection.execute(statement.encode())
 
 
+def test_up_summarizes_grants(clerk_command: Clerk, migrated: Url) -> None:
+    """As after an administrator has created the roles: one statement for each table and view."""
+    run(migrated, "revoke select on all tables in schema public from clerk_worker")
+    plan = clerk_command("db", "up", "--dry-run").out.splitlines()[0]
+    assert re.fullmatch(r"  execute \d+ statements \(--verbose lists them\)", plan)
+
+
 def test_up_and_down_from_an_empty_database(clerk_command: Clerk, empty: Url, folder: SqlFolder) -> None:
     dry_run = clerk_command("db", "up", "--dry-run")
     assert dry_run.code == 0

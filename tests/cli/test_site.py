@@ -155,6 +155,15 @@ def test_edit(clerk: Clerk) -> None:
     assert changed == {"weight": {"before": 3, "after": 1}}
 
 
+def test_a_record_of_many_sites_says_how_many_it_does_not_list(clerk: Clerk, database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("insert into sites (subdomain) select format('town-%s', n) from generate_series(1, 25) n")
+        clerk("update", "--all")
+        row = connection.execute("select detail from recent_actions where action = 'update'").fetchone()
+    assert row is not None
+    assert (row[0]["count"], len(row[0]["sites"]), row[0]["not_listed"]) == (25, 20, 5)
+
+
 def test_changes_are_recorded_as_operator_actions(clerk: Clerk, database: str, tmp_path: Path) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute("delete from operator_actions")

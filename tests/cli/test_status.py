@@ -90,6 +90,7 @@ def test_json_has_everything(connection: psycopg.Connection, worker: Worker, cle
         ),
         *("failures_last_hour", "failures_per_hour_before", "runs_last_day", "violations", "triggers"),
         *("database", "standby_wait", "due", "failing", "documents", "deliveries", "disks", "edited_extractors"),
+        "periodic_tasks",
     }
     assert result["outcomes"] == {"succeeded": 1}
     assert [stage["stage"] for stage in result["stages"]] == ["fetch", "ocr", "compilation", "extraction", "deploy"]

@@ -17,6 +17,7 @@ from clerk.db.migrations.migrate import Migrator, read_state
 from clerk.db.migrations.sqlfiles import SqlFolder
 from clerk.db.migrations.verify import verify_schema
 from clerk.errors import DatabaseRefused
+from clerk.pipeline import engine
 from clerk.reconcile import log
 from tests.conftest import NO_FSYNC, Databases, Url
 from tests.db.conftest import copy_data_directory
@@ -200,6 +201,16 @@ def test_the_worker_role_can_defer_and_delete_a_job(connection: psycopg.Connecti
     connection.execute("insert into procrastinate_jobs (queue_name, task_name) values ('ocr', 'x')")
     connection.execute("insert into procrastinate_workers default values")
     connection.execute("delete from procrastinate_jobs")
+
+
+def test_the_worker_role_can_start_the_runs_that_are_due(connection: psycopg.Connection) -> None:
+    """It may only read the view due_sites, and locking a row through a view needs the privilege to update the view."""
+    connection.execute("set role clerk_worker")
+    for name in ("springfield", "shelbyville"):
+        connection.execute("insert into sites (subdomain) values (%s)", [name])
+    assert engine.start_next_due_site(connection) == "shelbyville"
+    assert engine.start_next_due_site(connection) == "springfield"
+    assert engine.start_next_due_site(connection) is None
 
 
 def test_the_worker_role_can_only_add_to_audit_tables(connection: psycopg.Connection, folder: SqlFolder) -> None:

@@ -13,12 +13,14 @@ import pytest
 from clerk.db.connection import read_only_snapshot
 from clerk.monitoring.alert import KINDS, RUNBOOK
 from clerk.monitoring.alerts import Alert, find_alerts
+from clerk.monitoring.explain import explain
+from clerk.monitoring.site_state import read_site_state
 from clerk.monitoring.status import read_status
 from clerk.pipeline import engine
 from clerk.pipeline.engine import QUEUES
 from clerk.reconcile import plan
 from tests.engine.helpers import Worker, add_site, drain, expire, one, run_with, start
-from tests.monitoring.workers import die, in_phase, register
+from tests.monitoring.workers import defer_schedule, die, fail_schedule, in_phase, register
 
 
 @pytest.fixture
@@ -47,6 +49,26 @@ def test_a_queue_without_a_worker(connection: psycopg.Connection, items: list[in
     alert = alerts(connection)["no_worker"]
     assert alert.what == "no worker processes queue ocr: no worker is alive; 12 jobs wait"
     assert alert.remedy == "start workers: clerk worker, or everything: clerk up"
+
+
+def test_a_periodic_task_that_fails(connection: psycopg.Connection, items: list[int], worker: Worker) -> None:
+    """Nothing else shows that no run is started: workers are alive, and no job waits."""
+    fail_schedule(connection, worker)
+    alert = alerts(connection)["periodic_task"]
+    assert alert.what == (
+        "the periodic task clerk.schedule failed the last time (DatabaseFailed: permission denied for view x):"
+        " no run that is due is started"
+    )
+    assert " in view job_failures" in alert.remedy
+    state = read_site_state(connection, "town")
+    assert state is not None
+    assert explain(state).sentence == (
+        "it has never run; the first run is due, but the periodic task that starts runs failed the last time"
+        " (DatabaseFailed: permission denied for view x): see clerk status"
+    )
+
+    worker.finish(defer_schedule(connection, worker, 60))
+    assert "periodic_task" not in alerts(connection)
 
 
 def test_due_sites_without_a_worker(connection: psycopg.Connection, items: list[int]) -> None:
@@ -81,8 +103,13 @@ def test_a_dead_worker(
     die(connection, worker)
     alert = alerts(connection)["dead_worker"]
     assert alert.what == f"1 worker is dead: worker {worker.number} on machine-a (last heartbeat 5 min ago)"
+    assert alert.remedy == "other workers take over its jobs; restart it: clerk worker"
+
+    die(connection, register(new_worker("0123456789ab clerk 79 machine-b"), *QUEUES))
+    assert alerts(connection)["dead_worker"].remedy.startswith("other workers take over their jobs; restart them")
 
     register(new_worker("0123456789ac clerk 78 machine-a"), *QUEUES)
+    register(new_worker("0123456789ac clerk 80 machine-b"), *QUEUES)
     assert "dead_worker" not in alerts(connection), "it was replaced"
     in_phase(connection, 2)
     worker.take("ocr")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 
 from clerk.pipeline.job_manager import _HEARTBEAT
-from tests.engine.helpers import Worker, rows, start
+from tests.engine.helpers import Job, Worker, rows, start
 
 
 def register(worker: Worker, *queues: str) -> Worker:
@@ -21,6 +21,21 @@ def die(connection: psycopg.Connection, *workers: Worker) -> None:
     connection.execute(
         "update procrastinate_workers set last_heartbeat = now() - interval '5 minutes' where id = any (%s)", [numbers]
     )
+
+
+def defer_schedule(connection: psycopg.Connection, worker: Worker, timestamp: int) -> Job:
+    """Defer the periodic task that starts due runs, as Procrastinate does, and let the worker take its job."""
+    connection.execute(
+        "select procrastinate_defer_periodic_job_v2('coordinator', null, 'clerk.schedule', 'clerk.schedule',"
+        " 0::smallint, '', %s::bigint, '{}')",
+        [timestamp],
+    )
+    return worker.take("coordinator")
+
+
+def fail_schedule(connection: psycopg.Connection, worker: Worker) -> None:
+    job = defer_schedule(connection, worker, 0)
+    worker.finish(job, "failed", "DatabaseFailed", "permission denied for view x")
 
 
 def in_phase(connection: psycopg.Connection, phase: int) -> int:

@@ -90,6 +90,9 @@ def test_the_address_of_a_bucket(tmp_path: Path) -> None:
     assert settings.storage_dir.cache.max_bytes == 5_000_000
     (setting,) = [setting for setting in config.SETTINGS if setting.name == "STORAGE_DIR"]
     assert setting.show(settings.storage_dir) == "s3://bucket/some/prefix?endpoint=http://127.0.0.1:9000&region=eu-1"
+    assert setting.show(settings.publish_dir) == (
+        "s3://bucket/some/prefix/_published?endpoint=http://127.0.0.1:9000&region=eu-1"
+    )
 
 
 def test_without_the_package_one_sentence_says_what_to_install(tmp_path: Path) -> None:

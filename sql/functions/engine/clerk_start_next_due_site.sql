@@ -9,14 +9,22 @@ declare
     v_subdomain text;
 begin
     perform set_config('clerk.actor', 'clerk_start_next_due_site', true);
-    select d.subdomain into v_subdomain
-    from due_sites d
-    order by d.updated_at nulls first, d.subdomain
-    limit 1
-    for no key update skip locked;
-    if found then
-        perform clerk_start_run(v_subdomain, p_reason);
-    end if;
+    loop
+        -- Locks the row of the table: locking it through the view needs the privilege to update the view, which
+        -- clerk_worker has for no view.
+        select s.subdomain into v_subdomain
+        from due_sites d
+        join sites s using (subdomain)
+        order by d.updated_at nulls first, d.subdomain
+        limit 1
+        for no key update of s skip locked;
+        exit when v_subdomain is null;
+        -- Another scheduler may have started the site after this query had read the view, and before it got the lock.
+        if exists (select from due_sites d where d.subdomain = v_subdomain) then
+            perform clerk_start_run(v_subdomain, p_reason);
+            exit;
+        end if;
+    end loop;
     return v_subdomain;
 end;
 $$;

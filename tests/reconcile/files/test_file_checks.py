@@ -47,6 +47,7 @@ def test_a_missing_storage_is_reported_and_not_repaired(
             assert repair.kind == "storage-missing"
             assert "the storage is missing" in repair.found
             assert "nothing was changed" in repair.found
+            assert repair.action.endswith("correct STORAGE_DIR")
     assert caplog.text.count("the storage is missing") == 1, "logged once, not at every reconciliation"
     assert site.one("select count(*) from reconcile_log") == (0,), "no repair failed"
     assert CliRunner().invoke(cli, ["reconcile-pipeline"]).exit_code == 3
