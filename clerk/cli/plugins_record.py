@@ -27,6 +27,7 @@ from clerk.plugins import manager
 from clerk.sources.fetcher import Fetcher, Site
 from clerk.sources.http.body import Sink
 from clerk.sources.http.client import PublicOnlyTransport, RateLimitedClient, Validators
+from clerk.sources.listed_documents import listed_documents
 from clerk.sources.recording import Recording, RecordingError, RecordingTransport, check_target
 from clerk.sources.redaction import Redaction
 from clerk.sources.site_validation import InvalidSite
@@ -136,7 +137,7 @@ async def _record(
     async with RateLimitedClient(limits, partial(connect, settings), transport=transport) as client:
         with contextlib.closing(fetcher_class(site, client)) as fetcher:
             try:
-                refs = [ref async for ref in fetcher.documents()]
+                refs = [ref async for ref in listed_documents(fetcher, f"the fetcher {fetcher_class.__name__}")]
                 newest = sorted(refs, key=lambda ref: ref.date or date.min, reverse=True)
                 readable = [ref for ref in newest if ref.media_type in READABLE][:download_count]
                 downloaded = [await _download(fetcher, ref, limits.max_bytes) for ref in readable]
