@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -107,7 +109,8 @@ def try_plugin(
             raise PluginNotTried(f"{name} is a {' and a '.join(found)}", f"say which: --as {next(iter(found))}")
         ((kind, run),) = found.items()
         try:
-            result, rows = run()
+            with contextlib.redirect_stdout(sys.stderr):  # what the plugin prints is no part of the result
+                result, rows = run()
         except JobError as error:
             raise PluginTryFailed(f"the {kind} {name} failed: {error}", error.remedy) from error
     if as_json:

@@ -138,7 +138,7 @@ def call_with_timeout(
 def as_job_error(plugin: str, hook: str, error: BaseException) -> PluginProgrammingError | PluginRaised:
     """The error to record for an exception that a plugin raised: permanent if its code must be corrected first."""
     kind = PluginProgrammingError if isinstance(error, _PROGRAMMING_ERRORS) else PluginRaised
-    return kind(f"plugin {plugin} raised in {hook}: {describe_error(error)}{raised_at(error)}")
+    return kind(f"plugin {plugin} raised in {hook}: {describe_error(error)}{_raised_at(error)}")
 
 
 def describe_error(error: BaseException) -> str:
@@ -150,11 +150,17 @@ def describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-def raised_at(error: BaseException) -> str:
-    """The innermost line of the plugin, in parentheses. If none of its lines was reached: the one that called it."""
+def own_line(error: BaseException) -> str:
+    """The innermost line of the plugin: file, line and function. Empty if none of its lines was reached."""
+    own = _own_frames(traceback.extract_tb(error.__traceback__))
+    return _location(own[-1]) if own else ""
+
+
+def _raised_at(error: BaseException) -> str:
+    """The innermost line of the plugin, or the line at which it was called."""
+    if line := own_line(error):
+        return f" ({line})"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-    if own := _own_frames(frames):
-        return f" ({_location(own[-1])})"
     return f" (called at {_location(frames[-1])})" if frames else ""
 
 
