@@ -20,7 +20,7 @@ from clerk.documents import manifest, repository
 from clerk.documents.storage import Document, SiteStorage
 from clerk.errors import EXIT_USAGE, ClerkError, JobError, PluginMissing
 from clerk.extraction import code_versions
-from clerk.extraction.schema import validate
+from clerk.extraction.schema import check_interface, validate
 from clerk.humanize import pluralize
 from clerk.pipeline.tasks.fetch import read_extra
 from clerk.plugins import manager
@@ -181,7 +181,8 @@ def _list(trial: _Trial, label: str) -> Result:
 
 
 def _extract(trial: _Trial, label: str) -> Result:
-    plugin, extractor = trial.plugins.resolve("extractor", label)
+    plugin, provided = trial.plugins.resolve("extractor", label)
+    extractor = check_interface(label, plugin, provided)
     document, texts = _texts(trial)
     if trial.dry_run:
         return {"document": document.id, "pages": len(texts)}, [
@@ -267,7 +268,7 @@ def accept(extractor: str, dry_run: bool, as_json: bool) -> None:
             known = (
                 f"edited extractors: {', '.join(edited)}" if edited else "no extractor was edited without a new version"
             )
-            raise PluginNotTried(f"{extractor} was not edited since it was last accepted", known)
+            raise PluginNotTried(f"no edit of an extractor {extractor} is reported", known)
     if as_json:
         print_json({"extractor": extractor, "forgotten": count, "dry_run": dry_run})
         return

@@ -122,3 +122,39 @@ def test_a_listing_is_checked_as_in_a_run(town: Town, clerk_command: Clerk, plug
         answer = clerk_command("plugins", "try", label, "--site", "springfield")
         assert (answer.code, message in " ".join((answer.out + answer.err).split())) == (code, True), answer
         assert label != "key" or "documents   1: 1 minutes" in answer.out
+
+
+EXTRACTORS = """
+from clerk import hookimpl
+
+class NoVersion:
+    def extract(self, pages):
+        return {}
+
+class Number(NoVersion):
+    version = 3
+
+class NoMethod:
+    version = "1"
+
+@hookimpl
+def extractor(label):
+    return {"class": NoMethod, "none": NoVersion(), "number": Number(), "method": NoMethod()}.get(label)
+"""
+
+
+def test_what_is_no_extractor_is_refused_with_what_is_missing(
+    town: Town,
+    clerk_command: Clerk,  # noqa: F811
+    plugins_dir: Path,
+) -> None:
+    (plugins_dir / "extractors.py").write_text(EXTRACTORS)
+    for label, message in [
+        ("class", "is the class NoMethod: return an object, NoMethod()"),
+        ("none", "has the version None: it must be text"),
+        ("number", "has the version 3: it must be text"),
+        ("method", "has no method extract(pages)"),
+    ]:
+        answer = clerk_command("plugins", "try", label, "--site", "springfield")
+        assert answer.code == 1
+        assert f"the extractor {label} of plugin extractors {message}" in " ".join(answer.err.split())
