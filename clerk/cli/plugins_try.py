@@ -25,6 +25,7 @@ from clerk.humanize import pluralize
 from clerk.pipeline.tasks.fetch import read_extra
 from clerk.plugins import manager
 from clerk.plugins.isolation import call_with_timeout
+from clerk.publish.deployer_calls import deployer_calls
 from clerk.sources.fetcher import Fetcher, Site
 from clerk.sources.listing import MAX_EXAMPLES
 from clerk.sources.source_lookup import list_site, shared
@@ -136,9 +137,8 @@ def _parts(trial: _Trial, name: str) -> dict[str, Callable[[], Result]]:
     for label in dict.fromkeys((name, extractor_label(trial))):
         if (plugin := _provider(trial, "extractor", label)) and name in (label, plugin):
             parts.setdefault(EXTRACTOR, lambda label=label: _extract(trial, label))  # type: ignore[misc]
-    deployers = dict(
-        trial.plugins.implementations("deploy_municipality", subdomain=trial.row.subdomain, check_claim=lambda: None)
-    )
+    storage = SiteStorage(trial.settings.storage_dir, trial.row.subdomain)
+    deployers = deployer_calls(trial.plugins, storage, check_claim=lambda: None)
     if name in deployers:
         parts[DEPLOYER] = lambda: _deploy(trial, name, deployers[name])
     return parts
