@@ -120,6 +120,26 @@ def test_a_folder_without_plugins_is_pointed_out(clerk_command: Clerk, tmp_path:
     assert clerk_command("--plugins-dir", str(project), "plugins").err == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "taken"),
+    [
+        ("legistar", "a fetcher legistar of clerk"),
+        ("json", "a Python module json"),
+        ("clerk", "a Python module clerk"),
+        ("pytest", "a Python module pytest"),
+    ],
+)
+def test_a_generated_plugin_replaces_nothing_by_its_name(
+    clerk_command: Clerk,  # noqa: F811
+    tmp_path: Path,
+    name: str,
+    taken: str,
+) -> None:
+    refused = clerk_command("plugins", "new", name)
+    assert (refused.code, f"there is already {taken}" in refused.err) == (2, True), refused
+    assert not (tmp_path / name).exists()
+
+
 def test_the_generated_plugin_is_loaded_and_its_test_passes(clerk_command: Clerk, tmp_path: Path) -> None:  # noqa: F811
     assert clerk_command("plugins", "new", "springfield-portal", "--dry-run").code == 0
     assert not (tmp_path / "springfield-portal").exists()
