@@ -24,6 +24,7 @@ from clerk.errors import ClerkError, FetchError, JobError
 from clerk.humanize import format_bytes, pluralize
 from clerk.pipeline.tasks.fetch import read_extra
 from clerk.plugins import manager
+from clerk.plugins.isolation import describe_error, own_line
 from clerk.sources.fetcher import Fetcher, Site
 from clerk.sources.http.body import Sink
 from clerk.sources.http.client import PublicOnlyTransport, RateLimitedClient, Validators
@@ -146,8 +147,9 @@ async def _record(
             except (ClerkError, OSError, psycopg.Error):
                 raise
             except Exception as error:
+                line = f" ({at})" if (at := own_line(error)) else ""
                 raise RecordingError(
-                    f"the fetcher {fetcher_class.__name__} raised {type(error).__name__}: {error}", "fix the plugin"
+                    f"the fetcher {fetcher_class.__name__} raised {describe_error(error)}{line}", "fix the plugin"
                 ) from error
     return len(refs), sum(downloaded)
 

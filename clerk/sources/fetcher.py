@@ -89,7 +89,7 @@ class Fetcher:
 
         Documents that are not listed are recorded as removed at the source: if the listing is interrupted, raise.
         """
-        raise NotImplementedError(f"the class {type(self).__name__} has no method documents()")
+        raise NotImplementedError
 
     def skip(self, reason: str, count: int = 1, *, name: str = "", url: str = "") -> None:
         """Skip an entry of the listing; the run stores the reason. If all entries are skipped, the fetch fails.

@@ -17,6 +17,8 @@ _MAX_VALUE = 100
 async def listed_documents(fetcher: Fetcher, lister: str) -> AsyncIterator[DocumentRef]:
     """Yield the documents of a listing. Raises InvalidPluginResult for anything else. `lister`: who lists, for the
     message, such as `plugin noticeboard`."""
+    if type(fetcher).documents is Fetcher.documents:
+        raise InvalidPluginResult(f"{lister}: the class {type(fetcher).__name__} has no method documents()")
     documents: object = fetcher.documents()
     if not isinstance(documents, AsyncIterator):
         if hasattr(documents, "close"):
