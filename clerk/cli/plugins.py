@@ -39,7 +39,7 @@ def plugins(context: click.Context, fetcher: str | None, as_json: bool) -> None:
             raise click.UsageError("--fetcher and --json belong to the list of plugins: give them without a command.")
         return
     settings = config.load()
-    loaded = manager.load(settings)
+    loaded = manager.load(settings, log_problems=fetcher is not None)
     if fetcher is not None:
         _show_fetcher(loaded, fetcher, as_json)
         return
@@ -52,7 +52,9 @@ def plugins(context: click.Context, fetcher: str | None, as_json: bool) -> None:
         )
     else:
         rows = [(plugin.name, plugin.origin, ", ".join(plugin.hooks) or "none") for plugin in loaded.loaded]
-        show(table(rows, ("plugin", "from", "hooks")))  # problems were logged when the plugins were loaded
+        show(table(rows, ("plugin", "from", "hooks")))
+        for problem in loaded.problems:
+            info(f"clerk: plugin {problem.name} ({problem.origin}): {problem.error}")
         if settings.plugins_dir is not None and not plugin_files(settings.plugins_dir):
             info(_describe_empty(settings.plugins_dir))
     if loaded.problems:

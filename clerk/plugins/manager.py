@@ -67,6 +67,8 @@ class Plugins:
     manager: pluggy.PluginManager
     loaded: list[LoadedPlugin] = field(default_factory=list)
     problems: list[PluginProblem] = field(default_factory=list)
+    _logged: int = 0
+    """How many of the problems are in the log."""
 
     def add(self, plugin: object, name: str, origin: str) -> None:
         """Register a plugin. An unknown hook, wrong arguments or a hook wrapper make it a problem."""
@@ -105,8 +107,13 @@ class Plugins:
             self.add(plugin, name if len(objects) == 1 else f"{name}.{type(plugin).__name__}", origin)
 
     def _add_problem(self, name: str, origin: str, message: str) -> None:
-        logger.error("plugin %s (%s) cannot be used as it is: %s", name, origin, message)
         self.problems.append(PluginProblem(name, origin, message))
+
+    def log_problems(self) -> None:
+        """Log each problem, once per process."""
+        for problem in self.problems[self._logged :]:
+            logger.error("plugin %s (%s) cannot be used as it is: %s", problem.name, problem.origin, problem.error)
+        self._logged = len(self.problems)
 
     def call_each(self, hook: str, /, timeout: float = HOOK_TIMEOUT, **arguments: Any) -> Iterator[tuple[str, Any]]:
         """Call a hook of each plugin in turn. Yields plugin name and result, except for results that are None."""
@@ -166,9 +173,12 @@ def _check_api_version(plugin: object) -> None:
         raise ValueError(f"it needs version {wanted} of the plugin API; this clerk has {API_VERSION}: upgrade clerk")
 
 
-def load(settings: Settings) -> Plugins:
-    """Return all plugins. They are loaded once per process and folder."""
-    return _load(settings.plugins_dir)
+def load(settings: Settings, *, log_problems: bool = True) -> Plugins:
+    """Return all plugins. They are loaded once per process and folder. `log_problems`: unless the caller shows them."""
+    plugins = _load(settings.plugins_dir)
+    if log_problems:
+        plugins.log_problems()
+    return plugins
 
 
 @lru_cache
