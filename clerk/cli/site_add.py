@@ -11,7 +11,7 @@ import click
 from clerk import config
 from clerk.cli import site_detect
 from clerk.cli.connection import Connection, open_if_any
-from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json
+from clerk.cli.output import confirm, dry_run_option, dry_run_prefix, info, json_option, print_json
 from clerk.cli.site_prompt import NewSite, ask_missing
 from clerk.cli.site_source import check_path, list_local, list_remote, local_path, show_listing
 from clerk.cli.source import time_limit_option
@@ -114,7 +114,7 @@ def add(
         validate_site(plugins, new.subdomain, columns, {})
         report = _look(settings, new, fetcher, time_limit, no_check=no_check, dry_run=dry_run, as_json=as_json)
         if new.is_asked and not (yes or dry_run):
-            click.confirm(f"Add {new.subdomain}?", default=True, abort=True, err=True)
+            confirm(f"Add {new.subdomain}?", f"{new.subdomain} was not added", default=True)
     create_site(settings, new.subdomain, columns, dry_run, as_json, start=False, report=report)
 
 

@@ -12,7 +12,7 @@ import click
 
 from clerk import config
 from clerk.cli.connection import open_if_any, open_pipeline
-from clerk.cli.output import info, json_option, print_json, show, table, text
+from clerk.cli.output import confirm, info, json_option, print_json, show, table, text
 from clerk.cli.progress_reporter import ProgressReporter, quiet_option
 from clerk.cli.site_prompt import check_address
 from clerk.cli.source import candidate_rows, describe_failure, listing_rows, time_limit_option
@@ -179,7 +179,7 @@ def find_source(
             f"`clerk site add {subdomain} --scraper {candidate.scraper} --extra …` adds the site without this check",
         )
     if not is_confirmed:
-        click.confirm(f"Add {subdomain}?", abort=True, err=True)
+        confirm(f"Add {subdomain}?", f"{subdomain} was not added")
     columns = {**values, "scraper": candidate.scraper, "extra": json.dumps(candidate.extra, ensure_ascii=False)}
     return columns, {"detected": candidate.as_dict(), "listing": listing.as_dict()}
 

@@ -189,7 +189,8 @@ def test_add_by_address_asks_on_a_terminal_and_refuses_without_one(
 
     monkeypatch.setattr(site_detect, "sys", System)
     arguments = ("site", "add", "springfield", "--url", town, "--extra", SINCE)
-    assert clerk(*arguments, input="n\n").exit_code == 1
+    refused = clerk(*arguments, input="n\n")
+    assert (refused.exit_code, refused.stderr.splitlines()[-1]) == (1, "clerk: springfield was not added.")
     assert sites(connection) == {}
     assert clerk(*arguments, input="y\n").exit_code == 0
     assert [*sites(connection)] == ["springfield"]
