@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
@@ -12,7 +13,7 @@ from clerk import config
 from clerk.cli import site_detect
 from clerk.cli.connection import Connection, open_if_any
 from clerk.cli.output import confirm, dry_run_option, dry_run_prefix, info, json_option, print_json
-from clerk.cli.site_prompt import NewSite, ask_missing
+from clerk.cli.site_prompt import NewSite, ask_missing, ask_source_again
 from clerk.cli.site_source import check_path, list_local, list_remote, local_path, show_listing
 from clerk.cli.source import time_limit_option
 from clerk.cli.source_options import SourceCommand, given_settings, infer_scraper, merge_settings, parse_settings
@@ -23,7 +24,8 @@ from clerk.monitoring.workers import read_workers
 from clerk.pipeline import engine
 from clerk.plugins import manager
 from clerk.sources.fetcher import Fetcher, Site
-from clerk.sources.site_validation import InvalidSite, validate_site
+from clerk.sources.site_validation import InvalidSite, InvalidSource, validate_site
+from clerk.sources.source_lookup import SourceFailed
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -95,27 +97,52 @@ def add(
     if new.url is not None and "url" in find_fetcher(plugins, new.columns.get("scraper")).extra_help:
         new.settings["url"], new.url = (new.url,), None
     ask_missing(new)
-    columns = new.columns
+    options = _Options(time_limit, no_check, dry_run, is_confirmed=yes or dry_run, as_json=as_json)
+    while True:
+        try:
+            columns, report = _find_source(settings, plugins, new, options)
+            break
+        except (SourceFailed, InvalidSource) as error:
+            if not new.can_ask_again:
+                raise
+            info(f"clerk: {error}")
+            ask_source_again(new)
+    create_site(settings, new.subdomain, columns, dry_run, as_json, start=False, report=report)
+
+
+@dataclass(frozen=True)
+class _Options:
+    time_limit: float
+    no_check: bool
+    dry_run: bool
+    is_confirmed: bool
+    as_json: bool
+
+
+def _find_source(
+    settings: config.Settings, plugins: manager.Plugins, new: NewSite, options: _Options
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Look at the source, and ask. Returns the columns of the site, and a report for the JSON output."""
+    columns = dict(new.columns)
     if new.url is None and "scraper" not in columns:
         columns["scraper"] = infer_scraper(new.settings)
     fetcher = find_fetcher(plugins, columns.get("scraper"))
     columns["extra"] = merge_settings(columns.get("extra"), parse_settings(fetcher, new.settings), new.subdomain)
     if new.url is not None:
-        columns, report = site_detect.find_source(
+        return site_detect.find_source(
             settings,
             new.subdomain,
             new.url,
             columns,
-            time_limit=time_limit,
-            is_confirmed=yes or dry_run,
-            as_json=as_json,
+            time_limit=options.time_limit,
+            is_confirmed=options.is_confirmed,
+            as_json=options.as_json,
         )
-    else:
-        validate_site(plugins, new.subdomain, columns, {})
-        report = _look(settings, new, fetcher, time_limit, no_check=no_check, dry_run=dry_run, as_json=as_json)
-        if new.is_asked and not (yes or dry_run):
-            confirm(f"Add {new.subdomain}?", f"{new.subdomain} was not added", default=True)
-    create_site(settings, new.subdomain, columns, dry_run, as_json, start=False, report=report)
+    validate_site(plugins, new.subdomain, columns, {})
+    report = _look(settings, new.subdomain, columns, fetcher, options)
+    if new.is_asked and not options.is_confirmed:
+        confirm(f"Add {new.subdomain}?", f"{new.subdomain} was not added", default=True)
+    return columns, report
 
 
 def find_fetcher(plugins: manager.Plugins, scraper: str | None) -> type[Fetcher]:
@@ -145,29 +172,21 @@ def add_settings(
 
 
 def _look(
-    settings: config.Settings,
-    new: NewSite,
-    fetcher: type[Fetcher],
-    time_limit: float,
-    *,
-    no_check: bool,
-    dry_run: bool,
-    as_json: bool,
+    settings: config.Settings, subdomain: str, columns: Mapping[str, Any], fetcher: type[Fetcher], options: _Options
 ) -> dict[str, Any]:
     """List a folder always, a source on the web for a dry run. Returns the listing for the JSON output."""
-    columns = new.columns
     extra = json.loads(columns["extra"] or "{}")
     path = local_path(fetcher, extra)
-    if no_check or (path is None and not dry_run):
+    if options.no_check or (path is None and not options.dry_run):
         return {}
     year = int(columns["start_year"]) if columns.get("start_year") else None
-    site = Site(new.subdomain, str(columns.get("name") or new.subdomain), extra, year)
+    site = Site(subdomain, str(columns.get("name") or subdomain), extra, year)
     if path is not None:
-        listing = list_local(settings, site, columns["scraper"], path, time_limit, as_json)
+        listing = list_local(settings, site, columns["scraper"], path, options.time_limit, options.as_json)
     else:
-        listing = list_remote(settings, site, columns["scraper"], time_limit, as_json)
-    if not as_json:
-        show_listing(listing, path, all_reasons=dry_run)
+        listing = list_remote(settings, site, columns["scraper"], options.time_limit, options.as_json)
+    if not options.as_json:
+        show_listing(listing, path, all_reasons=options.dry_run)
     return {"listing": listing.as_dict()}
 
 

@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -170,6 +171,33 @@ def test_add_by_address_shows_the_listing_and_adds_the_site(
         "springfield": ("iqm2", {"portal": f"{web.url}/iqm2", "since": f"{EARLIER.year}-01-01"})
     }
     assert not any(path.endswith("FileOpen.aspx") for path in web.paths())
+
+
+def test_the_source_is_asked_again_if_it_cannot_be_used(
+    clerk: Clerk,
+    town: str,
+    web: Web,
+    connection: psycopg.Connection[Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("clerk.cli.site_prompt._is_terminal", lambda: True)
+    monkeypatch.setattr(site_detect, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    (tmp_path / "empty").mkdir()
+    web.serve_html("/nothing", "<p>Welcome</p>")
+    answers = ("Springfield", "", f"{web.url}/nothing", str(tmp_path / "empty"), town, "y")
+    added = clerk("site", "add", "--url", f"{web.url}/missing", input="\n".join(answers))
+    assert added.exit_code == 0, added.output
+    assert added.stderr.count("Where are the documents?") == 3
+    assert added.stderr.count("Name of the town") == 1
+    assert "clerk: the address could not be read: " in added.stderr
+    assert "no vendor was recognised" in added.stderr
+    assert "empty has no documents: it is empty" in added.stderr
+    assert sites(connection)["springfield"][0] == "iqm2"
+    assert connection.execute("select name from sites").fetchall() == [("Springfield",)]
+
+    named = clerk("site", "add", "other", "--url", f"{web.url}/nothing", input=town)
+    assert "no vendor was recognised" in str(named.exception), "nothing was asked before"
 
 
 def test_add_by_address_asks_on_a_terminal_and_refuses_without_one(
