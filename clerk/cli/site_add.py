@@ -19,7 +19,7 @@ from clerk.cli.source import time_limit_option
 from clerk.cli.source_options import SourceCommand, given_settings, infer_scraper, merge_settings, parse_settings
 from clerk.db.audit import log_action
 from clerk.db.sites import EDITABLE, SiteRow, add_site, require_site
-from clerk.errors import EXIT_FAILURE, JobError, PluginError
+from clerk.errors import EXIT_FAILURE, DownloadFailed, JobError, PluginError
 from clerk.monitoring.workers import read_workers
 from clerk.pipeline import engine
 from clerk.plugins import manager
@@ -57,7 +57,9 @@ def given_columns(values: dict[str, Any]) -> dict[str, Any]:
 @click.argument("subdomain", required=False)
 @click.option("--url", help="A page of the town or its portal: the system is detected, and what it lists is shown.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@click.option("--no-check", is_flag=True, help="Do not look at the source, for a folder that only the workers have.")
+@click.option(
+    "--no-check", is_flag=True, help="Do not look at the source, such as a folder that only the workers have."
+)
 @time_limit_option
 @column_options
 @dry_run_option
@@ -81,7 +83,8 @@ def add(
 
     The documents are in a folder (--path), or on the web (--url): then clerk detects the system, shows what it would
     fetch, and asks. --scraper names a system instead; its settings are options: `clerk site add --scraper NAME --help`
-    lists them. --dry-run shows the documents, kinds and dates that a run would find, and what it would skip.
+    lists them. For pages with links (--pages), clerk also shows what it would fetch, and asks. --dry-run shows the
+    documents, kinds and dates that a run would find, and what it would skip.
 
     \b
     Examples:
@@ -139,9 +142,12 @@ def _find_source(
             as_json=options.as_json,
         )
     validate_site(plugins, new.subdomain, columns, {})
+    is_listed = _is_page(fetcher) and not options.no_check
+    if is_listed:
+        site_detect.require_terminal(options.is_confirmed)
     report = _look(settings, new.subdomain, columns, fetcher, options)
-    if new.is_asked and not options.is_confirmed:
-        confirm(f"Add {new.subdomain}?", f"{new.subdomain} was not added", default=True)
+    if (new.is_asked or is_listed) and not options.is_confirmed:
+        confirm(f"Add {new.subdomain}?", f"{new.subdomain} was not added", default=new.is_asked)
     return columns, report
 
 
@@ -174,20 +180,32 @@ def add_settings(
 def _look(
     settings: config.Settings, subdomain: str, columns: Mapping[str, Any], fetcher: type[Fetcher], options: _Options
 ) -> dict[str, Any]:
-    """List a folder always, a source on the web for a dry run. Returns the listing for the JSON output."""
+    """List a folder or a page with links always, another source on the web for a dry run. A page that does not answer
+    now is no error except for a dry run. Returns the listing for the JSON output."""
     extra = json.loads(columns["extra"] or "{}")
     path = local_path(fetcher, extra)
-    if options.no_check or (path is None and not options.dry_run):
+    if options.no_check or (path is None and not options.dry_run and not _is_page(fetcher)):
         return {}
     year = int(columns["start_year"]) if columns.get("start_year") else None
     site = Site(subdomain, str(columns.get("name") or subdomain), extra, year)
     if path is not None:
         listing = list_local(settings, site, columns["scraper"], path, options.time_limit, options.as_json)
     else:
-        listing = list_remote(settings, site, columns["scraper"], options.time_limit, options.as_json)
+        try:
+            listing = list_remote(settings, site, columns["scraper"], options.time_limit, options.as_json)
+        except SourceFailed as error:
+            if options.dry_run or not isinstance(error.__cause__, DownloadFailed):
+                raise
+            info(f"clerk: warning: {error}")
+            return {}
     if not options.as_json:
         show_listing(listing, path, all_reasons=options.dry_run)
     return {"listing": listing.as_dict()}
+
+
+def _is_page(fetcher: type[Fetcher]) -> bool:
+    """Whether the source is any page with links: a wrong address has none, where that of a vendor is an error."""
+    return "pages" in fetcher.extra_help
 
 
 def create_site(

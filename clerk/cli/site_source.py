@@ -80,7 +80,9 @@ def list_remote(settings: config.Settings, site: Site, scraper: str, time_limit:
     if not listing.documents and listing.is_complete:
         skipped = f" ({listing.reasons[0]})" if listing.reasons else ""
         problem = f"{site.subdomain}: {scraper} lists no documents with these settings{skipped}"
-        raise SourceFailed(problem, "check the addresses and the other settings of the source")
+        raise SourceFailed(
+            problem, "check the addresses and the other settings of the source; --no-check does not look"
+        )
     return listing
 
 

@@ -266,6 +266,30 @@ def test_a_dry_run_with_settings_that_list_nothing_fails(clerk: Clerk, web: Web)
     assert str(empty.exception).startswith("x: links lists no documents with these settings: check the addresses")
 
 
+def test_a_page_with_links_is_listed_before_it_is_added(
+    clerk: Clerk, web: Web, connection: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def add(name: str, path: str, *options: str, answer: str | None = None) -> Result:
+        return clerk("site", "add", name, "--scraper", "links", "--pages", f"{web.url}{path}", *options, input=answer)
+
+    web.serve_html("/", "<a href='/records'>Agendas and minutes</a>")
+    web.serve_html("/records", "<a href='/council-2024-03-05.pdf'>Council minutes 2024-03-05</a>")
+    assert str(add("x", "/", "--yes").exception).startswith("x: links lists no documents with these settings")
+    assert "DownloadRefused" in str(add("x", "/missing", "--yes").exception)
+    assert "Give --yes to add the site" in add("x", "/records").stderr
+    monkeypatch.setattr(site_detect, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    assert add("x", "/records", answer="n\n").stderr.endswith("clerk: x was not added.\n")
+    assert sites(connection) == {}
+
+    asked = add("x", "/records", answer="y\n")
+    assert (asked.exit_code, "documents  1" in asked.stdout) == (0, True), asked.output
+    assert json.loads(add("y", "/records", "--yes", "--json").stdout)["listing"]["documents"] == 1
+    assert add("z", "/", "--no-check").exit_code == 0
+    unreached = clerk("site", "add", "down", "--pages", "http://127.0.0.1:1/", "--yes")
+    assert (unreached.exit_code, "clerk: warning: down: links could not be listed" in unreached.stderr) == (0, True)
+    assert set(sites(connection)) == {"x", "y", "z", "down"}
+
+
 def test_one_of_several_systems_is_chosen_by_scraper(
     clerk: Clerk, portal: Portal, web: Web, connection: psycopg.Connection[Any]
 ) -> None:
