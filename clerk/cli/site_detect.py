@@ -181,7 +181,7 @@ def find_source(
     if not listing.documents:
         raise SourceFailed(
             f"{candidate.scraper} lists no documents with {json.dumps(candidate.extra)}",
-            f"`clerk site add {subdomain} --scraper {candidate.scraper} --extra … --no-check` adds the site without this check",
+            f"`clerk site add {subdomain} --scraper {candidate.scraper} --extra … --no-check` adds it anyway",
         )
     if not is_confirmed:
         confirm(f"Add {subdomain}?", f"{subdomain} was not added")
@@ -215,7 +215,7 @@ def _as_source_failure(subdomain: str, candidate: Candidate) -> Iterator[None]:
     except JobError as error:
         raise SourceFailed(
             f"{subdomain} was not added, because {candidate.scraper} could not be listed ({error.code}: {error})",
-            f"`clerk site add {subdomain} --scraper {candidate.scraper} --extra … --no-check` adds it without this check",
+            f"`clerk site add {subdomain} --scraper {candidate.scraper} --extra … --no-check` adds it anyway",
         ) from error
 
 
