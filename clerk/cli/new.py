@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from clerk import config
-from clerk.cli.output import dry_run_option, json_option
+from clerk.cli.output import confirm, dry_run_option, json_option
 from clerk.cli.site_add import add_settings, column_options, create_site, given_columns
 from clerk.cli.source_options import SourceCommand, given_settings, infer_scraper
 from clerk.plugins import manager
@@ -64,7 +64,6 @@ def new(
         )
     if subdomain is None and yes:
         raise click.UsageError("Give a SUBDOMAIN, or leave --yes out.")
-    is_confirmed = True
     try:
         if subdomain is None:
             subdomain = str(click.prompt("Subdomain, such as springfield", err=True))
@@ -72,15 +71,13 @@ def new(
         if not yes:
             given = {**given, **_ask(subdomain, given)}
             if not dry_run:
-                is_confirmed = click.confirm(f"Add {subdomain} and start its first run?", default=True, err=True)
+                confirm(f"Add {subdomain} and start its first run?", f"{subdomain} was not added", default=True)
     except click.Abort:
         if sys.stdin.isatty():
             raise
         raise click.UsageError(
             "There is no terminal to ask on. Give a SUBDOMAIN, the columns as options, and --yes."
         ) from None
-    if not is_confirmed:
-        raise click.Abort
     create_site(settings, subdomain, given, dry_run, as_json, start=True)
 
 

@@ -14,6 +14,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from clerk.errors import EXIT_FAILURE
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
 
@@ -117,6 +119,13 @@ def table(
     for row in rows:
         result.add_row(*(line(cell) if isinstance(cell, str) else cell for cell in row))
     return Padding(result, (0, 0, 0, indent), expand=False) if indent else result
+
+
+def confirm(question: str, refused: str, *, default: bool = False) -> None:
+    """Ask on the terminal. After a refusal the command ends with the sentence `refused` and exit code 1."""
+    if not click.confirm(question, default=default, err=True):
+        info(f"clerk: {refused}.")
+        raise click.exceptions.Exit(EXIT_FAILURE)
 
 
 def bar(done: int, total: int, width: int = 20) -> RenderableType:

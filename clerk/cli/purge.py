@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from clerk.cli.connection import open_pipeline
-from clerk.cli.output import dry_run_option, dry_run_prefix, json_option, print_json
+from clerk.cli.output import confirm, dry_run_option, dry_run_prefix, json_option, print_json
 from clerk.db.sites import require_site
 from clerk.humanize import pluralize
 from clerk.pipeline import engine
@@ -37,7 +37,7 @@ def purge(site: str | None, subdomain: str | None, yes: bool, dry_run: bool, as_
             planned = engine.purge_site(connection, name)
         if not (yes or dry_run):
             run = f"run {planned.run_id} of {name}" if planned.run_id else f"what is left of the runs of {name}"
-            click.confirm(f"End {run} and delete {_jobs(planned)}?", abort=True, err=True)
+            confirm(f"End {run} and delete {_jobs(planned)}?", f"{name} was not changed")
         purged = planned
         if not dry_run:
             purged = engine.purge_site(connection, name)

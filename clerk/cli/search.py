@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import re
 import shlex
+import sqlite3
 import sys
 from datetime import date
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import click
 from rich.text import Text
 
 from clerk import config
-from clerk.archive.hits import CSV_COLUMNS, Hit
+from clerk.archive.content_hash import open_readonly
+from clerk.archive.hits import CSV_COLUMNS, Hit, read_texts
 from clerk.archive.query import HIGHLIGHT, parse
 from clerk.archive.search import Facets, SearchRequest, SearchResult, Sort
 from clerk.cli.output import info, json_option, nothing_published, print_json, show, table, text
 from clerk.cli.published import Day, check_site_option
 from clerk.documents.kinds import KINDS
+from clerk.documents.originals import find_original
 from clerk.documents.storage import SiteStorage
 from clerk.errors import EXIT_FAILURE, EXIT_OK
 from clerk.humanize import pluralize
@@ -26,6 +31,7 @@ from clerk.object_storage.path import ObjectPath, StoragePath
 from clerk.publish.published_search import search_published
 from clerk.publish.search_form import FILTERS, SearchForm
 from clerk.publish.search_suggestions import suggest
+from clerk.publish.versions import published_archives
 
 _PAGE_SIZE = 20
 _MAX_FACET_ROWS = 10
@@ -116,7 +122,7 @@ def search_command(
     elif as_json:
         print_json(_as_json(settings, request, result))
     else:
-        _print_result(request, result, site, facets)
+        _print_result(settings, request, result, site, facets)
         if not result.total and result.archives:
             form = SearchForm(
                 request.query.text, site or "", body, kind or "", str(year or ""), _iso(since), _iso(added_since)
@@ -140,9 +146,12 @@ def _report_problems(result: SearchResult, request: SearchRequest) -> None:
             info(f"In {archives} published by an older version of clerk, words are found only as they are written.")
 
 
-def _print_result(request: SearchRequest, result: SearchResult, site: str | None, facets: bool) -> None:
+def _print_result(
+    settings: config.Settings, request: SearchRequest, result: SearchResult, site: str | None, facets: bool
+) -> None:
+    files = _document_files(settings, [hit for hit in result.hits if not hit.source_url])
     for hit in result.hits:
-        print_hit(hit)
+        print_hit(hit, files.get(_document_of(hit)))
     if not result.total:
         click.echo(_no_result(site, result.archives + len(result.broken)))
         return
@@ -188,6 +197,7 @@ def _no_result(site: str | None, archives: int) -> str:
 
 def _as_json(settings: config.Settings, request: SearchRequest, result: SearchResult) -> dict[str, Any]:
     assert request.limit is not None
+    files = _document_files(settings, result.hits)
     return {
         "query": request.query.text,
         "total": result.total,
@@ -196,8 +206,32 @@ def _as_json(settings: config.Settings, request: SearchRequest, result: SearchRe
         "archives": result.archives,
         "broken": result.broken,
         "facets": result.facets.as_dict(),
-        "hits": [hit.as_dict() | {"image_file": _image_file(settings, hit)} for hit in result.hits],
+        "hits": [
+            hit.as_dict() | {"image_file": _image_file(settings, hit), "document_file": files.get(_document_of(hit))}
+            for hit in result.hits
+        ],
     }
+
+
+def _document_of(hit: Hit) -> tuple[str, str, str, str]:
+    return hit.subdomain, hit.kind, hit.date, hit.meeting
+
+
+def _document_files(settings: config.Settings, hits: list[Hit]) -> dict[tuple[str, str, str, str], Path]:
+    """The stored files of documents. In a bucket they are not looked for: several requests per document."""
+    if isinstance(settings.storage_dir, ObjectPath):
+        return {}
+    files = {}
+    for site in {hit.subdomain for hit in hits}:
+        storage = SiteStorage(settings.storage_dir, site)
+        for _, database in published_archives(settings.publish_dir, site):
+            # A damaged archive has been reported by the search.
+            with contextlib.suppress(sqlite3.Error), open_readonly(database) as archive:
+                for document in {_document_of(hit) for hit in hits if hit.subdomain == site}:
+                    place = document[1:]
+                    if (found := find_original(storage, *place, read_texts(archive, *place))) is not None:
+                        files[document] = cast("Path", found[1])
+    return files
 
 
 def _image_file(settings: config.Settings, hit: Hit) -> StoragePath | None:
@@ -213,12 +247,13 @@ def _print_csv(hits: list[Hit]) -> None:
         writer.writerow(hit.as_csv_row(CSV_COLUMNS))
 
 
-def print_hit(hit: Hit) -> None:
+def print_hit(hit: Hit, file: Path | None = None) -> None:
+    """`file`: the document in storage, if its source is not on the web."""
     snippet = Text("  ")
     # Each match is between two marks, so every second part is a match.
     for number, part in enumerate(re.split(f"[{''.join(HIGHLIGHT)}]", " ".join(hit.snippet.split()))):
         snippet.append_text(text(part, "bold" if number % 2 else ""))
     lines = [text(f"{hit.subdomain}  {hit.meeting}, {hit.date}, {hit.kind}, page {hit.page}", "cyan"), snippet]
-    if hit.source_url:
-        lines.append(text(f"  {hit.source_url}", "dim"))
+    if source := hit.source_url or file:
+        lines.append(text(f"  {source}", "dim"))
     show(*lines)

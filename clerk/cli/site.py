@@ -14,7 +14,7 @@ from clerk import config
 from clerk.cli import site_add, site_detect, site_import, site_list, site_skipped
 from clerk.cli.connection import Connection, open_if_any, open_pipeline
 from clerk.cli.names import Group
-from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json, show, table
+from clerk.cli.output import confirm, dry_run_option, dry_run_prefix, info, json_option, print_json, show, table
 from clerk.cli.progress_reporter import quiet_option
 from clerk.cli.site_add import add_settings, call_post_create, column_options, find_fetcher, given_columns
 from clerk.cli.site_source import check_path, local_path
@@ -193,7 +193,7 @@ def remove(subdomain: str, files: bool, yes: bool, dry_run: bool, as_json: bool)
         folder = SiteStorage(settings.storage_dir, subdomain).folder
         if not (yes or dry_run):
             lost = f"its history and {folder}" if files else "its history, but keep its files"
-            click.confirm(f"Remove {subdomain} and {lost}?", abort=True, err=True)
+            confirm(f"Remove {subdomain} and {lost}?", f"{subdomain} was not removed")
         with connection.transaction(force_rollback=dry_run):
             engine.cancel_run(connection, subdomain, "the site is being removed")
             counts = remove_site(connection, subdomain)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
@@ -11,19 +12,20 @@ import click
 from clerk import config
 from clerk.cli import site_detect
 from clerk.cli.connection import Connection, open_if_any
-from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, print_json
-from clerk.cli.site_prompt import NewSite, ask_missing
+from clerk.cli.output import confirm, dry_run_option, dry_run_prefix, info, json_option, print_json
+from clerk.cli.site_prompt import NewSite, ask_missing, ask_source_again
 from clerk.cli.site_source import check_path, list_local, list_remote, local_path, show_listing
 from clerk.cli.source import time_limit_option
 from clerk.cli.source_options import SourceCommand, given_settings, infer_scraper, merge_settings, parse_settings
 from clerk.db.audit import log_action
 from clerk.db.sites import EDITABLE, SiteRow, add_site, require_site
-from clerk.errors import EXIT_FAILURE, JobError, PluginError
+from clerk.errors import EXIT_FAILURE, DownloadFailed, JobError, PluginError
 from clerk.monitoring.workers import read_workers
 from clerk.pipeline import engine
 from clerk.plugins import manager
 from clerk.sources.fetcher import Fetcher, Site
-from clerk.sources.site_validation import InvalidSite, validate_site
+from clerk.sources.site_validation import InvalidSite, InvalidSource, validate_site
+from clerk.sources.source_lookup import SourceFailed
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -55,7 +57,9 @@ def given_columns(values: dict[str, Any]) -> dict[str, Any]:
 @click.argument("subdomain", required=False)
 @click.option("--url", help="A page of the town or its portal: the system is detected, and what it lists is shown.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@click.option("--no-check", is_flag=True, help="Do not look at the source, for a folder that only the workers have.")
+@click.option(
+    "--no-check", is_flag=True, help="Do not look at the source, such as a folder that only the workers have."
+)
 @time_limit_option
 @column_options
 @dry_run_option
@@ -79,7 +83,8 @@ def add(
 
     The documents are in a folder (--path), or on the web (--url): then clerk detects the system, shows what it would
     fetch, and asks. --scraper names a system instead; its settings are options: `clerk site add --scraper NAME --help`
-    lists them. --dry-run shows the documents, kinds and dates that a run would find, and what it would skip.
+    lists them. For pages with links (--pages), clerk also shows what it would fetch, and asks. --dry-run shows the
+    documents, kinds and dates that a run would find, and what it would skip.
 
     \b
     Examples:
@@ -95,27 +100,55 @@ def add(
     if new.url is not None and "url" in find_fetcher(plugins, new.columns.get("scraper")).extra_help:
         new.settings["url"], new.url = (new.url,), None
     ask_missing(new)
-    columns = new.columns
+    options = _Options(time_limit, no_check, dry_run, is_confirmed=yes or dry_run, as_json=as_json)
+    while True:
+        try:
+            columns, report = _find_source(settings, plugins, new, options)
+            break
+        except (SourceFailed, InvalidSource) as error:
+            if not new.can_ask_again:
+                raise
+            info(f"clerk: {error}")
+            ask_source_again(new)
+    create_site(settings, new.subdomain, columns, dry_run, as_json, start=False, report=report)
+
+
+@dataclass(frozen=True)
+class _Options:
+    time_limit: float
+    no_check: bool
+    dry_run: bool
+    is_confirmed: bool
+    as_json: bool
+
+
+def _find_source(
+    settings: config.Settings, plugins: manager.Plugins, new: NewSite, options: _Options
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Look at the source, and ask. Returns the columns of the site, and a report for the JSON output."""
+    columns = dict(new.columns)
     if new.url is None and "scraper" not in columns:
         columns["scraper"] = infer_scraper(new.settings)
     fetcher = find_fetcher(plugins, columns.get("scraper"))
     columns["extra"] = merge_settings(columns.get("extra"), parse_settings(fetcher, new.settings), new.subdomain)
     if new.url is not None:
-        columns, report = site_detect.find_source(
+        return site_detect.find_source(
             settings,
             new.subdomain,
             new.url,
             columns,
-            time_limit=time_limit,
-            is_confirmed=yes or dry_run,
-            as_json=as_json,
+            time_limit=options.time_limit,
+            is_confirmed=options.is_confirmed,
+            as_json=options.as_json,
         )
-    else:
-        validate_site(plugins, new.subdomain, columns, {})
-        report = _look(settings, new, fetcher, time_limit, no_check=no_check, dry_run=dry_run, as_json=as_json)
-        if new.is_asked and not (yes or dry_run):
-            click.confirm(f"Add {new.subdomain}?", default=True, abort=True, err=True)
-    create_site(settings, new.subdomain, columns, dry_run, as_json, start=False, report=report)
+    validate_site(plugins, new.subdomain, columns, {})
+    is_listed = _is_page(fetcher) and not options.no_check
+    if is_listed:
+        site_detect.require_terminal(options.is_confirmed)
+    report = _look(settings, new.subdomain, columns, fetcher, options)
+    if (new.is_asked or is_listed) and not options.is_confirmed:
+        confirm(f"Add {new.subdomain}?", f"{new.subdomain} was not added", default=new.is_asked)
+    return columns, report
 
 
 def find_fetcher(plugins: manager.Plugins, scraper: str | None) -> type[Fetcher]:
@@ -145,30 +178,34 @@ def add_settings(
 
 
 def _look(
-    settings: config.Settings,
-    new: NewSite,
-    fetcher: type[Fetcher],
-    time_limit: float,
-    *,
-    no_check: bool,
-    dry_run: bool,
-    as_json: bool,
+    settings: config.Settings, subdomain: str, columns: Mapping[str, Any], fetcher: type[Fetcher], options: _Options
 ) -> dict[str, Any]:
-    """List a folder always, a source on the web for a dry run. Returns the listing for the JSON output."""
-    columns = new.columns
+    """List a folder or a page with links always, another source on the web for a dry run. A page that does not answer
+    now is no error except for a dry run. Returns the listing for the JSON output."""
     extra = json.loads(columns["extra"] or "{}")
     path = local_path(fetcher, extra)
-    if no_check or (path is None and not dry_run):
+    if options.no_check or (path is None and not options.dry_run and not _is_page(fetcher)):
         return {}
     year = int(columns["start_year"]) if columns.get("start_year") else None
-    site = Site(new.subdomain, str(columns.get("name") or new.subdomain), extra, year)
+    site = Site(subdomain, str(columns.get("name") or subdomain), extra, year)
     if path is not None:
-        listing = list_local(settings, site, columns["scraper"], path, time_limit, as_json)
+        listing = list_local(settings, site, columns["scraper"], path, options.time_limit, options.as_json)
     else:
-        listing = list_remote(settings, site, columns["scraper"], time_limit, as_json)
-    if not as_json:
-        show_listing(listing, path, all_reasons=dry_run)
+        try:
+            listing = list_remote(settings, site, columns["scraper"], options.time_limit, options.as_json)
+        except SourceFailed as error:
+            if options.dry_run or not isinstance(error.__cause__, DownloadFailed):
+                raise
+            info(f"clerk: warning: {error}")
+            return {}
+    if not options.as_json:
+        show_listing(listing, path, all_reasons=options.dry_run)
     return {"listing": listing.as_dict()}
+
+
+def _is_page(fetcher: type[Fetcher]) -> bool:
+    """Whether the source is any page with links: a wrong address has none, where that of a vendor is an error."""
+    return "pages" in fetcher.extra_help
 
 
 def create_site(

@@ -12,7 +12,7 @@ import click
 
 from clerk import config
 from clerk.cli.connection import open_if_any, open_pipeline
-from clerk.cli.output import info, json_option, print_json, show, table, text
+from clerk.cli.output import confirm, info, json_option, print_json, show, table, text
 from clerk.cli.progress_reporter import ProgressReporter, quiet_option
 from clerk.cli.site_prompt import check_address
 from clerk.cli.source import candidate_rows, describe_failure, listing_rows, time_limit_option
@@ -142,6 +142,12 @@ def check(subdomain: str, time_limit: float, quiet: bool, as_json: bool) -> None
         click.get_current_context().exit(EXIT_FAILURE)
 
 
+def require_terminal(is_confirmed: bool) -> None:
+    """Raise UsageError if a question has to be asked and there is nobody to ask."""
+    if not is_confirmed and not sys.stdin.isatty():
+        raise click.UsageError("There is no terminal to ask on. Give --yes to add the site, or --dry-run to try it.")
+
+
 def find_source(
     settings: config.Settings,
     subdomain: str,
@@ -156,8 +162,7 @@ def find_source(
 
     `values`: columns that were given; a scraper selects one of several candidates, keys of `extra` are added.
     """
-    if not is_confirmed and not sys.stdin.isatty():
-        raise click.UsageError("There is no terminal to ask on. Give --yes to add the site, or --dry-run to try it.")
+    require_terminal(is_confirmed)
     given = given_extra(subdomain, values.get("extra"))
     with open_if_any(settings) as connection:
         if connection is not None and read_site(connection, subdomain) is not None:
@@ -176,10 +181,10 @@ def find_source(
     if not listing.documents:
         raise SourceFailed(
             f"{candidate.scraper} lists no documents with {json.dumps(candidate.extra)}",
-            f"`clerk site add {subdomain} --scraper {candidate.scraper} --extra …` adds the site without this check",
+            f"`clerk site add {subdomain} --scraper {candidate.scraper} --extra … --no-check` adds it anyway",
         )
     if not is_confirmed:
-        click.confirm(f"Add {subdomain}?", abort=True, err=True)
+        confirm(f"Add {subdomain}?", f"{subdomain} was not added")
     columns = {**values, "scraper": candidate.scraper, "extra": json.dumps(candidate.extra, ensure_ascii=False)}
     return columns, {"detected": candidate.as_dict(), "listing": listing.as_dict()}
 
@@ -210,7 +215,7 @@ def _as_source_failure(subdomain: str, candidate: Candidate) -> Iterator[None]:
     except JobError as error:
         raise SourceFailed(
             f"{subdomain} was not added, because {candidate.scraper} could not be listed ({error.code}: {error})",
-            f"`clerk site add {subdomain} --scraper {candidate.scraper} --extra …` adds it without this check",
+            f"`clerk site add {subdomain} --scraper {candidate.scraper} --extra … --no-check` adds it anyway",
         ) from error
 
 

@@ -35,17 +35,30 @@ class NewSite:
     def has_source(self) -> bool:
         return bool(self.url or self.columns.get("scraper") or set(self.settings) - set(SITE_KEYS))
 
+    @property
+    def can_ask_again(self) -> bool:
+        """Whether there is somebody to ask, and the source is a folder or an address without further settings."""
+        has_place = self.url is not None or "path" in self.settings
+        return self.is_asked and has_place and "scraper" not in self.columns
+
+
+def ask_source_again(new: NewSite) -> None:
+    """Ask for another place of the documents, because the one that was given cannot be used."""
+    new.url = None
+    new.settings.pop("path", None)
+    _ask_source(new)
+
 
 def ask_missing(new: NewSite) -> None:
     """Ask for the name and the source if they are missing. Raises InvalidSite if there is nobody to ask."""
     if new.subdomain or not _is_terminal():
         _require(new)
+    if new.url is not None:
+        new.url = check_address(new.url)
     if not new.subdomain:
         _ask_name(new)
     if not new.has_source:
         _ask_source(new)
-    if new.url is not None:
-        new.url = check_address(new.url)
 
 
 def _require(new: NewSite) -> None:
@@ -88,7 +101,7 @@ def _ask_source(new: NewSite) -> None:
         err=True,
     )
     if _is_address(where):
-        new.url = where
+        new.url = check_address(where)
     else:
         new.settings["path"] = (where,)
     new.is_asked = True

@@ -209,7 +209,8 @@ def _validate(site: str, entries: Sequence[SourceEntry], given: Iterable[GivenDe
         for problem in problems:
             info(f"clerk: {problem}")
         raise InvalidDetails(
-            f"{len(problems)} of {pluralize(len(problems) + len(details), 'line is', 'lines are')} invalid",
+            f"{len(problems)} of {pluralize(len(problems) + len(details), 'line')}"
+            f" {'is' if len(problems) == 1 else 'are'} invalid",
             "correct them; nothing was changed",
         )
     return details

@@ -22,7 +22,7 @@ from clerk.humanize import join_words, pluralize
 from clerk.sources.fetcher import Fetcher, Site
 from clerk.sources.http.rate_limit import Connect
 from clerk.sources.listing import SourceListing
-from clerk.sources.site_validation import InvalidSite
+from clerk.sources.site_validation import InvalidSource
 from clerk.sources.source_lookup import SourceFailed, list_site, shared
 from clerk.suggestions import near_names
 
@@ -38,18 +38,18 @@ def local_path(fetcher: type[Fetcher], extra: dict[str, Any]) -> Path | None:
 
 
 def check_path(path: Path, *, is_folder: bool) -> None:
-    """Raise InvalidSite unless this user can read the folder, or the file."""
+    """Raise InvalidSource unless this user can read the folder, or the file."""
     kind = "folder" if is_folder else "file"
     if not path.exists():
         near = near_names(path.name, _siblings(path), 1)
         remedy = f"did you mean {path.parent / near[0]}?" if near else f"give one that exists; {_ELSEWHERE}"
-        raise InvalidSite(f"no {kind} {path}", remedy)
+        raise InvalidSource(f"no {kind} {path}", remedy)
     if path.is_dir() != is_folder:
         what = "a file, not a folder" if is_folder else "a folder, not a file"
         remedy = "give the folder that it is in" if is_folder else "give --scraper directory for a folder"
-        raise InvalidSite(f"{path} is {what}", remedy)
+        raise InvalidSource(f"{path} is {what}", remedy)
     if not os.access(path, os.R_OK | (os.X_OK if is_folder else 0)):
-        raise InvalidSite(f"{path} cannot be read by {getpass.getuser()}", f"give that user the right; {_ELSEWHERE}")
+        raise InvalidSource(f"{path} cannot be read by {getpass.getuser()}", f"give that user the right; {_ELSEWHERE}")
 
 
 def _siblings(path: Path) -> list[str]:
@@ -62,12 +62,14 @@ def _siblings(path: Path) -> list[str]:
 def list_local(
     settings: config.Settings, site: Site, scraper: str, path: Path, time_limit: float, quiet: bool
 ) -> SourceListing:
-    """The documents of a folder, or of a list on this machine. Raises InvalidSite if there are none."""
+    """The documents of a folder, or of a list on this machine. Raises InvalidSource if there are none."""
     check_path(path, is_folder=scraper == "directory")
     # No requests are made.
     listing = _list(settings, None, site, scraper, time_limit, quiet)
     if not listing.documents:
-        raise InvalidSite(f"{path} has no documents{_describe_skipped(listing, path)}", f"clerk reads {_extensions()}")
+        raise InvalidSource(
+            f"{path} has no documents{_describe_skipped(listing, path)}", f"clerk reads {_extensions()}"
+        )
     return listing
 
 
@@ -78,7 +80,9 @@ def list_remote(settings: config.Settings, site: Site, scraper: str, time_limit:
     if not listing.documents and listing.is_complete:
         skipped = f" ({listing.reasons[0]})" if listing.reasons else ""
         problem = f"{site.subdomain}: {scraper} lists no documents with these settings{skipped}"
-        raise SourceFailed(problem, "check the addresses and the other settings of the source")
+        raise SourceFailed(
+            problem, "check the addresses and the other settings of the source; --no-check does not look"
+        )
     return listing
 
 

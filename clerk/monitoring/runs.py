@@ -38,7 +38,36 @@ left join current_runs r on r.subdomain = o.subdomain
 where o.subdomain = any (%s)
 order by o.subdomain
 """
+# A PDF that was missing in storage and fetched again is no new document: its texts are older than the run.
+_DOCUMENTS = """
+select r.subdomain,
+       count(*) filter (where f.is_fetched and d.id = d.lineage_id) as new,
+       count(*) filter (where f.is_fetched and d.id <> d.lineage_id) as revised,
+       count(*) filter (where d.fetch_failed_at >= r.started_at
+                           or d.ocr_status = 'failed_terminal' and d.ocr_run_id = r.run_id
+                           or d.extraction_status = 'failed_terminal' and d.extraction_run_id = r.run_id) as failed
+from current_runs r
+left join site_documents d on d.subdomain = r.subdomain
+cross join lateral (
+    select d.fetched_at >= r.started_at and coalesce(d.ocr_processed_at >= r.started_at, true) as is_fetched
+) f
+where r.subdomain = any (%s)
+group by r.subdomain
+"""
 _FAILED_SINCE = "select distinct subdomain from run_history where outcome = 'failed' and ended_at >= %s order by 1"
+
+
+@dataclass(frozen=True)
+class DocumentCounts:
+    """Documents of a site by what its last run found or did."""
+
+    new: int
+    revised: int
+    failed: int
+    """Not downloaded, or failed in OCR or extraction."""
+
+    def __str__(self) -> str:
+        return f"{self.new:,} new, {self.revised:,} revised, {self.failed:,} failed"
 
 
 @dataclass(frozen=True)
@@ -59,6 +88,8 @@ class RunProgress:
     """Units of all stages of the run, if every document passes every stage; None until the fetch has finished."""
     skipped: int = 0
     """Entries of the source that the run's fetch skipped."""
+    documents: DocumentCounts | None = None
+    """None while the run is active."""
 
     def __str__(self) -> str:
         return self.describe()
@@ -70,7 +101,8 @@ class RunProgress:
             error = f" ({self.last_error})" if self.outcome == "failed" and self.last_error else ""
             skipped = f"; {pluralize(self.skipped, 'entry', 'entries')} of the source skipped" if self.skipped else ""
             hint = f" ({command} site skipped {self.subdomain})" if skipped else ""
-            return f"{self.subdomain}: {self.outcome}{failed}{error}{skipped}{hint}"
+            result = f"; documents: {self.documents}" if self.documents is not None else failed
+            return f"{self.subdomain}: {self.outcome}{error}{result}{skipped}{hint}"
         return f"{self.subdomain}: {self.stage} {self.done}/{self.total}{failed}"
 
     def as_dict(self) -> dict[str, Any]:
@@ -80,6 +112,12 @@ class RunProgress:
 def read_progress(connection: Connection, subdomains: list[str]) -> list[RunProgress]:
     with connection.cursor(row_factory=class_row(RunProgress)) as cursor:
         return cursor.execute(_PROGRESS, [subdomains]).fetchall()
+
+
+def count_documents(connection: Connection, subdomains: list[str]) -> dict[str, DocumentCounts]:
+    """The documents of each site's current or last run."""
+    rows = connection.execute(_DOCUMENTS, [subdomains]).fetchall()
+    return {subdomain: DocumentCounts(*numbers) for subdomain, *numbers in rows}
 
 
 def failed_since(connection: Connection, moment: datetime) -> list[str]:

@@ -53,6 +53,10 @@ class InvalidSite(ClerkError):
         """The column that is invalid; empty if none or several are."""
 
 
+class InvalidSource(InvalidSite):
+    """The folder or address of the documents cannot be used: another one may."""
+
+
 @dataclass(frozen=True)
 class ValidatedSite:
     """Checked values of a site to add or change."""

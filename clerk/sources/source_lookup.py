@@ -21,7 +21,7 @@ from clerk.sources.fetcher import Fetcher, Site
 from clerk.sources.http.client import HttpLimits, RateLimitedClient
 from clerk.sources.http.rate_limit import Connect
 from clerk.sources.listing import SourceListing, list_source
-from clerk.sources.site_validation import InvalidSite
+from clerk.sources.site_validation import InvalidSite, InvalidSource
 
 Connection = psycopg.Connection[Any]
 
@@ -138,12 +138,12 @@ def choose(detection: Detection, scraper: str | None) -> Candidate:
     best = candidates[0]
     if len(candidates) > 1 and candidates[1].confidence == best.confidence:
         found = ", ".join(f"{each.scraper} {json.dumps(each.extra)}" for each in candidates[:5])
-        raise InvalidSite(
+        raise InvalidSource(
             f"{detection.url} leads to several sources: {found}",
             "choose one with --scraper, or give the address of its portal",
         )
     if best.missing:
-        raise InvalidSite(
+        raise InvalidSource(
             f"{detection.url}: the system is {best.scraper}, but {', '.join(best.missing)} was not found",
             f"give the address of its list of meetings, or --scraper {best.scraper} with --extra",
         )

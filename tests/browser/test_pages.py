@@ -95,6 +95,20 @@ def test_arrow_keys_open_the_next_page(window: Window) -> None:
     page.get_by_text("Page 2 of 2").wait_for()
 
 
+def test_all_columns_of_the_stages_are_visible(browser: Browser, base_url: str) -> None:
+    with open_window(browser, base_url, viewport={"width": 1280, "height": 800}) as window:
+        page = window.open("/sites/springfield")
+        page.get_by_role("row").filter(has_text="2024-03-05").get_by_role("link").click()
+        region = page.get_by_role("region", name="Stages")
+        expect(region.get_by_role("columnheader", name="Attempts")).to_be_visible()
+        # As long as for a web page whose job has a high number.
+        region.locator("tbody tr td:nth-child(2)").evaluate_all(
+            "cells => cells.forEach(cell => cell.insertAdjacentHTML('beforeend', ' <small>without OCR</small>"
+            " <small><a>job 123456789</a></small>'))"
+        )
+        assert region.evaluate("each => each.scrollWidth - each.clientWidth") <= 0, "a column is cut"
+
+
 def test_markup_in_texts_and_names_is_escaped(window: Window) -> None:
     page = window.open("/search?q=executed")
     expect(page.locator("blockquote")).to_contain_text("<script>")

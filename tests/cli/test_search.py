@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 
 import pytest
 
+from clerk.documents import manifest
+from clerk.documents.storage import Document, SiteStorage
 from tests.archive.published import publish
 from tests.cli.conftest import Clerk
 from tests.cli.terminal import run_on_terminal
@@ -52,3 +55,37 @@ def test_matches_are_bold_and_control_characters_are_removed(tmp_path: Path) -> 
         assert terminal.wait_for_end() == 0
     assert "New \x1b[1mbike\x1b[0m" in terminal.written
     assert "\x1b[2J" not in terminal.written
+
+
+def test_each_hit_names_where_its_document_is(clerk_command: Clerk, tmp_path: Path) -> None:
+    """The address, or else the file in storage whose pages have the published text."""
+    storage = SiteStorage(tmp_path / "storage", "springfield")
+    texts = {"Council": "A new bike lane", "Board": "Bike racks"}
+    files = {}
+    for meeting, text in texts.items():
+        document = Document(0, "springfield", "minutes", meeting, date(2024, 3, 5), revision=2)
+        files[meeting] = storage.pdf(document)
+        files[meeting].parent.mkdir(parents=True)
+        files[meeting].write_bytes(b"%PDF-1.7")
+        storage.texts(document).mkdir(parents=True)
+        page = manifest.Page(1, manifest.OCR, len(text), 93.0, 1, 0, manifest.digest(text.encode()))
+        manifest.save(storage.manifest(document), manifest.Manifest(None, 1, "eng", (page,)))
+    url = "https://springfield.gov/board.pdf"
+    publish(
+        tmp_path / "published",
+        "springfield",
+        {"meeting": "Council", "text": texts["Council"]},
+        {"meeting": "Board", "text": texts["Board"], "source_url": url},
+        {"meeting": "Library", "text": "Bike repair"},
+    )
+    hits = {hit["meeting"]: hit for hit in json.loads(clerk_command("search", "bike", "--json").out)["hits"]}
+    found = {meeting: (hit["source_url"], hit["document_file"]) for meeting, hit in hits.items()}
+    assert found == {
+        "Council": (None, str(files["Council"])),
+        "Board": (url, str(files["Board"])),
+        "Library": (None, None),
+    }
+    lines = clerk_command("search", "bike").out.splitlines()
+    assert f"  {files['Council']}" in lines
+    assert f"  {url}" in lines
+    assert f"  {files['Board']}" not in lines

@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -172,6 +173,33 @@ def test_add_by_address_shows_the_listing_and_adds_the_site(
     assert not any(path.endswith("FileOpen.aspx") for path in web.paths())
 
 
+def test_the_source_is_asked_again_if_it_cannot_be_used(
+    clerk: Clerk,
+    town: str,
+    web: Web,
+    connection: psycopg.Connection[Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("clerk.cli.site_prompt._is_terminal", lambda: True)
+    monkeypatch.setattr(site_detect, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    (tmp_path / "empty").mkdir()
+    web.serve_html("/nothing", "<p>Welcome</p>")
+    answers = ("Springfield", "", f"{web.url}/nothing", str(tmp_path / "empty"), town, "y")
+    added = clerk("site", "add", "--url", f"{web.url}/missing", input="\n".join(answers))
+    assert added.exit_code == 0, added.output
+    assert added.stderr.count("Where are the documents?") == 3
+    assert added.stderr.count("Name of the town") == 1
+    assert "clerk: the address could not be read: " in added.stderr
+    assert "no vendor was recognised" in added.stderr
+    assert "empty has no documents: it is empty" in added.stderr
+    assert sites(connection)["springfield"][0] == "iqm2"
+    assert connection.execute("select name from sites").fetchall() == [("Springfield",)]
+
+    named = clerk("site", "add", "other", "--url", f"{web.url}/nothing", input=town)
+    assert "no vendor was recognised" in str(named.exception), "nothing was asked before"
+
+
 def test_add_by_address_asks_on_a_terminal_and_refuses_without_one(
     clerk: Clerk, town: str, connection: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,7 +217,8 @@ def test_add_by_address_asks_on_a_terminal_and_refuses_without_one(
 
     monkeypatch.setattr(site_detect, "sys", System)
     arguments = ("site", "add", "springfield", "--url", town, "--extra", SINCE)
-    assert clerk(*arguments, input="n\n").exit_code == 1
+    refused = clerk(*arguments, input="n\n")
+    assert (refused.exit_code, refused.stderr.splitlines()[-1]) == (1, "clerk: springfield was not added.")
     assert sites(connection) == {}
     assert clerk(*arguments, input="y\n").exit_code == 0
     assert [*sites(connection)] == ["springfield"]
@@ -235,6 +264,30 @@ def test_a_dry_run_with_settings_that_list_nothing_fails(clerk: Clerk, web: Web)
     empty = clerk("site", "add", "x", "--scraper", "links", "--pages", f"{web.url}/", "--dry-run")
     assert empty.exit_code == 1
     assert str(empty.exception).startswith("x: links lists no documents with these settings: check the addresses")
+
+
+def test_a_page_with_links_is_listed_before_it_is_added(
+    clerk: Clerk, web: Web, connection: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def add(name: str, path: str, *options: str, answer: str | None = None) -> Result:
+        return clerk("site", "add", name, "--scraper", "links", "--pages", f"{web.url}{path}", *options, input=answer)
+
+    web.serve_html("/", "<a href='/records'>Agendas and minutes</a>")
+    web.serve_html("/records", "<a href='/council-2024-03-05.pdf'>Council minutes 2024-03-05</a>")
+    assert str(add("x", "/", "--yes").exception).startswith("x: links lists no documents with these settings")
+    assert "DownloadRefused" in str(add("x", "/missing", "--yes").exception)
+    assert "Give --yes to add the site" in add("x", "/records").stderr
+    monkeypatch.setattr(site_detect, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    assert add("x", "/records", answer="n\n").stderr.endswith("clerk: x was not added.\n")
+    assert sites(connection) == {}
+
+    asked = add("x", "/records", answer="y\n")
+    assert (asked.exit_code, "documents  1" in asked.stdout) == (0, True), asked.output
+    assert json.loads(add("y", "/records", "--yes", "--json").stdout)["listing"]["documents"] == 1
+    assert add("z", "/", "--no-check").exit_code == 0
+    unreached = clerk("site", "add", "down", "--pages", "http://127.0.0.1:1/", "--yes")
+    assert (unreached.exit_code, "clerk: warning: down: links could not be listed" in unreached.stderr) == (0, True)
+    assert set(sites(connection)) == {"x", "y", "z", "down"}
 
 
 def test_one_of_several_systems_is_chosen_by_scraper(

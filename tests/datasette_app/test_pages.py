@@ -103,6 +103,7 @@ def test_facets_search_and_json(archives: Archives, client: TestClient) -> None:
     missing = client.get("/nowhere/search")
     assert missing.status_code == 404
     assert "No archive named nowhere is published." in missing.text
+    assert "There is no page at this address, and no archive of this name is published." in client.get("/about").text
     assert client.get('/springfield/search?q="bike+AND').status_code == 400
 
 

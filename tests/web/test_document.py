@@ -308,7 +308,7 @@ def test_a_document_without_page_images_shows_its_text_and_the_file_is_only_down
     assert '<span class="good">done</span> <small>without OCR</small>' in shown
     assert "Zoning, minutes of 5 March 2024, page 1. <a" in shown, "no private path in the citation"
     assert f"A {name} has no images of its pages." in shown
-    assert f"Text of the {name}: <bdi>the document is a {name}</bdi>" in shown
+    assert f'<p class="meta">Text of the {name}.</p>' in shown
     assert "pages/1.png" not in shown
     assert client.get(document_url(copy, "/pages/1.png")).status_code == 404
     assert client.get(document_url(copy, "/document.pdf")).status_code == 404

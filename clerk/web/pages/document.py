@@ -111,7 +111,7 @@ def show(request: Request) -> Response:
 
 
 async def image(request: Request) -> Response:
-    """The stored image of a page, or one rendered from the PDF now. Waiting for a slot blocks no thread."""
+    """The stored image of a page, or one rendered from the PDF now."""
     number = request.path_params["page"]
     files, stored = await run_in_threadpool(_read_image, request, number)
     if stored is not None:
@@ -119,6 +119,11 @@ async def image(request: Request) -> Response:
     pdf = await run_in_threadpool(_pdf, files)
     if pdf is None:
         raise HTTPException(404, "There is no image of this page on this machine.")
+    return await rendered_page(request, pdf, number)
+
+
+async def rendered_page(request: Request, pdf: StoragePath, number: int) -> Response:
+    """The image of a page, rendered now in a process with limits. Waiting for a slot blocks no thread."""
     render_slots: asyncio.Semaphore = request.app.state.render_slots
     try:
         async with render_slots:
