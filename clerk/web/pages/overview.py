@@ -75,7 +75,7 @@ class Overview:
 
     @property
     def running_jobs(self) -> int:
-        return sum(queue["running"] for queue in self.status.queues)
+        return sum(queue["running"] - queue["lost"] for queue in self.status.queues)
 
     @property
     def live_workers(self) -> int:
