@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
 
+from clerk.errors import EXIT_UNKNOWN
 from tests.archive.published import publish
 from tests.cli.conftest import Clerk
 from tests.cli.terminal import run_on_terminal
+from tests.s3 import CREDENTIALS
 
 
 @pytest.fixture(autouse=True)
@@ -52,3 +55,17 @@ def test_matches_are_bold_and_control_characters_are_removed(tmp_path: Path) -> 
         assert terminal.wait_for_end() == 0
     assert "New \x1b[1mbike\x1b[0m" in terminal.written
     assert "\x1b[2J" not in terminal.written
+
+
+def test_a_storage_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, clerk_command: Clerk) -> None:
+    """The remedy is not that of a job, which a worker repeats."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    monkeypatch.setenv("CLERK_PUBLISH_DIR", f"s3://papers?endpoint=http://127.0.0.1:{port}&timeout=0.2")
+    result = clerk_command("search", "bike")
+    assert result.code == EXIT_UNKNOWN
+    assert "Connection refused" in result.err
+    assert "check the endpoint in STORAGE_DIR or CLERK_PUBLISH_DIR and the network of this machine." in result.err
+    assert "jobs" not in result.err
