@@ -54,7 +54,7 @@ def failures(site: str | None, stage: str | None, error: str | None, retry: bool
         raise click.UsageError("--retry needs --site, --stage or --error.")
     if dry_run and not retry:
         raise click.UsageError("--dry-run needs --retry.")
-    with open_pipeline() as connection:
+    with open_pipeline(read_only=not retry) as connection:
         if site is not None:
             require_site(connection, site)
         if error is not None:
