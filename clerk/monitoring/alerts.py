@@ -27,7 +27,7 @@ from clerk.monitoring.status import ABSENT_TRIGGER, PipelineStatus
 from clerk.monitoring.workers import Problem, Worker
 from clerk.pipeline.engine import COORDINATOR_QUEUE
 
-__all__ = ["KINDS", "Alert", "Severity", "find_alerts"]
+__all__ = ["KINDS", "Alert", "Severity", "find_alerts", "find_periodic_task_alerts"]
 
 _MIN_FAILURES = 10
 _MIN_STANDBY_WAIT = timedelta(seconds=2)
@@ -53,7 +53,7 @@ def find_alerts(status: PipelineStatus) -> list[Alert]:
         *_standby_wait(status),
         *_unprocessed_queues(status),
         *_unstarted_runs(status),
-        *_periodic_tasks(status),
+        *find_periodic_task_alerts(status.periodic_tasks),
         *_host_problems(status),
         *_low_disks(status),
         *_stuck_sites(status),
@@ -124,9 +124,9 @@ def _unstarted_runs(status: PipelineStatus) -> list[Alert]:
     return [Alert("no_worker", what, worker_text.start_worker(status, COORDINATOR_QUEUE), status.due)]
 
 
-def _periodic_tasks(status: PipelineStatus) -> list[Alert]:
+def find_periodic_task_alerts(failing: list[Row]) -> list[Alert]:
     alerts = []
-    for row in status.periodic_tasks:
+    for row in failing:
         error = shorten(one_line_error(row["error_code"], row["error_message"]), _MAX_ERROR)
         what = f"the periodic task {row['task']} failed the last time ({error})"
         if row["task"] in _CONSEQUENCES:

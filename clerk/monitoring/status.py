@@ -258,7 +258,7 @@ def read_status(connection: Connection, slow: SlowStats | None = None) -> Pipeli
         disks=fetch_rows(connection, _DISKS),
         skipped=fetch_rows(connection, _SKIPPED, limit=MAX_ROWS),
         edited_extractors=fetch_rows(connection, _EDITED_EXTRACTORS, limit=MAX_ROWS),
-        periodic_tasks=fetch_rows(connection, _PERIODIC_TASKS),
+        periodic_tasks=read_periodic_tasks(connection),
         errors=fetch_rows(connection, _ERRORS, limit=MAX_ROWS),
         events=fetch_rows(connection, _EVENTS, limit=_MAX_EVENTS),
         failures_last_hour=failures["last_hour"],
@@ -273,6 +273,11 @@ def read_status(connection: Connection, slow: SlowStats | None = None) -> Pipeli
 
 def read_queues(connection: Connection) -> list[Row]:
     return fetch_rows(connection, _QUEUES)
+
+
+def read_periodic_tasks(connection: Connection) -> list[Row]:
+    """Those whose last job failed."""
+    return fetch_rows(connection, _PERIODIC_TASKS)
 
 
 def _sum_by(rows: list[Row], column: str) -> dict[str, int]:
