@@ -91,11 +91,11 @@ def waits_for(model: HasWorkers, queue: Row) -> str:
     waits = []
     if queue["lost"]:
         waits.append(f"the rescue of {pluralize(queue['lost'], 'job')} of dead workers")
-    if queue["waiting"] or queue["lost"]:
-        if not workers_of(model, queue["queue"]):
-            waits.append("a worker")
-        elif (problem := host_problem(model, queue["queue"])) is not None:
-            waits.append(f"the machine ({problem.error_code})")
+    if (queue["waiting"] or queue["lost"]) and not workers_of(model, queue["queue"]):
+        waits.append("a worker")
+    # Its jobs may all be scheduled: those that failed with the problem are retried later.
+    if (problem := host_problem(model, queue["queue"])) is not None:
+        waits.append(f"the machine ({problem.error_code})")
     return f"waits for {join_words(waits)}" if waits and not queue["paused"] else ""
 
 
