@@ -31,6 +31,8 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 PREFIX = "CLERK_"
+DATABASE_URL = "DATABASE_URL"
+DIRECT_DATABASE_URL = "CLERK_DIRECT_DATABASE_URL"
 """Of the settings that only clerk has."""
 
 DEFAULT_OCR_DPI = 130
@@ -113,6 +115,11 @@ class Settings:
     def is_pooled(self) -> bool:
         """Whether connections of DATABASE_URL have no session of their own."""
         return self.direct_database_url != self.database_url
+
+    @property
+    def direct_database_setting(self) -> str:
+        """The name of the setting that has `direct_database_url`, for messages."""
+        return DIRECT_DATABASE_URL if self.is_pooled else DATABASE_URL
 
     @property
     def user_agent_with_contact(self) -> str:
@@ -404,7 +411,7 @@ def redact_url(url: str | None) -> str:
 
 SETTINGS = (
     Setting(
-        "DATABASE_URL",
+        DATABASE_URL,
         "database_url",
         database_url,
         "an embedded Postgres under CLERK_HOME",
@@ -414,7 +421,7 @@ SETTINGS = (
         is_computed=True,
     ),
     Setting(
-        "CLERK_DIRECT_DATABASE_URL",
+        DIRECT_DATABASE_URL,
         "direct_database_url",
         database_url,
         "DATABASE_URL",

@@ -739,6 +739,9 @@ class StorageError(JobError, OSError):
     """Base of errors of object storage. Also an OSError, like the errors of a disk: what handles unreadable files
     handles these."""
 
+    remedy_of_command: ClassVar[str] = "run the command again"
+    """If it ended a command, which no worker repeats."""
+
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.strerror = message
@@ -752,7 +755,11 @@ class StorageUnreachable(StorageUnavailable):
     """Object storage does not respond, or responds that it is overloaded (503 Slow Down), after several attempts."""
 
     code = "StorageUnreachable"
-    remedy = f"check the endpoint in STORAGE_DIR and the network of the worker's machine; then {_NO_RETRY_NEEDED}"
+    remedy = (
+        "check the endpoint in STORAGE_DIR or CLERK_PUBLISH_DIR and the network of the worker's machine; then"
+        f" {_NO_RETRY_NEEDED}"
+    )
+    remedy_of_command = "check the endpoint in STORAGE_DIR or CLERK_PUBLISH_DIR and the network of this machine"
 
 
 class StorageRefused(StorageUnavailable):
@@ -763,13 +770,15 @@ class StorageRefused(StorageUnavailable):
         "correct the credentials in the worker's environment (AWS_ACCESS_KEY_ID …) or their permissions, and restart"
         f" the worker; then {_NO_RETRY_NEEDED}"
     )
+    remedy_of_command = "correct the credentials in the environment (AWS_ACCESS_KEY_ID …) or their permissions"
 
 
 class BucketMissing(StorageUnavailable):
-    """The bucket of STORAGE_DIR does not exist. No file counts as lost because of that."""
+    """The bucket of STORAGE_DIR or CLERK_PUBLISH_DIR does not exist. No file counts as lost because of that."""
 
     code = "BucketMissing"
-    remedy = f"create the bucket, or correct STORAGE_DIR; then {_NO_RETRY_NEEDED}"
+    remedy = f"create the bucket, or correct STORAGE_DIR or CLERK_PUBLISH_DIR; then {_NO_RETRY_NEEDED}"
+    remedy_of_command = "create the bucket, or correct STORAGE_DIR or CLERK_PUBLISH_DIR"
 
 
 class UploadDamaged(StorageUnavailable):
@@ -777,6 +786,7 @@ class UploadDamaged(StorageUnavailable):
 
     code = "UploadDamaged"
     remedy = f"check the network and the proxies between the worker and the storage; then {_NO_RETRY_NEEDED}"
+    remedy_of_command = "check the network and the proxies between this machine and the storage; run the command again"
 
 
 class StorageConflict(StorageError):

@@ -56,6 +56,8 @@ with role as (
                    'procrastinate_periodic_defers')
            or c.relkind = 'S' and c.relname like 'procrastinate\_%'
            or c.relkind = 'v' and c.relname in (select o.name from clerk_schema_objects o where o.kind = 'view'))
+
+-- clerk/doctor/worker_privileges.py reads the file up to here.
 ), object as (
     select 'table' as kind, r.name, r.owner from relation r where r.kind <> 'S'
     union all

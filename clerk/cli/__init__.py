@@ -146,8 +146,8 @@ def run(command: click.Command, name: str | None = None) -> NoReturn:
         _print_json_error(getattr(error, "code", ClerkError.__name__), error.what, error.remedy)
         sys.exit(error.exit_code)
     except StorageError as error:
-        _print_error(f"{error}: {error.remedy}.", debug)
-        _print_json_error(error.code, str(error), error.remedy)
+        _print_error(f"{error}: {error.remedy_of_command}.", debug)
+        _print_json_error(error.code, str(error), error.remedy_of_command)
         sys.exit(EXIT_UNKNOWN)
     except Exception as error:  # noqa: BLE001 (the user gets a message instead of a traceback)
         message = f"unexpected {type(error).__name__} ({' '.join(str(error).split())})"

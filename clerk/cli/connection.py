@@ -15,24 +15,30 @@ from clerk.db.connection import connect, has_database, require_database, require
 from clerk.db.migrations.migrate import Migrator, read_state
 from clerk.db.migrations.sqlfiles import default_folder
 from clerk.db.migrations.verify import require_known_migrations, require_known_schema
+from clerk.errors import DatabaseUnreachable
 
 Connection = psycopg.Connection[Any]
 
 
 @contextmanager
 def open_pipeline(
-    settings: config.Settings | None = None, *, migrations_only: bool = False, create: bool = False
+    settings: config.Settings | None = None,
+    *,
+    migrations_only: bool = False,
+    create: bool = False,
+    read_only: bool = False,
 ) -> Iterator[Connection]:
     """Connect to a database that has the schema of this version. Changes are recorded as made by the command line.
 
     migrations_only: accept a schema with missing functions or triggers, for commands that report such problems.
     create: create and migrate the embedded database first if there is none. Otherwise NoDatabase is raised.
+    read_only: for reports, which need no pooler: say it if the one of DATABASE_URL does not answer.
     """
     settings = settings or config.load()
     if not create:
         require_database(settings)
     with connect(settings) as connection:
-        require_usable_pool(settings, connection)
+        _check_pool(settings, connection, read_only)
         if create and settings.database_url is None and read_state(connection).kind == "empty":
             info(f"Creating a database under {settings.home} …")
             Migrator(connection, default_folder(), settings.lock_timeout).up()
@@ -42,6 +48,15 @@ def open_pipeline(
             require_known_schema(connection, default_folder())
         set_actor(connection, "cli")
         yield connection
+
+
+def _check_pool(settings: config.Settings, connection: Connection, read_only: bool) -> None:
+    try:
+        require_usable_pool(settings, connection)
+    except DatabaseUnreachable as error:
+        if not read_only:
+            raise
+        info(f"clerk: {error}\nThis report comes through CLERK_DIRECT_DATABASE_URL.")
 
 
 @contextmanager
@@ -64,12 +79,17 @@ def _is_empty(settings: config.Settings) -> bool:
 
 @contextmanager
 def open_migrator(
-    settings: config.Settings | None = None, log: Callable[[str], None] = info, *, create: bool = False
+    settings: config.Settings | None = None,
+    log: Callable[[str], None] = info,
+    *,
+    create: bool = False,
+    read_only: bool = False,
 ) -> Iterator[Migrator]:
-    """Connect to a database of any schema. create: create the embedded database if there is none."""
+    """Connect to a database of any schema. create: create the embedded database if there is none. read_only: as
+    `open_pipeline`."""
     settings = settings or config.load()
     if not create:
         require_database(settings)
     with connect(settings) as connection:
-        require_usable_pool(settings, connection)
+        _check_pool(settings, connection, read_only)
         yield Migrator(connection, default_folder(), settings.lock_timeout, log)

@@ -79,7 +79,7 @@ def dashboard(host: str, port: int, token: str | None, allow_actions: bool) -> N
         info(f"The dashboard is at {address(host, listener.getsockname()[1])} (stop with Ctrl-C).")
         sd_notify.notify(sd_notify.READY)
         try:
-            executor = ActionExecutor(direct_url) if allow_actions else None
+            executor = ActionExecutor(direct_url, settings.direct_database_setting) if allow_actions else None
             app = create_app(
                 pool, token, settings.storage_dir, settings.publish_dir, executor, public_url=settings.public_url
             )

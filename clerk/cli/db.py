@@ -192,7 +192,7 @@ def verify_command(apply_migration: bool, as_json: bool) -> None:
       clerk db verify
       clerk db verify --apply-migration --json
     """
-    with open_migrator(create=apply_migration) as migrator:
+    with open_migrator(create=apply_migration, read_only=not apply_migration) as migrator:
         if apply_migration:
             migrator.up()
         checks = verify_schema(migrator.connection, migrator.folder)

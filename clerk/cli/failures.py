@@ -6,11 +6,12 @@ import click
 
 from clerk.cli.connection import open_pipeline
 from clerk.cli.names import NameChoice
-from clerk.cli.output import dry_run_option, dry_run_prefix, json_option, line, print_json, show, table, text
+from clerk.cli.output import dry_run_option, dry_run_prefix, info, json_option, line, print_json, show, table, text
 from clerk.db.connection import read_only_snapshot
 from clerk.db.sites import require_site
 from clerk.errors import EXIT_FAILURE, job_error_class, remedy_for
 from clerk.humanize import pluralize
+from clerk.monitoring.alerts import find_periodic_task_alerts
 from clerk.monitoring.failures import (
     AGES,
     FAILURE_STAGES,
@@ -21,6 +22,7 @@ from clerk.monitoring.failures import (
     read_failures,
     retry_failures,
 )
+from clerk.monitoring.status import read_periodic_tasks
 from clerk.suggestions import require_known
 
 _MAX_SITES = 20
@@ -54,7 +56,7 @@ def failures(site: str | None, stage: str | None, error: str | None, retry: bool
         raise click.UsageError("--retry needs --site, --stage or --error.")
     if dry_run and not retry:
         raise click.UsageError("--dry-run needs --retry.")
-    with open_pipeline() as connection:
+    with open_pipeline(read_only=not retry) as connection:
         if site is not None:
             require_site(connection, site)
         if error is not None:
@@ -64,12 +66,19 @@ def failures(site: str | None, stage: str | None, error: str | None, retry: bool
             return
         with read_only_snapshot(connection):
             groups = read_failures(connection, selected)
+            # Not of a site or stage.
+            failing = read_periodic_tasks(connection) if selected == FailureFilter() else []
+    # Also with --json, whose report has failures of sites only.
+    for alert in find_periodic_task_alerts(failing):
+        info(f"clerk: {alert.what}: {alert.remedy}.")
     if as_json:
         print_json([{**group.as_dict(), "remedy": _remedy(group)} for group in groups])
     elif groups:
         _show(groups)
+    elif selected == FailureFilter():
+        click.echo("No job of a site has failed." if failing else "Nothing has failed.")
     else:
-        click.echo("Nothing has failed.")
+        click.echo("No failure matches these options.")
 
 
 def _remedy(group: FailureGroup) -> str:

@@ -80,7 +80,10 @@ def metrics(output: Path | None, otlp: bool, once: bool, as_json: bool) -> None:
 
 
 def _read(settings: config.Settings) -> list[Metric]:
-    with open_pipeline(settings, migrations_only=True) as connection, read_only_snapshot(connection):
+    with (
+        open_pipeline(settings, migrations_only=True, read_only=True) as connection,
+        read_only_snapshot(connection),
+    ):
         return read_metrics(connection)
 
 

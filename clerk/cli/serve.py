@@ -67,7 +67,7 @@ def serve(host: str, port: int, allow_sql: bool) -> None:
         def find_database() -> str | None:
             return stack.enter_context(direct_database_url(settings)) if has_database(settings) else None
 
-        metadata = SiteMetadata.from_postgres(find_database)
+        metadata = SiteMetadata.from_postgres(find_database, settings.direct_database_setting)
         with metadata.refreshed_in_background():
             app = create_app(settings.publish_dir, settings.storage_dir, metadata, allow_sql)
             info(_greeting(published, address(host, listener.getsockname()[1]), settings.publish_dir))

@@ -60,7 +60,7 @@ def status(site: str | None, everything: bool, watch: float | None, as_json: boo
     settings = config.load()
     if settings.database_url is None and not EmbeddedPostgres(settings.home).exists():
         _explain_beginning(settings, as_json)
-    with open_pipeline(settings, migrations_only=True) as connection:
+    with open_pipeline(settings, migrations_only=True, read_only=True) as connection:
         read = partial(_read_site, connection, site, everything) if site else partial(_read_pipeline, connection)
         if watch is not None:
             _watch(read, watch, as_json)

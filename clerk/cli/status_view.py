@@ -25,7 +25,7 @@ _BAR_WIDTH = 12
 def one_line(status: PipelineStatus, alerts: list[Alert]) -> str:
     health = status.health
     waiting = sum(queue["waiting"] for queue in status.queues)
-    running = sum(queue["running"] for queue in status.queues)
+    running = sum(queue["running"] - queue["lost"] for queue in status.queues)
     summary = f"{need_attention(len(alerts))}: {alerts[0].what}" if alerts else "nothing needs attention"
     return (
         f"{status.now.astimezone():%H:%M:%S} {health['active']:,} of {pluralize(health['sites'], 'site')} running,"
@@ -109,7 +109,7 @@ def _stages(status: PipelineStatus) -> RenderableType:
     for stage in status.stages:
         done, total = stage["completed"] + stage["failed"], stage["total"]
         queue: dict[str, Any] = queues.get(stage["stage"], {})
-        eta = queue.get("eta") if worker_text.workers_of(status, stage["stage"]) else None
+        eta = queue.get("eta")
         rows.append(
             (
                 stage_name(stage["stage"]),
@@ -143,10 +143,10 @@ def _queues(status: PipelineStatus) -> RenderableType:
                 f"{queue['waiting']:,}",
                 f"{queue['scheduled']:,}",
                 f"{queue['on_hold']:,}",
-                f"{queue['running']:,}",
+                f"{queue['running'] - queue['lost']:,}",
                 format_duration(status.now - since) if since else "",
-                str(len(worker_text.workers_of(status, queue["queue"]))),
-                "paused" if queue["paused"] else "",
+                worker_text.count_workers(status, queue["queue"]),
+                "paused" if queue["paused"] else worker_text.waits_for(status, queue),
             )
         )
     header = ("queue", "waiting", "scheduled", "on hold", "running", "oldest", "workers", "")

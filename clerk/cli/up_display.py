@@ -206,7 +206,7 @@ def _stages(status: PipelineStatus) -> RenderableType:
             (
                 stage_name(stage["stage"]),
                 _number(queue.get("waiting", 0) + queue.get("scheduled", 0)),
-                _number(queue.get("running", 0)),
+                _number(queue.get("running", 0) - queue.get("lost", 0)),
                 f"{stage['run_completed']:,} of {total:,}" if total else "·",
                 _number(stage["run_failed"]),
                 _number(stage["jobs_last_minute"]),

@@ -37,7 +37,10 @@ def verify(full: bool, no_files: bool, apply_migration: bool, quiet: bool, as_js
       clerk verify --no-files --json
     """
     settings = config.load()
-    with open_migrator(settings, create=apply_migration) as migrator, ProgressReporter(quiet) as progress:
+    with (
+        open_migrator(settings, create=apply_migration, read_only=not apply_migration) as migrator,
+        ProgressReporter(quiet) as progress,
+    ):
         if apply_migration:
             migrator.up()
         require_known_migrations(migrator.connection, migrator.folder)

@@ -23,7 +23,7 @@ def why(site: str, as_json: bool) -> None:
       clerk why springfield
       clerk why springfield --json
     """
-    with open_pipeline(migrations_only=True) as connection, read_only_snapshot(connection):
+    with open_pipeline(migrations_only=True, read_only=True) as connection, read_only_snapshot(connection):
         state = read_site_state(connection, site)
         if state is None:
             raise site_not_found(connection, site)

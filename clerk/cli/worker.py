@@ -163,7 +163,8 @@ def worker(
         require_ocr(settings, selected)
     require_database(settings)
     with database_url(settings) as url:
-        wait_until_ready(settings.direct_database_url or url, settings.database_timeout)
+        direct_url = settings.direct_database_url or url
+        wait_until_ready(direct_url, settings.database_timeout, settings.direct_database_setting)
         with open_pipeline(settings):
             pass  # only checks the schema
         logs.configure(log_format)

@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg
 
+from clerk.config import DATABASE_URL
 from clerk.db.connection import connect_to
 from clerk.db.sites import SiteRow, read_sites
 from clerk.errors import ClerkError
@@ -28,8 +29,9 @@ class SiteMetadata:
         self._sites: dict[str, SiteRow] = {}
 
     @classmethod
-    def from_postgres(cls, find_url: Callable[[], str | None]) -> SiteMetadata:
-        """`find_url` is called until it returns the URL of a database: there may be none yet."""
+    def from_postgres(cls, find_url: Callable[[], str | None], setting: str = DATABASE_URL) -> SiteMetadata:
+        """`find_url` is called until it returns the URL of a database: there may be none yet. `setting`: the name of
+        the one that has it, for messages."""
         url: str | None = None
 
         def read() -> list[SiteRow]:
@@ -37,7 +39,7 @@ class SiteMetadata:
             url = url or find_url()
             if url is None:
                 return []
-            with connect_to(url) as connection:
+            with connect_to(url, setting=setting) as connection:
                 return read_sites(connection)
 
         return cls(read)

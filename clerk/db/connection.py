@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from clerk.config import Settings, redact_url
+from clerk.config import DATABASE_URL, Settings, redact_url
 from clerk.db import pooler
 from clerk.db.embedded import postgres
 from clerk.errors import (
@@ -55,7 +55,10 @@ def direct_database_url(settings: Settings) -> Iterator[str]:
 def connect(settings: Settings) -> Iterator[psycopg.Connection]:
     """Yield an autocommit connection with a session. Database errors that an operator can fix are raised as
     ClerkError."""
-    with direct_database_url(settings) as url, connect_to(url) as connection:
+    with (
+        direct_database_url(settings) as url,
+        connect_to(url, setting=settings.direct_database_setting) as connection,
+    ):
         yield connection
 
 
@@ -67,7 +70,7 @@ def connect_if_running(settings: Settings, statement_seconds: float) -> Iterator
     if settings.database_url is None:
         require_running(settings)
     url = settings.direct_database_url or postgres.EmbeddedPostgres(settings.home).server.url()
-    with connect_to(url, _SHORT_CONNECT_TIMEOUT) as connection:
+    with connect_to(url, _SHORT_CONNECT_TIMEOUT, settings.direct_database_setting) as connection:
         milliseconds = str(int(statement_seconds * 1000))
         connection.execute("select set_config('statement_timeout', %s, false)", [milliseconds])
         yield connection
@@ -98,20 +101,26 @@ def require_running(settings: Settings) -> None:
 def require_usable_pool(settings: Settings, direct: psycopg.Connection) -> None:
     """If DATABASE_URL leads to a pool: raise ClerkError unless it can be used and has the same database as `direct`."""
     if settings.is_pooled and settings.database_url is not None:
-        with translate_errors(settings.database_url):
-            pooler.require_pool(settings.database_url, direct)
+        try:
+            with translate_errors(settings.database_url):
+                pooler.require_pool(settings.database_url, direct)
+        except DatabaseUnreachable as error:
+            raise type(error)(f"the pooler of DATABASE_URL does not answer: {error.what}", error.remedy) from error
 
 
 @contextlib.contextmanager
-def connect_to(url: str, connect_timeout: int = _CONNECT_TIMEOUT) -> Iterator[psycopg.Connection]:
-    with translate_errors(url):
+def connect_to(
+    url: str, connect_timeout: int = _CONNECT_TIMEOUT, setting: str = DATABASE_URL
+) -> Iterator[psycopg.Connection]:
+    """`setting`: the name of the one that has the URL, for messages."""
+    with translate_errors(url, setting):
         try:
             connection = psycopg.connect(
                 url, autocommit=True, connect_timeout=connect_timeout, application_name=pooler.APPLICATION_NAME
             )
         except psycopg.ProgrammingError as error:  # libpq's own message may contain the password
-            raise DatabaseUnreachable(f"{redact_url(url)} is not a Postgres URL", "correct DATABASE_URL") from error
-    with connection, translate_errors(url):
+            raise DatabaseUnreachable(f"{redact_url(url)} is not a Postgres URL", f"correct {setting}") from error
+    with connection, translate_errors(url, setting):
         # First, because a pool would leave the settings of this session to other clients.
         pooler.require_session(connection, url)
         # The role may have another search_path; clerk's objects are in the schema public. JIT compilation takes seconds
@@ -125,13 +134,13 @@ def connect_to(url: str, connect_timeout: int = _CONNECT_TIMEOUT) -> Iterator[ps
         yield connection
 
 
-def wait_until_ready(url: str, seconds: float) -> None:
+def wait_until_ready(url: str, seconds: float, setting: str = DATABASE_URL) -> None:
     """Wait while no server accepts sessions that write, but one is starting or a standby that may be promoted. Any
     other error is left to the next connection, which explains it."""
     deadline = time.monotonic() + seconds
     while True:
         try:
-            with translate_errors(url):
+            with translate_errors(url, setting):
                 psycopg.connect(url, connect_timeout=_CONNECT_TIMEOUT, target_session_attrs=READ_WRITE).close()
         except DatabaseNotReady as error:
             if time.monotonic() > deadline:
@@ -162,22 +171,22 @@ def read_only_snapshot(connection: psycopg.Connection) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def translate_errors(url: str) -> Iterator[None]:
+def translate_errors(url: str, setting: str = DATABASE_URL) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        clerk_error = _as_clerk_error(error, url)
+        clerk_error = _as_clerk_error(error, url, setting)
         if clerk_error is None:
             raise
         raise clerk_error from error
 
 
-def _as_clerk_error(error: psycopg.Error, url: str) -> ClerkError | None:
+def _as_clerk_error(error: psycopg.Error, url: str, setting: str) -> ClerkError | None:
     message = _one_line(error)
     shown_url = redact_url(url)
     match error.sqlstate or "":
         case "" if isinstance(error, psycopg.OperationalError):
-            return _unreachable(message, shown_url)
+            return _unreachable(message, shown_url, setting)
         case "42501":
             return DatabaseRefused(
                 f"the database user lacks a privilege ({message})",
@@ -192,9 +201,11 @@ def _as_clerk_error(error: psycopg.Error, url: str) -> ClerkError | None:
         case "53100":
             return DatabaseRefused("the database server's disk is full", "free disk space there and try again")
         case "25006":
-            return DatabaseRefused(f"the database at {shown_url} is read-only ({message})", _PRIMARY_REMEDY)
+            return DatabaseRefused(
+                f"the database at {shown_url} is read-only ({message})", _PRIMARY_REMEDY.format(setting)
+            )
         case code if code.startswith(("57P", "08")):
-            return _unreachable(message, shown_url)
+            return _unreachable(message, shown_url, setting)
     return None
 
 
@@ -216,7 +227,7 @@ _NOT_READY = (
     r"|session is read-only|server is in hot standby mode"
 )
 _PRIMARY_REMEDY = (
-    "during a failover, try again in a minute; otherwise name the primary in DATABASE_URL, or all servers with"
+    "during a failover, try again in a minute; otherwise name the primary in {0}, or all servers with"
     " ?target_session_attrs=read-write"
 )
 _CONNECTION_REMEDIES = (
@@ -225,28 +236,33 @@ _CONNECTION_REMEDIES = (
         r"server_login_retry|server login has been failing|pgbouncer cannot connect to server|query_wait_timeout",
         "a pooler responded; start the server behind it, or wait: PgBouncer connects to it again after some seconds",
     ),
-    (r'database ".*" does not exist', "create it with createdb, or correct the name in DATABASE_URL"),
+    (r'database ".*" does not exist', "create it with createdb, or correct the name in {0}"),
     (
         r"authentication|no password supplied|role .* does not exist|pg_hba\.conf",
-        "check user and password in DATABASE_URL, and pg_hba.conf on the server",
+        "check user and password in {0}, and pg_hba.conf on the server",
     ),
     (
         r"too many (clients|connections)|remaining connection slots",
         "close some connections, raise max_connections, or put a pooler in front",
     ),
 )
-"""Pattern of libpq's message → remedy. Before a session exists, libpq reports no SQLSTATE."""
+"""Pattern of libpq's message → remedy; {0} is the name of the setting. Before a session exists, libpq reports no
+SQLSTATE."""
 
 
-def _unreachable(message: str, shown_url: str) -> DatabaseUnreachable:
+def _unreachable(message: str, shown_url: str, setting: str) -> DatabaseUnreachable:
     if re.search(_NOT_READY, message):
-        return DatabaseNotReady(f"the database at {shown_url} is not ready ({message})", _PRIMARY_REMEDY)
+        return DatabaseNotReady(
+            f"the database at {shown_url} is not ready ({message})", _PRIMARY_REMEDY.format(setting)
+        )
     for pattern, remedy in _CONNECTION_REMEDIES:
         if re.search(pattern, message):
-            return DatabaseUnreachable(f"the database at {shown_url} refused the connection ({message})", remedy)
+            return DatabaseUnreachable(
+                f"the database at {shown_url} refused the connection ({message})", remedy.format(setting)
+            )
     return DatabaseUnreachable(
         f"the database at {shown_url} cannot be reached ({message})",
-        "start it or correct DATABASE_URL; without DATABASE_URL clerk runs an embedded Postgres",
+        f"start it or correct {setting}; without DATABASE_URL clerk runs an embedded Postgres",
     )
 
 

@@ -19,6 +19,7 @@ from clerk.db.migrations.verify import schema_privilege_problems, verify_schema
 from clerk.db.sites import read_sites
 from clerk.doctor.finding import Finding, problem, run_check, unknown
 from clerk.doctor.machine_checks import check_languages
+from clerk.doctor.worker_privileges import missing_privileges, refused_statement
 from clerk.documents.repository import has_stored_documents
 from clerk.documents.storage import require_mounted
 from clerk.errors import ClerkError, StorageUnmounted
@@ -29,11 +30,10 @@ Connection = psycopg.Connection[Any]
 
 _STATEMENT_TIMEOUT = "10s"
 _MAX_SKEW = timedelta(seconds=5)
-_WORKER_PRIVILEGES = """
-select current_user, bool_and(has_table_privilege(t.name::regclass, p.privilege)),
-       to_regrole('clerk_worker') is not null
-from unnest(array['sites', 'content_items', 'procrastinate_jobs']) t (name)
-cross join unnest(array['select', 'insert', 'update', 'delete']) p (privilege)
+_MAX_PRIVILEGES = 3
+_ROLE = """
+select current_user, to_regrole('clerk_worker') is not null,
+       coalesce(pg_has_role(to_regrole('clerk_worker'), 'usage'), false)
 """
 _NEEDS_DATABASE = ("pooler", "schema", "roles", "privileges", "clock", "languages", "storage", "limits")
 """Checks that are not made without a connection."""
@@ -104,15 +104,24 @@ def check_schema(connection: Connection) -> Finding:
 
 
 def check_roles(connection: Connection) -> Finding:
-    """Whether the database user can run workers."""
-    row = connection.execute(_WORKER_PRIVILEGES).fetchone()
+    """Whether the database user has all privileges of a worker, which include those of the dashboard."""
+    row = connection.execute(_ROLE).fetchone()
     assert row is not None
-    user, can_work, has_roles = row
-    if can_work:
-        return Finding("roles", f"the database user {user} may run workers")
-    grant = f'as the owner of the database, run "grant clerk_worker to {user}" in psql'
-    create = 'let an administrator run "create role clerk_worker" in psql, then clerk db up; then '
-    return Finding("roles", f"the database user {user} may not run workers", grant if has_roles else create + grant)
+    user, has_roles, is_member = row
+    if missing := missing_privileges(connection, default_folder()):
+        more = f" and {len(missing) - _MAX_PRIVILEGES:,} more" if len(missing) > _MAX_PRIVILEGES else ""
+        lacks = f"{', '.join(missing[:_MAX_PRIVILEGES])}{more}"
+        what = f"the database user {user} may not run workers (missing: {lacks})"
+        if is_member:
+            return Finding("roles", what, "as the owner of the database, run: clerk db up")
+        grant = f'as the owner of the database, run "grant clerk_worker to {user}" in psql'
+        create = 'let an administrator run "create role clerk_worker" in psql, then clerk db up; then '
+        return Finding("roles", what, grant if has_roles else create + grant)
+    if refused := refused_statement(connection):
+        what = f"the database user {user} has the privileges of a worker, and cannot start runs ({refused})"
+        remedy = "as the owner of the database, run clerk db up; if the problem remains, report it as a bug"
+        return Finding("roles", what, remedy)
+    return Finding("roles", f"the database user {user} may run workers")
 
 
 def check_privileges(connection: Connection) -> Finding:

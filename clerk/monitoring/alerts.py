@@ -24,9 +24,10 @@ from clerk.monitoring.database_alerts import find_database_alerts
 from clerk.monitoring.names import are, first_names
 from clerk.monitoring.query import Row
 from clerk.monitoring.status import ABSENT_TRIGGER, PipelineStatus
+from clerk.monitoring.workers import Problem, Worker
 from clerk.pipeline.engine import COORDINATOR_QUEUE
 
-__all__ = ["KINDS", "Alert", "Severity", "find_alerts"]
+__all__ = ["KINDS", "Alert", "Severity", "find_alerts", "find_periodic_task_alerts"]
 
 _MIN_FAILURES = 10
 _MIN_STANDBY_WAIT = timedelta(seconds=2)
@@ -52,7 +53,7 @@ def find_alerts(status: PipelineStatus) -> list[Alert]:
         *_standby_wait(status),
         *_unprocessed_queues(status),
         *_unstarted_runs(status),
-        *_periodic_tasks(status),
+        *find_periodic_task_alerts(status.periodic_tasks),
         *_host_problems(status),
         *_low_disks(status),
         *_stuck_sites(status),
@@ -123,9 +124,9 @@ def _unstarted_runs(status: PipelineStatus) -> list[Alert]:
     return [Alert("no_worker", what, worker_text.start_worker(status, COORDINATOR_QUEUE), status.due)]
 
 
-def _periodic_tasks(status: PipelineStatus) -> list[Alert]:
+def find_periodic_task_alerts(failing: list[Row]) -> list[Alert]:
     alerts = []
-    for row in status.periodic_tasks:
+    for row in failing:
         error = shorten(one_line_error(row["error_code"], row["error_message"]), _MAX_ERROR)
         what = f"the periodic task {row['task']} failed the last time ({error})"
         if row["task"] in _CONSEQUENCES:
@@ -136,13 +137,17 @@ def _periodic_tasks(status: PipelineStatus) -> list[Alert]:
 
 
 def _host_problems(status: PipelineStatus) -> list[Alert]:
+    """One alert per problem, however many queues and workers have it."""
+    found: dict[tuple[str, str], list[tuple[Worker, Problem]]] = {}
+    for worker in status.workers:
+        for problem in worker.problems.values():
+            found.setdefault((problem.error_code, problem.message), []).append((worker, problem))
     alerts = []
-    for queue in sorted({queue for worker in status.workers for queue in worker.problems}):
-        problems = [worker.problems[queue] for worker in status.workers if queue in worker.problems]
-        remedy = job_error_class(problems[0].error_code).remedy
-        since = min(problem.since for problem in problems)
-        what = worker_text.cannot_process(status, queue)
-        alerts.append(Alert("host_problem", what, remedy, len(problems), since))
+    for (code, _), cases in sorted(found.items(), key=lambda item: item[0]):
+        workers = {worker.worker_id: worker for worker, _ in cases}
+        since = min(problem.since for _, problem in cases)
+        what = worker_text.machine_problem(list(workers.values()), [problem for _, problem in cases])
+        alerts.append(Alert("host_problem", what, job_error_class(code).remedy, len(workers), since))
     return alerts
 
 

@@ -50,9 +50,17 @@ from jobs_last_minute
 """
 # Without the rate: the planner then skips the events of the last hour, of which there can be millions.
 _QUEUES = """
-select queue, waiting::integer, scheduled::integer, on_hold::integer, running::integer, oldest_waiting_since, paused,
-       paused_at, paused_by
-from queue_backlog order by queue
+select q.queue, q.waiting::integer, q.scheduled::integer, q.on_hold::integer, q.running::integer,
+       coalesce(l.jobs, 0)::integer as lost, q.oldest_waiting_since, q.paused, q.paused_at, q.paused_by
+from queue_backlog q
+left join (
+    select r.queue, count(*) as jobs
+    from running_jobs r
+    left join worker_status w using (worker_id)
+    where w.alive is not true
+    group by r.queue
+) l using (queue)
+order by q.queue
 """
 _RATES = "select queue, rate_per_hour::integer, recent_rate::double precision from queue_backlog"
 _STUCK = """
@@ -151,7 +159,7 @@ class PipelineStatus:
     stages: list[Row]
     """One row per stage: its sites, their units, its jobs and pages of the last minute and its durations."""
     queues: list[Row]
-    """One row per queue that has jobs or is paused."""
+    """One row per queue that has jobs or is paused. `lost`: of its running jobs, those whose worker is dead."""
     workers: list[Worker]
     """Dead workers come first."""
     due: int
@@ -229,14 +237,17 @@ def read_status(connection: Connection, slow: SlowStats | None = None) -> Pipeli
     (failures,) = fetch_rows(connection, _FAILURES)
     sites = fetch_rows(connection, _SITES)
     slow = slow or read_slow_stats(connection)
+    workers = read_workers(connection)
     return PipelineStatus(
         now=clock["now"],
         health=health,
         sites=_sum_by(sites, "stage"),
         outcomes=_sum_by([row for row in sites if row["outcome"] is not None], "outcome"),
         stages=_read_stages(connection, slow.durations),
-        queues=[_add_rate(row, slow.rates.get(row["queue"], {}), clock["now"]) for row in read_queues(connection)],
-        workers=read_workers(connection),
+        queues=[
+            _add_rate(row, slow.rates.get(row["queue"], {}), clock["now"], workers) for row in read_queues(connection)
+        ],
+        workers=workers,
         due=fetch_rows(connection, "select count(*)::integer as sites from due_sites")[0]["sites"],
         stuck=fetch_rows(connection, _STUCK, limit=MAX_ROWS),
         paused=fetch_rows(connection, _PAUSED, limit=MAX_ROWS),
@@ -247,7 +258,7 @@ def read_status(connection: Connection, slow: SlowStats | None = None) -> Pipeli
         disks=fetch_rows(connection, _DISKS),
         skipped=fetch_rows(connection, _SKIPPED, limit=MAX_ROWS),
         edited_extractors=fetch_rows(connection, _EDITED_EXTRACTORS, limit=MAX_ROWS),
-        periodic_tasks=fetch_rows(connection, _PERIODIC_TASKS),
+        periodic_tasks=read_periodic_tasks(connection),
         errors=fetch_rows(connection, _ERRORS, limit=MAX_ROWS),
         events=fetch_rows(connection, _EVENTS, limit=_MAX_EVENTS),
         failures_last_hour=failures["last_hour"],
@@ -262,6 +273,11 @@ def read_status(connection: Connection, slow: SlowStats | None = None) -> Pipeli
 
 def read_queues(connection: Connection) -> list[Row]:
     return fetch_rows(connection, _QUEUES)
+
+
+def read_periodic_tasks(connection: Connection) -> list[Row]:
+    """Those whose last job failed."""
+    return fetch_rows(connection, _PERIODIC_TASKS)
 
 
 def _sum_by(rows: list[Row], column: str) -> dict[str, int]:
@@ -287,10 +303,12 @@ def _read_stages(connection: Connection, durations: dict[str, Row]) -> list[Row]
     ]
 
 
-def _add_rate(queue: Row, rates: Row, now: datetime) -> Row:
-    """Add the rate and the time at which the queue is empty, as the view queue_backlog computes it."""
+def _add_rate(queue: Row, rates: Row, now: datetime, workers: list[Worker]) -> Row:
+    """Add the rate and the time at which the queue is empty, as the view queue_backlog computes it, if a worker takes
+    its jobs."""
     open_jobs, rate = queue["waiting"] + queue["running"], rates.get("recent_rate")
-    is_known = rate and queue["waiting"] and queue["running"] and not queue["paused"]
+    moves = queue["running"] > queue["lost"] and any(worker.takes_jobs(queue["queue"]) for worker in workers)
+    is_known = rate and queue["waiting"] and moves and not queue["paused"]
     left = timedelta(hours=open_jobs / rate) if is_known else None
     eta = now + left if left is not None and left < MAX_ETA else None
     return {**queue, "rate_per_hour": rates.get("rate_per_hour", 0), "eta": eta}

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from clerk.humanize import format_duration, format_relative, join_words, pluralize
+from clerk.monitoring.query import Row
 from clerk.monitoring.site_state import Job, SiteState
 from clerk.monitoring.workers import Problem, Worker
 
@@ -78,14 +79,43 @@ def host_problem(model: HasWorkers, queue: str) -> Problem | None:
     return next((worker.problems[queue] for worker in workers), None)
 
 
+def count_workers(model: HasWorkers, queue: str) -> str:
+    """How many workers take jobs of a queue; if machines have a problem, of how many that process it."""
+    workers = workers_of(model, queue)
+    taking = sum(worker.takes_jobs(queue) for worker in workers)
+    return f"{taking:,}" if taking == len(workers) else f"{taking:,} of {len(workers):,}"
+
+
+def waits_for(model: HasWorkers, queue: Row) -> str:
+    """What the jobs of a queue of PipelineStatus wait for, unless it is paused; empty if they do not wait."""
+    waits = []
+    if queue["lost"]:
+        waits.append(f"the rescue of {pluralize(queue['lost'], 'job')} of dead workers")
+    if (queue["waiting"] or queue["lost"]) and not workers_of(model, queue["queue"]):
+        waits.append("a worker")
+    # Its jobs may all be scheduled: those that failed with the problem are retried later.
+    if (problem := host_problem(model, queue["queue"])) is not None:
+        waits.append(f"the machine ({problem.error_code})")
+    return f"waits for {join_words(waits)}" if waits and not queue["paused"] else ""
+
+
 def cannot_process(model: HasWorkers, queue: str) -> str:
     """Say which workers cannot process jobs of a queue because of their machine, and why."""
-    names: dict[str, list[str]] = {}
+    found: dict[tuple[str, str], list[tuple[Worker, Problem]]] = {}
     for worker in workers_of(model, queue):
         if (problem := worker.problems.get(queue)) is not None:
-            names.setdefault(f"{problem.error_code}: {problem.message}", []).append(worker_name(worker))
+            found.setdefault((problem.error_code, problem.message), []).append((worker, problem))
     return "; ".join(
-        f"{join_words(workers)} cannot process jobs of queue {queue} ({problem})" for problem, workers in names.items()
+        machine_problem([worker for worker, _ in cases], [problem for _, problem in cases]) for cases in found.values()
+    )
+
+
+def machine_problem(workers: list[Worker], problems: list[Problem]) -> str:
+    """Say that workers cannot process jobs of the queues of these problems, which are one problem."""
+    queues = sorted({problem.queue for problem in problems})
+    return (
+        f"{join_words([worker_name(worker) for worker in workers])} cannot process jobs of"
+        f" queue{'s' if len(queues) > 1 else ''} {join_words(queues)} ({problems[0].error_code}: {problems[0].message})"
     )
 
 

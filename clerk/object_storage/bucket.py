@@ -48,6 +48,8 @@ _SINGLE_UPLOAD_BYTES = 64 << 20
 """Larger files are uploaded in parts, which the services do not combine with a condition."""
 _MISSING_BUCKET = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist", "ContainerBeingDeleted")
 _REFUSED = ("PermissionDenied", "Unauthenticated", "status code: 401", "status code: 403", "credential")
+_HTTP_ERROR = re.compile(r"(?P<scheme>https?://)(?:[^\s/?@]*@)?(?P<host>[^\s/?]*)\S* .*HTTP error: (?P<error>.*)")
+"""The first line of an error without an answer of the service."""
 _BUCKET_CHECK_SECONDS = 10.0
 _PROBE = ".clerk-probe"
 
@@ -342,12 +344,22 @@ def _info(key: str, found: Any) -> ObjectInfo:
 
 
 def _reason(text: str) -> str:
-    """The status, and the code and message of the service. Not the rest: an answer can quote the request."""
+    """The status, and the code and message of the service, or the cause that there was no answer, and the server. Not
+    the rest: an answer can quote the request."""
     status = re.search(r"status code: (\d+ [A-Za-z ]+)", text)
     details = [match[1] for tag in ("Code", "Message") if (match := re.search(rf"<{tag}>([^<]*)</{tag}>", text))]
     if status or details:
         return ": ".join([*([status[1].strip()] if status else []), *details])[:300]
-    first = text.partition("\n")[0]
-    if (failure := re.search(r"(https?://[^\s?]*)\S* .*(HTTP error: .*)", first)) is not None:
-        return f"{failure[1]}: {failure[2]}"[:300]
-    return re.sub(r"\b(https?://[^\s?]*)\?\S*", r"\1", first)[:300]
+    first, _, source = text.partition("\n")
+    if (failure := _HTTP_ERROR.search(first)) is not None:
+        return f"{_innermost_cause(source) or failure['error']} ({failure['scheme']}{failure['host']})"[:300]
+    return re.sub(r"(https?://)(?:[^\s/?@]*@)?([^\s?]*)(?:\?\S*)?", r"\1\2", first)[:300]
+
+
+def _innermost_cause(source: str) -> str | None:
+    """The last error that the library lists: that of the operating system, of the name resolution or of TLS."""
+    if found := re.findall(r'(?:message|error): "([^"]*)"', source):
+        return str(found[-1])
+    if found := re.findall(r'error: ([A-Z]\w+\([^{}"]*\)),?\s*\}', source):
+        return re.sub(r"[\s,]+", "", found[-1])
+    return "no answer in time" if "TimedOut" in source else None

@@ -119,8 +119,9 @@ class ClerkConnector(PsycopgConnector):
             return
         url = self._stack.enter_context(database_url(self.settings))
         direct_url = self.settings.direct_database_url or url
-        wait_until_ready(direct_url, self.settings.database_timeout)
-        with connect_to(direct_url) as connection:
+        setting = self.settings.direct_database_setting
+        wait_until_ready(direct_url, self.settings.database_timeout, setting)
+        with connect_to(direct_url, setting=setting) as connection:
             require_known_schema(connection, default_folder())
             require_usable_pool(self.settings, connection)
         self.holder = new_holder()

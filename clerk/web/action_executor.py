@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import psycopg
 from starlette.requests import Request
 
+from clerk.config import DATABASE_URL
 from clerk.db.audit import set_actor
 from clerk.db.connection import connect_to
 from clerk.db.migrations.sqlfiles import default_folder
@@ -26,8 +27,10 @@ _MAX_USER_LENGTH = 80
 
 
 class ActionExecutor:
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, setting: str = DATABASE_URL) -> None:
+        """`setting`: the name of the one that has the URL, for messages."""
         self.url = url
+        self.setting = setting
         self.tokens = ConfirmationTokens()
 
     def preview(self, request: ActionRequest, user: str) -> ActionResult:
@@ -45,7 +48,7 @@ class ActionExecutor:
     def connection(self, user: str) -> Iterator[psycopg.Connection]:
         """A new connection on which actions are recorded under the user's name."""
         try:
-            with connect_to(self.url) as connection:
+            with connect_to(self.url, setting=self.setting) as connection:
                 require_known_schema(connection, default_folder())
                 connection.execute("select set_config('lock_timeout', %s, false)", [_LOCK_TIMEOUT])
                 set_actor(connection, "dashboard", user)

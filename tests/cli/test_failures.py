@@ -12,6 +12,7 @@ from clerk.errors import PdfEncrypted, PdfTimeout
 from tests.cli.conftest import Clerk
 from tests.conftest import Url
 from tests.engine.helpers import Worker, add_site, connect_worker, drain, rows, site, unit
+from tests.monitoring.workers import fail_schedule
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +39,22 @@ def run(worker: Worker, subdomain: str, failing: dict[int, str], stage: str = "o
 
 def test_nothing_failed(clerk_command: Clerk) -> None:
     assert clerk_command("failures").out == "Nothing has failed.\n"
+
+
+def test_failing_periodic_tasks_are_mentioned(
+    connection: psycopg.Connection, worker: Worker, clerk_command: Clerk
+) -> None:
+    """They have no site: nothing had failed, although no run was started."""
+    fail_schedule(connection, worker)
+    result = clerk_command("failures")
+    assert result.out == "No job of a site has failed.\n"
+    assert result.err.startswith(
+        "clerk: the periodic task clerk.schedule failed the last time (DatabaseFailed: permission denied for view x):"
+        " no run that is due is started: "
+    )
+    add_site(connection)
+    result = clerk_command("failures", "--site", "town")
+    assert (result.out, result.err) == ("No failure matches these options.\n", "")
 
 
 def test_the_table_counts_each_failure_once_by_its_age(

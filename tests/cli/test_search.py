@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from datetime import date
 from pathlib import Path
 
@@ -10,9 +11,11 @@ import pytest
 
 from clerk.documents import manifest
 from clerk.documents.storage import Document, SiteStorage
+from clerk.errors import EXIT_UNKNOWN
 from tests.archive.published import publish
 from tests.cli.conftest import Clerk
 from tests.cli.terminal import run_on_terminal
+from tests.s3 import CREDENTIALS
 
 
 @pytest.fixture(autouse=True)
@@ -89,3 +92,17 @@ def test_each_hit_names_where_its_document_is(clerk_command: Clerk, tmp_path: Pa
     assert f"  {files['Council']}" in lines
     assert f"  {url}" in lines
     assert f"  {files['Board']}" not in lines
+
+
+def test_a_storage_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, clerk_command: Clerk) -> None:
+    """The remedy is not that of a job, which a worker repeats."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    monkeypatch.setenv("CLERK_PUBLISH_DIR", f"s3://papers?endpoint=http://127.0.0.1:{port}&timeout=0.2")
+    result = clerk_command("search", "bike")
+    assert result.code == EXIT_UNKNOWN
+    assert "Connection refused" in result.err
+    assert "check the endpoint in STORAGE_DIR or CLERK_PUBLISH_DIR and the network of this machine." in result.err
+    assert "jobs" not in result.err

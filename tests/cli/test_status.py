@@ -21,6 +21,7 @@ from tests.cli.conftest import Clerk
 from tests.cli.terminal import ROOT, run_on_terminal
 from tests.conftest import Url
 from tests.engine.helpers import Worker, add_site, connect_worker, run_with
+from tests.monitoring.workers import die, register
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +49,45 @@ def test_alerts_come_first_then_stages(connection: psycopg.Connection, clerk_com
     assert result.index("! no worker processes queue ocr: no worker is alive; 4 jobs wait") < result.index("stages")
     (ocr,) = [line.split() for line in result.splitlines() if line.startswith("  OCR ") and "/" in line]
     assert ocr == ["OCR", "1", "0/4"]
+
+
+def test_a_queue_that_cannot_move_has_no_end(
+    connection: psycopg.Connection, worker: Worker, clerk_command: Clerk
+) -> None:
+    """An ETA, a running job and a worker were shown while nothing could be processed."""
+    add_site(connection, documents=9)
+    engine.start_run(connection, "town", first_phase=2)
+    register(worker, "ocr")
+    for _ in range(6):
+        worker.finish(worker.take("ocr"))
+    worker.take("ocr")
+
+    def lines() -> tuple[list[str], list[str]]:
+        shown = clerk_command("status").out.splitlines()
+        stage = next(line for line in shown if line.startswith("  OCR ") and "/" in line)
+        return stage.split(), next(line for line in shown if line.startswith("  ocr ")).split()
+
+    stage, queue = lines()
+    assert "in" in stage, "six ended, one runs, two wait"
+    assert queue[1:5] + queue[-1:] == ["2", "0", "0", "1", "1"]
+    connection.execute(
+        "insert into host_problems (worker_id, queue, error_code, message) values (%s, 'ocr', 'DiskFull', 'full')",
+        [worker.number],
+    )
+    stage, queue = lines()
+    assert "in" not in stage
+    assert " ".join(queue).endswith("0 of 1 waits for the machine (DiskFull)")
+    connection.execute("delete from host_problems")
+    die(connection, worker)
+    other = connection.execute("select procrastinate_register_worker_v1()").fetchone()
+    assert other is not None
+    connection.execute(
+        "insert into worker_processes (worker_id, holder, queues) values (%s, 'x clerk 1 b', array['ocr'])", other
+    )
+    stage, queue = lines()
+    assert "in" not in stage
+    assert queue[4] == "0", "its worker is dead"
+    assert " ".join(queue).endswith("1 waits for the rescue of 1 job of dead workers")
 
 
 def test_the_explanation_of_alerts_is_in_an_existing_file(

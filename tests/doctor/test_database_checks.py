@@ -59,10 +59,63 @@ def test_each_check_in_its_failing_state(check: Check, connection: psycopg.Conne
 def test_roles(connection: psycopg.Connection) -> None:
     connection.execute("set role clerk_dashboard")
     found = database_checks.check_roles(connection)
-    assert found.what == "the database user clerk_dashboard may not run workers"
+    assert (
+        found.what == "the database user clerk_dashboard may not run workers (missing: select on clerk_schema_objects)"
+    )
     assert found.remedy == 'as the owner of the database, run "grant clerk_worker to clerk_dashboard" in psql'
     connection.execute("reset role")
     assert database_checks.check_roles(connection).status == "ok"
+
+
+def test_privileges_of_workers(connection: psycopg.Connection) -> None:
+    """Each table, view, sequence and function that workers use, not only the tables of sites and documents."""
+    add_site(connection)
+    runs = connection.execute("select count(*) from pipeline_runs").fetchone()
+
+    def check(user: str = "clerk_worker") -> Finding:
+        connection.execute(sql.SQL("set role {}").format(sql.Identifier(user)))
+        found = database_checks.check_roles(connection)
+        connection.execute("reset role")
+        return found
+
+    assert check().status == "ok"
+    assert connection.execute("select count(*) from pipeline_runs").fetchone() == runs, "the run was rolled back"
+    for object_name, privilege in (
+        ("job_errors", "insert"),
+        ("due_sites", "select"),
+        ("sequence procrastinate_events_id_seq", "usage"),
+        ("function clerk_delete_old_records", "execute"),
+    ):
+        target = sql.SQL(object_name)
+        connection.execute(sql.SQL("revoke {} on {} from clerk_worker").format(sql.SQL(privilege), target))
+        found = check()
+        assert found.what.startswith(
+            f"the database user clerk_worker may not run workers (missing: {privilege} on {object_name.split()[-1]}"
+        )
+        assert found.remedy == "as the owner of the database, run: clerk db up"
+        connection.execute(sql.SQL("grant {} on {} to clerk_worker").format(sql.SQL(privilege), target))
+    connection.execute("revoke select on all tables in schema public from clerk_worker")
+    connection.execute("grant select on clerk_schema_objects to clerk_worker")
+    assert check().what.endswith(" more)")
+
+
+def test_a_statement_of_workers_that_is_refused(connection: psycopg.Connection) -> None:
+    """As the scheduler was, when it locked rows of a view, which nothing grants."""
+    connection.execute("""
+        create or replace function clerk_start_next_due_site(p_reason text default 'scheduled') returns text
+        language plpgsql set search_path = public, pg_temp as $$
+        begin
+            perform d.subdomain from due_sites d limit 1 for no key update skip locked;
+            return null;
+        end $$
+    """)
+    connection.execute("set role clerk_worker")
+    found = database_checks.check_roles(connection)
+    assert found.what == (
+        "the database user clerk_worker has the privileges of a worker, and cannot start runs"
+        " (permission denied for view due_sites)"
+    )
+    assert "clerk db up" in (found.remedy or "")
 
 
 def test_the_clock(connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -243,6 +243,27 @@ def test_disks_that_are_nearly_full(connection: psycopg.Connection, worker: Work
     assert (alert.count, alert.since) == (1, now - timedelta(hours=1))
 
 
+def test_one_problem_of_several_queues_and_workers_is_one_alert(
+    connection: psycopg.Connection, worker: Worker, new_worker: Callable[[str], Worker]
+) -> None:
+    """A bucket that does not answer closes all queues that use it, in every worker."""
+    other = register(new_worker("0123456789ac clerk 78 machine-b"), *QUEUES)
+    report = "insert into host_problems (worker_id, queue, error_code, message) values (%s, %s, %s, %s)"
+    for queue in ("fetch", "ocr", "extraction"):
+        connection.execute(report, [worker.number, queue, "StorageUnreachable", "no answer"])
+    connection.execute(report, [other.number, "ocr", "StorageUnreachable", "no answer"])
+    connection.execute(report, [other.number, "deploy", "DiskFull", "/srv is full"])
+    with read_only_snapshot(connection):
+        found = [alert for alert in find_alerts(read_status(connection)) if alert.kind == "host_problem"]
+    full, unreachable = found
+    assert full.what.endswith(" on machine-b cannot process jobs of queue deploy (DiskFull: /srv is full)")
+    assert unreachable.what == (
+        f"worker {worker.number} on machine-a and worker {other.number} on machine-b cannot process jobs of"
+        " queues extraction, fetch and ocr (StorageUnreachable: no answer)"
+    )
+    assert (full.count, unreachable.count) == (1, 2), "workers"
+
+
 def test_failing_deliveries(connection: psycopg.Connection, worker: Worker) -> None:
     connection.execute(
         "insert into saved_searches (name, query, created_by, query_error, query_error_at)"

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
-from collections.abc import Callable
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +25,7 @@ from clerk.errors import (
     UploadDamaged,
 )
 from clerk.object_storage.bucket import Bucket
+from clerk.object_storage.url import parse_bucket_url
 from tests.object_storage.fault_proxy import Fault, FaultProxy
 from tests.s3 import CREDENTIALS
 
@@ -100,6 +108,85 @@ def test_a_lasting_fault_is_the_machines_not_the_documents(
     assert isinstance(bucket.probe(), error)
     proxy.always = None
     assert bucket.probe() is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause"),
+    [
+        ("refusing", "Connection refused"),
+        ("closing", "Connection reset by peer"),
+        ("silent", "no answer in time"),
+        ("unknown", "failed to lookup address information: "),
+        ("untrusted", "InvalidCertificate("),
+    ],
+)
+def test_an_error_has_the_innermost_cause_and_the_address_once(
+    kind: str, cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library says "error sending request" for all of them."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    with contextlib.ExitStack() as stack:
+        host = stack.enter_context(_server(kind, tmp_path))
+        scheme = "https" if kind == "untrusted" else "http"
+        bucket = Bucket(parse_bucket_url(f"s3://papers/all?endpoint={scheme}://{host}&timeout=0.3"))
+        requests: dict[str, Callable[[], object]] = {
+            "town/a.pdf": lambda: bucket.read("town/a.pdf"),
+            "": lambda: list(bucket.list_objects("")),
+        }
+        for key, request in requests.items():
+            with pytest.raises(StorageUnreachable) as raised:
+                request()
+            text = str(raised.value)
+            assert text.startswith(f"s3://papers/all/{key}: {cause}")
+            assert text.endswith(f" ({scheme}://{host})")
+            assert text.count(host) == 1
+
+
+@contextlib.contextmanager
+def _server(kind: str, folder: Path) -> Iterator[str]:
+    """The address of a server with which no request succeeds."""
+    if kind == "unknown":
+        yield "nowhere.invalid"
+        return
+    context = _untrusted_context(folder) if kind == "untrusted" else None
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        host = f"127.0.0.1:{listener.getsockname()[1]}"
+        if kind == "silent":
+            yield host
+            return
+
+        def close_each() -> None:
+            with contextlib.suppress(OSError):  # the listener was shut down
+                while True:
+                    with listener.accept()[0] as client, contextlib.suppress(OSError):
+                        if context is not None:
+                            context.wrap_socket(client, server_side=True).close()
+                        else:
+                            client.recv(1)
+
+        if kind == "refusing":
+            listener.close()
+            yield host
+            return
+        thread = threading.Thread(target=close_each)
+        thread.start()
+        try:
+            yield host
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def _untrusted_context(folder: Path) -> ssl.SSLContext:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    key, certificate = str(folder / "key.pem"), str(folder / "certificate.pem")
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context
 
 
 def test_in_a_missing_bucket_no_object_counts_as_missing(bucket_behind: Behind) -> None:

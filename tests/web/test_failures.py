@@ -9,6 +9,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from clerk.errors import PdfBroken
+from tests.conftest import Url
+from tests.engine.helpers import connect_worker
+from tests.monitoring.workers import fail_schedule
 from tests.web.conftest import fetch
 from tests.web.test_actions import execute, form_of, preview
 
@@ -118,7 +121,7 @@ def test_documents_are_paginated(client: TestClient, failed: None) -> None:
     assert re.fullmatch(r"/sites/shelby/ville/documents/\d+", rest[-1])
 
 
-@pytest.mark.parametrize("query", ["stage=x&age=y&page=z", "site=%00&error=%00&stage=%00&page=-1", "page=9999999"])
+@pytest.mark.parametrize("query", ["age=y&page=z", "site=%00&error=%00&stage=%00&page=-1", "page=9999999"])
 def test_invalid_query_parameters_are_ignored(client: TestClient, failed: None, query: str) -> None:
     assert "124 failures" in fetch(client, f"/failures/documents?{query}")
     assert "PdfBroken" in fetch(client, f"/failures?{query}")
@@ -175,3 +178,26 @@ def test_an_empty_or_invalid_selection_changes_nothing(action_client: TestClient
     assert "None of them can be retried" in preview(action_client, "retry-selected", items="ocr:5")
     for items in ("nothing:5", "ocr:", "ocr:" + "9" * 30, " ".join(["ocr:1"] * 501)):
         preview(action_client, "retry-selected", 404, items=items)
+
+
+@pytest.mark.usefixtures("failed")
+@pytest.mark.parametrize("path", ["/failures", "/failures/documents"])
+def test_unknown_filters_match_nothing(client: TestClient, path: str) -> None:
+    """An unknown stage showed the failures of all stages."""
+    for query, sentence in (
+        ("stage=nope", "There is no stage nope."),
+        ("error=Nope&site=nowhere", "There is no site nowhere and no error Nope."),
+        ("stage=deploy", "No failure matches these filters."),
+        ("site=springfield&error=DownloadFailed", "No failure matches these filters."),
+    ):
+        page = fetch(client, f"{path}?{query}")
+        assert sentence in page
+        assert "PdfBroken" not in page
+
+
+def test_failing_periodic_tasks(client: TestClient, connection: psycopg.Connection, database: Url) -> None:
+    with connect_worker(database, "a worker") as worker:
+        fail_schedule(connection, worker)
+    page = fetch(client, "/failures")
+    assert "The periodic task clerk.schedule failed the last time" in page
+    assert "Nothing has failed" not in page

@@ -49,14 +49,19 @@ def test_empty_log(client: TestClient) -> None:
 
 def test_repairs(client: TestClient, repairs: None) -> None:
     page = fetch(client, "/log")
-    assert "121 repairs in the last 7 days, page 1 of 3" in page
+    assert "121 repairs in the last 7 days; the latest first" in page
     assert "Failed: it was locked" in page
     assert "<dt>site.ocr</dt><dd>[3, 1, 0] → [3, 2, 0]</dd>" in page
     assert "<dt>site.outcome</dt><dd>null → partial</dd>" in page
-    (next_url,) = re.findall(r'rel="next" href="([^"]+)"', page)
+    assert "found 9<" in page
+    assert "found 10<" not in page, "few of each section: on a phone each row is a card"
+    (all_url,) = re.findall(r'href="([^"]+)">All 121 repairs</a>', page)
+    first = fetch(client, html.unescape(all_url))
+    assert "121 repairs in the last 7 days, page 1 of 5" in first
+    (next_url,) = re.findall(r'rel="next" href="([^"]+)"', first)
     second = fetch(client, html.unescape(next_url))
-    assert "found 1<" not in second
-    assert "found 51<" in second
+    assert "found 24<" not in second
+    assert "found 25<" in second
 
 
 def test_filters(client: TestClient, repairs: None) -> None:
@@ -100,10 +105,10 @@ def test_bulk_actions_are_one_line_that_opens(client: TestClient, connection: ps
     assert "and 275 more" in page
     (each,) = re.findall(r'<a href="([^"]+)">Each with its details</a>', page)
     single = fetch(client, html.unescape(each))
-    assert single.count("<tr><td>") == 50
-    assert "Page 1 of 6" in single
+    assert single.count("<tr><td>") == 25
+    assert "Page 1 of 12" in single
     assert "shelbyville" not in single
-    last = fetch(client, html.unescape(each) + "&page=6")
+    last = fetch(client, html.unescape(each) + "&page=12")
     assert "town-001" in last
     assert "stage: OCR, units: 2" in last
 

@@ -10,6 +10,7 @@ from clerk.monitoring import status
 from clerk.pipeline import engine
 from tests.conftest import Url
 from tests.engine.helpers import add_site, connect_worker
+from tests.monitoring.workers import register
 from tests.web.conftest import fetch
 
 
@@ -109,16 +110,25 @@ def test_progress_of_active_runs(client: TestClient, connection: psycopg.Connect
     connection.execute("select clerk_start_run('springfield', p_first_phase => 2)")
     page = fetch(client, "/")
     assert "0 of 6</td>" in page
-    assert "not known yet" in page
+    assert "waits for a worker</span></td>" in page
     with connect_worker(database, "0123456789ab clerk 4711 desk") as worker:
+        register(worker, "ocr")
+        assert "not known yet" in fetch(client, "/")
         for _ in range(3):
             worker.finish(worker.take("ocr"))
         worker.take("ocr")
         page = fetch(client, "/")
+        connection.execute(
+            "insert into host_problems (worker_id, queue, error_code, message) values (%s, 'ocr', 'DiskFull', 'full')",
+            [worker.number],
+        )
+        closed = fetch(client, "/")
     assert len(items) == 6
     assert "1 job running, 90 pages per minute. Ended in the last minute: OCR 3." in page
     assert "3 of 6</td>" in page
     assert ">in about " in page
+    assert "waits for the machine (DiskFull)</span></td>" in closed
+    assert ">in about " not in closed
 
 
 def test_alerts_offer_their_action(action_client: TestClient, connection: psycopg.Connection) -> None:

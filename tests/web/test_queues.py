@@ -30,7 +30,7 @@ def test_queues_workers_and_jobs(client: TestClient, connection: psycopg.Connect
     add_site(connection, "springfield", documents=9)
     connection.execute("select clerk_start_run('springfield', p_first_phase => 2)")
     page = fetch(client, "/queues")
-    assert "no worker</span>" in page
+    assert "waits for a worker</span>" in page
     with connect_worker(database, "0123456789ab clerk 4711 desk") as ocr_worker:
         connection.execute(
             "insert into worker_processes (worker_id, holder, queues) values (%s, %s, array['ocr'])",
@@ -58,8 +58,20 @@ def test_queues_workers_and_jobs(client: TestClient, connection: psycopg.Connect
             ocr_worker.finish(ocr_worker.take("ocr"))
         ocr_worker.take("ocr")
         assert re.search(r">in \d+ (s|min)</time>", fetch(client, "/queues")), "six ended, one runs, two are waiting"
+        connection.execute(
+            "insert into host_problems (worker_id, queue, error_code, message) values (%s, 'ocr', 'DiskFull', 'full')",
+            [ocr_worker.number],
+        )
+        page = fetch(client, "/queues")
+        assert ">in " not in page, "no worker takes the other jobs"
+        assert '<td class="number failed">0 of 1</td>' in page
+        assert "waits for the machine (DiskFull)</span>" in page
+        connection.execute("delete from host_problems")
     connection.execute("update procrastinate_workers set last_heartbeat = now() - interval '1 hour'")
-    assert ">in " not in fetch(client, "/queues"), "no worker is left"
+    page = fetch(client, "/queues")
+    assert ">in " not in page, "no worker is left"
+    assert "waits for the rescue of 1 job of dead workers and a worker</span>" in page
+    assert '<td class="number"><span class="muted">0</span></td>' in page.partition("OCR</th>")[2].partition("</tr>")[0]
 
 
 def test_paused_queue(client: TestClient, connection: psycopg.Connection) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -13,7 +14,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from clerk.errors import JobError, job_error_class
-from clerk.monitoring.failures import AGES, FAILURE_STAGES, FailureFilter, FailureGroup, read_failures
+from clerk.monitoring.alerts import find_periodic_task_alerts
+from clerk.monitoring.failures import (
+    AGES,
+    FAILURE_STAGES,
+    FailureFilter,
+    FailureGroup,
+    known_codes,
+    read_failures,
+)
+from clerk.monitoring.status import read_periodic_tasks
 from clerk.pipeline.engine import STAGES
 from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
 from clerk.web.paging import PAGE_SIZE, ResultPage, clamp_page, link_to, parse_page, parse_text
@@ -47,18 +57,20 @@ _DOCUMENTS = sql.SQL("""
     left join site_documents d on d.id = f.content_item_id
     order by f.last_attempt_at desc nulls last, f.content_item_id, f.stage
 """).format(matching=_MATCHING)
+_SITE = sql.SQL("select subdomain from pipeline_overview where subdomain = %(site)s")
 QUERIES: list[SampleQuery] = [
     (
         query,
         {"site": "", "stage": "", "error": "", "at_least": None, "less_than": None, "limit": 1, "offset": 0},
     )
     for query in (_COUNT, _DOCUMENTS)
-]
+] + [(_SITE, {"site": ""})]
 
 
 @dataclass(frozen=True)
 class FailureParams:
-    """Query parameters of the page. Invalid values are replaced by the defaults."""
+    """Query parameters of the page. An unknown site, stage or error matches nothing; other invalid values are replaced
+    by the defaults."""
 
     site: str = ""
     stage: str = ""
@@ -70,10 +82,10 @@ class FailureParams:
 
     @classmethod
     def parse(cls, query: QueryParams) -> FailureParams:
-        stage, age = query.get("stage", ""), query.get("age", "")
+        age = query.get("age", "")
         return cls(
             parse_text(query.get("site", ""), 300),
-            stage if stage in FAILURE_STAGES else "",
+            parse_text(query.get("stage", "")),
             parse_text(query.get("error", ""), 300),
             age if age in _AGE_LIMITS else "",
             parse_page(query.get("page", "")),
@@ -99,6 +111,16 @@ def _read_examples(connection: psycopg.Connection, group: FailureGroup, site: st
     return [row for row in rows if row["kind"] != "archive"]
 
 
+def _find_unknown(connection: psycopg.Connection, params: FailureParams) -> list[str]:
+    """Which of the site, the stage and the error do not exist."""
+    known: dict[str, tuple[str, Sequence[str]]] = {
+        "site": (params.site, [row["subdomain"] for row in fetch_rows(connection, _SITE, {"site": params.site})]),
+        "stage": (params.stage, FAILURE_STAGES),
+        "error": (params.error, known_codes(connection)),
+    }
+    return [f"{kind} {name}" for kind, (name, names) in known.items() if name and name not in names]
+
+
 def show(request: Request) -> Response:
     params = FailureParams.parse(request.query_params)
     with request.app.state.pool.transaction() as connection:
@@ -106,10 +128,14 @@ def show(request: Request) -> Response:
             FailureView(group, job_error_class(group.error_code), _read_examples(connection, group, params.site))
             for group in read_failures(connection, params.failure_filter)[:_MAX_GROUPS]
         ]
+        unknown = [] if groups else _find_unknown(connection, params)
+        failing = read_periodic_tasks(connection)
     return render(
         "failures.html",
         params=params,
         groups=groups,
+        unknown=unknown,
+        periodic_tasks=find_periodic_task_alerts(failing),
         ages=_AGE_LABELS,
         stages=FAILURE_STAGES,
         document_stages=STAGES,
@@ -120,10 +146,14 @@ def show(request: Request) -> Response:
 
 def show_documents(request: Request) -> Response:
     params = FailureParams.parse(request.query_params)
+    results = read_documents(request.app.state.pool, params)
+    with request.app.state.pool.transaction() as connection:
+        unknown = [] if results.rows else _find_unknown(connection, params)
     return render(
         "failed_documents.html",
         params=params,
-        results=read_documents(request.app.state.pool, params),
+        results=results,
+        unknown=unknown,
         ages=_AGE_LABELS,
         stages=STAGES,
         remedy_text=job_error_class(params.error).remedy if params.error else None,

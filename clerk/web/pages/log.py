@@ -19,10 +19,11 @@ from clerk.web.db import ReadOnlyPool, SampleQuery, fetch_rows
 from clerk.web.paging import ResultPage, clamp_page, link_to, parse_page, parse_text
 from clerk.web.rendering import render
 
-PAGE_SIZE = 50
+PAGE_SIZE = 25
+"""On a phone each row is a card, about 200 pixels high."""
 SECTIONS = {"actions": "Operator actions", "repairs": "Repairs", "reconciliations": "Reconciliations"}
-_MAX_ROWS = 20
-"""Of reconciliations and of actions, on the page with all sections."""
+_MAX_ROWS = 10
+"""Of each section, on the page with all of them."""
 _FILTER = sql.SQL("""
     (%(site)s = '' or subdomain = %(site)s) and (%(kind)s = '' or {kind} = %(kind)s)
     and (%(actor)s = '' or actor = %(actor)s)
@@ -184,8 +185,9 @@ def read_log(pool: ReadOnlyPool, params: LogParams) -> Log:
         action_kinds = fetch_rows(connection, _ACTION_KINDS)
         actors = [row["actor"] for row in fetch_rows(connection, _ACTORS)]
         total = fetch_rows(connection, _COUNT, values)[0]["repairs"]
-        page, pages = clamp_page(total, params.page if params.show in ("", "repairs") else 1, PAGE_SIZE)
-        rows = fetch_rows(connection, _REPAIRS, values | {"limit": PAGE_SIZE, "offset": (page - 1) * PAGE_SIZE})
+        size, page = _page_of(params, "repairs")
+        page, pages = clamp_page(total, page, size)
+        rows = fetch_rows(connection, _REPAIRS, values | {"limit": size, "offset": (page - 1) * size})
         grouping = {"grouped": params.groups != "no", "sites": MAX_SITES}
         reconciliations = _read_section(connection, _RECONCILIATIONS, values, params, "reconciliations")
         actions = _read_section(connection, _ACTIONS, values | grouping, params, "actions")
@@ -193,11 +195,15 @@ def read_log(pool: ReadOnlyPool, params: LogParams) -> Log:
     return Log(kinds, action_kinds, actors, ResultPage(repairs, total, page, pages), reconciliations, actions)
 
 
+def _page_of(params: LogParams, section: str) -> tuple[int, int]:
+    """Number of rows, and page: the latest rows, or a page of them if only this section is shown."""
+    return (PAGE_SIZE, params.page) if params.show == section else (_MAX_ROWS, 1)
+
+
 def _read_section(
     connection: psycopg.Connection, query: sql.Composed | sql.SQL, values: dict[str, Any], params: LogParams, name: str
 ) -> ResultPage:
-    """The latest rows, or a page of them if only this section is shown."""
-    size, page = (PAGE_SIZE, params.page) if params.show == name else (_MAX_ROWS, 1)
+    size, page = _page_of(params, name)
     rows = fetch_rows(connection, query, values | {"limit": size, "offset": (page - 1) * size})
     if not rows and page > 1:
         page = 1

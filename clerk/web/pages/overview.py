@@ -15,6 +15,7 @@ from psycopg.rows import DictRow
 from starlette.requests import Request
 from starlette.responses import Response
 
+from clerk.monitoring import worker_text
 from clerk.monitoring.alerts import find_alerts
 from clerk.monitoring.status import PipelineStatus, SlowStats, read_slow_stats, read_status
 from clerk.stage_names import STAGE_NAMES, stage_name
@@ -75,7 +76,17 @@ class Overview:
 
     @property
     def running_jobs(self) -> int:
-        return sum(queue["running"] for queue in self.status.queues)
+        return sum(queue["running"] - queue["lost"] for queue in self.status.queues)
+
+    @property
+    def waits(self) -> dict[str, str]:
+        """Queue → what its jobs wait for, of those that no worker takes jobs of."""
+        return {
+            queue["queue"]: text
+            for queue in self.status.queues
+            if (text := worker_text.waits_for(self.status, queue))
+            and not any(worker.takes_jobs(queue["queue"]) for worker in self.status.workers)
+        }
 
     @property
     def live_workers(self) -> int:

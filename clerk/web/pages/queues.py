@@ -24,7 +24,7 @@ _RUNNING_JOBS = sql.SQL("""
 """)
 QUERIES: list[SampleQuery] = [(_RUNNING_JOBS, {"limit": 1})]
 _EMPTY_QUEUE = {
-    **dict.fromkeys(("waiting", "running", "scheduled", "on_hold"), 0),
+    **dict.fromkeys(("waiting", "running", "lost", "scheduled", "on_hold"), 0),
     **dict.fromkeys(("oldest_waiting_since", "rate_per_hour", "eta")),
     "paused": False,
 }
@@ -43,7 +43,8 @@ def show(request: Request) -> Response:
         queues=queues,
         jobs=jobs[:_MAX_JOBS],
         more_jobs=len(jobs) > _MAX_JOBS,
-        worker_counts={queue["queue"]: len(worker_text.workers_of(status, queue["queue"])) for queue in queues},
+        worker_counts={queue["queue"]: worker_text.count_workers(status, queue["queue"]) for queue in queues},
+        waits={queue["queue"]: worker_text.waits_for(status, queue) for queue in queues},
     )
 
 
