@@ -191,7 +191,7 @@ def folder(text: str) -> Path:
     except (OSError, RuntimeError) as error:
         raise ValueError(f"names {text}, which cannot be accessed ({error})", "name a folder of your own") from error
     if not is_usable:
-        raise ValueError(f"names {path}, which is not a folder", "name a folder, or a path that does not exist yet")
+        raise ValueError(f"names {path}, which is not a folder", "name a folder")
     return path
 
 

@@ -498,10 +498,10 @@ class PluginError(JobError):
 
 
 class PluginRaised(PluginError):
-    """A plugin raised an exception."""
+    """A plugin raised an exception. The message has the line."""
 
     code = "PluginRaised"
-    remedy = "see the message and the plugin's own log; retry when its service is available again"
+    remedy = "look at the line that the message names: correct the plugin, or retry when its service is available again"
     retryable = True
 
 

@@ -3,6 +3,9 @@
 Of a document's lineage (its revisions, and moves to another date) the newest processed one is selected. If a body meets
 twice on one day, the second meeting is named `City Council (2)`: page ids are computed from kind, meeting, date, page
 and text, so pages with equal text would otherwise get the same id.
+
+A document that the source no longer lists stays in the archive, unless the source lists the same file under another
+name or address: then it was moved.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ logger = logging.getLogger(__name__)
 _DOCUMENTS = """
 select i.id, i.subdomain, i.kind, i.meeting, i.date, i.occurrence, i.revision, i.sha256, i.source_url,
        coalesce(i.lineage_id, i.id), coalesce(l.status = 'processed' or l.error_code = 'FilesLost', false),
-       i.superseded_at is not null, to_char(i.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+       i.superseded_at is not null, to_char(i.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+       i.removed_at_source is not null
 from content_items i
 left join content_item_pipeline_state l on l.content_item_id = i.id and l.pipeline = 'ocr'
 where i.subdomain = %s and i.kind <> 'archive'
@@ -42,6 +46,8 @@ class Candidate:
     """A later revision replaced it. Its row can still have a higher id, if a restore imported it from storage."""
     added_at: str | None = None
     """When the fetch stage found it, in UTC."""
+    is_removed: bool = False
+    """The source no longer lists it."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +63,10 @@ class SelectedDocument:
 
 def read_candidates(connection: psycopg.Connection[Any], subdomain: str) -> list[Candidate]:
     return [
-        Candidate(Document(*columns), lineage_id, is_processed, is_superseded, added_at)
-        for *columns, lineage_id, is_processed, is_superseded, added_at in connection.execute(_DOCUMENTS, [subdomain])
+        Candidate(Document(*columns), lineage_id, is_processed, is_superseded, added_at, is_removed)
+        for *columns, lineage_id, is_processed, is_superseded, added_at, is_removed in connection.execute(
+            _DOCUMENTS, [subdomain]
+        )
     ]
 
 
@@ -68,6 +76,7 @@ def select(storage: SiteStorage, candidates: Iterable[Candidate]) -> list[Select
     storage.prefetch_manifests(candidate.document for candidate in candidates)
     added_at = {candidate.document.id: candidate.added_at for candidate in candidates}
     newest = [pair for lineage in _lineages(candidates) if (pair := _newest_processed(storage, lineage)) is not None]
+    newest = _without_moved(newest, {candidate.document.id for candidate in candidates if candidate.is_removed})
     taken: set[tuple[date, str, str]] = set()
     selected = []
     # First occurrences are named before second ones: a body can itself be called "City Council (2)".
@@ -80,6 +89,15 @@ def select(storage: SiteStorage, candidates: Iterable[Candidate]) -> list[Select
         taken.add((document.date, document.kind, name))
         selected.append(SelectedDocument(document, name, damaged, added_at[document.id]))
     return sorted(selected, key=lambda item: (item.document.date, item.document.kind, item.meeting))
+
+
+def _without_moved(newest: list[tuple[Document, bool]], removed: set[int]) -> list[tuple[Document, bool]]:
+    listed = {(document.kind, document.sha256) for document, _ in newest if document.id not in removed}
+    return [
+        (document, damaged)
+        for document, damaged in newest
+        if document.id not in removed or not document.sha256 or (document.kind, document.sha256) not in listed
+    ]
 
 
 def _lineages(candidates: Iterable[Candidate]) -> list[list[Candidate]]:

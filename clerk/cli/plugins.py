@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from clerk import config
@@ -12,6 +14,7 @@ from clerk.cli.plugins_record import record
 from clerk.cli.plugins_try import accept, try_plugin
 from clerk.errors import EXIT_FAILURE, ClerkError, PluginError, PluginMissing
 from clerk.plugins import manager
+from clerk.plugins.folder import plugin_files
 from clerk.sources.fetcher import Fetcher
 from clerk.suggestions import unknown_name
 
@@ -35,7 +38,8 @@ def plugins(context: click.Context, fetcher: str | None, as_json: bool) -> None:
         if fetcher is not None or as_json:
             raise click.UsageError("--fetcher and --json belong to the list of plugins: give them without a command.")
         return
-    loaded = manager.load(config.load())
+    settings = config.load()
+    loaded = manager.load(settings, log_problems=fetcher is not None)
     if fetcher is not None:
         _show_fetcher(loaded, fetcher, as_json)
         return
@@ -47,12 +51,20 @@ def plugins(context: click.Context, fetcher: str | None, as_json: bool) -> None:
             }
         )
     else:
-        rows = [(plugin.name, plugin.origin, ", ".join(plugin.hooks)) for plugin in loaded.loaded]
+        rows = [(plugin.name, plugin.origin, ", ".join(plugin.hooks) or "none") for plugin in loaded.loaded]
         show(table(rows, ("plugin", "from", "hooks")))
         for problem in loaded.problems:
             info(f"clerk: plugin {problem.name} ({problem.origin}): {problem.error}")
+        if settings.plugins_dir is not None and not plugin_files(settings.plugins_dir):
+            info(_describe_empty(settings.plugins_dir))
     if loaded.problems:
         context.exit(EXIT_FAILURE)
+
+
+def _describe_empty(folder: Path) -> str:
+    inside = [each for each in sorted(folder.iterdir()) if each.is_dir() and plugin_files(each)]
+    hint = f"; {inside[0]} has some" if inside else ""
+    return f"clerk: {folder} has no plugins, which are .py files and packages directly in that folder{hint}."
 
 
 def _show_fetcher(loaded: manager.Plugins, label: str, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import keyword
 import re
@@ -16,11 +17,13 @@ from clerk.cli.output import dry_run_option, dry_run_prefix, json_option, print_
 from clerk.errors import EXIT_USAGE, ClerkError
 from clerk.sources.fetcher import Site
 from clerk.sources.recording import Answer, Recording
+from clerk.sources.vendors import BUILT_IN
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _MEETINGS = [
     {"id": 7, "board": "City Council", "day": "2024-03-05", "minutes": "/files/7.pdf", "agenda": "/files/7-agenda.pdf"},
     {"id": 8, "board": "Planning Board", "day": "2024-03-12", "minutes": None, "agenda": "/files/8-agenda.pdf"},
+    {"id": 9, "board": None, "day": "2024-03-19", "minutes": None, "agenda": "/files/9-agenda.pdf"},
 ]
 
 
@@ -54,6 +57,8 @@ def new(name: str, parent: Path, dry_run: bool, as_json: bool) -> None:
             f"{name[:80]!r} cannot be the name of a plugin",
             "use at most 50 lower-case letters, digits and hyphens, with a letter first, and no word of Python",
         )
+    if (taken := _taken_by(name, module)) is not None:
+        raise InvalidPluginName(f"there is already {taken}", "choose another name")
     folder = parent / name
     if folder.exists():
         raise InvalidPluginName(f"{folder} exists", "choose another name, or another folder with --to")
@@ -70,6 +75,15 @@ def new(name: str, parent: Path, dry_run: bool, as_json: bool) -> None:
         return
     click.echo(dry_run_prefix(dry_run, f"{folder}: {', '.join(written)}"))
     click.echo(f"Next: cd {folder} && pip install -e . pytest && python -m pytest")
+
+
+def _taken_by(name: str, module: str) -> str | None:
+    """What the plugin would replace by its name: a fetcher, or a module of Python or of an installed package."""
+    if name in BUILT_IN:
+        return f"a fetcher {name} of clerk"
+    spec = importlib.util.find_spec(module)
+    # A folder without __init__.py, such as the current one, is found as a namespace without origin.
+    return f"a Python module {module}" if spec is not None and spec.origin is not None else None
 
 
 def _render(name: str, module: str) -> dict[str, str]:

@@ -24,9 +24,11 @@ from clerk.errors import ClerkError, FetchError, JobError
 from clerk.humanize import format_bytes, pluralize
 from clerk.pipeline.tasks.fetch import read_extra
 from clerk.plugins import manager
+from clerk.plugins.isolation import describe_error, own_line
 from clerk.sources.fetcher import Fetcher, Site
 from clerk.sources.http.body import Sink
 from clerk.sources.http.client import PublicOnlyTransport, RateLimitedClient, Validators
+from clerk.sources.listed_documents import listed_documents
 from clerk.sources.recording import Recording, RecordingError, RecordingTransport, check_target
 from clerk.sources.redaction import Redaction
 from clerk.sources.site_validation import InvalidSite
@@ -136,7 +138,7 @@ async def _record(
     async with RateLimitedClient(limits, partial(connect, settings), transport=transport) as client:
         with contextlib.closing(fetcher_class(site, client)) as fetcher:
             try:
-                refs = [ref async for ref in fetcher.documents()]
+                refs = [ref async for ref in listed_documents(fetcher, f"the fetcher {fetcher_class.__name__}")]
                 newest = sorted(refs, key=lambda ref: ref.date or date.min, reverse=True)
                 readable = [ref for ref in newest if ref.media_type in READABLE][:download_count]
                 downloaded = [await _download(fetcher, ref, limits.max_bytes) for ref in readable]
@@ -145,8 +147,9 @@ async def _record(
             except (ClerkError, OSError, psycopg.Error):
                 raise
             except Exception as error:
+                line = f" ({at})" if (at := own_line(error)) else ""
                 raise RecordingError(
-                    f"the fetcher {fetcher_class.__name__} raised {type(error).__name__}: {error}", "fix the plugin"
+                    f"the fetcher {fetcher_class.__name__} raised {describe_error(error)}{line}", "fix the plugin"
                 ) from error
     return len(refs), sum(downloaded)
 

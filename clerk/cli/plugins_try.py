@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,11 +20,12 @@ from clerk.documents import manifest, repository
 from clerk.documents.storage import Document, SiteStorage
 from clerk.errors import EXIT_USAGE, ClerkError, JobError, PluginMissing
 from clerk.extraction import code_versions
-from clerk.extraction.schema import validate
+from clerk.extraction.schema import check_interface, validate
 from clerk.humanize import pluralize
 from clerk.pipeline.tasks.fetch import read_extra
 from clerk.plugins import manager
 from clerk.plugins.isolation import call_with_timeout
+from clerk.publish.deployer_calls import deployer_calls
 from clerk.sources.fetcher import Fetcher, Site
 from clerk.sources.listing import MAX_EXAMPLES
 from clerk.sources.source_lookup import list_site, shared
@@ -107,7 +110,8 @@ def try_plugin(
             raise PluginNotTried(f"{name} is a {' and a '.join(found)}", f"say which: --as {next(iter(found))}")
         ((kind, run),) = found.items()
         try:
-            result, rows = run()
+            with contextlib.redirect_stdout(sys.stderr):  # what the plugin prints is no part of the result
+                result, rows = run()
         except JobError as error:
             raise PluginTryFailed(f"the {kind} {name} failed: {error}", error.remedy) from error
     if as_json:
@@ -133,9 +137,8 @@ def _parts(trial: _Trial, name: str) -> dict[str, Callable[[], Result]]:
     for label in dict.fromkeys((name, extractor_label(trial))):
         if (plugin := _provider(trial, "extractor", label)) and name in (label, plugin):
             parts.setdefault(EXTRACTOR, lambda label=label: _extract(trial, label))  # type: ignore[misc]
-    deployers = dict(
-        trial.plugins.implementations("deploy_municipality", subdomain=trial.row.subdomain, check_claim=lambda: None)
-    )
+    storage = SiteStorage(trial.settings.storage_dir, trial.row.subdomain)
+    deployers = deployer_calls(trial.plugins, storage, check_claim=lambda: None)
     if name in deployers:
         parts[DEPLOYER] = lambda: _deploy(trial, name, deployers[name])
     return parts
@@ -178,7 +181,8 @@ def _list(trial: _Trial, label: str) -> Result:
 
 
 def _extract(trial: _Trial, label: str) -> Result:
-    plugin, extractor = trial.plugins.resolve("extractor", label)
+    plugin, provided = trial.plugins.resolve("extractor", label)
+    extractor = check_interface(label, plugin, provided)
     document, texts = _texts(trial)
     if trial.dry_run:
         return {"document": document.id, "pages": len(texts)}, [
@@ -264,7 +268,7 @@ def accept(extractor: str, dry_run: bool, as_json: bool) -> None:
             known = (
                 f"edited extractors: {', '.join(edited)}" if edited else "no extractor was edited without a new version"
             )
-            raise PluginNotTried(f"{extractor} was not edited since it was last accepted", known)
+            raise PluginNotTried(f"no edit of an extractor {extractor} is reported", known)
     if as_json:
         print_json({"extractor": extractor, "forgotten": count, "dry_run": dry_run})
         return

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from clerk.errors import InvalidExtractorOutput
 
@@ -42,6 +42,19 @@ class Findings:
 
     entities_json: str
     votes_json: str
+
+
+def check_interface(label: str, plugin: str, extractor: object) -> Extractor:
+    """Return what a plugin provides as an extractor. Raises InvalidExtractorOutput if it is none."""
+    if isinstance(extractor, type):
+        what = f"is the class {extractor.__name__}: return an object, {extractor.__name__}()"
+    elif not isinstance(version := getattr(extractor, "version", None), str):
+        what = f'has the version {version!r}: it must be text, such as version = "1"'
+    elif not callable(getattr(extractor, "extract", None)):
+        what = "has no method extract(pages)"
+    else:
+        return cast("Extractor", extractor)
+    raise InvalidExtractorOutput(f"the extractor {label} of plugin {plugin} {what}")
 
 
 def validate(label: str, output: object, numbers: Sequence[int]) -> dict[int, Findings]:

@@ -55,8 +55,8 @@ def ocr_engines() -> Mapping[str, type[OcrEngine]] | None:
 
 
 @hookspec
-def deploy_municipality(subdomain: str, check_claim: Callable[[], None]) -> Any:
-    """Publish a site's archive, STORAGE_DIR/{subdomain}/meetings.db. Raising fails the deploy.
+def deploy_municipality(subdomain: str, check_claim: Callable[[], None], database_path: Path) -> Any:
+    """Publish a site's archive, the file `database_path`, which must not be changed. Raising fails the deploy.
 
     Called for each new content of a site whose `extra` names this plugin as deployer or names no deployer. After a
     crash it may be called again for the same content. The result is stored as text: return where the archive went.

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import contextvars
 import logging
+import sys
 import sysconfig
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -51,10 +52,19 @@ _ERRORS_OF_BUILT_IN = (
 )
 """Errors of built-in deployers and extractors. They are raised unchanged, so that units get their code and remedy."""
 
-_PROGRAMMING_ERRORS = (AttributeError, KeyError, IndexError, NameError, TypeError, ImportError)
+_PROGRAMMING_ERRORS = (
+    AttributeError,
+    KeyError,
+    IndexError,
+    NameError,
+    TypeError,
+    ImportError,
+    NotImplementedError,
+)
 """Errors of a plugin's code: the same call fails in the same way until the code is corrected."""
 _CLERK_FOLDER = Path(__file__).parents[1]
 _LIBRARY_FOLDER = Path(sysconfig.get_path("stdlib"))
+_PACKAGES = "site-packages"
 
 
 class Heartbeat:
@@ -108,8 +118,9 @@ def call_with_timeout(
     thread.start()
     while not thread.returned.wait(min(_POLL_INTERVAL, max(heartbeat.last + timeout - time.monotonic(), 0.01))):
         if time.monotonic() - heartbeat.last > timeout:
-            logger.error("plugin %s did not return from %s within %g s; the call is abandoned", plugin, hook, timeout)
-            raise PluginTimeout(f"plugin {plugin} did not return from {hook} within {timeout:g} s")
+            late = f"plugin {plugin} did not return from {hook} within {timeout:g} s{_running_at(thread)}"
+            logger.error("%s; the call is abandoned", late)
+            raise PluginTimeout(late)
         while_waiting()
     match thread.error:
         case None:
@@ -119,38 +130,60 @@ def call_with_timeout(
         case OSError() as error if is_host_error(error) and not isinstance(error, PermissionError):
             raise error
         case JobError(retryable=False) as error:
-            raise PluginFailed(f"plugin {plugin} failed in {hook}: {_describe(error)}") from error
+            raise PluginFailed(f"plugin {plugin} failed in {hook}: {describe_error(error)}") from error
         case error:
             raise as_job_error(plugin, hook, error) from error
 
 
 def as_job_error(plugin: str, hook: str, error: BaseException) -> PluginProgrammingError | PluginRaised:
     """The error to record for an exception that a plugin raised: permanent if its code must be corrected first."""
-    message = f"plugin {plugin} raised in {hook}: {_describe(error)}"
-    if isinstance(error, _PROGRAMMING_ERRORS):
-        return PluginProgrammingError(message + _raised_at(error))
-    return PluginRaised(message)
+    kind = PluginProgrammingError if isinstance(error, _PROGRAMMING_ERRORS) else PluginRaised
+    return kind(f"plugin {plugin} raised in {hook}: {describe_error(error)}{_raised_at(error)}")
+
+
+def describe_error(error: BaseException) -> str:
+    """Type and message of an exception."""
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 (str() of a plugin's error may raise)
+        message = ""
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def own_line(error: BaseException) -> str:
+    """The innermost line of the plugin: file, line and function. Empty if none of its lines was reached."""
+    own = _own_frames(traceback.extract_tb(error.__traceback__))
+    return _location(own[-1]) if own else ""
 
 
 def _raised_at(error: BaseException) -> str:
-    """The innermost line of the plugin, or of whatever raised the error if the plugin's own lines are not known."""
+    """The innermost line of the plugin, or the line at which it was called."""
+    if line := own_line(error):
+        return f" ({line})"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-    own = [frame for frame in frames if not _is_library(Path(frame.filename))]
-    if not frames:
-        return ""
-    frame = (own or frames)[-1]
-    return f" ({frame.filename}, line {frame.lineno}, in {frame.name})"
+    return f" (called at {_location(frames[-1])})" if frames else ""
 
 
-def _is_library(file: Path) -> bool:
-    """A module of clerk or of Python's standard library. Installed packages are not, since a plugin may be one."""
-    if file.is_relative_to(_CLERK_FOLDER):
+def _running_at(thread: threading.Thread) -> str:
+    """The innermost line of the plugin that a thread executes, in words. Empty while it waits in an event loop."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    own = _own_frames(list(traceback.extract_stack(frame))) if frame is not None else []
+    return f"; it is at {_location(own[-1])}" if own else ""
+
+
+def _own_frames(frames: Sequence[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
+    """Those of the plugin. Of installed packages only if there are no others, since a plugin may be one."""
+    outside = [frame for frame in frames if not _is_library(frame.filename)]
+    return [frame for frame in outside if _PACKAGES not in Path(frame.filename).parts] or outside
+
+
+def _location(frame: traceback.FrameSummary) -> str:
+    return f"{frame.filename}, line {frame.lineno}, in {frame.name}"
+
+
+def _is_library(filename: str) -> bool:
+    """A module of clerk or of Python's standard library."""
+    file = Path(filename)
+    if filename.startswith("<frozen") or file.is_relative_to(_CLERK_FOLDER):
         return True
-    return file.is_relative_to(_LIBRARY_FOLDER) and "site-packages" not in file.parts
-
-
-def _describe(error: BaseException) -> str:
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001 (str() of a plugin's error may raise)
-        return type(error).__name__
+    return file.is_relative_to(_LIBRARY_FOLDER) and _PACKAGES not in file.parts

@@ -8,15 +8,16 @@ built-in one.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import inspect
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pluggy
@@ -26,7 +27,8 @@ from clerk.config import Settings
 from clerk.errors import InvalidPluginResult, PluginError, PluginMissing
 from clerk.plugins import hookspecs, legacy
 from clerk.plugins.folder import import_file, module_name, plugin_files
-from clerk.plugins.isolation import HOOK_TIMEOUT, call_with_timeout
+from clerk.plugins.isolation import HOOK_TIMEOUT, call_with_timeout, describe_error
+from clerk.plugins.problems import check_hooks, describe_import_error, describe_unmarked
 from clerk.suggestions import did_you_mean
 
 logger = logging.getLogger(__name__)
@@ -39,8 +41,6 @@ BUILT_IN = (
     "clerk.publish.deployers.local",
     "clerk.publish.deployers.command",
 )
-
-HOOKS = tuple(name for name, value in vars(hookspecs).items() if hasattr(value, f"{hookspecs.PROJECT}_spec"))
 
 
 @dataclass(frozen=True)
@@ -67,29 +67,32 @@ class Plugins:
     manager: pluggy.PluginManager
     loaded: list[LoadedPlugin] = field(default_factory=list)
     problems: list[PluginProblem] = field(default_factory=list)
+    _logged: int = 0
+    """How many of the problems are in the log."""
 
     def add(self, plugin: object, name: str, origin: str) -> None:
         """Register a plugin. An unknown hook, wrong arguments or a hook wrapper make it a problem."""
         try:
             _check_api_version(plugin)
+            self._check_name(name)
+            check_hooks(plugin)
             self.manager.register(plugin, name)
-            self._check_hooks(name)
+            self.manager.check_pending()
         except Exception as error:  # noqa: BLE001 (any error of a plugin is reported as its problem)
             if self.manager.get_plugin(name) is plugin:
                 self.manager.unregister(plugin)
-            self._add_problem(name, origin, _describe(error))
+            # A ValueError is clerk's own sentence.
+            self._add_problem(name, origin, str(error) if type(error) is ValueError else describe_error(error))
             return
-        for sentence in (*legacy.describe_unsupported(plugin), *_describe_unmarked(plugin)):
+        for sentence in (*legacy.describe_unsupported(plugin), *describe_unmarked(plugin)):
             self._add_problem(name, origin, sentence)
         hooks = sorted(caller.name for caller in self.manager.get_hookcallers(plugin) or [])
         self.loaded.append(LoadedPlugin(name, origin, tuple(hooks)))
 
-    def _check_hooks(self, name: str) -> None:
-        self.manager.check_pending()
-        for caller in self.manager.get_hookcallers(self.manager.get_plugin(name)) or []:
-            for implementation in caller.get_hookimpls():
-                if implementation.plugin_name == name and (implementation.wrapper or implementation.hookwrapper):
-                    raise ValueError(f"{caller.name} is a hook wrapper; clerk supports plain hook functions only")
+    def _check_name(self, name: str) -> None:
+        for earlier in self.loaded:
+            if earlier.name == name:
+                raise ValueError(f"there is already a plugin {name} ({earlier.origin}): rename one of them")
 
     def load(self, name: str, origin: str, importer: Callable[[], object]) -> None:
         """Import and register a plugin. Any error makes it a problem."""
@@ -98,14 +101,19 @@ class Plugins:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 (a module may call sys.exit)
-            self._add_problem(name, origin, _describe(error))
+            self._add_problem(name, origin, describe_import_error(error, origin))
             return
         for plugin in objects:
             self.add(plugin, name if len(objects) == 1 else f"{name}.{type(plugin).__name__}", origin)
 
     def _add_problem(self, name: str, origin: str, message: str) -> None:
-        logger.error("plugin %s (%s) cannot be used as it is: %s", name, origin, message)
         self.problems.append(PluginProblem(name, origin, message))
+
+    def log_problems(self) -> None:
+        """Log each problem, once per process."""
+        for problem in self.problems[self._logged :]:
+            logger.error("plugin %s (%s) cannot be used as it is: %s", problem.name, problem.origin, problem.error)
+        self._logged = len(self.problems)
 
     def call_each(self, hook: str, /, timeout: float = HOOK_TIMEOUT, **arguments: Any) -> Iterator[tuple[str, Any]]:
         """Call a hook of each plugin in turn. Yields plugin name and result, except for results that are None."""
@@ -156,21 +164,6 @@ class Plugins:
         return plugin, value
 
 
-def _describe(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
-
-
-def _describe_unmarked(plugin: object) -> Iterator[str]:
-    """One sentence for each function that has the name of a hook and is not marked, so that it is never called."""
-    for hook in HOOKS:
-        function = getattr(plugin, hook, None)
-        if not inspect.isroutine(function) or hasattr(function, f"{hookspecs.PROJECT}_impl"):
-            continue
-        # A module may import a function of this name for its own use.
-        if not isinstance(plugin, ModuleType) or function.__module__ == plugin.__name__:
-            yield f"the function {hook} is not called: mark it with @hookimpl (from clerk import hookimpl)"
-
-
 def _check_api_version(plugin: object) -> None:
     """Raise if the plugin's CLERK_API_VERSION, the oldest version of the plugin API that it works with, is newer."""
     wanted = getattr(plugin, "CLERK_API_VERSION", 1)
@@ -180,9 +173,12 @@ def _check_api_version(plugin: object) -> None:
         raise ValueError(f"it needs version {wanted} of the plugin API; this clerk has {API_VERSION}: upgrade clerk")
 
 
-def load(settings: Settings) -> Plugins:
-    """Return all plugins. They are loaded once per process and folder."""
-    return _load(settings.plugins_dir)
+def load(settings: Settings, *, log_problems: bool = True) -> Plugins:
+    """Return all plugins. They are loaded once per process and folder. `log_problems`: unless the caller shows them."""
+    plugins = _load(settings.plugins_dir)
+    if log_problems:
+        plugins.log_problems()
+    return plugins
 
 
 @lru_cache
@@ -190,12 +186,14 @@ def _load(folder: Path | None) -> Plugins:
     manager = legacy.HookManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     plugins = Plugins(manager)
-    for module in BUILT_IN:
-        if importlib.util.find_spec(module) is not None:
-            plugins.load(module, "clerk itself", partial(importlib.import_module, module))
-    for entry in importlib.metadata.entry_points(group=GROUP):
-        package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an installed package"
-        plugins.load(entry.name, package, entry.load)
-    for file in plugin_files(folder) if folder else []:
-        plugins.load(module_name(file), str(file), partial(import_file, file))
+    # What plugins print while they are imported must not be in the output of a command.
+    with contextlib.redirect_stdout(sys.stderr):
+        for module in BUILT_IN:
+            if importlib.util.find_spec(module) is not None:
+                plugins.load(module, "clerk itself", partial(importlib.import_module, module))
+        for entry in importlib.metadata.entry_points(group=GROUP):
+            package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an installed package"
+            plugins.load(entry.name, package, entry.load)
+        for file in plugin_files(folder) if folder else []:
+            plugins.load(module_name(file), str(file), partial(import_file, file))
     return plugins

@@ -8,13 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
+from urllib.parse import urlsplit
 
 from clerk.documents.media_types import NAMES, PDF_OR_HTML, READABLE
 from clerk.documents.repository import DocumentRef
 from clerk.documents.sanitize import clean_text
-from clerk.errors import BudgetExceeded, InvalidPluginResult
+from clerk.errors import BudgetExceeded
 from clerk.humanize import join_words, pluralize, shorten
 from clerk.sources.fetcher import Fetcher
+from clerk.sources.listed_documents import listed_documents
+from clerk.sources.sync_plan import describe_duplicate
 
 _MAX_DOCUMENTS = 500_000
 _MAX_BODIES = 1000
@@ -43,6 +46,10 @@ class SourceListing:
     is_complete: bool = True
     examples: list[DocumentRef] = field(default_factory=list)
     """The first documents."""
+    incomplete_urls: int = 0
+    """Documents that cannot be downloaded, because their URL is only a part of one."""
+    incomplete_url: str = ""
+    """The first of these URLs."""
     stopped: str = ""
     """Why the listing is not complete, if not because of the time limit: `by the budget of a run (…)`."""
 
@@ -85,15 +92,25 @@ class SourceListing:
         }
 
 
-async def list_source(fetcher: Fetcher, max_seconds: float | None, report: Callable[[int], None]) -> SourceListing:
+async def list_source(
+    fetcher: Fetcher, lister: str, max_seconds: float | None, report: Callable[[int], None]
+) -> SourceListing:
     """List all documents, or those that are listed within `max_seconds`. `report` is called with their number."""
     listing = SourceListing()
+    first_of_key: dict[str, DocumentRef] = {}
+    downloads_urls = type(fetcher).download is Fetcher.download
     try:
         async with asyncio.timeout(max_seconds):
-            async for ref in fetcher.documents():
-                if not isinstance(ref, DocumentRef):
-                    raise InvalidPluginResult(f"the listing contains {str(ref)[:100]!r}, which is not a DocumentRef")
+            async for ref in listed_documents(fetcher, lister):
+                # As in a run: an equal entry is the same document, one that differs is skipped.
+                if (first := first_of_key.setdefault(ref.identity, ref)) is not ref:
+                    if first != ref:
+                        fetcher.skip_entry(describe_duplicate(ref, first))
+                    continue
                 listing.add(ref)
+                if downloads_urls and not urlsplit(ref.url).scheme:
+                    listing.incomplete_urls += 1
+                    listing.incomplete_url = listing.incomplete_url or ref.url
                 report(listing.documents)
                 if listing.documents + listing.unreadable.total() >= _MAX_DOCUMENTS:
                     listing.is_complete = False
@@ -133,6 +150,12 @@ def describe_listing(listing: SourceListing, undated: str = "") -> list[tuple[st
     if listing.undated:
         documents = pluralize(listing.undated, "document")
         notes.append(f"{documents} without a date, which is looked for in the PDF{undated}")
+    if listing.incomplete_urls:
+        documents = pluralize(listing.incomplete_urls, "document")
+        notes.append(
+            f"{documents} cannot be downloaded: the fetcher must list complete URLs, such as those of urljoin, "
+            f"not {shorten(listing.incomplete_url)!r}"
+        )
     if listing.skipped:
         more = f"; and {listing.skipped - 1:,} more" if listing.skipped > 1 else ""
         first = f": {listing.reasons[0]}{more}" if listing.reasons else ""

@@ -15,6 +15,7 @@ from clerk.sources.fetcher import Fetcher
 from clerk.sources.http.body import Sink
 from clerk.sources.http.client import HttpLimits, RateLimitedClient, Validators
 from clerk.sources.http.rate_limit import HostRateLimiter, Slot
+from clerk.sources.listed_documents import listed_documents
 from clerk.sources.recording import NotRecorded, Recording, ReplayTransport
 
 Result = TypeVar("Result")
@@ -65,7 +66,7 @@ class ReplayedSource:
 
         async def list_documents(fetcher: Fetcher) -> list[DocumentRef]:
             self.skipped = fetcher.skipped
-            return [ref async for ref in fetcher.documents()]
+            return [ref async for ref in listed_documents(fetcher, f"the fetcher {self.fetcher_class.__name__}")]
 
         return self._run(list_documents)
 

@@ -179,7 +179,7 @@ def _check_names(plugins: Plugins, subdomain: str, extra: Mapping[str, Any]) -> 
 
 
 def _deployers(plugins: Plugins) -> Iterator[tuple[str, Callable[[], Any]]]:
-    return plugins.implementations("deploy_municipality", subdomain="", check_claim=lambda: None)
+    return plugins.implementations("deploy_municipality", subdomain="", check_claim=lambda: None, database_path=Path())
 
 
 def _unknown(subdomain: str, kind: str, name: str, known: Iterable[str], problem: str = "") -> InvalidSite:

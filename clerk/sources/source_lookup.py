@@ -110,7 +110,7 @@ def list_site(
             raise SiteConfigError(f"{site.subdomain}: {error}") from error
         limits = site_limits(settings, site.subdomain, complete.extra, fetcher_class.host_interval)
         async with RateLimitedClient(limits, connect, heartbeat.beat) as client:
-            return await list_source(fetcher_class(complete, client), seconds or None, report)
+            return await list_source(fetcher_class(complete, client), f"plugin {plugin}", seconds or None, report)
 
     return call_with_timeout(
         plugin,

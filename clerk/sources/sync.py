@@ -14,7 +14,7 @@ import contextlib
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from email.utils import parsedate_to_datetime
@@ -23,7 +23,6 @@ from pathlib import Path
 
 from clerk.documents import repository, skipped, storage_scan
 from clerk.documents.html_content import has_same_text
-from clerk.documents.kinds import KINDS
 from clerk.documents.media_types import HTML, NAMES, PDF, PDF_OR_HTML, READABLE, STORED_EXTENSIONS, type_of_content
 from clerk.documents.repository import DocumentRef, Download, FetchOutcome, TrackedDocument
 from clerk.documents.sanitize import clean_text
@@ -59,6 +58,7 @@ from clerk.plugins.isolation import as_job_error
 from clerk.sources.fetcher import Fetcher
 from clerk.sources.http.client import FetchResult, Sink, Validators, redact_url
 from clerk.sources.http.rate_limit import Connect
+from clerk.sources.listed_documents import listed_documents
 from clerk.sources.pdf_details import DETECTION, Undated, fill_from_pdf, fill_from_tracked, with_kind
 from clerk.sources.sync_plan import SyncItem, apply_details, diff, find_duplicates, unfetched_first
 
@@ -189,15 +189,10 @@ class SourceSync:
 
     async def _list_documents(self, listed: list[DocumentRef]) -> Exception | None:
         """Append the documents of the source to `listed`. Returns the error that interrupted the listing, if any."""
-        documents: object = self.fetcher.documents()
-        if not isinstance(documents, AsyncIterator):
-            raise InvalidPluginResult(
-                f"plugin {self.plugin}: documents() returned {type(documents).__name__}, not an async generator"
-            )
         self._budget.begin_listing()
         try:
-            async for listed_ref in documents:
-                ref = self._clean(listed_ref)
+            async for listed_ref in listed_documents(self.fetcher, f"plugin {self.plugin}"):
+                ref = _clean(listed_ref)
                 if len(ref.url.encode()) > _MAX_URL_BYTES:
                     self.fetcher.skip(f"{ref.url[:80]}… is too long for a URL ({len(ref.url)} characters)", url=ref.url)
                 elif ref.media_type not in (*READABLE, PDF_OR_HTML):
@@ -216,32 +211,6 @@ class SourceSync:
             self.fetcher.close()
             self._budget.end_listing()
         return None
-
-    def _clean(self, ref: object) -> DocumentRef:
-        """Check the types of what a plugin listed, and remove characters that cannot be stored."""
-        if not isinstance(ref, DocumentRef):
-            raise InvalidPluginResult(f"plugin {self.plugin} listed {str(ref)[:100]!r}, which is not a DocumentRef")
-        texts = (ref.url, ref.meeting, ref.kind, ref.key, ref.version, ref.name, ref.media_type)
-        if not all(isinstance(text, str) for text in texts):
-            raise InvalidPluginResult(
-                f"plugin {self.plugin} listed {str(ref)[:200]!r}, which has a field that is no text"
-            )
-        if ref.kind and ref.kind not in KINDS:
-            raise InvalidPluginResult(
-                f"plugin {self.plugin} listed {str(ref)[:200]!r}: kind must be one of {', '.join(KINDS)}"
-            )
-        if ref.date is not None and type(ref.date) is not date:
-            raise InvalidPluginResult(
-                f"plugin {self.plugin} listed {str(ref)[:200]!r}: date must be a datetime.date or None"
-            )
-        return replace(
-            ref,
-            url=_storable(ref.url),
-            meeting=clean_text(ref.meeting) or "Meeting",
-            key=_shorten(_storable(ref.identity)),
-            version=_shorten(_storable(ref.version)),
-            name=_storable(ref.name),
-        )
 
     async def _process_all(self, items: list[SyncItem]) -> None:
         queue = iter(items)
@@ -476,6 +445,18 @@ def _parse_http_date(text: str | None) -> date | None:
         return None if text is None else parsedate_to_datetime(text).date()
     except ValueError:
         return None
+
+
+def _clean(ref: DocumentRef) -> DocumentRef:
+    """Remove characters that cannot be stored, and shorten what is too long for an index."""
+    return replace(
+        ref,
+        url=_storable(ref.url),
+        meeting=clean_text(ref.meeting) or "Meeting",
+        key=_shorten(_storable(ref.identity)),
+        version=_shorten(_storable(ref.version)),
+        name=_storable(ref.name),
+    )
 
 
 def _storable(text: str) -> str:

@@ -63,13 +63,17 @@ def find_duplicates(listed: list[DocumentRef]) -> tuple[list[DocumentRef], list[
     for ref in listed:
         first = unique.setdefault(ref.identity, ref)
         if first != ref:
-            name = f"{ref.display_name} ({_describe(ref)})"
-            reason = (
-                f"{name} has the same key as {first.display_name} ({_describe(first)}) earlier in the listing:"
-                f" {ref.identity[:100]}"
-            )
-            duplicates.append(SkippedEntry(reason, DUPLICATE, ref.identity, name, ref.url))
+            duplicates.append(describe_duplicate(ref, first))
     return list(unique.values()), duplicates
+
+
+def describe_duplicate(ref: DocumentRef, first: DocumentRef) -> SkippedEntry:
+    name = f"{ref.display_name} ({_describe(ref)})"
+    reason = (
+        f"{name} has the same key as {first.display_name} ({_describe(first)}) earlier in the listing:"
+        f" {ref.identity[:100]}"
+    )
+    return SkippedEntry(reason, DUPLICATE, ref.identity, name, ref.url)
 
 
 def apply_details(ref: DocumentRef, details_by_key: Mapping[str, OperatorDetails]) -> DocumentRef:

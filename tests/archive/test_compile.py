@@ -6,6 +6,7 @@ import hashlib
 import json
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -116,6 +117,22 @@ def _identity(file: StoragePath) -> object:
         return file.info()
     stat = file.stat()
     return stat.st_size, stat.st_mtime_ns, stat.st_ino
+
+
+def test_a_file_that_was_moved_is_shown_once(site: SiteDocuments) -> None:
+    """A folder's documents are identified by their path. The same file twice is two documents while both are listed."""
+    old, new = site.add("one", meeting="Inbox"), site.add("one", meeting="City Council")
+    other = site.add("two", meeting="Planning Board")
+    for document, sha256 in ((old, "a"), (new, "a"), (other, "b")):
+        candidate = site.candidates[document.id]
+        site.candidates[document.id] = replace(candidate, document=replace(document, sha256=sha256))
+    meetings = "select meeting from minutes order by meeting"
+    compile_documents(site)
+    assert rows(site.storage.database, meetings) == [("City Council",), ("Inbox",), ("Planning Board",)]
+    for removed in (old, other):
+        site.candidates[removed.id] = replace(site.candidates[removed.id], is_removed=True)
+    compile_documents(site)
+    assert rows(site.storage.database, meetings) == [("City Council",), ("Planning Board",)]
 
 
 def test_only_differences_are_written(site: SiteDocuments) -> None:

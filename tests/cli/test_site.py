@@ -278,10 +278,9 @@ def test_plugins_add_commands_and_are_called_for_new_sites(clerk: Clerk, tmp_pat
     assert listed.exit_code == 1
     report = json.loads(listed.stdout)
     assert ["mine", str(folder / "mine.py")] in [[plugin["name"], plugin["origin"]] for plugin in report["plugins"]]
-    assert report["problems"] == [
-        {"name": "bad", "origin": str(folder / "bad.py"), "error": "ZeroDivisionError: division by zero"}
-    ]
-    assert "division by zero" in clerk(*given, "plugins").stderr
+    error = f"ZeroDivisionError: division by zero ({folder / 'bad.py'}, line 1, in <module>)"
+    assert report["problems"] == [{"name": "bad", "origin": str(folder / "bad.py"), "error": error}]
+    assert clerk(*given, "plugins").stderr.count("division by zero") == 1
     assert clerk(*given, "hello").output == "hello from a plugin\n"
     assert "hello" in clerk(*given, "--help").output
     assert "must not" not in clerk(*given, "status").output

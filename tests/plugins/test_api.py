@@ -97,8 +97,8 @@ def load_plugin(folder: Path, text: str) -> manager.Plugins:
     ("version", "problem"),
     [
         ("1", None),
-        ("2", "ValueError: it needs version 2 of the plugin API; this clerk has 1: upgrade clerk"),
-        ("'new'", "ValueError: CLERK_API_VERSION must be a number of 1 or more, not 'new'"),
+        ("2", "it needs version 2 of the plugin API; this clerk has 1: upgrade clerk"),
+        ("'new'", "CLERK_API_VERSION must be a number of 1 or more, not 'new'"),
     ],
 )
 def test_a_plugin_for_a_newer_api_is_refused_with_one_sentence(
@@ -107,6 +107,37 @@ def test_a_plugin_for_a_newer_api_is_refused_with_one_sentence(
     plugins = load_plugin(tmp_path / "plugins", f"CLERK_API_VERSION = {version}\n")
     assert [found.error for found in plugins.problems] == ([problem] if problem else [])
     assert (plugins.loaded[-1].name == "mine") is (problem is None)
+
+
+def test_a_folder_without_plugins_is_pointed_out(clerk_command: Clerk, tmp_path: Path) -> None:  # noqa: F811
+    project = tmp_path / "projects" / "mine"
+    project.mkdir(parents=True)
+    (project / "mine.py").write_text("from clerk import hookimpl\n")
+    listed = clerk_command("--plugins-dir", str(project.parent), "plugins")
+    assert listed.code == 0
+    assert f"{project.parent} has no plugins" in listed.err
+    assert f"{project} has some" in listed.err
+    assert clerk_command("--plugins-dir", str(project), "plugins").err == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"),
+    [
+        ("legistar", "a fetcher legistar of clerk"),
+        ("json", "a Python module json"),
+        ("clerk", "a Python module clerk"),
+        ("pytest", "a Python module pytest"),
+    ],
+)
+def test_a_generated_plugin_replaces_nothing_by_its_name(
+    clerk_command: Clerk,  # noqa: F811
+    tmp_path: Path,
+    name: str,
+    taken: str,
+) -> None:
+    refused = clerk_command("plugins", "new", name)
+    assert (refused.code, f"there is already {taken}" in refused.err) == (2, True), refused
+    assert not (tmp_path / name).exists()
 
 
 def test_the_generated_plugin_is_loaded_and_its_test_passes(clerk_command: Clerk, tmp_path: Path) -> None:  # noqa: F811

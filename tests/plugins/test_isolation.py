@@ -9,9 +9,12 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.parse
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import click
 import pytest
 
 from clerk.errors import (
@@ -93,6 +96,28 @@ def test_the_line_of_the_plugin_is_named_if_the_standard_library_raised() -> Non
         call_with_timeout("mine", "hook", lambda: collections.ChainMap(dict[str, str]())["date"])
 
 
+@pytest.mark.parametrize(
+    ("code", "message"), [("int('soon')", "ValueError: invalid literal"), ("assert 1 == 2", "AssertionError (")]
+)
+def test_any_error_of_a_plugin_names_the_line(tmp_path: Path, code: str, message: str) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(f"def call():\n    {code}\n")
+    with pytest.raises(PluginRaised) as raised:
+        call_with_timeout("mine", "hook", import_file(file).call)
+    assert f"plugin mine raised in hook: {message}" in str(raised.value)
+    assert str(raised.value).endswith(f"({file}, line 2, in call)")
+
+
+def test_the_line_of_the_plugin_is_named_if_an_installed_package_raised() -> None:
+    with pytest.raises(PluginRaised, match=r"\(.*test_isolation.py, line \d+, in <lambda>\)"):
+        call_with_timeout("mine", "hook", lambda: click.IntRange(0, 1).convert(7, None, None))
+
+
+def test_an_error_outside_the_plugins_lines_says_where_it_was_called() -> None:
+    with pytest.raises(PluginProgrammingError, match=r"TypeError: .* \(called at .*url.*\.py, line \d+"):
+        call_with_timeout("mine", "hook", partial(cast("Any", urllib.parse.urljoin), 1, "x"))
+
+
 @pytest.mark.parametrize("error", [CommandFailed("exit code 3"), SpacyUnavailable("not installed")])
 def test_errors_of_built_in_plugins_keep_their_code(error: JobError) -> None:
     def call() -> None:
@@ -107,6 +132,18 @@ def test_a_hanging_plugin_times_out() -> None:
     try:
         with pytest.raises(PluginTimeout, match=r"plugin mine did not return from hook within 0.2 s"):
             call_with_timeout("mine", "hook", release.wait, timeout=0.2)
+    finally:
+        release.set()
+
+
+def test_the_timeout_names_the_line_at_which_the_plugin_hangs(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("def call(release):\n    release.wait()\n")
+    release, call = threading.Event(), import_file(file).call
+    try:
+        with pytest.raises(PluginTimeout) as raised:
+            call_with_timeout("mine", "hook", lambda: call(release), timeout=0.2)
+        assert str(raised.value).endswith(f"within 0.2 s; it is at {file}, line 2, in call")
     finally:
         release.set()
 

@@ -93,8 +93,18 @@ def test_a_plugin_named_like_a_standard_module_does_not_replace_it(folder: Folde
         ("def broken(:\n", "SyntaxError"),
         ("import no_such_module\n", "ModuleNotFoundError"),
         ("raise SystemExit(1)\n", "SystemExit"),
-        ("@hookimpl\ndef fetcher_class(lable):\n    pass\n", "PluginValidationError"),
-        ("@hookimpl\ndef no_such_hook():\n    pass\n", "PluginValidationError"),
+        ("1 / 0\n", "ZeroDivisionError: division by zero ({file}, line 2, in <module>)"),
+        ("import no_such_module\n", "{file}, line 2, in <module>): install it in clerk's environment"),
+        ("from clerk.fetcher import Fetcher\n", "plugins use `from clerk import …`; docs/how-to/plugin-author.md"),
+        ("import good\n", "good.py is beside the plugin, in a folder that Python does not search; make a package"),
+        (
+            "@hookimpl\ndef fetcher_class(lable):\n    pass\n",
+            "fetcher_class has an argument that clerk does not give: lable; it may have label ({file}, line 2)",
+        ),
+        (
+            "@hookimpl\ndef fetcher_klass(label):\n    pass\n",
+            "there is no hook fetcher_klass; did you mean fetcher_class? ({file}, line 2)",
+        ),
         ("@hookimpl(wrapper=True)\ndef post_create(subdomain):\n    yield\n", "wrapper"),
     ],
 )
@@ -102,7 +112,9 @@ def test_a_plugin_that_cannot_be_loaded_is_a_problem_and_the_others_are_loaded(
     folder: Folder, text: str, message: str
 ) -> None:
     plugins = manager._load(folder(bad=text, good="@hookimpl\ndef fetcher_extra(label):\n    return {'good': 1}\n"))
-    assert [(problem.name, message in problem.error) for problem in plugins.problems] == [("bad", True)]
+    (problem,) = plugins.problems
+    assert problem.name == "bad"
+    assert message.format(file=problem.origin) in problem.error
     assert plugins.loaded[-1].name == "good"
     assert plugins.call_first("fetcher_extra", label="x") == ("good", {"good": 1})
     with pytest.raises(PluginMissing, match=r"not loaded: bad"):
@@ -110,6 +122,25 @@ def test_a_plugin_that_cannot_be_loaded_is_a_problem_and_the_others_are_loaded(
 
 
 POST_CREATE = "@hookimpl\ndef post_create(subdomain):\n    pass\n"
+
+
+def test_a_plugin_that_is_not_utf_8_a_second_one_of_its_name_and_a_marked_class_are_problems(folder: Folder) -> None:
+    path = folder(same=POST_CREATE, same_in___init__=POST_CREATE, marked="@hookimpl\nclass Mine(Fetcher):\n    pass\n")
+    (path / "latin.py").write_bytes("x = 'é'\n".encode("latin-1"))
+    problems = {problem.origin: problem.error for problem in manager._load(path).problems}
+    assert problems.pop(str(path / "latin.py")).endswith("line 1): save the file as UTF-8")
+    assert problems == {
+        str(path / "marked.py"): "the class Mine is marked with @hookimpl, which is for functions: a hook such as"
+        " fetcher_class",
+        str(path / "same.py"): f"there is already a plugin same ({path / 'same' / '__init__.py'}): rename one of them",
+    }
+
+
+def test_what_a_plugin_prints_while_it_is_imported_is_not_in_the_output_of_a_command(
+    folder: Folder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manager._load(folder(noisy="print('hello')\n"))
+    assert capsys.readouterr() == ("", "hello\n")
 
 
 def test_a_function_named_like_a_hook_without_its_mark_is_a_problem(folder: Folder) -> None:
@@ -120,9 +151,10 @@ def test_a_function_named_like_a_hook_without_its_mark_is_a_problem(folder: Fold
         )
     )
     (problem,) = plugins.problems
-    assert (problem.name, problem.error) == (
-        "unmarked",
-        "the function fetcher_class is not called: mark it with @hookimpl (from clerk import hookimpl)",
+    assert problem.name == "unmarked"
+    assert problem.error == (
+        "the function fetcher_class is not called: mark it with @hookimpl (from clerk import hookimpl) "
+        f"({problem.origin}, line 2)"
     )
     assert {"unmarked", "importing"} <= {plugin.name for plugin in plugins.loaded}, "their other hooks are called"
 

@@ -81,3 +81,80 @@ def test_what_cannot_be_tried_is_refused_and_a_failure_names_the_line(town: Town
     assert failed.code == 1
     assert "KeyError: 'name'" in failed.err
     assert "line 14, in extract" in failed.err
+
+
+LISTINGS = """
+from datetime import date
+from clerk import DocumentRef, Fetcher, hookimpl
+
+class Base(Fetcher):
+    refs = ()
+    async def documents(self):
+        for ref in self.refs:
+            yield ref
+
+class WrongDate(Base):
+    refs = [DocumentRef("https://town.example/1.pdf", "Council", "2024-03-05")]
+
+class Relative(Base):
+    refs = [DocumentRef("/1.pdf", "Council", date(2024, 3, 5))]
+
+class SameKey(Base):
+    refs = [DocumentRef(f"https://town.example/{day}.pdf", "Council", date(2024, 3, day), key="x") for day in (1, 1, 2)]
+
+class Empty(Fetcher):
+    pass
+
+@hookimpl
+def fetcher_class(label):
+    return {"date": WrongDate, "relative": Relative, "key": SameKey, "empty": Empty}.get(label)
+"""
+
+
+def test_a_listing_is_checked_as_in_a_run(town: Town, clerk_command: Clerk, plugins_dir: Path) -> None:  # noqa: F811
+    (plugins_dir / "listings.py").write_text(LISTINGS)
+    for label, code, message in [
+        ("date", 1, "plugin listings listed a document whose date is '2024-03-05', not a datetime.date or None"),
+        ("relative", 0, "1 document cannot be downloaded: the fetcher must list complete URLs"),
+        ("key", 0, "has the same key as https://town.example/1.pdf"),
+        ("empty", 1, "the class Empty has no method documents()"),
+    ]:
+        answer = clerk_command("plugins", "try", label, "--site", "springfield")
+        assert (answer.code, message in " ".join((answer.out + answer.err).split())) == (code, True), answer
+        assert label != "key" or "documents   1: 1 minutes" in answer.out
+
+
+EXTRACTORS = """
+from clerk import hookimpl
+
+class NoVersion:
+    def extract(self, pages):
+        return {}
+
+class Number(NoVersion):
+    version = 3
+
+class NoMethod:
+    version = "1"
+
+@hookimpl
+def extractor(label):
+    return {"class": NoMethod, "none": NoVersion(), "number": Number(), "method": NoMethod()}.get(label)
+"""
+
+
+def test_what_is_no_extractor_is_refused_with_what_is_missing(
+    town: Town,
+    clerk_command: Clerk,  # noqa: F811
+    plugins_dir: Path,
+) -> None:
+    (plugins_dir / "extractors.py").write_text(EXTRACTORS)
+    for label, message in [
+        ("class", "is the class NoMethod: return an object, NoMethod()"),
+        ("none", "has the version None: it must be text"),
+        ("number", "has the version 3: it must be text"),
+        ("method", "has no method extract(pages)"),
+    ]:
+        answer = clerk_command("plugins", "try", label, "--site", "springfield")
+        assert answer.code == 1
+        assert f"the extractor {label} of plugin extractors {message}" in " ".join(answer.err.split())

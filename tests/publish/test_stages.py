@@ -263,6 +263,20 @@ def test_hooks_are_called_and_their_tables_are_published(town: Town, plugins_dir
     assert rows(town.published.database.resolve(), "select count(*) from extra") == [(0,)]
 
 
+def test_a_deployer_gets_the_archive_as_a_file(town: Town, plugins_dir: Path) -> None:
+    copy = town.folder / "copy.db"
+    (plugins_dir / "copying.py").write_text(
+        "import shutil\n"
+        "from clerk import hookimpl\n"
+        "@hookimpl\n"
+        f"def deploy_municipality(database_path):\n    return str(shutil.copyfile(database_path, {str(copy)!r}))\n"
+    )
+    town.add_document("one")
+    assert town.run() == "succeeded"
+    assert rows(copy, "select text from minutes") == [("one",)]
+    assert town.one("select result from publication_steps where name = 'copying'") == (str(copy),)
+
+
 def test_a_failed_post_deploy_is_retried_without_deploying_again(town: Town, plugins_dir: Path) -> None:
     deploys, hooks = town.folder / "deploys", town.folder / "hooks"
     (plugins_dir / "flaky.py").write_text(

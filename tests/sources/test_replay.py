@@ -13,7 +13,7 @@ import pytest
 
 from clerk.documents.media_types import HTML, PDF, PDF_OR_HTML
 from clerk.documents.repository import DocumentRef
-from clerk.errors import DownloadRefused, SourceUnreadable
+from clerk.errors import DownloadRefused, InvalidPluginResult, SourceUnreadable
 from clerk.sources.fetcher import Fetcher
 from clerk.sources.recording import NotRecorded, Recording, RecordingError
 from clerk.sources.replay import ReplayedSource
@@ -143,6 +143,23 @@ def test_an_unrecorded_request_fails_with_its_address_also_if_the_fetcher_ignore
     for fetcher in (Pages, Lenient):
         with pytest.raises(NotRecorded, match=r"GET https://town.example/missing"):
             ReplayedSource(recorded, fetcher, {"pages": ["missing"]}).documents()
+
+
+def test_a_replay_refuses_what_a_run_refuses(recorded: Path) -> None:
+    class WrongDate(Fetcher):
+        async def documents(self) -> AsyncIterator[DocumentRef]:
+            yield DocumentRef("https://town.example/1.pdf", "Council", "2024-03-05")  # type: ignore[arg-type]
+
+    class Awaited(Fetcher):
+        async def documents(self) -> list[DocumentRef]:  # type: ignore[override]
+            return []
+
+    for fetcher, message in [
+        (WrongDate, "the fetcher WrongDate listed a document whose date is '2024-03-05', not a datetime.date or None"),
+        (Awaited, r"documents\(\) returned coroutine, not an async generator; `async def .*` must contain `yield`"),
+    ]:
+        with pytest.raises(InvalidPluginResult, match=message):
+            ReplayedSource(recorded, fetcher).documents()
 
 
 def test_recorded_errors_are_errors(recorded: Path) -> None:

@@ -13,10 +13,12 @@ import pytest
 
 from clerk.app import create_app
 from clerk.documents.skipped import SkippedEntry, record_skipped
+from clerk.documents.storage import SiteStorage
 from clerk.monitoring.explain import explain
 from clerk.monitoring.site_state import read_site_state
 from clerk.pipeline import engine
 from clerk.plugins import manager
+from clerk.publish.deployer_calls import deployer_calls
 from tests.sources.conftest import Work
 from tests.sources.web import Reply, Web, pdf
 
@@ -208,8 +210,14 @@ def test_waiting_for_a_host_does_not_count_as_hanging(
 
 
 def test_the_example_plugin_implements_every_hook(
-    connection: psycopg.Connection[Any], web: Web, work: Work, plugins: Path, tmp_path: Path
+    connection: psycopg.Connection[Any],
+    web: Web,
+    work: Work,
+    plugins: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("CLERK_EXAMPLE_FOLDER", str(tmp_path / "example"))
     (plugins / "clerk_example.py").write_text((EXAMPLE / "clerk_example.py").read_text())
     meetings = [
         {"id": 1, "board": "Council", "day": "2024-01-01", "minutes": "/1.pdf", "agenda": "/1a.pdf", "edition": 1},
@@ -231,25 +239,25 @@ def test_the_example_plugin_implements_every_hook(
     assert loaded.problems == []
     (example,) = [plugin for plugin in loaded.loaded if plugin.name == "clerk_example"]
     assert len(example.hooks) == 11
-    _call_the_other_hooks(loaded, tmp_path / "storage")
+    _call_the_other_hooks(loaded, tmp_path / "storage", tmp_path / "example")
 
 
-def _call_the_other_hooks(loaded: manager.Plugins, storage: Path) -> None:
+def _call_the_other_hooks(loaded: manager.Plugins, storage: Path, output: Path) -> None:
     import sqlite3
 
     database = storage / "town" / "meetings.db"
     with sqlite3.connect(database) as archive:
         archive.executescript("create table minutes (id); create table agendas (id); insert into minutes values (1);")
     archive.close()
-    folder = storage / "_example" / "town"
+    folder = output / "town"
     list(loaded.call_each("post_create", subdomain="town"))
     list(loaded.call_each("pre_compilation", subdomain="town", run_id=1))
     list(loaded.call_each("post_compilation", subdomain="town", database_path=database, run_id=1))
     assert (folder / "pages.txt").read_text() == "1 pages after run 1\n"
-    calls = dict(loaded.implementations("deploy_municipality", subdomain="town", check_claim=lambda: None))
+    calls = deployer_calls(loaded, SiteStorage(storage, "town"), check_claim=lambda: None)
     assert calls["clerk_example"]() == str(folder / "meetings.db")
     list(loaded.call_each("upload_static_file", file_path=database, storage_path="/a/b.db"))
-    assert (storage / "_example/static/a/b.db").is_file()
+    assert (output / "static/a/b.db").is_file()
     list(loaded.call_each("post_deploy", site={"subdomain": "town", "name": "Town"}))
     assert (folder / "announced.txt").is_file()
     _, extractor = loaded.resolve("extractor", "example")

@@ -15,12 +15,14 @@ from procrastinate import exceptions
 
 from clerk.archive.atomic_build import BuildResult
 from clerk.db.sites import read_site
+from clerk.documents.storage import SiteStorage
 from clerk.errors import ClaimLost, ClerkError, DeployerUnknown, SiteConfigError
 from clerk.pipeline.job_context import JobContext
 from clerk.pipeline.tasks.compilation import build
 from clerk.plugins import manager
 from clerk.plugins.isolation import call_with_timeout
 from clerk.publish import publications, published_search
+from clerk.publish.deployer_calls import BUILT_IN, deployer_calls
 from clerk.publish.publications import Publication
 from clerk.publish.versions import SiteVersions
 from clerk.saved_searches.jobs import request_matching
@@ -28,7 +30,6 @@ from clerk.saved_searches.jobs import request_matching
 logger = logging.getLogger(__name__)
 
 LOCAL, NONE = "local", "none"
-_BUILT_IN = "clerk.publish.deployers."
 _INDEX_TIMEOUT = 20.0
 """Seconds to wait for another deploy that updates the search index."""
 _COMMAND_MARGIN = 60.0
@@ -83,13 +84,12 @@ def deploy(job: JobContext) -> str:
 
 def _select_deployers(job: JobContext, plugins: manager.Plugins) -> dict[str, Callable[[], Any]]:
     """Deployers by name. The default is `local` and every plugin that is not clerk's own."""
+    storage = SiteStorage(job.settings.storage_dir, job.subdomain)
     available = {
-        name.removeprefix(_BUILT_IN): call
-        for name, call in plugins.implementations(
-            "deploy_municipality", subdomain=job.subdomain, check_claim=job.heartbeat
-        )
+        name.removeprefix(BUILT_IN): call
+        for name, call in deployer_calls(plugins, storage, check_claim=job.heartbeat).items()
     }
-    built_in = {loaded.name.removeprefix(_BUILT_IN) for loaded in plugins.loaded if loaded.name.startswith(_BUILT_IN)}
+    built_in = {loaded.name.removeprefix(BUILT_IN) for loaded in plugins.loaded if loaded.name.startswith(BUILT_IN)}
     with job.connection() as connection:
         site = read_site(connection, job.subdomain)
     try:

@@ -12,9 +12,9 @@ from clerk.db.sites import read_site
 from clerk.documents import manifest
 from clerk.documents.repository import document_by_id
 from clerk.documents.storage import SiteStorage
-from clerk.errors import InvalidExtractorOutput, TextsMissing
+from clerk.errors import TextsMissing
 from clerk.extraction import cache, code_versions
-from clerk.extraction.schema import validate
+from clerk.extraction.schema import check_interface, validate
 from clerk.pipeline.job_context import JobContext
 from clerk.plugins import manager
 from clerk.plugins.isolation import call_with_timeout
@@ -35,10 +35,9 @@ def extraction(job: JobContext) -> str:
         raise TextsMissing(str(error)) from error
     if not texts and manifest.load(storage.manifest(document)) is None:
         raise TextsMissing(f"document {document.id} has no manifest under {storage.texts(document)}")
-    plugin, extractor = manager.load(job.settings).resolve("extractor", label)
-    version, path = getattr(extractor, "version", None), storage.extracted(document)
-    if not isinstance(version, str) or not callable(getattr(extractor, "extract", None)):
-        raise InvalidExtractorOutput(f"the extractor {label} of plugin {plugin} has no version or no extract method")
+    plugin, provided = manager.load(job.settings).resolve("extractor", label)
+    extractor = check_interface(label, plugin, provided)
+    version, path = extractor.version, storage.extracted(document)
     if (code := code_versions.code_hash(extractor)) is not None:
         with job.connection() as connection:
             code_versions.record_use(connection, label, version, plugin, code)

@@ -442,6 +442,8 @@ def check_url(url: str) -> httpx.URL:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, ValueError, TypeError) as error:
         raise AddressForbidden(f"{url[:200]!r} is not a valid URL ({error})") from error
+    if not parsed.scheme:
+        raise AddressForbidden(f"{url[:200]!r} is not a complete URL: it has neither http(s):// nor a host")
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise AddressForbidden(f"{url[:200]!r} is not an http or https URL")
     if not _HOST.fullmatch(parsed.raw_host):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -11,8 +12,7 @@ from typing import Any, ClassVar
 
 import click
 
-from clerk import DocumentRef, Fetcher, OcrEngine, OcrResult, config, hookimpl
-from clerk.documents.storage import SiteStorage
+from clerk import DocumentRef, Fetcher, OcrEngine, OcrResult, hookimpl
 
 
 class ExamplePortal(Fetcher):
@@ -84,9 +84,13 @@ def extractor(label: str) -> Any:
     return CapitalsExtractor() if label == "example" else None
 
 
+def _root() -> Path:
+    return Path(os.environ.get("CLERK_EXAMPLE_FOLDER", "example-output"))
+
+
 def _folder(subdomain: str) -> Path:
     """This plugin's output folder for a site."""
-    return config.load().storage_dir / "_example" / subdomain
+    return _root() / subdomain
 
 
 @hookimpl
@@ -112,18 +116,17 @@ def post_compilation(subdomain: str, database_path: Path, run_id: int) -> None:
 
 
 @hookimpl
-def deploy_municipality(subdomain: str) -> str:
+def deploy_municipality(subdomain: str, database_path: Path) -> str:
     """Publishes by copying; idempotent."""
     _folder(subdomain).mkdir(parents=True, exist_ok=True)
-    database = SiteStorage(config.load().storage_dir, subdomain).database
-    shutil.copyfile(database, _folder(subdomain) / ".meetings.db.part")
+    shutil.copyfile(database_path, _folder(subdomain) / ".meetings.db.part")
     (_folder(subdomain) / ".meetings.db.part").replace(_folder(subdomain) / "meetings.db")
     return str(_folder(subdomain) / "meetings.db")
 
 
 @hookimpl
 def upload_static_file(file_path: Path, storage_path: str) -> None:
-    target = config.load().storage_dir / "_example" / "static" / storage_path.lstrip("/")
+    target = _root() / "static" / storage_path.lstrip("/")
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(file_path, target)
 
