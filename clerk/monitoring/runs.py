@@ -41,15 +41,16 @@ order by o.subdomain
 # A PDF that was missing in storage and fetched again is no new document: its texts are older than the run.
 _DOCUMENTS = """
 select r.subdomain,
-       count(*) filter (where f.is_fetched and d.id = d.lineage_id) as new,
-       count(*) filter (where f.is_fetched and d.id <> d.lineage_id) as revised,
-       count(*) filter (where d.fetch_failed_at >= r.started_at
-                           or d.ocr_status = 'failed_terminal' and d.ocr_run_id = r.run_id
-                           or d.extraction_status = 'failed_terminal' and d.extraction_run_id = r.run_id) as failed
+       count(*) filter (where f.is_fetched and not f.is_failed and d.id = d.lineage_id) as new,
+       count(*) filter (where f.is_fetched and not f.is_failed and d.id <> d.lineage_id) as revised,
+       count(*) filter (where f.is_failed) as failed
 from current_runs r
 left join site_documents d on d.subdomain = r.subdomain
 cross join lateral (
-    select d.fetched_at >= r.started_at and coalesce(d.ocr_processed_at >= r.started_at, true) as is_fetched
+    select d.fetched_at >= r.started_at and coalesce(d.ocr_processed_at >= r.started_at, true) as is_fetched,
+           coalesce(d.fetch_failed_at >= r.started_at, false)
+           or coalesce(d.ocr_status = 'failed_terminal' and d.ocr_run_id = r.run_id, false)
+           or coalesce(d.extraction_status = 'failed_terminal' and d.extraction_run_id = r.run_id, false) as is_failed
 ) f
 where r.subdomain = any (%s)
 group by r.subdomain
@@ -59,7 +60,7 @@ _FAILED_SINCE = "select distinct subdomain from run_history where outcome = 'fai
 
 @dataclass(frozen=True)
 class DocumentCounts:
-    """Documents of a site by what its last run found or did."""
+    """Documents of a site by what its last run found or did; each counts once."""
 
     new: int
     revised: int
@@ -67,7 +68,7 @@ class DocumentCounts:
     """Not downloaded, or failed in OCR or extraction."""
 
     def __str__(self) -> str:
-        return f"{self.new:,} new, {self.revised:,} revised, {self.failed:,} failed"
+        return ", ".join(f"{number:,} {name}" for name, number in vars(self).items() if number) or "none new"
 
 
 @dataclass(frozen=True)

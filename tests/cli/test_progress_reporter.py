@@ -205,7 +205,7 @@ def test_update_waits_for_runs_on_a_terminal(connection: psycopg.Connection, dat
         terminal.wait_for("2 of 9 jobs (22 %)")
         process_all(helper)
         assert terminal.wait_for_end() == 0
-    assert "springfield: partial; documents: 0 new, 0 revised, 1 failed" in terminal.lines
+    assert "springfield: partial; documents: 1 failed" in terminal.lines
     left_out = "1 planned job was not needed: what fails or is cancelled has none in later stages."
     assert left_out in " ".join(terminal.lines), "8 of 9: a document whose OCR failed is not extracted"
     assert "━" not in "".join(terminal.lines), "the bars are removed"
@@ -227,7 +227,7 @@ def test_update_waits_for_runs_in_a_pipe(connection: psycopg.Connection, databas
         until(lambda: connection.execute("select 1 from sites where run_id is not null").fetchone(), 200)
         process_all(helper)
         out, err = process.communicate()
-    assert (process.returncode, out) == (0, "springfield: succeeded; documents: 0 new, 0 revised, 0 failed\n")
+    assert (process.returncode, out) == (0, "springfield: succeeded; documents: none new\n")
     progress = [line for line in err.splitlines() if not line.startswith("clerk: springfield waits: no worker ")]
     assert all(line.endswith(("/s", "/min", "/h", "jobs")) or "left" in line for line in progress)
     assert not (quiet and err)

@@ -25,7 +25,8 @@ def test_documents_are_counted_by_what_the_run_did(
     worker = new_worker("0123456789ab clerk 77 machine-a")
     finish_phase(worker)
     finish_phase(worker, failing=(broken, not_downloaded))
-    assert count_documents(connection, ["town", "nowhere"]) == {"town": DocumentCounts(2, 1, 2)}
+    assert count_documents(connection, ["town", "nowhere"]) == {"town": DocumentCounts(1, 1, 2)}
     start(connection)
     assert count_documents(connection, ["town"]) == {"town": DocumentCounts(0, 0, 0)}
-    assert str(DocumentCounts(1200, 1, 0)) == "1,200 new, 1 revised, 0 failed"
+    assert str(DocumentCounts(1200, 1, 0)) == "1,200 new, 1 revised"
+    assert str(DocumentCounts(0, 0, 0)) == "none new"
