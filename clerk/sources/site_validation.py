@@ -56,6 +56,8 @@ class InvalidSite(ClerkError):
 class InvalidSource(InvalidSite):
     """The folder or address of the documents cannot be used: another one may."""
 
+    code = "InvalidSource"
+
 
 @dataclass(frozen=True)
 class ValidatedSite:
